@@ -88,7 +88,7 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
                    "    bool masked = (row.flags & 1u) != 0u;\n"
                    "    uint mask = %uu + row.sequence * %uu;\n",
                    masks_at(g), dop_div_up_u32(cols, 32));
-    if (dop_graph_replaces(g))
+    if (!each && dop_graph_replaces(g))
         dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
 
@@ -142,18 +142,15 @@ store_pick(dop_emit *e, dop_buf *store)
 static void
 store_each(dop_emit *e, uint32_t cols, dop_buf *store)
 {
-    const dop_graph *g = e->g;
     const char *s = dop_emit_step(e);
-    dop_buf_printf(store,
-                   "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
-                   "        bool continued = (row.flags & 4u) != 0u;\n"
-                   "        %s.ids[continued ? t + row.position %% 64u * 64u : t] = at;\n"
-                   "        if (continued) {\n"
-                   "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n",
-                   s, s, cols - 1);
-    if (dop_graph_replaces(g))
-        dop_buf_printf(store, "            %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
-    dop_buf_puts(store, "        }\n");
+    dop_buf_printf(
+        store,
+        "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
+        "        bool continued = (row.flags & 4u) != 0u;\n"
+        "        %s.ids[continued ? t + row.position %% 64u * 64u : t] = at;\n"
+        "        if (continued) {\n"
+        "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n        }\n",
+        s, s, cols - 1);
 }
 
 /* Does the kernel pick for every row, for the host? */

@@ -117,10 +117,10 @@ struct dop_model {
         dop_row_way way;
     } runners[DOP_STEP_MAX_SEQUENCES]; /* of the steps in ahead[] */
     uint32_t n_runners;
-    uint32_t rows_schedule; /* by_rows: what runs them */
-    uint32_t n_commits;     /* of steps of dop_step_run */
+    uint32_t rows_schedule;                   /* by_rows: what runs them */
+    uint32_t n_commits;                       /* of steps of dop_step_run */
     uint64_t steps_taken_ahead, rows_dropped; /* dop_counters */
-    uint32_t dev_pos;       /* the position of a single runner that the device's own next step will write */
+    uint32_t dev_pos; /* the position of a single runner that the device's own next step will write */
     uint32_t picks_asked, picks_taken;
     struct {
         uint64_t ticket;

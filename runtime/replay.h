@@ -78,8 +78,8 @@ typedef struct dop_replay {
     dop_replay_submission waits[DOP_REPLAY_WAITS]; /* the last ones, by ticket */
     uint64_t ended;                                /* the last one that was waited for, */
     double ended_ms;                               /* and when it had ended */
-    _Atomic uint64_t recordings;         /* of command buffers */
-    const dop_replay_observer *observer; /* not owned; NULL: none */
+    _Atomic uint64_t recordings;                   /* of command buffers */
+    const dop_replay_observer *observer;           /* not owned; NULL: none */
 } dop_replay;
 
 /* Prepares, but records no schedule yet. */

@@ -109,4 +109,3 @@ dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us)
     };
     return vkWaitSemaphores(replay->device->handle, &info, us * UINT64_C(1000)) == VK_SUCCESS;
 }
-

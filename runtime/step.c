@@ -243,7 +243,8 @@ dop_step_commit(dop_model *model)
     if (n > 0)
         model->n_commits++;
     /* What fails here fails again in the next step, which says so. */
-    const bool ahead = n > 0 && model->plan.replaces && dop_step_continue(model, n, NULL) == DOP_OK && model->n_ahead > 0;
+    const bool ahead =
+        n > 0 && model->plan.replaces && dop_step_continue(model, n, NULL) == DOP_OK && model->n_ahead > 0;
     for (uint32_t i = 0; i < n; i++) {
         dop_sequence *s = o->of[o->slot[i]].sequence;
         if (o->picks[i] == UINT32_MAX || o->of[o->slot[i]].n_rows > 1)

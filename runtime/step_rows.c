@@ -476,7 +476,8 @@ run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     if (st == DOP_OK)
         write_ways(m);
     if (st != DOP_OK || (st = choose(m, rows, n, diag, &together)) != DOP_OK ||
-        (st = check_room_for_logits(m, n, together, diag)) != DOP_OK || (st = prepare(m, rows, n, together, diag)) != DOP_OK)
+        (st = check_room_for_logits(m, n, together, diag)) != DOP_OK ||
+        (st = prepare(m, rows, n, together, diag)) != DOP_OK)
         return st;
     if (together != UINT32_MAX)
         return run_together(m, rows, n, together, diag);
@@ -566,7 +567,8 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     uint32_t schedule = UINT32_MAX;
     if (st == DOP_OK)
         st = choose_start(m, n_rows, diag, &schedule);
-    if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
+    if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK &&
+        (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
         st = start_together(m, rows, n_rows, schedule, diag);
     if (st != DOP_OK) {
         dop_step_rollback(m);

@@ -357,7 +357,8 @@ converse(state *t, conversation *c, bool again)
 static void
 talk(state *t)
 {
-    conversation c = {.n_steps = 2 + pick(t, SAYS - 1), .ends = UINT32_MAX, .draws = dop_model_draws(t->m) && pick(t, 2)};
+    conversation c = {
+        .n_steps = 2 + pick(t, SAYS - 1), .ends = UINT32_MAX, .draws = dop_model_draws(t->m) && pick(t, 2)};
     const uint32_t most = dop_model_max_rows_of_several(t->m), first = pick(t, t->facts.n_sequences);
     for (uint32_t k = 0; k < t->facts.n_sequences && c.n < SPEAKERS && (c.n < most || c.n == 0); k++) {
         const uint32_t i = (first + k) % t->facts.n_sequences;
