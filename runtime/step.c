@@ -1,4 +1,4 @@
-/* Steps: choosing a schedule, submitting, and committing or dropping a step that was run. */
+/* Steps: choosing a schedule, submitting, and waiting. */
 #include "runtime/chunks.h"
 #include "runtime/ranks.h"
 
@@ -233,50 +233,4 @@ dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag)
         "the logits after position %u are not finite (infinite, or not a number): a weight is, or values "
         "grow past what they are stored as; compile with --act f32 --kv f32, or look at the weights",
         pos);
-}
-
-void
-dop_step_commit(dop_model *model)
-{
-    dop_open_step *o = &model->step;
-    const uint32_t n = o->n_rows;
-    if (n > 0)
-        model->n_commits++;
-    /* What fails here fails again in the next step, which says so. */
-    const bool ahead =
-        n > 0 && model->plan.replaces && dop_step_continue(model, n, NULL) == DOP_OK && model->n_ahead > 0;
-    for (uint32_t i = 0; i < n; i++) {
-        dop_sequence *s = o->of[o->slot[i]].sequence;
-        if (o->picks[i] == UINT32_MAX || o->of[o->slot[i]].n_rows > 1)
-            continue;
-        s->row_pick = o->picks[i];
-        s->row_commit = model->n_commits;
-        if (s->wanted != UINT32_MAX && s->wanted > 0)
-            s->wanted--;
-    }
-    for (uint32_t i = 0; i < o->n_sequences; i++) {
-        dop_sequence *s = o->of[i].sequence;
-        s->n_kept = ahead ? UINT32_MAX : s->n_tokens; /* the step in flight writes the other copy */
-        s->n_tokens += o->of[i].n_rows;
-        s->n_fed = s->n_tokens;
-        s->drawn = false;
-    }
-    o->n_rows = o->n_sequences = 0;
-}
-
-/* Later steps write the rows' positions again, and replaced states still have a copy from before. */
-void
-dop_step_rollback(dop_model *model)
-{
-    dop_open_step *o = &model->step;
-    if (model->by_rows) /* what follows the step */
-        (void)dop_step_drain(model, NULL);
-    for (uint32_t i = 0; i < o->n_sequences; i++) {
-        if (o->of[i].ran)
-            dop_step_swap_states(model, o->of[i].sequence->place);
-        if (o->n_rows > 0)
-            dop_sequence_trim(o->of[i].sequence);
-        o->of[i].sequence->drawn = false;
-    }
-    o->n_rows = o->n_sequences = 0;
 }

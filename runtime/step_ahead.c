@@ -9,6 +9,7 @@
  * that step, as if they had never been in it.  A call that wants anything else drops all of it. */
 #include "runtime/model.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The rings of a plan must be able to lose this many positions: those of two steps, and one that a stalled step may write. */
@@ -53,6 +54,19 @@ dop_step_drain(dop_model *model, dop_diag *diag)
     m->n_runners = 0;
     m->by_rows = false;
     return st;
+}
+
+dop_row_way
+dop_sequence_way(const dop_sequence *sequence)
+{
+    const dop_sampling *p = &sequence->sampler.params;
+    return (dop_row_way){
+        .by = p->temperature > 1e-6f ? 1 / p->temperature : 1,
+        .least = p->min_p > 0 ? logf(p->min_p) : -1e30f,
+        .top_p = p->top_p > 0 && p->top_p < 1 ? p->top_p : 1,
+        .top_k = p->top_k < sequence->model->plan.model->vocab ? p->top_k : 0,
+        .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
+    };
 }
 
 /* May another step follow the one that writes the sequence's position n_tokens? */
@@ -215,4 +229,52 @@ dop_step_drop_rest(dop_model *model)
     m->n_runners = 0;
     m->by_rows = false;
     m->picks_taken = m->picks_asked;
+}
+
+/* --- committing and dropping a step that was run ------------------------------------------------------------------------ */
+
+void
+dop_step_commit(dop_model *model)
+{
+    dop_open_step *o = &model->step;
+    const uint32_t n = o->n_rows;
+    if (n > 0)
+        model->n_commits++;
+    /* What fails here fails again in the next step, which says so. */
+    const bool ahead =
+        n > 0 && model->plan.replaces && dop_step_continue(model, n, NULL) == DOP_OK && model->n_ahead > 0;
+    for (uint32_t i = 0; i < n; i++) {
+        dop_sequence *s = o->of[o->slot[i]].sequence;
+        if (o->picks[i] == UINT32_MAX || o->of[o->slot[i]].n_rows > 1)
+            continue;
+        s->row_pick = o->picks[i];
+        s->row_commit = model->n_commits;
+        if (s->wanted != UINT32_MAX && s->wanted > 0)
+            s->wanted--;
+    }
+    for (uint32_t i = 0; i < o->n_sequences; i++) {
+        dop_sequence *s = o->of[i].sequence;
+        s->n_kept = ahead ? UINT32_MAX : s->n_tokens; /* the step in flight writes the other copy */
+        s->n_tokens += o->of[i].n_rows;
+        s->n_fed = s->n_tokens;
+        s->drawn = false;
+    }
+    o->n_rows = o->n_sequences = 0;
+}
+
+/* Later steps write the rows' positions again, and replaced states still have a copy from before. */
+void
+dop_step_rollback(dop_model *model)
+{
+    dop_open_step *o = &model->step;
+    if (model->by_rows) /* what follows the step */
+        (void)dop_step_drain(model, NULL);
+    for (uint32_t i = 0; i < o->n_sequences; i++) {
+        if (o->of[i].ran)
+            dop_step_swap_states(model, o->of[i].sequence->place);
+        if (o->n_rows > 0)
+            dop_sequence_trim(o->of[i].sequence);
+        o->of[i].sequence->drawn = false;
+    }
+    o->n_rows = o->n_sequences = 0;
 }

@@ -1,7 +1,6 @@
-/* Steps of rows that the caller gives, and later commits or rolls back (step.c). */
+/* Steps of rows that the caller gives, and later commits or rolls back (step_ahead.c). */
 #include "runtime/ranks.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,19 +102,6 @@ dop_model_draws(const dop_model *model)
     const dop_model *m = model;
     return !m->ranks && m->plan.profiles[m->info.profile].draws &&
            m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
-}
-
-dop_row_way
-dop_sequence_way(const dop_sequence *sequence)
-{
-    const dop_sampling *p = &sequence->sampler.params;
-    return (dop_row_way){
-        .by = p->temperature > 1e-6f ? 1 / p->temperature : 1,
-        .least = p->min_p > 0 ? logf(p->min_p) : -1e30f,
-        .top_p = p->top_p > 0 && p->top_p < 1 ? p->top_p : 1,
-        .top_k = p->top_k < sequence->model->plan.model->vocab ? p->top_k : 0,
-        .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
-    };
 }
 
 /* Tells the device how to draw.  Nothing may be in flight. */
