@@ -270,8 +270,8 @@ static void
 talk(state *t, uint32_t i)
 {
     const dop_speculation ways[] = {{.ngram = 1}, {.fn = draft, .user = t}, {.fn = draft, .user = t, .most = 1}};
-    const dop_sampling drawn = {.temperature = 0.8f, .repeat_penalty = pick(t, 2) ? 1 : 1.2f, .repeat_last_n = 8,
-                                .seed = t->x};
+    const dop_sampling drawn = {
+        .temperature = 0.8f, .repeat_penalty = pick(t, 2) ? 1 : 1.2f, .repeat_last_n = 8, .seed = t->x};
     uint32_t id, n = 1 + pick(t, 7), to = free_place(t), taken = 0, how = pick(t, 5);
     dop_sequence *s = t->of[i].s, *other = NULL;
     bool drafts = false;
