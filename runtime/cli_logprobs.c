@@ -15,7 +15,7 @@ dop_logprobs_init(dop_logprobs *logprobs, const dop_sampling *sampling, uint32_t
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_sampler_init(&l->sampler, vocab, diag);
     if (st == DOP_OK)
-        dop_sampler_set(&l->sampler, sampling);
+        l->sampler.params = *sampling;
     return st;
 }
 
@@ -39,7 +39,7 @@ dop_logprobs_pick(void *user, const float *logits, uint32_t vocab, const uint32_
                   dop_diag *diag, uint32_t *out_id)
 {
     dop_logprobs *l = user;
-    *out_id = dop_sampler_pick(&l->sampler, logits, tokens, n_tokens);
+    *out_id = dop_sampler_pick(&l->sampler, logits, tokens, n_tokens, NULL);
     double sum = dop_logits_log_sum(logits, vocab);
     dop_logits_top(logits, vocab, l->n, l->best);
     json_t *pick = entry(*out_id, logits, sum), *top = json_array();

@@ -118,6 +118,15 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
     return st;
 }
 
+/* Positions that come again are to draw other tokens than before. */
+static void
+draw_anew(dop_talk *t)
+{
+    t->gen.sampling.seed +=
+        0x9e3779b97f4a7c15u; /* the golden ratio: no small seed of the user's follows from another */
+    dop_sequence_set_sampling(t->gen.sequence, &t->gen.sampling);
+}
+
 /* Drops the oldest turn.  Without a chat format the text after it moves up; a conversation is rendered and fed again. */
 static dop_status
 drop_oldest(dop_talk *t, dop_diag *diag)
@@ -133,6 +142,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
         bool bos = begin == 0 && dop_text_adds_bos(t->gen.text);
         st = dop_sequence_cut(t->gen.sequence, begin + bos, end - begin - bos, diag);
     }
+    draw_anew(t);
     t->n_turns--;
     memmove(t->turns, t->turns + 1, t->n_turns * sizeof *t->turns);
     for (size_t i = 0; i < t->n_turns; i++)
@@ -211,6 +221,7 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
         return DOP_OK;
     for (uint32_t i = 0; i < 2 && t->chat; i++)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    draw_anew(t);
     return dop_sequence_rewind(t->gen.sequence, t->turns[--t->n_turns], diag);
 }
 
@@ -219,6 +230,7 @@ dop_talk_reset(dop_talk *talk, dop_diag *diag)
 {
     json_array_clear(talk->messages);
     talk->n_turns = 0;
+    draw_anew(talk);
     return dop_sequence_rewind(talk->gen.sequence, 0, diag);
 }
 

@@ -5,20 +5,6 @@
 
 /* --- of a smaller model ---------------------------------------------------------------------------------------------- */
 
-/* The draft model's sampler: draws like the sequence's own, and records the distribution. */
-static dop_status
-draw(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens, dop_diag *diag,
-     uint32_t *out_id)
-{
-    dop_speculator *p = user;
-    dop_weighed *list = p->shares + (size_t)p->n_drafts * vocab;
-    (void)diag;
-    uint32_t n = dop_sampler_weigh(&p->draws, logits, tokens, n_tokens, list);
-    p->n_shares[p->n_drafts] = n;
-    *out_id = dop_weighed_draw(list, n, 1, &p->draws.rng);
-    return DOP_OK;
-}
-
 static dop_status
 ask_model(dop_sequence *s, uint32_t most, dop_diag *diag)
 {
@@ -30,9 +16,7 @@ ask_model(dop_sequence *s, uint32_t most, dop_diag *diag)
     most = most < ctx - s->n_tokens ? most : ctx - s->n_tokens;
     while (same < d->n_tokens && same < s->n_tokens && d->tokens[same] == s->tokens[same])
         same++;
-    bool drawn = !s->pick && !dop_sampling_is_greedy(&s->sampler.params);
-    p->draws.params = s->sampler.params;
-    dop_sequence_set_sampler(d, drawn ? draw : NULL, p);
+    dop_sequence_set_sampling(d, &s->sampler.params); /* the seed too: see judge in speculate.c */
     dop_status st = same < d->n_tokens ? dop_sequence_rewind(d, same, diag) : DOP_OK;
     if (st != DOP_OK)
         return st;
@@ -62,7 +46,6 @@ dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag)
     dop_speculator *p = s->speculator;
     uint32_t vocab = s->model->plan.model->vocab, end;
     p->n_drafts = 0;
-    memset(p->n_shares, 0, sizeof p->n_shares);
     if (p->how.fn) {
         dop_status st = p->how.fn(p->how.user, s->tokens, s->n_tokens, most, diag, p->drafts, &p->n_drafts);
         p->n_drafts = st != DOP_OK ? 0 : p->n_drafts < most ? p->n_drafts : most;

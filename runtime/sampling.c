@@ -29,43 +29,6 @@ dop_sampling_is_greedy(const dop_sampling *params)
     return params->temperature <= 0.0f && !penalty;
 }
 
-static uint64_t
-rotl(uint64_t x, int k)
-{
-    return (x << k) | (x >> (64 - k));
-}
-
-void
-dop_rng_seed(dop_rng *rng, uint64_t seed)
-{
-    for (int i = 0; i < 4; i++) {
-        seed += 0x9e3779b97f4a7c15u;
-        uint64_t z = seed;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        rng->s[i] = z ^ (z >> 31);
-    }
-}
-
-uint64_t
-dop_rng_next(dop_rng *rng)
-{
-    uint64_t *s = rng->s, result = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = rotl(s[3], 45);
-    return result;
-}
-
-double
-dop_rng_unit(dop_rng *rng)
-{
-    return (double)(dop_rng_next(rng) >> 11) * 0x1p-53;
-}
-
 dop_status
 dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag)
 {
@@ -80,7 +43,7 @@ dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag)
         dop_sampler_finish(sampler);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    dop_sampler_set(sampler, &(dop_sampling){.repeat_penalty = 1.0f});
+    sampler->params = (dop_sampling){.repeat_penalty = 1.0f};
     return DOP_OK;
 }
 
@@ -93,13 +56,6 @@ dop_sampler_finish(dop_sampler *sampler)
     free(sampler->blocks);
     free(sampler->heap);
     memset(sampler, 0, sizeof *sampler);
-}
-
-void
-dop_sampler_set(dop_sampler *sampler, const dop_sampling *params)
-{
-    sampler->params = *params;
-    dop_rng_seed(&sampler->rng, params->seed);
 }
 
 /* The largest of up to BLOCK logits; *io_bad becomes NaN when one is not finite.  In lanes, so that compilers use vectors. */
@@ -377,15 +333,6 @@ select_candidates(dop_sampler *s, float largest)
     return n;
 }
 
-bool
-dop_logits_two_best(const float *logits, uint32_t n, uint32_t *out_best, float *out_margin)
-{
-    two_best r = find_best(logits, n, NULL);
-    *out_best = r.bad ? UINT32_MAX : r.id;
-    *out_margin = r.best - r.second;
-    return !r.bad;
-}
-
 uint32_t
 dop_logits_largest(const float *logits, uint32_t n)
 {
@@ -393,9 +340,9 @@ dop_logits_largest(const float *logits, uint32_t n)
     return r.bad ? UINT32_MAX : r.id;
 }
 
-/* s->from becomes the logits after the penalty, which without one are the caller's own; *out_best: the id of the largest. */
-static float
-take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history, uint32_t *out_best)
+/* s->from becomes the logits after the penalty, which without one are the caller's own. */
+static two_best
+take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history)
 {
     two_best r = find_best(logits, s->vocab, s->blocks);
     s->from = logits;
@@ -407,65 +354,100 @@ take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t
         r = find_best(s->logits, s->vocab, s->blocks);
         s->from = s->logits;
     }
-    *out_best = r.id;
-    return s->from[r.id];
+    return r;
 }
 
-uint32_t
-dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history)
+/* --- draws ----------------------------------------------------------------------------------------------------------------- */
+
+/* Chris Wellons' lowbias32 (https://nullprogram.com/blog/2018/07/31/, public domain). */
+static uint32_t
+hash(uint32_t x)
 {
-    dop_sampler *s = sampler;
-    uint32_t best;
-    float largest = take_logits(s, logits, history, n_history, &best);
-    if (s->params.temperature <= 1e-6f || !isfinite(largest))
-        return best;
-    uint32_t n = select_candidates(s, largest);
-    double inverse = 1.0 / (double)s->params.temperature, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += exp(((double)s->candidates[i].logit - (double)largest) * inverse);
-    double u = dop_rng_unit(&s->rng) * sum;
-    for (uint32_t i = 0; i < n; i++) {
-        u -= exp(((double)s->candidates[i].logit - (double)largest) * inverse);
-        if (u < 0)
-            return s->candidates[i].id;
-    }
-    return best; /* only rounding leads here */
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
 }
 
-uint32_t
-dop_sampler_weigh(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
-                  dop_weighed *out_list)
+static uint32_t
+hash_of_position(uint64_t seed, uint32_t position)
 {
-    dop_sampler *s = sampler;
-    uint32_t best, n = 1;
-    float largest = take_logits(s, logits, history, n_history, &best);
-    double sum = 0;
-    out_list[0] = (dop_weighed){best, 1};
-    if (s->params.temperature <= 1e-6f || !isfinite(largest))
-        return 1;
-    n = select_candidates(s, largest);
-    for (uint32_t i = 0; i < n; i++) {
-        double x = ((double)s->candidates[i].logit - (double)largest) / (double)s->params.temperature;
-        out_list[i] = (dop_weighed){s->candidates[i].id, (float)exp(x)};
-        sum += (double)out_list[i].share;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        out_list[i].share = (float)((double)out_list[i].share / sum);
-    return n;
+    return hash((uint32_t)seed + hash((uint32_t)(seed >> 32) + hash(position)));
 }
 
-uint32_t
-dop_weighed_draw(const dop_weighed *list, uint32_t n, double total, dop_rng *rng)
+enum { NOISE_BITS = 23 };
+
+/* Which of the 2^NOISE_BITS intervals of (0, 1) the uniform number of an id lies in the middle of. */
+static uint32_t
+interval_of(uint32_t hashed, uint32_t id)
 {
-    double u = dop_rng_unit(rng) * total;
-    uint32_t last = list[0].id;
+    return hash(hash(id ^ hashed) + hashed) >> (32 - NOISE_BITS);
+}
+
+static double
+noise_of(uint32_t interval)
+{
+    return -log(-log(((double)interval + 0.5) / (1 << NOISE_BITS)));
+}
+
+double
+dop_sampling_noise(uint64_t seed, uint32_t position, uint32_t id)
+{
+    return noise_of(interval_of(hash_of_position(seed, position), id));
+}
+
+/* Can x with this noise exceed `least`?  Noise of a uniform number u exceeds g only if 1 - u < exp(-g), and exp(-g) is less than the
+ * next power of two.  Spares most of a vocabulary two logarithms. */
+static bool
+may_exceed(double x, uint32_t interval, double least)
+{
+    const double g = least - x;
+    if (!(x > -INFINITY) || g > NOISE_BITS)
+        return false;
+    const int power = g > 0 ? (int)(g * 1.4426950408889634) : 0; /* exp(-g) <= 2^-power */
+    return power <= NOISE_BITS && (1u << NOISE_BITS) - interval <= (1u << (NOISE_BITS - power));
+}
+
+/* The candidate whose logit by temperature is largest with its noise, of equals the lowest id. */
+static uint32_t
+draw(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
+{
+    const uint32_t hashed = hash_of_position(s->params.seed, position);
+    const double temperature = (double)s->params.temperature;
+    double best = -INFINITY, second = -INFINITY;
+    uint32_t id = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (list[i].share <= 0)
+        const dop_candidate *c = &s->candidates[i];
+        const double x = ((double)c->logit - largest) / temperature;
+        const uint32_t interval = interval_of(hashed, c->id);
+        if (!may_exceed(x, interval, second))
             continue;
-        last = list[i].id;
-        u -= (double)list[i].share;
-        if (u < 0)
-            return last;
+        const double score = x + noise_of(interval);
+        if (score > best || (score == best && c->id < id)) {
+            second = best;
+            best = score;
+            id = c->id;
+        } else if (score > second) {
+            second = score;
+        }
     }
-    return last; /* only rounding leads here */
+    *out_margin = (best - second) * temperature;
+    return id;
+}
+
+uint32_t
+dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
+                 float *out_margin)
+{
+    dop_sampler *s = sampler;
+    double margin;
+    two_best r = take_logits(s, logits, history, n_history);
+    if (s->params.temperature <= 1e-6f || !isfinite(r.best)) {
+        margin = (double)r.best - (double)r.second;
+    } else {
+        uint32_t n = select_candidates(s, r.best);
+        r.id = draw(s, n, (double)r.best, (uint32_t)n_history - 1, &margin);
+    }
+    if (out_margin)
+        *out_margin = (float)margin;
+    return r.id;
 }

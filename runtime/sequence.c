@@ -8,7 +8,7 @@ void
 dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 {
     dop_speculator_forget(sequence->speculator);
-    dop_sampler_set(&sequence->sampler, sampling);
+    sequence->sampler.params = *sampling;
     sequence->pick = NULL;
 }
 
@@ -424,7 +424,7 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     bool looks = s->pick || s->masked;
     bool finite = !looks || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
     if (!s->pick && finite) {
-        *out_id = dop_sampler_pick(&s->sampler, dop_sequence_masked(s, logits), s->tokens, s->n_tokens);
+        *out_id = dop_sampler_pick(&s->sampler, dop_sequence_masked(s, logits), s->tokens, s->n_tokens, NULL);
         finite = looks || !s->sampler.bad;
     }
     if (!finite)

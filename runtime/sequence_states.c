@@ -226,7 +226,6 @@ dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequence **out_seq
         return st;
     }
     s->sampler.params = sequence->sampler.params;
-    s->sampler.rng = sequence->sampler.rng;
     s->pick = sequence->pick;
     s->pick_user = sequence->pick_user;
     *out_sequence = s;

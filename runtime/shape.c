@@ -110,7 +110,7 @@ dop_shaper_create(dop_shape *shape, const dop_sampling *sampling, dop_diag *diag
     if (st == DOP_OK)
         st = dop_sampler_init(&s->sampler, s->n_vocab, diag);
     if (st == DOP_OK && sampling)
-        dop_sampler_set(&s->sampler, sampling);
+        s->sampler.params = *sampling;
     if (st == DOP_OK)
         *out_shaper = s;
     else
@@ -141,7 +141,7 @@ dop_shaper_pick(void *user, const float *logits, uint32_t vocab, const uint32_t 
     dop_status st = dop_matcher_apply(s->matcher, s->logits, vocab, diag);
     if (st != DOP_OK)
         return st;
-    *out_id = dop_sampler_pick(&s->sampler, s->logits, tokens, n_tokens);
+    *out_id = dop_sampler_pick(&s->sampler, s->logits, tokens, n_tokens, NULL);
     return dop_matcher_accept(s->matcher, *out_id, diag);
 }
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two logits that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
+/* Two picks that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
  * single ids are a few times smaller than the largest one over a vocabulary. */
 static const double doubt = 1.25;
-/* Until so many rows were compared, logits closer than this share of their standard deviation are in doubt in any case, and one
+/* Until so many rows were compared, picks closer than this share of their standard deviation are in doubt in any case, and one
  * of so many rounds is compared even if nothing is in doubt: where rows are rounded to 8 bits, two schedules agree to the last
  * bits in some steps, and in others they differ by up to a tenth of the deviation. */
 enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
@@ -82,15 +82,6 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     st = p->row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK && how->ngram)
         st = dop_ngrams_init(&p->ngrams, how->ngram, s->model->plan.model->ctx, diag);
-    if (st == DOP_OK && how->draft) {
-        p->shares = calloc((size_t)p->most * vocab, sizeof *p->shares);
-        p->target = calloc(vocab, sizeof *p->target);
-        p->dense = calloc(vocab, sizeof *p->dense);
-        st = p->shares && p->target && p->dense ? dop_sampler_init(&p->draws, vocab, diag)
-                                                : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        if (st == DOP_OK) /* other random numbers than the sequence's own */
-            dop_rng_seed(&p->draws.rng, s->sampler.params.seed ^ 0x9e3779b97f4a7c15u);
-    }
     if (st != DOP_OK) {
         dop_speculator_destroy(p);
         return st;
@@ -138,84 +129,48 @@ deviation(const float *x, uint32_t n)
     return sqrt(fmax(squares / n - sum / n * (sum / n), 0));
 }
 
-static verdict
-judge_greedy(dop_sequence *s, const float *row, uint32_t i)
+/* Would a step for one token make the same pick?  margin: by how much the logits of a row speak for it. */
+static bool
+is_certain(dop_sequence *s, const float *row, float margin)
 {
     dop_speculator *p = s->speculator;
-    uint32_t vocab = s->model->plan.model->vocab;
-    verdict v = {.accepted = false};
-    float margin;
-    if (!dop_logits_two_best(row, vocab, &v.id, &margin))
-        return v;
     const bool compares = p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
     double least = doubt * s->model->apart;
     p->spread =
-        p->spread > 0 ? p->spread : deviation(row, vocab); /* of one row, because it takes longer than the pick */
+        p->spread > 0 ? p->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
     if (s->model->n_compared < FIRST_COMPARED)
         least = fmax(least, at_first * p->spread);
-    v.given = !compares && (double)margin > least;
-    v.accepted = v.given && i < p->n_drafts && v.id == p->drafts[i];
-    if (!v.given) {
-        p->again = true;
-        memcpy(p->row, row, vocab * sizeof *row);
-        p->row_at = s->n_tokens - 1 + i;
-    }
-    return v;
+    return !compares && (double)margin > least;
 }
 
-/* Speculative sampling (Leviathan et al. 2023, https://arxiv.org/abs/2211.17192): a draft x that was drawn from q is accepted
- * with probability min(1, p(x) / q(x)); else what is drawn from max(0, p - q) takes its place. */
-static verdict
-judge_drawn(dop_sequence *s, const float *row, uint32_t i)
-{
-    dop_speculator *p = s->speculator;
-    dop_sampler *own = &s->sampler;
-    uint32_t vocab = s->model->plan.model->vocab, draft = p->drafts[i];
-    const dop_weighed *q = p->shares + (size_t)i * vocab;
-    uint32_t n = dop_sampler_weigh(own, row, s->tokens, s->n_tokens + i, p->target);
-    double of_draft = 0, total = 0;
-    for (uint32_t k = 0; k < p->n_shares[i]; k++)
-        p->dense[q[k].id] = (double)q[k].share;
-    for (uint32_t k = 0; k < n; k++) {
-        double left = (double)p->target[k].share - p->dense[p->target[k].id];
-        of_draft = p->target[k].id == draft ? (double)p->target[k].share : of_draft;
-        total += left > 0 ? left : 0;
-    }
-    verdict v = {.given = true, .id = draft};
-    v.accepted = dop_rng_unit(&own->rng) * p->dense[draft] < of_draft;
-    if (!v.accepted && total > 0) {
-        for (uint32_t k = 0; k < n; k++)
-            p->target[k].share = (float)((double)p->target[k].share - p->dense[p->target[k].id]);
-        v.id = dop_weighed_draw(p->target, n, total, &own->rng);
-    }
-    for (uint32_t k = 0; k < p->n_shares[i]; k++)
-        p->dense[q[k].id] = 0;
-    return v;
-}
-
-/* A draft that was not drawn is right when the pick is the same. */
+/* A draft is right when the pick is the same.  The noise of a draw depends on the seed, the position and the id alone, so that a
+ * draft model that draws with the same seed draws the same token where the two distributions agree (Daliri et al. 2024,
+ * https://arxiv.org/abs/2408.07978), and a text does not depend on which tokens were drafts. */
 static dop_status
 judge(dop_sequence *s, const float *row, uint32_t i, dop_diag *diag, verdict *out)
 {
     dop_speculator *p = s->speculator;
-    if (dop_sequence_is_greedy(s)) {
-        *out = judge_greedy(s, row, i);
-        return DOP_OK;
-    }
-    *out = (verdict){.accepted = false};
-    if (dop_logits_largest(row, s->model->plan.model->vocab) == UINT32_MAX)
-        return DOP_OK;
-    if (i < p->n_drafts && p->n_shares[i] > 0 && !s->pick) {
-        *out = judge_drawn(s, row, i);
-        return DOP_OK;
-    }
-    out->given = true;
+    const uint32_t vocab = s->model->plan.model->vocab;
     dop_status st = DOP_OK;
-    if (s->pick)
+    float margin;
+    *out = (verdict){.accepted = false};
+    if (s->pick) {
+        if (dop_logits_largest(row, vocab) == UINT32_MAX)
+            return DOP_OK;
         st = dop_sequence_own_pick(s, row, s->n_tokens + i, diag, &out->id);
-    else
-        out->id = dop_sampler_pick(&s->sampler, row, s->tokens, s->n_tokens + i);
-    out->accepted = st == DOP_OK && i < p->n_drafts && out->id == p->drafts[i];
+        out->given = true;
+    } else {
+        out->id = dop_sampler_pick(&s->sampler, row, s->tokens, s->n_tokens + i, &margin);
+        if (s->sampler.bad)
+            return DOP_OK;
+        out->given = is_certain(s, row, margin);
+        if (!out->given) {
+            p->again = true;
+            memcpy(p->row, row, vocab * sizeof *row);
+            p->row_at = s->n_tokens - 1 + i;
+        }
+    }
+    out->accepted = st == DOP_OK && out->given && i < p->n_drafts && out->id == p->drafts[i];
     return st;
 }
 

@@ -10,10 +10,6 @@ dop_speculator_destroy(dop_speculator *speculator)
         return;
     free(speculator->row);
     free(speculator->ngrams.ends);
-    free(speculator->shares);
-    free(speculator->target);
-    free(speculator->dense);
-    dop_sampler_finish(&speculator->draws);
     free(speculator);
 }
 

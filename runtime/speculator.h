@@ -30,8 +30,8 @@ struct dop_speculator {
     double (*now_ms)(void); /* dop_now_ms, unless a test says otherwise */
     uint32_t ahead;         /* steps that may be in flight on the device for the next call; UINT32_MAX: any number */
 
-    /* Greedy picks: where two logits are closer than those of two schedules may differ (dop_model.apart), the pick is made
-     * again by the schedule for single tokens. */
+    /* Where another pick is nearer than the logits of two schedules may differ (dop_model.apart), the pick is made again by the
+     * schedule for single tokens. */
     bool again;
     float *row;      /* owned, [vocab]: logits of the row whose pick is made again */
     uint32_t row_at; /* position of it */
@@ -39,11 +39,6 @@ struct dop_speculator {
 
     dop_ngrams ngrams;
     uint32_t drafts[DOP_MAX_DRAFTS], n_drafts;
-    /* The distributions that drafts were drawn from: shares[i * vocab ..], n_shares[i].  NULL: drafts were not drawn. */
-    dop_weighed *shares, *target; /* owned, [most][vocab] and [vocab] */
-    uint32_t n_shares[DOP_MAX_DRAFTS];
-    double *dense;     /* owned, [vocab]: zeros */
-    dop_sampler draws; /* of the draft model */
     dop_speculation_counts counts;
 };
 

@@ -546,7 +546,7 @@ dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id
     size_t n = s->n_tokens + o->number[row] + 1;
     if (s->pick)
         return dop_sequence_own_pick(s, o->logits[row], n, diag, out_id);
-    *out_id =
-        dop_sampler_pick(&s->sampler, last ? dop_sequence_masked(s, o->logits[row]) : o->logits[row], s->tokens, n);
+    *out_id = dop_sampler_pick(&s->sampler, last ? dop_sequence_masked(s, o->logits[row]) : o->logits[row], s->tokens,
+                               n, NULL);
     return DOP_OK;
 }

@@ -29,7 +29,6 @@ struct dop_job {
     bool released; /* its caller has released it */
 
     /* of the engine's thread */
-    dop_rng rng;
     float *embedding; /* [n_embedding]; NULL: none is asked for */
     uint32_t n_embedding;
     uint32_t n_read;   /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */

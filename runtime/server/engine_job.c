@@ -85,7 +85,6 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     job->request.prompt = job->tokens_of;
     job->request.biases = job->biases;
     job->request.stops = NULL;
-    dop_rng_seed(&job->rng, r->sampling.seed);
     dop_output_init(&job->output, &job->stops);
     dop_text_stream_init(&job->stream, e->tok,
                          DOP_DECODE_CONTINUE | (r->keep_special ? 0 : (unsigned)DOP_DECODE_SKIP_SPECIAL));

@@ -98,9 +98,7 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
     }
     dop_sampler *s = &e->samplers[worker];
     s->params = r->sampling;
-    s->rng = job->rng;
-    job->pick = dop_sampler_pick(s, from, job->tokens_of, r->n_prompt + job->n_written);
-    job->rng = s->rng;
+    job->pick = dop_sampler_pick(s, from, job->tokens_of, r->n_prompt + job->n_written, NULL);
     if (r->logprobs)
         note_probabilities(job, logits, vocab);
     return r->matcher ? dop_matcher_accept(r->matcher, job->pick, diag) : DOP_OK;

@@ -227,11 +227,14 @@ valid(const json_t *root, const json_t *schema, const json_t *v)
 
 /* Random logits, with more weight, as a text gets longer, on what ends strings, lists and texts, so that these end. */
 static void
-make_logits(dop_rng *rng, uint32_t n_written, float *logits)
+make_logits(uint64_t *rng, uint32_t n_written, float *logits)
 {
     float more = n_written < 8 ? -2 : n_written < 40 ? 0.2f * (float)n_written : 8;
     for (uint32_t id = 0; id < n_vocab; id += 4) {
-        uint64_t bits = dop_rng_next(rng);
+        *rng ^= *rng << 13; /* xorshift64 (Marsaglia 2003) */
+        *rng ^= *rng >> 7;
+        *rng ^= *rng << 17;
+        uint64_t bits = *rng;
         for (uint32_t k = id; k < id + 4 && k < n_vocab; k++, bits >>= 16)
             logits[k] = (float)(bits & 0xffff) * 0x1p-13f + (closes[k] ? more : 0);
     }
@@ -250,12 +253,13 @@ write_text(dop_grammar *grammar, uint64_t seed, dop_buf *out)
     cr_assert_eq(dop_matcher_create(grammar, &diag, &m), DOP_OK, "%s", diag.message);
     cr_assert(logits);
     cr_assert_eq(dop_sampler_init(&sampler, n_vocab, NULL), DOP_OK);
-    dop_sampler_set(&sampler, &(dop_sampling){.temperature = 1, .repeat_penalty = 1, .seed = seed});
+    sampler.params = (dop_sampling){.temperature = 1, .repeat_penalty = 1, .seed = seed};
+    uint64_t rng = seed + 1;
     for (uint32_t i = 0; i < MOST_TOKENS && !ended; i++) {
-        make_logits(&sampler.rng, i, logits);
+        make_logits(&rng, i, logits);
         cr_assert_eq(dop_matcher_apply(m, logits, n_vocab, &diag), DOP_OK, "%s after \"%s\"", diag.message,
                      out->data ? out->data : "");
-        uint32_t id = dop_sampler_pick(&sampler, logits, NULL, 0);
+        uint32_t id = dop_sampler_pick(&sampler, logits, NULL, i, NULL);
         cr_assert_eq(dop_matcher_accept(m, id, &diag), DOP_OK, "%s", diag.message);
         ended = dop_tokenizer_is_end(tok, id);
         if (!ended) {

@@ -264,28 +264,46 @@ Test(speculation, near_ties)
     dop_model_close(plain);
 }
 
-/* Drafts that were not drawn: the same random numbers pick the same tokens. */
+/* Sampled with drafts of both kinds, by steps of several rows whose logits differ a little from those of one: the same tokens. */
+static void
+check_sampled(const char *what, const dop_speculation *drafts, uint64_t least)
+{
+    dop_model *m = open_toy(0, 0.002f), *plain = open_toy(0, 0.002f);
+    dop_sequence *s, *p;
+    dop_sampling how = {.temperature = 0.1f, .top_k = 5, .repeat_penalty = 1.1f, .repeat_last_n = 8};
+    ok(dop_sequence_create(m, &diag, &s));
+    ok(dop_sequence_create(plain, &diag, &p));
+    start(s, drafts);
+    for (how.seed = 0; how.seed < 6; how.seed++) {
+        uint32_t ids[TOY_CTX] = {4, 9}, got;
+        dop_sequence_set_sampling(s, &how);
+        dop_sequence_set_sampling(p, &how);
+        ok(dop_sequence_rewind(s, 0, &diag));
+        ok(dop_sequence_rewind(p, 0, &diag));
+        ok(dop_sequence_feed(s, ids, 2, &diag));
+        ok(dop_sequence_feed(p, ids, 2, &diag));
+        for (uint32_t n = 2; n < 60; n++) {
+            ok(dop_sequence_next(p, &diag, &ids[n]));
+            ok(dop_sequence_next(s, &diag, &got));
+            cr_assert_eq(got, ids[n], "%s, seed %u, token %u", what, (uint32_t)how.seed, n);
+        }
+    }
+    dop_speculation_counts c = dop_sequence_speculation_counts(s);
+    cr_assert_gt(c.accepted, least, "%s: %u", what, (uint32_t)c.accepted);
+    cr_assert_gt(c.again, 0, "%s", what);
+    dop_model_close(m);
+    dop_model_close(plain);
+}
+
 Test(speculation, sampled_as_without)
 {
-    dop_model *m = open_toy(0, 0);
     guesser g = {.x = 5, .percent = 100};
-    dop_sequence *s, *p;
-    dop_sampling how = {.temperature = 0.1f, .top_k = 5, .repeat_penalty = 1.1f, .repeat_last_n = 8, .seed = 3};
-    uint32_t ids[TOY_CTX] = {4, 9}, got;
-    ok(dop_sequence_create(m, &diag, &s));
-    ok(dop_sequence_create(m, &diag, &p));
-    dop_sequence_set_sampling(s, &how);
-    dop_sequence_set_sampling(p, &how);
-    start(s, &(dop_speculation){.fn = guess, .user = &g, .ngram = 2});
-    ok(dop_sequence_feed(s, ids, 2, &diag));
-    ok(dop_sequence_feed(p, ids, 2, &diag));
-    for (uint32_t n = 2; n < 100; n++) {
-        ok(dop_sequence_next(p, &diag, &ids[n]));
-        ok(dop_sequence_next(s, &diag, &got));
-        cr_assert_eq(got, ids[n], "token %u", n);
-    }
-    cr_assert_gt(dop_sequence_speculation_counts(s).accepted, 20);
-    dop_model_close(m);
+    dop_model *small = open_toy(0.12f, 0);
+    dop_sequence *d;
+    ok(dop_sequence_create(small, &diag, &d));
+    check_sampled("the caller's", &(dop_speculation){.fn = guess, .user = &g, .ngram = 2}, 60);
+    check_sampled("a draft model's", &(dop_speculation){.draft = d}, 60);
+    dop_model_close(small);
 }
 
 enum { TRIALS = 3000, BEST = 4 };
@@ -335,10 +353,12 @@ Test(speculation, drawn_drafts)
     static double want_pairs[TOY_VOCAB * TOY_VOCAB], want_thirds[TOY_VOCAB];
     ok(dop_sequence_create(m, &diag, &s));
     ok(dop_sequence_create(small, &diag, &d));
-    dop_sequence_set_sampling(s, &drawn);
     start(s, &(dop_speculation){.draft = d});
     for (uint32_t i = 0; i < TRIALS; i++) {
         uint32_t ids[3];
+        dop_sampling how = drawn;
+        how.seed += i;
+        dop_sequence_set_sampling(s, &how);
         ok(dop_sequence_rewind(s, 0, &diag));
         ok(dop_sequence_feed(s, prompt, 3, &diag));
         for (uint32_t n = 0; n < 3; n++)

@@ -80,7 +80,9 @@ typedef struct dop_open_options {
 } dop_open_options;
 
 /* How to pick a token from logits.  The order is that of llama.cpp: repetition penalty, top-k, top-p, min-p, temperature,
- * draw.  Equal logits, history, parameters and seed give equal ids on every machine with the same C library. */
+ * draw.  A draw depends on the logits, the parameters, the seed and the position alone: on a host it gives equal ids on every
+ * machine with the same C library, a device that draws gives the same but for rounding, and a sequence that is rewound and picks
+ * again picks the same until it has another seed. */
 typedef struct dop_sampling {
     float temperature;      /* <= 0: the largest logit, no draw */
     uint32_t top_k;         /* keep the k largest; 0: all */
@@ -160,7 +162,7 @@ void dop_sequence_destroy(dop_sequence *sequence);
  * plan holds one sequence, or where layers keep other states than caches of the whole context (windows, recurrent layers). */
 dop_status dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found);
 
-/* Creates a sequence with the tokens, states, sampling and random state of this one, without its speculation.  Pages are
+/* Creates a sequence with the tokens, states and sampling of this one, without its speculation.  Pages are
  * shared until one of the two writes to them.  Fails as dop_sequence_create does. */
 dop_status dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequence **out_sequence);
 /* Gives `to` the tokens and states of `from`, but not its sampling.  Both belong to one model, else DOP_E_INPUT.  When the
@@ -184,8 +186,7 @@ dop_status dop_sequence_save(dop_sequence *sequence, const char *path, const voi
 dop_status dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char **out_note,
                              size_t *out_n_note);
 
-/* Sets how tokens are picked from now on; the default is greedy.  Restarts the random numbers and replaces a sampler of the
- * caller's. */
+/* Sets how tokens are picked from now on; the default is greedy.  Replaces a sampler of the caller's. */
 void dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling);
 /* A sampler of the caller's: picks an id below vocab from the logits, f32 [vocab], and the n_tokens tokens before them; both
  * are valid until it returns.  If it returns anything but DOP_OK, the call that needed the pick returns that; an id outside
@@ -232,18 +233,19 @@ typedef struct dop_speculation {
  * schedules that give the logits of a few rows (dopplerc --rows 2,4,8).  The number of drafts is the one that makes most tokens
  * per time, by the times that steps took and the share of drafts that were right; where none pays, drafts are tried rarely.  The
  * draft sequence must live as long, and the caller must not use it.
- * Sampled tokens have the same distribution as without drafts.  Greedy picks are the largest logits of the step that checks
- * them; where the second largest is closer than 1.25 times the largest difference seen so far between that step and the step
- * for one token (apart from what all logits differ by), the latter decides.  It also decides one of 64 steps, to measure that
- * difference, and until three were measured wherever the two are closer than a quarter of the logits' standard deviation.
- * Texts therefore differ from those without drafts only where the rounding of keys and values tips a near tie, as it also does
- * between prompts fed in different pieces. */
+ * Greedy and sampled picks are those of the step that checks them, with the sequence's sampling and seed.  Where logits that
+ * differ by less than 1.25 times the largest difference seen so far between that step and the step for one token (apart from what
+ * all logits differ by) would pick another token, the latter step decides.  It also decides one of 64 steps, to measure that
+ * difference, and until three were measured wherever a quarter of the logits' standard deviation would.  This is a measured bound
+ * and no proof: texts are those without drafts but where a difference exceeds it, tips the edge of top-k, top-p or min-p, or comes
+ * from the rounding of keys and values, as it also does between prompts fed in different pieces.  A sampler of the caller's decides
+ * by the step that checks. */
 dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
 
 typedef struct dop_speculation_counts {
     uint64_t steps;             /* steps that checked drafts */
     uint64_t drafted, accepted; /* tokens */
-    uint64_t again;             /* greedy picks that the step for one token decided */
+    uint64_t again;             /* picks that the step for one token decided */
 } dop_speculation_counts;
 
 /* Since dop_sequence_set_speculation. */
@@ -299,9 +301,8 @@ const float *dop_step_logits(const dop_model *model, uint32_t row);
  * last row of a sequence it is among the ids of the sequence's mask. */
 uint32_t dop_step_pick(const dop_model *model, uint32_t row);
 /* For a row that wanted logits or a draw: picks a token with its sequence's sampling, after the tokens of the sequence and its
- * rows up to this one, and advances the sequence's random numbers.  A draw made by the device has the same distribution, but
- * keeps all equals at the edge of top-k and top-p, and depends only on the seed and the row's position, so that for one seed
- * host and device pick different tokens.  DOP_E_INPUT: the row wanted neither. */
+ * rows up to this one.  The device draws what the host would but for rounding, and keeps all equals at the edge of top-k and
+ * top-p.  DOP_E_INPUT: the row wanted neither. */
 dop_status dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id);
 /* Makes the rows part of their sequences.  Does nothing without an open step. */
 void dop_step_commit(dop_model *model);
