@@ -605,6 +605,22 @@ emit_floats_team(dop_gen *gen, dop_buf *out)
     return dop_gen_team(gen, out);
 }
 
+/* The call of part i, of which a slot has n_wg workgroups, from workgroup `first` on. */
+static const char *
+call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
+{
+    dop_emit *e = &gen->e;
+    const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
+    if (p->experts && !p->sum)
+        call =
+            dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first, n_wg);
+    if (p->mixed)
+        call = dop_emit_str(e, "dop_floats = %s; %s", dop_int8_part(e->g, &p->part[i]) ? "false" : "true", call);
+    if (p->n_acts > 1)
+        call = dop_emit_str(e, "dop_act = %uu; %s", p->part[i].act, call);
+    return tails ? dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first) : call;
+}
+
 dop_status
 dop_gemv_emit(dop_gen *gen)
 {
@@ -648,16 +664,7 @@ dop_gemv_emit(dop_gen *gen)
                                 : dop_div_up_u32(part->rows, per_wg * (tile->loops ? tile->loops : 1));
         st = emit_part(gen, &p, i, n_wg, &decls, is_float ? &floats : &parts);
         const uint32_t n_all = n_wg * (p.sum ? 1 : p.slots);
-        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
-        if (p.experts && !p.sum)
-            call = dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first,
-                                n_wg);
-        if (p.mixed)
-            call = dop_emit_str(e, "dop_floats = %s; %s", is_float ? "true" : "false", call);
-        if (p.n_acts > 1)
-            call = dop_emit_str(e, "dop_act = %uu; %s", part->act, call);
-        if (i == handing && !e->routes)
-            call = dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first);
+        const char *call = call_of(gen, &p, i, first, n_wg, i == handing && !e->routes);
         first += n_all;
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }

@@ -8,7 +8,7 @@
  * the logits of every position are known beforehand: those of the text in a model of its own, token by token.  Where the plan's
  * pool has fewer pages than its sequences may want, a call that finds none must have changed nothing.  Uses the public
  * interface only; with DOP_RANKS, as `sequences_ranks` under mpirun, of a plan in parts. */
-#include <doppler/doppler.h>
+#include "tests/tools/sequences/state.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,68 +20,7 @@
 #include "runtime/ranks.h"
 #endif
 
-enum { TEXTS = 5, LENGTH = 40, LONGEST = 240, MAX = 64 };
-
 static const struct dop_wire *wire; /* NULL: the plan is in one part */
-
-typedef struct state {
-    dop_model *m;
-    dop_diag diag;
-    dop_facts facts;
-    dop_ordering ordering; /* of the steps, not of those by which they are judged */
-    uint32_t length;       /* of the texts */
-    uint32_t text[TEXTS][LONGEST];
-    float *want[TEXTS]; /* [length][vocab] */
-    struct {
-        dop_sequence *s; /* NULL: none */
-        uint32_t text, n;
-        uint32_t *mask; /* [(vocab + 31) / 32] that picks are among; NULL: all ids */
-    } of[MAX];
-    char file[MAX][512]; /* what was saved by number, and of which text: */
-    uint32_t file_text[MAX], file_n[MAX], n_files;
-    uint64_t x;
-    double bound, worst;
-    uint64_t rows, full;
-    bool shares; /* prefixes are found again */
-} state;
-
-static void
-ok(state *t, dop_status st, const char *what)
-{
-    if (st == DOP_OK)
-        return;
-    printf("%s: %s\n", what, t->diag.message);
-    exit(1);
-}
-
-/* Were there no pages?  Anything but that and success is a failure. */
-static bool
-is_full(state *t, dop_status st, const char *what)
-{
-    if (st != DOP_E_FULL) {
-        ok(t, st, what);
-        return false;
-    }
-    memset(&t->diag, 0, sizeof t->diag);
-    t->full++;
-    return true;
-}
-
-static void
-must(bool good, const char *what)
-{
-    if (good)
-        return;
-    printf("failed: %s\n", what);
-    exit(1);
-}
-
-static uint32_t
-pick(state *t, uint32_t n)
-{
-    t->x = t->x * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(t->x >> 33) % n;
-}
 
 static void
 compare(state *t, uint32_t text, uint32_t pos, const float *got)
@@ -160,14 +99,6 @@ another_text(state *t, uint32_t text, uint32_t n)
     return memcmp(t->text[text], t->text[other], n * sizeof(uint32_t)) == 0 ? other : text;
 }
 
-static void
-check_tokens(state *t, uint32_t i)
-{
-    size_t n;
-    const uint32_t *ids = dop_sequence_tokens(t->of[i].s, &n);
-    must(n == t->of[i].n && memcmp(ids, t->text[t->of[i].text], n * sizeof *ids) == 0, "tokens of a sequence");
-}
-
 static dop_status
 compare_rows(void *user, size_t first, size_t n, const float *rows, dop_diag *diag)
 {
@@ -241,6 +172,78 @@ next(state *t, uint32_t i)
     ok(t, dop_sequence_rewind(t->of[i].s, t->of[i].n, &t->diag), "rewind");
 }
 
+static uint32_t
+free_place(const state *t)
+{
+    uint32_t i = 0;
+    while (i < t->facts.n_sequences && t->of[i].s)
+        i++;
+    return i;
+}
+
+/* Drafts of a caller: what the text says, which is mostly wrong, or any ids. */
+static dop_status
+draft(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
+      uint32_t *out_n)
+{
+    state *t = user;
+    (void)tokens;
+    (void)diag;
+    *out_n = pick(t, most + 1);
+    for (uint32_t k = 0; k < *out_n; k++)
+        out_ids[k] = n_tokens + k < t->length && pick(t, 2) ? t->text[0][n_tokens + k] : pick(t, t->facts.vocab);
+    return DOP_OK;
+}
+
+/* What it says for a while, greedily or drawn, with drafts or without, and perhaps what a fork of it says next: all of this is
+ * taken back in one of several ways. */
+static void
+talk(state *t, uint32_t i)
+{
+    const dop_speculation ways[] = {{.ngram = 1}, {.fn = draft, .user = t}, {.fn = draft, .user = t, .most = 1}};
+    const dop_sampling drawn = {
+        .temperature = 0.8f, .repeat_penalty = pick(t, 2) ? 1 : 1.2f, .repeat_last_n = 8, .seed = t->x};
+    uint32_t id, n = 1 + pick(t, 7), to = free_place(t), taken = 0, how = pick(t, 5);
+    dop_sequence *s = t->of[i].s, *other = NULL;
+    bool drafts = false;
+    if (t->of[i].n == 0 || t->of[i].n + 8 > t->facts.ctx)
+        return;
+    if (how < 3)
+        drafts = dop_sequence_set_speculation(s, &ways[how], &t->diag) == DOP_OK;
+    memset(&t->diag, 0, sizeof t->diag);
+    if (pick(t, 3) == 0)
+        dop_sequence_set_sampling(s, &drawn);
+    dop_sequence_expect(s, pick(t, 2) ? n : UINT32_MAX);
+    while (taken < n && !is_full(t, dop_sequence_next(s, &t->diag, &id), "next")) {
+        taken++;
+        if (other || to == t->facts.n_sequences || pick(t, 6) > 0)
+            continue;
+        ok(t, dop_sequence_fork(s, &t->diag, &other), "fork");
+        t->of[to].s = other;
+        t->of[to].n = t->of[i].n;
+        t->of[to].text = t->of[i].text;
+        free(t->of[to].mask);
+        t->of[to].mask = NULL;
+        if (pick(t, 2) && !is_full(t, dop_sequence_next(other, &t->diag, &id), "next"))
+            memset(&t->diag, 0, sizeof t->diag);
+    }
+    size_t length;
+    (void)dop_sequence_tokens(s, &length);
+    must(length == t->of[i].n + taken, "what is taken is in the sequence");
+    if (taken > 0 && pick(t, 3) == 0)
+        ok(t, dop_sequence_cut(s, t->of[i].n, taken, &t->diag), "cut");
+    else
+        ok(t, dop_sequence_rewind(s, t->of[i].n, &t->diag), "rewind");
+    if (other) {
+        ok(t, dop_sequence_rewind(other, t->of[to].n, &t->diag), "rewind");
+        dop_sequence_set_sampling(other, &(dop_sampling){.repeat_penalty = 1});
+    }
+    if (drafts && pick(t, 2))
+        ok(t, dop_sequence_set_speculation(s, NULL, &t->diag), "speculation");
+    dop_sequence_set_sampling(s, &(dop_sampling){.repeat_penalty = 1});
+    dop_sequence_expect(s, UINT32_MAX);
+}
+
 /* Rows of some sequences, one or several of each, mixed; committed or rolled back. */
 static void
 step(state *t)
@@ -284,132 +287,19 @@ step(state *t)
         t->of[i].n += more[i];
 }
 
-/* --- sequences that go on with their own picks -------------------------------------------------------------------------- */
-
-enum { SPEAKERS = 4, SAYS = 12 };
-
-/* What happens in each step: who has a row, who says something else than the pick, and whether the step is taken back. */
-typedef struct conversation {
-    uint32_t n, of[SPEAKERS], n_steps;
-    uint32_t ends; /* steps after which there was no page left; UINT32_MAX: there were enough */
-    bool speaks[SAYS][SPEAKERS], other[SAYS][SPEAKERS], back[SAYS], draws;
-    uint32_t said[SAYS][SPEAKERS];
-} conversation;
-
-static bool
-begin_to_talk(state *t, const conversation *c, uint32_t *out_tokens)
-{
-    for (uint32_t i = 0; i < c->n; i++) {
-        const uint32_t text = t->of[c->of[i]].text, n = t->of[c->of[i]].n;
-        const dop_sampling way = {.temperature = 1, .top_p = 1, .seed = i, .repeat_penalty = 1};
-        dop_sequence *s = t->of[c->of[i]].s;
-        ok(t, dop_sequence_set_mask(s, NULL, &t->diag), "mask");
-        ok(t, dop_sequence_rewind(s, 0, &t->diag), "rewind");
-        if (is_full(t, dop_sequence_feed(s, t->text[text], n, &t->diag), "feed"))
-            return false;
-        out_tokens[i] = t->text[text][n - 1] ^ 1;
-        dop_sequence_expect(s, UINT32_MAX);
-        dop_sequence_set_sampling(s, &way);
-    }
-    return true;
-}
-
-/* The first time steps may run ahead of the picks, the second time not. */
-static void
-converse(state *t, conversation *c, bool again)
-{
-    uint32_t token[SPEAKERS], speaker[SPEAKERS];
-    if (!begin_to_talk(t, c, token))
-        c->ends = 0;
-    for (uint32_t k = 0; k < c->n_steps && k < c->ends; k++) {
-        dop_step_row rows[SPEAKERS];
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < c->n; i++) {
-            if (!c->speaks[k][i])
-                continue;
-            dop_sequence_expect(t->of[c->of[i]].s, again ? 1 : UINT32_MAX);
-            speaker[n] = i;
-            rows[n++] = (dop_step_row){t->of[c->of[i]].s, token[i], c->draws ? DOP_WANTS_DRAW : DOP_WANTS_PICK};
-        }
-        if (n == 0)
-            continue;
-        if (is_full(t, dop_step_run(t->m, rows, n, &t->diag), "step")) {
-            c->ends = k;
-            return;
-        }
-        for (uint32_t r = 0; r < n; r++) {
-            uint32_t id = dop_step_pick(t->m, r), *said = &c->said[k][speaker[r]];
-            if (c->draws)
-                ok(t, dop_step_sample(t->m, r, &t->diag, &id), "sample");
-            must(!again || id == *said, "the same picks with steps that run ahead");
-            *said = id;
-            if (!c->back[k])
-                token[speaker[r]] = c->other[k][speaker[r]] ? (id + 1) % t->facts.vocab : id;
-        }
-        if (c->back[k])
-            dop_step_rollback(t->m);
-        else
-            dop_step_commit(t->m);
-    }
-}
-
-/* Sequences that leave, join and are contradicted at any time. */
-static void
-talk(state *t)
-{
-    conversation c = {
-        .n_steps = 2 + pick(t, SAYS - 1), .ends = UINT32_MAX, .draws = dop_model_draws(t->m) && pick(t, 2)};
-    const uint32_t most = dop_model_max_rows_of_several(t->m), first = pick(t, t->facts.n_sequences);
-    for (uint32_t k = 0; k < t->facts.n_sequences && c.n < SPEAKERS && (c.n < most || c.n == 0); k++) {
-        const uint32_t i = (first + k) % t->facts.n_sequences;
-        if (t->of[i].s && t->of[i].n > 0 && (c.n == 0 || pick(t, 4) > 0))
-            c.of[c.n++] = i;
-    }
-    for (uint32_t k = 0; k < c.n_steps; k++) {
-        c.back[k] = pick(t, 8) == 0;
-        for (uint32_t i = 0; i < c.n; i++) {
-            c.speaks[k][i] = k == 0 || (c.speaks[k - 1][i] ? pick(t, 8) > 0 : pick(t, 4) == 0);
-            c.other[k][i] = pick(t, 12) == 0;
-        }
-    }
-    converse(t, &c, false);
-    converse(t, &c, true);
-    for (uint32_t i = 0; i < c.n; i++) {
-        size_t n;
-        dop_sequence_set_sampling(t->of[c.of[i]].s, &(dop_sampling){.repeat_penalty = 1});
-        dop_sequence_expect(t->of[c.of[i]].s, UINT32_MAX);
-        free(t->of[c.of[i]].mask);
-        t->of[c.of[i]].mask = NULL;
-        (void)dop_sequence_tokens(t->of[c.of[i]].s, &n);
-        if (n < t->of[c.of[i]].n) /* there were no pages */
-            t->of[c.of[i]].n = (uint32_t)n;
-        ok(t, dop_sequence_rewind(t->of[c.of[i]].s, t->of[c.of[i]].n, &t->diag), "rewind");
-        check_tokens(t, c.of[i]);
-    }
-}
-
-static uint32_t
-free_place(const state *t)
-{
-    uint32_t i = 0;
-    while (i < t->facts.n_sequences && t->of[i].s)
-        i++;
-    return i;
-}
-
 /* At least what another sequence has of this text now: the last token may not have been fed yet. */
 static void
 reuse(state *t, uint32_t i)
 {
     size_t found, least = 0;
     const uint32_t *text = t->text[t->of[i].text];
-    ok(t, dop_sequence_reuse(t->of[i].s, text, LENGTH, &t->diag, &found), "reuse");
+    ok(t, dop_sequence_reuse(t->of[i].s, text, t->length, &t->diag, &found), "reuse");
     for (uint32_t k = 0; k < t->facts.n_sequences && t->shares; k++) {
         uint32_t n = t->of[k].s && t->of[k].n > 0 ? (t->of[k].n - 1) / t->facts.page * t->facts.page : 0;
         if (n > least && memcmp(text, t->text[t->of[k].text], n * sizeof *text) == 0)
             least = n;
     }
-    must(found >= least && found < LENGTH, "what is cached is found");
+    must(found >= least && found < t->length, "what is cached is found");
     t->of[i].n = (uint32_t)found;
     check_tokens(t, i);
 }
@@ -472,7 +362,7 @@ operation(state *t, const char *work)
 {
     uint32_t i = pick(t, t->facts.n_sequences), op = pick(t, 16), k = pick(t, t->facts.n_sequences);
     if (wire == NULL && pick(t, 16) == 0) {
-        talk(t);
+        talk_in_steps(t);
         return;
     }
     if (op < 6) {
@@ -503,7 +393,10 @@ operation(state *t, const char *work)
         save_or_load(t, i, work);
         break;
     case 12:
-        next(t, i);
+        if (pick(t, 2))
+            next(t, i);
+        else
+            talk(t, i);
         break;
     case 13: /* what is cut at the end is as if rewound; in the middle it is another text */
         if (t->of[i].n > 2) {
