@@ -183,9 +183,10 @@ const dop_tensor_name dop_hf_names_gpt_oss[] = {
     {DOP_W_sinks, "self_attn.sinks", DOP_PART_ALL, false},
     {DOP_W_router, "mlp.router.weight", DOP_PART_ALL, false},
     {DOP_W_router_bias, "mlp.router.bias", DOP_PART_ALL, false},
-    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_EVEN, false},
-    {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_ODD, false},
-    {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, false},
+    /* In blocks of mxfp4 the outputs come before the inputs, as floats (also what transformers saves dequantized) after them. */
+    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_EVEN, true},
+    {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_ODD, true},
+    {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, true},
     {DOP_W_expert_gate_bias, "mlp.experts.gate_up_proj_bias", DOP_PART_EVEN, false},
     {DOP_W_expert_up_bias, "mlp.experts.gate_up_proj_bias", DOP_PART_ODD, false},
     {DOP_W_expert_down_bias, "mlp.experts.down_proj_bias", DOP_PART_ALL, false},

@@ -272,7 +272,13 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 
 // Where the kernel divides the cache into splits (ir/ops.def), this is the number of positions of one.
 #ifdef DOP_WHOLE
-uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_LEAST, (n + splits - 1u) / splits); }
+uint dop_split_len(uint n, uint splits)
+{
+    const uint round = 2u * DOP_LEAST, full = n / splits / round * round;
+    return n <= DOP_WHOLE ? n : full > 0u && n - full * splits <= round ? full : max(DOP_LEAST, (n + splits - 1u) / splits);
+}
+uint dop_split_count(uint n, uint len, uint splits) { return min((n + len - 1u) / len, splits); }
+uint dop_split_end(uint hi, uint lo, uint len, uint split, uint splits) { return split + 1u == splits ? hi : min(lo + len, hi); }
 #endif
 
 // A logit as the search for the largest one sees it: a value that is not finite counts as larger than all others, so that the

@@ -34,6 +34,7 @@ typedef struct client {
     struct client *next, *before;
     int fd;
     double since_ms; /* of its opening, or of its last request's end */
+    bool asked;      /* a request has come */
     request *request;
 } client;
 
@@ -48,7 +49,7 @@ struct dop_http {
     pthread_mutex_t lock;
     bool ends; /* the watcher is to end */
     client *clients;
-    uint32_t n_requests;
+    uint32_t n_clients, n_requests;
 };
 
 /* --- answers ------------------------------------------------------------------------------------------------------------------- */
@@ -299,8 +300,10 @@ note_request(void *user, const char *uri, struct MHD_Connection *connection)
     lock(h);
     h->n_requests++;
     r->client = client_of(connection);
-    if (r->client)
+    if (r->client) {
         r->client->request = r;
+        r->client->asked = true;
+    }
     unlock(h);
     return r;
 }
@@ -342,6 +345,7 @@ note_connection(void *user, struct MHD_Connection *connection, void **io_client,
         if (c->next)
             c->next->before = c;
         h->clients = c;
+        h->n_clients++;
         *io_client = c;
     } else if (what == MHD_CONNECTION_NOTIFY_CLOSED && c) {
         if (c->next)
@@ -350,6 +354,7 @@ note_connection(void *user, struct MHD_Connection *connection, void **io_client,
             c->before->next = c->next;
         else
             h->clients = c->next;
+        h->n_clients--;
         free(c);
         *io_client = NULL;
     }
@@ -366,6 +371,15 @@ has_left(const client *c)
     return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }
 
+/* Seconds that a connection may wait without a request.  Where there is no room for another connection it gives way soon, so that
+ * silent clients do not keep the others out. */
+static double
+patience(const dop_http *h, const client *c)
+{
+    const double full_s = 1, most = c->asked ? h->options.idle_s : h->options.receive_s;
+    return h->n_clients >= h->options.max_connections && most > full_s ? full_s : most;
+}
+
 static void
 watch_client(const dop_http *h, client *c, double now)
 {
@@ -379,7 +393,7 @@ watch_client(const dop_http *h, client *c, double now)
         MHD_resume_connection(r->connection);
     } else if (r && !r->call && !r->over && now - r->begin_ms > h->options.receive_s * 1e3) {
         shutdown(c->fd, SHUT_RDWR);
-    } else if (!r && now - c->since_ms > h->options.idle_s * 1e3) {
+    } else if (!r && now - c->since_ms > patience(h, c) * 1e3) {
         shutdown(c->fd, SHUT_RDWR);
     }
 }

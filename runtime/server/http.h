@@ -13,7 +13,8 @@ typedef struct dop_http_options {
     size_t max_body;  /* bytes of a request's body */
     uint32_t max_connections;
     double receive_s; /* in which a request must arrive */
-    double idle_s;    /* until a connection without a request is closed */
+    /* Until a connection without a request is closed: receive_s before its first, idle_s after one; soon where no other has room. */
+    double idle_s;
 } dop_http_options;
 
 /* Starts serving; api must outlive it. */

@@ -15,7 +15,7 @@ target() { # NAME CORES [LINE...]
 target one-workgroup 1
 target integers 1 "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"
 target many 64
-target short 16
+target short 16 "split_least: 8"
 target none 1 "persistent: 0"
 
 generate() { # PLAN ORDERING OUT [OPTION...]
@@ -97,9 +97,10 @@ profiled() { # PLAN
 check "--profile shows stages" profiled gemma3.plan
 
 # A cache that is short at first: query heads are shared out then, and later the cache is cut into more parts.  Both forms
-# run with one part and with two (from 128 positions on); prompts end shortly before what is to be crossed, because a
-# software device takes long for a step of this kind.  That nothing is left of the parts of a longer cache is for --check
-# to see: one workgroup stores a part before it looks at it.
+# run with one part and with several (from 128 positions on), the last of which has a few rows more than the others at
+# first; prompts end shortly before what is to be crossed, because a software device takes long for a step of this kind.
+# That nothing is left of the parts of a longer cache is for --check to see: one workgroup stores a part before it looks
+# at it.
 persistent qwen3 short short.plan --chunks 8 --ctx 256
 tr -s ' \n' '  ' <prompt >whole
 cut -d ' ' -f 1-5 whole >first
@@ -111,8 +112,8 @@ crosses() { # NAME PROMPT STEPS POSITIONS
         check "short up to $4, $1: persistent" generate p.plan persistent persistent.ids -n "$3" &&
         check "short up to $4, $1: the same ids" cmp barriers.ids persistent.ids
 }
-crosses "from the first on" first 24 12 && crosses "one part, then two" long 24 12 &&
-    crosses "two parts, then the long form" long 48 150 && check "short: --check" run_check p.plan
+crosses "from the first on" first 24 12 && crosses "one part, then several" long 24 12 &&
+    crosses "several parts, then the long form" long 48 150 && check "short: --check" run_check p.plan
 
 # Four workgroups, and a device that runs two at once: the others wait for what nobody makes.  Nothing is lost by that.
 falls_back() {

@@ -159,7 +159,7 @@ fi
 # ---- keys, a full queue, a plan of one sequence -----------------------------------------------------------------------------
 printf 'secret-1\nsecret-2\n' >keys
 check "a plan of one sequence" "$DOPPLERC" "$demo" -o one.plan --ctx 256 --chunks 32 --target lavapipe --quiet
-serve one --api-key-file keys --serve-queue 1 --serve-time 20
+serve one --api-key-file keys --serve-queue 1 --serve-time 20 --serve-connections 8
 ask 200 ok /health
 ask 401 '"code":"invalid_api_key"' /v1/models
 ask 401 '"code":"invalid_api_key"' /v1/completions '{"prompt": "a"}' -H 'Authorization: Bearer secret'
@@ -169,6 +169,7 @@ ask 400 'no chat template' /v1/chat/completions '{"messages": [{"role": "user", 
 ask 400 'dopplerc --embed' /v1/embeddings '{"input": "a"}' "${key[@]}"
 ask 429 '"code":"queue_full"' /v1/completions '{"prompt": "a", "n": 3}' "${key[@]}"
 ask 200 '"index":1' /v1/completions '{"prompt": "a", "n": 2, "max_tokens": 3}' "${key[@]}"
+check "silent connections give way" "$TOOLS/clients" "$(port)" silent 9 10
 stop "and this one"
 cat >harmony.jinja <<'END'
 {{ tools | tojson }}{# <|channel|> #}{% for m in messages %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}

@@ -4,6 +4,7 @@
  *                                                   each; JSON: members of every request, "temperature":1 if not said
  *   clients PORT storm N SECONDS                    half of them misbehave: they leave, send garbage, stop halfway
  *   clients PORT stays BYTES SECONDS                sends BYTES bytes of a request and no more: closed within SECONDS?
+ *   clients PORT silent N SECONDS                   opens N connections that say nothing: another answered within SECONDS?
  *   clients PORT raw FILE                           sends a file and prints what comes back
  *
  * PROMPT and ANSWER are numbers of words and tokens.  The first form prints one line of JSON: tokens a second, time to the
@@ -399,6 +400,23 @@ stays(size_t bytes, double most)
 }
 
 static int
+silent(uint32_t n, double most)
+{
+    static const char ask[] = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    char buffer[64];
+    size_t got = 0;
+    const double begin = now_ms();
+    for (uint32_t i = 0; i < n; i++) /* they stay open to the end */
+        if (dial() < 0)
+            return 1;
+    int fd = dial();
+    if (fd < 0 || !say(fd, ask, strlen(ask)) || !hear(fd, buffer, sizeof buffer, &got, (int)(most * 1e3)))
+        return 1;
+    printf("answered after %.1f s\n", (now_ms() - begin) / 1e3);
+    return strncmp(buffer, "HTTP/1.1 200", 12) == 0 ? 0 : 1;
+}
+
+static int
 raw(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -429,6 +447,8 @@ main(int argc, char **argv)
         return raw(argv[3]);
     if (strcmp(argv[2], "stays") == 0 && argc > 4)
         return stays((size_t)atol(argv[3]), atof(argv[4]));
+    if (strcmp(argv[2], "silent") == 0 && argc > 4)
+        return silent((uint32_t)atoi(argv[3]), atof(argv[4]));
     bool storm = strcmp(argv[2], "storm") == 0;
     if (argc < (storm ? 5 : 6))
         return 2;

@@ -241,6 +241,78 @@ next(state *t, uint32_t i)
     ok(t, dop_sequence_rewind(t->of[i].s, t->of[i].n, &t->diag), "rewind");
 }
 
+static uint32_t
+free_place(const state *t)
+{
+    uint32_t i = 0;
+    while (i < t->facts.n_sequences && t->of[i].s)
+        i++;
+    return i;
+}
+
+/* Drafts of a caller: what the text says, which is mostly wrong, or any ids. */
+static dop_status
+draft(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
+      uint32_t *out_n)
+{
+    state *t = user;
+    (void)tokens;
+    (void)diag;
+    *out_n = pick(t, most + 1);
+    for (uint32_t k = 0; k < *out_n; k++)
+        out_ids[k] = n_tokens + k < t->length && pick(t, 2) ? t->text[0][n_tokens + k] : pick(t, t->facts.vocab);
+    return DOP_OK;
+}
+
+/* What it says for a while, greedily or drawn, with drafts or without, and perhaps what a fork of it says next: all of this is
+ * taken back in one of several ways. */
+static void
+talk(state *t, uint32_t i)
+{
+    const dop_speculation ways[] = {{.ngram = 1}, {.fn = draft, .user = t}, {.fn = draft, .user = t, .most = 1}};
+    const dop_sampling drawn = {
+        .temperature = 0.8f, .repeat_penalty = pick(t, 2) ? 1 : 1.2f, .repeat_last_n = 8, .seed = t->x};
+    uint32_t id, n = 1 + pick(t, 7), to = free_place(t), taken = 0, how = pick(t, 5);
+    dop_sequence *s = t->of[i].s, *other = NULL;
+    bool drafts = false;
+    if (t->of[i].n == 0 || t->of[i].n + 8 > t->facts.ctx)
+        return;
+    if (how < 3)
+        drafts = dop_sequence_set_speculation(s, &ways[how], &t->diag) == DOP_OK;
+    memset(&t->diag, 0, sizeof t->diag);
+    if (pick(t, 3) == 0)
+        dop_sequence_set_sampling(s, &drawn);
+    dop_sequence_expect(s, pick(t, 2) ? n : UINT32_MAX);
+    while (taken < n && !is_full(t, dop_sequence_next(s, &t->diag, &id), "next")) {
+        taken++;
+        if (other || to == t->facts.n_sequences || pick(t, 6) > 0)
+            continue;
+        ok(t, dop_sequence_fork(s, &t->diag, &other), "fork");
+        t->of[to].s = other;
+        t->of[to].n = t->of[i].n;
+        t->of[to].text = t->of[i].text;
+        free(t->of[to].mask);
+        t->of[to].mask = NULL;
+        if (pick(t, 2) && !is_full(t, dop_sequence_next(other, &t->diag, &id), "next"))
+            memset(&t->diag, 0, sizeof t->diag);
+    }
+    size_t length;
+    (void)dop_sequence_tokens(s, &length);
+    must(length == t->of[i].n + taken, "what is taken is in the sequence");
+    if (taken > 0 && pick(t, 3) == 0)
+        ok(t, dop_sequence_cut(s, t->of[i].n, taken, &t->diag), "cut");
+    else
+        ok(t, dop_sequence_rewind(s, t->of[i].n, &t->diag), "rewind");
+    if (other) {
+        ok(t, dop_sequence_rewind(other, t->of[to].n, &t->diag), "rewind");
+        dop_sequence_set_sampling(other, &(dop_sampling){.repeat_penalty = 1});
+    }
+    if (drafts && pick(t, 2))
+        ok(t, dop_sequence_set_speculation(s, NULL, &t->diag), "speculation");
+    dop_sequence_set_sampling(s, &(dop_sampling){.repeat_penalty = 1});
+    dop_sequence_expect(s, UINT32_MAX);
+}
+
 /* Rows of some sequences, one or several of each, mixed; committed or rolled back. */
 static void
 step(state *t)
@@ -284,28 +356,19 @@ step(state *t)
         t->of[i].n += more[i];
 }
 
-static uint32_t
-free_place(const state *t)
-{
-    uint32_t i = 0;
-    while (i < t->facts.n_sequences && t->of[i].s)
-        i++;
-    return i;
-}
-
 /* At least what another sequence has of this text now: the last token may not have been fed yet. */
 static void
 reuse(state *t, uint32_t i)
 {
     size_t found, least = 0;
     const uint32_t *text = t->text[t->of[i].text];
-    ok(t, dop_sequence_reuse(t->of[i].s, text, LENGTH, &t->diag, &found), "reuse");
+    ok(t, dop_sequence_reuse(t->of[i].s, text, t->length, &t->diag, &found), "reuse");
     for (uint32_t k = 0; k < t->facts.n_sequences && t->shares; k++) {
         uint32_t n = t->of[k].s && t->of[k].n > 0 ? (t->of[k].n - 1) / t->facts.page * t->facts.page : 0;
         if (n > least && memcmp(text, t->text[t->of[k].text], n * sizeof *text) == 0)
             least = n;
     }
-    must(found >= least && found < LENGTH, "what is cached is found");
+    must(found >= least && found < t->length, "what is cached is found");
     t->of[i].n = (uint32_t)found;
     check_tokens(t, i);
 }
@@ -396,7 +459,10 @@ operation(state *t, const char *work)
         save_or_load(t, i, work);
         break;
     case 12:
-        next(t, i);
+        if (pick(t, 2))
+            next(t, i);
+        else
+            talk(t, i);
         break;
     case 13: /* what is cut at the end is as if rewound; in the middle it is another text */
         if (t->of[i].n > 2) {

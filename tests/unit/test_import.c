@@ -1,4 +1,5 @@
 /* What importers make of models that load: facts, weights, the text side. */
+#include "compiler/pack_rows.h"
 #include "tests/unit/import_util.h"
 
 #include <math.h>
@@ -533,6 +534,85 @@ Test(import, shared_expert_alone)
         cr_assert(up && up->rows == 96 && strstr(up->source, "shared_mlp.input_linear"));
     }
     unload(&l);
+    scratch_remove(&s);
+}
+
+/* Adds a tensor of floats with these experts' matrices, inputs before outputs; two matrices: their outputs take turns. */
+static void
+add_turned(json_t *header, dop_buf *data, const char *name, const dop_weight *first, const dop_weight *second)
+{
+    const uint32_t n = second ? 2 : 1, rows = first->rows * n, cols = first->cols;
+    float *row = malloc(cols * sizeof *row), *turned = calloc((size_t)rows * cols, sizeof *turned);
+    const size_t begin = data->size;
+    cr_assert(row && turned);
+    for (uint32_t e = 0; e < first->experts; e++) {
+        for (uint32_t r = 0; r < rows; r++) {
+            const dop_weight w = dop_weight_expert(r % n ? second : first, e);
+            dop_weight_row(&w, r / n, row);
+            for (uint32_t c = 0; c < cols; c++)
+                turned[(size_t)c * rows + r] = row[c];
+        }
+        dop_buf_append(data, turned, (size_t)rows * cols * sizeof *turned);
+    }
+    json_object_set_new(header, name,
+                        json_pack("{s:s, s:[i,i,i], s:[I,I]}", "dtype", "F32", "shape", (int)first->experts, (int)cols,
+                                  (int)rows, "data_offsets", (json_int_t)begin, (json_int_t)data->size));
+    free(row);
+    free(turned);
+}
+
+/* gpt-oss whose experts were dequantized, as transformers and others save it. */
+Test(import, experts_of_floats)
+{
+    loaded plain, l;
+    scratch s = scratch_make();
+    dop_buf b = golden_file("gpt_oss", "model.safetensors"), data = {0};
+    const size_t n = (size_t)st_header_size(&b);
+    json_t *header = json_loadb(b.data + 8, n, 0, NULL);
+    load_patched(&plain, "gpt_oss", "{}");
+    dop_buf_append(&data, b.data + 8 + n, b.size - 8 - n);
+    for (uint32_t i = 0; i < plain.m.arch.n_layers; i++) {
+        static const char *const parts[] = {"gate_up_proj_blocks", "gate_up_proj_scales", "down_proj_blocks",
+                                            "down_proj_scales"};
+        const dop_weight *w[3];
+        char name[128];
+        for (uint32_t k = 0; k < 4; k++) {
+            snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%s", i, parts[k]);
+            cr_assert_eq(json_object_del(header, name), 0, "%s", name);
+        }
+        for (uint32_t k = 0; k < 3; k++) {
+            snprintf(name, sizeof name, "L%u.expert_%s", i, (const char *const[]){"gate", "up", "down"}[k]);
+            cr_assert((w[k] = dop_weights_find(&plain.m.weights, name)) != NULL, "%s", name);
+        }
+        snprintf(name, sizeof name, "model.layers.%u.mlp.experts.gate_up_proj", i);
+        add_turned(header, &data, name, w[0], w[1]);
+        snprintf(name, sizeof name, "model.layers.%u.mlp.experts.down_proj", i);
+        add_turned(header, &data, name, w[2], NULL);
+    }
+    char *text = json_dumps(header, JSON_COMPACT);
+    dop_buf out = st_bytes(text, strlen(text), strlen(text), data.data, data.size);
+    scratch_config(&s, "gpt_oss", "{\"quantization_config\": \"<delete>\"}");
+    scratch_write(&s, "model.safetensors", out.data, out.size);
+    load_dir(&l, s.dir);
+    cr_assert_eq(l.m.weights.n, plain.m.weights.n);
+    for (uint32_t i = 0; i < l.m.weights.n; i++) {
+        const dop_weight *x = &l.m.weights.items[i], *y = dop_weights_find(&plain.m.weights, x->name);
+        float got[256], want[256];
+        cr_assert(y && x->rows == y->rows && x->cols == y->cols && x->cols <= 256 && x->experts == y->experts);
+        for (uint32_t r = 0; r < x->rows * dop_weight_experts(x); r++) {
+            const dop_weight a = dop_weight_expert(x, r / x->rows), c = dop_weight_expert(y, r / x->rows);
+            dop_weight_row(&a, r % x->rows, got);
+            dop_weight_row(&c, r % x->rows, want);
+            cr_assert_arr_eq(got, want, x->cols * sizeof *got, "%s row %u", x->name, r);
+        }
+    }
+    free(text);
+    json_decref(header);
+    dop_buf_finish(&b);
+    dop_buf_finish(&data);
+    dop_buf_finish(&out);
+    unload(&l);
+    unload(&plain);
     scratch_remove(&s);
 }
 
