@@ -109,6 +109,8 @@ measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, dou
         rows[n] = (dop_step_row){s, ids[0], DOP_WANTS_PICK};
         if (n > 0)
             st = dop_sequence_fork(s, diag, &rows[n].sequence);
+        if (st == DOP_OK)
+            dop_sequence_expect(rows[n].sequence, t->n_gen);
     }
     double start = dop_now_ms();
     const uint32_t groups = st == DOP_OK ? dop_step_groups(s->model, n) : 0;
