@@ -228,13 +228,13 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, const
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
     dop_keys_num(gen, &keys, "UNROLL", tile->unroll);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "FETCH", fetch.data ? fetch.data : "");
-    dop_keys_set(&keys, "RAW", raw.data ? raw.data : "");
+    dop_keys_set(&keys, "FETCH", fetch.data);
+    dop_keys_set(&keys, "RAW", raw.data);
     dop_keys_set(&keys, "Q", dop_gemv_list(gen, part, ", q#"));
     dop_keys_set(&keys, "NEXT", dop_gemv_list(gen, part, ", n#"));
     dop_keys_set(&keys, "SHIFT", dop_gemv_list(gen, part, " q# = n#;"));
-    dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_keys_set(&keys, "DOTS", dots.data);
+    dop_keys_set(&keys, "STORE", store.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "few_part.glsl", &keys, out) : e->status;
     e->n_binds = n_binds;
     dop_buf_finish(&begin);
@@ -302,13 +302,13 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     if (st == DOP_OK)
         st = dop_gen_team(gen, &team);
-    dop_keys_set(&keys, "TEAM", team.data ? team.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
-    dop_keys_set(&keys, "STATS", stats.data ? stats.data : "");
-    dop_keys_set(&keys, "RECEIVE", receive.data ? receive.data : "");
-    dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
-    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    dop_keys_set(&keys, "TEAM", team.data);
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "LOAD", load.data);
+    dop_keys_set(&keys, "STATS", stats.data);
+    dop_keys_set(&keys, "RECEIVE", receive.data);
+    dop_keys_set(&keys, "PARTS", parts.data);
+    dop_keys_set(&keys, "CALLS", calls.data);
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "few.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&team);

@@ -117,7 +117,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "SLOTS", dop_node_cols(g, ids));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
-    dop_keys_set(&keys, "IDS", read.data ? read.data : "");
+    dop_keys_set(&keys, "IDS", read.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "group.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&read);
     return st;

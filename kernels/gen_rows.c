@@ -521,17 +521,17 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
         dop_keys_set(&keys, "DONE", "    }\n");
     }
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats + (s->p.beside != 0));
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_keys_set(&keys, "STORE", store.data);
     dop_keys_set(&keys, "ROW_OF", row_of(s));
     emit_slots(s, parts[0], &keys);
     dop_status st = dop_template_fill(s->gen, s->tb == 1 ? "rows_one.glsl" : "rows_many.glsl", &keys, &finish);
     dop_keys_set(&keys, "UNITS",
                  s->p.beside ? "units" : dop_emit_str(e, "%uu", dop_div_up_u32(s->p.k, unit_of(s, parts[0]))));
-    dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
-    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
-    dop_keys_set(&keys, "AHEAD", ahead.data ? ahead.data : "");
-    dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
-    dop_keys_set(&keys, "FINISH", finish.data ? finish.data : "");
+    dop_keys_set(&keys, "SELECT", select.data);
+    dop_keys_set(&keys, "LOAD", load.data);
+    dop_keys_set(&keys, "AHEAD", ahead.data);
+    dop_keys_set(&keys, "DOTS", dots.data);
+    dop_keys_set(&keys, "FINISH", finish.data);
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(s->gen, "rows_group.glsl", &keys, out) : e->status;
     if (st == DOP_OK && hands)
@@ -640,10 +640,10 @@ dop_rows_emit(dop_gen *gen)
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "ROWS", s.rows);
     dop_keys_num(gen, &keys, "TB", s.tb);
-    dop_keys_set(&keys, "TOKENS", tokens.data ? tokens.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
-    dop_keys_set(&keys, "GROUPS", groups.data ? groups.data : "");
+    dop_keys_set(&keys, "TOKENS", tokens.data);
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "PROLOGUE", prologue.data);
+    dop_keys_set(&keys, "GROUPS", groups.data);
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "rows.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);

@@ -117,8 +117,8 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
                                               t.type->unit_bytes))
             : "");
     dop_keys_set(&keys, "SYNC", in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier();\n    barrier()");
-    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_keys_set(&keys, "LOAD", load.data);
+    dop_keys_set(&keys, "STORE", store.data);
     dop_status st = dop_template_fill(gen, "tail.glsl", &keys, decls);
     if (e->status == DOP_OK)
         e->status = st;
