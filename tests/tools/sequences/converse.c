@@ -67,8 +67,6 @@ begin_to_talk(state *t, const conversation *c, uint32_t *out_tokens)
         const uint32_t text = t->of[c->of[i]].text, n = t->of[c->of[i]].n;
         const dop_sampling way = {.temperature = 1, .top_p = 1, .seed = i, .repeat_penalty = 1};
         dop_sequence *s = t->of[c->of[i]].s;
-        ok(t, dop_sequence_set_speculation(s, NULL, &t->diag), "speculation");
-        ok(t, dop_sequence_set_mask(s, NULL, &t->diag), "mask");
         ok(t, dop_sequence_rewind(s, 0, &t->diag), "rewind");
         if (is_full(t, dop_sequence_feed(s, t->text[text], n, &t->diag), "feed"))
             return false;
@@ -130,6 +128,12 @@ talk_in_steps(state *t)
         if (t->of[i].s && t->of[i].n > 0 && (c.n == 0 || pick(t, 4) > 0))
             c.of[c.n++] = i;
     }
+    for (uint32_t i = 0; i < c.n; i++) {
+        ok(t, dop_sequence_set_speculation(t->of[c.of[i]].s, NULL, &t->diag), "speculation");
+        ok(t, dop_sequence_set_mask(t->of[c.of[i]].s, NULL, &t->diag), "mask");
+        free(t->of[c.of[i]].mask);
+        t->of[c.of[i]].mask = NULL;
+    }
     for (uint32_t k = 0; k < c.n_steps; k++) {
         c.back[k] = pick(t, 8) == 0;
         for (uint32_t i = 0; i < c.n; i++) {
@@ -143,8 +147,6 @@ talk_in_steps(state *t)
         size_t n;
         dop_sequence_set_sampling(t->of[c.of[i]].s, &(dop_sampling){.repeat_penalty = 1});
         dop_sequence_expect(t->of[c.of[i]].s, UINT32_MAX);
-        free(t->of[c.of[i]].mask);
-        t->of[c.of[i]].mask = NULL;
         (void)dop_sequence_tokens(t->of[c.of[i]].s, &n);
         if (n < t->of[c.of[i]].n) /* there were no pages */
             t->of[c.of[i]].n = (uint32_t)n;
