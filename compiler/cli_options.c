@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MOST_CHUNK = 4096 };
+
 #define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
 #define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
 #define HEADING DOP_OPTION_HEADING
@@ -112,43 +114,30 @@ dop_cli_print_help(void)
     dop_buf_finish(&text);
 }
 
+/* Sizes from 1 to `largest`, each kept once, at most `most` of them. */
 static dop_status
-parse_chunks(const char *list, dop_compile_options *o, dop_diag *diag)
+parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t most, dop_diag *diag, uint32_t *out_sizes,
+            uint32_t *out_n)
 {
     const char *p = list;
+    uint32_t n = 0;
     while (*p) {
         char *end = NULL;
         unsigned long v = strtoul(p, &end, 10);
-        if (end == p || v < 1 || v > 4096 || (*end && *end != ','))
-            return DOP_FAIL(diag, DOP_E_USAGE, "--chunks %s: expected sizes from 1 to 4096, separated by commas", list);
-        if (o->n_chunks == DOP_MAX_CHUNKS)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--chunks %s: at most %d sizes", list, DOP_MAX_CHUNKS);
-        o->chunks[o->n_chunks++] = (uint32_t)v;
-        p = *end ? end + 1 : end;
-    }
-    return o->n_chunks ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--chunks needs at least one size");
-}
-
-static dop_status
-parse_rows(const char *list, dop_compile_options *o, dop_diag *diag)
-{
-    const char *p = list;
-    while (*p) {
-        char *end = NULL;
-        unsigned long v = strtoul(p, &end, 10);
-        if (end == p || v < 1 || v > DOP_STEP_MAX_ROWS || (*end && *end != ','))
-            return DOP_FAIL(diag, DOP_E_USAGE, "--rows %s: expected sizes from 1 to %d, separated by commas", list,
-                            DOP_STEP_MAX_ROWS);
+        if (end == p || v < 1 || v > largest || (*end && *end != ','))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: expected sizes from 1 to %u, separated by commas", option,
+                            list, largest);
         bool there = false;
-        for (uint32_t i = 0; i < o->n_rows; i++)
-            there = there || o->rows[i] == v;
-        if (!there && o->n_rows == DOP_MAX_ROWS_SIZES)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--rows %s: at most %d sizes", list, DOP_MAX_ROWS_SIZES);
+        for (uint32_t i = 0; i < n; i++)
+            there = there || out_sizes[i] == v;
+        if (!there && n == most)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: at most %u sizes", option, list, most);
         if (!there)
-            o->rows[o->n_rows++] = (uint32_t)v;
+            out_sizes[n++] = (uint32_t)v;
         p = *end ? end + 1 : end;
     }
-    return o->n_rows ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--rows needs at least one size");
+    *out_n = n;
+    return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
 }
 
 static dop_status
@@ -334,13 +323,13 @@ dop_cli_fill(const dop_cli *o, dop_compile_options *opt, dop_diag *diag)
     opt->no_spirv = !o->output && !o->report && !o->dump_dir && !dop_cli_emits_all(o);
     dop_status st = parse_passes(o, opt, diag);
     if (st == DOP_OK && o->chunks)
-        st = parse_chunks(o->chunks, opt, diag);
+        st = parse_sizes("chunks", o->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, opt->chunks, &opt->n_chunks);
     opt->sequences = o->sequences;
     opt->ctx_total = o->ctx_total;
     opt->embed = o->embed;
     opt->in_parts = o->parts != NULL;
     if (st == DOP_OK && o->rows)
-        st = parse_rows(o->rows, opt, diag);
+        st = parse_sizes("rows", o->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, opt->rows, &opt->n_rows);
     if (st == DOP_OK)
         st = parse_cache(o->kv, opt, diag);
     if (st == DOP_OK)

@@ -46,7 +46,7 @@ put_fusions(const dop_report_schedule *s, dop_buf *out)
         dop_buf_printf(out, "    %5u %10u %10s  %-18s %-14s %s -> %s\n", f->count, f->dispatches,
                        dop_report_bytes(f->bytes, a, sizeof a), f->rule, f->pass, f->producer, f->consumer);
     }
-    dop_buf_printf(out, "    %u ops became %u when norms, attention and arg-max were split; %u dispatches were saved\n",
+    dop_buf_printf(out, "    %u ops became %u when norms, attention and arg-max were split; dispatches saved: %u\n",
                    s->before.dispatches, s->after.dispatches + dispatches, dispatches);
 }
 
@@ -118,8 +118,9 @@ dop_report_text(const dop_report *r, dop_buf *out)
         const dop_report_schedule *s = &r->schedules[i];
         double floor = (s->after.read + s->after.written) / c->target.bandwidth * 1e6;
         dop_buf_printf(out,
-                       "\n%s: %u dispatches per layer and %u outside, %u distinct kernels, floor %.3f us per token\n",
-                       dop_schedule_name(s->s), s->per_layer, s->outside, s->kernels, floor);
+                       "\n%s: %u dispatch%s per layer and %u outside, %u distinct kernel%s, floor %.3f us per token\n",
+                       dop_schedule_name(s->s), s->per_layer, s->per_layer == 1 ? "" : "es", s->outside, s->kernels,
+                       s->kernels == 1 ? "" : "s", floor);
         char says[256];
         if (*dop_persistent_says(s->s, says, sizeof says))
             dop_buf_printf(out, "  %s\n", says);

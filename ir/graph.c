@@ -142,8 +142,17 @@ uint32_t
 dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n)
 {
     uint32_t splits = (uint32_t)dop_node_i(g, id, DOP_A_splits), least = (uint32_t)dop_node_i(g, id, DOP_A_least);
-    uint32_t share = n / splits + (n % splits != 0);
-    return n <= (uint32_t)dop_node_i(g, id, DOP_A_whole) ? n : share < least ? least : share;
+    uint32_t share = n / splits + (n % splits != 0), round = 2 * least, full = n / splits / round * round;
+    if (n <= (uint32_t)dop_node_i(g, id, DOP_A_whole))
+        return n;
+    return full > 0 && n - full * splits <= round ? full : share < least ? least : share;
+}
+
+uint32_t
+dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n)
+{
+    uint32_t count = dop_div_up_u32(n, dop_split_len(g, id, n)), splits = (uint32_t)dop_node_i(g, id, DOP_A_splits);
+    return count < splits ? count : splits;
 }
 
 uint32_t

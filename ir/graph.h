@@ -324,8 +324,9 @@ uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
-/* Cache rows of one split of the attn_split node, of n rows in all (ops.def). */
+/* Of the attn_split node with n cache rows in all: rows of a split, and splits that have rows (ops.def). */
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
+uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
 /* Rows of a value as a matrix: of axis 0, or of both symbolic axes of append state. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);

@@ -548,7 +548,7 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
         uint64_t end = (uint64_t)pos->u[t] + 1, begin = dop_reach_first(&reach, pos->u[t]);
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
-        uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
+        uint64_t lo = min_u64(begin + i * span, end), hi = i + 1 == splits ? end : min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
         head_sum m = attend(n, query, seq->u[seq->count > 1 ? t : 0], h / group, lo, hi, sink, scores, acc);

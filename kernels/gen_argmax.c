@@ -138,6 +138,21 @@ store_pick(dop_emit *e, dop_buf *store)
         dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
 }
 
+/* The picks of a step's rows are for the host; a row may ask that the device continues with its pick (DOP_ROW_CONTINUED). */
+static void
+store_each(dop_emit *e, uint32_t cols, dop_buf *store)
+{
+    const char *s = dop_emit_step(e);
+    dop_buf_printf(
+        store,
+        "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
+        "        bool continued = (row.flags & 4u) != 0u;\n"
+        "        %s.ids[continued ? t + row.position %% 64u * 64u : t] = at;\n"
+        "        if (continued) {\n"
+        "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n        }\n",
+        s, s, cols - 1);
+}
+
 /* Does the kernel pick for every row, for the host? */
 static bool
 picks_each(const dop_graph *g, dop_node_id id)
@@ -202,7 +217,7 @@ emit(dop_gen *gen)
                        a, a);
     } else if (each) {
         gen->grid[1] = g->max_t;
-        dop_buf_printf(&store, "        %s.ids[t] = best > 3.4e38 ? 0xffffffffu : at;\n", dop_emit_step(e));
+        store_each(e, cols, &store);
     } else {
         store_pick(e, &store);
     }

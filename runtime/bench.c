@@ -47,19 +47,12 @@ static dop_status
 measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
 {
     dop_status st = dop_sequence_rewind(s, t->depth, diag);
-    double start = dop_now_ms();
-    if (st == DOP_OK && t->n_prompt > 0) {
-        st = feed_and_pick(s, ids, t->n_prompt, diag);
-    } else if (st == DOP_OK) {
-        dop_sequence_expect(s, t->n_gen);
-        st = dop_sequence_feed(s, ids, 1, diag);
-        for (uint32_t i = 0; i < t->n_gen && st == DOP_OK; i++) {
-            uint32_t id;
-            st = dop_sequence_next(s, diag, &id);
-            if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
-                break;
-        }
-    }
+    if (st != DOP_OK)
+        return st;
+    if (t->n_prompt == 0)
+        return dop_bench_generate(s, t, ids, limit_ms, diag, out_ms);
+    const double start = dop_now_ms();
+    st = feed_and_pick(s, ids, t->n_prompt, diag);
     *out_ms = dop_now_ms() - start;
     return st;
 }
@@ -116,6 +109,8 @@ measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, dou
         rows[n] = (dop_step_row){s, ids[0], DOP_WANTS_PICK};
         if (n > 0)
             st = dop_sequence_fork(s, diag, &rows[n].sequence);
+        if (st == DOP_OK)
+            dop_sequence_expect(rows[n].sequence, t->n_gen);
     }
     double start = dop_now_ms();
     const uint32_t groups = st == DOP_OK ? dop_step_groups(s->model, n) : 0;

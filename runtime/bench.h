@@ -79,7 +79,10 @@ dop_status dop_bench_run(const char *const *paths, size_t n_paths, const dop_ben
                          dop_bench *out_bench);
 void dop_bench_finish(dop_bench *bench); /* accepts a zeroed one */
 
-/* bench_drafts.c: one run of a test, from rewinding on. */
+/* bench_drafts.c: the steps of a tgN, after rewinding; limit_ms: no more of them after that long, 0: all. */
+dop_status dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                              dop_diag *diag, double *out_ms);
+/* One run of a test, from rewinding on. */
 dop_status dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
                             dop_bench_replay *replayed, dop_diag *diag, double *out_ms);
 dop_status dop_bench_sampled(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,

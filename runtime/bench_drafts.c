@@ -1,4 +1,4 @@
-/* tgN with drafts that are replayed, and tgN with sampled tokens. */
+/* tgN: as it is, with drafts that are replayed, and with sampled tokens. */
 #include "runtime/bench.h"
 #include "runtime/spans.h"
 
@@ -49,13 +49,15 @@ replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_d
     return DOP_OK;
 }
 
-static dop_status
-generate(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
+dop_status
+dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                   dop_diag *diag, double *out_ms)
 {
+    dop_sequence *s = sequence;
     double start = dop_now_ms();
-    dop_sequence_expect(s, t->n_gen);
+    dop_sequence_expect(s, test->n_gen);
     dop_status st = dop_sequence_feed(s, ids, 1, diag);
-    for (uint32_t i = 0; i < t->n_gen && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < test->n_gen && st == DOP_OK; i++) {
         uint32_t id;
         st = dop_sequence_next(s, diag, &id);
         if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
@@ -94,7 +96,7 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
     if (st == DOP_OK && !plain)
         st = dop_sequence_set_speculation(s, &how, diag);
     if (st == DOP_OK)
-        st = generate(s, test, ids, 0, diag, out_ms);
+        st = dop_bench_generate(s, test, ids, 0, diag, out_ms);
     if (st == DOP_OK)
         st = remember(r, s, diag);
     r->counts = dop_sequence_speculation_counts(s);
@@ -110,7 +112,7 @@ dop_bench_sampled(dop_sequence *sequence, const dop_bench_test *test, const uint
     dop_status st = dop_sequence_rewind(sequence, test->depth, diag);
     dop_sequence_set_sampling(sequence, &usual);
     if (st == DOP_OK)
-        st = generate(sequence, test, ids, limit_ms, diag, out_ms);
+        st = dop_bench_generate(sequence, test, ids, limit_ms, diag, out_ms);
     dop_sequence_set_sampling(sequence, &greedy);
     return st;
 }

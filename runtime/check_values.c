@@ -11,7 +11,7 @@ used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
 {
     const dop_reach reach = dop_attention_reach(g, split);
     uint32_t n = pos + 1 - dop_reach_first(&reach, pos);
-    return dop_div_up_u32(n, dop_split_len(g, split, n));
+    return dop_split_count(g, split, n);
 }
 
 typedef void split_fn(void *user, float *part, uint32_t dim, bool used);

@@ -49,6 +49,8 @@ run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_
         rows[k] = rows[0];
         st = dop_sequence_fork(s, diag, &rows[k].sequence);
     }
+    for (uint32_t k = 0; k < batch && st == DOP_OK; k++)
+        dop_sequence_expect(rows[k].sequence, n);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_profile_begin(p, "step", i);
         st = dop_step_run(m, rows, batch, diag);

@@ -49,6 +49,11 @@ typedef struct dop_open_step {
     /* Where one schedule runs all rows: that schedule, the first row of each sequence, and whether it makes the wanted picks. */
     uint32_t together, first[DOP_STEP_MAX_SEQUENCES];
     bool by_device;
+    /* The device itself makes the next step from its picks, and commits it; of a schedule with DOP_PICKS_NEXT, pick_end is the number
+     * of the first pick after it. */
+    bool continued;
+    bool goes_on; /* that next step may be submitted */
+    uint32_t pick_end;
     float *kept;     /* owned: copies of logits, for steps that take several replays; NULL: none yet */
     size_t cap_kept; /* rows of it */
 } dop_open_step;
@@ -99,11 +104,23 @@ struct dop_model {
     /* While no step is in flight; see dop_step in plan_format.h. */
     uint32_t parity[DOP_STEP_MAX_SEQUENCES];
 
-    /* Greedy steps of one sequence on the device.  `running`: the step record holds the device's own next step, which will
-     * write position dev_pos of `runner`.  Picks are numbered since the plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
+    /* Steps that begin with the picks of the step before, so that the device continues by itself: greedy ones of one sequence
+     * (sequence.c), or those of dop_step_run with a row of each sequence (step_ahead.c).  `running`: the step record holds
+     * the device's own next step, whose row i is of runners[i].  Picks of schedules with DOP_PICKS_NEXT are numbered since the
+     * plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
     bool running;
-    dop_sequence *runner; /* the sequence of the steps in ahead[]; NULL: there are none */
-    uint32_t dev_pos;
+    bool by_rows; /* the steps in ahead[] are of dop_step_run: nobody knows the tokens of their rows yet */
+    struct {
+        dop_sequence *sequence;
+        /* by_rows: the position that the oldest step in ahead[] writes, the row's flags, and how it is drawn. */
+        uint32_t pos, flags;
+        dop_row_way way;
+    } runners[DOP_STEP_MAX_SEQUENCES]; /* of the steps in ahead[] */
+    uint32_t n_runners;
+    uint32_t rows_schedule;                   /* by_rows: what runs them */
+    uint32_t n_commits;                       /* of steps of dop_step_run */
+    uint64_t steps_taken_ahead, rows_dropped; /* dop_counters */
+    uint32_t dev_pos; /* the position of a single runner that the device's own next step will write */
     uint32_t picks_asked, picks_taken;
     struct {
         uint64_t ticket;
@@ -135,6 +152,8 @@ struct dop_sequence {
     const float *logits;        /* of the last token that was fed, for the host to pick from; NULL: none */
     dop_speculator *speculator; /* owned; NULL: none */
     bool drawn;                 /* the device draws from the last row of the current step */
+    /* The pick of its only row in the last step of dop_step_run that had it, and the number of commits with that one. */
+    uint32_t row_pick, row_commit;
     bool masked;          /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
     uint32_t *mask;       /* owned, [(vocab + 31) / 32], equal to the device's; NULL: there never was one */
     float *masked_logits; /* owned, [vocab], where there is a mask */
@@ -173,9 +192,8 @@ const float *dop_model_logits(const dop_model *model, uint32_t schedule);
  * persistent schedule can), it is run again with barriers, and *io_schedule is the schedule that ran in the end. */
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
                            dop_diag *diag);
-/* Waits for everything submitted, and drops picks that were not taken.  The sequence that ran keeps the replaced states from
- * after the first step that was in flight, because all tokens of that step were known. */
-dop_status dop_step_drain(dop_model *model, dop_diag *diag);
+/* For plans in parts: are there started steps (dop_step_start)? */
+bool dop_step_started(const dop_model *model);
 /* Fails with DOP_E_USAGE while a step is open. */
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
 /* The same while a step is open, or one with this sequence is in flight.  States of other sequences may be changed, because all
@@ -194,6 +212,25 @@ uint32_t dop_step_groups(const dop_model *model, uint32_t n_rows);
 dop_status dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
 /* The oldest started step becomes the open step, as after dop_step_run. */
 dop_status dop_step_end(dop_model *model, dop_diag *diag);
+
+/* step_ahead.c: steps that the device continues by itself */
+/* Are steps of this sequence in flight, or is the device's own next step one of it? */
+bool dop_step_runs(const dop_model *model, const dop_sequence *sequence);
+/* Waits for everything submitted, and drops picks that were not taken.  A single sequence that ran keeps the replaced states from
+ * after the first step that was in flight, because all tokens of that step were known; the sequences of steps of rows have
+ * the states of their tokens. */
+dop_status dop_step_drain(dop_model *model, dop_diag *diag);
+/* Is the step that is in m->step, of n rows that want what they get, likely to be followed by one with its picks? */
+bool dop_step_may_continue(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
+/* Submits the step that follows the last one submitted, which was that of m->step, unless a row cannot or need not go on.  What
+ * fails here fails again when that step is wanted. */
+void dop_step_continue(dop_model *model, uint32_t n_rows);
+/* Is what m->step wants in flight? */
+bool dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
+/* Makes m->step the oldest step in flight, whose other rows are dropped, and returns what to wait for. */
+void dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket);
+/* When that has ended: the sequences that are not in m->step lose what it has made of them.  Does nothing while more is in flight. */
+void dop_step_drop_rest(dop_model *model);
 
 /* sequence.c */
 /* Do n more tokens fit the context? */
@@ -218,6 +255,9 @@ void dop_sequence_picked(dop_sequence *sequence);
 dop_status dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
 /* A pick that is not appended yet, from a step of one token whose logits the host has. */
 dop_status dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+
+/* How the device draws from a row of the sequence. */
+dop_row_way dop_sequence_way(const dop_sequence *sequence);
 
 /* sequence_mask.c */
 /* DOP_ROW_* for a row that is picked from. */

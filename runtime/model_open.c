@@ -349,6 +349,7 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
     if ((st = open_pages(m, diag)) != DOP_OK || (o->wire && (st = dop_ranks_join(m, diag)) != DOP_OK) ||
         (st = dop_step_prepare_model(m, diag)) != DOP_OK)
         goto error;
+    m->replay.looks = m->replay.looks && !(o->wire && o->wire->crowded);
     m->base_allocations = m->device.allocations;
     m->base_recordings = m->device.recordings;
     m->base_submissions = m->replay.submitted;
@@ -379,7 +380,10 @@ dop_model_open_part(const char *path, const dop_open_options *options, const dop
     dop_open_options o = *options;
     o.wire = NULL;
     choose_part(wire, &o);
-    return dop_model_open(path, &o, diag, out_model);
+    dop_status st = dop_model_open(path, &o, diag, out_model);
+    if (st == DOP_OK && wire->crowded)
+        (*out_model)->replay.looks = false;
+    return st;
 }
 
 void
@@ -461,6 +465,8 @@ dop_model_counters(const dop_model *model)
         .pages_copied = model->pages.copied,
         .pages_free = dop_pages_available(&model->pages),
         .waited_ms = model->info.waited_ms,
+        .steps_ahead = model->steps_taken_ahead,
+        .rows_dropped = model->rows_dropped,
     };
 }
 

@@ -44,7 +44,6 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
         st = dop_replay_wait(&m->replay, ticket, diag);
     if (st != DOP_OK)
         return st;
-    dop_sequence *runner = m->runner;
     bool lost =
         m->plan.replaces && m->n_ahead > 1; /* the step after the stalled one overwrote the states that it began with */
     m->n_ahead = 0;
@@ -58,11 +57,14 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     }
     step->flags = 0;
     step->n_out = m->picks_asked;
-    if (runner) { /* the stalled step is not committed, and wrote the other copy */
-        runner->n_kept = UINT32_MAX;
-        step->parity[runner->place] = m->parity[runner->place];
+    dop_sequence *runner = m->n_runners > 0 ? m->runners[0].sequence : NULL;
+    for (uint32_t i = 0; i < m->n_runners; i++) { /* the stalled step is not committed, and wrote the other copy */
+        dop_sequence *s = m->runners[i].sequence;
+        s->n_kept = UINT32_MAX;
+        step->parity[s->place] = m->parity[s->place];
     }
-    m->runner = NULL;
+    m->n_runners = 0;
+    m->by_rows = false;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
         m->decode[o] = UINT32_MAX;

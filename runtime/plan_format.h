@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 13u
+#define DOP_PLAN_VERSION 14u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -155,7 +155,8 @@ enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS, DOP_SCHED_EMBED };
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
- * step; or the arg-max of every row t, which it stores in ids[t] of the step record and changes nothing else. */
+ * step; or the arg-max of every row t, which it stores in ids[t] of the step record and changes nothing else, except for rows
+ * with DOP_ROW_CONTINUED (dop_step). */
 enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
 
 /* How the dispatches of a schedule are ordered.
@@ -330,10 +331,15 @@ typedef struct dop_plan_set_row {
  * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row and with its
  * flags, at the next position, and n_rows is 1.
  *
+ * A kernel that picks from each row does the same for a row t with DOP_ROW_CONTINUED: rows[t] becomes its pick at the next position.
+ * Such a step has one row of each sequence, all of them with this flag.  So that the host can read its picks while the next
+ * step runs, they are at ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  Where
+ * states are replaced, no step has rows of several sequences.
+ *
  * State of kind replace has two copies, and `parity` says for each sequence which one is current.  A step reads
  * the current one and writes the other.  It changes nothing that existed before, so it can be run again or dropped.
  * It takes effect when it is committed, which changes the parity of the sequences that have rows in it:
- *  - in a full replay of a schedule that picks (greedy), the picking kernel commits, after everything else, so that the
+ *  - in a full replay of a schedule that picks (DOP_PICKS_NEXT), the picking kernel commits, after everything else, so that the
  *    next step can follow on the device;
  *  - else (the body alone, or a schedule that does not pick) the host commits, after the step has succeeded and before the
  *    next one is submitted.
@@ -352,8 +358,11 @@ typedef struct dop_plan_set_row {
  * After the masks comes a dop_row_way for each sequence.  For a row with DOP_ROW_DRAWN, which targets with `draws` support, the
  * pick is drawn that way, among the ids of its mask if it has one. */
 enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64, DOP_STEP_SEVERAL = 8 };
+enum {
+    DOP_STEP_TURNS = DOP_STEP_RING / DOP_STEP_MAX_SEQUENCES
+}; /* steps whose picks the ids hold, with DOP_ROW_CONTINUED */
 enum { DOP_STEP_STALLED = 1 /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */ };
-enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2 };
+enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2, DOP_ROW_CONTINUED = 4 };
 typedef struct dop_row {
     uint32_t token;    /* id, below the vocabulary */
     uint32_t position; /* in its sequence, below ctx */

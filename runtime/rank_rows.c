@@ -94,16 +94,25 @@ dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay)
     return !wire->crowded && !replay->device->info.caps.cpu && !replay->observer;
 }
 
+typedef struct answers {
+    const dop_wire *wire;
+    uint32_t from;
+    dop_lane lane;
+} answers;
+
+static void
+move_messages(void *user)
+{
+    const answers *a = user;
+    (void)a->wire->ready(a->wire->user, a->from, a->lane);
+}
+
 dop_status
 dop_ranks_wait(const dop_wire *wire, dop_replay *replay, uint64_t ticket, dop_diag *diag)
 {
     enum { SPIN_MS = 100 };
-    const uint32_t from = wire->rank == 0 ? wire->n - 1 : 0;
-    const dop_lane lane = wire->rank == 0 ? DOP_LANE_ANSWERS : DOP_LANE_ORDERS;
-    if (dop_ranks_may_spin(wire, replay)) {
-        const double end = dop_now_ms() + SPIN_MS;
-        while (!dop_replay_has_ended(replay, ticket) && dop_now_ms() < end)
-            (void)wire->ready(wire->user, from, lane);
-    }
+    answers a = {wire, wire->rank == 0 ? wire->n - 1 : 0, wire->rank == 0 ? DOP_LANE_ANSWERS : DOP_LANE_ORDERS};
+    if (dop_ranks_may_spin(wire, replay))
+        (void)dop_replay_look(replay, ticket, SPIN_MS, move_messages, &a);
     return dop_replay_wait(replay, ticket, diag);
 }

@@ -225,7 +225,9 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof(VkCommandBuffer));
     r->cuts = calloc((size_t)plan->n_schedules * DOP_N_CUTS, sizeof(VkCommandBuffer));
     r->rows = calloc(DOP_STEP_MAX_ROWS, sizeof *r->rows);
-    if (!r->commands || !r->cuts || !r->rows) {
+    r->took_ms = calloc((size_t)plan->n_schedules, sizeof *r->took_ms);
+    r->looks = dop_replay_may_look(device);
+    if (!r->commands || !r->cuts || !r->rows || !r->took_ms) {
         dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
@@ -262,6 +264,7 @@ dop_replay_destroy(dop_replay *replay)
     free(replay->commands);
     free(replay->cuts);
     free(replay->rows);
+    free(replay->took_ms);
     memset(replay, 0, sizeof *replay);
 }
 
@@ -309,6 +312,8 @@ dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, u
     if (o)
         o->begin(o->user, "submit");
     dop_status st = submit(replay, commands, n, diag, out_ticket);
+    if (st == DOP_OK)
+        dop_replay_note_submission(replay, schedule, times);
     if (o)
         o->end(o->user);
     return st;
@@ -394,44 +399,6 @@ dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *dia
     if (!replay->copy && (st = allocate_commands(replay, replay->pools[0], 1, &replay->copy, diag)) == DOP_OK)
         st = record_copy(replay, from, diag);
     return st == DOP_OK ? submit(replay, &replay->copy, 1, diag, out_ticket) : st;
-}
-
-dop_status
-dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
-{
-    const dop_replay_observer *o = replay->observer;
-    if (o)
-        o->begin(o->user, "wait");
-    dop_status st = dop_device_wait(replay->device, replay->timeline, ticket, diag);
-    if (o)
-        o->end(o->user);
-    return st;
-}
-
-bool
-dop_replay_has_ended(const dop_replay *replay, uint64_t ticket)
-{
-    uint64_t value = 0;
-    return vkGetSemaphoreCounterValue(replay->device->handle, replay->timeline, &value) == VK_SUCCESS &&
-           value >= ticket;
-}
-
-bool
-dop_replay_is_idle(const dop_replay *replay)
-{
-    return dop_replay_has_ended(replay, replay->submitted);
-}
-
-bool
-dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us)
-{
-    const VkSemaphoreWaitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-        .semaphoreCount = 1,
-        .pSemaphores = &replay->timeline,
-        .pValues = &ticket,
-    };
-    return vkWaitSemaphores(replay->device->handle, &info, us * UINT64_C(1000)) == VK_SUCCESS;
 }
 
 const float *

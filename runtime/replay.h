@@ -49,6 +49,14 @@ typedef struct dop_replay_observer {
     void (*end)(void *user);
 } dop_replay_observer;
 
+/* A submission of a schedule: for how long to wait (replay_wait.c). */
+typedef struct dop_replay_submission {
+    uint64_t ticket;
+    uint32_t schedule, times;
+    double ms; /* dop_now_ms when it was submitted */
+} dop_replay_submission;
+enum { DOP_REPLAY_WAITS = 32 };
+
 typedef struct dop_replay {
     dop_device *device;
     const dop_plan *plan;
@@ -65,8 +73,13 @@ typedef struct dop_replay {
                                             if it lies in device memory */
     uint32_t n_rows;    /* of them */
     uint64_t submitted; /* value of the last submission */
-    _Atomic uint64_t recordings;         /* of command buffers */
-    const dop_replay_observer *observer; /* not owned; NULL: none */
+    bool looks;         /* waits may look at the semaphore for a short time without sleeping */
+    double *took_ms;    /* owned, [schedule]: of one step lately; 0: not known */
+    dop_replay_submission waits[DOP_REPLAY_WAITS]; /* the last ones, by ticket */
+    uint64_t ended;                                /* the last one that was waited for, */
+    double ended_ms;                               /* and when it had ended */
+    _Atomic uint64_t recordings;                   /* of command buffers */
+    const dop_replay_observer *observer;           /* not owned; NULL: none */
 } dop_replay;
 
 /* Prepares, but records no schedule yet. */
@@ -96,6 +109,13 @@ dop_status dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_tick
 /* Copies the states from another memory of the same plan, with nothing in flight there; records a command buffer. */
 dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
+/* Do the device and the number of processors allow waits that look? */
+bool dop_replay_may_look(const dop_device *device);
+/* Looks for at most so many milliseconds, without sleeping, whether a submission has ended, calling meanwhile (NULL: nothing)
+ * again and again; returns whether it has. */
+bool dop_replay_look(const dop_replay *replay, uint64_t ticket, double ms, void (*meanwhile)(void *user), void *user);
+/* Call after a schedule was submitted. */
+void dop_replay_note_submission(dop_replay *replay, uint32_t schedule, uint32_t times);
 
 /* Whether everything submitted is done; does not wait. */
 bool dop_replay_is_idle(const dop_replay *replay);

@@ -114,7 +114,8 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     m->ahead[0].end = m->picks_asked;
     m->n_ahead = 1;
     m->running = true;
-    m->runner = s;
+    m->runners[0].sequence = s;
+    m->n_runners = 1;
     m->dev_pos = s->n_tokens;
     dop_sequence_note_written(s, s->n_tokens);
     s->n_kept = s->n_fed;
@@ -322,7 +323,8 @@ finish_pick(dop_sequence *s, dop_diag *diag)
         dop_replay_step(&m->replay)->rows[0].flags = dop_sequence_row_flags(s);
         m->dev_pos = at;
         m->running = true;
-        m->runner = s;
+        m->runners[0].sequence = s;
+        m->n_runners = 1;
     }
     if ((st = submit_ahead(s, diag)) != DOP_OK)
         return st;
@@ -337,7 +339,7 @@ make_ready(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     dop_status st = DOP_OK;
-    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
+    if (m->running && (m->by_rows || !dop_step_runs(m, s) || s->logits || !picks_on_device(s)))
         st = dop_step_drain(m, diag);
     if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
         st = dop_sequence_go_back(s, s->n_tokens - 1, diag);

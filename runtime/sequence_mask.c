@@ -32,7 +32,7 @@ dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *di
     dop_status st = dop_step_none_has(m, s, diag);
     if (st == DOP_OK && mask)
         st = check(s, mask, diag);
-    if (st == DOP_OK && (m->runner == s || s->speculator)) /* picks that run ahead are those of the mask before */
+    if (st == DOP_OK && (dop_step_runs(m, s) || s->speculator)) /* picks that run ahead are those of the mask before */
         st = dop_step_drain(m, diag);
     if (st == DOP_OK && s->speculator)
         st = dop_sequence_settle(s, diag);

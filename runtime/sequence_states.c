@@ -71,7 +71,7 @@ dop_sequence_destroy(dop_sequence *sequence)
         return;
     dop_model *m = sequence->model;
     if (m->sequences[sequence->place] == sequence) {
-        if (m->runner == sequence)
+        if (dop_step_runs(m, sequence))
             (void)dop_step_drain(m, NULL); /* a lost device says so again */
         if (has_rows(&m->step, sequence))
             dop_step_rollback(m);

@@ -281,7 +281,7 @@ is_time(dop_sequence *s)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
-    bool pending = m->running && m->runner == s && m->picks_asked != m->picks_taken, likely = false;
+    bool pending = m->running && !m->by_rows && dop_step_runs(m, s) && m->picks_asked != m->picks_taken, likely = false;
     p->ahead = UINT32_MAX;
     if (p->policy.wait > 0) {
         p->ahead = p->policy.wait--;

@@ -1,4 +1,4 @@
-/* Steps: choosing a schedule, submitting, and committing or dropping a step that was run. */
+/* Steps: choosing a schedule, submitting, and waiting. */
 #include "runtime/chunks.h"
 #include "runtime/ranks.h"
 
@@ -178,7 +178,7 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
-    if (m->ranks && m->ranks->n_started > 0) /* answers would belong to those steps */
+    if (dop_step_started(m)) /* answers would belong to those steps */
         return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
     dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
     if (st != DOP_OK)
@@ -198,35 +198,16 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
     return st;
 }
 
-/* The last token may then be missing from the states.  A stall can only have damaged positions that do not count as fed. */
-dop_status
-dop_step_drain(dop_model *model, dop_diag *diag)
+bool
+dop_step_started(const dop_model *model)
 {
-    dop_model *m = model;
-    dop_status st = DOP_OK;
-    uint32_t steps = m->n_ahead;
-    dop_sequence *runner = m->runner;
-    if (steps > 0)
-        st = dop_replay_wait(&m->replay, m->ahead[steps - 1].ticket, diag);
-    m->picks_taken = m->picks_asked;
-    /* The picks of started steps have not been received yet. */
-    if (st == DOP_OK && !(m->ranks && m->ranks->n_started > 0) && dop_model_stalled(m, m->picks_asked))
-        return dop_model_fall_back(m, diag);
-    m->n_ahead = 0;
-    m->running = false;
-    m->runner = NULL;
-    /* The first of them has fed the last token; a second one wrote to the copy that is not current. */
-    if (st == DOP_OK && steps > 0 && m->plan.replaces) {
-        dop_step_swap_states(m, runner->place);
-        runner->n_fed = runner->n_tokens;
-    }
-    return st;
+    return model->ranks && model->ranks->n_started > 0;
 }
 
 dop_status
 dop_step_none_open(const dop_model *model, dop_diag *diag)
 {
-    return model->step.n_rows || (model->ranks && model->ranks->n_started)
+    return model->step.n_rows || dop_step_started(model)
                ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back")
                : DOP_OK;
 }
@@ -252,31 +233,4 @@ dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag)
         "the logits after position %u are not finite (infinite, or not a number): a weight is, or values "
         "grow past what they are stored as; compile with --act f32 --kv f32, or look at the weights",
         pos);
-}
-
-void
-dop_step_commit(dop_model *model)
-{
-    dop_open_step *o = &model->step;
-    for (uint32_t i = 0; i < o->n_sequences; i++) {
-        dop_sequence *s = o->of[i].sequence;
-        s->n_kept = s->n_tokens;
-        s->n_tokens += o->of[i].n_rows;
-        s->n_fed = s->n_tokens;
-    }
-    o->n_rows = o->n_sequences = 0;
-}
-
-/* Later steps write the rows' positions again, and replaced states still have a copy from before. */
-void
-dop_step_rollback(dop_model *model)
-{
-    dop_open_step *o = &model->step;
-    for (uint32_t i = 0; i < o->n_sequences; i++) {
-        if (o->of[i].ran)
-            dop_step_swap_states(model, o->of[i].sequence->place);
-        if (o->n_rows > 0)
-            dop_sequence_trim(o->of[i].sequence);
-    }
-    o->n_rows = o->n_sequences = 0;
 }

@@ -1,7 +1,6 @@
-/* Steps of rows that the caller gives, and later commits or rolls back (step.c). */
+/* Steps of rows that the caller gives, and later commits or rolls back (step_ahead.c). */
 #include "runtime/ranks.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +104,20 @@ dop_model_draws(const dop_model *model)
            m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
+/* Tells the device how to draw.  Nothing may be in flight. */
+static void
+write_ways(dop_model *m)
+{
+    const dop_open_step *o = &m->step;
+    uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
+        const dop_sequence *s = o->of[k].sequence;
+        const dop_row_way way = dop_sequence_way(s);
+        if (s->drawn)
+            memcpy(step + dop_plan_way_offset(&m->plan, s->place), &way, sizeof way);
+    }
+}
+
 /* A last row that wants a draw gets one from the device, without logits, or else logits for the host.  A plan in parts picks in
  * its last part, which does not receive masks. */
 static void
@@ -128,15 +141,6 @@ choose_draws(dop_model *m, uint32_t n)
         }
         o->wants[i] |= DOP_WANTS_PICK;
         s->drawn = p->temperature > 1e-6f; /* else the pick is the largest */
-        const dop_row_way way = {
-            .by = s->drawn ? 1 / p->temperature : 1,
-            .least = p->min_p > 0 ? logf(p->min_p) : -1e30f,
-            .top_p = p->top_p > 0 && p->top_p < 1 ? p->top_p : 1,
-            .top_k = p->top_k < m->plan.model->vocab ? p->top_k : 0,
-            .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
-        };
-        uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
-        memcpy(step + dop_plan_way_offset(&m->plan, s->place), &way, sizeof way);
     }
 }
 
@@ -175,14 +179,21 @@ picks_suffice(const dop_model *m, uint32_t n, uint32_t schedule)
     return m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
 }
 
-/* Do the schedules hold the rows?  *out_together: one that takes rows of several sequences, for all of them; UINT32_MAX: one
- * replay for each sequence. */
+/* Do the schedules hold the rows?  *out_together: one that takes rows of several sequences, for all of them, or a row of one that
+ * is likely to continue; UINT32_MAX: one replay for each sequence. */
 static dop_status
-choose(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_together)
+choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint32_t *out_together)
 {
-    const dop_open_step *o = &m->step;
+    dop_open_step *o = &m->step;
     uint32_t most = dop_model_max_rows_of_several(m);
     *out_together = UINT32_MAX;
+    o->continued = dop_step_may_continue(m, rows, n);
+    if (n == 1 && o->continued && m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT) {
+        const uint32_t pos = rows[0].sequence->n_tokens;
+        dop_status st = dop_model_probe_at(m, pos, diag);
+        *out_together = dop_step_decode_at(m, pos, 1);
+        return st;
+    }
     if (o->n_sequences > 1 && most > 1) {
         *out_together = smallest(m, DOP_SCHED_ROWS, n);
         return *out_together != UINT32_MAX ? DOP_OK : too_many(n, " of several sequences", most, diag);
@@ -193,10 +204,10 @@ choose(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_together)
             return too_many(o->of[k].n_rows, inner ? " that want logits" : "", dop_model_max_rows(m, inner), diag);
     }
     /* Picks of several rows of one sequence do not need logits on the host. */
-    uint32_t rows = o->n_sequences == 1 && inner_wants(o, n, 0) ? smallest(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
-    if (rows != UINT32_MAX && m->plan.schedules[rows].kind == DOP_SCHED_ROWS && !m->plan.replaces &&
-        picks_suffice(m, n, rows))
-        *out_together = rows;
+    uint32_t several = o->n_sequences == 1 && inner_wants(o, n, 0) ? smallest(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
+    if (several != UINT32_MAX && m->plan.schedules[several].kind == DOP_SCHED_ROWS && !m->plan.replaces &&
+        picks_suffice(m, n, several))
+        *out_together = several;
     return DOP_OK;
 }
 
@@ -276,7 +287,8 @@ run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Runs the rows of all sequences in one replay, grouped by sequence, up to the results of this part. */
+/* Runs the rows of all sequences in one replay, grouped by sequence, up to the results of this part.  The step after it is
+ * submitted before this one is waited for, where the device goes on. */
 static dop_status
 start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
 {
@@ -294,7 +306,8 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
     }
     for (uint32_t i = 0; i < n; i++) {
         const dop_sequence *s = rows[i].sequence;
-        const uint32_t flags = o->number[i] + 1 == o->of[o->slot[i]].n_rows ? dop_sequence_row_flags(s) : 0;
+        uint32_t flags = o->number[i] + 1 == o->of[o->slot[i]].n_rows ? dop_sequence_row_flags(s) : 0;
+        flags |= o->continued ? (uint32_t)DOP_ROW_CONTINUED : 0;
         dop_replay_write_row(&m->replay, o->first[o->slot[i]] + o->number[i],
                              &(dop_row){rows[i].token, s->n_tokens + o->number[i], s->place, flags});
     }
@@ -305,7 +318,22 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
         o->by_device = o->wants[n - 1] == DOP_WANTS_PICK;
     dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : o->by_device ? DOP_FORM_FULL : DOP_FORM_READ;
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
+    o->pick_end = m->picks_asked;
+    o->goes_on = o->continued && o->by_device;
+    if (st == DOP_OK && !m->plan.replaces)
+        dop_step_continue(m, n);
     return st == DOP_OK ? dop_step_pass(m, ticket, diag) : st;
+}
+
+/* The pick of a row that this step has at r. */
+static uint32_t
+pick_at(const dop_model *m, const dop_sequence *s, uint32_t r)
+{
+    const dop_open_step *o = &m->step;
+    const volatile uint32_t *ids = dop_replay_step(&m->replay)->ids;
+    if (m->plan.schedules[o->together].greedy == DOP_PICKS_NEXT)
+        return ids[(m->ranks ? dop_replay_step(&m->replay)->n_out - 1 : o->pick_end - 1) % DOP_STEP_RING];
+    return ids[o->continued ? s->n_tokens % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + r : r];
 }
 
 /* Receives the results of all parts. */
@@ -313,7 +341,6 @@ static dop_status
 end_together(dop_model *m, uint32_t n, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
-    const volatile dop_step *step = dop_replay_step(&m->replay);
     dop_status st = dop_step_take(m, diag);
     const float *logits = dop_model_logits(m, o->together);
     const dop_plan_schedule *schedule = &m->plan.schedules[o->together];
@@ -321,7 +348,7 @@ end_together(dop_model *m, uint32_t n, dop_diag *diag)
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         const uint32_t r = o->first[o->slot[i]] + o->number[i];
         if (o->wants[i] && (o->by_device || (each && !(o->wants[i] & DOP_WANTS_LOGITS))))
-            o->picks[i] = step->ids[schedule->greedy == DOP_PICKS_NEXT ? (step->n_out - 1) % DOP_STEP_RING : r];
+            o->picks[i] = pick_at(m, o->of[o->slot[i]].sequence, r);
         else if (o->wants[i])
             o->logits[i] = logits + (one ? 0 : (size_t)r * m->plan.model->vocab);
     }
@@ -329,7 +356,19 @@ end_together(dop_model *m, uint32_t n, dop_diag *diag)
         dop_step_swap_states(m, o->of[k].sequence->place);
         o->of[k].ran = true;
     }
+    dop_step_drop_rest(m);
     return st;
+}
+
+/* Did the step stall?  Of those with several rows only the flag tells, perhaps that of the step after it. */
+static bool
+has_stalled(const dop_model *m)
+{
+    const dop_plan_schedule *s = &m->plan.schedules[m->step.together];
+    if (s->ordering == DOP_ORDER_BARRIERS)
+        return false;
+    return s->greedy == DOP_PICKS_NEXT ? dop_model_stalled(m, m->step.pick_end)
+                                       : (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED) != 0;
 }
 
 static dop_status
@@ -340,10 +379,24 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
     m->last_rows = best != schedule ? best : UINT32_MAX;
     if (st == DOP_OK)
         st = start_together(m, rows, n, best, diag);
-    if (st == DOP_OK && best != schedule && (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED) &&
-        (st = dop_model_fall_back(m, diag)) == DOP_OK)
-        st = start_together(m, rows, n, schedule, diag);
+    if (st == DOP_OK && has_stalled(m) && (st = dop_model_fall_back(m, diag)) == DOP_OK) {
+        m->step.continued = false;
+        st = start_together(m, rows, n, best != schedule ? schedule : m->info.decode, diag);
+    }
     return st == DOP_OK ? end_together(m, n, diag) : st;
+}
+
+/* The same for a step that is in flight.  *out_done: false where it stalled, so that it has to be run by barriers. */
+static dop_status
+run_ahead(dop_model *m, uint32_t n, dop_diag *diag, bool *out_done)
+{
+    uint64_t ticket;
+    dop_step_take_ahead(m, n, &ticket);
+    dop_status st = dop_step_pass(m, ticket, diag);
+    *out_done = st != DOP_OK || !has_stalled(m);
+    if (st != DOP_OK)
+        return st;
+    return *out_done ? end_together(m, n, diag) : dop_model_fall_back(m, diag);
 }
 
 /* Checks logits that will be used. */
@@ -366,9 +419,10 @@ check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Ensures that every sequence of the step has the states of all its tokens, and space for its rows, whose tokens are appended. */
+/* Ensures that every sequence of the step has the states of all its tokens, and space for its rows, whose tokens are appended.
+ * together: as of choose. */
 static dop_status
-prepare(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
+prepare(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     dop_status st = dop_step_drain(m, diag);
@@ -377,8 +431,11 @@ prepare(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
         dop_sequence *s = o->of[k].sequence;
         st = dop_sequence_catch_up(s, diag);
+        uint32_t end = s->n_tokens + o->of[k].n_rows;
+        if (together != UINT32_MAX)
+            end = dop_sequence_end(s, together, end);
         if (st == DOP_OK)
-            st = dop_sequence_reserve(s, s->n_tokens, s->n_tokens + o->of[k].n_rows, diag);
+            st = dop_sequence_reserve(s, s->n_tokens, end, diag);
         if (st == DOP_OK)
             dop_sequence_note_written(s, s->n_tokens + o->of[k].n_rows);
     }
@@ -392,32 +449,46 @@ prepare(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     return st;
 }
 
+/* The same for steps that nothing in flight has: feeds what is missing, then runs the rows. */
+static dop_status
+run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
+    float *kept = o->kept;
+    uint32_t together;
+    dop_status st = dop_step_drain(m, diag);
+    o->goes_on = false;
+    if (st == DOP_OK)
+        write_ways(m);
+    if (st != DOP_OK || (st = choose(m, rows, n, diag, &together)) != DOP_OK ||
+        (st = check_room_for_logits(m, n, together, diag)) != DOP_OK ||
+        (st = prepare(m, rows, n, together, diag)) != DOP_OK)
+        return st;
+    if (together != UINT32_MAX)
+        return run_together(m, rows, n, together, diag);
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
+        st = run_one(m, n, k, &kept, diag);
+    return st;
+}
+
 dop_status
 dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag)
 {
     dop_model *m = model;
-    dop_open_step *o = &m->step;
-    uint32_t together;
+    bool done = false;
     dop_status st = dop_step_none_open(m, diag);
     if (st != DOP_OK)
         return st;
-    if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK && (st = dop_step_drain(m, diag)) == DOP_OK)
+    if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK)
         choose_draws(m, n_rows);
-    if (st == DOP_OK && (st = choose(m, n_rows, diag, &together)) == DOP_OK &&
-        (st = check_room_for_logits(m, n_rows, together, diag)) == DOP_OK &&
-        (st = prepare(m, rows, n_rows, diag)) == DOP_OK) {
-        float *kept = o->kept;
-        if (together != UINT32_MAX)
-            st = run_together(m, rows, n_rows, together, diag);
-        for (uint32_t k = 0; k < o->n_sequences && together == UINT32_MAX && st == DOP_OK; k++)
-            st = run_one(m, n_rows, k, &kept, diag);
-        if (st == DOP_OK)
-            st = check_finite(m, n_rows, diag);
-    }
-    for (uint32_t k = 0; k < o->n_sequences; k++)
-        o->of[k].sequence->drawn = false;
+    if (st == DOP_OK && dop_step_is_ahead(m, rows, n_rows))
+        st = run_ahead(m, n_rows, diag, &done);
+    if (st == DOP_OK && !done)
+        st = run_rows(m, rows, n_rows, diag);
     if (st == DOP_OK)
-        o->n_rows = n_rows;
+        st = check_finite(m, n_rows, diag);
+    if (st == DOP_OK)
+        m->step.n_rows = n_rows;
     else
         dop_step_rollback(m);
     return st;
@@ -481,7 +552,8 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     uint32_t schedule = UINT32_MAX;
     if (st == DOP_OK)
         st = choose_start(m, n_rows, diag, &schedule);
-    if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, diag)) == DOP_OK)
+    if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK &&
+        (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
         st = start_together(m, rows, n_rows, schedule, diag);
     if (st != DOP_OK) {
         dop_step_rollback(m);

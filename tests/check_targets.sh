@@ -56,6 +56,22 @@ at_most_seven() { # TARGET
         END { print graphs " graphs, at most " most + 0; exit !(graphs == 26 && most > 5 && most <= 7) }'
 }
 
+# Families whose layers lib_golden.sh bounds on lavapipe, where joining depends on what a GPU's kernels take as well.
+on_hopper() { # MODEL MOST
+    "$DOPPLERC" "$SRC/tests/golden/$1" --target nvidia-hopper --chunks 1 --report >report 2>/dev/null || return
+    local n
+    n=$(sed -n 's/^decode1: \([0-9]*\) dispatches per layer.*/\1/p' report)
+    [ -n "$n" ] && [ "$n" -le "$2" ]
+}
+while read -r model most; do
+    check "$model, nvidia-hopper: at most $most dispatches per layer" on_hopper "$model" "$most"
+done <<END
+cohere2 3
+gpt_neox 4
+glm4_moe 6
+falcon_h1 7
+END
+
 for target in tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2; do
     check "$target.yaml is the built-in row" equal $target
     check "$target: kernels for every golden model" kernels_for_all $target

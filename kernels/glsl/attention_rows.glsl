@@ -51,7 +51,7 @@ ${SEQUENCE}    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS);
     lo += split * len;
-    hi = min(lo + len, hi);
+    hi = dop_split_end(hi, lo, len, split, SPLITS);
     if (lo >= hi)
         return;
 #endif

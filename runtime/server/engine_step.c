@@ -2,7 +2,10 @@
  *
  * Every job that writes has one row in each step; where there are more of them than a step holds, they alternate.  Prompts are
  * read in the order of their jobs.  The rest of a prompt joins a step of writing jobs where it fits.  A longer rest is read in
- * the largest possible chunks, in steps of its own that alternate with those of writing jobs. */
+ * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
+ * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
+ * that step. */
+#include "runtime/model.h"
 #include "runtime/server/engine_internal.h"
 #include "runtime/spans.h"
 
@@ -356,6 +359,8 @@ dop_engine_plan_step(dop_engine *e)
     uint32_t n = add_writers(e, share_of_writers(e));
     bool alone = n > 0 && e->read_last; /* this step is for writing jobs alone */
     e->read_last = false;
+    if (n > 0 && e->model->by_rows && e->model->n_ahead > 0) /* it is in flight */
+        return;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
         dop_diag diag = {0};
         if (job->request.embeds) {
@@ -537,6 +542,19 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }
 
+/* Announces how many tokens the sequences of this step will still get, so that steps run ahead of the last ones; only this one
+ * where a prompt is read next. */
+static void
+expect(dop_engine *e)
+{
+    const bool reads = next_reader(e) != NULL;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_job *job = e->slots[i].job;
+        if (job && job->row != UINT32_MAX)
+            dop_sequence_expect(e->slots[i].sequence, reads ? 1 : job->request.max_tokens - job->n_written);
+    }
+}
+
 void
 dop_engine_run_step(dop_engine *e)
 {
@@ -544,6 +562,7 @@ dop_engine_run_step(dop_engine *e)
     dop_engine_picks p = {0};
     double begin = dop_now_ms();
     dop_engine_ready_picks(e);
+    expect(e);
     dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
     double ran = dop_now_ms(), picked = ran;
     if (st == DOP_OK) {

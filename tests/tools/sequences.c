@@ -8,7 +8,7 @@
  * the logits of every position are known beforehand: those of the text in a model of its own, token by token.  Where the plan's
  * pool has fewer pages than its sequences may want, a call that finds none must have changed nothing.  Uses the public
  * interface only; with DOP_RANKS, as `sequences_ranks` under mpirun, of a plan in parts. */
-#include <doppler/doppler.h>
+#include "tests/tools/sequences/state.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,68 +20,7 @@
 #include "runtime/ranks.h"
 #endif
 
-enum { TEXTS = 5, LENGTH = 40, LONGEST = 240, MAX = 64 };
-
 static const struct dop_wire *wire; /* NULL: the plan is in one part */
-
-typedef struct state {
-    dop_model *m;
-    dop_diag diag;
-    dop_facts facts;
-    dop_ordering ordering; /* of the steps, not of those by which they are judged */
-    uint32_t length;       /* of the texts */
-    uint32_t text[TEXTS][LONGEST];
-    float *want[TEXTS]; /* [length][vocab] */
-    struct {
-        dop_sequence *s; /* NULL: none */
-        uint32_t text, n;
-        uint32_t *mask; /* [(vocab + 31) / 32] that picks are among; NULL: all ids */
-    } of[MAX];
-    char file[MAX][512]; /* what was saved by number, and of which text: */
-    uint32_t file_text[MAX], file_n[MAX], n_files;
-    uint64_t x;
-    double bound, worst;
-    uint64_t rows, ops[16], full;
-    bool shares; /* prefixes are found again */
-} state;
-
-static void
-ok(state *t, dop_status st, const char *what)
-{
-    if (st == DOP_OK)
-        return;
-    printf("%s: %s\n", what, t->diag.message);
-    exit(1);
-}
-
-/* Were there no pages?  Anything but that and success is a failure. */
-static bool
-is_full(state *t, dop_status st, const char *what)
-{
-    if (st != DOP_E_FULL) {
-        ok(t, st, what);
-        return false;
-    }
-    memset(&t->diag, 0, sizeof t->diag);
-    t->full++;
-    return true;
-}
-
-static void
-must(bool good, const char *what)
-{
-    if (good)
-        return;
-    printf("failed: %s\n", what);
-    exit(1);
-}
-
-static uint32_t
-pick(state *t, uint32_t n)
-{
-    t->x = t->x * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(t->x >> 33) % n;
-}
 
 static void
 compare(state *t, uint32_t text, uint32_t pos, const float *got)
@@ -158,14 +97,6 @@ another_text(state *t, uint32_t text, uint32_t n)
 {
     uint32_t other = pick(t, TEXTS);
     return memcmp(t->text[text], t->text[other], n * sizeof(uint32_t)) == 0 ? other : text;
-}
-
-static void
-check_tokens(state *t, uint32_t i)
-{
-    size_t n;
-    const uint32_t *ids = dop_sequence_tokens(t->of[i].s, &n);
-    must(n == t->of[i].n && memcmp(ids, t->text[t->of[i].text], n * sizeof *ids) == 0, "tokens of a sequence");
 }
 
 static dop_status
@@ -430,7 +361,10 @@ static void
 operation(state *t, const char *work)
 {
     uint32_t i = pick(t, t->facts.n_sequences), op = pick(t, 16), k = pick(t, t->facts.n_sequences);
-    t->ops[op]++;
+    if (wire == NULL && pick(t, 16) == 0) {
+        talk_in_steps(t);
+        return;
+    }
     if (op < 6) {
         step(t);
         return;
@@ -654,6 +588,9 @@ test(int argc, char **argv)
     const dop_counters c = dop_model_counters(t.m);
     printf("%lu operations on %u sequences, %llu rows compared, worst %.3g standard deviations\n", n,
            t.facts.n_sequences, (unsigned long long)t.rows, t.worst);
+    printf("%llu steps in flight before they were asked for, %llu rows dropped\n", (unsigned long long)c.steps_ahead,
+           (unsigned long long)c.rows_dropped);
+    must(wire != NULL || n < 80 || (c.steps_ahead > n / 40 && c.rows_dropped > 0), "steps run ahead, and are dropped");
     printf("%u pages of %u: %llu tokens found again, %llu pages copied, %llu times full\n", t.facts.n_pages,
            t.facts.page, (unsigned long long)c.tokens_reused, (unsigned long long)c.pages_copied,
            (unsigned long long)t.full);

@@ -37,9 +37,9 @@ kernel_lab_target(uint32_t which)
          .dispatch_us = 1,
          .barrier_us = 5,
          .workgroup_us = 0.01,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128},
+         .split_whole = 12, /* so small that tests have every kind of split */
+         .split_least = 2,
+         .stage_whole = 8},
         {.name = "no-subgroups",
          .caps = f16,
          .subgroup = 1,

@@ -469,12 +469,13 @@ Test(ir_interp, split_layout)
 {
     fixture x = {0};
     uint32_t pos[2] = {299, 99};
-    start(&x, 2,
-          "graph g(T<=2, S<=300, Q=1) { %q:f32[T,1,1]=input \"q\" %k:f32[Q,S,1,1]=state \"k\" kind=append "
-          "%v:f32[Q,S,1,1]=state \"v\" kind=append\n"
-          "%p:u32[T]=input \"p\" %seq:u32[T]=input \"seq\" %s:f32[1]=weight \"s\"\n"
-          "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%seq,%s scale=1 window=250 cap=0 splits=3 whole=192 least=64 return %y "
-          "}");
+    start(
+        &x, 2,
+        "graph g(T<=2, S<=300, Q=1) { %q:f32[T,1,1]=input \"q\" %k:f32[Q,S,1,1]=state \"k\" kind=append "
+        "%v:f32[Q,S,1,1]=state \"v\" kind=append\n"
+        "%p:u32[T]=input \"p\" %seq:u32[T]=input \"seq\" %s:f32[1]=weight \"s\"\n"
+        "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%seq,%s scale=1 window=250 cap=0 splits=3 whole=192 least=64\n"
+        "%z:f32[T,3,3]=attn_split %q,%k,%v,%p,%seq,%s scale=1 window=250 cap=0 splits=3 whole=60 least=20 return %y }");
     give_ids(&x, "p", pos);
     float *v = leaf(&x, "v", 300), *k = leaf(&x, "k", 300);
     memset(leaf(&x, "q", 2), 0, 2 * sizeof(float)); /* every score is 0 */
@@ -503,6 +504,10 @@ Test(ir_interp, split_layout)
                                           -1e30,
                                           0};
     check("attn_split", eval(&x, "y")->f, want, 18);
+    /* Rows 50..299 again: 80, 80, and 90, because 40 rows are a round; rows 0..99: 34, 34, 32. */
+    const double rounds[18] = {e * (50 + 129) * 40, 1, 1 + 80 * e, (130 + 209) * 40, 0, 80, (210 + 299) * 45, 0, 90,
+                               e * 33 * 17,         1, 1 + 34 * e, (34 + 67) * 17,   0, 34, (68 + 99) * 16,   0, 32};
+    check("attn_split, whole rounds", eval(&x, "z")->f, rounds, 18);
     finish(&x);
 }
 

@@ -204,6 +204,38 @@ Test(ordering, a_stall_in_steps_that_nobody_wants)
         }
 }
 
+/* Steps of the caller's, which run ahead of the picks that it takes: one that stalls is run again, and what follows it is dropped;
+ * so is what follows a step that is rolled back, or another token than the pick, or dop_sequence_next. */
+Test(ordering, steps_of_rows_run_ahead)
+{
+    for (uint32_t stall_at = 1; stall_at < 40; stall_at += 3) {
+        dop_sequence *s = open_toy(stall_at < 34 ? stall_at : NEVER, &forced[stall_at % 3]);
+        uint32_t all[TOY_CTX + 1], n = 6;
+        dop_diag diag = {0};
+        feed(s, all, 0, n);
+        all[n] = 1;
+        for (uint32_t i = 0; i < 60; i++) {
+            dop_step_row row = {s, all[n], DOP_WANTS_PICK};
+            cr_assert_eq(dop_step_run(s->model, &row, 1, &diag), DOP_OK, "%s", diag.message);
+            cr_assert_eq(dop_step_pick(s->model, 0), toy_argmax(all, n + 1), "step %u", i);
+            if (i % 9 == 7) {
+                dop_step_rollback(s->model);
+                continue;
+            }
+            dop_step_commit(s->model);
+            n++;
+            if (i % 13 == 11)
+                take(s, all, n++, 1);
+            all[n] = i % 17 == 15 ? (i * 5) % TOY_VOCAB : toy_argmax(all, n);
+        }
+        cr_assert_eq(describe(s).stalled, stall_at < 34);
+        const dop_counters c = dop_model_counters(s->model);
+        cr_assert(stall_at % 3 == 1 ? c.steps_ahead == 0 : c.steps_ahead > 20 && c.rows_dropped > 5, "%u ran ahead",
+                  (unsigned)c.steps_ahead);
+        close_model(s);
+    }
+}
+
 static void
 count_lines(void *user, const char *text)
 {

@@ -290,6 +290,43 @@ Test(recurrent, steps_that_are_dropped)
     finish_plan();
 }
 
+/* Steps of rows, of which the next is in flight when one is committed: taken, dropped by another token, by a rollback of the one
+ * that was taken, by rewinding, and by the sequence's own steps. */
+Test(recurrent, steps_of_rows_run_ahead)
+{
+    uint32_t all[CTX];
+    for (uint32_t way = 0; way < N_WAYS; way++) {
+        dop_sequence *s = begin(way, all);
+        OK(dop_sequence_feed(s, all, 9, &diag));
+        for (uint32_t n = 9, i = 0; n + 3 < CTX; i++) {
+            dop_step_row row = {s, all[n], DOP_WANTS_PICK};
+            OK(dop_step_run(s->model, &row, 1, &diag));
+            cr_assert_eq(dop_step_pick(s->model, 0), all[n + 1], "step %u", i);
+            if (i % 7 == 5) {
+                dop_step_rollback(s->model);
+                continue;
+            }
+            dop_step_commit(s->model);
+            n++;
+            if (i % 11 == 8)
+                check_states(s);
+            if (i % 13 == 12)
+                take(s, all, n++, 1);
+            if (i % 17 == 14)
+                OK(dop_sequence_rewind(s, n -= 1 + i % 3, &diag));
+            if (i % 9 == 6) {
+                all[n] = (all[n] + 1) % 7;
+                expect(all, n + 1, CTX - n - 1);
+            }
+        }
+        const dop_counters c = dop_model_counters(s->model);
+        cr_assert(c.steps_ahead > 8 && c.rows_dropped > 3, "%u, %u", (unsigned)c.steps_ahead, (unsigned)c.rows_dropped);
+        check_states(s);
+        close_model(s);
+    }
+    finish_plan();
+}
+
 Test(recurrent, rewinding)
 {
     uint32_t all[CTX];

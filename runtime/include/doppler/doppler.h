@@ -61,7 +61,8 @@ typedef struct dop_open_options {
     const char *cache_dir; /* where pipeline caches are kept; NULL: nowhere */
     uint32_t threads;      /* for creating pipelines and uploading; 0: one per core */
     uint32_t max_chunk;    /* most prompt tokens in one replay; 1: token by token; 0: as many as the plan allows */
-    /* steps_ahead: greedy submissions in flight before the host waits for the first; 0: depends on the device.
+    /* steps_ahead: greedy submissions in flight before the host waits for the first; 0: depends on the device.  With 1 the
+     * steps of dop_step_run do not run ahead either.
      * steps_per_submit: steps in one submission, 1 .. 256; 0: depends on device and model (more than 1 for small models on
      * GPUs).  Where steps replace states, at most two submissions of one step each are in flight, because more could not be
      * undone. */
@@ -139,6 +140,8 @@ typedef struct dop_counters {
     uint64_t tokens_reused; /* found by dop_sequence_reuse */
     uint64_t pages_copied;  /* because a sequence wrote to a page that it shared */
     double waited_ms;       /* time that calls spent waiting for kernels (dop_open_options.first_tokens) */
+    uint64_t steps_ahead;   /* of dop_step_run that were in flight before the call, */
+    uint64_t rows_dropped;  /* and rows of such steps that no call wanted */
     /* Now: */
     uint32_t pages_free; /* pages of no sequence, including those that dop_sequence_reuse may find */
 } dop_counters;
@@ -201,7 +204,8 @@ void dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *
  * DOP_E_USAGE: a step is open; both change nothing.  A sampler of the caller's still gets all logits.  While there is a mask
  * nothing is speculated.  Forks do not inherit it. */
 dop_status dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *diag);
-/* Announces that at most this many tokens will be taken, so that no further steps are submitted ahead.  UINT32_MAX: unknown. */
+/* Announces that at most this many tokens will be taken, by dop_sequence_next or as picks of committed steps, so that no further
+ * steps are submitted ahead.  UINT32_MAX: unknown. */
 void dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens);
 
 /* Appends n tokens, in as many steps as that takes.  Tokens that dop_sequence_next returned are part of the sequence already.
@@ -292,7 +296,13 @@ typedef struct dop_step_row {
  * their sequences yet are fed first.  The sequences do not change: the caller commits the step or rolls it back before
  * using the model for anything else (else DOP_E_USAGE).  DOP_E_INPUT, with nothing changed: rows of another model or
  * of a destroyed sequence, more rows than a schedule holds (dop_model_max_rows, dop_model_max_rows_of_several), ids outside
- * the vocabulary, positions past the context, or wanted logits that are not finite. */
+ * the vocabulary, positions past the context, or wanted logits that are not finite.
+ *
+ * Steps run ahead where the device picks: with one row of each sequence that wants a pick or a draw, without masks, whose tokens
+ * are what the last committed step picked for these sequences, the step that would follow is in flight before this one is
+ * waited for (where steps replace states, when this one is committed).  The next call finds it there if it goes on in the same
+ * way.  Sequences that it leaves out lose their rows of that step; if it wants anything else, as after any other use of the
+ * model, the step is dropped.  Picks are the same in any case.  dop_sequence_expect avoids steps that nobody wants. */
 dop_status dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
 /* The logits of a row that wanted them: f32 [vocab], owned by the model, valid until the step is committed or rolled back;
  * NULL for other rows. */
