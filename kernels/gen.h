@@ -43,7 +43,8 @@ typedef struct dop_keys {
     } items[DOP_MAX_KEYS];
 } dop_keys;
 
-/* Where there are too many keys, dop_template_fill fails. */
+/* value: NULL is an empty text, as of a buffer that nothing was put into.  Where there are too many keys, dop_template_fill
+ * fails. */
 void dop_keys_set(dop_keys *k, const char *key, const char *value);
 /* Keeps the text in the arena, and frees it. */
 const char *dop_gen_keep(dop_gen *gen, dop_buf *text);

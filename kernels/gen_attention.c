@@ -487,10 +487,10 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_attn_merge(gen, &a, merged, &merge);
     dop_keys_set(&keys, "MERGES", merged ? dop_emit_merges(e) : "0");
-    dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_keys_set(&keys, "MERGE_BODY", merge.data);
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "PROLOGUE", prologue.data);
+    dop_keys_set(&keys, "STORE", store.data);
     gen->grid[0] = a.heads / a.merged_heads;
     gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
     gen->grid[2] = a.splits;

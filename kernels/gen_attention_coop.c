@@ -157,11 +157,11 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, &decls);
-    dop_keys_set(&keys, "LOAD_Q", load.data ? load.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_keys_set(&keys, "SINK", sink.data ? sink.data : "");
+    dop_keys_set(&keys, "LOAD_Q", load.data);
+    dop_keys_set(&keys, "STORE", store.data);
+    dop_keys_set(&keys, "SINK", sink.data);
     dop_attn_sequence(gen, &a, "0u", &keys, &decls);
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "DECLS", decls.data);
     gen->grid[0] = a.kv;
     gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
     gen->grid[2] = 1;

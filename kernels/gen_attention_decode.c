@@ -141,7 +141,7 @@ set_apart(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t held, dop_bu
     dop_keys_num(gen, keys, "WIDE", wide);
     dop_keys_set(keys, "WEIGHT", wide == 1 ? "float" : dop_emit_str(&gen->e, "vec%u", wide));
     dop_keys_num(gen, keys, "LEFT_V", values >> halvings);
-    dop_keys_set(keys, "SUMS_OF_V", tree->data ? tree->data : "");
+    dop_keys_set(keys, "SUMS_OF_V", tree->data);
 }
 
 static dop_status
@@ -193,7 +193,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "SUMS_V", a.rows * a.value_dim / 4 / lanes);
     dop_keys_num(gen, &keys, "R", a.rows);
     dop_keys_num(gen, &keys, "GROUP_WGS", group_wgs);
-    dop_keys_set(&keys, "SUMS", tree.data ? tree.data : "");
+    dop_keys_set(&keys, "SUMS", tree.data);
     dop_keys_num(gen, &keys, "CP", at_once);
     dop_keys_num(gen, &keys, "NP", held);
     dop_keys_num(gen, &keys, "LEFT", (held * a.rows) >> halvings);
@@ -212,17 +212,17 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, rows ? "t" : "0"));
     dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &decls);
     dop_attn_made(gen, &a, &made);
-    dop_keys_set(&keys, "MADE", made.data ? made.data : "");
+    dop_keys_set(&keys, "MADE", made.data);
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     bool send = merged && e->routes; /* the splits go through a mailbox */
     dop_keys_set(&keys, "MERGES", merged && !send ? dop_emit_merges(e) : "0");
     dop_keys_set(&keys, "MAILBOX", send ? dop_emit_mailbox_arg(e, a.id, true) : "0");
-    dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
-    dop_keys_set(&keys, "STORE_WHOLE", whole.data ? whole.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
+    dop_keys_set(&keys, "MERGE_BODY", merge.data);
+    dop_keys_set(&keys, "STORE_WHOLE", whole.data);
+    dop_keys_set(&keys, "STORE", store.data);
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "PROLOGUE", prologue.data);
     gen->grid[0] = a.kv * group_wgs;
     gen->grid[1] = e->g->max_t;
     gen->grid[2] = a.splits;

@@ -355,8 +355,8 @@ emit(dop_gen *gen)
         tokens ? e->g->max_t : (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, e->r->outs[0])->shape.dim[0], 1);
     gen->grid[1] = gen->grid[2] = 1;
     dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", gen->grid[0]));
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "BODY", body.data ? body.data : "");
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "BODY", body.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "choice.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);
     dop_buf_finish(&body);

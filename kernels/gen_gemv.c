@@ -470,16 +470,16 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     load_activation(gen, &own, &load);
     dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
     if (!part->argmax)
-        dop_keys_set(&keys, "PART_BEGIN", begin.data ? begin.data : "");
+        dop_keys_set(&keys, "PART_BEGIN", begin.data);
     emit_dots(gen, &own, part, &dots);
     emit_store(gen, p, part, &preload, &store);
     const bool once = e->routes && !part->argmax && !p->experts && n_wg * per_wg >= part->rows;
     set_store_rows(gen, part, limit, once, &preload, &keys);
-    dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
-    dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
-    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
-    dop_keys_set(&keys, "FETCH", fetch.data ? fetch.data : "");
-    dop_keys_set(&keys, "RAW", raw.data ? raw.data : "");
+    dop_keys_set(&keys, "STATS_INIT", init.data);
+    dop_keys_set(&keys, "STATS_DONE", done.data);
+    dop_keys_set(&keys, "LOAD", load.data);
+    dop_keys_set(&keys, "FETCH", fetch.data);
+    dop_keys_set(&keys, "RAW", raw.data);
     /* A break would keep the optimizer from unrolling the loop. */
     const bool whole = e->routes && all_steps(p) % (tile->lanes * tile->unroll) == 0;
     dop_keys_set(&keys, "BREAK", whole ? "" : dop_emit_str(e, "if (v >= %uu)\nbreak;\n", all_steps(p)));
@@ -487,9 +487,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_set(&keys, "NEXT", dop_gemv_list(gen, part, ", n#"));
     dop_keys_set(&keys, "SHIFT", dop_gemv_list(gen, part, " q# = n#;"));
     dop_keys_num(gen, &keys, "UNROLL", tile->unroll);
-    dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_keys_set(&keys, "PART_END", end.data ? end.data : "");
+    dop_keys_set(&keys, "DOTS", dots.data);
+    dop_keys_set(&keys, "STORE", store.data);
+    dop_keys_set(&keys, "PART_END", end.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "gemv_part.glsl", &keys, out) : e->status;
     e->n_binds = n_binds;
     dop_buf_finish(&load);
@@ -677,13 +677,13 @@ dop_gemv_emit(dop_gen *gen)
     gen->grid[2] = 1;
     if (st == DOP_OK)
         st = dop_gen_team(gen, &team);
-    dop_keys_set(&keys, "TEAM", team.data ? team.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "CONSTANTS", constants.data ? constants.data : "");
-    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
-    dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
-    dop_keys_set(&keys, "BEFORE", before.data ? before.data : "");
-    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    dop_keys_set(&keys, "TEAM", team.data);
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "CONSTANTS", constants.data);
+    dop_keys_set(&keys, "PROLOGUE", prologue.data);
+    dop_keys_set(&keys, "PARTS", parts.data);
+    dop_keys_set(&keys, "BEFORE", before.data);
+    dop_keys_set(&keys, "CALLS", calls.data);
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "gemv.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&team);

@@ -151,12 +151,12 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "LOAD_ROW", b.id ? dop_blocks_row(gen, &b, "dop_pair[m]") : "t0 + m");
     dop_keys_set(&keys, "STORE_ROW", b.id ? dop_blocks_row(gen, &b, pair) : "t0 + ty * TM + i");
-    dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
-    dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
-    dop_keys_set(&keys, "STATS_ROW", row.data ? row.data : "");
-    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
-    dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_keys_set(&keys, "STATS_INIT", init.data);
+    dop_keys_set(&keys, "STATS_DONE", done.data);
+    dop_keys_set(&keys, "STATS_ROW", row.data);
+    dop_keys_set(&keys, "LOAD", load.data);
+    dop_keys_set(&keys, "LOAD_B", load_b.data);
+    dop_keys_set(&keys, "STORE", store.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_part.glsl", &keys, out) : e->status;
     e->n_binds = n_binds;
     dop_buf_finish(&load);
@@ -210,10 +210,10 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "TM", tile->tm);
     dop_keys_num(gen, &keys, "TN", tile->tn);
     dop_keys_num(gen, &keys, "M_MAX", mats);
-    dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
-    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    dop_keys_set(&keys, "BEGIN", begin.data);
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "PARTS", parts.data);
+    dop_keys_set(&keys, "CALLS", calls.data);
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "matmul.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);

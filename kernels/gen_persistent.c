@@ -28,8 +28,8 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
         dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
         dop_buf_printf(&calls, "    case %u: dop_stage_%u(); break;\n", i, i);
     }
-    dop_keys_set(&keys, "PLACEHOLDERS", functions.data ? functions.data : "");
-    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    dop_keys_set(&keys, "PLACEHOLDERS", functions.data);
+    dop_keys_set(&keys, "CALLS", calls.data);
     dop_buf_printf(&text,
                    "#version 460\n#extension GL_EXT_buffer_reference : require\n"
                    "#extension GL_EXT_buffer_reference_uvec2 : require\n"

@@ -253,12 +253,12 @@ emit_as(dop_gen *gen, const char *template)
     dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
     dop_keys_num(gen, &keys, "DELTA", s.delta);
     dop_scan_rows(gen, &rows);
-    dop_keys_set(&keys, "ROWS_OF", rows.data ? rows.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "FROM", from.data ? from.data : "");
-    dop_keys_set(&keys, "STAGE", stages.data ? stages.data : "");
-    dop_keys_set(&keys, "AFTER", after.data ? after.data : "");
-    dop_keys_set(&keys, "SAVE", save.data ? save.data : "");
+    dop_keys_set(&keys, "ROWS_OF", rows.data);
+    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_keys_set(&keys, "FROM", from.data);
+    dop_keys_set(&keys, "STAGE", stages.data);
+    dop_keys_set(&keys, "AFTER", after.data);
+    dop_keys_set(&keys, "SAVE", save.data);
     dop_scan_grid(gen, &s);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, template, &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);

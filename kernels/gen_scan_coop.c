@@ -173,11 +173,11 @@ emit(dop_gen *gen)
     layout_keys(gen, &s, &l, &keys);
     dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
     dop_keys_set(&keys, "DECLS", "");
-    dop_keys_set(&keys, "ROWS_OF", rows.data ? rows.data : "");
-    dop_keys_set(&keys, "FROM", from.data ? from.data : "");
-    dop_keys_set(&keys, "STAGE", stages.data ? stages.data : "");
-    dop_keys_set(&keys, "AFTER", after.data ? after.data : "");
-    dop_keys_set(&keys, "SAVE", save.data ? save.data : "");
+    dop_keys_set(&keys, "ROWS_OF", rows.data);
+    dop_keys_set(&keys, "FROM", from.data);
+    dop_keys_set(&keys, "STAGE", stages.data);
+    dop_keys_set(&keys, "AFTER", after.data);
+    dop_keys_set(&keys, "SAVE", save.data);
     dop_scan_grid(gen, &s);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "scan_coop.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&from);

@@ -104,7 +104,7 @@ dop_keys_set(dop_keys *k, const char *key, const char *value)
 {
     if (k->n < DOP_MAX_KEYS) {
         k->items[k->n].key = key;
-        k->items[k->n].value = value;
+        k->items[k->n].value = value ? value : "";
     }
     k->n++;
 }

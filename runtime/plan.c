@@ -26,9 +26,8 @@ dop_plan_section_name(uint32_t kind)
     }
 }
 
-/* Size of a row of a known section, 0 for an unknown kind. */
-static uint32_t
-section_row_bytes(uint32_t kind)
+uint32_t
+dop_plan_row_bytes(uint32_t kind)
 {
     switch (kind) {
 #define SECTION(number, name, type, what) \
@@ -116,7 +115,7 @@ check_sections(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_
         if (seen >> s[i].kind & 1)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: section %s appears twice", name);
         seen |= (uint64_t)1 << s[i].kind;
-        uint32_t row = section_row_bytes(s[i].kind);
+        uint32_t row = dop_plan_row_bytes(s[i].kind);
         if (s[i].row_bytes != row || s[i].size % row != 0)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                                "the plan is damaged: section %s has rows of %u bytes and %llu bytes in all, expected "

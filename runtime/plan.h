@@ -84,6 +84,8 @@ const uint8_t *dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot);
 /* Checks the digests of the weights, embedded and external.  Reads all of them; stop as in plan_weights.h. */
 dop_status dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag *diag);
 
+/* Size of a row of a section of this kind; 0: the kind is not known. */
+uint32_t dop_plan_row_bytes(uint32_t kind);
 /* The digest of a header (its digest field is taken as zero) and its section table, as the header stores it. */
 uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_section *sections, uint32_t n_sections);
 /* XXH3, 64 bits: the digest of a section's bytes. */

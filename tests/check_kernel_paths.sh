@@ -210,7 +210,12 @@ tuned() {
     "$DOPPLERC" "$golden/llama" --tune=head --target lavapipe --chunks 1 -o tuned.yaml 2>lines &&
         grep -qE '^decode1 head: [0-9.]+ us, best of ([2-9]|1[0-9]) ways [0-9.]+ us' lines && head -1 tuned.yaml | grep -q 'device: "llvmpipe'
 }
-check "--tune measures the kernels of an op" tuned &&
+# The kernel that is measured is one that reads its matrix through a view.
+viewed() {
+    "$DOPPLERC" "$golden/llama" --target lavapipe --chunks 1 --tuning "$1" --emit plan --quiet >listing &&
+        grep -A 1 ' gemv_rows/head' listing | grep -q ' w\.lm_head=[^ ]*/view'
+}
+check "--tune measures the kernels of an op" tuned && check "--tune measures views" viewed tuned.yaml &&
     printf -- '- {op: head, template: gemv, phase: decode, step: 1, variant: gemv_subgroup, lanes: 4}\n' >>tuned.yaml &&
     check "--tuning takes it" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for' \
         --target lavapipe --tuning tuned.yaml --explain head

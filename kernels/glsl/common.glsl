@@ -1,9 +1,10 @@
-// What every kernel starts with: buffer references, loads and stores by storage type, element-wise functions, workgroup
+// Every kernel starts with this file: buffer references, loads and stores by storage type, element-wise functions, workgroup
 // reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
 // subgroup operations are not used) before this file, and the push-constant block after it.
 
-// What other workgroups wrote while this one ran (the splits that attention merges) is read and written coherently: no
-// barrier empties the caches of a multiprocessor in between.  Weights go through U32x4 (dop_ldw4), which need not be.
+// Values that other workgroups write while this one runs (the splits that attention merges) are read and written coherently,
+// because no barrier empties the caches of a multiprocessor in between.  Weights are read through U32x4 (dop_ldw4), which is not
+// coherent, because nobody writes them.
 #ifdef DOP_MERGES
 #define SHARED coherent
 #else
@@ -11,7 +12,7 @@
 #endif
 #if defined(DOP_MERGES) && !defined(DOP_HANDS_ON)
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { SHARED uint v[]; };
-#else // words of weights are read through it
+#else // Words of weights are read through this one, so it is not coherent.
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { uint v[]; };
 #endif
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { SHARED uvec2 v[]; };
@@ -27,7 +28,7 @@ layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { SHARED
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U64 { SHARED uint64_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHARED u64vec2 v[]; };
 #endif
-// dop_row and dop_step of runtime/plan_format.h.
+// These are dop_row and dop_step of runtime/plan_format.h.
 struct Row {
     uint token, position, sequence, flags;
 };
@@ -36,7 +37,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_out;
     SHARED uint flags;
     SHARED uint persistent_runs;
-    SHARED uint several_runs[12]; // the last ones are reserved
+    SHARED uint several_runs[12]; // The last ones are reserved.
     SHARED uint parity[64];
     SHARED Row rows[4096];
     SHARED uint ids[4096];
@@ -45,11 +46,12 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON)
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Arrivals { uint n[]; };
 shared uint dop_arrived;
-// Is this workgroup the last of n to get here?  Then the count is zero again.  Every invocation must call.
+// Is this workgroup the last of n to get here?  The last one sets the count to zero for the next use.  Every invocation must
+// call this, because it has barriers.
 bool dop_last_of(U32 arrivals, uint i, uint n)
 {
 #if defined(DOP_CPU) && SG > 1 && WG == SG
-    // Lanes run in step, and barriers are expensive there.
+    // The workgroup is one subgroup, whose lanes run in step, and a barrier is expensive on such a device.
     memoryBarrierBuffer();
     uint arrived = 0u;
     if (gl_LocalInvocationIndex == 0u)
@@ -75,7 +77,7 @@ bool dop_last_of(U32 arrivals, uint i, uint n)
 }
 #endif
 
-// One value that workgroups hand on to others of the same dispatch.
+// Workgroups hand these values on to others of the same dispatch, so they are coherent.
 #ifdef DOP_HANDS_ON
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer H32 { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer H32x4 { uvec4 v[]; };
@@ -85,19 +87,19 @@ vec4 dop_take4_f32(U32 p, uint i) { return uintBitsToFloat(H32x4(p).v[i >> 2]); 
 #endif
 
 // --- mailboxes: how the stages of a persistent dispatch pass values on ------------------------------------------------
-// A word of a mailbox is DOP_NOTHING until its value is sent, and a receiver looks until it finds something else.  There
-// are two copies of all mailboxes, for even and odd steps.  The sender of a value also empties its place in the other copy,
-// which nobody reads before the next step.  compiler/persistent.h has a drawing.
+// A word of a mailbox is DOP_NOTHING until its value is sent, and a receiver looks until it finds something else.  All mailboxes
+// have two copies, one for even and one for odd steps, so that the sender of a value can empty its place in the copy of the next
+// step, which nobody reads in this one.  compiler/persistent.h has a drawing.
 #ifdef DOP_STAGE
 struct Stage {
     uvec2 args[16];
-    uvec4 row; // what follows the arguments in the table
+    uvec4 row; // the words that follow the arguments in the table
     uint group;
     uint now, next; // words from a value's address to the copies of this step and of the next
     uint position; // of the step's one row, or of its first
     uvec2 step;
 #ifdef DOP_ROWS
-    Row rows[DOP_ROWS]; // of a step of up to so many rows: those after its last one are computed as if they were that one
+    Row rows[DOP_ROWS]; // of a step of at most so many rows; places after the last row repeat it, so that no code needs a test
 #endif
 };
 shared Stage dop_stage;
@@ -106,12 +108,13 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile b
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent volatile buffer Words4 { uvec4 v[]; };
 uint dop_look1(U32 p, uint i) { return Words(p).v[i + dop_stage.now]; }
 uvec4 dop_look4(U32 p, uint i) { return Words4(p).v[(i + dop_stage.now) >> 2]; }
-// Has the step failed?  The bound keeps a device that does not run all workgroups at once from hanging (and is below the
-// number of iterations after which llvmpipe ends a loop by itself); when one has given up, the others do so soon.
+// Should a receiver give up?  The bound keeps a device that does not run all workgroups at once from hanging; it is below the
+// number of iterations after which llvmpipe ends a loop by itself.  A receiver that gives up sets a flag of the step, which the
+// others test from time to time, so that they give up soon, too.
 #define DOP_MOST_LOOKS 50000u
 bool dop_given_up(uint looks)
 {
-    Words flags = Words(dop_stage.step); // [2]: flags of dop_step
+    Words flags = Words(dop_stage.step); // Word 2 is `flags` of the step.
     if (looks == DOP_MOST_LOOKS)
         flags.v[2] |= 1u;
     return looks == DOP_MOST_LOOKS || ((looks & 255u) == 255u && (flags.v[2] & 1u) != 0u);
@@ -133,7 +136,7 @@ vec4 dop_receive4(uvec4 x, U32 p, uint i)
 void dop_send1(U32 p, uint i, float x)
 {
     uint w = floatBitsToUint(x);
-    Words(p).v[i + dop_stage.now] = w == DOP_NOTHING ? 0x7fc00000u : w; // another NaN
+    Words(p).v[i + dop_stage.now] = w == DOP_NOTHING ? 0x7fc00000u : w; // This is a NaN that is not DOP_NOTHING.
     Words(p).v[i + dop_stage.next] = DOP_NOTHING;
 }
 void dop_send4(U32 p, uint i, vec4 x)
@@ -149,7 +152,7 @@ void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(
 #define DOP_GROUP gl_WorkGroupID
 #endif
 
-// --- addresses: p and so many 16-byte words ---------------------------------------------------------------------------
+// --- addresses: the address that is `words` times 16 bytes behind p --------------------------------------------------
 #ifdef DOP_ADDRESSES
 U32 dop_at(U32 p, uint words)
 {
@@ -161,7 +164,7 @@ U32 dop_at(U32 p, uint words)
 }
 #endif
 
-// --- two and four words at once: CPU devices load component by component, so 64 bits each there ------------------
+// --- two and four words at once; CPU devices load component by component, so there a component has 64 bits ---------------
 #ifdef DOP_INT64
 uvec2 dop_ldw2(U32 p, uint i) { return unpack32(U64(p).v[i]); }
 uvec4 dop_ldw4(U32 p, uint i)
@@ -180,7 +183,7 @@ void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
 
-// --- memory in a view (runtime/caps.h): texels of 16 bytes, the first of which is number `at` ------------------------------
+// --- memory in a view (runtime/caps.h), whose texels have 16 bytes: `at` is the number of the first one ----------------------
 #ifdef DOP_TEXELS
 #define DOP_VIEW(SET, T)                                                                \
     layout(set = SET, binding = 0) uniform usamplerBuffer dop_view_##T;                 \
@@ -204,7 +207,7 @@ DOP_VIEW(2, View3)
 #define dop_ldw1(p, i) (p).v[i]
 #endif
 
-// The first words of a unit of weights, which rows.glsl may have loaded before.
+// rows.glsl may have loaded the first words of a unit of weights before; then they are taken from where it keeps them.
 #if defined(DOP_AHEAD) && defined(DOP_TEXELS)
 uvec4 dop_ahead;
 uvec2 dop_unit2(DOP_W p, uint i) { return (i & 1u) != 0u ? dop_ahead.zw : dop_ahead.xy; }
@@ -235,7 +238,7 @@ float dop_ld1_bf16(U32 p, uint i)
     uint w = p.v[i >> 1];
     return uintBitsToFloat((i & 1u) != 0u ? w & 0xffff0000u : w << 16);
 }
-// bfloat16 is the upper half of an f32: exact by a shift
+// A bfloat16 is the upper half of an f32, so a shift converts it exactly.
 vec4 dop_bf16x4(uvec2 w)
 {
     return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
@@ -267,7 +270,7 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
     dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
 
-// Positions of one split of the cache (ir/ops.def), where the kernel has splits.
+// Where the kernel divides the cache into splits (ir/ops.def), this is the number of positions of one.
 #ifdef DOP_WHOLE
 uint dop_split_len(uint n, uint splits)
 {
@@ -278,7 +281,8 @@ uint dop_split_count(uint n, uint len, uint splits) { return min((n + len - 1u) 
 uint dop_split_end(uint hi, uint lo, uint len, uint split, uint splits) { return split + 1u == splits ? hi : min(lo + len, hi); }
 #endif
 
-// A logit, for the search of the largest one: what is not finite is larger than all others, so that it is found.
+// A logit as the search for the largest one sees it: a value that is not finite counts as larger than all others, so that the
+// search finds it and the step can report it.
 float dop_logit(float x)
 {
     const uint exponent = 0x7f800000u;
@@ -286,7 +290,7 @@ float dop_logit(float x)
 }
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
-// exp overflows to infinity for x < -88, and x / infinity is the right zero.
+// For x < -88 exp(-x) overflows to infinity, and dividing by that gives zero, which is the right limit.
 #define DOP_ELEMENTWISE(T)                                                                                  \
     T dop_sigmoid(T x) { return 1.0 / (1.0 + exp(-x)); }                                                    \
     T dop_silu(T x) { return x / (1.0 + exp(-x)); }                                                         \
@@ -302,8 +306,8 @@ float dop_logit(float x)
         T up = max(x, T(0.0)), down = min(x, T(0.0));                                                       \
         return dop_softplus(p) * up * up + (dop_softplus(n) + beta) * (exp(down) - 1.0 - down) + beta * x;  \
     }                                                                                                       \
-    /* erf by Abramowitz and Stegun 7.1.26 improved with a rational start: |error| < 1.2e-7 (W. J. Cody's   \
-       bound for the complementary form in Numerical Recipes 6.2) */                                        \
+    /* 1 - erfc, with erfc by the Chebyshev fit of Numerical Recipes 6.2 (erfcc), whose fractional error is \
+       less than 1.2e-7 everywhere. */                                                                      \
     T dop_erf(T x)                                                                                          \
     {                                                                                                       \
         T z = abs(x), t = 1.0 / (1.0 + 0.5 * z);                                                            \
@@ -316,13 +320,13 @@ float dop_logit(float x)
 DOP_ELEMENTWISE(float)
 DOP_ELEMENTWISE(vec4)
 
-// --- sums of what a load phase gathers ---------------------------------------------------------------------------
+// --- what one load adds to a sum, for float and vec4 ---------------------------------------------------------------
 float dop_sum(float x) { return x; }
 float dop_sum(vec4 x) { return (x.x + x.y) + (x.z + x.w); }
 float dop_sumsq(float x) { return x * x; }
 float dop_sumsq(vec4 x) { return dot(x, x); }
 
-// --- workgroup reductions: every invocation must call, every one gets the result ---------------------------------
+// --- workgroup reductions: every invocation must call them, and every one gets the result -------------------------
 #if SG > 1
 shared float dop_red[WG / SG];
 #define DOP_WG_REDUCE(name, op, sgop)                                                                       \
@@ -361,8 +365,8 @@ float dop_plus(float a, float b) { return a + b; }
 DOP_WG_REDUCE(dop_wg_sum, dop_plus, subgroupAdd)
 DOP_WG_REDUCE(dop_wg_max, max, subgroupMax)
 
-// Sums at the beginning of a stage.  The first and the second use memory that no other sum of the stage uses, so that each needs
-// one barrier only.  That barrier also makes earlier stores to shared memory visible.
+// Sums at the beginning of a stage.  The first (which = 0) and the second one (1) use memory that no other sum of the stage uses,
+// so that each needs one barrier only.  That barrier also makes earlier stores to shared memory visible.
 #if SG > 1 && defined(DOP_STAGE)
 shared float dop_own[2u * (WG / SG)];
 float dop_own_sum(uint which, float x)

@@ -1,17 +1,17 @@
-// A few rows times matrices: every unit of weights is loaded and unpacked once, and meets R rows.  As in gemv.glsl LANES
-// invocations share ${ROWS} neighbouring rows of the matrices and split K among them.  The activations of all rows lie in
-// shared memory, a piece of K at a time.
+// A few rows times matrices: every unit of weights is loaded and unpacked once, and multiplied with R rows.  As in gemv.glsl
+// LANES invocations share ${ROWS} neighbouring rows of the matrices and split K among them.  Activations of all rows lie in
+// shared memory, one piece of K at a time.
 #define R ${R}u
 ${TEAM}#define PIECE ${PIECE}u // units of a row in shared memory
 ${DECLS}
 #ifdef DOP_STAGE
-// Columns c0 and on of every row, four neighbouring ones by an invocation, which looks for those of all rows before it waits
-// for the first.
+// Puts the columns from c0 on of every row into shared memory.  An invocation receives four neighbouring columns; it looks for
+// those of all rows before it waits for the first, so that the looks overlap.
 void dop_put_rows(uint c0)
 {
 ${RECEIVE}}
 #else
-// Columns c0 and on of every row, ${AT_ONCE} neighbouring ones by an invocation.
+// Puts the columns from c0 on of every row into shared memory, ${AT_ONCE} neighbouring ones by an invocation.
 void dop_put_rows(uint c0)
 {
     const uint pieces = PIECE * ${U}u / ${AT_ONCE}u; // of a row

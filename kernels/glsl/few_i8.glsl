@@ -1,5 +1,6 @@
-// Values 8i .. 8i+7 of the rows in 8 bits: the four invocations of a unit are neighbours in a subgroup and call together.
-// A float that 1.5 * 2^23 was added to has, in its low bits, the nearest integer: of the rounded product, as for one row.
+// These functions put values 8i .. 8i+7 of the rows into shared memory in 8 bits.  A unit has 32 values, so its four invocations,
+// which are neighbours in a subgroup, must call together.  After 1.5 * 2^23 was added to a float, its low bits hold the nearest
+// integer.  `precise` keeps the product rounded before the addition, because kernels of one row round it, too.
 uint dop_xi_low_byte(float x, float scale)
 {
     precise float y = x * scale;

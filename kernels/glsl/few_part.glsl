@@ -23,7 +23,7 @@ ${DOTS}            }
            ${SHIFT}
         }
     }
-    // One lane stores the sums of a row and a column.
+    // The lanes of a team, or of its subgroups, add up their sums; then one lane stores the sums of a row and a column.
 #if LANES_LOG2 > SG_LOG2
     [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u * R; i++) {
         float x = subgroupAdd(acc[i]);

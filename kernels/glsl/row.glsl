@@ -1,4 +1,5 @@
-// One workgroup walks over one unit (a row, or one head of a row) of one token; in a stage of short units one subgroup does.
+// A workgroup computes one unit (a row, or one head of a row) of one token; in a stage of short units a subgroup does, because a
+// workgroup would have more invocations than values.
 void main()
 {
 ${UNIT}    if (t >= ${N_TOKENS})

@@ -1,17 +1,18 @@
-// Matrix products on CPU devices, of one token or of TB: a workgroup is one subgroup, every lane has ROWS rows of each
-// matrix, and the activations go round by shuffles, so that no sum crosses lanes and a scale is loaded by the lane that
-// needs it.  There are no barriers (each would cut the code into coroutines and hide from the driver what all lanes agree
-// on) and one copy of everything: such devices compile slowly, and every load is a loop over the lanes, except from a view.
+// Matrix products on CPU devices, of one token or of TB tokens.  A workgroup is one subgroup and every lane has ROWS rows of each
+// matrix.  Lanes pass activations to each other by shuffles, so that no sum crosses lanes and a scale is loaded by the lane that
+// needs it.  There are no barriers, because each would cut the code into coroutines and hide from the driver which values are the
+// same in all lanes.  Code is not repeated, because such devices compile slowly, and loads are few, because every load that is not
+// from a view becomes a loop over the lanes.
 #define ROWS ${ROWS}u
 #define TB ${TB}u
 #define LANE gl_SubgroupInvocationID
-// Lanes of a subgroup run in step: what one wrote to shared memory the others see.
+// Lanes of a subgroup run in step on CPU devices, so they see what others wrote to shared memory without a barrier.
 #ifdef DOP_CPU
 #define DOP_STEP() subgroupMemoryBarrierShared()
 #else
 #define DOP_STEP() barrier()
 #endif
-// A buffer that is chosen at run time stays one that all lanes agree on.
+// This tells the driver that a buffer that is chosen at run time is the same in all lanes.
 #if defined(DOP_CPU) && defined(DOP_INT64)
 U32 dop_same(U32 p) { return U32(subgroupBroadcastFirst(uint64_t(p))); }
 #else

@@ -1,4 +1,4 @@
-    // Matrices of one shape of work.  A workgroup walks over neighbouring rows: memory is read in order.
+    // These matrices share this code.  A workgroup walks over neighbouring rows, so that it reads memory in order.
 ${BEGIN}    [[dont_unroll]] for (uint b = ${FIRST}, b1 = ${END}; b < b1; b++) {
 ${SELECT}        uint row = ${ROW} + LANE;
         float acc[${M}u * ROWS * TB];

@@ -1,13 +1,14 @@
-// The products of ${HEADS} heads from h on with their matrices: ${N} sums each over ${K} values, which workgroups of this
-// dispatch made before.  All invocations of a workgroup call, when the heads are complete.  LANES_H lanes share a row, and have as
-// many rows and steps of them on their way at once as hide the latency of loads; the first before the heads are looked at.
-// Loops over what invocations hold are written out: a driver that does not unroll them keeps it in memory.
+// Multiplies ${HEADS} heads from h on with their matrices: ${N} sums for each head over ${K} values, which workgroups of this
+// dispatch made before.  All invocations of a workgroup must call this, when the heads are complete.  LANES_H lanes share a row.
+// They load several rows and steps at a time, because that hides the latency of loads, and the first ones before they look at the
+// heads, because weights do not depend on these.  Loops over arrays of an invocation are written out, because a driver that does
+// not unroll them would keep the arrays in memory.
 #define LANES_H ${LANES}u
 #define TEAMS_H (WG / LANES_H)
 #define HEADS_H ${HEADS}
 #define ROWS_H (${HEADS}u * ${N}u)
 shared vec4 dop_head[${HEADS} * ${K_PAD} / 4];
-// Four values of head j, number q of unit u.
+// The place of the q-th four values of unit u in head j.
 #define DOP_HEAD_AT(j, q, u) ((j) * (${K_PAD}u / 4u) + ${AT})
 dop_raw_${TYPE} dop_rows[${HELD}];
 void dop_tail_fetch(uint h, uint first, uint from)

@@ -1,4 +1,5 @@
-    // The heads that this workgroup made values of: the last of the workgroups that did computes their products.
+    // Several workgroups may have made values of a head.  The one that is done last computes the head's product, because all
+    // values are there only then.
     {
         uint from = max(gl_WorkGroupID.x * ${BLOCKS}u / gl_NumWorkGroups.x, ${FIRST}u);
         uint to = min((gl_WorkGroupID.x + 1u) * ${BLOCKS}u / gl_NumWorkGroups.x, ${FIRST}u + (${HEADS}u * ${K}u + ${ROWS}u - 1u) / ${ROWS}u);

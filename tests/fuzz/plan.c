@@ -8,18 +8,12 @@
 
 enum { SECTION_HEAD = 5, MOST_WEIGHTS = 1 << 20 };
 
+/* A row of a kind that is not known has one byte. */
 static uint32_t
 row_bytes_of(uint32_t kind)
 {
-    switch (kind) {
-#define SECTION(number, name, type, what) \
-    case number:                          \
-        return (uint32_t)sizeof(type);
-        DOP_PLAN_SECTIONS(SECTION)
-#undef SECTION
-    default:
-        return 1;
-    }
+    const uint32_t bytes = dop_plan_row_bytes(kind);
+    return bytes ? bytes : 1;
 }
 
 /* A section of an input: a byte of kind, four of size, and its bytes; of WEIGHTS eight, which say how many there are. */

@@ -95,20 +95,6 @@ pb_arg(plan_builder *b, uint32_t slot, uint64_t offset, uint64_t size)
     return PB_ROW(b, ARGS, a);
 }
 
-static uint32_t
-row_bytes_of(uint32_t kind)
-{
-    switch (kind) {
-#define SECTION(number, name, type, what) \
-    case number:                          \
-        return (uint32_t)sizeof(type);
-        DOP_PLAN_SECTIONS(SECTION)
-#undef SECTION
-    default:
-        return 1;
-    }
-}
-
 void
 pb_redigest(uint8_t *file)
 {
@@ -131,7 +117,7 @@ pb_build(plan_builder *b, dop_buf *out)
     memcpy(h.magic, DOP_PLAN_MAGIC, sizeof h.magic);
     for (uint32_t kind = 0; kind < DOP_SEC_LIMIT; kind++)
         if (b->sections[kind].size > 0)
-            table[h.n_sections++] = (dop_plan_section){.kind = kind, .row_bytes = row_bytes_of(kind)};
+            table[h.n_sections++] = (dop_plan_section){.kind = kind, .row_bytes = dop_plan_row_bytes(kind)};
     memset(out, 0, sizeof *out);
     dop_buf_zeros(out, sizeof h + h.n_sections * sizeof *table);
     for (uint32_t i = 0; i < h.n_sections; i++) {

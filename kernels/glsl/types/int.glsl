@@ -1,8 +1,9 @@
-// Integer products: activations in 8 bits with one factor per unit of 32 values, weights from the planes of quant.glsl.
+// Integer products multiply activations in 8 bits, which have one factor per unit of 32 values, with weights from the planes of
+// quant.glsl.
 //
-// Of a unit's activations x: d = max |x| / 127, q = round(x / d), s = d * (sum of q).  Bytes of q lie as the weights' do
-// after one mask: in words 2m and 2m + 1 the values 8m + (0, 4, 1, 5) and 8m + (2, 6, 3, 7).  With DOP_XI_BYTES, where
-// all weights of a kernel are bytes, word j has 4j + (0, 2, 1, 3).
+// A unit of activations x is kept as d = max |x| / 127, q = round(x / d) and s = d * (sum of q).  The bytes of q are in the order
+// that the weights have after one mask, so that no byte must be moved: words 2m and 2m + 1 have the values 8m + (0, 4, 1, 5) and
+// 8m + (2, 6, 3, 7).  With DOP_XI_BYTES, where all weights of a kernel are bytes, word j has the values 4j + (0, 2, 1, 3).
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450) // OpSDot
 int dop_sdot_packed(uint a, uint b, spirv_literal int format);
 #define DOP_SDOT(a, b) dop_sdot_packed(a, b, 0) // 0: packed 4x8
@@ -22,7 +23,7 @@ int dop_idot_nib(uvec4 q, dop_xi x)
             ((DOP_SDOT(DOP_LOW(q.z), x.b.x) + DOP_SDOT(DOP_HIGH(q.z), x.b.y)) +
              (DOP_SDOT(DOP_LOW(q.w), x.b.z) + DOP_SDOT(DOP_HIGH(q.w), x.b.w))));
 }
-// Word m of nibbles with a fifth bit each: h from the bit of value 8m on.
+// Word m of nibbles, each with a fifth bit from h, whose lowest bit is that of value 8m.
 int dop_idot_five(uint w, uint h, uint xl, uint xh)
 {
     uint low = DOP_LOW(w) | ((h << 4) & 0x00100010u) | ((h << 11) & 0x10001000u);
@@ -34,14 +35,14 @@ int dop_idot_fives(uvec4 q, uint h, dop_xi x)
     return (dop_idot_five(q.x, h, x.a.x, x.a.y) + dop_idot_five(q.y, h >> 2, x.a.z, x.a.w)) +
            (dop_idot_five(q.z, h >> 8, x.b.x, x.b.y) + dop_idot_five(q.w, h >> 10, x.b.z, x.b.w));
 }
-// ... with two more bits each.
+// Word m of nibbles with two more bits each.
 int dop_idot_six(uint w, uint h, uint xl, uint xh)
 {
     uint low = DOP_LOW(w) | ((h << 4) & 0x00300030u) | ((h << 10) & 0x30003000u);
     uint high = DOP_HIGH(w) | (h & 0x00300030u) | ((h << 6) & 0x30003000u);
     return DOP_SDOT(low, xl) + DOP_SDOT(high, xh);
 }
-// Bytes with 128 added, words m and m + 1 (eight values).
+// The eight values of words m and m + 1, which are stored with 128 added.
 #ifdef DOP_XI_BYTES
 int dop_idot_bytes(uint w, uint v, uint xl, uint xh)
 {
@@ -95,7 +96,8 @@ float dop_wdoti_q5_k(dop_raw_q5_k r, dop_xi x)
     vec2 dm = dop_scale_min(r.s, r.u);
     return dm.x * (x.ds.x * float(dop_idot_fives(r.q, r.h, x))) - dm.y * x.ds.y;
 }
-// Two scales per unit, which are integers themselves: sums stay integers as long as they are exact (63 * 127 * 16 * 127 < 2^24).
+// A unit has two scales, which are integers themselves.  Sums stay integers as long as floats hold them exactly
+// (63 * 127 * 16 * 127 < 2^24).
 float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
 {
     int a = dop_idot_six(r.q.x, r.h.x, x.a.x, x.a.y) + dop_idot_six(r.q.y, r.h.x >> 8, x.a.z, x.a.w);
@@ -104,7 +106,8 @@ float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
     int sum = bitfieldExtract(s, 0, 8) * (a - 32 * dop_isum4(x.a)) + bitfieldExtract(s, 8, 8) * (b - 32 * dop_isum4(x.b));
     return dop_half(r.d, (r.u >> 3) & 1u) * (x.ds.x * float(sum));
 }
-// The part of codes that stands for 13 less is summed up apart, sixteenfold where the code is the upper nibble of a byte.
+// Codes that dop_e2m1_less marks stand for 13 less.  Their activations are summed up apart, sixteenfold where the code is the upper
+// nibble of a byte.
 float dop_wdoti_mxfp4(dop_raw_mxfp4 r, dop_xi x)
 {
     uvec4 less = uvec4(dop_e2m1_less(r.q.x), dop_e2m1_less(r.q.y), dop_e2m1_less(r.q.z), dop_e2m1_less(r.q.w));

@@ -1,25 +1,25 @@
-// Quantized weights in units of 32 values.  Plane 0 holds each unit's low bits, plane 1 (groups of 32 units) what is
-// left: scales, minimums, high bits; compiler/repack.c writes both and describes every field.
+// Quantized weights have units of 32 values.  Plane 0 holds each unit's low bits, plane 1 (in groups of 32 units) everything
+// else: scales, minimums, high bits; compiler/repack.c writes both and describes every field.
 //
-// Values are kept in two 16-bit lanes of a word: the four values 4j .. 4j+3 of a unit ("quad" j) lie at lane offset 0 of
-// the low and the high half, then at the next offset of both.  One mask isolates two values, and both become floats at
-// once by being the low mantissa bits of f16 1024.
+// A word keeps values in its two 16-bit halves: the four values 4j .. 4j+3 of a unit ("quad" j) lie at offset 0 of
+// the low and the high half, then at the next offset of both.  So one mask isolates two values, and as the low mantissa bits
+// of two f16 whose other bits are those of 1024 both become floats at once.
 
-// Two values below 1024, one in each half of a, less z (a constant: it joins the subtraction that is there anyway).
+// Two values below 1024, one in each half of a, less z, which is a constant and so joins the subtraction that is there anyway.
 vec2 dop_u2z(uint a, float z)
 {
 #ifdef DOP_CPU
-    return vec2(ivec2(a & 0xffffu, a >> 16)) - z; // signed: SIMD instruction sets convert that in one step
+    return vec2(ivec2(a & 0xffffu, a >> 16)) - z; // Signed, because SIMD instruction sets convert that in one step.
 #else
     return unpackHalf2x16(a | 0x64006400u) - (1024.0 + z);
 #endif
 }
 vec2 dop_u2(uint a) { return dop_u2z(a, 0.0); }
-// Four nibbles: bits 0..3 and 4..7 of both halves.
+// The four nibbles in bits 0..3 and 4..7 of both halves.
 #ifdef DOP_CPU
 vec4 dop_nib4(uint w) { return vec4(dop_u2(w & 0x000f000fu), dop_u2((w >> 4) & 0x000f000fu)); }
 #else
-// The second pair needs no shift: its lowest bit counts 1 in f16 64.
+// The second pair needs no shift, because bit 4 of the mantissa counts 1 in an f16 whose other bits are those of 64.
 #define DOP_NIB_BIAS vec4(1024.0, 1024.0, 64.0, 64.0)
 vec4 dop_nib4_biased(uint w)
 {
@@ -28,21 +28,21 @@ vec4 dop_nib4_biased(uint w)
 vec4 dop_nib4(uint w) { return dop_nib4_biased(w) - DOP_NIB_BIAS; }
 #define DOP_NIB4_8(w) (dop_nib4_biased(w) - (DOP_NIB_BIAS + 8.0))
 #endif
-// ... with a fifth bit each from h, bits 0 and 4 of both halves.
+// The same with a fifth bit each from h, bits 0 and 4 of both halves.
 vec4 dop_five4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00100010u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00100010u)));
 }
-// ... with two more bits each from h, bits 0..1 and 4..5 of both halves.
+// The same with two more bits each from h, bits 0..1 and 4..5 of both halves.
 vec4 dop_six4z(uint w, uint h, float z)
 {
     return vec4(dop_u2z((w & 0x000f000fu) | ((h << 4) & 0x00300030u), z),
                 dop_u2z(((w >> 4) & 0x000f000fu) | (h & 0x00300030u), z));
 }
 vec4 dop_six4(uint w, uint h) { return dop_six4z(w, h, 0.0); }
-// Two bits each, bits 0..1 and 4..5 of both halves.
+// Four values of two bits, bits 0..1 and 4..5 of both halves.
 vec4 dop_two4(uint w) { return vec4(dop_u2(w & 0x00030003u), dop_u2((w >> 4) & 0x00030003u)); }
-// ... with a third bit each from h, bits 0 and 4 of both halves.
+// The same with a third bit each from h, bits 0 and 4 of both halves.
 vec4 dop_three4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x00030003u) | ((h << 2) & 0x00040004u)),
@@ -51,7 +51,7 @@ vec4 dop_three4(uint w, uint h)
 vec4 dop_byte4z(uint w, float z) { return vec4(dop_u2z(w & 0x00ff00ffu, z), dop_u2z((w >> 8) & 0x00ff00ffu, z)); }
 vec4 dop_byte4(uint w) { return dop_byte4z(w, 0.0); }
 
-// Where quad j of a unit lies: the shift inside a word of nibbles, of high bits (one each), of two bits each.
+// The shift to quad j of a unit inside a word of nibbles, of single high bits, and of pairs of bits.
 uint dop_nib_shift(uint j) { return (j & 1u) * 8u; }
 uint dop_one_shift(uint j) { return (j & 3u) + (j >> 2) * 8u; }
 uint dop_two_shift(uint j) { return (j & 1u) * 2u + ((j >> 1) & 1u) * 8u; }
@@ -61,16 +61,17 @@ float dop_sum8(vec4 x[8])
     vec4 s = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
     return dop_sum(s);
 }
-// Products with offsets: rows that share x share its sums on a CPU, where several belong to one invocation; elsewhere the
-// offset is part of the conversion.
+// Values with an offset: on a CPU, where an invocation has several rows, the offset is subtracted by means of the sums of x, which
+// all its rows share.  Elsewhere the offset is part of the conversion.
 #define DOP_DOT8(F, q, x)                                                                                   \
     (((dot(F(q.x), x[0]) + dot(F(q.x >> 8), x[1])) + (dot(F(q.y), x[2]) + dot(F(q.y >> 8), x[3]))) +           \
      ((dot(F(q.z), x[4]) + dot(F(q.z >> 8), x[5])) + (dot(F(q.w), x[6]) + dot(F(q.w >> 8), x[7]))))
 #ifdef DOP_CPU
 #define DOP_OFFSET(z) 0.0
 #define DOP_LESS(z, sum) (z * sum)
-// Nibbles less z: where it lies in a word, a nibble is the end of the mantissa of a float whose last bit of it counts 1, without
-// a shift or a conversion, and the subtraction is exact.  The lowest four, and those of the upper half from bit 4 on.
+// Nibbles less z.  Where a nibble lies in a word it is the end of the mantissa of a float whose exponent makes the nibble's lowest
+// bit count 1.  That takes no shift and no conversion, and the subtraction is exact.  The first function takes the lowest four
+// nibbles, the second one those of the upper half from bit 4 on.
 #define DOP_NIB_AT(w, k, z) (uintBitsToFloat((w & (15u << k)) | ((150u - k) << 23)) - (float(1u << (23u - k)) + z))
 vec4 dop_nib4_even(uint w, float z)
 {
@@ -92,7 +93,7 @@ float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT_NIBS(8.0, q, x); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0
-// Used beside dop_sum8: the bias leaves with the same sums.
+// The bias of these floats is subtracted by means of the sums of x, which dop_sum8 needs too, so that they are computed once.
 float dop_dot_nib(uvec4 q, vec4 x[8])
 {
     vec4 s = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
@@ -107,7 +108,7 @@ float dop_dot_five(uvec4 q, uint h, vec4 x[8])
         s += dot(dop_five4(q[j >> 1] >> dop_nib_shift(j), h >> dop_one_shift(j)), x[j]);
     return s;
 }
-// The f16 in half `odd` of w.
+// The f16 in the low half of w, or in the high one where `odd` is 1.
 float dop_half(uint w, uint odd) { return unpackHalf2x16(w >> (odd * 16u)).x; }
 
 // --- one f16 scale per unit: q4_0, q8_0 ----------------------------------------------------------------------
@@ -131,7 +132,7 @@ dop_raw_q8_0 dop_wload_q8_0(DOP_W p, uint u, uint aux)
 {
     return dop_raw_q8_0(dop_unit4(p, 2u * u), dop_ldw4(p, 2u * u + 1u), dop_ldw1(p, aux * 4u + (u >> 1)), u);
 }
-#define DOP_BYTE4(w) dop_byte4z(w, DOP_OFFSET(128.0)) // stored with 128 added
+#define DOP_BYTE4(w) dop_byte4z(w, DOP_OFFSET(128.0)) // Bytes are stored with 128 added.
 float dop_wdot_q8_0(dop_raw_q8_0 r, vec4 x[8])
 {
     float s = ((dot(DOP_BYTE4(r.a.x), x[0]) + dot(DOP_BYTE4(r.a.y), x[1])) +
@@ -193,8 +194,8 @@ vec4 dop_w4_q5_0(DOP_W p, uint i, uint aux)
 }
 
 // --- blocks of 256 with six-bit scales: q4_k, q5_k ---------------------------------------------------------------------
-// The block's word s: d and minimum's d (f16); nibble k of the others belongs to unit k: low bits of the scale, low bits
-// of the minimum, upper two bits of the scale and of the minimum.
+// The block's word s has two f16: d and that of the minimums.  In the other words nibble k belongs to unit k: the low bits of its
+// scale, the low bits of its minimum, then the upper two bits of both.
 vec2 dop_scale_min(uvec4 s, uint u)
 {
     uvec3 n = s.yzw >> ((u & 7u) * 4u);
@@ -236,7 +237,7 @@ vec4 dop_w4_q5_k(DOP_W p, uint i, uint aux)
 }
 
 // --- blocks of 256 with scales of 16 values: q6_k, q3_k, q2_k ----------------------------------------------------------
-// Signed byte k of w.
+// Byte k of w with its sign.
 float dop_s8(uint w, uint k) { return float(bitfieldExtract(int(w), int(k * 8u), 8)); }
 float dop_sum4(vec4 a, vec4 b, vec4 c, vec4 d) { return dop_sum((a + b) + (c + d)); }
 
@@ -295,7 +296,7 @@ dop_raw_q2_k dop_wload_q2_k(DOP_W p, uint u, uint aux)
     uint g = aux * 4u + (u >> 5) * 20u, k = u & 31u;
     return dop_raw_q2_k(dop_unit2(p, u), dop_ldw1(p, g + (k >> 1)), dop_ldw1(p, g + 16u + (k >> 3)), u);
 }
-// Scale and minimum of half h of a unit: nibbles of byte h.
+// The nibbles of byte h are scale and minimum of half h of a unit.
 vec2 dop_scale_min_q2_k(uint s, uint d, uint h)
 {
     return unpackHalf2x16(d) * vec2(ivec2(uvec2(s >> (h * 8u), s >> (h * 8u + 4u)) & 15u));
@@ -317,8 +318,8 @@ vec4 dop_w4_q2_k(DOP_W p, uint i, uint aux)
     return s.x * dop_two4(dop_ldw1(p, u * 2u + (j >> 2)) >> dop_two_shift(j)) - s.y;
 }
 
-// --- sixteen levels: iq4_nl by a table, mxfp4 -------------------------------------------------------------------------------
-// Level n of four words of signed bytes.
+// --- sixteen levels: iq4_nl, which has a table of them, and mxfp4 -----------------------------------------------------------
+// The table is four words of signed bytes; this is level n of it.
 float dop_level(uint n, uint a, uint b, uint c, uint d)
 {
     return dop_s8(n < 8u ? (n < 4u ? a : b) : (n < 12u ? c : d), n & 3u);
@@ -345,14 +346,14 @@ vec4 dop_w4_iq4_nl(DOP_W p, uint i, uint aux)
     return dop_half(dop_ldw1(p, aux * 4u + (u >> 1)), u & 1u) * DOP_IQ4(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2));
 }
 
-// mxfp4: twice the number is its code (compiler/repack.c) less 1 and less 13 where the code's bit here, the nibble's lowest,
-// is set.
+// Twice the number of an mxfp4 value is its code (compiler/repack.c) less 1, and less another 13 where this sets the lowest bit of
+// the code's nibble.
 uint dop_e2m1_less(uint w)
 {
     uint b1 = w >> 1, b3 = w >> 3;
     return (b1 & b3) | (~w & (b1 | b3));
 }
-// Doubled, from a code in bits 0..3 and one in 4..7 of both halves.
+// Four doubled numbers, from the codes in bits 0..3 and 4..7 of both halves.
 vec4 dop_e2m1(uint w)
 {
     uint less = dop_e2m1_less(w);
@@ -360,8 +361,8 @@ vec4 dop_e2m1(uint w)
     uint b = (((w >> 4) & 0x000f000fu) | 0x00100010u) - 13u * ((less >> 4) & 0x00010001u);
     return vec4(dop_u2z(a, 17.0), dop_u2z(b, 17.0));
 }
-// 2^(e - 128): half of the exponent that byte u & 3 of w holds, since the levels are doubled.  Exponents 0 and 1 would be
-// subnormal and become 0.
+// 2^(e - 128), where byte u & 3 of w holds e: half of what the format says, because levels are doubled.  For e of 0 and 1 that
+// would be subnormal, so it is 0.
 float dop_e8m0(uint w, uint u)
 {
     uint e = (w >> ((u & 3u) * 8u)) & 0xffu;
@@ -407,7 +408,7 @@ DOP_INT4(int4_g32, 0)
 #define dop_raw_int4_g64 dop_raw_int4
 #define dop_raw_int4_g32 dop_raw_int4
 
-// --- single values: matrices are read so only where rows are odd ---------------------------------------------------------
+// --- single values: matrices are read value by value only where they do not come in fours ---------------------------------------
 #define DOP_W1(T) float dop_w1_##T(DOP_W p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
 DOP_W1(q4_0)
 DOP_W1(q4_1)
