@@ -1,4 +1,5 @@
-/* Matmul regions of a few tokens on GPUs: weights are read and unpacked once for all of them, as by a gemv. */
+/* Fills few.glsl: matmul regions of a few tokens on GPUs.  Weights are read and unpacked once for all tokens, by lanes that share
+ * rows as in a gemv. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -36,7 +37,8 @@ declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_keys *outer, 
             gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, decls);
         return;
     }
-    if (half && gen->e.routes) { /* stages share arrays of one type */
+    if (half &&
+        gen->e.routes) { /* The stages of a dispatch share this array, so its type must be that of the others. */
         dop_buf_printf(decls,
                        "shared vec4 dop_x[%u];\n"
                        "void dop_x_put(uint i, vec4 x)\n{\n"
@@ -55,15 +57,16 @@ declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_keys *outer, 
                        steps);
         return;
     }
-    /* A quarter of all steps, then the next one: neighbours, which take neighbouring steps, read neighbouring words. */
+    /* The array has the first four values of every step, then the next four, and so on: neighbouring invocations, which take
+     * neighbouring steps, read neighbouring words. */
     dop_buf_printf(decls,
                    "shared vec4 dop_x[%u];\n#define DOP_X_PUT(i, x) dop_x[(i) %% %uu * %uu + (i) / %uu] = x\n"
                    "#define DOP_X_GET(v, q) dop_x[(q) * %uu + (v)]\n",
                    steps * quarters, quarters, steps, quarters, steps);
 }
 
-/* Statistics of the rows, wanted after the sums: subgroups share out the rows, before the first piece is used.  `done` gives them
- * names where a row t is stored. */
+/* Statistics of the rows, which are needed only when sums are stored: subgroups share out the rows and compute them before the first
+ * piece is used.  `done` gets the code that reads those of row t. */
 static void
 sum_stats(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *sums, dop_buf *done)
 {
@@ -95,14 +98,14 @@ sum_stats(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *sums, dop_b
     }
 }
 
-/* Products of step j's units with all rows. */
+/* Multiplies the units of step j with all rows. */
 static void
 emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
 {
     const dop_graph *g = gen->e.g;
     const uint32_t rows = gen->choice->tile.rows, n = g->max_t;
     const char *in = "                ";
-    /* A row's activations are held while the weights, which are unpacked once, meet them: not those of all rows. */
+    /* Weights are unpacked once and stay in registers; of activations only those of one row are there at a time. */
     if (gen->descriptor->ints)
         dop_buf_printf(dots,
                        "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    dop_xi x = dop_xi_get(t * PIECE + v);\n",
@@ -128,8 +131,9 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
     dop_buf_printf(dots, "%s}\n", in);
 }
 
-/* How a workgroup of a stage walks over sets of rows; n_wg 0: there is one.  `before`: what comes before the products of a set.
- * All rows of the step are in shared memory for all sets, or come in pieces for each. */
+/* Emits how a workgroup of a stage walks over sets of rows of the matrices; n_wg 0: there is one set.  `before`: code in front of
+ * the products of a set.  Where all rows of the step fit into shared memory they are put there once for all sets, else in pieces
+ * for each set. */
 static void
 set_sets(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t n_wg, const char *before, dop_keys *keys)
 {
@@ -167,8 +171,8 @@ set_sets(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t n_wg, cons
                                                    dop_gemv_list(gen, part, ", q#"))));
 }
 
-/* Which lanes store: column r of row t is lane t * ROWS + r's, or one of several that a lane has.  Returns what they load before the
- * products. */
+/* Emits which lanes store sums.  `once`: lane t * ROWS + r stores column r of row t, and no other; else a lane stores several.
+ * Returns the code that loads what the lanes need for that, which comes before the products. */
 static const char *
 set_store_rows(dop_gen *gen, const dop_part *part, bool once, const dop_buf *early, dop_keys *keys)
 {
@@ -210,7 +214,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, const
     dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
     emit_dots(gen, p, part, &dots);
     dop_buf_puts(&store, stats);
-    /* What is loaded for that is under way before the products. */
+    /* Then values that the epilogue reads are loaded before the products, which hide the latency. */
     if (once)
         e->constants = e->early = &early;
     dop_emit_scope(e, &store, "        ");
@@ -246,7 +250,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, const
     return st;
 }
 
-/* Where lanes are more than a subgroup their sums meet in shared memory. */
+/* Where more lanes than a subgroup share a row, their sums are added up in shared memory. */
 static void
 declare_sums(const dop_gen *gen, dop_buf *decls)
 {
@@ -322,7 +326,7 @@ emit(dop_gen *gen)
     return st;
 }
 
-/* Workgroups of all parts, each of `rows` columns. */
+/* The number of workgroups of all parts, each of which has `rows` rows of the matrices. */
 static uint32_t
 count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
 {
@@ -332,8 +336,8 @@ count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
     return n;
 }
 
-/* Every workgroup stages all rows, which takes as long as its share of the weights: one for each multiprocessor, or a few less,
- * with equal shares. */
+/* Every workgroup stages all rows, which takes about as long as its share of the weights.  So there should be one workgroup for
+ * each multiprocessor, or a few less with equal shares. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -345,18 +349,18 @@ choose_tile(const dop_site *s, dop_tile *tile)
     const uint32_t piece = dop_few_piece_of(s, unit == INT_UNIT && quant, false).units;
     const uint32_t least = quant ? 8 : 16, most_wg = large ? 512 : tile->wg, step = t->subgroup * 2;
     uint64_t best = UINT64_MAX;
-    tile->rows = p.most > 2 || p.k < LONG ? 1 : 2; /* that share a load of the activation */
+    tile->rows = p.most > 2 || p.k < LONG ? 1 : 2; /* They share a load of the activation. */
     tile->unroll = 1;
     tile->lanes = least;
     tile->wg = most_wg;
     for (uint32_t lanes = least; lanes <= 128 && (lanes == least || lanes <= units); lanes *= 2)
         for (uint32_t wg = most_wg; wg >= most_wg / 2 && wg >= lanes && wg <= most_wg; wg -= step) {
             const uint32_t rows = wg / lanes * tile->rows, groups = count_groups(s->r, s->g, rows);
-            /* A value that is staged costs one and a half times what a weight does. */
+            /* A value that is staged takes one and a half times as long as a weight. */
             const uint64_t cost = (uint64_t)(2 * rows * p.most + 3 * s->g->max_t) * dop_div_up_u32(groups, t->cores) *
                                   dop_div_up_u32(units, lanes) * lanes;
-            /* Of equal ones the one with more invocations, which stage faster: down of llama3.1-8b q4_k takes 23 us for four
-             * rows instead of 31, and 18 instead of 25 for two. */
+            /* Of tiles with equal costs the one with more invocations wins, because it stages faster: down of llama3.1-8b q4_k
+             * takes 23 us for four rows instead of 31, and 18 instead of 25 for two. */
             const bool more = cost == best && wg > tile->wg && lanes <= t->subgroup;
             if (wg % lanes || wg % t->subgroup || (cost >= best && !more))
                 continue;
@@ -431,8 +435,8 @@ avoid(const dop_site *s)
     return avoid_for_matrix_units(s, false);
 }
 
-/* By measurement on an H200 (tests/bench/RESULTS.md): matrix units (matmul_coop_few) take about as long for one row as for
- * sixteen, in which time packed integer products make four, and eight where there are many columns; floats fewer. */
+/* By measurement on an H200 (tests/bench/RESULTS.md) matrix units (matmul_coop_few) take about as long for one row as for sixteen.
+ * In that time packed integer products make four rows, or eight where there are many columns, and floats fewer. */
 static const char *
 avoid_ints(const dop_site *s)
 {

@@ -1,4 +1,4 @@
-/* Products of a few rows as stages of a persistent dispatch: how rows are received, and the tile. */
+/* Products of a few rows as stages of a persistent dispatch: how they receive rows, and how their tiles are chosen. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -16,7 +16,7 @@ dop_few_unit(const dop_graph *g, const dop_region *r)
     return unit;
 }
 
-/* Bytes of a unit of one row in shared memory: floats that are stored as halves stay what they are. */
+/* Bytes of a unit of one row in shared memory.  Activations that are halves in memory are halves there, too. */
 static uint32_t
 unit_bytes(const dop_site *s, uint32_t unit, bool ints)
 {
@@ -24,8 +24,8 @@ unit_bytes(const dop_site *s, uint32_t unit, bool ints)
     return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
 }
 
-/* Units of a row that lie in shared memory at a time: all, or what there is room for beside the sums of teams, as steps of
- * whole subgroups. */
+/* How many units of a row lie in shared memory at a time: all, or as many as there is room for beside the sums of teams, in
+ * multiples of a subgroup. */
 static uint32_t
 piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
 {
@@ -36,8 +36,8 @@ piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t
     return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
 }
 
-/* Bytes that stages of attention need beside their sums, which have the memory of the rows here: queries, scores, rows of this
- * step. */
+/* Bytes of shared memory that stages of attention need for queries, scores and the rows of this step.  Their sums count for nothing,
+ * because they use the memory that has the rows here. */
 static uint32_t
 attention_bytes(const dop_graph *g)
 {
@@ -55,8 +55,8 @@ attention_bytes(const dop_graph *g)
     return most;
 }
 
-/* In a stage the other stages' arrays are there too, and floats become halves where that leaves fewer pieces: without a
- * statistic that is known only after the sums, activations are no larger than what a norm makes. */
+/* In a stage the arrays of other stages take room, too.  There floats become halves where that leaves fewer pieces and activations
+ * are no larger than what a norm makes, which is so unless a statistic is known only after the sums. */
 dop_few_piece
 dop_few_piece_of(const dop_site *s, bool ints, bool stage)
 {
@@ -75,20 +75,20 @@ dop_few_piece_of(const dop_site *s, bool ints, bool stage)
     return p;
 }
 
-/* Which rows and columns an invocation receives: `groups` columns of four that are apart by the workgroup, of every row; or,
- * where a row is short, one such column of every `apart`th row. */
+/* Which values an invocation receives, four neighbouring columns at a time: `groups` times of every row, or, where a row is short,
+ * once of every `apart`th row. */
 typedef struct share {
     uint32_t columns; /* fours of a row and piece */
     uint32_t apart;   /* rows that are received side by side: a divisor of the rows of the step */
     uint32_t rows;    /* of an invocation */
     uint32_t groups, batches;
-    bool whole; /* no invocation is without a value, and no piece shorter */
+    bool whole; /* every invocation has a value, and all pieces are equally long, so that no test is needed */
 } share;
 
 static share
 share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
 {
-    enum { MOST_LOOKS = 8 }; /* each is four registers */
+    enum { MOST_LOOKS = 8 }; /* Each takes four registers. */
     const uint32_t wg = gen->choice->tile.wg, n = gen->e.g->max_t, sg = gen->e.target->subgroup;
     share s = {.columns = piece->units * p->unit / 4, .apart = 1};
     while (s.columns % sg == 0 && wg % s.columns == 0 && s.columns * s.apart * 2 <= wg && n % (s.apart * 2) == 0)
@@ -102,7 +102,7 @@ share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
     return s;
 }
 
-/* Subgroups that sum up one row, each a part of it. */
+/* The number of subgroups that sum up one row, each a part of it. */
 static uint32_t
 summing(const dop_gen *gen, const share *s)
 {
@@ -110,7 +110,8 @@ summing(const dop_gen *gen, const share *s)
     return s->apart > 1 ? s->columns / sg : gen->choice->tile.wg / sg;
 }
 
-/* Where statistics are kept: the sums of subgroups, each of all its rows, over all pieces. */
+/* Statistics are kept as the sums of each subgroup for each of its rows, over all pieces; `done` gets the code that adds those of
+ * row t up. */
 static void
 put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *decls, dop_buf *receive, dop_buf *done)
 {
@@ -133,7 +134,7 @@ put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *decls, dop_
     }
 }
 
-/* The value of one group of columns in all rows of the invocation. */
+/* Receives one group of columns in all rows of the invocation. */
 static void
 receive_group(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, const share *s, uint32_t g)
 {
@@ -195,7 +196,7 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
     dop_buf_finish(&text);
 }
 
-/* Workgroups of all parts when each walks over `loops` sets of `rows` rows of the matrices. */
+/* The number of workgroups of all parts when each walks over `loops` sets of `rows` rows of the matrices. */
 static uint32_t
 count_groups(const dop_site *s, uint32_t rows, uint32_t loops)
 {
@@ -206,8 +207,8 @@ count_groups(const dop_site *s, uint32_t rows, uint32_t loops)
     return n;
 }
 
-/* Cycles of a multiprocessor for a step of a subgroup, by its instructions: products, and 16-byte loads of activations from
- * shared memory, which neighbouring teams share. */
+/* Cycles of a multiprocessor for a step of a subgroup, counted by instructions: products, and loads of 16 bytes of activations
+ * from shared memory, which neighbouring teams share. */
 static uint32_t
 cost_of_step(bool ints, uint32_t rows, uint32_t lanes, uint32_t columns)
 {
@@ -215,7 +216,7 @@ cost_of_step(bool ints, uint32_t rows, uint32_t lanes, uint32_t columns)
     return ints ? columns * (2 + rows * 6) + rows * (2 * waves + 1) : columns * (2 + rows * 2) + rows * 2 * waves;
 }
 
-/* One workgroup per core, which has the rows of the step in shared memory and walks over its share of the matrices. */
+/* Every core has one workgroup, which has the rows of the step in shared memory and walks over its share of the matrices. */
 const char *
 dop_few_stage(const dop_site *s, dop_tile *tile)
 {
@@ -236,7 +237,7 @@ dop_few_stage(const dop_site *s, dop_tile *tile)
             while (loops * per < p.rows && count_groups(s, per, loops) > s->t->cores)
                 loops++;
             const uint32_t steps = dop_div_up_u32(units, lanes);
-            /* Rows that come in pieces come once for every set. */
+            /* Rows that do not fit are received once for every set. */
             const uint64_t cost =
                 (uint64_t)loops * (steps * cost_of_step(ints, n, lanes, columns) + columns * n * 3 + 8) +
                 (piece.n > 1 ? loops - 1 : 0) * (uint64_t)(units * unit * n / tile->wg);

@@ -68,7 +68,7 @@ dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pair, uint32_t 
     return dop_emit_str(&gen->e, "%s %% %uu * %uu + c", pair, b->slots, n);
 }
 
-/* Ids that are a fact of the rows come from the row table, the others from memory, four at once. */
+/* Reads four ids: from the row table where the rows alone determine them, else from memory. */
 static void
 read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
 {
@@ -83,7 +83,7 @@ read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
     } else {
         dop_buf_printf(out, "    uvec4 ids = dop_ldc4(%s, i);\n", dop_emit_arg(e, base, false));
     }
-    /* They may come from scores that are not finite. */
+    /* Scores that are not finite may give numbers that are no expert's, which must not be used as an index. */
     dop_buf_printf(out, "    return min(ids, uvec4(%uu));\n}\n", experts - 1);
 }
 

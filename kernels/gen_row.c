@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* A row that is held in registers is received at once, a longer one value by value in a loop.  A row that is only staged is
- * received in batches, since each of them is a round trip to memory. */
+ * received in batches, because each batch is one round trip to memory. */
 enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
 
 static int
@@ -21,7 +21,7 @@ index_of(const dop_rowprog *p, dop_node_id id)
     return from < p->n_nodes && p->nodes[from] == id ? (int)from : -1;
 }
 
-/* Pass in which an expression can be evaluated: after every statistic it reads. */
+/* The pass in which an expression can be evaluated, which is the one after every statistic that it reads. */
 static uint32_t
 level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
 {
@@ -31,8 +31,8 @@ level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_no
     return at < 0 ? 0 : level[at];
 }
 
-/* Level of each member; norms that were not split count as a statistic and a product, softmax as two statistics (the
- * largest value, the sum of exponentials) and a product. */
+/* Gives each member its level, which is the pass that computes it.  A norm that was not split counts as a statistic and a product,
+ * softmax as two statistics (the largest value, then the sum of exponentials) and a product. */
 static uint32_t
 assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
 {
@@ -103,7 +103,8 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
     const char *v = dop_emit_value(e, x, ix, s->width);
     bool sq = op == DOP_OP_row_rms || op == DOP_OP_row_istd;
     if (op == DOP_OP_row_istd) {
-        /* Squares of differences to the row's first value: no cancellation when the mean is far from zero. */
+        /* Differences to the row's first value are squared, because squares of the values would cancel where the mean is far from
+         * zero. */
         dop_buf_printf(s->before, "    float %s_a = 0.0, %s_b = 0.0;\n", name, name);
         dop_buf out = {0};
         dop_buf *loop = e->out;
@@ -138,7 +139,7 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
         dop_buf_printf(s->after, "    float %s = %s / %u.0;\n", name, sum_of(s, name), len);
 }
 
-/* The two halves of softmax's statistics: top, then 1 / sum(exp(x - top)). */
+/* Softmax has two statistics: the largest value, `top`, then 1 / sum(exp(x - top)). */
 static void
 softmax_top(pass *s, dop_node_id x, const char *top)
 {
@@ -167,7 +168,8 @@ stat_name(pass *s, dop_node_id id, const char *suffix)
     return dop_emit_str(&s->gen->e, "st%u_%d%s", s->serial, index_of(s->p, id), suffix);
 }
 
-/* What pass `level` does for member i: statistics of its level, first halves of unsplit norms, rows for rotation. */
+/* Emits what this pass does for member i: a statistic of this level, or those of a norm or softmax that was not split, which come
+ * one level, and for the largest value of softmax two levels, before the member's own. */
 static void
 visit_member(pass *s, uint32_t i, const uint32_t *level)
 {
@@ -190,7 +192,7 @@ visit_member(pass *s, uint32_t i, const uint32_t *level)
         softmax_sum(s, n->src[0], stat_name(s, id, "m"), stat_name(s, id, ""));
 }
 
-/* Unsplit norms and softmax at their own level: an expression over their statistics. */
+/* The value of a norm or softmax that was not split, at its own level: an expression over its statistics. */
 static const char *
 norm_value(pass *s, dop_node_id id)
 {
@@ -215,7 +217,7 @@ norm_value(pass *s, dop_node_id id)
     return out;
 }
 
-/* Puts what the code after the program reads of this index where it is staged. */
+/* Stores the values of this index that the code after the program reads in shared memory. */
 static void
 stage_value(pass *s)
 {
@@ -272,7 +274,7 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
         stage_value(s);
 }
 
-/* Statistics that the region stores (their readers are elsewhere). */
+/* Stores the statistics that other regions read. */
 static void
 store_statistics(pass *s, const uint32_t *level, dop_buf *body)
 {
@@ -323,7 +325,7 @@ values_at_once(const dop_gen *gen, const dop_rowprog *p, uint32_t width)
     return gen->e.target->cpu ? UINT32_MAX : dop_div_up_u32(p->len, team * width);
 }
 
-/* Each pass walks the row again; values are recomputed from memory. */
+/* The program of a long row: each pass walks over the row again and computes values from memory again. */
 static void
 looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width, dop_buf *body)
 {
@@ -364,8 +366,8 @@ looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32
     }
 }
 
-/* The row is held in registers: all loads come first, and one round trip to memory serves all passes.  With only one pass
- * there may be several `batches`. */
+/* The program of a row that is held in registers: all loads come first, so that one round trip to memory serves all passes.  A
+ * program of one pass may have several `batches`. */
 static void
 straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width,
                  uint32_t batches, dop_buf *body)
@@ -414,7 +416,7 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
                       .after = &after,
                       .ix = {p->t, NULL}};
             s.ix.c = strcmp(p->unit, "0u") == 0 ? i[k] : dop_emit_str(e, "(%s * %uu + %s)", p->unit, p->len, i[k]);
-            e->n_binds = n_binds; /* norms are bound to the values of one index */
+            e->n_binds = n_binds; /* Norms are bound to the values of one index, so each index binds them again. */
             emit_pass(&s, level, top);
         }
         e->n_binds = n_binds;
@@ -483,7 +485,7 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         looped_program(gen, p, level, top, width, body);
 }
 
-/* Lanes of a unit: in a stage of short units each is a subgroup's.  0: the workgroup. */
+/* The number of lanes of a unit: in a stage of short units a subgroup has one.  0: the workgroup has one. */
 static uint32_t
 row_lanes(const dop_gen *gen)
 {
@@ -609,7 +611,9 @@ const dop_descriptor dop_descriptor_row = {
     .emit = emit_row,
     .trips = dop_trips_row,
 };
-/* Workgroups have the size of the persistent dispatch; invocations without work continue. */
+
+/* Every elementwise region can be a stage: its workgroups get the size of the persistent dispatch, and invocations that have no
+ * value skip their work and stay with the others. */
 static const char *
 any_stage(const dop_site *s, dop_tile *tile)
 {

@@ -1,5 +1,5 @@
-/* Matmul regions on CPU devices, one token or several, of experts too: rows.glsl.  Matrices of equal storage share their
- * code, whatever part they belong to; only the epilogues differ. */
+/* Fills rows.glsl: matmul regions on CPU devices, of one token or several, of experts too.  Matrices of equal storage share
+ * their code, whatever part they belong to, because such devices compile slowly; only the epilogues differ. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -12,17 +12,17 @@ typedef struct rows_gen {
     uint32_t k_pad;  /* values of a staged row */
     uint32_t sums;   /* bytes of shared memory for the sums of several tokens */
     bool staged;     /* the whole activation lies in dop_x */
-    bool ints;       /* ... in 8 bits */
+    bool ints;       /* it lies there in 8 bits */
     bool ahead;      /* the first words of a unit are loaded before all others */
     uint32_t summed; /* slots whose rows of the activation are parts of one sum, else 1 */
     uint32_t held;   /* rows of activations that lie in shared memory for each token */
     dop_blocks blocks;
 } rows_gen;
 
-/* The pair of token j of a block, which all lanes agree on. */
+/* The pair (row of the step and slot) of token j of a block; it is the same in all lanes. */
 #define PAIR "dop_pair_of(j)"
 
-/* Row of the step that token j of the workgroup is. */
+/* The row of the step that is token j of the workgroup. */
 static const char *
 row_of(const rows_gen *s)
 {
@@ -62,14 +62,15 @@ program_of(rows_gen *s)
                          .apart = s->tb * s->k_pad};
 }
 
-/* Slots whose sums follow one another in one workgroup, the row of the product beside as the last; 1: there is only one row. */
+/* How many matrix rows a workgroup adds up one after the other: one for each slot of a sum, then that of the product beside. */
 static uint32_t
 rounds_of(const rows_gen *s)
 {
     return s->summed + (s->p.beside != 0);
 }
 
-/* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
+/* Runs the row programs of the tokens, one after the other.  They put the activation into dop_x, if it fits, and statistics into
+ * dop_st. */
 static dop_status
 emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
 {
@@ -81,7 +82,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
         dop_expert_program(s->gen, p, s->k_pad, &prog, decls, &each);
     dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad * s->held + p->k2, decls, &direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held + p->k2;
-    /* Two values a word: half the loads. */
+    /* With two values in a word there are half as many loads. */
     bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &prog);
     if (pairs)
         dop_buf_printf(decls,
@@ -135,7 +136,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     return DOP_OK;
 }
 
-/* x of one token at column c .. c+3 into `to`, which is zero. */
+/* Computes columns c .. c+3 of one token's activation into `to`, which is zero before. */
 static void
 emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
 {
@@ -179,7 +180,7 @@ quickly_made(const rows_gen *s)
            dop_emit_wide(&s->gen->e, p->act) && dop_gen_operations(s->gen, p->act, 3) < 3;
 }
 
-/* The same of the product beside, for its round; what follows is for the others. */
+/* The activation of the product beside, in its round; the code that follows is for the other rounds. */
 static void
 emit_beside(rows_gen *s, const char *in, dop_buf *out)
 {
@@ -194,8 +195,8 @@ emit_beside(rows_gen *s, const char *in, dop_buf *out)
     dop_buf_finish(&inner);
 }
 
-/* x[j][] of step v for every token: a lane loads four values, from shared memory or computed on the spot, and all get
- * them from it. */
+/* Puts the activations of step v into x[j][] for every token j.  Each lane loads or computes four values, and all lanes get them
+ * from it by shuffles. */
 static void
 emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
 {
@@ -217,7 +218,7 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
     if (!s->staged)
         dop_buf_printf(load, "            uint c = v * %uu + %s * 4u;\n", unit_of(s, part), lane);
-    if (vector) { /* once for all tokens */
+    if (vector) { /* It is loaded once for all tokens. */
         dop_emit_scope(e, load, "            ");
         dop_emit_bind(e, vector, dop_emit_value(e, vector, (dop_index){"0u", "c"}, 4), false, NULL);
     }
@@ -242,7 +243,7 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     dop_buf_puts(load, "            }\n");
 }
 
-/* Unit k of step v in row r of matrix m, counted over packed rows. */
+/* The number of unit k of step v in row r of matrix m, counted over packed rows. */
 static const char *
 unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
 {
@@ -250,8 +251,8 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
     uint32_t steps = unit_of(s, part) / wt->unit;
     uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
-    /* If the driver knew that this number is zero, it would compute equal offsets of two matrices once, as a vector, which
-     * costs every lane a detour through memory. */
+    /* gl_WorkGroupID.z is zero, which the driver does not know.  If it did, it would compute equal offsets of two matrices once,
+     * as a vector, and every lane would take them from memory. */
     const char *apart = m ? dop_emit_str(e, " + %uu * gl_WorkGroupID.z", m) : "";
     const char *each = s->p.beside ? "per_row" : dop_emit_str(e, "%uu", per_row);
     const char *last = s->p.beside ? "per_row - 1u" : dop_emit_str(e, "%uu", per_row - 1);
@@ -266,7 +267,7 @@ first_word(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
                               weight_type(s, part->mats[m])->unit_bytes);
 }
 
-/* Loads the first words of all rows and matrices one after the other, so that all slow loads are in flight at once. */
+/* Loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
 static void
 emit_ahead(rows_gen *s, const dop_part *part, dop_buf *ahead)
 {
@@ -323,7 +324,7 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
     for (uint32_t m = 0; m < part->n_mats; m++)
         dop_emit_bind(e, s->p.sum ? s->p.sum : part->mats[m], dop_emit_str(e, "y[%u]", m + (s->p.beside != 0)), false,
                       NULL);
-    if (s->p.beside) /* its round is the last */
+    if (s->p.beside) /* Its round is the last, so its sums are in y[0]. */
         dop_emit_bind(e, s->p.beside, "y[0]", false, NULL);
     dop_emit_scope(e, store, "                    ");
     if (s->blocks.id) {
@@ -361,7 +362,7 @@ alike(const rows_gen *s, const dop_part *a, const dop_part *b)
     return true;
 }
 
-/* Blocks of rows of a part, for each slot. */
+/* The number of blocks of rows of a part, for each slot. */
 static uint32_t
 blocks_of(const rows_gen *s, const dop_part *part)
 {
@@ -374,7 +375,7 @@ slots_of(const rows_gen *s)
     return s->blocks.id || s->p.sum ? 1 : s->p.slots;
 }
 
-/* Matrix m of a part: the one of the block's expert, or of the slot's. */
+/* The matrix w: with experts that of the block's or of the slot's expert. */
 static const char *
 matrix_of(rows_gen *s, dop_node_id w)
 {
@@ -385,7 +386,8 @@ matrix_of(rows_gen *s, dop_node_id w)
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
-/* The round of the product beside, which is the last: the sums of those before it make room for its own. */
+/* Prepares the last round, which is that of the product beside: the sums of the rounds before move away, because its own take
+ * their place. */
 static void
 emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
 {
@@ -406,7 +408,7 @@ emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
                    dop_emit_weight(e, other), dop_emit_weight(e, w));
 }
 
-/* The loop around the steps of a sum over slots, each of which has its own matrix, and of the product beside. */
+/* The loop over rounds, around the loop over steps: each slot has its own matrix, and so has the product beside. */
 static void
 emit_slots(rows_gen *s, const dop_part *part, dop_keys *keys)
 {
@@ -453,7 +455,7 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint3
         dop_buf_printf(out, "        w%u = dop_same(w%u);\n", m, m);
 }
 
-/* The partial results of an arg-max come from ranges of rows, each with its largest value. */
+/* An arg-max divides the rows into ranges; its partial results are the largest value of each range and where it is. */
 static void
 argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
 {
@@ -490,7 +492,7 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
     dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0}, ahead = {0};
-    uint32_t blocks = 0, handing = 0; /* blocks before those of the heads that a tail follows */
+    uint32_t blocks = 0, handing = 0; /* handing: blocks before those of the heads that a tail follows */
     bool hands = false;
     for (uint32_t i = 0; i < n; i++) {
         emit_select(s, parts[i], i, n, blocks, &select);
@@ -554,12 +556,12 @@ experts_bytes(dop_gen *gen, const rows_gen *s)
     return s->blocks.id ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
 }
 
-/* Finds the rows of the workgroup, which returns where there are none. */
+/* Emits the code that finds the workgroup's rows of the step; a workgroup that has none returns. */
 static void
 emit_tokens(rows_gen *s, dop_buf *decls, dop_buf *out)
 {
     dop_gen *gen = s->gen;
-    if (s->p.experts) /* a workgroup is a subgroup */
+    if (s->p.experts) /* The workgroup is one subgroup, which needs no barrier. */
         dop_buf_puts(decls, "#define barrier() DOP_STEP()\n");
     if (s->blocks.id) {
         dop_buf_puts(decls, "#define BM TB\n");
@@ -593,7 +595,7 @@ begin(rows_gen *s, dop_gen *gen)
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
     s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
     s->summed = s->p.sum ? s->p.slots : 1;
-    s->held = s->summed * s->p.n_acts; /* no sum over slots has several activations */
+    s->held = s->summed * s->p.n_acts; /* One of them is 1, because no sum over slots has several activations. */
     s->p.t = s->tb > 1 ? "t" : "0u";
     s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
     /* Other uses of shared memory are small; the size of a program that has to run first was checked by fusion. */

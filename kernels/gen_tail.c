@@ -1,5 +1,5 @@
-/* A product of each head with a matrix of its own behind the region's root (region.h: tail), computed by the workgroup that
- * completes the head: tail.glsl. */
+/* Fills tail.glsl: behind the region's root each head is multiplied with a matrix of its own (region.h: tail), by the workgroup
+ * that completes the head. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -64,7 +64,8 @@ dop_tail_refuses(const dop_site *s)
 void
 dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
 {
-    /* Loads at a time.  With eight, the code, which runs once in a step, took more time on an H200 than their latency. */
+    /* An invocation has so many loads on their way.  With eight, an H200 took longer for the additional code, which runs only
+     * once in a step, than for the latency that it hid. */
     enum { IN_FLIGHT = 4 };
     dop_emit *e = &gen->e;
     if (!e->r->info->tail || e->status != DOP_OK)
@@ -77,7 +78,7 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     uint32_t steps = dop_div_up_u32(units, lanes), rows = dop_div_up_u32(at_once * t.n, tile->wg / lanes);
     steps = steps > 4 ? 4 : steps;
     rows = e->target->cpu ? 1 : rows > IN_FLIGHT / steps ? IN_FLIGHT / steps : rows;
-    /* A workgroup that is one subgroup of a CPU device runs in lockstep, and barriers are expensive there. */
+    /* A workgroup that is one subgroup of a CPU device runs in step, and a barrier is expensive there. */
     const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
     dop_keys keys = {0};
     dop_buf load = {0}, store = {0};
@@ -105,7 +106,8 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
     const char *matrix = dop_emit_matrix(e, t.matrix, "head");
     dop_keys_set(&keys, "MATRIX", matrix);
-    /* Neighbouring invocations read neighbouring units, which must not lie in the same banks.  A software device has none. */
+    /* Neighbouring invocations read neighbouring units, which must not lie in the same banks of shared memory.  A software device
+     * has no banks. */
     dop_keys_set(&keys, "AT",
                  e->target->cpu ? dop_emit_str(e, "(u) * %uu + (q)", t.type->unit / 4)
                                 : dop_emit_str(e, "(q) * %uu + (u)", units));

@@ -15,7 +15,7 @@ trips(const dop_site *s, const dop_tile *tile)
         const dop_part *part = &a->parts[i];
         uint32_t unit = dop_part_unit(s->g, part);
         unit = unit > tile->bk ? unit : tile->bk;
-        /* A row whose values do not come in fours is gathered one by one. */
+        /* Values of a row that do not come in fours are gathered one by one, which takes longer. */
         const uint64_t load =
             dop_region_wide(s->g, s->r, a->acts[part->act]) && a->depth % 4 == 0 ? 1 : 1 + tile->bm * 6u;
         const uint64_t beside =
@@ -33,7 +33,7 @@ trips(const dop_site *s, const dop_tile *tile)
     return n + dop_tail_trips(s, tile);
 }
 
-/* CPU devices: a workgroup is one subgroup, and blocks of rows by tokens are as large as the unrolled code may be. */
+/* A workgroup is one subgroup, and a block of rows by tokens is as large as the unrolled code may become. */
 static void
 choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
 {
@@ -49,9 +49,9 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     }
     const dop_blocks b = dop_blocks_of(g, s->r);
     uint64_t products = (uint64_t)p.rows * p.k / (b.id ? b.slots : 1);
-    bool small = products < (1 << 19); /* compiling would take longer than running, so less code is better */
+    bool small = products < (1 << 19); /* Compiling takes longer than running then, so less code is better. */
     tile->wg = t->subgroup;
-    /* What is unrolled: rows by matrices by tokens by the values of a step. */
+    /* Rows, matrices, tokens and the values of a step are unrolled, so the code grows with their product. */
     tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;
     tile->bk = unit > 8 || !small ? 32 : 16;
     tile->rows = small ? 2 : p.most > 1 ? 2 : 4;
@@ -79,7 +79,7 @@ tile_of_several(const dop_site *s, dop_tile *tile)
     choose_tile(s, false, tile);
 }
 
-/* Eight lanes make the four values each of a unit. */
+/* Eight lanes make a unit, four values each, so a subgroup must have that many. */
 static dop_refusal
 fits(const dop_site *s)
 {

@@ -222,12 +222,13 @@ bool dop_step_runs(const dop_model *model, const dop_sequence *sequence);
 dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Is the step that is in m->step, of n rows that want what they get, likely to be followed by one with its picks? */
 bool dop_step_may_continue(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
-/* Submits the step that follows the last one submitted, which was that of m->step, unless a row cannot or need not go on. */
-dop_status dop_step_continue(dop_model *model, uint32_t n_rows, dop_diag *diag);
+/* Submits the step that follows the last one submitted, which was that of m->step, unless a row cannot or need not go on.  What
+ * fails here fails again when that step is wanted. */
+void dop_step_continue(dop_model *model, uint32_t n_rows);
 /* Is what m->step wants in flight? */
 bool dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
 /* Makes m->step the oldest step in flight, whose other rows are dropped, and returns what to wait for. */
-dop_status dop_step_take_ahead(dop_model *model, uint32_t n_rows, dop_diag *diag, uint64_t *out_ticket);
+void dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket);
 /* When that has ended: the sequences that are not in m->step lose what it has made of them.  Does nothing while more is in flight. */
 void dop_step_drop_rest(dop_model *model);
 

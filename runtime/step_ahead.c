@@ -109,31 +109,31 @@ have_pages(const dop_model *m, uint32_t schedule)
     return missing <= dop_pages_available(&m->pages);
 }
 
-dop_status
-dop_step_continue(dop_model *model, uint32_t n_rows, dop_diag *diag)
+void
+dop_step_continue(dop_model *model, uint32_t n_rows)
 {
     dop_model *m = model;
     const dop_open_step *o = &m->step;
     dop_status st = DOP_OK;
     if (!o->goes_on || n_rows == 0)
-        return DOP_OK;
+        return;
     const dop_sequence *first = o->of[0].sequence;
     uint32_t schedule = o->together;
     if (m->plan.schedules[schedule].kind == DOP_SCHED_DECODE) {
         schedule = dop_step_decode_at(m, first->n_tokens + 1, 1);
         m->dev_pos = first->n_tokens + 1;
         if (dop_model_probes_next(m)) /* with nothing in flight */
-            return DOP_OK;
+            return;
     }
     for (uint32_t i = 0; i < n_rows; i++)
         if (!goes_on(o->of[o->slot[i]].sequence))
-            return DOP_OK;
+            return;
     if (!dop_model_has(m, schedule) || !have_pages(m, schedule))
-        return DOP_OK;
+        return;
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
         dop_sequence *s = o->of[k].sequence;
         const uint32_t next = s->n_tokens + 1;
-        st = dop_sequence_reserve(s, next, dop_sequence_end(s, schedule, next + 1), diag);
+        st = dop_sequence_reserve(s, next, dop_sequence_end(s, schedule, next + 1), NULL);
         dop_sequence_note_written(s, next + 1);
         m->runners[o->first[k]].sequence = s;
         m->runners[o->first[k]].pos = next;
@@ -142,15 +142,14 @@ dop_step_continue(dop_model *model, uint32_t n_rows, dop_diag *diag)
     }
     uint64_t ticket;
     if (st == DOP_OK)
-        st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
+        st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, NULL, &ticket);
     if (st != DOP_OK)
-        return st;
+        return;
     m->ahead[m->n_ahead].ticket = ticket;
     m->ahead[m->n_ahead++].end = m->picks_asked;
     m->n_runners = n_rows;
     m->rows_schedule = schedule;
     m->running = m->by_rows = true;
-    return DOP_OK;
 }
 
 /* The row of the steps in flight that is of this sequence; n_runners: none. */
@@ -188,8 +187,8 @@ dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_r
     return true;
 }
 
-dop_status
-dop_step_take_ahead(dop_model *model, uint32_t n_rows, dop_diag *diag, uint64_t *out_ticket)
+void
+dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket)
 {
     dop_model *m = model;
     dop_open_step *o = &m->step;
@@ -209,7 +208,8 @@ dop_step_take_ahead(dop_model *model, uint32_t n_rows, dop_diag *diag, uint64_t 
     m->running = m->n_ahead > 0;
     m->steps_taken_ahead++;
     m->rows_dropped += m->n_runners - n_rows;
-    return m->plan.replaces ? DOP_OK : dop_step_continue(m, n_rows, diag);
+    if (!m->plan.replaces)
+        dop_step_continue(m, n_rows);
 }
 
 void
@@ -240,9 +240,9 @@ dop_step_commit(dop_model *model)
     const uint32_t n = o->n_rows;
     if (n > 0)
         model->n_commits++;
-    /* What fails here fails again in the next step, which says so. */
-    const bool ahead =
-        n > 0 && model->plan.replaces && dop_step_continue(model, n, NULL) == DOP_OK && model->n_ahead > 0;
+    if (model->plan.replaces)
+        dop_step_continue(model, n);
+    const bool ahead = n > 0 && model->plan.replaces && model->n_ahead > 0;
     for (uint32_t i = 0; i < n; i++) {
         dop_sequence *s = o->of[o->slot[i]].sequence;
         if (o->picks[i] == UINT32_MAX || o->of[o->slot[i]].n_rows > 1)
@@ -267,7 +267,7 @@ void
 dop_step_rollback(dop_model *model)
 {
     dop_open_step *o = &model->step;
-    if (model->by_rows) /* what follows the step */
+    if (model->by_rows && !model->device.lost) /* what follows the step */
         (void)dop_step_drain(model, NULL);
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         if (o->of[i].ran)

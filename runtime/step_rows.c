@@ -321,7 +321,7 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
     o->pick_end = m->picks_asked;
     o->goes_on = o->continued && o->by_device;
     if (st == DOP_OK && !m->plan.replaces)
-        st = dop_step_continue(m, n, diag);
+        dop_step_continue(m, n);
     return st == DOP_OK ? dop_step_pass(m, ticket, diag) : st;
 }
 
@@ -391,9 +391,8 @@ static dop_status
 run_ahead(dop_model *m, uint32_t n, dop_diag *diag, bool *out_done)
 {
     uint64_t ticket;
-    dop_status st = dop_step_take_ahead(m, n, diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_step_pass(m, ticket, diag);
+    dop_step_take_ahead(m, n, &ticket);
+    dop_status st = dop_step_pass(m, ticket, diag);
     *out_done = st != DOP_OK || !has_stalled(m);
     if (st != DOP_OK)
         return st;

@@ -1,15 +1,16 @@
-// Attention of one token, or of each of several: R query heads of one KV head over one split of the cache, CP positions at a
-// time.
-// LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes of f16): piece i is the lane's whose
-// number is i % LANES.  So a subgroup reads whole rows, and its queries lie in shared memory without conflicts.
-// Scores meet in shared memory, a subgroup turns each head's into weights (online softmax), and every invocation adds
+// Attention of one token, or of each of several: a workgroup takes R query heads of one KV head over one split of the cache, CP
+// positions at a time.
+// LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes of f16): lane i % LANES has piece i.
+// So a subgroup reads whole rows, and queries can lie in shared memory without bank conflicts.
+// Scores go to shared memory, where one subgroup turns those of a head into weights (online softmax).  Then every invocation adds
 // up its columns over its share of the positions.
 //
-// Loops over what invocations hold are written out: a driver that does not unroll them keeps it in memory.
+// Loops over arrays of an invocation are written out, because a driver that does not unroll them would keep the arrays in memory.
 //
-// The first rows are on their way before this step's queries are waited for, the next ones while the current are used.
+// The first rows are loaded before this step's queries are there, and the next ones while the current ones are used, so that
+// the latency of loads is hidden.
 #define D ${D}u   // values of a query and a key
-#define DV ${DV}u // and of a V
+#define DV ${DV}u // values of a V
 #define VS ${VS}u
 #define V0 ${V0}u
 #define R ${R}u
@@ -17,7 +18,7 @@
 #define KV ${KV}u
 #define LANES ${LANES}u
 #define CK ${CK}u // pieces of a K row that a lane owns
-#define CV ${CV}u // and of a V row
+#define CV ${CV}u // pieces of a V row that a lane owns
 #define GROUPS (WG / LANES) // rows of a pass
 #define CP ${CP}u           // positions at a time
 #define NP (CP / GROUPS)    // rows of an invocation
@@ -25,25 +26,26 @@
 #define HALVINGS ${HALVINGS} // steps of the sum over LANES that halve the number of values
 #define VALUES (NP * R)
 #define BATCH ${BATCH}u // heads whose sums meet in shared memory at once
-#define APART ${APART} // do subgroups walk over positions of their own?
+#define APART ${APART} // whether subgroups walk over positions of their own
 #define ROWS (SG / LANES) // rows of a subgroup's pass
 #if APART
-// The position of row n of this invocation, from the first of all that are held.
+// The position of row n of this invocation, counted from the first position that the workgroup holds.
 #define DOP_HELD(n) (gl_LocalInvocationIndex / SG * (ROWS * NP) + (n) * ROWS + gl_LocalInvocationIndex % SG / LANES)
 #else
 #define DOP_HELD(n) ((n) * GROUPS + gl_LocalInvocationIndex / LANES)
 #endif
 #define DOP_T(j) ${T}
 #define DOP_H(j) (head0 + (j))
-// Of each LANES pieces the first halves, then the second: neighbouring lanes read neighbouring words.
+// A query is stored as the first halves of LANES pieces, then their second halves, so that neighbouring lanes read neighbouring
+// words.
 ${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_AT(i) ((i) / (2u * LANES) * (2u * LANES) + (i) % 2u * LANES + (i) % (2u * LANES) / 2u)
 #define DOP_Q_PUT(i, x) dop_q[DOP_Q_AT(i)] = x
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
 #if APART
 #define LEFT_HEADS ${LEFT_HEADS}
-// A lane's products are summed up with those of the other lanes of its rows, and each step leaves it one half of them: in the end
-// some rows of one head, or all heads of some rows.  DOP_VALUE is where the product of row n with head j is before that.
+// Lanes that share rows add up their products in steps, each of which leaves a lane one half of the sums: in the end those of some
+// rows with one head, or of some rows with all heads.  DOP_VALUE is the place of the product of row n with head j before that.
 #if LEFT_HEADS == 1
 #define DOP_VALUE(n, j) ((j) * NP + (n))
 #define DOP_FIRST_HEAD (first / NP)
@@ -59,8 +61,9 @@ ${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
 #endif
 #define DOP_OVER_GROUPS(m) [[unroll]] for (uint m = LANES; m < SG; m *= 2u)
 #define DOP_QUERY(j, c, half) dop_q[(j) * D / 4u + (2u * (c) + (half)) * LANES + part]
-#define PAIR ${PAIR}u // rows whose values are floats at once
-// Weights of the positions, and for each subgroup what its earlier sums are worth now, head by head.
+#define PAIR ${PAIR}u // rows whose values are converted to floats at a time
+// dop_s has the weights of positions, and dop_fix by which factor each subgroup's earlier sums must be multiplied now; both have the
+// heads of a position or subgroup side by side.
 #define WIDE ${WIDE}u
 shared ${WEIGHT} dop_s[CP * R / WIDE], dop_fix[SUBGROUPS * R / WIDE];
 #if ${WIDE} == 1
@@ -75,14 +78,15 @@ shared float dop_m[R], dop_l[R], dop_fix[R];
 #endif
 ${ACC}${DECLS}#define DOP_DOT_K(w, q0, q1) (DOP_FACTOR_K(w) * (dot(DOP_LO_K(w), q0) + dot(DOP_HI_K(w), q1)))
 DOP_PIECE_K dop_k[NP * CK];
-// Piece c of row n of V.  Where V is columns of K, it is held already.
+// Piece c of row n of V.  Where V is columns of K, it is in registers already.
 #if V_IN_K
 #define DOP_V(n, c) dop_k[(n) * CK + V0 / 8u / LANES + (c)]
 #else
 DOP_PIECE_V dop_v[NP * CV];
 #define DOP_V(n, c) dop_v[(n) * CV + (c)]
 #endif
-// Rows of a cache are read past what this step writes (then all are from steps before), or with it.
+// Where the workgroup keeps the rows that this step makes, it reads only rows of earlier steps from a cache, and reads need not be
+// coherent.
 #if KEEPS_K
 #define DOP_ROWS_K U32x4
 #else
@@ -106,7 +110,7 @@ uvec4 dop_new_part(uint first)
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
 ${MADE}#endif
-// Rows of the positions from base that lie in [from, to), from memory.
+// Loads the rows of the positions from base on that lie in [from, to) from memory.
 void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
 ${@n NP}    if (base + DOP_HELD($nu) >= from && base + DOP_HELD($nu) < to) {
@@ -124,8 +128,8 @@ ${@}    }
 ${@}#endif
 }
 
-// The rows of this step, from position `made` to pos, where they are among those from base: the workgroup has them from making
-// or receiving them.
+// Takes the rows of this step, from position `made` to pos, where they are among those from base on.  The workgroup made or received
+// them, so they need not come from memory.
 #if defined(DOP_STAGE) && defined(DOP_ROWS)
 #define DOP_IS_MADE(p) ((p) >= made && (p) <= pos)
 #define DOP_MADE_AT(p) ((p) - made) * DOP_NEW +
@@ -150,7 +154,7 @@ ${@}#endif
 }
 
 #if !APART
-// Products of the rows held with the queries into dop_s[head * CP + position].
+// Puts the products of the rows in registers with the queries into dop_s[head * CP + position].
 void dop_scores(uint n_rows)
 {
     uint lane = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
@@ -160,7 +164,7 @@ ${@c CK}        vec4 q0_$c = dop_q[$ju * D / 4u + 2u * $cu * LANES + lane], q1_$
 ${@}${@n NP}        s[$nu * R + $ju] = 0.0;
 ${@c CK}        s[$nu * R + $ju] += DOP_DOT_K(dop_k[$nu * CK + $cu], q0_$c, q1_$c);
 ${@}${@}    }
-${@}    // Sums over LANES: while there is an even number of values, one half of the lanes keeps one half of them.
+${@}    // LANES lanes add up their values: as long as the number of values is even, each half of the lanes keeps one half of them.
     uint first = 0u;
 ${SUMS}    if ((lane >> HALVINGS) == 0u) {
 ${@i LEFT}        {
@@ -171,7 +175,8 @@ ${@i LEFT}        {
 ${@}    }
 }
 
-// Scores into weights, one head per subgroup; dop_fix is what earlier sums are worth now.
+// Turns scores into weights, one head per subgroup.  Earlier sums must be multiplied by dop_fix, because the largest score may have
+// grown.
 void dop_softmax()
 {
     uint lane = gl_LocalInvocationIndex % SG;
@@ -194,8 +199,8 @@ ${@}        sum = subgroupAdd(sum);
 }
 #endif
 
-// Empties mailboxes of splits that this step does not send.  They are still full when an earlier step had more splits, and
-// the next step must not find them so.  The last subgroup does it, because it has no query to wait for.
+// Empties mailboxes of splits that this step does not send.  They are still full where an earlier step had more splits, and
+// the next step must find them empty.  The last subgroup does it, because it has no query to wait for.
 void dop_clear_splits(uint head0, uint split, uint used)
 {
 #if MERGE && defined(DOP_STAGE)
@@ -215,7 +220,7 @@ void dop_clear_splits(uint head0, uint split, uint used)
 void main()
 {
 ${ROW}    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
-    uint last = ${POSITION}, made = last; // position of the query; of the first row that this step makes of its sequence
+    uint last = ${POSITION}, made = last; // positions of the query and of the first row that this step makes of its sequence
 ${FIRST_MADE}${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     DOP_RING_FROM(lo);
 #if SPLITS > 1
@@ -239,7 +244,7 @@ ${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, made));
     dop_clear_splits(head0, split, used);
 #endif
 ${PROLOGUE}    barrier();
-    // Rows that are read from memory end here.
+    // Rows from these positions on do not come from memory.
     uint held_k = KEEPS_K == 1 ? min(hi, made) : hi, held_v = KEEPS_V == 1 ? min(hi, made) : hi;
     if (last < hi) {
         dop_hold_k(lo, kvh, made, held_k);
@@ -259,7 +264,7 @@ ${@}#if APART
     }
 ${@h LEFT_HEADS}    top[$h] = -1e30;
     sum[$h] = 0.0;
-${@}    // A subgroup whose rows are past the last one has nothing to do, and nobody waits for it before the end.
+${@}    // A subgroup whose rows are all behind the last one skips the loop; nobody waits for it before the end.
     for (uint base = lo; base + sub * (ROWS * NP) < hi; base += CP) {
         float s[VALUES];
 ${@p PAIRS}        {
@@ -364,7 +369,7 @@ ${@b BATCHES}    {
         const uint j0 = $bu * BATCH;
 #if APART
 ${@i LEFT_V}        {
-            uint v = first + $iu, j = v / (2u * CV) - j0; // wraps below j0
+            uint v = first + $iu, j = v / (2u * CV) - j0; // This wraps around for heads of earlier batches.
             if (j < BATCH)
                 dop_acc[(j * SUBGROUPS + sub) * (DV / 4u) + (v / 2u % CV * LANES + part) * 2u + v % 2u] = acc[$i];
         }
@@ -414,11 +419,12 @@ ${@}#if MERGE
 ${TAIL}        return;
     }
 #ifdef DOP_STAGE
-    // The workgroup of the last split waits for all others.  A workgroup that runs several splits runs that one last.
+    // The workgroup of the last split receives from all others.  A workgroup that runs several splits runs that one last, so it
+    // never waits for itself.
     if (split + 1u != used)
         return;
 #else
-    // The last workgroup of this KV head to get here merges the splits.
+    // The workgroup of this KV head that gets here last merges the splits, because all are there only then.
     if (!dop_last_of(${MERGES}, DOP_GROUP.x, used))
         return;
 #endif

@@ -1,5 +1,5 @@
-    // The end of a part of matmul_few_part.glsl and of matmul_own_part.glsl.
-    // Epilogue by fragments side by side: those of all shares of the depth are put down, and added up when they are read.
+    // This ends a part of matmul_few_part.glsl or of matmul_own_part.glsl.  The epilogue takes a few neighbouring fragments at a time:
+    // those of all shares of the depth go to shared memory, and are added up when they are read.
     [[unroll]] for (uint i = 0u; i < FM; i++)
         [[unroll]] for (uint j = 0u; j < FN / FJ; j++) {
             [[unroll]] for (uint m = 0u; m < ${M}u; m++)

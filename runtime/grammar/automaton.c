@@ -12,7 +12,7 @@ dop_auto_finish(dop_auto *a)
     memset(a, 0, sizeof *a);
 }
 
-/* Room for one more of n items. */
+/* Returns the items with room for one more. */
 static void *
 grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
 {
@@ -28,7 +28,7 @@ grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
     return p;
 }
 
-/* State 0 where there is no room: what is built then is thrown away. */
+/* Where there is no room it returns state 0, which is always there; the automaton is thrown away then. */
 uint32_t
 dop_auto_state(dop_auto *a)
 {
@@ -183,8 +183,8 @@ typedef struct walk {
     uint8_t *mark;  /* per rule: 1 under way, 2 done */
 } walk;
 
-/* Goes from a rule's start as far as nothing is taken.  True: an end was met.  With `calls`, what is called on the way is
- * pushed there. */
+/* Follows a rule from its start as far as that takes no byte.  Returns whether it came to an end.  calls: gets the rules that are
+ * called on the way; NULL: they are not wanted. */
 static bool
 walk_rule(walk *w, uint32_t rule, uint32_t *calls, size_t *out_n_calls)
 {

@@ -27,7 +27,7 @@ typedef struct dop_state {
     bool is_end, has_bytes;
 } dop_state;
 
-/* Zero-initialize. */
+/* Builders expect it zeroed at first. */
 typedef struct dop_auto {
     dop_edge *edges; /* owned */
     dop_state *states;
@@ -41,7 +41,8 @@ typedef struct dop_auto {
 void dop_auto_finish(dop_auto *a);
 /* DOP_E_INPUT: the grammar is too large, or a rule calls itself before it accepts anything. */
 dop_status dop_auto_check(const dop_auto *a, dop_diag *diag);
-/* Drops the edges from which no text comes to an end.  DOP_E_INPUT: then none is left. */
+/* Drops the edges from which no text comes to an end, because a text that took one could never be finished.  DOP_E_INPUT: no text
+ * comes to an end. */
 dop_status dop_auto_prune(dop_auto *a, dop_diag *diag);
 
 uint32_t dop_auto_state(dop_auto *a);
@@ -55,7 +56,7 @@ void dop_auto_end(dop_auto *a, uint32_t state);
 uint32_t dop_auto_call(dop_auto *a, uint32_t from, uint32_t rule);
 uint32_t dop_auto_text(dop_auto *a, uint32_t from, const char *bytes, size_t n);
 uint32_t dop_auto_repeat(dop_auto *a, uint32_t from, uint32_t rule, uint32_t min, uint32_t max);
-/* Strings of n bytes between lo and hi in dictionary order, each byte within [first, last]. */
+/* Adds edges that accept the strings of n bytes between lo and hi in dictionary order whose bytes are all within [first, last]. */
 void dop_auto_between(dop_auto *a, uint32_t from, const uint8_t *lo, const uint8_t *hi, size_t n, uint8_t first,
                       uint8_t last, uint32_t to);
 
@@ -67,13 +68,13 @@ typedef struct dop_charset {
 } dop_charset;
 
 void dop_charset_add(dop_charset *set, uint32_t first, uint32_t last);
-/* All characters except these. */
+/* The set becomes all characters that it did not have. */
 void dop_charset_negate(dop_charset *set);
-/* The characters of both sets. */
+/* The set keeps the characters that the other one has, too. */
 void dop_charset_limit(dop_charset *set, const dop_charset *other);
 bool dop_charset_has(const dop_charset *set, uint32_t c);
 void dop_charset_finish(dop_charset *set);
-/* Adds edges between two states that accept one character of the set, in UTF-8. */
+/* Adds edges between the two states that accept one character of the set, in UTF-8. */
 void dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to);
 
 #endif

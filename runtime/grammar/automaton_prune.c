@@ -1,14 +1,15 @@
-/* Which states of an automaton lead to an end: a state that does not would let a text begin that can never be finished. */
+/* Finds the states of an automaton from which an end can be reached.  Edges to others are dropped, because they would let a text
+ * begin that can never be finished. */
 #include "runtime/grammar/automaton.h"
 
 #include <stdlib.h>
 
 typedef struct search {
     const dop_auto *a;
-    uint32_t *from;                /* per edge: its state */
-    uint8_t *waits;                /* per edge: for how much it waits: its target, and the rule that it calls */
-    uint32_t *by_target;           /* per state: the first edge that leads there */
-    uint32_t *by_rule;             /* per state that begins a rule: the first edge that calls it */
+    uint32_t *from;      /* per edge: its state */
+    uint8_t *waits;      /* per edge: of its target and the rule that it calls, how many have not reached an end */
+    uint32_t *by_target; /* per state: the first edge that leads there */
+    uint32_t *by_rule;   /* per state that begins a rule: the first edge that calls it */
     uint32_t *next_to, *next_call; /* per edge: the next one of these */
     bool *ends;                    /* per state: an end can be reached */
     uint32_t *stack;

@@ -1,4 +1,4 @@
-/* Sets of characters, and their way into bytes. */
+/* Sets of characters, and the edges over bytes that accept them in UTF-8. */
 #include "runtime/grammar/automaton.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ by_first(const void *x, const void *y)
     return a[0] < b[0] ? -1 : a[0] > b[0];
 }
 
-/* Ranges in order, none of which touches another. */
+/* Puts the ranges in order and joins those that touch. */
 static void
 order(dop_charset *set)
 {
@@ -112,7 +112,7 @@ encode(uint32_t c, uint8_t out[4])
 void
 dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
 {
-    /* Where the number of bytes changes, and what is no character. */
+    /* Within each of these all characters have equally many bytes; surrogates, which are no characters, are in none. */
     static const uint32_t spans[][2] = {
         {0, 0x7f}, {0x80, 0x7ff}, {0x800, FIRST_SURROGATE - 1}, {LAST_SURROGATE + 1, 0xffff}, {0x10000, LAST}};
     dop_charset whole = {0};

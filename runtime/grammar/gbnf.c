@@ -116,7 +116,7 @@ hex(parser *p, int digits)
     return c;
 }
 
-/* One character of a literal or class, with what a backslash means. */
+/* Reads one character of a literal or class; after a backslash several stand for one. */
 static uint32_t
 character(parser *p)
 {
@@ -234,7 +234,7 @@ number(parser *p)
     return n;
 }
 
-/* What stands behind an element: how often it may come.  False: once. */
+/* Reads how often the element before it may come.  False: nothing says so, so it comes once. */
 static bool
 repetition(parser *p, uint32_t *out_min, uint32_t *out_max)
 {
@@ -271,7 +271,7 @@ begins_element(const parser *p)
     return c == '"' || c == '[' || c == '(' || c == '.' || c == '<' || is_word(c);
 }
 
-/* An element into a rule of its own. */
+/* Compiles an element to a rule of its own, so that it can be repeated. */
 static uint32_t
 element(parser *p)
 {
@@ -307,7 +307,7 @@ static uint32_t
 sequence(parser *p, uint32_t from, bool nested)
 {
     while (p->status == DOP_OK && begins_element(p)) {
-        /* A name with ::= behind it begins the next rule. */
+        /* A name that ::= follows is no element but begins the next rule. */
         if (is_word(peek(p))) {
             const char *before = p->at, *text;
             (void)word(p, &text);

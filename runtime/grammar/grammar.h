@@ -44,9 +44,9 @@ const uint32_t *dop_matcher_mask(dop_matcher *matcher, dop_diag *diag);
 dop_status dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_diag *diag);
 /* Advances by a token that was written.  DOP_E_INPUT: it may not come next. */
 dop_status dop_matcher_accept(dop_matcher *matcher, uint32_t id, dop_diag *diag);
-/* May the text end here? */
+/* Tells whether the text may end here. */
 bool dop_matcher_may_end(const dop_matcher *matcher);
-/* ... and nothing can follow? */
+/* Tells whether the text may end here and nothing can follow. */
 bool dop_matcher_must_end(const dop_matcher *matcher);
 
 /* What the masks of a grammar have cost so far. */

@@ -1,9 +1,9 @@
-/* Texts on their way through an automaton.
+/* Follows texts through an automaton.
  *
- * Where a text can be is a set of places, each a state and a stack of states to return to.  Stacks are shared lists, and
- * equal ones are one, so that a place is two numbers.  Sets are kept, each with the sets that the bytes lead to, as far as
- * anybody went there, and its mask: walking the vocabulary is mostly looking up.  What is kept is thrown away, but for the
- * sets that matchers are in, when it takes too much memory. */
+ * A text may be at several places of the automaton at once: a place is a state and a stack of states to return to.  Stacks are
+ * lists that share their ends, and equal stacks exist once, so that a place is two numbers.  Sets of places are kept, each with
+ * its mask and with the sets to which bytes were found to lead, so that walking through the vocabulary is mostly looking up.  When
+ * all that takes too much memory, it is thrown away except for the sets of current matchers. */
 #include "runtime/grammar/automaton.h"
 #include "runtime/grammar/grammar_internal.h"
 #include "runtime/grammar/vocab.h"
@@ -64,7 +64,7 @@ struct dop_grammar {
     uint32_t owners;
     dop_matcher *matchers;
     tables t;
-    /* for closures */
+    /* These serve to make one set. */
     place *work, *found; /* [MOST_PLACES] */
     seen *seen;          /* [N_SEEN]: a table by hash of what is in work[] */
     uint32_t n_work, n_found, number;
@@ -76,7 +76,7 @@ struct dop_grammar {
 struct dop_matcher {
     dop_grammar *grammar;
     dop_matcher *next, *before;
-    uint32_t set, moved; /* moved: where it is to be when memory was freed */
+    uint32_t set, moved; /* moved: while memory is freed, the number that the set gets by that */
     uint32_t *mask;      /* owned, [n_words] */
     bool ended;
 };
@@ -195,7 +195,7 @@ tables_init(tables *t)
 
 /* --- steps ---------------------------------------------------------------------------------------------------------------------- */
 
-/* A place to go on from, unless it was there already. */
+/* Adds a place to those from which the search goes on, unless it is among them. */
 static void
 add_place(dop_grammar *g, place p)
 {
@@ -214,7 +214,8 @@ add_place(dop_grammar *g, place p)
     }
 }
 
-/* Adds a place and all that are reached from it without a byte: those that take bytes are kept. */
+/* Goes to a place and to all that can be reached from it without a byte.  Only those that accept bytes become part of the set,
+ * because the others matter no more. */
 static void
 reach(dop_grammar *g, place from)
 {
@@ -237,7 +238,8 @@ reach(dop_grammar *g, place from)
                 add_place(g, (place){e->to, p.stack});
             if (e->kind != DOP_EDGE_CALL)
                 continue;
-            bool returns = to->is_end && to->first == DOP_AUTO_NONE; /* to nothing but another return */
+            /* Where nothing but another return follows the call, the stack need not grow, as with tail calls. */
+            bool returns = to->is_end && to->first == DOP_AUTO_NONE;
             add_place(g, (place){a->rules[e->rule], returns ? p.stack : push(&g->t, p.stack, e->to)});
         }
     }
@@ -291,7 +293,7 @@ step(dop_grammar *g, uint32_t from, uint8_t byte)
     return to != UNKNOWN ? to : from == DEAD ? DEAD : step_anew(g, from, byte);
 }
 
-/* Which tokens a set allows: all tokens whose bytes lead somewhere. */
+/* Makes the mask of a set: it allows all tokens whose bytes lead somewhere. */
 static uint32_t *
 make_mask(dop_grammar *g, uint32_t from)
 {
@@ -309,7 +311,7 @@ make_mask(dop_grammar *g, uint32_t from)
             continue;
         }
         g->walk[n->depth + 1] = to;
-        /* A node with a child on the way to its first token has none of its own. */
+        /* Where the first token of a node ends in a descendant, the next node has the same one, so the loop does nothing. */
         for (uint32_t k = n->token; k < v->nodes[i + 1].token; k++)
             mask[v->tokens[k] / 32] |= 1u << (v->tokens[k] % 32);
         i++;
@@ -331,7 +333,7 @@ move_stack(const tables *from, uint32_t s, tables *to)
     return s == NO_STACK ? NO_STACK : push(to, move_stack(from, from->stacks[s].below, to), from->stacks[s].to);
 }
 
-/* Keeps the sets that matchers are in. */
+/* Frees memory: keeps only the sets in which matchers are. */
 static void
 forget(dop_grammar *g)
 {
@@ -494,7 +496,7 @@ find_mask(dop_matcher *m, dop_diag *diag)
     if (g->t.bytes > most_bytes)
         forget(g);
     if (!g->t.sets[m->set].mask) {
-        uint32_t *mask = make_mask(g, m->set); /* sets[] may move meanwhile */
+        uint32_t *mask = make_mask(g, m->set); /* This may move sets[]. */
         g->t.failed |= !mask;
         g->t.sets[m->set].mask = mask;
     } else {

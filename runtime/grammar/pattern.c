@@ -1,5 +1,5 @@
-/* Regular expressions of `pattern`: the part of ECMA-262 that is regular.  What they match are the characters of a string,
- * which stand there with JSON's escapes. */
+/* Compiles the regular expressions of `pattern`: the part of ECMA-262 that is regular.  They match the characters that a string
+ * means, and the automaton accepts these as JSON writes them, with its escapes. */
 #include "runtime/grammar/schema_internal.h"
 #include "runtime/text/utf8.h"
 
@@ -26,7 +26,7 @@ refuse(expression *x, const char *what)
     dop_schema_refuse(x->s, "pattern: %s", what);
 }
 
-/* A character of the set, as a string of JSON spells it. */
+/* Adds edges that accept one character of the set as a string of JSON spells it. */
 static void
 spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
 {
@@ -48,8 +48,9 @@ spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
     }
 }
 
-/* \d \w \s and their opposites; false: another letter.  Readers of patterns differ about characters beyond ASCII, so they are
- * taken for both: not matched by the class, nor by its opposite.  negated: the set becomes all other characters. */
+/* Reads \d, \w, \s and their opposites; false: c is another letter.  Readers of patterns differ about characters beyond ASCII, so
+ * neither a class nor its opposite matches those here: then a text is valid for all readers.  negated: the set becomes all other
+ * characters. */
 static bool
 known_class(char c, bool negated, dop_charset *set)
 {
@@ -101,7 +102,7 @@ hex(expression *x, int digits)
     return c;
 }
 
-/* \\uHHHH, and two of them that are the halves of one character. */
+/* Reads \\uHHHH, of which two may be the halves of one character. */
 static uint32_t
 utf16(expression *x)
 {
@@ -115,7 +116,7 @@ utf16(expression *x)
     return 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
 }
 
-/* One character, with what a backslash means; a class of characters goes into `set` and gives UINT32_MAX. */
+/* Reads one character, which may begin with a backslash.  A class of characters goes into `set` and gives UINT32_MAX. */
 static uint32_t
 character(expression *x, dop_charset *set, bool in_class)
 {
@@ -184,7 +185,7 @@ class_of(expression *x, dop_charset *set)
 
 static void alternatives(expression *x, uint32_t from, uint32_t to, bool top);
 
-/* An atom into a rule of its own. */
+/* Compiles an atom to a rule of its own, so that it can be repeated. */
 static uint32_t
 atom(expression *x)
 {
@@ -260,12 +261,12 @@ repeated(expression *x, uint32_t from, uint32_t rule)
             refuse(x, "expected {N}, {N,} or {N,M}");
         x->at++;
     }
-    if (peek(x) == '?') /* as few as possible: the same texts */
+    if (peek(x) == '?') /* This asks for as few as possible, which changes nothing in what texts are valid. */
         x->at++;
     return x->s->status == DOP_OK ? dop_auto_repeat(&x->s->a, from, rule, min, max) : from;
 }
 
-/* Anything may stand before or behind what is looked for. */
+/* Adds any characters, which may stand before and behind a match. */
 static uint32_t
 anything(expression *x, uint32_t from)
 {

@@ -1,6 +1,6 @@
-/* JSON schemas to automata (json-schema.org, draft 2020-12, the part that says which texts are valid and can be said
- * ahead).  Members of objects come in the order of `properties`; where more would be allowed, none is written unless
- * additionalProperties says so.  What is written is valid, but not all that is valid can be written. */
+/* Compiles JSON schemas to automata (json-schema.org, draft 2020-12: the keywords that decide which texts are valid, as far as an
+ * automaton can).  Members of objects come in the order of `properties`.  Other members are written only where
+ * additionalProperties is there to allow them.  So every text of the automaton is valid, but not every valid text is one of its. */
 #include "runtime/grammar/schema_internal.h"
 
 #include <stdarg.h>
@@ -25,7 +25,8 @@ leave(dop_schema *s, size_t before)
     s->path[before] = 0;
 }
 
-/* Blanks where JSON allows them: none, one, or a line break with some indentation; an answer of blanks alone has an end. */
+/* Where JSON allows blanks, the automaton accepts none, one, or a line break with some indentation.  Any number of them would allow
+ * an answer of blanks that never ends. */
 static uint32_t
 blank(dop_schema *s, uint32_t from)
 {
@@ -130,7 +131,7 @@ any_value(dop_schema *s)
 
 static uint32_t rule_of(dop_schema *s, const json_t *schema);
 
-/* The rule of a part, whose name is for messages. */
+/* The rule of a part of the schema; messages use its name. */
 static uint32_t
 rule_of_part(dop_schema *s, const char *name, const json_t *schema)
 {
@@ -156,7 +157,7 @@ resolve(dop_schema *s, const char *ref)
             unsigned code;
             int digits = 0;
             if (*p == '%' && sscanf(p + 1, "%2x%n", &code, &digits) == 1 && digits == 2) {
-                name[n++] = (char)code; /* a reference is a URI */
+                name[n++] = (char)code; /* A reference is a URI, in which %20 is a blank. */
                 p += 2;
                 continue;
             }
@@ -169,7 +170,8 @@ resolve(dop_schema *s, const char *ref)
         else
             at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(name, NULL, 10)) : json_object_get(at, name);
     }
-    if (!at && s->base != s->root) { /* many write them for the whole even where a part has a name of its own */
+    /* Many schemas write references for the whole schema even inside a part that has an $id of its own. */
+    if (!at && s->base != s->root) {
         const json_t *base = s->base;
         s->base = s->root;
         at = resolve(s, ref);
@@ -250,7 +252,7 @@ static const struct {
 static int
 use_of(const char *name)
 {
-    if (strncmp(name, "x-", 2) == 0) /* everybody's own */
+    if (strncmp(name, "x-", 2) == 0) /* These names are free for everybody. */
         return ANNOTATION;
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keywords[i].name, name) == 0)
@@ -258,7 +260,7 @@ use_of(const char *name)
     return -1;
 }
 
-/* Types that `type` allows; without it, those that the other keywords speak of. */
+/* The types that `type` allows; without it, those that the other keywords are about. */
 static unsigned
 types_of(dop_schema *s, const json_t *schema)
 {
@@ -397,8 +399,8 @@ other_rule(dop_schema *s, const object *o)
     return rule;
 }
 
-/* Two chains of states beside each other: before any member was written, and after.  Going on from one member to the next
- * takes a comma in the second one only. */
+/* An object has two chains of states beside each other: in the first no member was written yet, in the second at least one was,
+ * so that only there a comma comes before a member. */
 static uint32_t
 object_of(dop_schema *s, uint32_t from, const json_t *schema)
 {
@@ -498,7 +500,8 @@ is_within(const json_t *schema, const char *least, const char *most, double x, b
            !(json_is_number(hi) && (or_equal ? x > json_number_value(hi) : x >= json_number_value(hi)));
 }
 
-/* Do the keywords beside enum or const allow this one of its values?  Those that are not simply compared are refused. */
+/* Tells whether the keywords beside enum or const allow this one of its values.  Keywords that take more than a comparison are
+ * refused. */
 static bool
 allows(dop_schema *s, const json_t *schema, const json_t *v)
 {
@@ -545,7 +548,7 @@ values_of(dop_schema *s, uint32_t from, const json_t *schema, const json_t *valu
     return end;
 }
 
-/* 1 and 1.0 are the same number. */
+/* Equality of JSON schemas, for which 1 and 1.0 are the same number. */
 static bool
 is_same(const json_t *a, const json_t *b)
 {
@@ -554,7 +557,7 @@ is_same(const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-/* Values that a schema pins itself to: const or enum; a new list, or NULL. */
+/* The only values that a schema allows by const and enum, as a list that the caller releases; NULL: it has neither. */
 static json_t *
 pinned(const json_t *schema)
 {
@@ -576,8 +579,8 @@ have_common(const json_t *a, const json_t *b)
     return false;
 }
 
-/* Can no value be valid for both?  Told by their types, by what they are pinned to, or by a required member that tells
- * them apart. */
+/* Tells whether no value can be valid for both.  Their types may exclude one another, or their const and enum, or those of a member
+ * that both require. */
 static bool
 exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t depth)
 {

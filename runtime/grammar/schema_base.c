@@ -1,4 +1,4 @@
-/* What all makers of schemas call. */
+/* Functions that all files which compile schemas call. */
 #include "runtime/grammar/schema_internal.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Characters of JSON strings. */
 #include "runtime/grammar/schema_internal.h"
 
-/* Characters that stand in a string as they are. */
+/* Characters that stand in a string as they are, without an escape. */
 void
 dop_schema_plain(dop_charset *set)
 {
@@ -42,7 +42,7 @@ dop_schema_character(dop_schema *s)
         dop_charset_finish(&set);
         for (const char *c = "\"\\/bfnrt"; *c; c++)
             dop_auto_bytes(&s->a, escape, (uint8_t)*c, (uint8_t)*c, end);
-        /* Four digits of a character that is not 0 and no half of a pair. */
+        /* \u has the four digits of a character that is neither 0, which ends texts in C, nor half of a pair. */
         uint32_t u = dop_schema_text(s, escape, "u"), u0 = dop_schema_text(s, u, "0"),
                  u00 = dop_schema_text(s, u0, "0");
         dop_auto_nothing(&s->a, hex_digits(s, u, "19acAC", 4), end);

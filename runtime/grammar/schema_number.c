@@ -51,7 +51,7 @@ bounds_of(dop_schema *s, const json_t *schema)
     return b;
 }
 
-/* Whole numbers from lo to hi, both at least 0, without leading zeros. */
+/* Adds whole numbers from lo to hi, both at least 0, without leading zeros. */
 static void
 digits_between(dop_schema *s, uint32_t from, int64_t lo, int64_t hi, uint32_t to)
 {
@@ -78,7 +78,7 @@ whole_between(dop_schema *s, uint32_t from, int64_t lo, int64_t hi, uint32_t to)
         digits_between(s, dop_schema_text(s, from, "-"), hi < 0 ? -hi : 1, -lo, to);
 }
 
-/* A point and digits that are not all 0: the last one is not. */
+/* Adds a point and digits, of which the last one is not 0, so that the number is not a whole one. */
 static uint32_t
 fraction(dop_schema *s, uint32_t from)
 {
@@ -90,7 +90,7 @@ fraction(dop_schema *s, uint32_t from)
     return to;
 }
 
-/* Numbers between whole bounds that are not whole themselves: n.f, or -n.f, which lies one further down. */
+/* Adds the numbers between whole bounds that are not whole themselves.  Below 0 these are -n.f, which lies between -n - 1 and -n. */
 static void
 parts_between(dop_schema *s, uint32_t from, int64_t lo, int64_t hi, uint32_t to)
 {
@@ -102,7 +102,7 @@ parts_between(dop_schema *s, uint32_t from, int64_t lo, int64_t hi, uint32_t to)
     dop_auto_nothing(&s->a, fraction(s, point), to);
 }
 
-/* Any number, as JSON writes them. */
+/* Adds any number that JSON can write. */
 static uint32_t
 any_number(dop_schema *s, uint32_t from)
 {

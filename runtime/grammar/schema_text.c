@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name on the way to the quote behind it. */
+/* The rest of a member's name of which the text may still become one. */
 typedef struct name {
     const char *at;
 } name;
@@ -13,7 +13,7 @@ typedef struct name {
 static void other_keys(dop_schema *s, uint32_t from, name *names, size_t n, const dop_charset *set, uint32_t rest,
                        uint32_t end, uint32_t depth);
 
-/* The names that go on with character c. */
+/* Adds the strings that go on with character c, as some of the names do. */
 static void
 keys_with(dop_schema *s, uint32_t from, name *names, size_t n, uint32_t c, const dop_charset *set, uint32_t rest,
           uint32_t end, uint32_t depth)
@@ -36,7 +36,7 @@ keys_with(dop_schema *s, uint32_t from, name *names, size_t n, uint32_t c, const
     free(left);
 }
 
-/* From a state where all of these names are still possible. */
+/* Adds the strings that are none of these names; their characters up to `from` are those of all these names. */
 static void
 other_keys(dop_schema *s, uint32_t from, name *names, size_t n, const dop_charset *set, uint32_t rest, uint32_t end,
            uint32_t depth)
@@ -82,7 +82,7 @@ dop_schema_other_key(dop_schema *s, uint32_t from, const char *const *names, siz
     return dop_schema_text(s, end, "\"");
 }
 
-/* Texts that `format` names, as patterns. */
+/* The texts that `format` can name, as patterns. */
 static const struct {
     const char *name, *pattern;
 } formats[] = {

@@ -32,7 +32,7 @@ dop_vocab_is_end(const dop_vocab *vocab, uint32_t id)
     return false;
 }
 
-/* Tokens that give text, in the order of their bytes. */
+/* Collects the tokens that give text and puts them in the order of their bytes. */
 static uint32_t
 gather(const dop_vocab *v, piece *pieces)
 {
@@ -56,7 +56,7 @@ shared(const piece *a, const piece *b)
     return n;
 }
 
-/* Nodes of the tree; nodes NULL: counts them only. */
+/* Makes the nodes of the tree; nodes NULL: counts them only. */
 static uint32_t
 make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *nodes)
 {
