@@ -11,19 +11,24 @@ typedef struct dop_coop_form {
     const char *sum;  /* prefix of the functions that read a sum from shared memory */
     const char *call; /* arguments of a part after its workgroup */
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
-    /* How a piece of a part's weights is loaded, and how it is converted to halves: bodies of two functions of the template. */
-    void (*weights)(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load,
-                    dop_buf *take);
-    /* What these need before the parts, for all their types. */
-    dop_status (*declare)(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types);
+    /* Are a part's weights loaded in whole units of 32, not in pieces of 8 values? */
+    bool (*in_units)(const dop_gen *gen, const dop_part *part);
+    /* What the template needs before the parts. */
+    dop_status (*declare)(dop_gen *gen, dop_buf *decls);
 } dop_coop_form;
 
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
-/* Pieces of 8 values, as dop_coop_form has them. */
-void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load,
+/* How a piece of a part's weights is loaded, and how it is converted to halves: bodies of two functions of the template. */
+void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, bool units, dop_keys *keys, dop_buf *load,
                       dop_buf *take);
-/* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
-void dop_coop_declare(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf *out);
+/* The functions that these call, before the parts, for all their types. */
+dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
+                                    bool (*in_units)(const dop_gen *gen, const dop_part *part), dop_buf *decls,
+                                    dop_buf *types);
+/* Do units of the part stay in their stored form until they are written to shared memory? */
+bool dop_coop_decoded_later(const dop_graph *g, const dop_part *part);
+/* Zeros past the end of a row, when the tile's depth does not divide it. */
+void dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out);
 /* Bytes of shared memory for `tile`, whose parts have at most n_mats matrices. */
 uint32_t dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t);
 /* Bytes of one row of `side` fragments of sums for each subgroup and matrix. */

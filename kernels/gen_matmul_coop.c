@@ -3,32 +3,6 @@
 
 #include "kernels/weight_types.h"
 
-/* Zeros past the end of a row, when the tile's depth does not divide it. */
-static void
-guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
-{
-    if (p->k % gen->choice->tile.bk)
-        dop_buf_printf(out, "    if (c >= %uu)\n        return dop_raw8(uvec4(0u), uvec4(0u));\n", p->k);
-}
-
-/* Eight values of matrix m's row n from column c: loads their stored form, and converts it to halves. */
-void
-dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
-{
-    dop_emit *e = &gen->e;
-    (void)keys; /* the template has no others */
-    guard_column(gen, p, load);
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        uint32_t stride = dop_row_values(e->g, w);
-        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
-        const char *name = dop_type_of(dop_node_at(e->g, w)->type)->name;
-        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
-        dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, n * %uu + c, %s);\n", which, name, a, stride, aux);
-        dop_buf_printf(take, "%sreturn dop_w8_%s(r, n * %uu + c);\n", which, name, stride);
-    }
-}
-
 /* Returns an expression that converts r to halves.  A stored row is loaded as it is and converted later. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
@@ -40,7 +14,7 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     dop_type type = dop_node_at(g, act)->type;
     const dop_blocks b = dop_blocks_of(g, e->r);
     uint32_t cols = b.by_pair ? p->k : dop_node_cols(g, act); /* a row of [T,k,K] is that of a pair */
-    guard_column(gen, p, load);
+    dop_coop_guard_column(gen, p, load);
     dop_emit_scope(e, load, "    ");
     if (!dop_region_has(e->r, act) && start % 8 == 0 && cols % 8 == 0 &&
         (type == DOP_TYPE_f16 || type == DOP_TYPE_f32)) {
@@ -62,32 +36,6 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     const char *y = dop_emit_value(e, p->act, (dop_index){t, dop_emit_str(e, "(%s + 4u)", c)}, 4);
     dop_emit_line(e, "return dop_raw8(dop_pack8(%s, %s), uvec4(0u));", x, y);
     return "r.a";
-}
-
-void
-dop_coop_declare(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf *out)
-{
-    static const dop_type later[] = {DOP_TYPE_f16,  DOP_TYPE_bf16, DOP_TYPE_f32,
-                                     DOP_TYPE_q4_0, DOP_TYPE_q8_0, DOP_TYPE_q4_k};
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
-        bool two_steps = false;
-        for (uint32_t k = 0; k < sizeof later / sizeof *later; k++)
-            two_steps = two_steps || later[k] == t;
-        if (!(*done & (1u << t)))
-            dop_buf_printf(out, two_steps ? "DOP_HALVES_%s\n" : "DOP_HALVES_EAGER(%s)\n", dop_type_of(t)->name);
-        *done |= 1u << t;
-    }
-}
-
-static dop_status
-declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
-{
-    uint32_t done = 0;
-    (void)decls; /* everything is in the template */
-    for (uint32_t i = 0; i < p->n; i++)
-        dop_coop_declare(gen, &p->part[i], &done, types);
-    return DOP_OK;
 }
 
 #define STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
@@ -155,7 +103,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const dop_coop_form 
     for (uint32_t i = 0; i < part->n_outs; i++)
         width = dop_emit_wide(e, part->outs[i]) ? width : 1;
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
-    form->weights(gen, p, part, &keys, &load_b, &take_b);
+    dop_coop_weights(gen, p, part, form->in_units(gen, part), &keys, &load_b, &take_b);
     store_tile(gen, part, width, form->sum, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", index);
@@ -249,7 +197,9 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     dop_keys_num(gen, &keys, "WORDS", bytes / 16);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     if (st == DOP_OK)
-        st = form->declare(gen, &p, &decls, &types);
+        st = form->declare(gen, &decls);
+    if (st == DOP_OK)
+        st = dop_coop_declare_weights(gen, &p, form->in_units, &decls, &types);
     dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
@@ -265,10 +215,11 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st;
 }
 
-/* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile; and shapes
- * whose sums take more than half of the registers, used only where waves of such tiles end sooner than those of the usual ones
- * (and not where SHAPE_QUANT applies). */
-typedef enum shape_kind { SHAPE_ANY, SHAPE_QUANT, SHAPE_LARGE } shape_kind;
+/* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile, unless they are
+ * loaded in units; shapes for two matrices in units; and shapes whose sums take more than half of the registers, used only where
+ * waves of such tiles end sooner than those of the usual ones (and not where SHAPE_QUANT applies, nor for units, of which each
+ * invocation should have as many). */
+typedef enum shape_kind { SHAPE_ANY, SHAPE_QUANT, SHAPE_UNITS, SHAPE_LARGE } shape_kind;
 
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
 typedef struct coop_shape {
@@ -281,8 +232,9 @@ typedef struct coop_shape {
 static const coop_shape coop_shapes[] = {
     {128, 192, 64, 64, 48, 70, SHAPE_LARGE}, {128, 96, 64, 32, 48, 70, SHAPE_LARGE},
     {256, 64, 64, 64, 32, 90, SHAPE_QUANT},  {128, 128, 64, 64, 32, 70, SHAPE_ANY},
-    {128, 64, 64, 32, 32, 50, SHAPE_ANY},    {64, 64, 128, 32, 16, 50, SHAPE_ANY},
-    {64, 32, 64, 16, 16, 100, SHAPE_ANY},    {32, 32, 64, 16, 16, 0, SHAPE_ANY},
+    {128, 64, 64, 64, 16, 50, SHAPE_UNITS},  {128, 64, 64, 32, 32, 50, SHAPE_ANY},
+    {64, 64, 128, 32, 16, 50, SHAPE_ANY},    {64, 32, 64, 16, 16, 100, SHAPE_ANY},
+    {32, 32, 64, 16, 16, 0, SHAPE_ANY},
 };
 
 /* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
@@ -331,15 +283,20 @@ choose_tile(const dop_site *s, dop_tile *tile)
     const dop_target *t = s->t;
     const uint32_t max_t = s->g->max_t;
     dop_products p = dop_products_of(s);
-    bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
+    /* By measurement: of two matrices only types whose scales are long to decode. */
+    const bool units = p.type == DOP_TYPE_q4_k || (p.type == DOP_TYPE_q8_0 && p.most == 1);
+    const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
     for (size_t i = 0; i < sizeof coop_shapes / sizeof *coop_shapes; i++) {
         const coop_shape *x = &coop_shapes[i];
         bool last = i + 1 == sizeof coop_shapes / sizeof *coop_shapes;
         /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
         const bool many = x->kind == SHAPE_QUANT; /* of tokens */
-        bool suits = max_t * (many ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) && (quant || !many);
+        bool suits = max_t * (many ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) &&
+                     ((quant && !units) || !many);
+        if (x->kind == SHAPE_UNITS)
+            suits = suits && units && p.most > 1;
         if (x->kind == SHAPE_LARGE)
-            suits = suits && (p.most > 1 || !quant) && ends_sooner(x, s, p.most);
+            suits = suits && (p.most > 1 || !quant) && !units && ends_sooner(x, s, p.most);
         uint32_t tiles = dop_div_up_u32(max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         if (last || (suits && tiles * 100 >= t->cores * x->busy))
             if (coop_tile(x, p.most, t, tile) || last)
@@ -362,6 +319,23 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
             return;
 }
 
+/* Has every invocation a unit to load, as often as any other? */
+static bool
+in_units(const dop_gen *gen, const dop_part *part)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t units = tile->bn * part->n_mats * tile->bk / 32;
+    return units % tile->wg == 0 && dop_coop_decoded_later(gen->e.g, part);
+}
+
+static dop_status
+declare(dop_gen *gen, dop_buf *decls)
+{
+    (void)gen;
+    dop_buf_puts(decls, "#define DEEP BK\n");
+    return DOP_OK;
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -369,7 +343,7 @@ emit(dop_gen *gen)
                                         .sum = "c",
                                         .call = ", t0",
                                         .bytes = dop_coop_tile_bytes,
-                                        .weights = dop_coop_weights,
+                                        .in_units = in_units,
                                         .declare = declare};
     return dop_coop_emit(gen, &whole);
 }

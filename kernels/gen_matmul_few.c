@@ -14,61 +14,6 @@ enum {
     MOST_ROWS = 64      /* of one matrix in a tile */
 };
 
-/* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
-static dop_type
-only_type(const dop_graph *g, const dop_part *part)
-{
-    dop_type first = DOP_TYPE_COUNT;
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
-        if (m > 0 && t != first)
-            return DOP_TYPE_COUNT;
-        first = t;
-    }
-    return first;
-}
-
-/* Has the type a dop_take_T in matmul_few_units.glsl? */
-static bool
-decoded_later(dop_type t)
-{
-    return t == DOP_TYPE_q4_0 || t == DOP_TYPE_q8_0 || t == DOP_TYPE_q4_k || t == DOP_TYPE_q6_k;
-}
-
-/* Few tokens: weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once.  Types with
- * functions in matmul_few_units.glsl stay in their stored form until they are written to shared memory; others are decoded at
- * once. */
-static void
-load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
-{
-    dop_emit *e = &gen->e;
-    const dop_type type = only_type(e->g, part);
-    const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
-    const bool raw = decoded_later(type);
-    dop_keys_num(gen, keys, "PIECE", 32);
-    dop_keys_set(keys, "RAW", raw ? dop_emit_str(e, "dop_raw_%s", name) : "dop_raw32");
-    dop_keys_set(keys, "PIECE_ROW", "i % 8u + i / (8u * (DEEP / 32u)) * 8u");
-    dop_keys_set(keys, "PIECE_COLUMN", "i / 8u % (DEEP / 32u)");
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        uint32_t stride = dop_row_values(e->g, w);
-        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
-        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
-        /* Past the end of a row the last unit is read again; activations are zero there. */
-        const char *c = p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (stride - 1) / 32 * 32) : "c";
-        if (raw)
-            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (n * %uu + %s) >> 5, %s);\n", which, name, a, stride, c,
-                           aux);
-        else
-            dop_buf_printf(load, "%sreturn dop_w32_%s(%s, n * %uu + %s, %s);\n", which,
-                           dop_type_of(dop_node_at(e->g, w)->type)->name, a, stride, c, aux);
-    }
-    if (raw)
-        dop_buf_printf(take, "    return dop_take_%s(r, j);\n", name);
-    else
-        dop_buf_puts(take, "    return r.v[j];\n");
-}
-
 /* Do subgroups load what they multiply themselves? */
 static bool
 alone(const dop_gen *gen)
@@ -90,49 +35,16 @@ in_units(const dop_gen *gen, const dop_part *part)
     return false;
 }
 
-static void
-weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
-{
-    if (in_units(gen, part)) {
-        load_units(gen, p, part, keys, load, take);
-        return;
-    }
-    dop_keys_num(gen, keys, "PIECE", 8);
-    dop_keys_set(keys, "RAW", "dop_raw8");
-    dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
-    dop_keys_set(keys, "PIECE_COLUMN", "i % (DEEP / 8u)");
-    dop_coop_weights(gen, p, part, keys, load, take);
-}
-
 static dop_status
-declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
+declare(dop_gen *gen, dop_buf *decls)
 {
-    const dop_graph *g = gen->e.g;
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    bool units = false;
-    uint32_t pieces = 0, decoded = 0; /* bits of types that already have their functions */
     dop_keys_num(gen, &keys, "SHARES", tile->ds);
     dop_keys_num(gen, &keys, "AHEAD", tile->unroll);
+    dop_keys_set(&keys, "EACH", gen->e.g->max_t > MANY ? "true" : "false");
     dop_keys_num(gen, &keys, "DEEP", alone(gen) ? tile->bk / tile->ds : tile->bk);
-    dop_status st = dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
-    for (uint32_t i = 0; st == DOP_OK && i < p->n; i++) {
-        const dop_part *part = &p->part[i];
-        if (!in_units(gen, part)) {
-            dop_coop_declare(gen, part, &pieces, types);
-            continue;
-        }
-        if (!units)
-            st = dop_template_fill(gen, "matmul_few_units.glsl", &keys, decls);
-        units = true;
-        for (uint32_t m = 0; m < part->n_mats && !decoded_later(only_type(g, part)); m++) {
-            dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
-            if (!(decoded & (1u << t)))
-                dop_buf_printf(types, "DOP_W32(%s)\n", dop_type_of(t)->name);
-            decoded |= 1u << t;
-        }
-    }
-    return st;
+    return dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
 }
 
 static dop_status
@@ -143,7 +55,7 @@ emit(dop_gen *gen)
                                              .sum = "shares",
                                              .call = "",
                                              .bytes = dop_coop_tile_bytes,
-                                             .weights = weights,
+                                             .in_units = in_units,
                                              .declare = declare};
     return dop_coop_emit(gen, &shared_out);
 }
@@ -162,7 +74,7 @@ static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}},
                                            {32, 256, 256, 16, 32, 1}},
                        of_floats_wide[] = {{128, 64, 512, 16, 32, 1}}, of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
                        of_blocks[] = {{64, 128, 256, 16, 32, 1}, {32, 256, 256, 16, 32, 1}},
-                       of_blocks_wide[] = {{64, 64, 128, 16, 32, 1}},
+                       of_blocks_wide[] = {{64, 64, 128, 16, 32, 1}}, of_one_wide[] = {{256, 64, 512, 32, 32, 1}},
                        of_blocks_many[] = {
                            {64, 128, 256, 16, 32, 1}, {32, 128, 256, 32, 64, 1}, {16, 256, 256, 16, 64, 1}};
 
@@ -255,12 +167,18 @@ enough_rows(const dop_site *s, uint32_t busy)
     return dop_products_of(s).rows / of_floats->rows * 100 >= s->t->cores * busy;
 }
 
-/* A tile for more than 32 tokens where there are enough rows; those of blocks are small, and need more of them. */
+/* A tile for more than 32 tokens where there are enough rows; those of blocks are small, and need more of them.  One matrix, as
+ * that of logits, has the widest. */
 static bool
 wide_tile(const dop_site *s, dop_tile *tile)
 {
     const bool blocks = quantized(s);
-    return s->g->max_t > MANY && enough_rows(s, blocks ? BLOCKS_BUSY : MANY_BUSY) &&
+    const dop_products p = dop_products_of(s);
+    if (s->g->max_t <= MANY)
+        return false;
+    if (p.most == 1 && p.rows / of_one_wide->rows * 100 >= s->t->cores * BUSY && few_tile(s, of_one_wide, true, tile))
+        return true;
+    return enough_rows(s, blocks ? BLOCKS_BUSY : MANY_BUSY) &&
            few_tile(s, blocks ? of_blocks_wide : of_floats_wide, true, tile);
 }
 
@@ -347,7 +265,7 @@ emit_own(dop_gen *gen)
                                       .sum = "shares",
                                       .call = "",
                                       .bytes = own_bytes,
-                                      .weights = weights,
+                                      .in_units = in_units,
                                       .declare = declare};
     return dop_coop_emit(gen, &own);
 }
@@ -395,10 +313,10 @@ own_avoid(const dop_site *s)
         return "a larger step of one sequence";
     if (p.most > 1 || enough_rows(s, MANY_BUSY))
         return "there are enough rows of weights for wide tiles";
-    /* Measured gains end where multiprocessors have two workgroups, or few have one and the depth is not long. */
+    /* Measured gains for floats end where multiprocessors have two workgroups, or few have one and the depth is not long. */
     const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
     const bool many = tiles > s->t->cores, few = tiles * 100 < s->t->cores * BUSY && p.k < 2 * p.rows;
-    if (s->g->max_t > MANY && (quantized(s) || many || few))
+    if (s->g->max_t > MANY && !quantized(s) && (many || few))
         return "activations of so many tokens are better read by a workgroup than by each subgroup";
     return NULL;
 }

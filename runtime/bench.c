@@ -193,13 +193,17 @@ list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
 static dop_status
 check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
 {
-    uint32_t ctx = p->info.plan->model->ctx;
+    const uint32_t ctx = p->info.plan->model->ctx, rows = dop_model_max_rows_of_several(p->model);
     for (size_t i = 0; i < b->n_tests; i++) {
         const dop_bench_test *t = &b->tests[i];
         if (t->batch > p->info.plan->model->n_sequences)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
                                "%s needs %u sequences and the plan holds %u at once: compile with --sequences %u",
                                t->name, t->batch, p->info.plan->model->n_sequences, t->batch);
+        if ((rows > 1 || t->drafts) && rows < (t->drafts ? 2 : t->batch))
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
+                               "%s needs steps of %u rows and the plan's take %u: compile with --rows %u", t->name,
+                               t->drafts ? 2 : t->batch, rows, t->drafts ? 2 : t->batch);
         uint64_t need = (uint64_t)t->depth + t->n_prompt + t->n_gen;
         if (need > ctx && need > p->info.plan->model->ctx_train)
             return DOP_FAIL_IN(

@@ -492,15 +492,17 @@ prepare_step(dop_check_run *run)
         s->ids[i] = 0xfffffff0u;
 }
 
-/* Values inside the region are f32 whatever they would be stored as; what cache writes store is read back. */
+/* Values inside the region, and views of them, are f32 whatever they would be stored as; what cache writes store is read back,
+ * and so are the heads of which there is a product each. */
 static void
 widen_types(dop_check_run *run)
 {
     bool narrow = false;
-    for (uint32_t i = 0; i < run->r->n_nodes; i++) {
-        dop_node *n = dop_node_at(run->g, run->r->nodes[i]);
-        if (!dop_node_is(run->g, run->r->nodes[i], DOP_EFFECT) && n->type == DOP_TYPE_f16)
-            n->type = DOP_TYPE_f32;
+    for (dop_node_id id = 1; id < run->g->n_nodes; id++) {
+        const dop_node_id base = dop_node_base(run->g, id, NULL);
+        if (dop_node_at(run->g, id)->type == DOP_TYPE_f16 && dop_region_has(run->r, base) &&
+            base != run->r->info->tail_of && !dop_node_is(run->g, base, DOP_EFFECT))
+            dop_node_at(run->g, id)->type = DOP_TYPE_f32;
     }
     for (uint32_t i = 0; i < run->r->info->n_writes; i++)
         narrow = narrow || dop_node_at(run->g, run->r->info->writes[i].id)->type == DOP_TYPE_f16;

@@ -114,6 +114,11 @@ dop_mode_bench(dop_cli *cli, dop_diag *diag)
             st = DOP_FAIL(diag, DOP_E_USAGE, "-b needs numbers of sequences from 1 on");
             goto error;
         }
+    for (size_t i = 0; i < drafts.count; i++)
+        if (drafts.data[i] > 100) {
+            st = DOP_FAIL(diag, DOP_E_USAGE, "--drafts needs percentages, not %u", drafts.data[i]);
+            goto error;
+        }
     dop_bench_options o = {
         .prompts = prompts.data,
         .n_prompts = prompts.count,

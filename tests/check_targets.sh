@@ -139,9 +139,9 @@ done
 
 # Products of a few sequences, of floats and of blocks: each kernel reads what its own template and the weights' types declare.
 for quant in f16 q4_0; do
-    check "12 sequences of $quant, NV form: compiles" "$DOPPLERC" "$SRC/tests/golden/llama" --target nv.yaml --sequences 12 \
-        --rows 12 --chunks 8 --quant $quant --dump-dir nv-rows-$quant -o nv.plan --quiet
-    check "12 sequences of $quant, NV form: products" uses "nv-rows-$quant/*-matmul_coop_own-*.spv" 000614ee
+    check "12 and 64 rows of $quant, NV form: compiles" "$DOPPLERC" "$SRC/tests/golden/llama" --target nv.yaml --sequences 64 \
+        --rows 12,64 --chunks 8 --quant $quant --dump-dir nv-rows-$quant -o nv.plan --quiet
+    check "12 and 64 rows of $quant, NV form: products" uses "nv-rows-$quant/*-matmul_coop_own-*.spv" 000614ee
     if command -v spirv-val >/dev/null; then
         for f in nv-rows-$quant/*-matmul_coop_own-*.spv; do
             check "$f: valid" spirv-val --target-env vulkan1.2 "$f"

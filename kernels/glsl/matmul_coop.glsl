@@ -54,10 +54,32 @@ f16vec2 dop_scale2(uint w, uint odd) { return unpackFloat2x16(w >> (odd * 16u)).
     DOP_HALVES(q8_0, dop_raw8(uvec4(dop_ldw2(p, i >> 3), p.v[aux * 4u + (i >> 6)], 0u), uvec4(0u)),                  \
                uvec4(dop_scaled4_bytes(r.a.x, dop_scale2(r.a.z, (i >> 5) & 1u)),                                     \
                      dop_scaled4_bytes(r.a.y, dop_scale2(r.a.z, (i >> 5) & 1u))))
-#define DOP_W8_SCALED(dm, w) dop_pack8(dm.x * dop_nib4(w) - dm.y, dm.x * dop_nib4(w >> 8) - dm.y)
+// A nibble times its unit's scale of six bits is a half without rounding: 2^-10 of it, so that the block's scale, times 2^10, is
+// no subnormal half.  x: the scale, 2^-10 of it; y: the block's, 2^10 times; z: the offset.
+struct dop_scales { f16vec2 x, y, z; };
+dop_scales dop_halves_q4_k(uvec4 s, uint u)
+{
+    uvec3 n = s.yzw >> ((u & 7u) * 4u);
+    uint q = (n.x & 15u) | ((n.z << 4) & 0x30u) | ((n.y & 15u) << 16) | ((n.z << 18) & 0x300000u);
+    f16vec2 x = unpackFloat2x16(q | 0x64003c00u) - f16vec2(1.0, 1024.0);
+    f16vec2 y = unpackFloat2x16(packHalf2x16(unpackHalf2x16(s.x) * vec2(1024.0, -float(x.y))));
+    return dop_scales(x.xx, y.xx, y.yy);
+}
+uint dop_scaled2_less(uint biased, float bias, dop_scales s)
+{
+    return packFloat2x16(fma((unpackFloat2x16(biased) - float16_t(bias)) * s.x, s.y, s.z));
+}
+uvec4 dop_scaled8(uint w, dop_scales s)
+{
+    uint v = w >> 8;
+    return uvec4(dop_scaled2_less((w & 0x000f000fu) | 0x64006400u, 1024.0, s),
+                 dop_scaled2_less((w & 0x00f000f0u) | 0x54005400u, 64.0, s),
+                 dop_scaled2_less((v & 0x000f000fu) | 0x64006400u, 1024.0, s),
+                 dop_scaled2_less((v & 0x00f000f0u) | 0x54005400u, 64.0, s));
+}
 #define DOP_HALVES_q4_k                                                                                             \
     DOP_HALVES(q4_k, dop_raw8(uvec4(p.v[i >> 3], 0u, 0u, 0u), dop_ldw4(p, aux + (i >> 8))),                          \
-               DOP_W8_SCALED(dop_scale_min(r.b, i >> 5), r.a.x))
+               dop_scaled8(r.a.x, dop_halves_q4_k(r.b, i >> 5)))
 // Types without functions of their own are decoded when they are loaded.
 #define DOP_HALVES_EAGER(T)                                                                                         \
     DOP_HALVES(T, dop_raw8(dop_pack8(dop_w4_##T(p, i, aux), dop_w4_##T(p, i + 4u, aux)), uvec4(0u)), r.a)

@@ -3,26 +3,29 @@ dop_raw8 dop_load_a${P}(uint t0, uint i, uint k0)
 {
     uint t = ${LOAD_ROW}, c = k0 + i % (BK / 8u) * 8u;
 ${LOAD_A}}
+// Piece i of the tile's weights: ${PIECE} values of one row.
 #define DOP_B_AT${P}                                                                                                \
-    uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
-dop_raw8 dop_load_b${P}(uint n0, uint i, uint k0)
+    uint row = ${PIECE_ROW}, m = row / BN, n = min(n0 + row % BN, ${N}u - 1u), c = k0 + (${PIECE_COLUMN}) * ${PIECE}u;
+${RAW} dop_load_b${P}(uint n0, uint i, uint k0)
 {
     DOP_B_AT${P}
 ${LOAD_B}}
-uvec4 dop_take_b${P}(dop_raw8 r, uint n0, uint i, uint k0)
+// The values 8 j and on of it.
+uvec4 dop_take_b${P}(${RAW} r, uint j, uint n0, uint i, uint k0)
 {
     DOP_B_AT${P}
 ${TAKE_B}}
 void dop_part${P}(uint wg, uint t0)
 {
-    // Pieces of 8 values, and how many of them an invocation moves.
-    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / 8u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
+    // Pieces of activations and weights, and how many of them an invocation moves.
+    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / ${PIECE}u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
     uint sg = lane / SG, wm = sg / (BN / WN), wn = sg % (BN / WN);
     FRAG acc[${M} * ${FM} * ${FN}];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
-    dop_raw8 ra[NA], rb[NB];
+    dop_raw8 ra[NA];
+    ${RAW} rb[NB];
 ${ROWS}    [[unroll]] for (uint i = 0u; i < NA; i++)
         ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, 0u);
     [[unroll]] for (uint i = 0u; i < NB; i++)
@@ -35,10 +38,12 @@ ${ROWS}    [[unroll]] for (uint i = 0u; i < NA; i++)
             if (A % WG == 0u || e < A)
                 dop_s[e / (BK / 8u) * LD + e % (BK / 8u)] = ${TAKE_A};
         }
-        [[unroll]] for (uint i = 0u; i < NB; i++) {
-            uint e = lane + i * WG;
-            if (B % WG == 0u || e < B)
-                dop_s[SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = dop_take_b${P}(rb[i], n0, e, k0);
+        [[unroll]] for (uint b = 0u; b < NB; b++) {
+            uint i = lane + b * WG;
+            uint at = SIZE_A + (${PIECE_ROW}) * LD + (${PIECE_COLUMN}) * (${PIECE}u / 8u);
+            if (B % WG == 0u || i < B)
+                [[unroll]] for (uint j = 0u; j < ${PIECE}u / 8u; j++)
+                    dop_s[at + j] = dop_take_b${P}(rb[b], j, n0, i, k0);
         }
         barrier();
         if (k0 + BK < ${K}u) {

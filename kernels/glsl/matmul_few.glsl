@@ -2,6 +2,7 @@
 #define TS (WG / SG / SHARES) // subgroups of a group
 #define DEEP ${DEEP}u // values of depth that a group of invocations loads together
 #define AHEAD ${AHEAD}u // tiles on their way
+#define EACH ${EACH} // matmul_own_part.glsl: the last step loads what it has once more, which needs no branch around loads
 vec4 dop_shares4(uint i)
 {
     vec4 x = vec4(0.0);

@@ -29,25 +29,28 @@ void dop_part${P}(uint wg)
 {
     // Fragments pass through the subgroup's own slice of shared memory, first those of activations, which then stay in
     // registers, then those of weights, a row of matrices at a time: no subgroup waits for another one before the end.
-    const uint NA = MM * DEEP / 8u / SG, NB = MN * DEEP / ${PIECE}u / SG, SLD = (DEEP + 8u) / 8u, STEPS = DEEP / MK;
+    const uint NA = MM * DEEP / 8u / SG, NB = MN * DEEP / ${PIECE}u / SG, SLD = (DEEP + 8u) / 8u, STEPS = DEEP / MK,
+               RANGE = (${K}u + BK - 1u) / BK * DEEP; // a subgroup's part of the depth, in one piece
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex, own = lane / SG, share = own, sg = 0u, wm = 0u, wn = 0u;
-    uint in_sg = lane % SG, slice = own * MM * SLD, first = own * DEEP;
+    uint in_sg = lane % SG, slice = own * MM * SLD, first = own * RANGE;
     FRAG acc[${M} * ${FM} * ${FN}];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
     dop_raw8 ra[AHEAD * FM * NA];
     ${RAW} rb[AHEAD * ${M}u * FN * NB];
     [[unroll]] for (uint p = 0u; p < AHEAD; p++)
-        if (p * BK < ${K}u) {
+        if (p * DEEP < RANGE) {
             [[unroll]] for (uint f = 0u; f < FM; f++)
-                DOP_FETCH_A${P}(p, f, p * BK)
+                DOP_FETCH_A${P}(p, f, p * DEEP)
             [[unroll]] for (uint g = 0u; g < ${M}u * FN; g++)
-                DOP_FETCH_B${P}(p, p * BK)
+                DOP_FETCH_B${P}(p, p * DEEP)
         }
-    for (uint base = 0u; base < ${K}u; base += AHEAD * BK) {
+    for (uint base = 0u; base < RANGE; base += AHEAD * DEEP) {
         [[unroll]] for (uint p = 0u; p < AHEAD; p++) {
-            uint k0 = base + p * BK, next = k0 + AHEAD * BK;
-            if (k0 < ${K}u) {
+            uint k0 = base + p * DEEP, next = k0 + AHEAD * DEEP;
+            if (EACH)
+                next = min(next, RANGE - DEEP);
+            if (AHEAD == 1u || k0 < RANGE) {
                 FRAG_A a[FM * STEPS];
                 [[unroll]] for (uint f = 0u; f < FM; f++) {
                     [[unroll]] for (uint x = 0u; x < NA; x++) {
@@ -59,7 +62,7 @@ void dop_part${P}(uint wg)
                     subgroupBarrier();
                     [[unroll]] for (uint s = 0u; s < STEPS; s++)
                         coopMatLoadNV(a[f * STEPS + s], dop_s, slice + s * (MK / 8u), SLD, false);
-                    if (next < ${K}u)
+                    if (EACH || next < RANGE)
                         DOP_FETCH_A${P}(p, f, next)
                     subgroupBarrier();
                 }
@@ -72,7 +75,7 @@ void dop_part${P}(uint wg)
                     }
                     subgroupMemoryBarrierShared();
                     subgroupBarrier();
-                    if (next < ${K}u)
+                    if (EACH || next < RANGE)
                         DOP_FETCH_B${P}(p, next)
                     [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                         FRAG_B b;

@@ -538,6 +538,7 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
 {
     e->metrics.steps++;
     e->metrics.rows += n_rows;
+    e->metrics.steps_ahead = dop_model_counters(e->model).steps_ahead;
     dop_histogram_add(&e->metrics.step, (dop_now_ms() - start_ms) / 1e3);
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }

@@ -48,6 +48,8 @@ dop_metrics_write(const dop_metrics *m, dop_buf *out)
     number(out, "prompt_tokens_reused_total", "counter", "Those that a sequence held already.", m->reused_tokens);
     number(out, "written_tokens_total", "counter", "Tokens that were generated.", m->written_tokens);
     number(out, "steps_total", "counter", "Steps of the model.", m->steps);
+    number(out, "steps_ahead_total", "counter", "Those that began before the tokens of the last one were known.",
+           m->steps_ahead);
     number(out, "step_rows_total", "counter", "Rows of all steps: tokens that were computed.", m->rows);
     number(out, "jobs_refused_total", "counter", "Jobs that found the queue full.", m->refused);
     head(out, "jobs_total", "counter", "Jobs that ended, by how.");

@@ -42,6 +42,7 @@ refuses 2 "--stop needs a text to end before" text.plan -p x --stop ""
 
 refuses 1 "pp8@d600 needs 608 positions, the plan's context is 512 and the model was trained for 512: give" \
     --bench ids.plan -p 8 -n 0 -d 600
+refuses 2 "--drafts needs percentages, not 101" --bench ids.plan -p 0 -n 1 --drafts 60,101
 
 # ---- a line of its own, and the right kind of plan -------------------------------------------------------------------
 "$DOPPLERC" "$SRC/tests/golden/llama" -o tier3.plan --quiet --target tier3 --chunks 8 --ctx 64 || exit 1

@@ -49,6 +49,9 @@ agrees mixtral-integers "$golden/mixtral" --target integers.yaml --ctx 64 --quan
 agrees demo-gpu "$SRC/examples/shakespeare-gemma3" --target gpu.yaml --ctx 512 --quant ffn=q4_0
 agrees llama-unfused "$golden/llama" --target subgroup8.yaml --no-fuse
 agrees llama-act-f16 "$golden/llama" --target tier2 --act f16
+# Views of values that stay inside a kernel, and heads that one stores and reads again.
+agrees qwen3_5-act-f16 "$golden/qwen3_5" --target tier2 --act f16 --ctx 40 --chunks 2
+agrees deepseek_v3-act-f16 "$golden/deepseek_v3" --target tier2 --act f16 --ctx 40 --chunks 1
 # Far into a cache: the driver ends loops after 65,535 turns (loop_trips of the target).
 agrees gemma2-cpu "$golden/gemma2" --target lavapipe --ctx 20000
 

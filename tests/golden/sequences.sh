@@ -45,7 +45,9 @@ else
     run llama 20 12 2e-2 --sequences 8 --rows 8 --chunks 4 --target draws.yaml
     cp .out drawn
     check "draws" grep -q "^draws of 3 ways" drawn
-    run mistral_window 200 2 2e-2 --sequences 3 --rows 3
+    run mistral_window 200 2 2e-2 --sequences 4 --rows 3
+    check_fails "--bench of more rows than a step takes" 1 "tg1b4 needs steps of 4 rows and the plan's take 3: compile with --rows 4" \
+        "$EXEC" --bench mistral_window.plan -p 0 -n 1 -b 4 --quiet
     check "drafts, with windows" "$TOOLS/drafts" mistral_window.plan 50 1
     check "drafts" "$TOOLS/drafts" llama.plan 50 2 llama.plan
     plain=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet)

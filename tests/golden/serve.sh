@@ -58,6 +58,8 @@ ask 200 '"finish_reason":"length".*"prompt_tokens":[0-9]+,"completion_tokens":12
     '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0, "logprobs": 0}'
 text=$(sed -E 's/.*"text":("([^"\\]|\\.)*").*/\1/' answer)
 ask 200 "$(echo "$want" | tr ' ' ,)" /tokenize "{\"content\": $text}"
+ask 200 '"completion_tokens":12,' /v1/completions '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0}'
+check "the same where the device picks, with steps that run ahead" grep -qF "\"text\":$text" answer
 ask 200 '"index":3,.*"prompt_tokens":4,"completion_tokens":12' /v1/completions '{"prompt": ["A", [300, 301]], "n": 2, "max_tokens": 3, "seed": 5}'
 body='{"prompt": "KING", "max_tokens": 6, "seed": 7, "temperature": 1, "top_p": 0.9, "presence_penalty": 0.5, "logit_bias": {"300": -100}}'
 ask 200 '"text":' /v1/completions "$body"
@@ -142,6 +144,7 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 check "their sequences are free again" grep -qx 'doppler_jobs_running 0' metrics
+check "steps that ran ahead are counted" grep -qE '^doppler_steps_ahead_total [1-9]' metrics
 check "they were noticed" grep -qE 'jobs_total\{end="cancelled"\} [1-9]' metrics
 ask 200 '"ok"' /health
 curl -sN -H 'Content-Type: application/json' "$url/v1/completions" -d '{"prompt": "a", "max_tokens": 230, "stream": true, "ignore_eos": true}' >cut &

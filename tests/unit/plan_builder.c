@@ -6,7 +6,9 @@
 
 #include <criterion/criterion.h>
 #include <shaderc/shaderc.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void
 plan_builder_init(plan_builder *b)
@@ -93,6 +95,18 @@ pb_arg(plan_builder *b, uint32_t slot, uint64_t offset, uint64_t size)
 {
     dop_plan_arg a = {.slot = slot, .offset = offset, .size = size};
     return PB_ROW(b, ARGS, a);
+}
+
+void
+pb_write(plan_builder *b, char *path)
+{
+    dop_buf file;
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0);
+    pb_build(b, &file);
+    cr_assert_eq(write(fd, file.data, file.size), (ssize_t)file.size);
+    close(fd);
+    dop_buf_finish(&file);
 }
 
 void

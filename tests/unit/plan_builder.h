@@ -26,6 +26,8 @@ void *pb_at(plan_builder *b, uint32_t section, uint32_t row, size_t row_bytes);
 
 /* The file: header, table, sections, digests.  Aligned to 16 bytes; finish the buffer when done. */
 void pb_build(plan_builder *b, dop_buf *out);
+/* Writes the file to a new path, which takes the place of the XXXXXX at the end of `path`. */
+void pb_write(plan_builder *b, char *path);
 /* Puts right all digests of a file whose bytes were changed. */
 void pb_redigest(uint8_t *file);
 

@@ -46,15 +46,9 @@ Test(bench, weights_of_a_step)
 static void
 write_toy(char *path)
 {
-    int fd = mkstemp(path);
-    cr_assert(fd >= 0);
     plan_builder b;
-    dop_buf file;
     pb_toy(&b);
-    pb_build(&b, &file);
-    cr_assert_eq(write(fd, file.data, file.size), (ssize_t)file.size);
-    close(fd);
-    dop_buf_finish(&file);
+    pb_write(&b, path);
     plan_builder_finish(&b);
 }
 

@@ -231,24 +231,6 @@ static const struct {
      "tensor " UP "scales: dtype I16 is not supported; known: F16, BF16, F32"},
 };
 
-/* model.safetensors of the scratch folder with its header patched. */
-static void
-patch_tensors(scratch *s, const char *patch_text)
-{
-    dop_buf b = golden_file(s->dir, "model.safetensors");
-    uint64_t n = st_header_size(&b);
-    json_t *root = json_loadb(b.data + 8, n, 0, NULL), *patch = json_of(patch_text);
-    patch_object(root, patch);
-    char *text = json_dumps(root, JSON_COMPACT);
-    dop_buf out = st_bytes(text, strlen(text), strlen(text), b.data + 8 + n, b.size - 8 - n);
-    scratch_write(s, "model.safetensors", out.data, out.size);
-    free(text);
-    json_decref(root);
-    json_decref(patch);
-    dop_buf_finish(&b);
-    dop_buf_finish(&out);
-}
-
 Test(import_int4, refused)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -256,7 +238,7 @@ Test(import_int4, refused)
         if (refused[i].config)
             scratch_config(&p.quant, p.quant.dir, refused[i].config);
         if (refused[i].tensors)
-            patch_tensors(&p.quant, refused[i].tensors);
+            scratch_tensors(&p.quant, p.quant.dir, refused[i].tensors);
         expect_failure(p.quant.dir, refused[i].file, refused[i].message, 0, 0);
         remove_pair(&p);
     }
@@ -323,7 +305,7 @@ Test(import_int4, harmless_variations)
     pair p = make_pair("llama", &(int4_kind){"gptq", 32, INT4_SYMMETRIC});
     util_model u, plain;
     scratch_config(&p.quant, p.quant.dir, Q "\"desc_act\": true}}");
-    patch_tensors(&p.quant, "{\"" UP "qzeros\": \"<delete>\"}");
+    scratch_tensors(&p.quant, p.quant.dir, "{\"" UP "qzeros\": \"<delete>\"}");
     util_model_open(&u, p.quant.dir, 16);
     util_model_open(&plain, p.plain.dir, 16);
     compare_weights(&u, &plain, DOP_TYPE_int4_g32);

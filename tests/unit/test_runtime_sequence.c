@@ -14,13 +14,7 @@ static dop_sequence *
 open_plan(plan_builder *b, const dop_open_options *o, dop_diag *diag)
 {
     char path[] = "/tmp/doppler-test-XXXXXX";
-    int fd = mkstemp(path);
-    cr_assert(fd >= 0);
-    dop_buf file;
-    pb_build(b, &file);
-    cr_assert_eq(write(fd, file.data, file.size), (ssize_t)file.size);
-    close(fd);
-    dop_buf_finish(&file);
+    pb_write(b, path);
     dop_model *m = NULL;
     dop_sequence *s = NULL;
     dop_open_options none = {0};

@@ -1,0 +1,156 @@
+/* Weights of products on matrix units: how a piece of them is loaded, and how it becomes halves. */
+#include "kernels/gen_coop.h"
+
+#include "kernels/weight_types.h"
+
+/* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
+static dop_type
+only_type(const dop_graph *g, const dop_part *part)
+{
+    dop_type first = DOP_TYPE_COUNT;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
+        if (m > 0 && t != first)
+            return DOP_TYPE_COUNT;
+        first = t;
+    }
+    return first;
+}
+
+/* Has the type a dop_take_T in matmul_coop_units.glsl? */
+static bool
+raw_type(dop_type t)
+{
+    return t == DOP_TYPE_q4_0 || t == DOP_TYPE_q8_0 || t == DOP_TYPE_q4_k || t == DOP_TYPE_q6_k;
+}
+
+bool
+dop_coop_decoded_later(const dop_graph *g, const dop_part *part)
+{
+    return raw_type(only_type(g, part));
+}
+
+/* Weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once.  Types with
+ * functions in matmul_coop_units.glsl stay in their stored form until they are written to shared memory; others are decoded at
+ * once. */
+static void
+load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
+{
+    dop_emit *e = &gen->e;
+    const dop_type type = only_type(e->g, part);
+    const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
+    const bool raw = raw_type(type);
+    dop_keys_num(gen, keys, "PIECE", 32);
+    dop_keys_set(keys, "RAW", raw ? dop_emit_str(e, "dop_raw_%s", name) : "dop_raw32");
+    /* Eight lanes, whose 16 bytes each are moved together, have two units side by side of four rows: so they ask for few lines of
+     * the cache, and store to all banks of shared memory. */
+    dop_keys_set(keys, "PIECE_ROW", "i % 4u + i / (4u * PAIR) % 2u * 4u + i / (8u * (DEEP / 32u)) * 8u");
+    dop_keys_set(keys, "PIECE_COLUMN", "i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR");
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
+        uint32_t stride = dop_row_values(e->g, w);
+        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
+        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
+        /* Past the end of a row the last unit is read again; activations are zero there. */
+        const char *c = p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (stride - 1) / 32 * 32) : "c";
+        if (raw)
+            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (n * %uu + %s) >> 5, %s);\n", which, name, a, stride, c,
+                           aux);
+        else
+            dop_buf_printf(load, "%sreturn dop_w32_%s(%s, n * %uu + %s, %s);\n", which,
+                           dop_type_of(dop_node_at(e->g, w)->type)->name, a, stride, c, aux);
+    }
+    if (raw)
+        dop_buf_printf(take, "    return dop_take_%s(r, j);\n", name);
+    else
+        dop_buf_puts(take, "    return r.v[j];\n");
+}
+
+void
+dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
+{
+    if (p->k % gen->choice->tile.bk)
+        dop_buf_printf(out, "    if (c >= %uu)\n        return dop_raw8(uvec4(0u), uvec4(0u));\n", p->k);
+}
+
+/* Eight values of matrix m's row n from column c: loads their stored form, and converts it to halves. */
+static void
+load_eights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load, dop_buf *take)
+{
+    dop_emit *e = &gen->e;
+    dop_coop_guard_column(gen, p, load);
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
+        uint32_t stride = dop_row_values(e->g, w);
+        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
+        const char *name = dop_type_of(dop_node_at(e->g, w)->type)->name;
+        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
+        dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, n * %uu + c, %s);\n", which, name, a, stride, aux);
+        dop_buf_printf(take, "%sreturn dop_w8_%s(r, n * %uu + c);\n", which, name, stride);
+    }
+}
+
+/* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
+static void
+declare_eights(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf *out)
+{
+    static const dop_type later[] = {DOP_TYPE_f16,  DOP_TYPE_bf16, DOP_TYPE_f32,
+                                     DOP_TYPE_q4_0, DOP_TYPE_q8_0, DOP_TYPE_q4_k};
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
+        bool two_steps = false;
+        for (uint32_t k = 0; k < sizeof later / sizeof *later; k++)
+            two_steps = two_steps || later[k] == t;
+        if (!(*done & (1u << t)))
+            dop_buf_printf(out, two_steps ? "DOP_HALVES_%s\n" : "DOP_HALVES_EAGER(%s)\n", dop_type_of(t)->name);
+        *done |= 1u << t;
+    }
+}
+
+void
+dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, bool units, dop_keys *keys, dop_buf *load,
+                 dop_buf *take)
+{
+    if (units) {
+        load_units(gen, p, part, keys, load, take);
+        return;
+    }
+    dop_keys_num(gen, keys, "PIECE", 8);
+    dop_keys_set(keys, "RAW", "dop_raw8");
+    dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
+    dop_keys_set(keys, "PIECE_COLUMN", "i % (DEEP / 8u)");
+    load_eights(gen, p, part, load, take);
+}
+
+static void
+declare_units(const dop_graph *g, const dop_part *part, uint32_t *done, dop_buf *out)
+{
+    for (uint32_t m = 0; m < part->n_mats && !dop_coop_decoded_later(g, part); m++) {
+        dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
+        if (!(*done & (1u << t)))
+            dop_buf_printf(out, "DOP_W32(%s)\n", dop_type_of(t)->name);
+        *done |= 1u << t;
+    }
+}
+
+dop_status
+dop_coop_declare_weights(dop_gen *gen, const dop_parts *p, bool (*in_units)(const dop_gen *gen, const dop_part *part),
+                         dop_buf *decls, dop_buf *types)
+{
+    dop_keys none = {0};
+    bool units = false;
+    uint32_t eights = 0, decoded = 0; /* bits of types that already have their functions */
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < p->n; i++) {
+        const dop_part *part = &p->part[i];
+        if (!in_units(gen, part)) {
+            declare_eights(gen, part, &eights, types);
+            continue;
+        }
+        if (!units)
+            st = dop_template_fill(gen, "matmul_coop_units.glsl", &none, decls);
+        units = true;
+        declare_units(gen->e.g, part, &decoded, types);
+    }
+    return st;
+}
