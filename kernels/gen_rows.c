@@ -109,8 +109,9 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                        "    if (t >= n_tokens)\n        break;\n",
                        row_of(s));
     else
-        dop_buf_puts(
-            body, "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
+        dop_buf_printf(body, "%s    uint t = t0 + j;\n",
+                       many ? "    [[dont_unroll]] for (uint j = 0u;;) {\n" : "    {\n    const uint j = 0u;\n");
+    const char *until = many && !s->blocks.id ? "    DOP_UNTIL(++j >= min(TB, n_tokens - t0))\n" : "";
     if (each)
         dop_buf_printf(body, "    [[dont_unroll]] for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", s->summed);
     for (uint32_t i = 0; i < p->n_acts && s->staged && s->k_pad > p->k; i++)
@@ -131,7 +132,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
         dop_emit_line(e, "dop_st[j * %uu + %uu] = %s;", p->n_stats, i,
                       dop_emit_value(e, p->stats[i], (dop_index){many ? "t" : "0u", "0u"}, 1));
     e->n_binds = n_binds;
-    dop_buf_puts(body, direct ? "    }\n" : "    }\n    DOP_STEP();\n    dop_xi_row();\n");
+    dop_buf_printf(body, "%s    }\n%s", until, direct ? "" : "    DOP_STEP();\n    dop_xi_row();\n");
     return DOP_OK;
 }
 
@@ -522,6 +523,8 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
         dop_keys_set(&keys, "END", dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", blocks));
         dop_keys_set(&keys, "DONE", "    }\n");
     }
+    /* A workgroup may have no block of few; of arg-max parts each has some. */
+    dop_keys_set(&keys, "SOME", !parts[0]->argmax && blocks < s->gen->choice->tile.loops ? "if (b < b1) " : "");
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats + (s->p.beside != 0));
     dop_keys_set(&keys, "STORE", store.data);
     dop_keys_set(&keys, "ROW_OF", row_of(s));

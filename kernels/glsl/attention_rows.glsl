@@ -12,10 +12,14 @@
 #define TILE ${TILE}u // positions between two rescalings
 #define ONCE ${ONCE}u // positions that one iteration handles
 #if ${ONCE} < ${TILE}
-#define DOP_POSITIONS(b) [[dont_unroll]] for (uint b = 0u; b < n; b += ONCE)
+// These loops end behind their bodies (DOP_UNTIL), because a test before the body would run it once more with no lane switched on.
+#define DOP_POSITIONS(b) [[dont_unroll]] for (uint b = 0u;;)
+#define DOP_NEXT(b) DOP_UNTIL((b += ONCE) >= n)
 #else
 #define DOP_POSITIONS(b) [[unroll]] for (uint b = 0u; b < TILE; b += ONCE)
+#define DOP_NEXT(b)
 #endif
+#define DOP_UNTIL(x) if (x) break;
 #define DOP_LANES(o) [[unroll]] for (uint o = 0u; o < ONCE; o += WG)
 #define STEP ${STEP}u
 #define STEPS ((D / STEP + WG - 1u) / WG)
@@ -67,32 +71,35 @@ ${PROLOGUE}    DOP_STEP();
     }
     DOP_STEP();
     vec4 m = vec4(-1e30), l = vec4(0.0);
-    [[dont_unroll]] for (uint base = lo; base < hi; base += TILE) {
+    [[dont_unroll]] for (uint base = lo;;) {
         uint n = min(hi - base, TILE);
         vec4 top = m;
-        DOP_POSITIONS(b0) DOP_LANES(o) {
-            uint b = b0 + o;
-            // Each lane makes its share of the products of WG positions; after the exchange each lane has the sum of one position.
-            // Past the end the last position is used again.  The loop is unrolled because a driver may limit iterations.
-            vec4 parts[WG];
-            [[unroll]] for (uint i = 0u; i < WG; i++) {
-                uint at = DOP_AT_K(min(base + b + i, hi - 1u));
-                vec4 x = vec4(0.0);
-                [[unroll]] for (uint s = 0u; s < STEPS; s++) {
-                    uint d = (s * WG + LANE) * STEP;
-                    if (d < D) {
-${DOT_K}                    }
+        DOP_POSITIONS(b0) {
+            DOP_LANES(o) {
+                uint b = b0 + o;
+                // Each lane makes its share of the products of WG positions; after the exchange each lane has the sum of one
+                // position.  Past the end the last position is used again.  Unrolled, because a driver may limit iterations.
+                vec4 parts[WG];
+                [[unroll]] for (uint i = 0u; i < WG; i++) {
+                    uint at = DOP_AT_K(min(base + b + i, hi - 1u));
+                    vec4 x = vec4(0.0);
+                    [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                        uint d = (s * WG + LANE) * STEP;
+                        if (d < D) {
+${DOT_K}                        }
+                    }
+                    parts[i] = x;
                 }
-                parts[i] = x;
+${SUMS}                uint p = base + b + LANE;
+                vec4 x = parts[0];
+                x = ${SCORE};
+                [[unroll]] for (uint j = 0u; j < R; j++)
+                    x[j] = p < hi && p <= pq[j] && p >= DOP_FIRST(pq[j]) ? x[j] : -1e30;
+                dop_s[b + LANE] = x;
+                top = max(top, x);
+                DOP_STEP();
             }
-${SUMS}            uint p = base + b + LANE;
-            vec4 x = parts[0];
-            x = ${SCORE};
-            [[unroll]] for (uint j = 0u; j < R; j++)
-                x[j] = p < hi && p <= pq[j] && p >= DOP_FIRST(pq[j]) ? x[j] : -1e30;
-            dop_s[b + LANE] = x;
-            top = max(top, x);
-            DOP_STEP();
+            DOP_NEXT(b0)
         }
         top = subgroupMax(top);
         vec4 fix = exp(m - top);
@@ -101,28 +108,35 @@ ${SUMS}            uint p = base + b + LANE;
         [[unroll]] for (uint j = 0u; j < R; j++)
             [[unroll]] for (uint s = 0u; s < STEPS_V * STEP / 4u; s++)
                 acc[j][s] *= fix[j];
-        DOP_POSITIONS(b0) DOP_LANES(o) {
-            uint b = b0 + o + LANE;
-            // A row that sees no position here has scores of -1e30 only.  Its weights must be 0 and not exp(0).
-            vec4 x = dop_s[b], e = exp(x - m) * vec4(greaterThan(x, vec4(-1e29)));
-            dop_s[b] = e;
-            l += e;
+        DOP_POSITIONS(b0) {
+            DOP_LANES(o) {
+                uint b = b0 + o + LANE;
+                // A row that sees no position here has scores of -1e30 only.  Its weights must be 0 and not exp(0).
+                vec4 x = dop_s[b], e = exp(x - m) * vec4(greaterThan(x, vec4(-1e29)));
+                dop_s[b] = e;
+                l += e;
+            }
+            DOP_NEXT(b0)
         }
         DOP_STEP();
-        DOP_POSITIONS(b0) DOP_LANES(o) {
-            uint b = b0 + o;
-            vec4 es = dop_s[b + LANE];
-            [[unroll]] for (uint i = 0u; i < WG; i++) {
-                vec4 e = subgroupShuffle(es, i);
-                uint at = DOP_AT_V(min(base + b + i, hi - 1u));
-                [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
-                    uint d = (s * WG + LANE) * STEP;
-                    if (d < DV) {
-${ADD_V}                    }
+        DOP_POSITIONS(b0) {
+            DOP_LANES(o) {
+                uint b = b0 + o;
+                vec4 es = dop_s[b + LANE];
+                [[unroll]] for (uint i = 0u; i < WG; i++) {
+                    vec4 e = subgroupShuffle(es, i);
+                    uint at = DOP_AT_V(min(base + b + i, hi - 1u));
+                    [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
+                        uint d = (s * WG + LANE) * STEP;
+                        if (d < DV) {
+${ADD_V}                        }
+                    }
                 }
             }
+            DOP_NEXT(b0)
         }
         DOP_STEP();
+        DOP_UNTIL((base += TILE) >= hi)
     }
     l = subgroupAdd(l);
     [[unroll]] for (uint j = 0u; j < R; j++)

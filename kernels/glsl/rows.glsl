@@ -18,6 +18,8 @@ U32 dop_same(U32 p) { return U32(subgroupBroadcastFirst(uint64_t(p))); }
 #else
 #define dop_same(p) p
 #endif
+// The end of a loop's body.
+#define DOP_UNTIL(x) if (x) break;
 #ifdef DOP_TEXELS
 DOP_W dop_same(DOP_W p) { return p; }
 #endif

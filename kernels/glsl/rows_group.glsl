@@ -1,12 +1,16 @@
-    // These matrices share this code.  A workgroup walks over neighbouring rows, so that it reads memory in order.
-${BEGIN}    [[dont_unroll]] for (uint b = ${FIRST}, b1 = ${END}; b < b1; b++) {
+    // These matrices share this code.  A workgroup walks over neighbouring rows, so that it reads memory in order.  The loops end
+    // behind their bodies (DOP_UNTIL), because a test before the body would run it once more with no lane switched on.
+${BEGIN}    uint b = ${FIRST}, b1 = ${END};
+    ${SOME}[[dont_unroll]] for (;;) {
 ${SELECT}        uint row = ${ROW} + LANE;
         float acc[${M}u * ROWS * TB];
         [[unroll]] for (uint i = 0u; i < ${M}u * ROWS * TB; i++)
             acc[i] = 0.0;
-${SLOTS}        [[dont_unroll]] for (uint v = 0u; v < ${UNITS}; v++) {
+${SLOTS}        [[dont_unroll]] for (uint v = 0u;;) {
 ${AHEAD}${LOAD}            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
 ${DOTS}            }
+            DOP_UNTIL(++v >= ${UNITS})
         }
-${SLOTS_END}${FINISH}    }
+${SLOTS_END}${FINISH}        DOP_UNTIL(++b >= b1)
+    }
 ${DONE}
