@@ -139,10 +139,20 @@ dop_storage_node(const dop_graph *g, dop_node_id id)
 }
 
 uint32_t
+dop_split_round(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t i = 1; i <= 2; i++)
+        if (dop_cache_blocks(dop_node_at(g, dop_storage_node(g, dop_node_at(g, id)->src[i]))->type))
+            return 0;
+    return 2 * (uint32_t)dop_node_i(g, id, DOP_A_least);
+}
+
+uint32_t
 dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n)
 {
     uint32_t splits = (uint32_t)dop_node_i(g, id, DOP_A_splits), least = (uint32_t)dop_node_i(g, id, DOP_A_least);
-    uint32_t share = n / splits + (n % splits != 0), round = 2 * least, full = n / splits / round * round;
+    uint32_t share = n / splits + (n % splits != 0), round = dop_split_round(g, id);
+    uint32_t full = round > 0 ? n / splits / round * round : 0;
     if (n <= (uint32_t)dop_node_i(g, id, DOP_A_whole))
         return n;
     return full > 0 && n - full * splits <= round ? full : share < least ? least : share;

@@ -324,7 +324,9 @@ uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
-/* Of the attn_split node with n cache rows in all: rows of a split, and splits that have rows (ops.def). */
+/* Of the attn_split node: rows of which splits have whole multiples where possible, 0: none (ops.def); and with n cache rows in
+ * all, rows of a split, and splits that have rows. */
+uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */

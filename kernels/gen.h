@@ -96,6 +96,7 @@ typedef struct dop_attn {
     uint32_t value_dim, value_stride,
         value_start;             /* values of one V; distance between two in memory; values of a row before the first */
     uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
+    uint32_t round;              /* rows of which splits have whole multiples where possible; 0: none */
     uint32_t merged_heads;       /* heads that a workgroup merges */
     const char *head0;           /* the first of these */
     bool keeps[2]; /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a

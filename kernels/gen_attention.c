@@ -389,8 +389,10 @@ dop_attn_at(const dop_site *s)
     a.value_start = start;
     a.merged_heads = a.group;
     a.head0 = "head0";
-    if (a.n->op == DOP_OP_attn_split)
+    if (a.n->op == DOP_OP_attn_split) {
         a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
+        a.round = dop_split_round(g, a.id);
+    }
     a.max_splits = a.splits;
     return a;
 }
@@ -461,7 +463,7 @@ emit(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, merge = {0};
     dop_node_id merged = e->r->info->merged;
-    dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n", a.splits, merged != 0);
+    dop_buf_printf(&decls, "#define SPLITS %u\n#define ROUND %uu\n#define MERGE %d\n", a.splits, a.round, merged != 0);
     gen->merges = merged != 0;
     a.merged_heads = heads_of(&a, tile);
     a.rows = a.merged_heads * tile->bq;

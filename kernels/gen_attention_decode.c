@@ -157,9 +157,10 @@ emit(dop_gen *gen)
     if (tile->splits)
         e->splits = tile->splits;
     gen->merges = merged != 0 && !e->routes;
-    dop_buf_printf(
-        &decls, "#define SPLITS %u\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
-        a.splits, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
+    dop_buf_printf(&decls,
+                   "#define SPLITS %u\n#define ROUND %uu\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K "
+                   "%d\n#define KEEPS_V %d\n",
+                   a.splits, a.round, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
     uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(&a, tile, e->target);
     dop_buf_printf(&decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
     dop_attn_positions(gen, &a, &decls);

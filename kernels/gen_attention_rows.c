@@ -77,7 +77,7 @@ emit(dop_gen *gen)
     bool eights = a.dim % 8 == 0 && a.value_dim % 8 == 0 && a.value_start % 8 == 0 && a.value_stride % 8 == 0;
     uint32_t step = dop_attn_in_eights(g, &a) && eights ? 8 : 4;
     a.rows = ROWS;
-    dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
+    dop_buf_printf(&decls, "#define SPLITS %u\n#define ROUND %uu\n", a.splits, a.round);
     dop_attn_positions(gen, &a, &decls);
     /* With rows of several sequences, a workgroup has those of only one token. */
     bool mixes = dop_attn_mixes(&(dop_site){g, e->r, e->target, e->routes});

@@ -82,7 +82,7 @@ ${SEQUENCE}    uint pq[BQ]; // positions of the tokens, and their bounds
     uint lo = DOP_FIRST(least), hi = last + 1u;
     DOP_RING_FROM(lo);
 #if SPLITS > 1
-    uint len = dop_split_len(hi - lo, SPLITS), used = dop_split_count(hi - lo, len, SPLITS);
+    uint len = dop_split_len(hi - lo, SPLITS, ROUND), used = dop_split_count(hi - lo, len, SPLITS);
     lo += split * len;
     hi = dop_split_end(hi, lo, len, split, SPLITS);
     if (lo >= hi)

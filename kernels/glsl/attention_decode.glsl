@@ -224,7 +224,7 @@ ${ROW}    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = D
 ${FIRST_MADE}${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     DOP_RING_FROM(lo);
 #if SPLITS > 1
-    uint len = dop_split_len(hi - lo, SPLITS), used = dop_split_count(hi - lo, len, SPLITS);
+    uint len = dop_split_len(hi - lo, SPLITS, ROUND), used = dop_split_count(hi - lo, len, SPLITS);
     lo += split * len;
     hi = dop_split_end(hi, lo, len, split, SPLITS);
     if (lo >= hi)

@@ -53,7 +53,7 @@ ${SEQUENCE}    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
     uint lo = DOP_FIRST(least), hi = last + 1u;
     DOP_RING_FROM(lo);
 #if SPLITS > 1
-    uint len = dop_split_len(hi - lo, SPLITS);
+    uint len = dop_split_len(hi - lo, SPLITS, ROUND);
     lo += split * len;
     hi = dop_split_end(hi, lo, len, split, SPLITS);
     if (lo >= hi)

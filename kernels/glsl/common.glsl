@@ -272,9 +272,9 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 
 // Where the kernel divides the cache into splits (ir/ops.def), this is the number of positions of one.
 #ifdef DOP_WHOLE
-uint dop_split_len(uint n, uint splits)
+uint dop_split_len(uint n, uint splits, uint round)
 {
-    const uint round = 2u * DOP_LEAST, full = n / splits / round * round;
+    const uint full = round > 0u ? n / splits / round * round : 0u;
     return n <= DOP_WHOLE ? n : full > 0u && n - full * splits <= round ? full : max(DOP_LEAST, (n + splits - 1u) / splits);
 }
 uint dop_split_count(uint n, uint len, uint splits) { return min((n + len - 1u) / len, splits); }
