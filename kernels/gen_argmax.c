@@ -85,9 +85,9 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
                        "    if (n_rows > 1u)\n        row = %s.rows[n_rows - 1u];\n",
                        s, s, s, s);
     dop_buf_printf(scan,
-                   "    bool masked = (row.flags & 1u) != 0u;\n"
+                   "    bool masked = (row.flags & %uu) != 0u;\n"
                    "    uint mask = %uu + row.sequence * %uu;\n",
-                   masks_at(g), dop_div_up_u32(cols, 32));
+                   DOP_FLAG_MASKED, masks_at(g), dop_div_up_u32(cols, 32));
     if (!each && dop_graph_replaces(g))
         dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
@@ -112,10 +112,10 @@ put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
                   dop_emit_value(e, x, (dop_index){tokens ? "dop_t" : "0u", "c"}, 1));
     dop_buf_puts(decls, "}\n");
     dop_buf_printf(draw,
-                   "    if ((row.flags & 2u) != 0u) {\n"
+                   "    if ((row.flags & %uu) != 0u) {\n"
                    "        dop_t = t;\n        dop_mask = mask;\n        dop_masked = masked;\n"
                    "        dop_draw(U32(%s), %uu + row.sequence * 8u, row.position);\n    }\n",
-                   s, masks_at(g) + g->max_q * dop_div_up_u32(cols, 32));
+                   DOP_FLAG_DRAWN, s, masks_at(g) + g->max_q * dop_div_up_u32(cols, 32));
 }
 
 /* The pick of a single row advances the step: its id is the token of the next one. */
@@ -138,7 +138,7 @@ store_pick(dop_emit *e, dop_buf *store)
         dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
 }
 
-/* The picks of a step's rows are for the host; a row may ask that the device continues with its pick (DOP_ROW_CONTINUED). */
+/* The picks of a step's rows are for the host; a row may ask that the device continues with its pick. */
 static void
 store_each(dop_emit *e, uint32_t cols, dop_buf *store)
 {
@@ -146,11 +146,11 @@ store_each(dop_emit *e, uint32_t cols, dop_buf *store)
     dop_buf_printf(
         store,
         "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
-        "        bool continued = (row.flags & 4u) != 0u;\n"
-        "        %s.ids[continued ? t + row.position %% 64u * 64u : t] = at;\n"
+        "        bool continued = (row.flags & %uu) != 0u;\n"
+        "        %s.ids[continued ? t + row.position %% %uu * %uu : t] = at;\n"
         "        if (continued) {\n"
         "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n        }\n",
-        s, s, cols - 1);
+        DOP_FLAG_CONTINUED, s, DOP_PICK_TURNS, DOP_PICK_ROWS, s, cols - 1);
 }
 
 /* Does the kernel pick for every row, for the host? */

@@ -216,6 +216,8 @@ dop_status dop_step_end(dop_model *model, dop_diag *diag);
 /* step_ahead.c: steps that the device continues by itself */
 /* Are steps of this sequence in flight, or is the device's own next step one of it? */
 bool dop_step_runs(const dop_model *model, const dop_sequence *sequence);
+/* Is a step of rows in flight, so that anything but its rows would drop it? */
+bool dop_step_rows_run(const dop_model *model);
 /* Waits for everything submitted, and drops picks that were not taken.  A single sequence that ran keeps the replaced states from
  * after the first step that was in flight, because all tokens of that step were known; the sequences of steps of rows have
  * the states of their tokens. */

@@ -24,6 +24,12 @@ dop_step_runs(const dop_model *model, const dop_sequence *sequence)
     return false;
 }
 
+bool
+dop_step_rows_run(const dop_model *model)
+{
+    return model->by_rows && model->n_ahead > 0;
+}
+
 /* The last token may then be missing from the states.  A stall can only have damaged positions that do not count as fed. */
 dop_status
 dop_step_drain(dop_model *model, dop_diag *diag)
@@ -169,7 +175,7 @@ dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_r
 {
     const dop_model *m = model;
     const dop_open_step *o = &m->step;
-    if (!m->by_rows || m->n_ahead == 0 || n_rows != o->n_sequences)
+    if (!dop_step_rows_run(m) || n_rows != o->n_sequences)
         return false;
     for (uint32_t i = 0; i < n_rows; i++) {
         const dop_sequence *s = rows[i].sequence;

@@ -359,7 +359,7 @@ dop_engine_plan_step(dop_engine *e)
     uint32_t n = add_writers(e, share_of_writers(e));
     bool alone = n > 0 && e->read_last; /* this step is for writing jobs alone */
     e->read_last = false;
-    if (n > 0 && e->model->by_rows && e->model->n_ahead > 0) /* it is in flight */
+    if (n > 0 && dop_step_rows_run(e->model))
         return;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
         dop_diag diag = {0};
