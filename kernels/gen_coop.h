@@ -17,10 +17,18 @@ typedef struct dop_coop_form {
     dop_status (*declare)(dop_gen *gen, dop_buf *decls);
 } dop_coop_form;
 
+/* Parts that one function of the kernel makes: a single one, or all parts of a joined tile, each with one matrix, whose rows are
+ * counted on from part to part. */
+typedef struct dop_coop_rows {
+    const dop_part *part;
+    uint32_t n;
+    uint32_t rows; /* of each matrix of a single part, or of all parts */
+} dop_coop_rows;
+
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
-/* How a piece of a part's weights is loaded, and how it is converted to halves: bodies of two functions of the template. */
-void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, bool units, dop_keys *keys, dop_buf *load,
-                      dop_buf *take);
+/* How a piece of the parts' weights is loaded, and how it is converted to halves: bodies of two functions of the template. */
+void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys,
+                      dop_buf *load, dop_buf *take);
 /* The functions that these call, before the parts, for all their types. */
 dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
                                     bool (*in_units)(const dop_gen *gen, const dop_part *part), dop_buf *decls,

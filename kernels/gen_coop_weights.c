@@ -30,13 +30,33 @@ dop_coop_decoded_later(const dop_graph *g, const dop_part *part)
     return raw_type(only_type(g, part));
 }
 
+/* For row n of several parts: its matrix, `p`, and where that has its scales, `aux`; n becomes the row there.  A piece has the same
+ * row in every step of the depth, so that compilers find its address before the loop. */
+static void
+find_matrix(dop_gen *gen, const dop_coop_rows *rows, dop_buf *load, dop_buf *take)
+{
+    dop_emit *e = &gen->e;
+    uint32_t before = rows->rows;
+    dop_node_id w = dop_node_at(e->g, rows->part[0].mats[0])->src[1];
+    dop_buf_printf(load, "    U32 p = %s;\n    uint aux = %s;\n", dop_emit_matrix_arg(e, w), dop_emit_weight(e, w));
+    for (uint32_t i = rows->n - 1; i > 0; i--) {
+        const char *otherwise = i + 1 < rows->n ? "else " : "";
+        w = dop_node_at(e->g, rows->part[i].mats[0])->src[1];
+        before -= rows->part[i].rows;
+        dop_buf_printf(load, "    %sif (n >= %uu) {\n        p = %s;\n        aux = %s;\n        n -= %uu;\n    }\n",
+                       otherwise, before, dop_emit_matrix_arg(e, w), dop_emit_weight(e, w), before);
+        dop_buf_printf(take, "    %sif (n >= %uu)\n        n -= %uu;\n", otherwise, before, before);
+    }
+}
+
 /* Weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once.  Types with
  * functions in matmul_coop_units.glsl stay in their stored form until they are written to shared memory; others are decoded at
  * once. */
 static void
-load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
+load_units(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, dop_keys *keys, dop_buf *load, dop_buf *take)
 {
     dop_emit *e = &gen->e;
+    const dop_part *part = rows->part;
     const dop_type type = only_type(e->g, part);
     const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
     const bool raw = raw_type(type);
@@ -46,10 +66,13 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *key
      * the cache, and store to all banks of shared memory. */
     dop_keys_set(keys, "PIECE_ROW", "i % 4u + i / (4u * PAIR) % 2u * 4u + i / (8u * (DEEP / 32u)) * 8u");
     dop_keys_set(keys, "PIECE_COLUMN", "i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR");
+    if (rows->n > 1)
+        find_matrix(gen, rows, load, take);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         uint32_t stride = dop_row_values(e->g, w);
-        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
+        const char *a = rows->n > 1 ? "p" : dop_emit_matrix(e, w, "dop_matrix"),
+                   *aux = rows->n > 1 ? "aux" : dop_emit_weight(e, w);
         const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
         /* Past the end of a row the last unit is read again; activations are zero there. */
         const char *c = p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (stride - 1) / 32 * 32) : "c";
@@ -75,14 +98,18 @@ dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
 
 /* Eight values of matrix m's row n from column c: loads their stored form, and converts it to halves. */
 static void
-load_eights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load, dop_buf *take)
+load_eights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, dop_buf *load, dop_buf *take)
 {
     dop_emit *e = &gen->e;
+    const dop_part *part = rows->part;
     dop_coop_guard_column(gen, p, load);
+    if (rows->n > 1)
+        find_matrix(gen, rows, load, take);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         uint32_t stride = dop_row_values(e->g, w);
-        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
+        const char *a = rows->n > 1 ? "p" : dop_emit_matrix(e, w, "dop_matrix"),
+                   *aux = rows->n > 1 ? "aux" : dop_emit_weight(e, w);
         const char *name = dop_type_of(dop_node_at(e->g, w)->type)->name;
         const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
         dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, n * %uu + c, %s);\n", which, name, a, stride, aux);
@@ -108,18 +135,18 @@ declare_eights(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf
 }
 
 void
-dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, bool units, dop_keys *keys, dop_buf *load,
+dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys, dop_buf *load,
                  dop_buf *take)
 {
     if (units) {
-        load_units(gen, p, part, keys, load, take);
+        load_units(gen, p, rows, keys, load, take);
         return;
     }
     dop_keys_num(gen, keys, "PIECE", 8);
     dop_keys_set(keys, "RAW", "dop_raw8");
     dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
     dop_keys_set(keys, "PIECE_COLUMN", "i % (DEEP / 8u)");
-    load_eights(gen, p, part, load, take);
+    load_eights(gen, p, rows, load, take);
 }
 
 static void

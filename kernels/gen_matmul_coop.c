@@ -42,7 +42,7 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 
 /* sum: prefix of the functions that read a sum. */
 static void
-store_tile(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_buf *store)
+store_part(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     uint32_t n_binds = e->n_binds;
@@ -64,6 +64,26 @@ store_tile(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, 
     for (uint32_t i = 0; i < part->n_outs; i++)
         dop_emit_store(e, part->outs[i], ix, width, dop_emit_value(e, part->outs[i], ix, width));
     e->n_binds = n_binds;
+}
+
+/* Values of row c of several parts go where the part stores them, under their row there. */
+static void
+store_tile(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *store)
+{
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const uint32_t end = before + rows->part[i].rows;
+        if (i + 1 < rows->n)
+            dop_buf_printf(store, "                    %sif (c < %uu) {\n", i > 0 ? "} else " : "", end);
+        else if (rows->n > 1)
+            dop_buf_puts(store, "                    } else {\n");
+        if (before > 0)
+            dop_buf_printf(store, "                    c -= %uu;\n", before);
+        store_part(gen, &rows->part[i], width, sum, store);
+        before = end;
+    }
+    if (rows->n > 1)
+        dop_buf_puts(store, "                    }\n");
 }
 
 /* Which row the activations of a piece are of, and where a tile's rows are stored. */
@@ -91,24 +111,36 @@ row_keys(dop_gen *gen, dop_keys *keys)
     dop_keys_set(keys, "STORE_ROW", dop_blocks_row(gen, &b, STORED_PAIR));
 }
 
+/* How many values side by side, of the same part, can be stored at once. */
+static uint32_t
+store_width(dop_emit *e, const dop_coop_rows *rows)
+{
+    uint32_t width = 4;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const dop_part *part = &rows->part[i];
+        width = part->rows % 4 == 0 ? width : 1;
+        for (uint32_t k = 0; k < part->n_outs; k++)
+            width = dop_emit_wide(e, part->outs[k]) ? width : 1;
+    }
+    return width;
+}
+
 static dop_status
-emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const dop_coop_form *form, dop_buf *out)
+emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop_coop_form *form, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    const dop_part *part = &p->part[index];
+    const dop_part *part = rows->part;
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf load_a = {0}, load_b = {0}, take_b = {0}, store = {0};
-    uint32_t width = part->rows % 4 == 0 ? 4 : 1;
-    for (uint32_t i = 0; i < part->n_outs; i++)
-        width = dop_emit_wide(e, part->outs[i]) ? width : 1;
+    uint32_t width = store_width(e, rows);
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
-    dop_coop_weights(gen, p, part, form->in_units(gen, part), &keys, &load_b, &take_b);
-    store_tile(gen, part, width, form->sum, &store);
+    dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b);
+    store_tile(gen, rows, width, form->sum, &store);
     row_keys(gen, &keys);
-    dop_keys_num(gen, &keys, "P", index);
+    dop_keys_num(gen, &keys, "P", (uint32_t)(part - p->part));
     dop_keys_num(gen, &keys, "M", part->n_mats);
-    dop_keys_num(gen, &keys, "N", part->rows);
+    dop_keys_num(gen, &keys, "N", rows->rows);
     dop_keys_num(gen, &keys, "K", p->k);
     dop_keys_num(gen, &keys, "W", width);
     dop_keys_num(gen, &keys, "FM", tile->tm / dop_matrix_m(e->target->matrix));
@@ -166,13 +198,16 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, mats = 1;
-    for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
-        uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
+    const uint32_t together = tile->joined ? p.n : 1;
+    for (uint32_t i = 0; st == DOP_OK && i < p.n; i += together) {
+        dop_coop_rows rows = {.part = &p.part[i], .n = together};
+        for (uint32_t k = 0; k < together; k++)
+            rows.rows += p.part[i + k].rows;
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-        st = emit_part(gen, &p, i, form, &parts);
+        st = emit_part(gen, &p, &rows, form, &parts);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu%s);", i, first, form->call);
-        first += n_wg;
-        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
+        first += dop_div_up_u32(rows.rows, tile->bn);
+        dop_gen_call(&calls, call, i + together < p.n ? first : 0);
     }
     gen->halves = true;
     const uint32_t bytes = form->bytes(tile, mats, e->target);
@@ -257,22 +292,53 @@ coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *til
            dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
 }
 
+/* Can tiles go through the rows of all parts?  Products may differ only in their matrix. */
+static bool
+can_join(const dop_site *s)
+{
+    const dop_analysis *a = s->r->info;
+    const dop_part *first = a->parts;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        const dop_part *part = &a->parts[i];
+        if (part->n_mats != 1 || part->rows == 0 || part->act != first->act)
+            return false;
+        const dop_node_id w = dop_node_at(s->g, part->mats[0])->src[1], w0 = dop_node_at(s->g, first->mats[0])->src[1];
+        if (dop_node_at(s->g, w)->type != dop_node_at(s->g, w0)->type || dop_node_at(s->g, w)->shape.rank != 2 ||
+            dop_row_values(s->g, w) != dop_row_values(s->g, w0))
+            return false;
+    }
+    return a->n_parts > 1;
+}
+
+/* Waves of tiles of bm tokens by bn rows, of each part or of all parts together. */
+static uint32_t
+waves(const dop_site *s, uint32_t bm, uint32_t bn, bool joined)
+{
+    const dop_analysis *a = s->r->info;
+    uint32_t rows = 0, across = 0;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        rows += a->parts[i].rows;
+        across += dop_div_up_u32(a->parts[i].rows, bn);
+    }
+    return dop_div_up_u32(dop_div_up_u32(s->g->max_t, bm) * (joined ? dop_div_up_u32(rows, bn) : across), s->t->cores);
+}
+
+/* Tiles go through the rows of all parts where this saves a wave; addresses and ends are then found by row. */
+static bool
+joins(const dop_site *s, uint32_t bm, uint32_t bn)
+{
+    return can_join(s) && waves(s, bm, bn, true) < waves(s, bm, bn, false);
+}
+
 /* Large tiles read fewer bytes per product and are 1.12 times as fast, but their last wave leaves more of the device idle.
  * They are compared with tiles of 128 x 128 values, or of 128 x 64 for each of two matrices. */
 static bool
 ends_sooner(const coop_shape *x, const dop_site *s, uint32_t mats)
 {
     enum { GAIN = 112 };
-    const dop_analysis *a = s->r->info;
-    const uint32_t bn = mats == 1 ? 128 : 64, across = dop_div_up_u32(s->g->max_t, 128);
-    uint32_t tiles = 0, usual = 0;
-    for (uint32_t i = 0; i < a->n_parts; i++) {
-        tiles += across * dop_div_up_u32(a->parts[i].rows, x->bn);
-        usual += across * dop_div_up_u32(a->parts[i].rows, bn);
-    }
-    return x->bm == 128 && x->bn * 2 == bn * 3 &&
-           (uint64_t)dop_div_up_u32(tiles, s->t->cores) * x->bn * 100 <
-               (uint64_t)dop_div_up_u32(usual, s->t->cores) * bn * GAIN;
+    const uint32_t bn = mats == 1 ? 128 : 64, large = waves(s, 128, x->bn, joins(s, 128, x->bn)),
+                   usual = waves(s, 128, bn, joins(s, 128, bn));
+    return x->bm == 128 && x->bn * 2 == bn * 3 && (uint64_t)large * x->bn * 100 < (uint64_t)usual * bn * GAIN;
 }
 
 /* Matrix units: the largest tile that still keeps the multiprocessors busy, counting the matrices of all parts.  Few tokens
@@ -299,8 +365,10 @@ choose_tile(const dop_site *s, dop_tile *tile)
             suits = suits && (p.most > 1 || !quant) && !units && ends_sooner(x, s, p.most);
         uint32_t tiles = dop_div_up_u32(max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         if (last || (suits && tiles * 100 >= t->cores * x->busy))
-            if (coop_tile(x, p.most, t, tile) || last)
+            if (coop_tile(x, p.most, t, tile) || last) {
+                tile->joined = joins(s, x->bm, x->bn);
                 return;
+            }
     }
 }
 
