@@ -6,6 +6,7 @@
 #include "passes/pass.h"
 #include "tests/unit/kernels_util.h"
 
+#include "ir/region.h"
 #include "ir/text.h"
 
 #include <criterion/criterion.h>
@@ -300,6 +301,76 @@ Test(kernel_fits, products, .timeout = 300)
         }
     cr_expect(b->fitting > 1000 && b->refused > 300 && b->compiled > 100, "%u fit, %u refused, %u compiled", b->fitting,
               b->refused, b->compiled);
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+/* Products of one activation, each with rows and weights of its own: one region of several parts. */
+typedef struct siblings {
+    uint32_t tokens, k;
+    uint32_t rows[3];
+    const char *types[3];
+} siblings;
+
+/* Compiles what is chosen for them, and returns the tile; grid has the workgroups of all tiles. */
+static dop_tile
+tile_of(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3])
+{
+    dop_arena arena;
+    dop_graph g;
+    dop_buf text = {0}, spirv = {0};
+    dop_choice c = {0};
+    dop_kernel kernel;
+    size_t end;
+    uint32_t shared = 0;
+    dop_arena_init(&arena);
+    dop_buf_printf(&text, "graph test(T<=%u, S<=512, Q=1) {\n%%tok:u32[T] = input \"tokens\"\n", s->tokens);
+    dop_buf_printf(&text, "%%emb:f16[50,%u] = weight \"emb\"\n", s->k);
+    for (uint32_t i = 0; i < 3; i++)
+        dop_buf_printf(&text, "%%w%u:%s[%u,%u] = weight \"w%u\"\n", i, s->types[i], s->rows[i], s->k, i);
+    dop_buf_printf(&text, "%%x:f32[T,%u] = gather %%emb, %%tok\n", s->k);
+    for (uint32_t i = 0; i < 3; i++)
+        dop_buf_printf(&text, "%%p%u:f32[T,%u] = matmul %%x, %%w%u\n", i, s->rows[i], i);
+    dop_buf_puts(&text, "return %p0, %p1, %p2\n}\n");
+    const dop_pass_options opt = {.stop_after = -1};
+    dop_pass_ctx cx = {.arena = &arena, .diag = &b->diag, .target = t};
+    dop_status st = dop_graph_parse("graph", text.data, text.size, &arena, &b->diag, &g, &end);
+    if (st == DOP_OK)
+        st = dop_passes_run(&cx, &opt, &g);
+    for (dop_region_id id = 1; st == DOP_OK && id < g.n_regions && c.variant == DOP_VARIANT_none; id++)
+        if (!g.regions[id].dead && g.regions[id].tpl == DOP_TPL_matmul && g.regions[id].info->n_parts == 3)
+            if ((st = dop_kernel_select(&g, &g.regions[id], t, "matmul_coop", &b->diag, &c)) == DOP_OK &&
+                (st = dop_kernel_generate(&b->templates, &g, &g.regions[id], t, &c, NULL, &b->diag, &kernel)) == DOP_OK)
+                st = dop_kernel_compile("test", &kernel, t, &b->diag, &spirv, &shared);
+    cr_assert(st == DOP_OK && c.variant != DOP_VARIANT_none, "%s\n%s", b->diag.message, text.data);
+    memcpy(grid, kernel.grid, sizeof kernel.grid);
+    dop_buf_finish(&text);
+    dop_buf_finish(&spirv);
+    dop_arena_finish(&arena);
+    return c.tile;
+}
+
+/* Tiles on matrix units go through the rows of all products where that takes fewer waves, and the products are alike. */
+Test(kernel_fits, tiles_over_the_rows_of_all_parts, .timeout = 300)
+{
+    static const siblings llama = {512, 4096, {4096, 1024, 1024}, {"f16", "f16", "f16"}},
+                          few = {128, 4096, {4096, 1024, 1024}, {"f16", "f16", "f16"}},
+                          odd = {512, 4096, {4099, 1025, 1021}, {"f16", "f16", "f16"}},
+                          mixed = {512, 4096, {4096, 1024, 1024}, {"f16", "f16", "bf16"}};
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    uint32_t grid[3];
+    open_bench(b, targets);
+    const dop_target *hopper = &targets[4];
+    dop_tile tile = tile_of(b, &llama, hopper, grid);
+    cr_expect(tile.joined && grid[0] * grid[1] <= hopper->cores && grid[1] * tile.bn == 6144,
+              "tiles of %u rows, %u x %u of them", tile.bn, grid[0], grid[1]);
+    tile = tile_of(b, &few, hopper, grid);
+    cr_expect(!tile.joined, "one wave of tiles of %u rows either way", tile.bn);
+    tile = tile_of(b, &odd, hopper, grid);
+    cr_expect(tile.joined && grid[1] == (6145 + tile.bn - 1) / tile.bn, "%u tiles of %u rows", grid[1], tile.bn);
+    tile = tile_of(b, &mixed, hopper, grid);
+    cr_expect(!tile.joined, "weights of two types");
     dop_templates_finish(&b->templates);
     free(b);
 }
