@@ -28,7 +28,7 @@ typedef struct dop_coop_rows {
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
 /* How a piece of the parts' weights is loaded, and how it is converted to halves: bodies of two functions of the template. */
 void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys,
-                      dop_buf *load, dop_buf *take);
+                      dop_buf *load, dop_buf *take, dop_buf *find);
 /* The functions that these call, before the parts, for all their types. */
 dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
                                     bool (*in_units)(const dop_gen *gen, const dop_part *part), dop_buf *decls,

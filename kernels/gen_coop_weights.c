@@ -30,23 +30,68 @@ dop_coop_decoded_later(const dop_graph *g, const dop_part *part)
     return raw_type(only_type(g, part));
 }
 
-/* For row n of several parts: its matrix, `p`, and where that has its scales, `aux`; n becomes the row there.  A piece has the same
- * row in every step of the depth, so that compilers find its address before the loop. */
+/* Which unit, or which eight values, of a row piece i has. */
+#define UNITS_COLUMN "i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR"
+#define EIGHTS_COLUMN "i % (DEEP / 8u)"
+
+/* The body of dop_piece_of(n0, i): in which matrix the row of piece i lies, from where on, and where that has its scales.  The row is
+ * the same in every step of the depth, so this is found before the loop. */
 static void
-find_matrix(dop_gen *gen, const dop_coop_rows *rows, dop_buf *load, dop_buf *take)
+find_piece(dop_gen *gen, const dop_coop_rows *rows, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     uint32_t before = rows->rows;
     dop_node_id w = dop_node_at(e->g, rows->part[0].mats[0])->src[1];
-    dop_buf_printf(load, "    U32 p = %s;\n    uint aux = %s;\n", dop_emit_matrix_arg(e, w), dop_emit_weight(e, w));
+    const dop_type_info *type = dop_type_of(dop_node_at(e->g, w)->type);
+    const uint32_t stride = dop_row_values(e->g, w);
+    dop_buf_printf(out, "    uvec2 p = uvec2(%s);\n    uint aux = %s;\n", dop_emit_matrix_arg(e, w),
+                   dop_emit_weight(e, w));
     for (uint32_t i = rows->n - 1; i > 0; i--) {
-        const char *otherwise = i + 1 < rows->n ? "else " : "";
         w = dop_node_at(e->g, rows->part[i].mats[0])->src[1];
         before -= rows->part[i].rows;
-        dop_buf_printf(load, "    %sif (n >= %uu) {\n        p = %s;\n        aux = %s;\n        n -= %uu;\n    }\n",
-                       otherwise, before, dop_emit_matrix_arg(e, w), dop_emit_weight(e, w), before);
-        dop_buf_printf(take, "    %sif (n >= %uu)\n        n -= %uu;\n", otherwise, before, before);
+        dop_buf_printf(
+            out, "    %sif (n >= %uu) {\n        p = uvec2(%s);\n        aux = %s;\n        n -= %uu;\n    }\n",
+            i + 1 < rows->n ? "else " : "", before, dop_emit_matrix_arg(e, w), dop_emit_weight(e, w), before);
     }
+    e->addresses = true;
+    if (type->kind == DOP_KIND_QUANT)
+        dop_buf_printf(out, "    return dop_piece(p, n * %uu, aux);\n", stride);
+    else /* one address for a row, without which registers would hold that of its matrix as well */
+        dop_buf_printf(out, "    return dop_piece(dop_behind(p, n * %uu), 0u, aux);\n", stride / (16 / type->bytes));
+}
+
+/* How the functions of the template name a piece's row: by the tile's first one, or where they found it before the loop. */
+static void
+name_piece(dop_gen *gen, const dop_coop_rows *rows, uint32_t index, bool units, dop_keys *keys, dop_buf *find)
+{
+    dop_emit *e = &gen->e;
+    if (rows->n == 1) {
+        dop_keys_set(keys, "FROM", "uint n0");
+        dop_keys_set(keys, "AT", dop_emit_str(e, "DOP_B_AT%u", index));
+        dop_keys_set(keys, "OF_I", "n0");
+        dop_keys_set(keys, "OF_B", "n0");
+        dop_keys_set(keys, "FIND", "");
+        dop_keys_set(keys, "PIECES", "");
+        return;
+    }
+    dop_buf_printf(find,
+                   "struct dop_piece { uvec2 p; uint at, aux; };\n"
+                   "dop_piece dop_piece_of%u(uint n0, uint i)\n{\n    const uint k0 = 0u;\n    DOP_B_AT%u\n",
+                   index, index);
+    find_piece(gen, rows, find);
+    dop_buf_puts(find, "}\n");
+    dop_keys_set(keys, "FROM", "dop_piece b");
+    dop_keys_set(keys, "AT",
+                 dop_emit_str(e, "uint c = k0 + (%s) * %uu;", units ? UNITS_COLUMN : EIGHTS_COLUMN, units ? 32 : 8));
+    dop_keys_set(keys, "OF_I", "piece[i]");
+    dop_keys_set(keys, "OF_B", "piece[b]");
+    dop_keys_set(keys, "FIND", find->data ? find->data : "");
+    dop_keys_set(keys, "PIECES",
+                 dop_emit_str(e,
+                              "    dop_piece piece[NB];\n"
+                              "    [[unroll]] for (uint i = 0u; i < NB; i++)\n"
+                              "        piece[i] = dop_piece_of%u(n0, lane + i * WG);\n",
+                              index));
 }
 
 /* Weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once.  Types with
@@ -65,23 +110,21 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, dop_keys
     /* Eight lanes, whose 16 bytes each are moved together, have two units side by side of four rows: so they ask for few lines of
      * the cache, and store to all banks of shared memory. */
     dop_keys_set(keys, "PIECE_ROW", "i % 4u + i / (4u * PAIR) % 2u * 4u + i / (8u * (DEEP / 32u)) * 8u");
-    dop_keys_set(keys, "PIECE_COLUMN", "i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR");
-    if (rows->n > 1)
-        find_matrix(gen, rows, load, take);
+    dop_keys_set(keys, "PIECE_COLUMN", UNITS_COLUMN);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         uint32_t stride = dop_row_values(e->g, w);
-        const char *a = rows->n > 1 ? "p" : dop_emit_matrix(e, w, "dop_matrix"),
-                   *aux = rows->n > 1 ? "aux" : dop_emit_weight(e, w);
+        const char *a = rows->n > 1 ? "U32(b.p)" : dop_emit_matrix(e, w, "dop_matrix"),
+                   *aux = rows->n > 1 ? "b.aux" : dop_emit_weight(e, w),
+                   *first = rows->n > 1 ? "b.at" : dop_emit_str(e, "n * %uu", stride);
         const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
         /* Past the end of a row the last unit is read again; activations are zero there. */
         const char *c = p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (stride - 1) / 32 * 32) : "c";
         if (raw)
-            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (n * %uu + %s) >> 5, %s);\n", which, name, a, stride, c,
-                           aux);
+            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (%s + %s) >> 5, %s);\n", which, name, a, first, c, aux);
         else
-            dop_buf_printf(load, "%sreturn dop_w32_%s(%s, n * %uu + %s, %s);\n", which,
-                           dop_type_of(dop_node_at(e->g, w)->type)->name, a, stride, c, aux);
+            dop_buf_printf(load, "%sreturn dop_w32_%s(%s, %s + %s, %s);\n", which,
+                           dop_type_of(dop_node_at(e->g, w)->type)->name, a, first, c, aux);
     }
     if (raw)
         dop_buf_printf(take, "    return dop_take_%s(r, j);\n", name);
@@ -103,17 +146,16 @@ load_eights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, dop_buf
     dop_emit *e = &gen->e;
     const dop_part *part = rows->part;
     dop_coop_guard_column(gen, p, load);
-    if (rows->n > 1)
-        find_matrix(gen, rows, load, take);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         uint32_t stride = dop_row_values(e->g, w);
-        const char *a = rows->n > 1 ? "p" : dop_emit_matrix(e, w, "dop_matrix"),
-                   *aux = rows->n > 1 ? "aux" : dop_emit_weight(e, w);
+        const char *a = rows->n > 1 ? "U32(b.p)" : dop_emit_matrix(e, w, "dop_matrix"),
+                   *aux = rows->n > 1 ? "b.aux" : dop_emit_weight(e, w),
+                   *first = rows->n > 1 ? "b.at" : dop_emit_str(e, "n * %uu", stride);
         const char *name = dop_type_of(dop_node_at(e->g, w)->type)->name;
         const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
-        dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, n * %uu + c, %s);\n", which, name, a, stride, aux);
-        dop_buf_printf(take, "%sreturn dop_w8_%s(r, n * %uu + c);\n", which, name, stride);
+        dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, %s + c, %s);\n", which, name, a, first, aux);
+        dop_buf_printf(take, "%sreturn dop_w8_%s(r, %s + c);\n", which, name, first);
     }
 }
 
@@ -136,8 +178,9 @@ declare_eights(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf
 
 void
 dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys, dop_buf *load,
-                 dop_buf *take)
+                 dop_buf *take, dop_buf *find)
 {
+    name_piece(gen, rows, (uint32_t)(rows->part - p->part), units, keys, find);
     if (units) {
         load_units(gen, p, rows, keys, load, take);
         return;
@@ -145,7 +188,7 @@ dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bo
     dop_keys_num(gen, keys, "PIECE", 8);
     dop_keys_set(keys, "RAW", "dop_raw8");
     dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
-    dop_keys_set(keys, "PIECE_COLUMN", "i % (DEEP / 8u)");
+    dop_keys_set(keys, "PIECE_COLUMN", EIGHTS_COLUMN);
     load_eights(gen, p, rows, load, take);
 }
 

@@ -132,10 +132,10 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     const dop_part *part = rows->part;
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf load_a = {0}, load_b = {0}, take_b = {0}, store = {0};
+    dop_buf load_a = {0}, load_b = {0}, take_b = {0}, store = {0}, find = {0};
     uint32_t width = store_width(e, rows);
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
-    dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b);
+    dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b, &find);
     store_tile(gen, rows, width, form->sum, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", (uint32_t)(part - p->part));
@@ -154,6 +154,7 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
         st = dop_template_fill(gen, form->end, &keys, out);
     dop_buf_finish(&load_a);
     dop_buf_finish(&load_b);
+    dop_buf_finish(&find);
     dop_buf_finish(&take_b);
     dop_buf_finish(&store);
     return st;

@@ -154,14 +154,14 @@ void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(
 
 // --- addresses: the address that is `words` times 16 bytes behind p --------------------------------------------------
 #ifdef DOP_ADDRESSES
-U32 dop_at(U32 p, uint words)
+uvec2 dop_behind(uvec2 at, uint words)
 {
     uint carry;
-    uvec2 at = uvec2(p);
     at.x = uaddCarry(at.x, words << 4, carry);
     at.y += (words >> 28) + carry;
-    return U32(at);
+    return at;
 }
+U32 dop_at(U32 p, uint words) { return U32(dop_behind(uvec2(p), words)); }
 #endif
 
 // --- two and four words at once; CPU devices load component by component, so there a component has 64 bits ---------------

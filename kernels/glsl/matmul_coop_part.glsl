@@ -6,14 +6,14 @@ ${LOAD_A}}
 // Piece i of the tile's weights: ${PIECE} values of one row.
 #define DOP_B_AT${P}                                                                                                \
     uint row = ${PIECE_ROW}, m = row / BN, n = min(n0 + row % BN, ${N}u - 1u), c = k0 + (${PIECE_COLUMN}) * ${PIECE}u;
-${RAW} dop_load_b${P}(uint n0, uint i, uint k0)
+${FIND}${RAW} dop_load_b${P}(${FROM}, uint i, uint k0)
 {
-    DOP_B_AT${P}
+    ${AT}
 ${LOAD_B}}
 // The values 8 j and on of it.
-uvec4 dop_take_b${P}(${RAW} r, uint j, uint n0, uint i, uint k0)
+uvec4 dop_take_b${P}(${RAW} r, uint j, ${FROM}, uint i, uint k0)
 {
-    DOP_B_AT${P}
+    ${AT}
 ${TAKE_B}}
 void dop_part${P}(uint wg, uint t0)
 {
@@ -26,10 +26,10 @@ void dop_part${P}(uint wg, uint t0)
         acc[i] = FRAG(0.0);
     dop_raw8 ra[NA];
     ${RAW} rb[NB];
-${ROWS}    [[unroll]] for (uint i = 0u; i < NA; i++)
+${ROWS}${PIECES}    [[unroll]] for (uint i = 0u; i < NA; i++)
         ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, 0u);
     [[unroll]] for (uint i = 0u; i < NB; i++)
-        rb[i] = dop_load_b${P}(n0, lane + i * WG, 0u);
+        rb[i] = dop_load_b${P}(${OF_I}, lane + i * WG, 0u);
     for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
         barrier();
         [[unroll]] for (uint i = 0u; i < NA; i++) {
@@ -43,14 +43,14 @@ ${ROWS}    [[unroll]] for (uint i = 0u; i < NA; i++)
             uint at = SIZE_A + (${PIECE_ROW}) * LD + (${PIECE_COLUMN}) * (${PIECE}u / 8u);
             if (B % WG == 0u || i < B)
                 [[unroll]] for (uint j = 0u; j < ${PIECE}u / 8u; j++)
-                    dop_s[at + j] = dop_take_b${P}(rb[b], j, n0, i, k0);
+                    dop_s[at + j] = dop_take_b${P}(rb[b], j, ${OF_B}, i, k0);
         }
         barrier();
         if (k0 + BK < ${K}u) {
             [[unroll]] for (uint i = 0u; i < NA; i++)
                 ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, k0 + BK);
             [[unroll]] for (uint i = 0u; i < NB; i++)
-                rb[i] = dop_load_b${P}(n0, lane + i * WG, k0 + BK);
+                rb[i] = dop_load_b${P}(${OF_I}, lane + i * WG, k0 + BK);
         }
         [[unroll]] for (uint kk = 0u; kk < BK; kk += MK) {
             FRAG_A a[FM];
