@@ -8,6 +8,7 @@
 typedef struct dop_coop_form {
     const char *part; /* template of a part */
     const char *end;  /* and of its end, which some forms have in common; NULL: it is in `part` */
+    bool finds;       /* `part` finds the rows of pieces before the loop over the depth */
     const char *sum;  /* prefix of the functions that read a sum from shared memory */
     const char *call; /* arguments of a part after its workgroup */
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
@@ -26,7 +27,8 @@ typedef struct dop_coop_rows {
 } dop_coop_rows;
 
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
-/* How a piece of the parts' weights is loaded, and how it is converted to halves: bodies of two functions of the template. */
+/* How a piece of the parts' weights is loaded, and how it is converted to halves: bodies of two functions of the template.
+ * find: for the function that finds a piece's row before the loop; NULL: the template has none. */
 void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys,
                       dop_buf *load, dop_buf *take, dop_buf *find);
 /* The functions that these call, before the parts, for all their types. */

@@ -34,8 +34,17 @@ dop_coop_decoded_later(const dop_graph *g, const dop_part *part)
 #define UNITS_COLUMN "i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR"
 #define EIGHTS_COLUMN "i % (DEEP / 8u)"
 
-/* The body of dop_piece_of(n0, i): in which matrix the row of piece i lies, from where on, and where that has its scales.  The row is
- * the same in every step of the depth, so this is found before the loop. */
+/* Are the rows of a part's pieces found before the loop over the depth?  Otherwise matrices have types of their own, or one for
+ * each expert. */
+static bool
+found_before(const dop_gen *gen, const dop_coop_rows *rows)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_node *w = dop_node_at(g, dop_node_at(g, rows->part->mats[0])->src[1]);
+    return only_type(g, rows->part) < DOP_TYPE_COUNT && w->shape.rank == 2;
+}
+
+/* The body of dop_piece_of(n0, i): in which matrix the row of piece i lies, from where on, and where that has its scales. */
 static void
 find_piece(dop_gen *gen, const dop_coop_rows *rows, dop_buf *out)
 {
@@ -46,6 +55,11 @@ find_piece(dop_gen *gen, const dop_coop_rows *rows, dop_buf *out)
     const uint32_t stride = dop_row_values(e->g, w);
     dop_buf_printf(out, "    uvec2 p = uvec2(%s);\n    uint aux = %s;\n", dop_emit_matrix_arg(e, w),
                    dop_emit_weight(e, w));
+    for (uint32_t m = 1; m < rows->part[0].n_mats; m++) {
+        w = dop_node_at(e->g, rows->part[0].mats[m])->src[1];
+        dop_buf_printf(out, "    if (m == %uu) {\n        p = uvec2(%s);\n        aux = %s;\n    }\n", m,
+                       dop_emit_matrix_arg(e, w), dop_emit_weight(e, w));
+    }
     for (uint32_t i = rows->n - 1; i > 0; i--) {
         w = dop_node_at(e->g, rows->part[i].mats[0])->src[1];
         before -= rows->part[i].rows;
@@ -60,48 +74,58 @@ find_piece(dop_gen *gen, const dop_coop_rows *rows, dop_buf *out)
         dop_buf_printf(out, "    return dop_piece(dop_behind(p, n * %uu), 0u, aux);\n", stride / (16 / type->bytes));
 }
 
-/* How the functions of the template name a piece's row: by the tile's first one, or where they found it before the loop. */
+/* What the functions of matmul_coop_part.glsl know of a piece's row, and how they find the column. */
 static void
 name_piece(dop_gen *gen, const dop_coop_rows *rows, uint32_t index, bool units, dop_keys *keys, dop_buf *find)
 {
     dop_emit *e = &gen->e;
-    if (rows->n == 1) {
-        dop_keys_set(keys, "FROM", "uint n0");
-        dop_keys_set(keys, "AT", dop_emit_str(e, "DOP_B_AT%u", index));
-        dop_keys_set(keys, "OF_I", "n0");
-        dop_keys_set(keys, "OF_B", "n0");
-        dop_keys_set(keys, "FIND", "");
-        dop_keys_set(keys, "PIECES", "");
-        return;
+    const bool found = find != NULL;
+    if (found) {
+        dop_buf_printf(find, "dop_piece dop_piece_of%u(uint n0, uint i)\n{\n    const uint k0 = 0u;\n    DOP_B_AT%u\n",
+                       index, index);
+        find_piece(gen, rows, find);
+        dop_buf_puts(find, "}\n");
     }
-    dop_buf_printf(find,
-                   "struct dop_piece { uvec2 p; uint at, aux; };\n"
-                   "dop_piece dop_piece_of%u(uint n0, uint i)\n{\n    const uint k0 = 0u;\n    DOP_B_AT%u\n",
-                   index, index);
-    find_piece(gen, rows, find);
-    dop_buf_puts(find, "}\n");
-    dop_keys_set(keys, "FROM", "dop_piece b");
-    dop_keys_set(keys, "AT",
-                 dop_emit_str(e, "uint c = k0 + (%s) * %uu;", units ? UNITS_COLUMN : EIGHTS_COLUMN, units ? 32 : 8));
-    dop_keys_set(keys, "OF_I", "piece[i]");
-    dop_keys_set(keys, "OF_B", "piece[b]");
-    dop_keys_set(keys, "FIND", find->data ? find->data : "");
+    dop_keys_set(keys, "FIND", found ? find->data : "");
+    dop_keys_set(keys, "FROM", found ? "dop_piece b" : "uint n0");
+    dop_keys_set(keys, "OF_I", found ? "piece[i]" : "n0");
+    dop_keys_set(keys, "OF_B", found ? "piece[b]" : "n0");
+    dop_keys_set(
+        keys, "AT",
+        found ? dop_emit_str(e, "uint c = k0 + (%s) * %uu;", units ? UNITS_COLUMN : EIGHTS_COLUMN, units ? 32 : 8)
+              : dop_emit_str(e, "DOP_B_AT%u", index));
     dop_keys_set(keys, "PIECES",
-                 dop_emit_str(e,
-                              "    dop_piece piece[NB];\n"
-                              "    [[unroll]] for (uint i = 0u; i < NB; i++)\n"
-                              "        piece[i] = dop_piece_of%u(n0, lane + i * WG);\n",
-                              index));
+                 found ? dop_emit_str(e,
+                                      "    dop_piece piece[NB];\n"
+                                      "    [[unroll]] for (uint i = 0u; i < NB; i++)\n"
+                                      "        piece[i] = dop_piece_of%u(n0, lane + i * WG);\n",
+                                      index)
+                       : "");
+}
+
+/* Expressions by which a piece of matrix m is loaded: the matrix, the first value of the row, and where the scales are. */
+typedef struct piece_source {
+    const char *matrix, *first, *aux;
+} piece_source;
+
+static piece_source
+source_of(dop_gen *gen, dop_node_id w, bool found)
+{
+    dop_emit *e = &gen->e;
+    if (found)
+        return (piece_source){"U32(b.p)", "b.at", "b.aux"};
+    const char *matrix = dop_emit_matrix(e, w, "dop_matrix");
+    return (piece_source){matrix, dop_emit_str(e, "n * %uu", dop_row_values(e->g, w)), dop_emit_weight(e, w)};
 }
 
 /* Weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once.  Types with
  * functions in matmul_coop_units.glsl stay in their stored form until they are written to shared memory; others are decoded at
  * once. */
 static void
-load_units(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, dop_keys *keys, dop_buf *load, dop_buf *take)
+load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, bool found, dop_keys *keys, dop_buf *load,
+           dop_buf *take)
 {
     dop_emit *e = &gen->e;
-    const dop_part *part = rows->part;
     const dop_type type = only_type(e->g, part);
     const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
     const bool raw = raw_type(type);
@@ -111,20 +135,19 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, dop_keys
      * the cache, and store to all banks of shared memory. */
     dop_keys_set(keys, "PIECE_ROW", "i % 4u + i / (4u * PAIR) % 2u * 4u + i / (8u * (DEEP / 32u)) * 8u");
     dop_keys_set(keys, "PIECE_COLUMN", UNITS_COLUMN);
-    for (uint32_t m = 0; m < part->n_mats; m++) {
+    for (uint32_t m = 0; m < (found ? 1 : part->n_mats); m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        uint32_t stride = dop_row_values(e->g, w);
-        const char *a = rows->n > 1 ? "U32(b.p)" : dop_emit_matrix(e, w, "dop_matrix"),
-                   *aux = rows->n > 1 ? "b.aux" : dop_emit_weight(e, w),
-                   *first = rows->n > 1 ? "b.at" : dop_emit_str(e, "n * %uu", stride);
-        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
+        const piece_source from = source_of(gen, w, found);
+        const char *which = !found && m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
         /* Past the end of a row the last unit is read again; activations are zero there. */
-        const char *c = p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (stride - 1) / 32 * 32) : "c";
+        const char *c =
+            p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (dop_row_values(e->g, w) - 1) / 32 * 32) : "c";
         if (raw)
-            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (%s + %s) >> 5, %s);\n", which, name, a, first, c, aux);
+            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (%s + %s) >> 5, %s);\n", which, name, from.matrix,
+                           from.first, c, from.aux);
         else
             dop_buf_printf(load, "%sreturn dop_w32_%s(%s, %s + %s, %s);\n", which,
-                           dop_type_of(dop_node_at(e->g, w)->type)->name, a, first, c, aux);
+                           dop_type_of(dop_node_at(e->g, w)->type)->name, from.matrix, from.first, c, from.aux);
     }
     if (raw)
         dop_buf_printf(take, "    return dop_take_%s(r, j);\n", name);
@@ -141,21 +164,18 @@ dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
 
 /* Eight values of matrix m's row n from column c: loads their stored form, and converts it to halves. */
 static void
-load_eights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, dop_buf *load, dop_buf *take)
+load_eights(dop_gen *gen, const dop_parts *p, const dop_part *part, bool found, dop_buf *load, dop_buf *take)
 {
     dop_emit *e = &gen->e;
-    const dop_part *part = rows->part;
     dop_coop_guard_column(gen, p, load);
-    for (uint32_t m = 0; m < part->n_mats; m++) {
+    for (uint32_t m = 0; m < (found ? 1 : part->n_mats); m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        uint32_t stride = dop_row_values(e->g, w);
-        const char *a = rows->n > 1 ? "U32(b.p)" : dop_emit_matrix(e, w, "dop_matrix"),
-                   *aux = rows->n > 1 ? "b.aux" : dop_emit_weight(e, w),
-                   *first = rows->n > 1 ? "b.at" : dop_emit_str(e, "n * %uu", stride);
+        const piece_source from = source_of(gen, w, found);
         const char *name = dop_type_of(dop_node_at(e->g, w)->type)->name;
-        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
-        dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, %s + c, %s);\n", which, name, a, first, aux);
-        dop_buf_printf(take, "%sreturn dop_w8_%s(r, %s + c);\n", which, name, first);
+        const char *which = !found && m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
+        dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, %s + c, %s);\n", which, name, from.matrix, from.first,
+                       from.aux);
+        dop_buf_printf(take, "%sreturn dop_w8_%s(r, %s + c);\n", which, name, from.first);
     }
 }
 
@@ -180,16 +200,18 @@ void
 dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys, dop_buf *load,
                  dop_buf *take, dop_buf *find)
 {
-    name_piece(gen, rows, (uint32_t)(rows->part - p->part), units, keys, find);
+    const bool found = find && found_before(gen, rows);
+    if (find)
+        name_piece(gen, rows, (uint32_t)(rows->part - p->part), units, keys, found ? find : NULL);
     if (units) {
-        load_units(gen, p, rows, keys, load, take);
+        load_units(gen, p, rows->part, found, keys, load, take);
         return;
     }
     dop_keys_num(gen, keys, "PIECE", 8);
     dop_keys_set(keys, "RAW", "dop_raw8");
     dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
     dop_keys_set(keys, "PIECE_COLUMN", EIGHTS_COLUMN);
-    load_eights(gen, p, rows, load, take);
+    load_eights(gen, p, rows->part, found, load, take);
 }
 
 static void

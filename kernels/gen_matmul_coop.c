@@ -135,7 +135,7 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     dop_buf load_a = {0}, load_b = {0}, take_b = {0}, store = {0}, find = {0};
     uint32_t width = store_width(e, rows);
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
-    dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b, &find);
+    dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b, form->finds ? &find : NULL);
     store_tile(gen, rows, width, form->sum, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", (uint32_t)(part - p->part));
@@ -252,25 +252,39 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
 }
 
 /* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile, unless they are
- * loaded in units; shapes for two matrices in units; and shapes whose sums take more than half of the registers, used only where
- * waves of such tiles end sooner than those of the usual ones (and not where SHAPE_QUANT applies, nor for units, of which each
- * invocation should have as many). */
-typedef enum shape_kind { SHAPE_ANY, SHAPE_QUANT, SHAPE_UNITS, SHAPE_LARGE } shape_kind;
+ * loaded in units; shapes for two matrices in units; and shapes used only where waves of such tiles end sooner than those of the
+ * first other shape that suits: for one matrix of floats or in units, and for two matrices that are not in units. */
+typedef enum shape_kind {
+    SHAPE_ANY,
+    SHAPE_QUANT,
+    SHAPE_UNITS,
+    SHAPE_SOONER,
+    SHAPE_SOONER_UNITS,
+    SHAPE_SOONER_PAIR
+} shape_kind;
 
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
 typedef struct coop_shape {
     uint32_t bm, bn, bk, wm, wn;
     uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
+    uint32_t
+        speed; /* percent of the values per time that the usual shapes make: larger tiles read fewer bytes per product */
     shape_kind kind;
 } coop_shape;
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
 static const coop_shape coop_shapes[] = {
-    {128, 192, 64, 64, 48, 70, SHAPE_LARGE}, {128, 96, 64, 32, 48, 70, SHAPE_LARGE},
-    {256, 64, 64, 64, 32, 90, SHAPE_QUANT},  {128, 128, 64, 64, 32, 70, SHAPE_ANY},
-    {128, 64, 64, 64, 16, 50, SHAPE_UNITS},  {128, 64, 64, 32, 32, 50, SHAPE_ANY},
-    {64, 64, 128, 32, 16, 50, SHAPE_ANY},    {64, 32, 64, 16, 16, 100, SHAPE_ANY},
-    {32, 32, 64, 16, 16, 0, SHAPE_ANY},
+    {128, 192, 64, 64, 48, 70, 112, SHAPE_SOONER},
+    {128, 96, 64, 32, 48, 70, 88, SHAPE_SOONER},
+    {128, 192, 64, 64, 32, 70, 112, SHAPE_SOONER_UNITS},
+    {128, 96, 64, 32, 48, 70, 112, SHAPE_SOONER_PAIR},
+    {256, 64, 64, 64, 32, 90, 100, SHAPE_QUANT},
+    {128, 128, 64, 64, 32, 70, 100, SHAPE_ANY},
+    {128, 64, 64, 64, 16, 50, 100, SHAPE_UNITS},
+    {128, 64, 64, 32, 32, 50, 100, SHAPE_ANY},
+    {64, 64, 128, 32, 16, 50, 100, SHAPE_ANY},
+    {64, 32, 64, 16, 16, 100, 100, SHAPE_ANY},
+    {32, 32, 64, 16, 16, 0, 100, SHAPE_ANY},
 };
 
 /* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
@@ -282,10 +296,11 @@ coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *til
     tile->bk = s->bk;
     tile->tm = s->wm;
     tile->tn = s->wn;
-    if (s->kind == SHAPE_LARGE && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
+    const bool large = s->kind >= SHAPE_SOONER; /* sums may take more than half of the registers */
+    if (large && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
         return false;
     /* Narrow subgroups: sums may take half the registers of an invocation. */
-    while (s->kind != SHAPE_LARGE && tile->tm > dop_matrix_m(t->matrix) &&
+    while (!large && tile->tm > dop_matrix_m(t->matrix) &&
            mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
         tile->tm /= 2;
     tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
@@ -331,52 +346,70 @@ joins(const dop_site *s, uint32_t bm, uint32_t bn)
     return can_join(s) && waves(s, bm, bn, true) < waves(s, bm, bn, false);
 }
 
-/* Large tiles read fewer bytes per product and are 1.12 times as fast, but their last wave leaves more of the device idle.
- * They are compared with tiles of 128 x 128 values, or of 128 x 64 for each of two matrices. */
-static bool
-ends_sooner(const coop_shape *x, const dop_site *s, uint32_t mats)
+/* Time until the last wave ends, in some unit: the large tiles of a last wave leave more of the device idle. */
+static uint64_t
+time_of(const coop_shape *x, const dop_site *s)
 {
-    enum { GAIN = 112 };
-    const uint32_t bn = mats == 1 ? 128 : 64, large = waves(s, 128, x->bn, joins(s, 128, x->bn)),
-                   usual = waves(s, 128, bn, joins(s, 128, bn));
-    return x->bm == 128 && x->bn * 2 == bn * 3 && (uint64_t)large * x->bn * 100 < (uint64_t)usual * bn * GAIN;
+    return (uint64_t)waves(s, x->bm, x->bn, joins(s, x->bm, x->bn)) * x->bm * x->bn * 10000 / x->speed;
 }
 
-/* Matrix units: the largest tile that still keeps the multiprocessors busy, counting the matrices of all parts.  Few tokens
- * may leave most of a tile empty; what matters then is how many workgroups decode the weights. */
+/* Is the shape for such weights and so many tokens and matrices? */
+static bool
+suits(const coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    const uint32_t max_t = s->g->max_t;
+    /* By measurement: of two matrices only types whose scales are long to decode. */
+    const bool units = p->type == DOP_TYPE_q4_k || (p->type == DOP_TYPE_q8_0 && p->most == 1);
+    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
+    /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
+    if (max_t * (x->kind == SHAPE_QUANT ? 1 : 4) < x->bm || (p->most > 1 && x->bn * x->bm >= 128 * 128))
+        return false;
+    switch (x->kind) {
+    case SHAPE_ANY:
+        return true;
+    case SHAPE_QUANT:
+        return quant && !units;
+    case SHAPE_UNITS:
+        return units && p->most > 1;
+    case SHAPE_SOONER:
+        return !quant && p->most == 1;
+    case SHAPE_SOONER_UNITS:
+        return p->most == 1 && dop_coop_decoded_later(s->g, &s->r->info->parts[0]);
+    case SHAPE_SOONER_PAIR:
+        return !units && p->most > 1;
+    }
+    return false;
+}
+
+/* Matrix units: the largest tile that still keeps the multiprocessors busy, counting the matrices of all parts, or one whose waves
+ * end sooner.  Few tokens may leave most of a tile empty; what matters then is how many workgroups decode the weights. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
-    const uint32_t max_t = s->g->max_t;
-    dop_products p = dop_products_of(s);
-    /* By measurement: of two matrices only types whose scales are long to decode. */
-    const bool units = p.type == DOP_TYPE_q4_k || (p.type == DOP_TYPE_q8_0 && p.most == 1);
-    const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
-    for (size_t i = 0; i < sizeof coop_shapes / sizeof *coop_shapes; i++) {
-        const coop_shape *x = &coop_shapes[i];
-        bool last = i + 1 == sizeof coop_shapes / sizeof *coop_shapes;
-        /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-        const bool many = x->kind == SHAPE_QUANT; /* of tokens */
-        bool suits = max_t * (many ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) &&
-                     ((quant && !units) || !many);
-        if (x->kind == SHAPE_UNITS)
-            suits = suits && units && p.most > 1;
-        if (x->kind == SHAPE_LARGE)
-            suits = suits && (p.most > 1 || !quant) && !units && ends_sooner(x, s, p.most);
-        uint32_t tiles = dop_div_up_u32(max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
-        if (last || (suits && tiles * 100 >= t->cores * x->busy))
-            if (coop_tile(x, p.most, t, tile) || last) {
-                tile->joined = joins(s, x->bm, x->bn);
-                return;
-            }
+    const dop_products p = dop_products_of(s);
+    const coop_shape *const last = coop_shapes + sizeof coop_shapes / sizeof *coop_shapes - 1, *best = NULL, *x;
+    for (x = coop_shapes; x < last; x++) {
+        dop_tile other = *tile;
+        const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
+        if (!suits(x, s, &p) || tiles * 100 < t->cores * x->busy || !coop_tile(x, p.most, t, &other))
+            continue;
+        if (x->kind < SHAPE_SOONER)
+            break;
+        if (!best || time_of(x, s) < time_of(best, s))
+            best = x;
     }
+    if (!best || time_of(best, s) >= time_of(x, s))
+        best = x;
+    coop_tile(best, p.most, t, tile);
+    tile->joined = joins(s, best->bm, best->bn);
 }
 
 /* Shapes for products by expert, measured like the others: the first one that fits and has as many rows as a block. */
 static const coop_shape block_shapes[] = {
-    {128, 128, 64, 64, 32, 0, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, SHAPE_ANY}, {64, 64, 32, 32, 16, 0, SHAPE_ANY},
-    {32, 64, 64, 16, 16, 0, SHAPE_ANY},   {16, 64, 64, 16, 16, 0, SHAPE_ANY},
+    {128, 128, 64, 64, 32, 0, 100, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, 100, SHAPE_ANY},
+    {64, 64, 32, 32, 16, 0, 100, SHAPE_ANY},   {32, 64, 64, 16, 16, 0, 100, SHAPE_ANY},
+    {16, 64, 64, 16, 16, 0, 100, SHAPE_ANY},
 };
 
 static void
@@ -409,6 +442,7 @@ static dop_status
 emit(dop_gen *gen)
 {
     static const dop_coop_form whole = {.part = "matmul_coop_part.glsl",
+                                        .finds = true,
                                         .sum = "c",
                                         .call = ", t0",
                                         .bytes = dop_coop_tile_bytes,

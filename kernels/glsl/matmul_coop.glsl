@@ -26,6 +26,7 @@ uint dop_tokens; // read once
 // Eight values in two steps: what they are made of is loaded a tile ahead, and becomes halves when the tile is stored, so
 // that no product waits for a load.  dop_w8load_T(p, i, aux) and dop_w8_T(raw, i) for each weight type T used here.
 struct dop_raw8 { uvec4 a, b; };
+struct dop_piece { uvec2 p; uint at, aux; }; // a row of weights: address, first value from there, and the scales' place
 #define DOP_HALVES(T, LOAD, TAKE)                                                                                   \
     dop_raw8 dop_w8load_##T(U32 p, uint i, uint aux) { return LOAD; }                                               \
     uvec4 dop_w8_##T(dop_raw8 r, uint i) { return TAKE; }
