@@ -374,7 +374,7 @@ suits(const coop_shape *x, const dop_site *s, const dop_products *p)
     case SHAPE_SOONER:
         return !quant && p->most == 1;
     case SHAPE_SOONER_UNITS:
-        return p->most == 1 && dop_coop_decoded_later(s->g, &s->r->info->parts[0]);
+        return p->most == 1 && (units || p->type == DOP_TYPE_q4_0); /* those that were measured */
     case SHAPE_SOONER_PAIR:
         return !units && p->most > 1;
     }
