@@ -34,6 +34,7 @@ refuses 2 "-p, --prompt is for text to continue; --ppl has no use for it" text.p
 refuses 2 "--json is for generation from a prompt, and --info; --list-devices has no use for it" --list-devices --json
 refuses 2 "--temp is for generation and --serve; --check has no use for it" ids.plan --check --temp 0
 refuses 2 "--device is for what runs on a device; --info has no use for it" ids.plan --info --device 0
+refuses 2 'no device "" among' ids.plan --tokens 1 -n 1 --device ""
 refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
 refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
 refuses 2 "--chat-template is for --serve; generation has no use for it" text.plan -p x --chat-template chatml
