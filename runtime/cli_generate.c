@@ -1,5 +1,4 @@
 #include "runtime/cli_generate.h"
-#include "runtime/plan.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -27,9 +26,6 @@ start_drafts(const dop_cli *cli, dop_generation *g, dop_diag *diag)
     dop_status st = DOP_OK;
     if (!cli->draft && !cli->draft_ngram)
         return DOP_OK;
-    if (cli->draft && dop_plan_count_parts(cli->draft) > 1)
-        return DOP_FAIL_IN(diag, DOP_E_USAGE, cli->draft,
-                           "a plan in parts cannot write drafts: compile the draft model without --parts");
     if (cli->draft && (st = dop_cli_open_options(cli, diag, &o)) == DOP_OK) {
         o.wire = NULL;
         o.no_scoring = true;

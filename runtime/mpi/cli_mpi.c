@@ -21,6 +21,9 @@ static dop_status
 count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
 {
     *out_n = 1;
+    if (cli->draft && dop_plan_count_parts(cli->draft) > 1)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, cli->draft,
+                           "a plan in parts cannot write drafts: compile the draft model without --parts");
     for (size_t i = 0; i < cli->plans.count; i++) {
         uint32_t n = dop_plan_count_parts(cli->plans.items[i]);
         if (n == 0) {
