@@ -277,7 +277,8 @@ dop_cli_check(const dop_cli *o, dop_diag *diag)
         return st;
     if (!o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps && !o->simulate)
         return DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
-    if (o->tune && (!o->output || o->emit || o->report || o->explain || o->dump_dir || o->dumps || o->tuning))
+    if (o->tune && (!o->output || o->emit || o->report || o->explain || o->dump_dir || o->dumps || o->tuning ||
+                    o->parts || o->simulate))
         return DOP_FAIL(diag, DOP_E_USAGE, "--tune writes a tuning file and nothing else: give -o FILE.yaml");
     if (o->stop_after && (o->output || o->report || o->explain))
         return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
@@ -293,6 +294,8 @@ dop_cli_check(const dop_cli *o, dop_diag *diag)
                                     : "--json is the form of a prediction: give --simulate");
     if (o->parts && !o->output && !o->simulate)
         return DOP_FAIL(diag, DOP_E_USAGE, "--parts %s is about a plan: give -o FILE, or --simulate", o->parts);
+    if (o->split && !o->output)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--split is about the files of a plan: give -o FILE");
     if (o->weights && !o->output)
         return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s is about a plan: give -o FILE", o->weights);
     const char *ending = o->report ? dop_cli_ending(o->report) : "";

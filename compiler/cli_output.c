@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void
@@ -168,12 +169,34 @@ simulate(const dop_cli *o, const dop_compilation *whole, const dop_cli_parts *p,
     return st;
 }
 
+/* The files of parts take the place of no input either. */
+static dop_status
+refuse_inputs(const dop_cli *o, const dop_cli_parts *p, const dop_inputs *inputs, bool external, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; p->list && o->output && i < p->cuts.n_parts && st == DOP_OK; i++) {
+        char *part = NULL, *weights = NULL;
+        if (asprintf(&part, "%s.part%u", o->output, i) < 0 || asprintf(&weights, "%s.weights", part) < 0)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        if (st == DOP_OK && o->split)
+            st = dop_inputs_refuse(inputs, part, diag);
+        if (st == DOP_OK && external)
+            st = dop_inputs_refuse(inputs, weights, diag);
+        free(part);
+        free(weights);
+    }
+    return st;
+}
+
 dop_status
 dop_cli_write(const dop_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p, dop_dumper *d,
               dop_diag *diag)
 {
     dop_buf text = {0};
+    const bool external = o->weights && strcmp(o->weights, "external") == 0;
     dop_status st = d->status;
+    if (st == DOP_OK)
+        st = refuse_inputs(o, p, d->inputs, external, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         d->target = n > 1 ? list[i].target.name : NULL;
         if (o->dump_dir)
@@ -189,7 +212,6 @@ dop_cli_write(const dop_cli *o, dop_compilation *list, uint32_t n, const dop_cli
     }
     if (st == DOP_OK && o->simulate)
         st = simulate(o, &list[0], p, diag);
-    const bool external = o->weights && strcmp(o->weights, "external") == 0;
     if (st == DOP_OK && o->output)
         st = p->list ? dop_plan_write_parts(p->list, p->cuts.n_parts, o->output, external, o->split, diag)
                      : dop_plan_write(list, n, o->output, external, diag);
@@ -226,6 +248,12 @@ dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *li
                 "writes past them may make no sense; tables of positions take %.1f MiB\n",
                 model, list[0].ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }
+    if (o->rows && list[0].options.sequences > 1 && dop_graph_replaces(&list[0].schedules[0].g))
+        fprintf(
+            stderr,
+            "dopplerc: %s: note: --rows has no effect: a step of this model replaces states, so that %u sequences are "
+            "stepped one by one\n",
+            model, list[0].options.sequences);
     if (o->output && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
         fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
 }

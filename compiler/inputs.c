@@ -36,14 +36,15 @@ is_plan(const char *path)
 {
     char magic[sizeof DOP_PLAN_MAGIC - 1];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool is = fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t)sizeof magic &&
-              memcmp(magic, DOP_PLAN_MAGIC, sizeof magic) == 0;
+    bool is =
+        fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t)sizeof magic &&
+        (memcmp(magic, DOP_PLAN_MAGIC, sizeof magic) == 0 || memcmp(magic, DOP_PLAN_SET_MAGIC, sizeof magic) == 0);
     if (fd >= 0)
         close(fd);
     return is;
 }
 
-/* Plans, PLAN.weights and pages of reports: importers read none of them. */
+/* Plans, PLAN.weights, PLAN.part0.weights and so on, and pages of reports: importers read none of them. */
 static bool
 is_ours(char *path)
 {
@@ -54,6 +55,12 @@ is_ours(char *path)
         return is_plan(path);
     *dot = 0;
     bool is = is_plan(path);
+    char *part = strrchr(path, '.');
+    if (!is && part && strncmp(part, ".part", 5) == 0) { /* one plan has the weights of all parts beside it */
+        *part = 0;
+        is = is_plan(path);
+        *part = '.';
+    }
     *dot = '.';
     return is;
 }

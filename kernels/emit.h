@@ -133,6 +133,9 @@ const char *dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind
 /* What is only read: while e->viewing is set, and where the kernel has DOP_CAP_texels, one vector of weights and one value of
  * earlier dispatches are in views. */
 const char *dop_emit_source_arg(dop_emit *e, dop_node_id node);
+/* A cache of keys or values that attention reads: in this view, where the kernel has DOP_CAP_texels, the cache has no blocks and
+ * the dispatch writes none of it. */
+const char *dop_emit_cache_arg(dop_emit *e, dop_node_id node, uint32_t view);
 /* The matrix of a product, as the functions of weight types take it (DOP_W of common.glsl): in a view where the kernel has
  * DOP_CAP_texels, else an address. */
 const char *dop_emit_matrix_arg(dop_emit *e, dop_node_id weight);

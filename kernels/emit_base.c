@@ -1,6 +1,8 @@
 /* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
 #include "kernels/emit.h"
 
+#include "ir/cache_row.h"
+
 #include "kernels/weight_types.h"
 
 #include <stdio.h>
@@ -149,6 +151,17 @@ dop_emit_source_arg(dop_emit *e, dop_node_id node)
         *one = storage;
     const uint32_t view = *one != storage ? 0 : vector ? DOP_VIEW_VECTOR : DOP_VIEW_VALUE;
     return add_arg(e, storage, DOP_ARG_VALUE, false, false, view);
+}
+
+const char *
+dop_emit_cache_arg(dop_emit *e, dop_node_id node, uint32_t view)
+{
+    const dop_node_id storage = dop_storage_node(e->g, node);
+    bool viewed = (e->caps & DOP_CAP_texels) && !dop_cache_blocks(dop_node_at(e->g, node)->type);
+    for (uint32_t i = 0; i < e->r->n_nodes && viewed; i++)
+        viewed = dop_node_at(e->g, e->r->nodes[i])->op != DOP_OP_state_write ||
+                 dop_storage_node(e->g, e->r->nodes[i]) != storage;
+    return add_arg(e, storage, DOP_ARG_VALUE, false, false, viewed ? view : 0);
 }
 
 const char *

@@ -172,5 +172,6 @@ const dop_descriptor dop_descriptor_attention_rows = {
     .shared = shared_bytes,
     .emit = emit,
     .trips = trips,
+    .texels = true,
     .stage = DOP_VARIANT_attention_decode,
 };

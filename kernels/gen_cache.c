@@ -18,7 +18,7 @@ cache_of(dop_gen *gen, const dop_attn *a, uint32_t which)
     const dop_node_id id = a->n->src[1 + which];
     return (cache){.name = which ? 'V' : 'K',
                    .type = dop_node_at(gen->e.g, id)->type,
-                   .arg = dop_emit_arg(&gen->e, id, false),
+                   .arg = dop_emit_cache_arg(&gen->e, id, which ? DOP_VIEW_V_CACHE : DOP_VIEW_K_CACHE),
                    .dim = which ? "VS" : "D",
                    .start = which ? " + V0" : "",
                    .cols = a->kv * (which ? a->value_stride : a->dim)};

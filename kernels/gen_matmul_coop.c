@@ -3,6 +3,32 @@
 
 #include "kernels/weight_types.h"
 
+/* Is a row of activations loaded as it is stored, eight values at a time? */
+static bool
+as_stored(const dop_gen *gen, const dop_parts *p)
+{
+    const dop_graph *g = gen->e.g;
+    uint32_t start = 0;
+    dop_node_id act = dop_node_base(g, p->act, &start);
+    dop_type type = dop_node_at(g, act)->type;
+    uint32_t cols = dop_blocks_of(g, gen->e.r).by_pair ? p->k : dop_node_cols(g, act);
+    return !dop_region_has(gen->e.r, act) && start % 8 == 0 && cols % 8 == 0 &&
+           (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
+}
+
+/* Whatever stored rows past the last token hold, they only reach sums that are not stored.  So it is not worth waiting for the number of
+ * tokens, unless the buffer ends before the tile does, or the row is computed from what may name any address. */
+static const char *
+guard_row(const dop_gen *gen, const dop_parts *p)
+{
+    const dop_graph *g = gen->e.g;
+    uint32_t start = 0;
+    const bool whole = dop_node_rows(g, dop_node_base(g, p->act, &start), g->max_t) >= gen->choice->tile.bm;
+    return whole && as_stored(gen, p) ? ""
+                                      : "    if (t >= dop_tokens)\n"
+                                        "        return dop_raw8(uvec4(0u), uvec4(0u));\n";
+}
+
 /* Returns an expression that converts r to halves.  A stored row is loaded as it is and converted later. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
@@ -16,8 +42,7 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     uint32_t cols = b.by_pair ? p->k : dop_node_cols(g, act); /* a row of [T,k,K] is that of a pair */
     dop_coop_guard_column(gen, p, load);
     dop_emit_scope(e, load, "    ");
-    if (!dop_region_has(e->r, act) && start % 8 == 0 && cols % 8 == 0 &&
-        (type == DOP_TYPE_f16 || type == DOP_TYPE_f32)) {
+    if (as_stored(gen, p)) {
         const char *a = dop_emit_arg(e, act, false);
         dop_emit_line(e, "uint at = t * %uu + c + %uu;", cols, start);
         if (type == DOP_TYPE_f16) {
@@ -139,6 +164,7 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     store_tile(gen, rows, width, form->sum, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", (uint32_t)(part - p->part));
+    dop_keys_set(&keys, "GUARD_ROW", guard_row(gen, p));
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", rows->rows);
     dop_keys_num(gen, &keys, "K", p->k);

@@ -7,6 +7,9 @@
  * received in batches, because each batch is one round trip to memory. */
 enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
 
+/* Short units of several tokens that a workgroup has, one for each subgroup. */
+enum { SUBGROUPS = 4 };
+
 static int
 index_of(const dop_rowprog *p, dop_node_id id)
 {
@@ -485,16 +488,25 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         looped_program(gen, p, level, top, width, body);
 }
 
-/* The number of lanes of a unit: in a stage of short units a subgroup has one.  0: the workgroup has one. */
+/* Values of the longest unit of the region's programs. */
+static uint32_t
+longest_unit(const dop_region *r)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < r->info->n_programs; i++)
+        most = r->info->programs[i].unit.len > most ? r->info->programs[i].unit.len : most;
+    return most;
+}
+
+/* The number of lanes of a unit: a subgroup has one in a stage of short units, and where a workgroup has several subgroups for
+ * units that are no longer than what a subgroup loads at once (tile_row).  0: the workgroup has one. */
 static uint32_t
 row_lanes(const dop_gen *gen)
 {
-    const dop_analysis *a = gen->e.r->info;
-    const uint32_t sg = gen->e.target->subgroup;
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < a->n_programs; i++)
-        most = a->programs[i].unit.len > most ? a->programs[i].unit.len : most;
-    return gen->e.routes && most <= sg * 16 ? sg : 0;
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t sg = gen->e.target->subgroup, most = longest_unit(gen->e.r);
+    const bool several = tile->subgroup && tile->wg > sg && most <= sg * 4;
+    return (gen->e.routes && most <= sg * 16) || several ? sg : 0;
 }
 
 static dop_status
@@ -533,13 +545,17 @@ emit_row(dop_gen *gen)
     gen->grid[1] = tokens ? g->max_t : 1;
     gen->grid[2] = 1;
     const char *unit = "    uint t = DOP_GROUP.y, unit = DOP_GROUP.x;\n";
-    if (each) {
+    if (each && e->routes) {
         unit = dop_emit_str(e,
                             "    uint item = DOP_GROUP.x * (WG / SG) + gl_LocalInvocationIndex / SG;\n"
                             "    uint t = item / %uu, unit = item %% %uu, lane = gl_LocalInvocationIndex %% SG;\n",
                             first_unit, first_unit);
         gen->grid[0] = dop_div_up_u32(first_unit * gen->grid[1], wg / each);
         gen->grid[1] = 1;
+    } else if (each) {
+        unit = "    uint t = DOP_GROUP.y, unit = DOP_GROUP.x * (WG / SG) + gl_LocalInvocationIndex / SG,\n"
+               "         lane = gl_LocalInvocationIndex % SG;\n";
+        gen->grid[0] = dop_div_up_u32(first_unit, wg / each);
     }
     dop_keys_set(&keys, "UNIT", unit);
     dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : "1u");
@@ -593,6 +609,9 @@ tile_row(const dop_site *s, dop_tile *tile)
     uint32_t least = tile->subgroup && s->t->subgroup > 32 ? s->t->subgroup : 32;
     while (tile->wg > least && tile->wg * 4 > u.len)
         tile->wg /= 2;
+    /* A subgroup for each unit: a multiprocessor holds more subgroups than workgroups. */
+    if (tile->subgroup && !s->t->cpu && g->max_t > 1 && longest_unit(s->r) <= s->t->subgroup * 4)
+        tile->wg = s->t->subgroup * SUBGROUPS;
     /* Sums over a single subgroup need no barriers, which are expensive on CPU devices. */
     if (s->t->cpu && tile->subgroup)
         tile->wg = s->t->subgroup;

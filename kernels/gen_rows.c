@@ -13,6 +13,7 @@ typedef struct rows_gen {
     uint32_t sums;   /* bytes of shared memory for the sums of several tokens */
     bool staged;     /* the whole activation lies in dop_x */
     bool ints;       /* it lies there in 8 bits */
+    bool fours;      /* of the group: in the end each lane has four neighbouring rows */
     bool ahead;      /* the first words of a unit are loaded before all others */
     uint32_t summed; /* slots whose rows of the activation are parts of one sum, else 1 */
     uint32_t held;   /* rows of activations that lie in shared memory for each token */
@@ -243,6 +244,19 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     dop_buf_puts(load, "            }\n");
 }
 
+/* Can the results of the part be stored four neighbouring rows at a time?  Neighbouring lanes then exchange sums if they have two
+ * rows each; what lanes with one row would exchange takes as long as shared memory. */
+static bool
+stored_in_fours(const rows_gen *s, const dop_part *part)
+{
+    const dop_graph *g = s->gen->e.g;
+    bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 &&
+                 !s->blocks.id && !s->p.experts && !s->p.sum && !s->p.beside && !part->argmax;
+    for (uint32_t i = 0; i < part->n_outs && fours; i++)
+        fours = dop_emit_wide(&s->gen->e, part->outs[i]) && !dop_node_writes_blocks(g, part->outs[i]);
+    return fours;
+}
+
 /* The number of unit k of step v in row r of matrix m, counted over packed rows. */
 static const char *
 unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
@@ -257,7 +271,7 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
     const char *each = s->p.beside ? "per_row" : dop_emit_str(e, "%uu", per_row);
     const char *last = s->p.beside ? "per_row - 1u" : dop_emit_str(e, "%uu", per_row - 1);
     const char *in_row = steps == 1 ? "v" : dop_emit_str(e, "min(v * %uu + %uu, %s)", steps, k, last);
-    return dop_emit_str(e, "(min(row + r * SG, rows - 1u) * %s%s + %s)", each, apart, in_row);
+    return dop_emit_str(e, "(min(row + r%s, rows - 1u) * %s%s + %s)", s->fours ? "" : " * SG", each, apart, in_row);
 }
 
 static const char *
@@ -337,8 +351,9 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
         dop_emit_line(e, "float st%u = dop_st[j * %uu + %uu];", i, s->p.n_stats, i);
         dop_emit_bind(e, s->p.stats[i], dop_emit_str(e, "st%u", i), false, NULL);
     }
+    const uint32_t width = s->fours ? 4 : 1;
     for (uint32_t i = 0; i < part->n_outs; i++)
-        dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
+        dop_emit_store(e, part->outs[i], ix, width, dop_emit_value(e, part->outs[i], ix, width));
     if (part->argmax) {
         const char *y = dop_emit_value(e, dop_node_at(e->g, part->argmax)->src[0], ix, 1);
         dop_emit_line(e, "float logit = dop_logit(%s);", y);
@@ -486,6 +501,13 @@ argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
                               out, out));
 }
 
+/* The template of what follows the sums. */
+static const char *
+finish_of(const rows_gen *s)
+{
+    return s->tb == 1 ? "rows_one.glsl" : s->fours ? "rows_fours.glsl" : "rows_many.glsl";
+}
+
 static dop_status
 emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
 {
@@ -494,7 +516,9 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0}, ahead = {0};
     uint32_t blocks = 0, handing = 0; /* handing: blocks before those of the heads that a tail follows */
     bool hands = false;
+    s->fours = true;
     for (uint32_t i = 0; i < n; i++) {
+        s->fours = s->fours && stored_in_fours(s, parts[i]);
         emit_select(s, parts[i], i, n, blocks, &select);
         if (e->r->info->tail && parts[i] == &s->p.part[dop_region_part(e->r, e->r->info->tail_of)]) {
             handing = blocks;
@@ -525,11 +549,13 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     }
     /* A workgroup may have no block of few; of arg-max parts each has some. */
     dop_keys_set(&keys, "SOME", !parts[0]->argmax && blocks < s->gen->choice->tile.loops ? "if (b < b1) " : "");
+    dop_keys_num(s->gen, &keys, "ROWS", s->rows);
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats + (s->p.beside != 0));
+    dop_keys_set(&keys, "LANE_ROW", s->fours ? "LANE * ROWS" : "LANE");
     dop_keys_set(&keys, "STORE", store.data);
     dop_keys_set(&keys, "ROW_OF", row_of(s));
     emit_slots(s, parts[0], &keys);
-    dop_status st = dop_template_fill(s->gen, s->tb == 1 ? "rows_one.glsl" : "rows_many.glsl", &keys, &finish);
+    dop_status st = dop_template_fill(s->gen, finish_of(s), &keys, &finish);
     dop_keys_set(&keys, "UNITS",
                  s->p.beside ? "units" : dop_emit_str(e, "%uu", dop_div_up_u32(s->p.k, unit_of(s, parts[0]))));
     dop_keys_set(&keys, "SELECT", select.data);
@@ -597,7 +623,10 @@ begin(rows_gen *s, dop_gen *gen)
     s->summed = s->p.sum ? s->p.slots : 1;
     s->held = s->summed * s->p.n_acts; /* One of them is 1, because no sum over slots has several activations. */
     s->p.t = s->tb > 1 ? "t" : "0u";
-    s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
+    bool fours = true;
+    for (uint32_t i = 0; i < s->p.n; i++)
+        fours = fours && stored_in_fours(s, &s->p.part[i]);
+    s->sums = s->tb > 1 && !fours ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
     /* Other uses of shared memory are small; the size of a program that has to run first was checked by fusion. */
     s->ints = gen->descriptor->ints;
     s->ahead = dop_gen_ahead(gen);

@@ -25,12 +25,15 @@ enum {
 #undef CAP
 };
 
-/* With DOP_CAP_texels, kernels read some memory through views: uniform texel buffers with texels of 16 bytes. */
+/* With DOP_CAP_texels, kernels read some memory through views: uniform texel buffers with texels of 16 bytes.  Attention has no
+ * activation, so its caches take those views. */
 enum {
     DOP_VIEW_MATRICES = 1, /* of products */
     DOP_VIEW_VECTOR,       /* one vector of weights, by which the activation is made */
     DOP_VIEW_VALUE,        /* one value that an earlier dispatch made, the activation or what it is made of */
     DOP_N_VIEWS = DOP_VIEW_VALUE,
+    DOP_VIEW_K_CACHE = DOP_VIEW_VECTOR,
+    DOP_VIEW_V_CACHE = DOP_VIEW_VALUE,
     DOP_TEXEL_BYTES = 16,
     DOP_VIEW_MAX_TEXELS = 1 << 27
 };

@@ -83,6 +83,9 @@ dop_mode_fn dop_mode_profile;     /* cli_profile.c */
 dop_mode_fn dop_mode_trace;
 dop_mode_fn dop_mode_serve; /* cli_serve.c */
 
+/* cli_outputs.c: refuses a file to write to that is one to read. */
+dop_status dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag);
+
 /* cli_modes.c */
 /* The mode that the command line asks for.  table: its options; unset: their values before it was read.  DOP_E_USAGE: an
  * option that this mode would ignore. */

@@ -150,6 +150,21 @@ error:
     return st;
 }
 
+/* Dispatches are timed on one device. */
+static dop_status
+in_one_part(const dop_cli *cli, dop_diag *diag)
+{
+    const char *path = NULL;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    const uint32_t n = st == DOP_OK ? dop_plan_count_parts(path) : 0;
+    return n > 1
+               ? DOP_FAIL_IN(diag, DOP_E_USAGE, path,
+                             "--profile times the dispatches of one device, and this plan is in %u parts: compile the "
+                             "model without --parts",
+                             n)
+               : st;
+}
+
 dop_status
 dop_mode_profile(dop_cli *cli, dop_diag *diag)
 {
@@ -167,7 +182,9 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     /* Times of single dispatches mean most where these follow one another, so barriers are the default here. */
     if (!cli->ordering)
         cli->ordering = "barriers";
-    dop_status st = dop_cli_open(cli, diag, &model, &sequence);
+    dop_status st = in_one_part(cli, diag);
+    if (st == DOP_OK)
+        st = dop_cli_open(cli, diag, &model, &sequence);
     if (st != DOP_OK || (st = profile(cli, model, sequence, &p, times ? &whole : NULL, diag)) != DOP_OK)
         goto error;
     dop_profile_table(&p, &text);
@@ -189,18 +206,25 @@ error:
     return st;
 }
 
+static dop_status
+trace_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag)
+{
+    dop_buf *text = user;
+    (void)diag;
+    if (n > 1)
+        dop_buf_printf(text, "part %u of %u%s\n", i, n, plan ? "" : ": its file is not here");
+    if (plan)
+        dop_trace_kernels(plan, text);
+    return DOP_OK;
+}
+
 dop_status
 dop_mode_trace(dop_cli *cli, dop_diag *diag)
 {
-    const char *path = NULL;
-    dop_plan plan;
     dop_buf text = {0};
-    dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_plan_open(path, diag, &plan)) != DOP_OK)
-        return st;
-    dop_trace_kernels(&plan, &text);
-    st = dop_cli_print_buf(&text, diag);
+    dop_status st = dop_cli_each_part(cli, trace_part, &text, diag);
+    if (st == DOP_OK)
+        st = dop_cli_print_buf(&text, diag);
     dop_buf_finish(&text);
-    dop_plan_close(&plan);
     return st;
 }

@@ -138,7 +138,7 @@ choose_named(const dop_instance *instance, const char *which, dop_diag *diag, ui
         if (number < instance->n_devices)
             found = (uint32_t)number;
     } else {
-        for (uint32_t i = 0; i < instance->n_devices && found == UINT32_MAX; i++)
+        for (uint32_t i = 0; i < instance->n_devices && found == UINT32_MAX && which[0]; i++)
             if (contains_nocase(instance->devices[i].caps.name, which))
                 found = i;
     }

@@ -185,6 +185,8 @@ main(int argc, char **argv)
         if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
         if (st == DOP_OK && !done)
+            st = dop_cli_refuse_outputs(&cli, &diag);
+        if (st == DOP_OK && !done)
             st = mode(&cli, &diag);
         quiet = done; /* rank 0 says it */
     }

@@ -608,12 +608,12 @@ dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg)
 {
     if (arg->slot == DOP_ARG_NUMBERS)
         return arg->offset;
-    if (arg->view)
-        return (memory->places[arg->slot].offset + arg->offset) / DOP_TEXEL_BYTES;
     const dop_piece key = {.slot = arg->slot, .from = arg->offset},
                     *p = memory->n_pieces == 0 ? NULL
                                                : bsearch(&key, memory->pieces, memory->n_pieces, sizeof key, by_state);
-    return dop_memory_address(memory, arg->slot, p ? p->to : arg->offset);
+    const uint64_t offset = p ? p->to : arg->offset;
+    return arg->view ? (memory->places[arg->slot].offset + offset) / DOP_TEXEL_BYTES
+                     : dop_memory_address(memory, arg->slot, offset);
 }
 
 void

@@ -53,7 +53,10 @@ check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
     if (schedule_for(m, 2, &schedule) == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
-                           "with --rows 2,4,8");
+                           "with --rows 2,4,8%s",
+                           m->plan.replaces && m->plan.model->n_sequences > 1
+                               ? " and one sequence, since its steps replace states"
+                               : "");
     return DOP_OK;
 }
 

@@ -24,6 +24,9 @@
 #define STEP ${STEP}u
 #define STEPS ((D / STEP + WG - 1u) / WG)
 #define STEPS_V ((DV / STEP + WG - 1u) / WG)
+// Does every lane have the same number of values?  Then no condition depends on the lane, after which the driver would select each
+// value anew.
+#define DOP_WHOLE(n) (n % (STEP * WG) == 0u)
 #define LANE gl_SubgroupInvocationID
 // The lanes of a subgroup run in lockstep, so each sees what another wrote to shared memory.
 #ifdef DOP_CPU
@@ -64,7 +67,7 @@ ${PROLOGUE}    DOP_STEP();
     [[unroll]] for (uint j = 0u; j < R; j++) {
         [[unroll]] for (uint s = 0u; s < STEPS * STEP / 4u; s++) {
             uint d = (s / (STEP / 4u) * WG + LANE) * STEP + s % (STEP / 4u) * 4u;
-            q[j][s] = d < D ? dop_q[(j * D + d) >> 2] : vec4(0.0);
+            q[j][s] = DOP_WHOLE(D) || d < D ? dop_q[(j * D + d) >> 2] : vec4(0.0);
         }
         [[unroll]] for (uint s = 0u; s < STEPS_V * STEP / 4u; s++)
             acc[j][s] = vec4(0.0);
@@ -85,7 +88,7 @@ ${PROLOGUE}    DOP_STEP();
                     vec4 x = vec4(0.0);
                     [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                         uint d = (s * WG + LANE) * STEP;
-                        if (d < D) {
+                        if (DOP_WHOLE(D) || d < D) {
 ${DOT_K}                        }
                     }
                     parts[i] = x;
@@ -128,7 +131,7 @@ ${SUMS}                uint p = base + b + LANE;
                     uint at = DOP_AT_V(min(base + b + i, hi - 1u));
                     [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
                         uint d = (s * WG + LANE) * STEP;
-                        if (d < DV) {
+                        if (DOP_WHOLE(DV) || d < DV) {
 ${ADD_V}                        }
                     }
                 }
@@ -142,7 +145,7 @@ ${ADD_V}                        }
     [[unroll]] for (uint j = 0u; j < R; j++)
         [[unroll]] for (uint s = 0u; s < STEPS_V * STEP / 4u; s++) {
             uint d = (s / (STEP / 4u) * WG + LANE) * STEP + s % (STEP / 4u) * 4u;
-            if (d < DV)
+            if (DOP_WHOLE(DV) || d < DV)
                 dop_q[(j * DV + d) >> 2] = acc[j][s];
         }
     DOP_STEP();

@@ -1,9 +1,7 @@
 // Activations of row t and weights of row n, from column c on.
 dop_raw8 dop_load_a${P}(uint t, uint c)
 {
-    if (t >= dop_tokens)
-        return dop_raw8(uvec4(0u), uvec4(0u));
-${LOAD_A}}
+${GUARD_ROW}${LOAD_A}}
 ${RAW} dop_load_b${P}(uint m, uint n, uint c)
 {
 ${LOAD_B}}

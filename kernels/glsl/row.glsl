@@ -1,4 +1,4 @@
-// A workgroup computes one unit (a row, or one head of a row) of one token; in a stage of short units a subgroup does, because a
+// A workgroup computes one unit (a row, or one head of a row) of one token; a subgroup does where units are short, because a
 // workgroup would have more invocations than values.
 void main()
 {

@@ -2,7 +2,7 @@
     // behind their bodies (DOP_UNTIL), because a test before the body would run it once more with no lane switched on.
 ${BEGIN}    uint b = ${FIRST}, b1 = ${END};
     ${SOME}[[dont_unroll]] for (;;) {
-${SELECT}        uint row = ${ROW} + LANE;
+${SELECT}        uint row = ${ROW} + ${LANE_ROW};
         float acc[${M}u * ROWS * TB];
         [[unroll]] for (uint i = 0u; i < ${M}u * ROWS * TB; i++)
             acc[i] = 0.0;

@@ -21,6 +21,9 @@ static dop_status
 count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
 {
     *out_n = 1;
+    if (cli->draft && dop_plan_count_parts(cli->draft) > 1)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, cli->draft,
+                           "a plan in parts cannot write drafts: compile the draft model without --parts");
     for (size_t i = 0; i < cli->plans.count; i++) {
         uint32_t n = dop_plan_count_parts(cli->plans.items[i]);
         if (n == 0) {
@@ -32,6 +35,9 @@ count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
                             "one plan is in %u parts and another one in %u: run them one after the other", *out_n, n);
         *out_n = n > *out_n ? n : *out_n;
     }
+    if (cli->plans.count > 1 && *out_n > 1) /* all of them are open to be measured in turn, and a rank holds one */
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "several plans at a time, one of them in %u parts: run them one after the other", *out_n);
     return DOP_OK;
 }
 
@@ -86,18 +92,21 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
     *out_done = false;
     if (!runs_model(mode))
         return DOP_OK;
-    dop_status st = count_parts(cli, diag, &n);
-    if (st != DOP_OK || n == 1)
-        return st;
-    if ((st = dop_mpi_start(NULL, diag, &cli->mpi)) != DOP_OK)
+    const dop_status counted = count_parts(cli, diag, &n);
+    if (counted == DOP_OK && n == 1)
+        return DOP_OK;
+    dop_status st = dop_mpi_start(NULL, diag, &cli->mpi);
+    if (st != DOP_OK)
         return st;
     const dop_wire *wire = dop_mpi_wire(cli->mpi);
     *out_done = wire->rank > 0;
+    if (counted != DOP_OK) /* every rank sees it, and rank 0 says it */
+        return counted;
     if (wire->n == 1 && n == 0)
         return DOP_OK;
     if (wire->n == 1)
         return dop_plan_wants_ranks(cli->plans.items[0], n, diag);
-    if (n > 0 && wire->n != n) /* every rank sees it, and rank 0 says it */
+    if (n > 0 && wire->n != n)
         return DOP_FAIL(wire->rank == 0 ? diag : NULL, DOP_E_USAGE,
                         "the plan is in %u parts and there are %u ranks: mpirun -n %u doppler-exec PLAN ...", n,
                         wire->n, n);

@@ -257,6 +257,8 @@ dop_mpi_end(dop_mpi *mpi, dop_status st)
     dop_mpi_watch_end(m);
     if (atomic_load(&m->silent) || !m->started) {
         (void)fflush(NULL);
+        if (m->started && m->wire.rank > 0) /* rank 0 is lost, which else reports it */
+            dop_mpi_watch_say(m);
         (void)MPI_Abort(MPI_COMM_WORLD, st == DOP_OK ? 1 : (int)st);
         _exit(1);
     }

@@ -19,11 +19,11 @@ typedef struct dop_mpi_ring {
     uint32_t held;         /* receiving: the buffer that the caller has; UINT32_MAX: none */
 } dop_mpi_ring;
 
-/* Messages between watches. */
-typedef enum dop_mpi_word { DOP_MPI_ALIVE = 1, DOP_MPI_BYE, DOP_MPI_FAILED } dop_mpi_word;
+/* Messages between watches.  FAILED: of a rank that has failed and ends; LOST: rank 0 has noticed that another one is lost. */
+typedef enum dop_mpi_word { DOP_MPI_ALIVE = 1, DOP_MPI_BYE, DOP_MPI_FAILED, DOP_MPI_LOST } dop_mpi_word;
 typedef struct dop_mpi_sign {
     uint32_t word; /* dop_mpi_word */
-    uint32_t code; /* FAILED: dop_status */
+    uint32_t code; /* FAILED, LOST: dop_status */
     char text[1000];
 } dop_mpi_sign;
 
@@ -40,6 +40,7 @@ typedef struct dop_mpi_peer {
     dop_mpi_sign received, sent;
     double heard_ms; /* when it last reported */
     bool bye, said_bye;
+    bool has_sign; /* it was told of a failure */
 } dop_mpi_peer;
 
 typedef struct dop_mpi_window dop_mpi_window; /* mpi_window.c */
@@ -77,6 +78,8 @@ dop_status dop_mpi_watch_start(dop_mpi *mpi, dop_diag *diag);
 /* Says goodbye and waits until all have. */
 void dop_mpi_watch_end(dop_mpi *mpi);
 double dop_mpi_now_ms(void);
+/* Says why all ranks end, unless another rank does: rank 0, or rank 1 when rank 0 is the one that is lost. */
+void dop_mpi_watch_say(const dop_mpi *mpi);
 
 /* mpi_window.c; every rank of a host calls the first two. */
 void dop_mpi_window_make(dop_mpi *mpi);

@@ -30,7 +30,7 @@ lose(dop_mpi *m, uint32_t rank, dop_status code, bool silent, const char *why)
     if (atomic_exchange(&m->failing, true))
         return;
     m->code = code;
-    m->told = rank == 0 && !silent;
+    m->told = m->told || (rank == 0 && !silent);
     snprintf(m->why, sizeof m->why, "rank %u on %s%s%s", rank, m->places[rank].host, silent ? " " : ": ", why);
     atomic_store(&m->silent, silent);
     atomic_store(&m->failed, true);
@@ -55,6 +55,7 @@ hear(dop_mpi *m, dop_mpi_peer *p)
         p->received.text[sizeof p->received.text - 1] = 0;
         if (p->received.word == DOP_MPI_FAILED)
             lose(m, p->rank, (dop_status)p->received.code, false, p->received.text);
+        m->told = m->told || p->received.word == DOP_MPI_LOST; /* and rank 0 will end all */
     }
 }
 
@@ -66,7 +67,7 @@ say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
     if (p->send != MPI_REQUEST_NULL && (MPI_Test(&p->send, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done))
         return false;
     p->sent = *sign;
-    const size_t size = sign->word == DOP_MPI_FAILED ? sizeof *sign : offsetof(dop_mpi_sign, text);
+    const size_t size = sign->word >= DOP_MPI_FAILED ? sizeof *sign : offsetof(dop_mpi_sign, text);
     return MPI_Isend(&p->sent, (int)size, MPI_BYTE, (int)p->rank, 0, m->watching, &p->send) == MPI_SUCCESS;
 }
 
@@ -96,13 +97,25 @@ all_said(const dop_mpi *m)
     return all;
 }
 
+void
+dop_mpi_watch_say(const dop_mpi *mpi)
+{
+    const dop_mpi *m = mpi;
+    const struct timespec moment = {.tv_sec = 1};
+    (void)fflush(NULL);
+    if (m->told)
+        return;
+    if (m->wire.rank <= 1)
+        fprintf(stderr, "doppler-exec: error: %s\n", m->why);
+    else /* whoever aborts first ends rank 1 too */
+        (void)nanosleep(&moment, NULL);
+}
+
 /* The program has had time to say it and to end. */
 static void
 end_all(dop_mpi *m)
 {
-    (void)fflush(NULL);
-    if (!m->told)
-        fprintf(stderr, "doppler-exec: error: %s\n", m->why);
+    dop_mpi_watch_say(m);
     (void)MPI_Abort(MPI_COMM_WORLD, 1);
     _exit(1);
 }
@@ -111,10 +124,11 @@ static void
 speak(dop_mpi *m, bool alive)
 {
     const dop_mpi_sign lives = {.word = DOP_MPI_ALIVE}, bye = {.word = DOP_MPI_BYE};
-    /* Rank 0 passes on what one of the others has said: they may be waiting for that one. */
-    if (m->wire.rank == 0 && atomic_load(&m->failed) && !m->passed_on && !atomic_load(&m->silent)) {
+    /* Rank 0 passes on what one of the others has said, as they may be waiting for that one, and what it has seen itself, so that
+     * none of them reports rank 0 as lost when it ends because of that. */
+    if (m->wire.rank == 0 && atomic_load(&m->failed) && !m->passed_on) {
         m->passed_on = true;
-        m->sign = (dop_mpi_sign){.word = DOP_MPI_FAILED, .code = m->code};
+        m->sign = (dop_mpi_sign){.word = atomic_load(&m->silent) ? DOP_MPI_LOST : DOP_MPI_FAILED, .code = m->code};
         snprintf(m->sign.text, sizeof m->sign.text, "%.900s", m->why);
         atomic_store(&m->has_sign, true);
     }
@@ -125,9 +139,10 @@ speak(dop_mpi *m, bool alive)
         int done;
         if (p->send != MPI_REQUEST_NULL)
             (void)MPI_Test(&p->send, &done, MPI_STATUS_IGNORE);
-        if (failed && !p->said_bye)
-            said = say(m, p, &m->sign) && said;
-        else if (atomic_load(&m->ending) && !p->said_bye)
+        if (failed && !p->said_bye && !p->has_sign) {
+            p->has_sign = say(m, p, &m->sign);
+            said = said && p->has_sign;
+        } else if (atomic_load(&m->ending) && !p->said_bye)
             p->said_bye = say(m, p, &bye);
         else if (alive && !p->said_bye)
             (void)say(m, p, &lives);
@@ -155,8 +170,10 @@ watch(void *user)
         looked = now - looked >= LOOK_MS ? now : looked;
         if (atomic_load(&m->failed)) {
             lost = lost > 0 ? lost : now;
-            if (atomic_load(&m->ending) && atomic_load(&m->silent))
+            if (atomic_load(&m->ending) && atomic_load(&m->silent)) {
+                speak(m, false);
                 return NULL; /* dop_mpi_end goes on */
+            }
             if (now - lost > patience)
                 end_all(m);
         }

@@ -233,6 +233,11 @@ kept "-o: the kernel path" path.yaml input -o path.yaml --kernel-path path.yaml
 kept "-o: the tuning" tuning.yaml input -o tuning.yaml --tuning tuning.yaml
 kept "-o: the types" quant.yaml input -o quant.yaml --quant quant.yaml
 kept "external weights: the target" external.weights input -o external --weights external --target ./external.weights
+for file in two.part0 two.part1.weights; do # the target would be one of the files of the parts
+    ln target.yaml $file
+    kept "--parts: $file" $file input -o two --parts 2 --split --weights external --target target.yaml --quiet
+    rm $file
+done
 kept "--report: a file of the model" input/config.json input -o plan --report=input/config.json
 mkdir dump
 ln -s ../input/config.json dump/000-decode1-canon.ir
@@ -245,6 +250,14 @@ twice() {
         "$DOPPLERC" input -o input/m.plan --weights external --report=input/r.html --target tier1 --chunks 8 --quiet
 }
 check "a plan, its weights and a page beside the model can be made again" twice
+for how in "" --split; do
+    for again in first second; do
+        check "a plan in parts beside the model, $how $again time" "$DOPPLERC" input -o input/parts.plan --parts 2 $how --weights external \
+            --target tier1 --chunks 8 --quiet
+    done
+done
+check_fails "--split without a plan" 2 "--split is about the files of a plan" "$DOPPLERC" input --parts 2 --simulate x.yaml --split
+check_fails "--tune of parts" 2 "--tune writes a tuning file and nothing else" "$DOPPLERC" input --parts 2 --tune -o t.yaml
 printf 'GGUF' >in.gguf
 kept "-o: the .gguf" in.gguf in.gguf -o in.gguf
 

@@ -34,11 +34,25 @@ refuses 2 "-p, --prompt is for text to continue; --ppl has no use for it" text.p
 refuses 2 "--json is for generation from a prompt, and --info; --list-devices has no use for it" --list-devices --json
 refuses 2 "--temp is for generation and --serve; --check has no use for it" ids.plan --check --temp 0
 refuses 2 "--device is for what runs on a device; --info has no use for it" ids.plan --info --device 0
+refuses 2 'no device "" among' ids.plan --tokens 1 -n 1 --device ""
 refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
 refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
 refuses 2 "--chat-template is for --serve; generation has no use for it" text.plan -p x --chat-template chatml
 refuses 2 "--grammar is for generation from a prompt; --interactive has no use for it" text.plan -i --grammar x
 refuses 2 "--stop needs a text to end before" text.plan -p x --stop ""
+
+# No output takes the place of an input.
+cp ids.plan own.plan
+ln -s own.plan link.plan
+echo 1 2 >own.html
+digest=$(cat own.plan own.html | md5sum)
+for output in own.plan link.plan; do
+    refuses 2 "$output: error: this file is an input: name another one to write to" own.plan --tokens 1 -n 1 --logits $output
+done
+refuses 2 "own.html: error: this file is an input: name another one to write to" own.plan --tokens-file own.html -n 1 --profile own.html
+cp own.plan own.plan.weights
+refuses 2 "own.plan.weights: error: this file is an input: name another one to write to" own.plan --tokens 1 -n 1 --logits own.plan.weights
+[ "$digest" = "$(cat own.plan own.html | md5sum)" ] && pass "every input is as it was" || fail "every input is as it was"
 
 refuses 1 "pp8@d600 needs 608 positions, the plan's context is 512 and the model was trained for 512: give" \
     --bench ids.plan -p 8 -n 0 -d 600

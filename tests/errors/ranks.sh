@@ -14,7 +14,7 @@ lost() {
     timeout -k 1 30 bash -c ". '$SRC/tests/lib_ranks.sh'; ranks 3 '$TOOLS/ranks' $1 2" >"$1.out" 2>"$1.err" || status=$?
     if [ "$status" -eq 0 ] || [ "$status" -eq 124 ] || [ $((SECONDS - from)) -gt "$2" ]; then
         fail "$1" "status $status after $((SECONDS - from)) s"
-    elif [ "$(cat "$1.out" "$1.err" | grep -cE "$3")" -ne 1 ]; then
+    elif [ "$(cat "$1.out" "$1.err" | grep -cE "$3")" -ne 1 ] || [ "$(cat "$1.out" "$1.err" | grep -c '[^ ]')" -ne 1 ]; then
         fail "$1" "no line, or several: $(cat "$1.out" "$1.err")"
     else
         pass "$1"
@@ -25,4 +25,6 @@ lost fail 6 '^lost: rank 2 on [^ ]+: the device was lost$'
 lost kill 6 '^lost: rank 2 on [^ ]+ has ended: it was killed, or crashed$'
 lost stop 8 '^lost: rank 2 on [^ ]+ has not answered for 2 s'
 lost idle-stop 9 '^doppler-exec: error: rank 2 on [^ ]+ has not answered for 2 s'
+lost first-kill 6 '^doppler-exec: error: rank 0 on [^ ]+ has ended: it was killed, or crashed$'
+lost first-stop 9 '^doppler-exec: error: rank 0 on [^ ]+ has not answered for 2 s'
 finish

@@ -123,6 +123,15 @@ refused "without mpirun" "a plan in 2 parts.*mpirun -n 2" "$EXEC" llama.2 --toke
 refused "three ranks for two parts" "in 2 parts and there are 3 ranks" ranks 3 "$EXEC" llama.2 --tokens 1 -n 1
 refused "a prompt that is too long" "do not fit|tokens and the plan's context" \
     ranks 2 "$EXEC" llama.2 --tokens "$(seq -s " " 1 70)" -n 1
+refused "--profile of a plan in parts" "times the dispatches of one device, and this plan is in 2 parts" \
+    "$EXEC" llama.2 --tokens 1 -n 1 --profile times.html
+refused "drafts of a plan in parts" "cannot write drafts: compile the draft model without --parts" \
+    ranks 2 "$EXEC" llama.2 --tokens 1 -n 1 --draft llama.2
+refused "--bench of two plans in parts" "several plans at a time, one of them in 2 parts" \
+    ranks 2 "$EXEC" --bench llama.2 llama.2 -p 4 -n 2 -r 1 --quiet
+refused "an empty name in a list of devices" 'rank 1 on [^ ]+: no device ""' ranks 2 "$EXEC" llama.2 --tokens 1 -n 1 --device 0,
+"$EXEC" llama.2 --trace-kernels >trace
+check "--trace-kernels of every part" [ "$(grep -c '^part [01] of 2$' trace)" = 2 ]
 # Another rank's plan is cut short, or another one.
 mkdir here there
 cp llama.2 here/plan

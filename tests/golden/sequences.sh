@@ -28,6 +28,9 @@ else
     # States that steps replace: what was not accepted is rolled back.
     check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet
     check "drafts, with states that steps replace" "$TOOLS/drafts" falcon_h1.plan 40 3 falcon_h1.plan
+    "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o one_by_one.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 2>note
+    check "--rows where sequences are stepped one by one" grep -q "note: --rows has no effect: .* 2 sequences are stepped one by one" note
+    check_fails "drafts there" 1 "compile it with --rows 2,4,8 and one sequence" "$EXEC" one_by_one.plan --tokens 1 -n 2 --draft-ngram 1
     run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
     [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
     run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed

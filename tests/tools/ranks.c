@@ -1,10 +1,10 @@
 /* Ranks under mpirun without a plan, for tests/errors/ranks.sh: messages on every lane, and ranks that are lost.
  *
- *   ranks talk | messages | time | fail | kill | stop | idle-stop
+ *   ranks talk | messages | time | fail | kill | stop | idle-stop | first-kill | first-stop
  *
  * talk: rank 0 says "talked" when everything has come in order; messages: the same without memory between ranks.
  * Otherwise the last rank fails, or is killed or stopped by a signal while rank 0 waits for it (idle-stop: rank 0 waits
- * for nothing); rank 0 says what receive says. */
+ * for nothing); rank 0 says what receive says.  first-...: rank 0 is the one that is lost, and the others wait for its orders. */
 #include "runtime/mpi/mpi.h"
 
 #include <signal.h>
@@ -114,6 +114,13 @@ lose(const dop_wire *w, const char *how)
 {
     const uint8_t *bytes;
     size_t size;
+    if (strncmp(how, "first-", 6) == 0) {
+        if (w->rank == 0) {
+            (void)raise(strcmp(how, "first-kill") == 0 ? SIGKILL : SIGSTOP);
+            _exit(1); /* mpirun lets it continue when all are to end */
+        }
+        return w->receive(w->user, 0, DOP_LANE_ORDERS, &diag, &bytes, &size);
+    }
     if (w->rank + 1 == w->n) {
         dop_diag why = {0};
         if (strcmp(how, "fail") == 0)

@@ -165,6 +165,20 @@ static const struct {
                                                                            "  %e:f32[T,33] = softmax %d\n"
                                                                            "  return %b, %c, %e\n"
                                                                            "}\n"},
+    {"short heads of several tokens, a subgroup each, fewer than a workgroup has subgroups",
+     "graph heads(T<=5, S<=100, Q=1) {\n"
+     "  %tok:u32[T] = input \"tokens\"\n"
+     "  %pos:u32[T] = input \"positions\"\n"
+     "  %t:f16[24,96] = weight \"t0\"\n"
+     "  %w:f32[16] = weight \"w1\"\n"
+     "  %rope:f32[S,16] = weight \"t.rope16\"\n"
+     "  %x:f32[T,96] = gather %t, %tok\n"
+     "  %h:f32[T,6,16] = reshape %x\n"
+     "  %n:f32[T,6,16] = rmsnorm %h, %w eps=1e-05 add=0\n"
+     "  %r:f32[T,6,16] = rope %n, %pos, %rope dims=16 interleaved=1\n"
+     "  %s:f32[T,6,16] = softmax %r\n"
+     "  return %r, %s\n"
+     "}\n"},
     {"a rotated row goes straight into a product", "graph turned(T=1, S<=100, Q=1) {\n"
                                                    "  %tok:u32[T] = input \"tokens\"\n"
                                                    "  %pos:u32[T] = input \"positions\"\n"
