@@ -280,7 +280,8 @@ own_shared(dop_gen *gen)
 }
 
 /* By measurement on an H200 (tests/bench/RESULTS.md): 32 rows of weights where that gives most multiprocessors a workgroup, else
- * 16; twice as many subgroups where there are no two workgroups for each multiprocessor, as long as registers last. */
+ * 16; twice as many subgroups where there are no two workgroups for each multiprocessor, as long as registers last; half as many for
+ * 17 to 32 tokens where there are, so that two fit its registers. */
 static void
 own_tile(const dop_site *s, dop_tile *tile)
 {
@@ -289,7 +290,8 @@ own_tile(const dop_site *s, dop_tile *tile)
     const uint32_t rows = tiles * 100 >= s->t->cores * BUSY ? 2 * n : n;
     tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
     tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
-    tile->ds = s->g->max_t > SOME || tiles * 100 >= s->t->cores * OWN_BUSY ? 8 : 16;
+    const bool two = tiles * 100 >= s->t->cores * OWN_BUSY;
+    tile->ds = s->g->max_t > MANY ? 8 : s->g->max_t > SOME ? (two ? 4 : 8) : two ? 8 : 16;
     tile->bk = DEEP * tile->ds;
     tile->wg = tile->ds * s->t->subgroup;
     tile->unroll = 1;
