@@ -72,8 +72,8 @@ static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}},
                        of_floats_some[] = {{128, 128, 512, 16, 32, 1},
                                            {64, 128, 512, 16, 32, 1},
                                            {32, 256, 256, 16, 32, 1}},
-                       of_some_wide[] = {{128, 64, 256, 16, 32, 2}}, of_floats_wide[] = {{128, 64, 512, 16, 32, 1}},
-                       of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
+                       of_some_wide[] = {{128, 64, 256, 16, 32, 2}}, of_blocks_some[] = {{128, 64, 256, 16, 32, 1}},
+                       of_floats_wide[] = {{128, 64, 512, 16, 32, 1}}, of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
                        of_blocks[] = {{64, 128, 256, 16, 32, 1}, {32, 256, 256, 16, 32, 1}},
                        of_blocks_wide[] = {{64, 64, 128, 16, 32, 1}}, of_one_wide[] = {{256, 64, 512, 32, 32, 1}},
                        of_blocks_many[] = {
@@ -168,17 +168,19 @@ enough_rows(const dop_site *s, uint32_t busy)
     return dop_products_of(s).rows / of_floats->rows * 100 >= s->t->cores * busy;
 }
 
-/* A tile for more than 16 tokens where there are enough rows.  Floats with up to 32 tokens: two workgroups share a multiprocessor, and
- * one loads while the other one multiplies.  More tokens: tiles of blocks are small, and need more rows; one matrix, as that of
- * logits, has the widest. */
+/* A tile for more than 16 tokens where there are enough rows.  Up to 32 tokens: two workgroups of floats share a multiprocessor, and one
+ * loads while the other one multiplies; blocks gain with one already.  More tokens: tiles of blocks are small, and need more rows;
+ * one matrix, as that of logits, has the widest. */
 static bool
 wide_tile(const dop_site *s, dop_tile *tile)
 {
     const bool blocks = quantized(s);
     const dop_products p = dop_products_of(s);
-    if (s->g->max_t <= MANY)
-        return s->g->max_t > SOME && !blocks && p.rows / of_some_wide->rows * 100 >= s->t->cores * MANY_BUSY &&
-               few_tile(s, of_some_wide, true, tile);
+    if (s->g->max_t <= MANY) {
+        const few_shape *x = blocks ? of_blocks_some : of_some_wide;
+        return s->g->max_t > SOME && p.rows / x->rows * 100 >= s->t->cores * (blocks ? BUSY : MANY_BUSY) &&
+               few_tile(s, x, true, tile);
+    }
     if (p.most == 1 && p.rows / of_one_wide->rows * 100 >= s->t->cores * BUSY && few_tile(s, of_one_wide, true, tile))
         return true;
     return enough_rows(s, blocks ? BLOCKS_BUSY : MANY_BUSY) &&
