@@ -73,6 +73,7 @@ dop_mode_fn dop_mode_embed;        /* cli_embed.c */
 dop_mode_fn dop_mode_list_devices; /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
+dop_mode_fn dop_mode_trace;
 dop_mode_fn dop_mode_tokenize; /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
@@ -80,8 +81,7 @@ dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
 dop_mode_fn dop_mode_check;       /* check.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 dop_mode_fn dop_mode_profile;     /* cli_profile.c */
-dop_mode_fn dop_mode_trace;
-dop_mode_fn dop_mode_serve; /* cli_serve.c */
+dop_mode_fn dop_mode_serve;       /* cli_serve.c */
 
 /* cli_outputs.c: refuses a file to write to that is one to read. */
 dop_status dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag);

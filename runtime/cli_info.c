@@ -1,8 +1,9 @@
-/* What a plan and the machine are: --info, --disasm, --list-devices. */
+/* What a plan and the machine are: --info, --disasm, --trace-kernels, --list-devices. */
 #include "runtime/cli.h"
 #include "runtime/device.h"
 #include "runtime/doppler.h"
 #include "runtime/label.h"
+#include "runtime/trace.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -48,28 +49,45 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
     return st;
 }
 
+/* What a function writes about every part. */
+typedef struct part_texts {
+    void (*write)(const dop_plan *plan, dop_buf *out);
+    dop_buf text;
+} part_texts;
+
 static dop_status
-disasm_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag)
+write_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag)
 {
-    dop_buf *text = user;
+    part_texts *x = user;
     (void)diag;
     if (n > 1)
-        dop_buf_printf(text, "part %u of %u%s\n", i, n, plan ? "" : ": its file is not here");
-    if (!plan)
-        return DOP_OK;
-    dop_plan_disasm(plan, text);
+        dop_buf_printf(&x->text, "part %u of %u%s\n", i, n, plan ? "" : ": its file is not here");
+    if (plan)
+        x->write(plan, &x->text);
     return DOP_OK;
+}
+
+static dop_status
+print_parts(const dop_cli *cli, void (*write)(const dop_plan *, dop_buf *), dop_diag *diag)
+{
+    part_texts x = {.write = write};
+    dop_status st = dop_cli_each_part(cli, write_part, &x, diag);
+    if (st == DOP_OK)
+        st = dop_cli_print_buf(&x.text, diag);
+    dop_buf_finish(&x.text);
+    return st;
 }
 
 dop_status
 dop_mode_disasm(dop_cli *cli, dop_diag *diag)
 {
-    dop_buf text = {0};
-    dop_status st = dop_cli_each_part(cli, disasm_part, &text, diag);
-    if (st == DOP_OK)
-        st = dop_cli_print_buf(&text, diag);
-    dop_buf_finish(&text);
-    return st;
+    return print_parts(cli, dop_plan_disasm, diag);
+}
+
+dop_status
+dop_mode_trace(dop_cli *cli, dop_diag *diag)
+{
+    return print_parts(cli, dop_trace_kernels, diag);
 }
 
 /* Counts of one schedule. */

@@ -1,8 +1,7 @@
-/* --profile: a prompt and a few tokens with every dispatch timed.  --trace-kernels: the dispatches in words. */
+/* --profile: a prompt and a few tokens with every dispatch timed. */
 #include "runtime/cli.h"
 #include "runtime/plan_format.h"
 #include "runtime/profile.h"
-#include "runtime/trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -203,28 +202,5 @@ error:
     dop_buf_finish(&file);
     dop_profile_finish(&p);
     dop_model_close(model);
-    return st;
-}
-
-static dop_status
-trace_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag)
-{
-    dop_buf *text = user;
-    (void)diag;
-    if (n > 1)
-        dop_buf_printf(text, "part %u of %u%s\n", i, n, plan ? "" : ": its file is not here");
-    if (plan)
-        dop_trace_kernels(plan, text);
-    return DOP_OK;
-}
-
-dop_status
-dop_mode_trace(dop_cli *cli, dop_diag *diag)
-{
-    dop_buf text = {0};
-    dop_status st = dop_cli_each_part(cli, trace_part, &text, diag);
-    if (st == DOP_OK)
-        st = dop_cli_print_buf(&text, diag);
-    dop_buf_finish(&text);
     return st;
 }
