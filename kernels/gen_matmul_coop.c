@@ -16,8 +16,9 @@ as_stored(const dop_gen *gen, const dop_parts *p)
            (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
 }
 
-/* Whatever stored rows past the last token hold, they only reach sums that are not stored.  So it is not worth waiting for the number of
- * tokens, unless the buffer ends before the tile does, or the row is computed from what may name any address. */
+/* For matmul_own_part.glsl (matmul_few_part.glsl became slower without its test, by measurement).  Whatever stored rows past the
+ * last token hold, they only reach sums that are not stored.  So it is not worth waiting for the number of tokens, unless the
+ * buffer ends before the tile does, or the row is computed from what may name any address. */
 static const char *
 guard_row(const dop_gen *gen, const dop_parts *p)
 {
@@ -292,9 +293,8 @@ typedef enum shape_kind {
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
 typedef struct coop_shape {
     uint32_t bm, bn, bk, wm, wn;
-    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
-    uint32_t
-        speed; /* percent of the values per time that the usual shapes make: larger tiles read fewer bytes per product */
+    uint32_t busy;  /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
+    uint32_t speed; /* percent of the usual shapes' values per time: larger tiles read fewer bytes per product */
     shape_kind kind;
 } coop_shape;
 

@@ -7,7 +7,7 @@
  * received in batches, because each batch is one round trip to memory. */
 enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
 
-/* Short units of several tokens that a workgroup has, one for each subgroup. */
+/* Short units of several tokens that a workgroup has at most, one for each subgroup. */
 enum { SUBGROUPS = 4 };
 
 static int
@@ -611,7 +611,9 @@ tile_row(const dop_site *s, dop_tile *tile)
         tile->wg /= 2;
     /* A subgroup for each unit: a multiprocessor holds more subgroups than workgroups. */
     if (tile->subgroup && !s->t->cpu && g->max_t > 1 && longest_unit(s->r) <= s->t->subgroup * 4)
-        tile->wg = s->t->subgroup * SUBGROUPS;
+        for (tile->wg = s->t->subgroup; tile->wg < s->t->subgroup * SUBGROUPS && tile->wg * 2 <= s->t->max_workgroup;
+             tile->wg *= 2)
+            ;
     /* Sums over a single subgroup need no barriers, which are expensive on CPU devices. */
     if (s->t->cpu && tile->subgroup)
         tile->wg = s->t->subgroup;

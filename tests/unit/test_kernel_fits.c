@@ -375,6 +375,43 @@ Test(kernel_fits, tiles_over_the_rows_of_all_parts, .timeout = 300)
     free(b);
 }
 
+/* Short units have a subgroup each, as many in a workgroup as the target allows. */
+Test(kernel_fits, short_units_in_small_workgroups, .timeout = 300)
+{
+    static const char text[] = "graph test(T<=5, S<=512, Q=1) {\n%tok:u32[T] = input \"tokens\"\n"
+                               "%emb:f16[50,256] = weight \"emb\"\n%w:f32[64] = weight \"w\"\n"
+                               "%x:f32[T,256] = gather %emb, %tok\n%h:f32[T,4,64] = reshape %x\n"
+                               "%n:f32[T,4,64] = rmsnorm %h, %w eps=1e-05 add=0\nreturn %n\n}\n";
+    static const uint32_t most[] = {64, 128, 1024}, wanted[] = {64, 128, 256};
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    open_bench(b, targets);
+    for (uint32_t i = 0; i < 3; i++) {
+        dop_arena arena;
+        dop_graph g;
+        dop_choice c = {0};
+        size_t end;
+        dop_target t = targets[4];
+        t.subgroup = 64;
+        t.max_workgroup = most[i];
+        dop_arena_init(&arena);
+        dop_pass_ctx cx = {.arena = &arena, .diag = &b->diag, .target = &t};
+        const dop_pass_options opt = {.stop_after = -1};
+        dop_status st = dop_graph_parse("graph", text, sizeof text - 1, &arena, &b->diag, &g, &end);
+        if (st == DOP_OK)
+            st = dop_passes_run(&cx, &opt, &g);
+        for (dop_region_id id = 1; st == DOP_OK && id < g.n_regions && c.variant == DOP_VARIANT_none; id++)
+            if (!g.regions[id].dead && g.regions[id].tpl == DOP_TPL_row)
+                st = dop_kernel_select(&g, &g.regions[id], &t, NULL, &b->diag, &c);
+        cr_assert(st == DOP_OK, "%s", b->diag.message);
+        cr_expect(c.variant == DOP_VARIANT_row_subgroup && c.tile.wg == wanted[i], "%u invocations of %u", c.tile.wg,
+                  most[i]);
+        dop_arena_finish(&arena);
+    }
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
 Test(kernel_fits, random_graphs, .timeout = 300)
 {
     bench *b = calloc(1, sizeof *b);
