@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MERGES_STRIDE = 512 /* bytes: a region's counts, of 128 heads at most, have cache lines of their own */ };
+enum { MERGES_STRIDE = DOP_MERGES_MOST * 4 /* bytes: a region's counts have cache lines of their own */ };
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
 
 static uint32_t
@@ -160,21 +160,43 @@ write_state_slots(dop_plan_writer *w, dop_target_rows *t)
     }
 }
 
-/* Regions of the largest schedule that merges splits of attention; 0: none does. */
-static uint32_t
-count_merges(const dop_compilation *c)
+/* Where the memory of a region's sums begins, behind that of regions that may run at the same time; *out_bytes: how long it is. */
+static uint64_t
+sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
 {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < c->n_schedules; i++) {
-        const dop_schedule *s = &c->schedules[i];
+    uint64_t at = 0;
+    *out_bytes = 0;
+    for (dop_region_id r = 1; r <= region; r++) {
+        at = s->placement.barrier[r] ? 0 : at + *out_bytes;
+        *out_bytes = 0;
+        for (uint32_t k = 0; k < s->regions[r].n_args; k++)
+            if (s->regions[r].args[k].kind == DOP_ARG_SUMS)
+                *out_bytes = dop_align_u64(s->regions[r].args[k].bytes, STATE_ALIGN);
+    }
+    return at;
+}
+
+/* Counters for each region of the largest schedule whose workgroups merge anything, and behind them memory for sums. */
+static void
+write_merges_slot(dop_plan_writer *w, dop_target_rows *t)
+{
+    uint64_t most = 0, sums = 0;
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_schedule *s = &t->c->schedules[i];
         bool used = false;
-        for (dop_region_id r = 1; r < s->g.n_regions && !used; r++)
+        for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+            uint64_t bytes;
+            const uint64_t at = sums_offset(s, r, &bytes);
+            sums = at + bytes > sums ? at + bytes : sums;
             for (uint32_t k = 0; k < s->regions[r].n_args; k++)
                 used = used || s->regions[r].args[k].kind == DOP_ARG_MERGES;
+        }
         if (used && s->g.n_regions > most)
             most = s->g.n_regions;
     }
-    return most;
+    t->sums_at = most * MERGES_STRIDE;
+    if (most)
+        t->slot_merges = add_slot(w, DOP_SLOT_MERGES, "merges", t->sums_at + sums, 0);
 }
 
 /* Bytes into the slot for what crosses, of number `k` of these values; of their number: bytes of all. */
@@ -223,9 +245,7 @@ write_target_slots(dop_plan_writer *w, dop_target_rows *t)
         if (t->c->schedules[i].placement.scratch > scratch)
             scratch = t->c->schedules[i].placement.scratch;
     t->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
-    uint32_t merges = count_merges(t->c);
-    if (merges)
-        t->slot_merges = add_slot(w, DOP_SLOT_MERGES, "merges", (uint64_t)merges * MERGES_STRIDE, 0);
+    write_merges_slot(w, t);
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
         const dop_persistent *p = t->c->schedules[i].persistent;
         if (p) {
@@ -276,6 +296,11 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
                               .size = s->persistent->copy_bytes + s->persistent->mailbox_bytes[a->value]};
     if (a->kind == DOP_ARG_MERGES)
         return (dop_plan_arg){.slot = t->slot_merges, .offset = r * MERGES_STRIDE, .size = MERGES_STRIDE};
+    if (a->kind == DOP_ARG_SUMS) {
+        uint64_t bytes;
+        const uint64_t at = sums_offset(s, r, &bytes);
+        return (dop_plan_arg){.slot = t->slot_merges, .offset = t->sums_at + at, .size = bytes};
+    }
     if (a->numbers)
         return (dop_plan_arg){.slot = DOP_ARG_NUMBERS, .offset = a->number[0] | (uint64_t)a->number[1] << 32};
     if (a->value == 0)

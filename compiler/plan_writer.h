@@ -17,6 +17,7 @@ typedef struct dop_state_place {
 typedef struct dop_target_rows {
     const dop_compilation *c;
     uint32_t slot_scratch, slot_merges, slot_received, slot_sent;
+    uint64_t sums_at;                                                        /* in slot_merges */
     uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* of schedules with a persistent form */
     dop_state_place *states;
     uint32_t n_states;

@@ -46,7 +46,8 @@ typedef struct tuner {
     double us[MOST_WAYS * MOST_SHAPES];
     uint64_t *
         places; /* [n_nodes] of the schedule's graph: offset of a value's memory, behind the step and the merges; 0: none */
-    uint64_t used; /* bytes */
+    uint64_t used;                /* bytes */
+    uint64_t sums_at, sums_bytes; /* memory for DOP_ARG_SUMS, which kernels use one after the other */
     dop_buf out;
     dop_step step;
 } tuner;
@@ -116,7 +117,15 @@ place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
             t->places[a->value] = t->used;
             t->used = dop_align_u64(t->used + bytes_of(t, a->value) + SLACK, 256);
         }
-        out->args[i] = a->value ? t->places[a->value] : a->kind == DOP_ARG_MERGES ? MERGES_AT : 0;
+        if (a->kind == DOP_ARG_SUMS && a->bytes > t->sums_bytes) {
+            t->sums_at = t->used;
+            t->sums_bytes = a->bytes;
+            t->used = dop_align_u64(t->used + a->bytes, 256);
+        }
+        out->args[i] = a->value                    ? t->places[a->value]
+                       : a->kind == DOP_ARG_MERGES ? MERGES_AT
+                       : a->kind == DOP_ARG_SUMS   ? t->sums_at
+                                                   : 0;
         *(a->view ? &out->views : &out->addresses) |= 1u << i;
     }
 }
@@ -304,6 +313,7 @@ tune_op(tuner *t, const dop_tuning_site *at, dop_template tpl, void (*line)(cons
     const char *op = dop_tuning_op(at->label);
     t->n_ways = 0;
     t->used = VALUES_AT;
+    t->sums_bytes = 0;
     memset(t->places, 0, t->s->g.n_nodes * sizeof *t->places);
     if (!find_shapes(t, op, tpl))
         return DOP_OK;

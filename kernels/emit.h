@@ -12,10 +12,12 @@
 enum { DOP_MAX_ARGS = 16 }; /* 128 bytes of push constants */
 
 typedef enum dop_arg_kind {
-    DOP_ARG_VALUE,  /* memory of a value, the step record, or numbers */
-    DOP_ARG_MERGES, /* counters of finished workgroups, where attention merges its splits (dop_last_of in common.glsl) */
-    DOP_ARG_TABLE   /* the table of stages of a persistent dispatch */
+    DOP_ARG_VALUE, /* memory of a value, the step record, or numbers */
+    DOP_ARG_MERGES, /* counters of finished workgroups, where the last one merges what all have made (dop_last_of in common.glsl) */
+    DOP_ARG_SUMS, /* `bytes` of memory for what they have made, which is nothing to other dispatches */
+    DOP_ARG_TABLE /* the table of stages of a persistent dispatch */
 } dop_arg_kind;
+enum { DOP_MERGES_MOST = 128 }; /* counters of a dispatch */
 
 /* An argument, eight bytes of the push-constant block: a device address, two numbers by which dispatches of one kernel
  * differ, or where memory begins in a view. */
@@ -24,6 +26,7 @@ typedef struct dop_kernel_arg {
     dop_arg_kind kind;
     uint32_t numbers; /* how many numbers it holds; 0: an address */
     uint32_t number[2];
+    uint64_t bytes; /* DOP_ARG_SUMS */
     bool read, written;
     bool mailbox;  /* the address of the value's mailbox, not of its ordinary memory */
     uint32_t view; /* memory that is read through a texel buffer: DOP_VIEW_*; 0: by its address */
@@ -105,6 +108,8 @@ const char *dop_emit_step(dop_emit *e);
 const char *dop_emit_row(dop_emit *e, const char *row);
 const char *dop_emit_position(dop_emit *e, const char *row);
 const char *dop_emit_merges(dop_emit *e);
+/* Memory for sums that other workgroups read, of the most bytes that any call asks for. */
+const char *dop_emit_sums(dop_emit *e, uint64_t bytes);
 /* A number by which dispatches of this kernel may differ ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
 /* The first position that a query at `position` sees, for the region's attention or the one whose splits it merges.  The limit

@@ -195,6 +195,16 @@ dop_emit_merges(dop_emit *e)
 }
 
 const char *
+dop_emit_sums(dop_emit *e, uint64_t bytes)
+{
+    const char *name = dop_emit_add_arg(e, 0, DOP_ARG_SUMS, true, false);
+    for (uint32_t i = 0; i < e->n_args; i++)
+        if (e->args[i].kind == DOP_ARG_SUMS && bytes > e->args[i].bytes)
+            e->args[i].bytes = bytes;
+    return name;
+}
+
+const char *
 dop_emit_number(dop_emit *e, uint32_t value)
 {
     uint32_t i = 0;

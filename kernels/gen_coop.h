@@ -24,9 +24,19 @@ typedef struct dop_coop_rows {
     const dop_part *part;
     uint32_t n;
     uint32_t rows; /* of each matrix of a single part, or of all parts */
+    uint32_t side; /* fragments side by side that are stored together */
 } dop_coop_rows;
 
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
+/* The code that stores values of one token at a place of the tile, made of sums; sum: prefix of the functions that read one.  The
+ * width is how many values side by side, of the same part, can be stored at once. */
+uint32_t dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows);
+void dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *store);
+/* The same for all of a lane's values of fragments side by side, in two pieces: what the values are made of is loaded for
+ * all of them before the first one is stored.  Returns false, and no code, where nothing is loaded. */
+bool dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *load,
+                          dop_buf *store);
+#define DOP_STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
 /* How a piece of the parts' weights is loaded, and how it is converted to halves: bodies of two functions of the template.
  * find: for the function that finds a piece's row before the loop; NULL: the template has none. */
 void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bool units, dop_keys *keys,
@@ -45,7 +55,9 @@ uint32_t dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_ta
 uint32_t dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side);
 /* Most matrices of a part; 0: generation will say what is wrong. */
 uint32_t dop_coop_mats(const dop_gen *gen);
-/* Functions for descriptors. */
+/* Functions for descriptors; tile_at is for products by expert. */
+void dop_coop_choose_tile(const dop_site *s, dop_tile *tile);
+void dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile);
 uint32_t dop_coop_shared(dop_gen *gen);
 dop_refusal dop_coop_fits(const dop_site *s);
 

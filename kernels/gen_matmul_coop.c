@@ -64,54 +64,6 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     return "r.a";
 }
 
-#define STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
-
-/* sum: prefix of the functions that read a sum. */
-static void
-store_part(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_buf *store)
-{
-    dop_emit *e = &gen->e;
-    uint32_t n_binds = e->n_binds;
-    const dop_blocks b = dop_blocks_of(e->g, e->r);
-    if (b.id)
-        dop_buf_printf(store, "                    uint s = %s;\n",
-                       dop_blocks_column(gen, &b, STORED_PAIR, part->rows));
-    dop_emit_scope(e, store, "                    ");
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * LS) + e", m),
-                   *name = dop_emit_str(e, "acc%u", m);
-        if (width == 4)
-            dop_emit_line(e, "vec4 %s = dop_%s4(%s);", name, sum, at);
-        else
-            dop_emit_line(e, "float %s = dop_%s1(%s);", name, sum, at);
-        dop_emit_bind(e, part->mats[m], name, false, NULL);
-    }
-    dop_index ix = {"t", b.id ? "s" : "c"};
-    for (uint32_t i = 0; i < part->n_outs; i++)
-        dop_emit_store(e, part->outs[i], ix, width, dop_emit_value(e, part->outs[i], ix, width));
-    e->n_binds = n_binds;
-}
-
-/* Values of row c of several parts go where the part stores them, under their row there. */
-static void
-store_tile(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *store)
-{
-    uint32_t before = 0;
-    for (uint32_t i = 0; i < rows->n; i++) {
-        const uint32_t end = before + rows->part[i].rows;
-        if (i + 1 < rows->n)
-            dop_buf_printf(store, "                    %sif (c < %uu) {\n", i > 0 ? "} else " : "", end);
-        else if (rows->n > 1)
-            dop_buf_puts(store, "                    } else {\n");
-        if (before > 0)
-            dop_buf_printf(store, "                    c -= %uu;\n", before);
-        store_part(gen, &rows->part[i], width, sum, store);
-        before = end;
-    }
-    if (rows->n > 1)
-        dop_buf_puts(store, "                    }\n");
-}
-
 /* Which row the activations of a piece are of, and where a tile's rows are stored. */
 static void
 row_keys(dop_gen *gen, dop_keys *keys)
@@ -134,21 +86,32 @@ row_keys(dop_gen *gen, dop_keys *keys)
                               "    [[unroll]] for (uint i = 0u; i < NA; i++)\n"
                               "        row_of[i] = %s;\n",
                               b.by_pair ? pair : dop_blocks_row(gen, &b, pair)));
-    dop_keys_set(keys, "STORE_ROW", dop_blocks_row(gen, &b, STORED_PAIR));
+    dop_keys_set(keys, "STORE_ROW", dop_blocks_row(gen, &b, DOP_STORED_PAIR));
 }
 
-/* How many values side by side, of the same part, can be stored at once. */
-static uint32_t
-store_width(dop_emit *e, const dop_coop_rows *rows)
+/* Bytes of the sums of a tile. */
+static uint64_t
+sums_bytes(const dop_tile *tile, uint32_t mats)
 {
-    uint32_t width = 4;
-    for (uint32_t i = 0; i < rows->n; i++) {
-        const dop_part *part = &rows->part[i];
-        width = part->rows % 4 == 0 ? width : 1;
-        for (uint32_t k = 0; k < part->n_outs; k++)
-            width = dop_emit_wide(e, part->outs[k]) ? width : 1;
+    return (uint64_t)tile->bm * tile->bn * mats * 4;
+}
+
+/* Which part of the depth a workgroup goes through, and how those of a tile add their sums. */
+static dop_status
+share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    const bool shares = tile->shares > 1;
+    dop_status st = DOP_OK;
+    dop_keys_set(keys, "FROM_K", shares ? "dop_from" : "0u");
+    dop_keys_set(keys, "TO_K", shares ? "dop_to" : dop_emit_str(&gen->e, "%uu", k));
+    if (shares) {
+        dop_keys_set(keys, "ARRIVALS", dop_emit_merges(&gen->e));
+        dop_keys_set(keys, "SUMS", dop_emit_sums(&gen->e, 0));
+        st = dop_template_fill(gen, "matmul_coop_meet.glsl", keys, meet);
     }
-    return width;
+    dop_keys_set(keys, "MEET", meet->data);
+    return st;
 }
 
 static dop_status
@@ -158,11 +121,13 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     const dop_part *part = rows->part;
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf load_a = {0}, load_b = {0}, take_b = {0}, store = {0}, find = {0};
-    uint32_t width = store_width(e, rows);
+    dop_buf load_a = {0}, load_b = {0}, take_b = {0}, load = {0}, store = {0}, loop = {0}, find = {0}, meet = {0};
+    const uint32_t width = dop_coop_store_width(e, rows);
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
     dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b, form->finds ? &find : NULL);
-    store_tile(gen, rows, width, form->sum, &store);
+    const bool apart = !form->end && dop_coop_store_apart(gen, rows, width, form->sum, &load, &store);
+    if (!apart)
+        dop_coop_store(gen, rows, width, form->sum, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", (uint32_t)(part - p->part));
     dop_keys_set(&keys, "GUARD_ROW", guard_row(gen, p));
@@ -176,14 +141,23 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
     dop_keys_set(&keys, "TAKE_B", take_b.data ? take_b.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, form->part, &keys, out) : e->status;
+    dop_status st = e->status == DOP_OK ? share_depth(gen, p->k, &keys, &meet) : e->status;
+    if (st == DOP_OK && !form->end && !apart)
+        st = dop_template_fill(gen, "matmul_coop_store.glsl", &keys, &loop);
+    dop_keys_set(&keys, "LOAD", load.data);
+    dop_keys_set(&keys, "STORE_ALL", apart ? store.data : loop.data);
+    if (st == DOP_OK)
+        st = dop_template_fill(gen, form->part, &keys, out);
     if (st == DOP_OK && form->end)
         st = dop_template_fill(gen, form->end, &keys, out);
     dop_buf_finish(&load_a);
     dop_buf_finish(&load_b);
     dop_buf_finish(&find);
     dop_buf_finish(&take_b);
+    dop_buf_finish(&load);
     dop_buf_finish(&store);
+    dop_buf_finish(&loop);
+    dop_buf_finish(&meet);
     return st;
 }
 
@@ -214,6 +188,37 @@ stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return side;
 }
 
+/* The last columns of tiles have several workgroups, each with a share of the depth's steps.  How many are numbers of the dispatch,
+ * so that chunks of different sizes have the same kernel. */
+static void
+begin_shares(dop_gen *gen, uint32_t k, uint32_t mats, uint32_t columns, dop_buf *decls, dop_buf *begin)
+{
+    dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t divided = columns - tile->undivided;
+    const char *shares = dop_emit_number(e, tile->shares), *undivided = dop_emit_number(e, tile->undivided);
+    dop_buf_printf(decls,
+                   "#define SHARES %s\n#define UNDIVIDED %s\n#define MATS %uu // most matrices of a part\n"
+                   "uint dop_from, dop_to, dop_tile, dop_share; // SHARES: the tile has one workgroup\n",
+                   shares, undivided, mats);
+    dop_buf_printf(begin,
+                   "    uint wg = gl_WorkGroupID.y;\n"
+                   "    dop_from = 0u;\n    dop_to = %uu;\n    dop_share = SHARES;\n"
+                   "    if (wg >= UNDIVIDED) {\n"
+                   "        const uint steps = %uu;\n"
+                   "        uint column = (wg - UNDIVIDED) / SHARES;\n"
+                   "        dop_share = (wg - UNDIVIDED) %% SHARES;\n"
+                   "        dop_from = dop_share * steps / SHARES * BK;\n"
+                   "        dop_to = min((dop_share + 1u) * steps / SHARES * BK, %uu);\n"
+                   "        dop_tile = column * gl_NumWorkGroups.x + gl_WorkGroupID.x;\n"
+                   "        wg = UNDIVIDED + column;\n"
+                   "    }\n",
+                   k, dop_div_up_u32(k, tile->bk), k);
+    gen->grid[1] = tile->undivided + divided * tile->shares;
+    gen->hands_on = true;
+    dop_emit_sums(e, sums_bytes(tile, mats) * divided * gen->grid[0] * tile->shares);
+}
+
 dop_status
 dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
 {
@@ -225,20 +230,19 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
-    uint32_t first = 0, mats = 1;
-    const uint32_t together = tile->joined ? p.n : 1;
+    uint32_t first = 0;
+    const uint32_t together = tile->joined ? p.n : 1, mats = dop_coop_mats(gen),
+                   bytes = form->bytes(tile, mats, e->target), side = stored_side_by_side(tile, mats, e->target, bytes);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i += together) {
-        dop_coop_rows rows = {.part = &p.part[i], .n = together};
+        dop_coop_rows rows = {.part = &p.part[i], .n = together, .side = side};
         for (uint32_t k = 0; k < together; k++)
             rows.rows += p.part[i + k].rows;
-        mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
         st = emit_part(gen, &p, &rows, form, &parts);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu%s);", i, first, form->call);
         first += dop_div_up_u32(rows.rows, tile->bn);
         dop_gen_call(&calls, call, i + together < p.n ? first : 0);
     }
     gen->halves = true;
-    const uint32_t bytes = form->bytes(tile, mats, e->target);
     const dop_blocks b = dop_blocks_of(e->g, e->r);
     if (b.id) {
         dop_blocks_declare(&b, &decls);
@@ -251,12 +255,14 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     gen->grid[0] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[1] = first;
     gen->grid[2] = 1;
+    if (tile->shares > 1)
+        begin_shares(gen, p.k, mats, first, &decls, &begin);
     dop_keys_num(gen, &keys, "BM", tile->bm);
     dop_keys_num(gen, &keys, "BN", tile->bn);
     dop_keys_num(gen, &keys, "BK", tile->bk);
     dop_keys_num(gen, &keys, "WM", tile->tm);
     dop_keys_num(gen, &keys, "WN", tile->tn);
-    dop_keys_num(gen, &keys, "FJ", stored_side_by_side(tile, mats, e->target, bytes));
+    dop_keys_num(gen, &keys, "FJ", side);
     dop_keys_num(gen, &keys, "WORDS", bytes / 16);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     if (st == DOP_OK)
@@ -265,6 +271,8 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         st = dop_coop_declare_weights(gen, &p, form->in_units, &decls, &types);
     dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    if (tile->shares <= 1)
+        dop_buf_puts(&begin, "    uint wg = gl_WorkGroupID.y;\n");
     dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
@@ -276,175 +284,6 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     dop_buf_finish(&types);
     dop_buf_finish(&calls);
     return st;
-}
-
-/* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile, unless they are
- * loaded in units; shapes for two matrices in units; and shapes used only where waves of such tiles end sooner than those of the
- * first other shape that suits: for one matrix of floats or in units, and for two matrices that are not in units. */
-typedef enum shape_kind {
-    SHAPE_ANY,
-    SHAPE_QUANT,
-    SHAPE_UNITS,
-    SHAPE_SOONER,
-    SHAPE_SOONER_UNITS,
-    SHAPE_SOONER_PAIR
-} shape_kind;
-
-/* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
-typedef struct coop_shape {
-    uint32_t bm, bn, bk, wm, wn;
-    uint32_t busy;  /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
-    uint32_t speed; /* percent of the usual shapes' values per time: larger tiles read fewer bytes per product */
-    shape_kind kind;
-} coop_shape;
-
-/* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
-static const coop_shape coop_shapes[] = {
-    {128, 192, 64, 64, 48, 70, 112, SHAPE_SOONER},
-    {128, 96, 64, 32, 48, 70, 88, SHAPE_SOONER},
-    {128, 192, 64, 64, 32, 70, 112, SHAPE_SOONER_UNITS},
-    {128, 96, 64, 32, 48, 70, 112, SHAPE_SOONER_PAIR},
-    {256, 64, 64, 64, 32, 90, 100, SHAPE_QUANT},
-    {128, 128, 64, 64, 32, 70, 100, SHAPE_ANY},
-    {128, 64, 64, 64, 16, 50, 100, SHAPE_UNITS},
-    {128, 64, 64, 32, 32, 50, 100, SHAPE_ANY},
-    {64, 64, 128, 32, 16, 50, 100, SHAPE_ANY},
-    {64, 32, 64, 16, 16, 100, 100, SHAPE_ANY},
-    {32, 32, 64, 16, 16, 0, 100, SHAPE_ANY},
-};
-
-/* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
-static bool
-coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
-{
-    tile->bm = s->bm;
-    tile->bn = s->bn;
-    tile->bk = s->bk;
-    tile->tm = s->wm;
-    tile->tn = s->wn;
-    const bool large = s->kind >= SHAPE_SOONER; /* sums may take more than half of the registers */
-    if (large && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
-        return false;
-    /* Narrow subgroups: sums may take half the registers of an invocation. */
-    while (!large && tile->tm > dop_matrix_m(t->matrix) &&
-           mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
-        tile->tm /= 2;
-    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
-    return tile->wg <= t->max_workgroup &&
-           dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
-}
-
-/* Can tiles go through the rows of all parts?  Products may differ only in their matrix. */
-static bool
-can_join(const dop_site *s)
-{
-    const dop_analysis *a = s->r->info;
-    const dop_part *first = a->parts;
-    for (uint32_t i = 0; i < a->n_parts; i++) {
-        const dop_part *part = &a->parts[i];
-        if (part->n_mats != 1 || part->rows == 0 || part->act != first->act)
-            return false;
-        const dop_node_id w = dop_node_at(s->g, part->mats[0])->src[1], w0 = dop_node_at(s->g, first->mats[0])->src[1];
-        if (dop_node_at(s->g, w)->type != dop_node_at(s->g, w0)->type || dop_node_at(s->g, w)->shape.rank != 2 ||
-            dop_row_values(s->g, w) != dop_row_values(s->g, w0))
-            return false;
-    }
-    return a->n_parts > 1;
-}
-
-/* Waves of tiles of bm tokens by bn rows, of each part or of all parts together. */
-static uint32_t
-waves(const dop_site *s, uint32_t bm, uint32_t bn, bool joined)
-{
-    const dop_analysis *a = s->r->info;
-    uint32_t rows = 0, across = 0;
-    for (uint32_t i = 0; i < a->n_parts; i++) {
-        rows += a->parts[i].rows;
-        across += dop_div_up_u32(a->parts[i].rows, bn);
-    }
-    return dop_div_up_u32(dop_div_up_u32(s->g->max_t, bm) * (joined ? dop_div_up_u32(rows, bn) : across), s->t->cores);
-}
-
-/* Tiles go through the rows of all parts where this saves a wave; addresses and ends are then found by row. */
-static bool
-joins(const dop_site *s, uint32_t bm, uint32_t bn)
-{
-    return can_join(s) && waves(s, bm, bn, true) < waves(s, bm, bn, false);
-}
-
-/* Time until the last wave ends, in some unit: the large tiles of a last wave leave more of the device idle. */
-static uint64_t
-time_of(const coop_shape *x, const dop_site *s)
-{
-    return (uint64_t)waves(s, x->bm, x->bn, joins(s, x->bm, x->bn)) * x->bm * x->bn * 10000 / x->speed;
-}
-
-/* Is the shape for such weights and so many tokens and matrices? */
-static bool
-suits(const coop_shape *x, const dop_site *s, const dop_products *p)
-{
-    const uint32_t max_t = s->g->max_t;
-    /* By measurement: of two matrices only types whose scales are long to decode. */
-    const bool units = p->type == DOP_TYPE_q4_k || (p->type == DOP_TYPE_q8_0 && p->most == 1);
-    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
-    /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-    if (max_t * (x->kind == SHAPE_QUANT ? 1 : 4) < x->bm || (p->most > 1 && x->bn * x->bm >= 128 * 128))
-        return false;
-    switch (x->kind) {
-    case SHAPE_ANY:
-        return true;
-    case SHAPE_QUANT:
-        return quant && !units;
-    case SHAPE_UNITS:
-        return units && p->most > 1;
-    case SHAPE_SOONER:
-        return !quant && p->most == 1;
-    case SHAPE_SOONER_UNITS:
-        return p->most == 1 && (units || p->type == DOP_TYPE_q4_0); /* those that were measured */
-    case SHAPE_SOONER_PAIR:
-        return !units && p->most > 1;
-    }
-    return false;
-}
-
-/* Matrix units: the largest tile that still keeps the multiprocessors busy, counting the matrices of all parts, or one whose waves
- * end sooner.  Few tokens may leave most of a tile empty; what matters then is how many workgroups decode the weights. */
-static void
-choose_tile(const dop_site *s, dop_tile *tile)
-{
-    const dop_target *t = s->t;
-    const dop_products p = dop_products_of(s);
-    const coop_shape *const last = coop_shapes + sizeof coop_shapes / sizeof *coop_shapes - 1, *best = NULL, *x;
-    for (x = coop_shapes; x < last; x++) {
-        dop_tile other = *tile;
-        const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
-        if (!suits(x, s, &p) || tiles * 100 < t->cores * x->busy || !coop_tile(x, p.most, t, &other))
-            continue;
-        if (x->kind < SHAPE_SOONER)
-            break;
-        if (!best || time_of(x, s) < time_of(best, s))
-            best = x;
-    }
-    if (!best || time_of(best, s) >= time_of(x, s))
-        best = x;
-    coop_tile(best, p.most, t, tile);
-    tile->joined = joins(s, best->bm, best->bn);
-}
-
-/* Shapes for products by expert, measured like the others: the first one that fits and has as many rows as a block. */
-static const coop_shape block_shapes[] = {
-    {128, 128, 64, 64, 32, 0, 100, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, 100, SHAPE_ANY},
-    {64, 64, 32, 32, 16, 0, 100, SHAPE_ANY},   {32, 64, 64, 16, 16, 0, 100, SHAPE_ANY},
-    {16, 64, 64, 16, 16, 0, 100, SHAPE_ANY},
-};
-
-static void
-choose_tile_at(const dop_site *s, dop_tile *tile)
-{
-    const uint32_t span = dop_blocks_of(s->g, s->r).span, mats = dop_products_of(s).most;
-    for (size_t i = 0; i < sizeof block_shapes / sizeof *block_shapes; i++)
-        if (block_shapes[i].bm <= span && coop_tile(&block_shapes[i], mats, s->t, tile))
-            return;
 }
 
 /* Has every invocation a unit to load, as often as any other? */
@@ -495,7 +334,7 @@ dop_coop_shared(dop_gen *gen)
     const uint32_t mats = dop_coop_mats(gen);
     return mats == 0 ? 0
                      : dop_coop_tile_bytes(&gen->choice->tile, mats, gen->e.target) +
-                           dop_blocks_bytes(gen, gen->choice->tile.bm);
+                           dop_blocks_bytes(gen, gen->choice->tile.bm) + (gen->choice->tile.shares > 1 ? 4 : 0);
 }
 
 dop_refusal
@@ -539,7 +378,7 @@ avoid(const dop_site *s)
 const dop_descriptor dop_descriptor_matmul_coop = {
     .fits = dop_coop_fits,
     .avoid = avoid,
-    .tile = choose_tile,
+    .tile = dop_coop_choose_tile,
     .shared = dop_coop_shared,
     .emit = emit,
     .matrix_form = DOP_CAP_coop_khr,
@@ -547,7 +386,7 @@ const dop_descriptor dop_descriptor_matmul_coop = {
 const dop_descriptor dop_descriptor_expert_coop = {
     .fits = fits_at,
     .avoid = avoid_at,
-    .tile = choose_tile_at,
+    .tile = dop_coop_choose_tile_at,
     .shared = dop_coop_shared,
     .emit = emit,
     .matrix_form = DOP_CAP_coop_khr,

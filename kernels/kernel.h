@@ -30,6 +30,8 @@ typedef struct dop_tile {
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
     uint32_t bq, ds;    /* attention: tokens; invocations that share a position's K row, or on matrix units groups
                                     of positions, 0: 1; ds in matmul of few tokens: shares of the depth */
+    uint32_t shares;    /* matmul on matrix units: workgroups that a tile's depth is divided among, 0: one */
+    uint32_t undivided; /* the same: of so many columns of tiles it is not divided after all */
     uint32_t group_wgs; /* attention of one token: workgroups that a head group is divided among, 0: one */
     uint32_t splits;    /* the same: most splits of the cache, 0: as in the graph */
     uint32_t whole,

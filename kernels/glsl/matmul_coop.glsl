@@ -15,6 +15,10 @@
 #define FJ ${FJ}u // fragments side by side that are stored together
 #define LS (FJ * MN + 4u) // floats from one of their rows to the next
 #define SIZE_A (BM * LD)
+// Token and row of value q of such fragments, in matmul_coop_part.glsl, and its place in their piece of shared memory.
+#define DOP_ROW(q) (t0 + wm * WM + i * MM + (q) / (FJ * MN))
+#define DOP_COLUMN(q) (n0 + wn * WN + j * FJ * MN + (q) % (FJ * MN))
+#define DOP_PLACE(q) ((q) / (FJ * MN) * LS + (q) % (FJ * MN))
 shared uvec4 dop_s[${WORDS}u]; // activations and weights; at the end, FJ fragments for each matrix and subgroup
 vec4 dop_c4(uint i) { return uintBitsToFloat(dop_s[i >> 2]); }
 float dop_c1(uint i) { return uintBitsToFloat(dop_s[i >> 2][i & 3u]); }
@@ -88,5 +92,4 @@ ${DECLS}${TYPES}${PARTS}
 void main()
 {
     dop_tokens = ${N_TOKENS};
-${BEGIN}    uint wg = gl_WorkGroupID.y;
-${CALLS}}
+${BEGIN}${CALLS}}

@@ -27,10 +27,10 @@ void dop_part${P}(uint wg, uint t0)
     dop_raw8 ra[NA];
     ${RAW} rb[NB];
 ${ROWS}${PIECES}    [[unroll]] for (uint i = 0u; i < NA; i++)
-        ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, 0u);
+        ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, ${FROM_K});
     [[unroll]] for (uint i = 0u; i < NB; i++)
-        rb[i] = dop_load_b${P}(${OF_I}, lane + i * WG, 0u);
-    for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
+        rb[i] = dop_load_b${P}(${OF_I}, lane + i * WG, ${FROM_K});
+    for (uint k0 = ${FROM_K}; k0 < ${TO_K}; k0 += BK) {
         barrier();
         [[unroll]] for (uint i = 0u; i < NA; i++) {
             uint e = lane + i * WG;
@@ -46,7 +46,7 @@ ${ROWS}${PIECES}    [[unroll]] for (uint i = 0u; i < NA; i++)
                     dop_s[at + j] = dop_take_b${P}(rb[b], j, ${OF_B}, i, k0);
         }
         barrier();
-        if (k0 + BK < ${K}u) {
+        if (k0 + BK < ${TO_K}) {
             [[unroll]] for (uint i = 0u; i < NA; i++)
                 ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, k0 + BK);
             [[unroll]] for (uint i = 0u; i < NB; i++)
@@ -66,23 +66,17 @@ ${ROWS}${PIECES}    [[unroll]] for (uint i = 0u; i < NA; i++)
             }
         }
     }
-    barrier();
+${MEET}    barrier();
     // Epilogue by fragments side by side, through the subgroup's own piece of shared memory: its lanes then have values
     // side by side of the same token.
     [[unroll]] for (uint i = 0u; i < FM; i++)
         [[unroll]] for (uint j = 0u; j < FN / FJ; j++) {
-            [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+${LOAD}            [[unroll]] for (uint m = 0u; m < ${M}u; m++)
                 [[unroll]] for (uint f = 0u; f < FJ; f++)
                     coopMatStoreNV(acc[(m * FM + i) * FN + j * FJ + f], dop_s,
                                    (m * (WG / SG) + sg) * (MM * LS / 4u) + f * (MN / 4u), LS / 4u, false);
             subgroupMemoryBarrierShared();
             subgroupBarrier();
-            [[unroll]] for (uint s = 0u; s < MM * FJ * MN / (SG * ${W}u); s++) {
-                uint q = (s * SG + lane % SG) * ${W}u, r = q / (FJ * MN), e = r * LS + q % (FJ * MN);
-                uint t = ${STORE_ROW}, c = n0 + wn * WN + j * FJ * MN + q % (FJ * MN);
-                if (t < dop_tokens && c < ${N}u) {
-${STORE}                }
-            }
-            subgroupBarrier();
+${STORE_ALL}            subgroupBarrier();
         }
 }

@@ -305,16 +305,17 @@ Test(kernel_fits, products, .timeout = 300)
     free(b);
 }
 
-/* Products of one activation, each with rows and weights of its own: one region of several parts. */
+/* Products of one activation, each with rows and weights of its own: one region of several parts.  rows 0: there are fewer. */
 typedef struct siblings {
     uint32_t tokens, k;
     uint32_t rows[3];
     const char *types[3];
 } siblings;
 
-/* Compiles what is chosen for them, and returns the tile; grid has the workgroups of all tiles. */
+/* Compiles what is chosen for them, and returns the tile; grid has the workgroups of all tiles, and *out_sums the bytes of memory for
+ * sums that workgroups share. */
 static dop_tile
-tile_of(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3])
+tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3], uint64_t *out_sums)
 {
     dop_arena arena;
     dop_graph g;
@@ -326,35 +327,46 @@ tile_of(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3])
     dop_arena_init(&arena);
     dop_buf_printf(&text, "graph test(T<=%u, S<=512, Q=1) {\n%%tok:u32[T] = input \"tokens\"\n", s->tokens);
     dop_buf_printf(&text, "%%emb:f16[50,%u] = weight \"emb\"\n", s->k);
-    for (uint32_t i = 0; i < 3; i++)
+    const uint32_t n = s->rows[1] ? 3 : 1;
+    for (uint32_t i = 0; i < n; i++)
         dop_buf_printf(&text, "%%w%u:%s[%u,%u] = weight \"w%u\"\n", i, s->types[i], s->rows[i], s->k, i);
     dop_buf_printf(&text, "%%x:f32[T,%u] = gather %%emb, %%tok\n", s->k);
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < n; i++)
         dop_buf_printf(&text, "%%p%u:f32[T,%u] = matmul %%x, %%w%u\n", i, s->rows[i], i);
-    dop_buf_puts(&text, "return %p0, %p1, %p2\n}\n");
+    dop_buf_puts(&text, n == 3 ? "return %p0, %p1, %p2\n}\n" : "return %p0\n}\n");
     const dop_pass_options opt = {.stop_after = -1};
     dop_pass_ctx cx = {.arena = &arena, .diag = &b->diag, .target = t};
     dop_status st = dop_graph_parse("graph", text.data, text.size, &arena, &b->diag, &g, &end);
     if (st == DOP_OK)
         st = dop_passes_run(&cx, &opt, &g);
     for (dop_region_id id = 1; st == DOP_OK && id < g.n_regions && c.variant == DOP_VARIANT_none; id++)
-        if (!g.regions[id].dead && g.regions[id].tpl == DOP_TPL_matmul && g.regions[id].info->n_parts == 3)
+        if (!g.regions[id].dead && g.regions[id].tpl == DOP_TPL_matmul && g.regions[id].info->n_parts == n)
             if ((st = dop_kernel_select(&g, &g.regions[id], t, "matmul_coop", &b->diag, &c)) == DOP_OK &&
                 (st = dop_kernel_generate(&b->templates, &g, &g.regions[id], t, &c, NULL, &b->diag, &kernel)) == DOP_OK)
                 st = dop_kernel_compile("test", &kernel, t, &b->diag, &spirv, &shared);
     cr_assert(st == DOP_OK && c.variant != DOP_VARIANT_none, "%s\n%s", b->diag.message, text.data);
     memcpy(grid, kernel.grid, sizeof kernel.grid);
+    *out_sums = 0;
+    for (uint32_t i = 0; i < kernel.n_args; i++)
+        *out_sums += kernel.args[i].kind == DOP_ARG_SUMS ? kernel.args[i].bytes : 0;
     dop_buf_finish(&text);
     dop_buf_finish(&spirv);
     dop_arena_finish(&arena);
     return c.tile;
 }
 
+static dop_tile
+tile_of(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3])
+{
+    uint64_t sums;
+    return tile_and_sums(b, s, t, grid, &sums);
+}
+
 /* Tiles on matrix units go through the rows of all products where that takes fewer waves, and the products are alike. */
 Test(kernel_fits, tiles_over_the_rows_of_all_parts, .timeout = 300)
 {
     static const siblings llama = {512, 4096, {4096, 1024, 1024}, {"f16", "f16", "f16"}},
-                          few = {128, 4096, {4096, 1024, 1024}, {"f16", "f16", "f16"}},
+                          few = {128, 4096, {3840, 768, 768}, {"f16", "f16", "f16"}},
                           odd = {512, 4096, {4099, 1025, 1021}, {"f16", "f16", "f16"}},
                           mixed = {512, 4096, {4096, 1024, 1024}, {"f16", "f16", "bf16"}};
     bench *b = calloc(1, sizeof *b);
@@ -366,11 +378,47 @@ Test(kernel_fits, tiles_over_the_rows_of_all_parts, .timeout = 300)
     cr_expect(tile.joined && grid[0] * grid[1] <= hopper->cores && grid[1] * tile.bn == 6144,
               "tiles of %u rows, %u x %u of them", tile.bn, grid[0], grid[1]);
     tile = tile_of(b, &few, hopper, grid);
-    cr_expect(!tile.joined, "one wave of tiles of %u rows either way", tile.bn);
+    cr_expect(!tile.joined, "as many tiles of %u rows either way", tile.bn);
     tile = tile_of(b, &odd, hopper, grid);
     cr_expect(tile.joined && grid[1] == (6145 + tile.bn - 1) / tile.bn, "%u tiles of %u rows", grid[1], tile.bn);
     tile = tile_of(b, &mixed, hopper, grid);
     cr_expect(!tile.joined, "weights of two types");
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+/* Workgroups share the depth of tiles that would leave most multiprocessors idle: of all tiles, or of those after the last whole
+ * wave.  Each share has memory for the sums of its tile. */
+Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
+{
+    static const siblings shared[] = {
+        {512, 8192, {2048}, {"f16"}},  {512, 8192, {2048}, {"q4_0"}}, {300, 8200, {2051}, {"f16"}},
+        {512, 4096, {28672}, {"f16"}}, {256, 4104, {2560}, {"bf16"}},
+    };
+    static const siblings even = {512, 4096, {4096}, {"f16"}}, shallow = {512, 256, {2048}, {"f16"}};
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    uint32_t grid[3];
+    uint64_t sums;
+    open_bench(b, targets);
+    dop_target hopper = targets[4];
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        const siblings *s = &shared[i];
+        const dop_tile tile = tile_and_sums(b, s, &hopper, grid, &sums);
+        const uint32_t across = (s->tokens + tile.bm - 1) / tile.bm, columns = (s->rows[0] + tile.bn - 1) / tile.bn,
+                       divided = columns - tile.undivided;
+        cr_expect(tile.shares > 1 && tile.undivided < columns, "case %zu: %u shares, %u of %u undivided", i,
+                  tile.shares, tile.undivided, columns);
+        cr_expect(grid[0] == across && grid[1] == tile.undivided + divided * tile.shares, "case %zu: %u x %u", i,
+                  grid[0], grid[1]);
+        cr_expect(sums == (uint64_t)across * divided * tile.shares * tile.bm * tile.bn * 4, "case %zu: %llu bytes", i,
+                  (unsigned long long)sums);
+        cr_expect(across * divided <= DOP_MERGES_MOST && across * tile.undivided <= grid[0] * grid[1]);
+    }
+    cr_expect(tile_and_sums(b, &even, &hopper, grid, &sums).shares == 0 && sums == 0, "whole waves");
+    cr_expect(tile_and_sums(b, &shallow, &hopper, grid, &sums).shares == 0, "it would take longer to meet");
+    hopper.merges = false;
+    cr_expect(tile_and_sums(b, &shared[0], &hopper, grid, &sums).shares == 0 && sums == 0, "no atomics for it");
     dop_templates_finish(&b->templates);
     free(b);
 }

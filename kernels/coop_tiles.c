@@ -1,0 +1,227 @@
+/* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
+#include "kernels/gen_coop.h"
+
+/* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile, unless they are
+ * loaded in units; shapes for two matrices in units; and shapes used only where waves of such tiles end sooner than those of the
+ * first other shape that suits: for one matrix of floats or in units, and for two matrices that are not in units. */
+typedef enum shape_kind {
+    SHAPE_ANY,
+    SHAPE_QUANT,
+    SHAPE_UNITS,
+    SHAPE_SOONER,
+    SHAPE_SOONER_UNITS,
+    SHAPE_SOONER_PAIR
+} shape_kind;
+
+/* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
+typedef struct coop_shape {
+    uint32_t bm, bn, bk, wm, wn;
+    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
+    /* Percent of the values that 128 x 128 makes in the same time, of one matrix and of each of two: larger tiles read fewer
+     * bytes for each product. */
+    uint32_t one, two;
+    shape_kind kind;
+} coop_shape;
+
+/* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
+static const coop_shape coop_shapes[] = {
+    {128, 192, 64, 64, 48, 70, 112, 0, SHAPE_SOONER},     {128, 128, 64, 64, 32, 70, 100, 0, SHAPE_SOONER},
+    {128, 96, 64, 32, 48, 70, 88, 0, SHAPE_SOONER},       {128, 192, 64, 64, 32, 70, 112, 0, SHAPE_SOONER_UNITS},
+    {128, 96, 64, 32, 48, 70, 0, 112, SHAPE_SOONER_PAIR}, {256, 64, 64, 64, 32, 90, 100, 0, SHAPE_QUANT},
+    {128, 128, 64, 64, 32, 70, 100, 0, SHAPE_ANY},        {128, 64, 64, 64, 16, 50, 0, 100, SHAPE_UNITS},
+    {128, 64, 64, 32, 32, 50, 55, 100, SHAPE_ANY},        {64, 64, 128, 32, 16, 50, 42, 55, SHAPE_ANY},
+    {64, 32, 64, 16, 16, 100, 30, 42, SHAPE_ANY},         {32, 32, 64, 16, 16, 0, 30, 30, SHAPE_ANY},
+};
+
+/* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
+static bool
+coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
+{
+    tile->bm = s->bm;
+    tile->bn = s->bn;
+    tile->bk = s->bk;
+    tile->tm = s->wm;
+    tile->tn = s->wn;
+    const bool large = s->kind >= SHAPE_SOONER; /* sums may take more than half of the registers */
+    if (large && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
+        return false;
+    /* Narrow subgroups: sums may take half the registers of an invocation. */
+    while (!large && tile->tm > dop_matrix_m(t->matrix) &&
+           mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
+        tile->tm /= 2;
+    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
+    return tile->wg <= t->max_workgroup &&
+           dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
+}
+
+/* Can tiles go through the rows of all parts?  Products may differ only in their matrix. */
+static bool
+can_join(const dop_site *s)
+{
+    const dop_analysis *a = s->r->info;
+    const dop_part *first = a->parts;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        const dop_part *part = &a->parts[i];
+        if (part->n_mats != 1 || part->rows == 0 || part->act != first->act)
+            return false;
+        const dop_node_id w = dop_node_at(s->g, part->mats[0])->src[1], w0 = dop_node_at(s->g, first->mats[0])->src[1];
+        if (dop_node_at(s->g, w)->type != dop_node_at(s->g, w0)->type || dop_node_at(s->g, w)->shape.rank != 2 ||
+            dop_row_values(s->g, w) != dop_row_values(s->g, w0))
+            return false;
+    }
+    return a->n_parts > 1;
+}
+
+/* Columns of tiles bn rows wide, of each part or of all parts together. */
+static uint32_t
+columns_of(const dop_site *s, uint32_t bn, bool joined)
+{
+    const dop_analysis *a = s->r->info;
+    uint32_t rows = 0, columns = 0;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        rows += a->parts[i].rows;
+        columns += dop_div_up_u32(a->parts[i].rows, bn);
+    }
+    return joined ? dop_div_up_u32(rows, bn) : columns;
+}
+
+/* How the tiles of a shape are divided among workgroups, and the time until the last one ends, in steps of the depth. */
+typedef struct coop_division {
+    bool joined;
+    uint32_t shares, undivided; /* as in dop_tile */
+    uint64_t time;
+} coop_division;
+
+/* By measurement on an H200 (tests/bench/RESULTS.md), in steps of the depth of 128 x 192: what a workgroup takes to begin and to
+ * end, what it takes workgroups to meet, and for each of them.  Where the ends of the loop over the depth are no constants, weights
+ * that are decoded take an eighth more time. */
+enum { SHARES_MOST = 8, BEGIN = 250, MEET = 400, MEET_EACH = 60 };
+
+/* May workgroups share tiles?  A multiprocessor should have room for only one of them: smaller ones fill the last wave anyway. */
+static bool
+can_share(const coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    return s->t->merges && x->bm * x->bn * p->most >= 128 * 128 &&
+           dop_matrix_m(s->t->matrix) * dop_matrix_n(s->t->matrix) / s->t->subgroup % 4 == 0;
+}
+
+/* The tiles of whole waves have a workgroup each.  Those that are left would leave some of the multiprocessors idle, so several
+ * workgroups share the depth of each of them where that ends sooner. */
+static void
+divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
+{
+    const uint32_t cores = s->t->cores, across = dop_div_up_u32(s->g->max_t, x->bm),
+                   columns = columns_of(s, x->bn, d->joined), whole = across * columns / cores * cores / across,
+                   rest = (columns - whole) * across, waves = dop_div_up_u32(whole * across, cores),
+                   idle = waves * cores - whole * across; /* in the last whole wave */
+    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
+    d->shares = 0;
+    d->undivided = 0;
+    d->time = (uint64_t)dop_div_up_u32(across * columns, cores) * (p->k + BEGIN);
+    if (rest == 0 || rest > DOP_MERGES_MOST || !can_share(x, s, p))
+        return;
+    for (uint32_t n = 2; n <= SHARES_MOST && n <= dop_div_up_u32(p->k, x->bk); n++) {
+        const uint32_t left = rest > idle ? (rest - idle) * n : 0;
+        uint64_t time = (uint64_t)waves * (p->k + BEGIN) + MEET + n * MEET_EACH +
+                        (uint64_t)dop_div_up_u32(left, cores) * (p->k / n + BEGIN);
+        time += quant ? time / 8 : 0;
+        if (time >= d->time)
+            continue;
+        d->shares = n;
+        d->undivided = whole;
+        d->time = time;
+    }
+}
+
+/* Tiles go through the rows of all parts where this ends sooner; addresses and ends are then found by row. */
+static coop_division
+division_of(const coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    coop_division apart = {.joined = false}, joined = {.joined = true};
+    divide(x, s, p, &apart);
+    if (!can_join(s))
+        return apart;
+    divide(x, s, p, &joined);
+    return joined.time < apart.time ? joined : apart;
+}
+
+/* Time until the last workgroup ends, in some unit. */
+static uint64_t
+time_of(const coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    return division_of(x, s, p).time * x->bm * x->bn / (p->most > 1 ? x->two : x->one);
+}
+
+/* Is the shape for such weights and so many tokens and matrices? */
+static bool
+suits(const coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    const uint32_t max_t = s->g->max_t;
+    /* By measurement: of two matrices only types whose scales are long to decode. */
+    const bool units = p->type == DOP_TYPE_q4_k || (p->type == DOP_TYPE_q8_0 && p->most == 1);
+    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
+    /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
+    if (max_t * (x->kind == SHAPE_QUANT ? 1 : 4) < x->bm || (p->most > 1 && x->bn * x->bm >= 128 * 128))
+        return false;
+    switch (x->kind) {
+    case SHAPE_ANY:
+        return true;
+    case SHAPE_QUANT:
+        return quant && !units;
+    case SHAPE_UNITS:
+        return units && p->most > 1;
+    case SHAPE_SOONER:
+        return !quant && p->most == 1;
+    case SHAPE_SOONER_UNITS:
+        return p->most == 1 && (units || p->type == DOP_TYPE_q4_0); /* those that were measured */
+    case SHAPE_SOONER_PAIR:
+        return !units && p->most > 1;
+    }
+    return false;
+}
+
+/* Matrix units: the largest tile that still keeps the multiprocessors busy, counting the matrices of all parts, or one whose waves
+ * end sooner.  Few tokens may leave most of a tile empty; what matters then is how many workgroups decode the weights. */
+void
+dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    const dop_products p = dop_products_of(s);
+    const coop_shape *const last = coop_shapes + sizeof coop_shapes / sizeof *coop_shapes - 1, *best = NULL, *x;
+    for (x = coop_shapes; x < last; x++) {
+        dop_tile other = *tile;
+        if (!suits(x, s, &p) || !coop_tile(x, p.most, t, &other))
+            continue;
+        const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
+        const bool busy = tiles * 100 >= t->cores * x->busy;
+        if (x->kind < SHAPE_SOONER && busy)
+            break;
+        if (x->kind < SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
+            continue; /* tiles that are shared keep as many multiprocessors busy as their time says */
+        if (!best || time_of(x, s, &p) < time_of(best, s, &p))
+            best = x;
+    }
+    if (!best || time_of(best, s, &p) >= time_of(x, s, &p))
+        best = x;
+    coop_tile(best, p.most, t, tile);
+    const coop_division d = division_of(best, s, &p);
+    tile->joined = d.joined;
+    tile->shares = d.shares;
+    tile->undivided = d.undivided;
+}
+
+/* Shapes for products by expert, measured like the others: the first one that fits and has as many rows as a block. */
+static const coop_shape block_shapes[] = {
+    {128, 128, 64, 64, 32, 0, 100, 100, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, 100, 100, SHAPE_ANY},
+    {64, 64, 32, 32, 16, 0, 100, 100, SHAPE_ANY},   {32, 64, 64, 16, 16, 0, 100, 100, SHAPE_ANY},
+    {16, 64, 64, 16, 16, 0, 100, 100, SHAPE_ANY},
+};
+
+void
+dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile)
+{
+    const uint32_t span = dop_blocks_of(s->g, s->r).span, mats = dop_products_of(s).most;
+    for (size_t i = 0; i < sizeof block_shapes / sizeof *block_shapes; i++)
+        if (block_shapes[i].bm <= span && coop_tile(&block_shapes[i], mats, s->t, tile))
+            return;
+}

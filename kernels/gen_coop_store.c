@@ -1,0 +1,112 @@
+/* The end of products on matrix units: sums become values of the region's outputs. */
+#include "kernels/gen_coop.h"
+
+uint32_t
+dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows)
+{
+    uint32_t width = 4;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const dop_part *part = &rows->part[i];
+        width = part->rows % 4 == 0 ? width : 1;
+        for (uint32_t k = 0; k < part->n_outs; k++)
+            width = dop_emit_wide(e, part->outs[k]) ? width : 1;
+    }
+    return width;
+}
+
+/* Values at ix, and their stores.  e: the place of the first sum in the subgroup's piece of shared memory. */
+static void
+store_values(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_index ix)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t n_binds = e->n_binds;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * LS) + e", m),
+                   *name = dop_emit_str(e, "acc%u", m);
+        if (width == 4)
+            dop_emit_line(e, "vec4 %s = dop_%s4(%s);", name, sum, at);
+        else
+            dop_emit_line(e, "float %s = dop_%s1(%s);", name, sum, at);
+        dop_emit_bind(e, part->mats[m], name, false, NULL);
+    }
+    for (uint32_t i = 0; i < part->n_outs; i++)
+        dop_emit_store(e, part->outs[i], ix, width, dop_emit_value(e, part->outs[i], ix, width));
+    e->n_binds = n_binds;
+}
+
+static void
+store_part(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_buf *store)
+{
+    dop_emit *e = &gen->e;
+    const dop_blocks b = dop_blocks_of(e->g, e->r);
+    if (b.id)
+        dop_buf_printf(store, "                    uint s = %s;\n",
+                       dop_blocks_column(gen, &b, DOP_STORED_PAIR, part->rows));
+    dop_emit_scope(e, store, "                    ");
+    store_values(gen, part, width, sum, (dop_index){"t", b.id ? "s" : "c"});
+}
+
+void
+dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *store)
+{
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const uint32_t end = before + rows->part[i].rows;
+        if (i + 1 < rows->n)
+            dop_buf_printf(store, "                    %sif (c < %uu) {\n", i > 0 ? "} else " : "", end);
+        else if (rows->n > 1)
+            dop_buf_puts(store, "                    } else {\n");
+        if (before > 0)
+            dop_buf_printf(store, "                    c -= %uu;\n", before);
+        store_part(gen, &rows->part[i], width, sum, store);
+        before = end;
+    }
+    if (rows->n > 1)
+        dop_buf_puts(store, "                    }\n");
+}
+
+/* A lane's values number s of the fragments: code that loads what they are made of, and code that stores them.  Loads are not
+ * conditional: past the last token or row, another one's values are loaded and not used.  Returns whether anything is loaded. */
+static bool
+store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, uint32_t s, dop_buf *load,
+            dop_buf *store)
+{
+    dop_emit *e = &gen->e;
+    const dop_index ix = {dop_emit_str(e, "token%u", s), dop_emit_str(e, "row%u", s)};
+    dop_buf_printf(
+        load,
+        "            uint q%u = (%uu * SG + lane %% SG) * %uu;\n"
+        "            uint token%u = min(DOP_ROW(q%u), dop_tokens - 1u), row%u = min(DOP_COLUMN(q%u), %uu);\n",
+        s, s, width, s, s, s, s, rows->rows - width);
+    dop_buf_printf(store,
+                   "            if (DOP_ROW(q%u) < dop_tokens && DOP_COLUMN(q%u) < %uu) {\n"
+                   "                uint e = DOP_PLACE(q%u);\n",
+                   s, s, rows->rows, s);
+    const size_t size = load->size;
+    dop_emit_scope(e, store, "                ");
+    e->constants = e->early = load;
+    store_values(gen, rows->part, width, sum, ix);
+    e->constants = e->early = NULL;
+    dop_buf_puts(store, "            }\n");
+    return load->size > size;
+}
+
+/* Stores may be to where the next values are loaded from, for all the compiler knows, so loads between them would wait for each
+ * other. */
+bool
+dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *load,
+                     dop_buf *store)
+{
+    const dop_target *t = gen->e.target;
+    const uint32_t times = dop_matrix_m(t->matrix) * rows->side * dop_matrix_n(t->matrix) / (t->subgroup * width),
+                   n_temps = gen->e.n_temps;
+    bool loads = rows->n == 1 && rows->rows >= width && !dop_blocks_of(gen->e.g, gen->e.r).id;
+    for (uint32_t s = 0; loads && s < times; s++)
+        loads = store_apart(gen, rows, width, sum, s, load, store);
+    if (!loads) {
+        dop_buf_finish(load);
+        dop_buf_finish(store);
+        gen->e.n_temps = n_temps;
+    }
+    return loads;
+}
