@@ -33,6 +33,23 @@ static const coop_shape coop_shapes[] = {
     {64, 32, 64, 16, 16, 100, 30, 42, SHAPE_ANY},         {32, 32, 64, 16, 16, 0, 30, 30, SHAPE_ANY},
 };
 
+/* One row of `side` fragments of sums for each subgroup and matrix. */
+uint32_t
+dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
+{
+    return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
+}
+
+/* Bytes of shared memory for a tile of activations and of n_mats matrices, rows padded by 8 halves against bank conflicts;
+ * afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
+uint32_t
+dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+{
+    uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
+             sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
+    return factors > sums ? factors : sums;
+}
+
 /* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
 static bool
 coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)

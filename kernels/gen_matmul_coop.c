@@ -161,23 +161,6 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     return st;
 }
 
-/* One row of `side` fragments of sums for each subgroup and matrix. */
-uint32_t
-dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
-{
-    return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
-}
-
-/* Bytes of shared memory for a tile of activations and of n_mats matrices, rows padded by 8 halves against bank conflicts;
- * afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
-uint32_t
-dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
-{
-    uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
-             sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
-    return factors > sums ? factors : sums;
-}
-
 /* How many of a subgroup's few fragments in a row fit so many bytes side by side. */
 static uint32_t
 stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t bytes)
