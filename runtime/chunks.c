@@ -4,8 +4,8 @@
 static uint64_t
 time_of(uint32_t size)
 {
-    enum { FULL = 512, START = 96 };
-    return START + (size < FULL ? FULL - (uint64_t)(FULL - size) * 3 / 4 : size);
+    enum { FULL = 512, START = 40 };
+    return START + (size < FULL ? FULL - (uint64_t)(FULL - size) * 11 / 12 : size);
 }
 
 /* The smallest size that has room for n tokens, or the largest of all; none is larger than `most`. */

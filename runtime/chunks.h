@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The time that a chunk takes is that of llama3.1-8b f16 on an H200 (tests/bench/RESULTS.md): 256, 384, 512 and 1024 tokens take 20.4,
- * 25.4, 30.0 and 55.5 ms.  From 512 tokens on, a chunk costs as much as 96 tokens beside its own; a smaller one does not fill the device. */
+/* The time that a chunk takes is that of llama3.1-8b f16 on an H200 (tests/bench/RESULTS.md): 128, 256, 512 and 1024 tokens take 9.6,
+ * 15.0, 26.4 and 51.0 ms.  From 512 tokens on, a chunk costs as much as 40 tokens beside its own, and a smaller one a little more. */
 
 /* The best chunk size, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no sizes. */
 uint32_t dop_chunks_best(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts);

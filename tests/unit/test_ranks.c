@@ -335,16 +335,17 @@ Test(ranks, chunks)
     const uint32_t sizes[] = {512, 128, 256}, small[] = {4, 16}, large[] = {256, 384, 512, 1024};
     cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 1), 512);
     cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 4), 512);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 4), 256);
     cr_assert_eq(dop_chunks_best(sizes, 3, 512, 1), 512);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 2), 512);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 2), 256);
     cr_assert_eq(dop_chunks_best(sizes, 3, 512, 8), 128);
     cr_assert_eq(dop_chunks_best(sizes, 3, 100, 2), 512, "one chunk of the smallest size, whatever the limit");
     cr_assert_eq(dop_chunks_best(sizes, 3, 32768, 2), 512);
     cr_assert_eq(dop_chunks_best(small, 2, 21, 3), 16);
     cr_assert_eq(dop_chunks_best(large, 4, 2048, 1), 1024);
     cr_assert_eq(dop_chunks_best(large, 4, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(large, 4, 512, 2), 1024, "one chunk, of the smallest size that has room for it");
+    cr_assert_eq(dop_chunks_best(large, 4, 512, 2), 256);
+    cr_assert_eq(dop_chunks_best(large, 4, 200, 2), 1024, "one chunk, of the smallest size that has room for it");
     cr_assert_eq(dop_chunks_best(sizes, 0, 21, 3), 0);
 }
 
