@@ -114,11 +114,13 @@ typedef struct coop_division {
  * that are decoded take an eighth more time. */
 enum { SHARES_MOST = 8, BEGIN = 250, MEET = 400, MEET_EACH = 60 };
 
-/* May workgroups share tiles?  A multiprocessor should have room for only one of them: smaller ones fill the last wave anyway. */
+/* May workgroups share tiles?  A multiprocessor should have room for only one of them: smaller ones fill the last wave anyway.  And
+ * tiles should be nearly full of tokens: few tokens have tiles that were chosen for them. */
 static bool
 can_share(const coop_shape *x, const dop_site *s, const dop_products *p)
 {
-    return s->t->merges && x->bm * x->bn * p->most >= 128 * 128 &&
+    return s->t->merges && s->g->max_t * 4 >= dop_div_up_u32(s->g->max_t, x->bm) * x->bm * 3 &&
+           x->bm * x->bn * p->most >= 128 * 128 &&
            dop_matrix_m(s->t->matrix) * dop_matrix_n(s->t->matrix) / s->t->subgroup % 4 == 0;
 }
 
