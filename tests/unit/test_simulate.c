@@ -6,6 +6,7 @@
 #include "compiler/simulate.h"
 #include "compiler/stage_times.h"
 #include "compiler/target.h"
+#include "tests/unit/import_util.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -71,19 +72,23 @@ static const char times[] =
     "- {step: prefill, rows: 128, op: head, kernel: matmul, count: 1, us: 220, weights: 900, "
     "bytes: 1000, products: 1280}\n";
 
-static void
-write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
-}
+static scratch folder;
 
 static void
 enter_folder(void)
 {
-    char folder[] = "/tmp/doppler-simulate-XXXXXX";
-    cr_assert(mkdtemp(folder) && chdir(folder) == 0);
+    folder = scratch_make();
+    cr_assert_eq(chdir(folder.dir), 0);
 }
+
+static void
+leave_folder(void)
+{
+    if (folder.dir[0])
+        scratch_remove(&folder);
+}
+
+TestSuite(simulate, .fini = leave_folder);
 
 static double
 ask(const dop_stage_times *t, dop_stage_wanted w, double fixed, double byte_speed, bool guessed)
@@ -100,7 +105,7 @@ Test(simulate, other_shapes)
     dop_diag diag = {0};
     dop_stage_wanted head = {DOP_STEP_DECODE, 1, "head", "gemv_subgroup", 2900, 3000, 1400};
     enter_folder();
-    write_file("t.yaml", times);
+    scratch_text(&folder, "t.yaml", times);
     cr_assert_eq(dop_stage_times_add(&t, "t.yaml", &diag), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_stage_times_ready(&t, "t.yaml", &diag), DOP_OK, "%s", diag.message);
     cr_assert_str_eq(t.device, "D");
@@ -165,18 +170,20 @@ Test(simulate, descriptions)
     };
     dop_sim_setup s;
     enter_folder();
-    write_file("t.yaml", times);
-    write_file("bad.yaml", "- {step: draft, rows: 1, dispatches: 1, us: 1, bytes: 1}\n");
-    write_file("part.yaml", "- {step: decode, rows: 1, op: head, kernel: gemv, count: 1, us: 1, bytes: 1}\n");
+    scratch_text(&folder, "t.yaml", times);
+    scratch_text(&folder, "bad.yaml", "- {step: draft, rows: 1, dispatches: 1, us: 1, bytes: 1}\n");
+    scratch_text(&folder, "part.yaml",
+                 "- {step: decode, rows: 1, op: head, kernel: gemv, count: 1, us: 1, bytes: 1}\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dop_diag diag = {0};
-        write_file("s.yaml", cases[i].text);
+        scratch_text(&folder, "s.yaml", cases[i].text);
         cr_assert_eq(dop_sim_load("s.yaml", &diag, &s), DOP_E_INPUT, "%s", cases[i].text);
         cr_assert_str_eq(diag.message, cases[i].message);
     }
     dop_diag diag = {0};
-    write_file("s.yaml", "link: [{latency_us: 1, bandwidth: 2e9}, {latency_us: 3, bandwidth: 4, overlaps: false}]\n"
-                         "device: {stage_times: [t.yaml], memory_speed: 0.5, memory: 24e9, step_us: 0}\nprompt: 7\n");
+    scratch_text(&folder, "s.yaml",
+                 "link: [{latency_us: 1, bandwidth: 2e9}, {latency_us: 3, bandwidth: 4, overlaps: false}]\n"
+                 "device: {stage_times: [t.yaml], memory_speed: 0.5, memory: 24e9, step_us: 0}\nprompt: 7\n");
     cr_assert_eq(dop_sim_load("s.yaml", &diag, &s), DOP_OK, "%s", diag.message);
     cr_assert(s.n_links == 2 && s.n_devices == 1 && s.prompt == 7 && s.sequences == 32 && s.groups == 0);
     cr_assert(s.links[0].overlaps && !s.links[1].overlaps);
@@ -207,9 +214,10 @@ Test(simulate, a_model)
     dop_sim_setup s;
     dop_sim_result two, one;
     enter_folder();
-    write_file("s.yaml", "link: {latency_us: 7, bandwidth: 1e6}\n"
-                         "device: {bandwidth: 1e9, flops: 1e18, stage_us: 2, step_us: 30, memory: 300e3}\n"
-                         "sequences: 4\nprompt: 40\n");
+    scratch_text(&folder, "s.yaml",
+                 "link: {latency_us: 7, bandwidth: 1e6}\n"
+                 "device: {bandwidth: 1e9, flops: 1e18, stage_us: 2, step_us: 30, memory: 300e3}\n"
+                 "sequences: 4\nprompt: 40\n");
     o.passes.stop_after = -1;
     cr_assert_eq(dop_target_resolve("lavapipe", &diag, &target), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_compile(DOP_SOURCE_DIR "/tests/golden/llama", &o, &diag, &c), DOP_OK, "%s", diag.message);
