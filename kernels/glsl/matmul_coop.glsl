@@ -59,15 +59,16 @@ f16vec2 dop_scale2(uint w, uint odd) { return unpackFloat2x16(w >> (odd * 16u)).
     DOP_HALVES(q8_0, dop_raw8(uvec4(dop_ldw2(p, i >> 3), p.v[aux * 4u + (i >> 6)], 0u), uvec4(0u)),                  \
                uvec4(dop_scaled4_bytes(r.a.x, dop_scale2(r.a.z, (i >> 5) & 1u)),                                     \
                      dop_scaled4_bytes(r.a.y, dop_scale2(r.a.z, (i >> 5) & 1u))))
-// Nibbles, 2^-4 of them, times their unit's scale, 2^4 times (as large as the largest value, so that it is no subnormal half),
-// less the offset.  x: that scale; y: the offset, negated.
+// Nibbles less 8, 2^-4 of them, times their unit's scale, 2^4 times (twice as large as the largest value, so that it is no subnormal
+// half), and what is left of the offset.  Weights lie on both sides of zero, so that this is mostly little, and rounding it to a
+// half costs little.  x: that scale; y: what is left.
 struct dop_scales { f16vec2 x, y; };
 dop_scales dop_halves_q4_k(uvec4 s, uint u)
 {
     uvec3 n = s.yzw >> ((u & 7u) * 4u);
     uint q = (n.x & 15u) | ((n.z << 4) & 0x30u) | ((n.y & 15u) << 16) | ((n.z << 18) & 0x300000u);
     vec2 dm = unpackHalf2x16(s.x) * vec2(unpackFloat2x16(q | 0x64006400u) - float16_t(1024.0));
-    f16vec2 d = unpackFloat2x16(packHalf2x16(dm * vec2(16.0, -1.0)));
+    f16vec2 d = unpackFloat2x16(packHalf2x16(vec2(16.0 * dm.x, 8.0 * dm.x - dm.y)));
     return dop_scales(d.xx, d.yy);
 }
 uint dop_scaled2_less(uint biased, float bias, dop_scales s)
@@ -77,10 +78,10 @@ uint dop_scaled2_less(uint biased, float bias, dop_scales s)
 uvec4 dop_scaled8(uint w, dop_scales s)
 {
     uint v = w >> 8;
-    return uvec4(dop_scaled2_less((w & 0x000f000fu) | 0x54005400u, 64.0, s),
-                 dop_scaled2_less((w & 0x00f000f0u) | 0x44004400u, 4.0, s),
-                 dop_scaled2_less((v & 0x000f000fu) | 0x54005400u, 64.0, s),
-                 dop_scaled2_less((v & 0x00f000f0u) | 0x44004400u, 4.0, s));
+    return uvec4(dop_scaled2_less((w & 0x000f000fu) | 0x54005400u, 64.5, s),
+                 dop_scaled2_less((w & 0x00f000f0u) | 0x44004400u, 4.5, s),
+                 dop_scaled2_less((v & 0x000f000fu) | 0x54005400u, 64.5, s),
+                 dop_scaled2_less((v & 0x00f000f0u) | 0x44004400u, 4.5, s));
 }
 #define DOP_HALVES_q4_k                                                                                             \
     DOP_HALVES(q4_k, dop_raw8(uvec4(p.v[i >> 3], 0u, 0u, 0u), dop_ldw4(p, aux + (i >> 8))),                          \

@@ -93,12 +93,13 @@ float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT_NIBS(8.0, q, x); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0
-// The bias of these floats is subtracted by means of the sums of x, which dop_sum8 needs too, so that they are computed once.
-float dop_dot_nib(uvec4 q, vec4 x[8])
+// What these floats are too large by is subtracted by means of the sum of x, which the offsets of units need too.  The smaller it
+// is, the less of an f32 sum it takes away: 64 costs three bits, 1024 would cost seven.
+vec4 dop_nib4_64(uint w)
 {
-    vec4 s = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-    return DOP_DOT8(dop_nib4_biased, q, x) - dot(s, DOP_NIB_BIAS);
+    return vec4(unpackHalf2x16(((w << 4) & 0x00f000f0u) | 0x54005400u), unpackHalf2x16((w & 0x00f000f0u) | 0x54005400u));
 }
+float dop_dot_nib(uvec4 q, vec4 x[8]) { return DOP_DOT8(dop_nib4_64, q, x) - 64.0 * dop_sum8(x); }
 float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT8(DOP_NIB4_8, q, x); }
 #endif
 float dop_dot_five(uvec4 q, uint h, vec4 x[8])
