@@ -70,7 +70,7 @@ begin_to_talk(state *t, const conversation *c, uint32_t *out_tokens)
         ok(t, dop_sequence_rewind(s, 0, &t->diag), "rewind");
         if (is_full(t, dop_sequence_feed(s, t->text[text], n, &t->diag), "feed"))
             return false;
-        out_tokens[i] = t->text[text][n - 1] ^ 1;
+        out_tokens[i] = (t->text[text][n - 1] + 1) % t->facts.vocab;
         dop_sequence_expect(s, UINT32_MAX);
         dop_sequence_set_sampling(s, &way);
     }
