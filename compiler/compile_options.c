@@ -66,13 +66,17 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
     if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than could ever be used */
         c->options.ctx_total = 0;
     if (c->options.n_chunks == 0) {
-        /* Large chunks amortize weights on GPUs, and even larger ones fill matrix units better; a software device is bound by
-         * arithmetic at any size.  Where steps are shared with other sequences or pass from part to part, others wait for a
-         * chunk to end, so it should not be too large. */
-        static const uint32_t gpu[] = {16, 64, 512, 1024}, cpu[] = {8, 64};
+        /* Large chunks amortize weights on GPUs, and even larger ones fill matrix units better, which need a size between few tokens
+         * and many, too; a software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
+         * from part to part, others wait for a chunk to end, so it should not be too large. */
+        static const uint32_t matrix[] = {16, 64, 128, 512, 1024}, gpu[] = {16, 64, 512}, cpu[] = {8, 64};
         const bool alone = c->options.sequences == 1 && !c->options.in_parts;
-        c->options.n_chunks = c->target.cpu ? 2 : c->target.matrix && alone ? 4 : 3;
-        memcpy(c->options.chunks, c->target.cpu ? cpu : gpu, c->options.n_chunks * sizeof *gpu);
+        c->options.n_chunks = c->target.cpu ? 2 : !c->target.matrix ? 3 : alone ? 5 : 4;
+        memcpy(c->options.chunks,
+               c->target.cpu      ? cpu
+               : c->target.matrix ? matrix
+                                  : gpu,
+               c->options.n_chunks * sizeof *gpu);
     }
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         if (c->options.chunks[i] > c->ctx)

@@ -219,8 +219,6 @@ predict_many(const simulation *m)
     return st;
 }
 
-enum { REPLAY_COST = 32 }; /* rows that a step more is worth, as there */
-
 /* The most tokens of a piece, as dop_step_choose_chunks has it. */
 static uint32_t
 most_of_piece(const simulation *m, uint32_t n)
@@ -245,10 +243,12 @@ choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_sched
         if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= n && list[i].g.max_t <= most &&
             list[i].g.max_t > list[filled].g.max_t)
             filled = i;
-    const uint32_t left = n - (list[filled].g.max_t < n ? list[filled].g.max_t : n);
+    const uint32_t whole = list[filled].g.max_t < n ? list[filled].g.max_t : n, left = n - whole;
     const uint32_t rest = left > 1 ? schedule_for(m, DOP_STEP_PREFILL, left, most) : UINT32_MAX;
-    const uint32_t rest_rows = left < 2 ? left : rest == UINT32_MAX ? UINT32_MAX / 2 : list[rest].g.max_t;
-    const bool split = fits == UINT32_MAX || list[filled].g.max_t + rest_rows + REPLAY_COST < list[fits].g.max_t;
+    const bool split = fits == UINT32_MAX || (left > 0 && (left == 1 || rest != UINT32_MAX) &&
+                                              dop_chunks_time(list[filled].g.max_t, whole) +
+                                                      dop_chunks_time(left == 1 ? 1 : list[rest].g.max_t, left) <
+                                                  dop_chunks_time(list[fits].g.max_t, n));
     *out_schedule = split ? filled : fits;
     *out_take = split ? list[filled].g.max_t : n;
 }

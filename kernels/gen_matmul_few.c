@@ -227,13 +227,10 @@ fits(const dop_site *s)
     return no;
 }
 
-/* Larger steps of one sequence have their measured tiles. */
 static const char *
 avoid(const dop_site *s)
 {
     dop_tile tile = {.wg = 0};
-    if (s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g))
-        return "a larger step of one sequence";
     /* Where there are enough tiles, float weights do not justify one that holds all tokens of a subgroup. */
     return s->g->max_t > MANY && !quantized(s) && enough_rows(s, MANY_BUSY) && !wide_tile(s, &tile)
                ? "as many tiles as there are, by tokens and rows, take less time"
@@ -316,8 +313,6 @@ static const char *
 own_avoid(const dop_site *s)
 {
     const dop_products p = dop_products_of(s);
-    if (s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g))
-        return "a larger step of one sequence";
     if (p.most > 1 || enough_rows(s, MANY_BUSY))
         return "there are enough rows of weights for wide tiles";
     /* Measured gains for floats end where multiprocessors have two workgroups, or few have one and the depth is not long. */

@@ -1,11 +1,11 @@
 #include "runtime/chunks.h"
 
-/* Time of a chunk with room for so many tokens, in those of large chunks. */
-static uint64_t
-time_of(uint32_t size)
+uint64_t
+dop_chunks_time(uint32_t room, size_t n)
 {
-    enum { FULL = 512, START = 40 };
-    return START + (size < FULL ? FULL - (uint64_t)(FULL - size) * 11 / 12 : size);
+    enum { FULL = 512, START = 40, TILE = 128 };
+    const uint64_t tiles = (n + TILE - 1) / TILE * TILE, tokens = tiles < room ? tiles : room;
+    return START + (tokens < FULL ? FULL - (FULL - tokens) * 11 / 12 : tokens);
 }
 
 /* The smallest size that has room for n tokens, or the largest of all; none is larger than `most`. */
@@ -28,9 +28,9 @@ dop_chunks_best(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_part
         const uint32_t size = sizes[i];
         const size_t whole = n / size, rest = n % size;
         const uint32_t last = rest > 0 ? size_for(sizes, n_sizes, rest, size) : 0, largest = whole > 0 ? size : last;
-        uint64_t cost = whole * time_of(size);
-        cost += rest > 0 ? time_of(last) : 0;
-        cost += (n_parts - 1) * time_of(largest);
+        uint64_t cost = whole * dop_chunks_time(size, size);
+        cost += rest > 0 ? dop_chunks_time(last, rest) : 0;
+        cost += (n_parts - 1) * dop_chunks_time(largest, whole > 0 ? size : rest);
         if (cost < best_cost || (cost == best_cost && size > best)) {
             best_cost = cost;
             best = size;

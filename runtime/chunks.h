@@ -1,4 +1,4 @@
-/* The best size of a prompt's chunks in a plan in parts.
+/* What chunks of a prompt cost, and the best size of them in a plan in parts.
  *
  * Chunks flow through the parts one after the other, and all parts take about the same time for one.  In such a line the last
  * chunk leaves after the sum of all chunks' times in one part plus, for each further part, the time of the largest chunk:
@@ -12,8 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The time that a chunk takes is that of llama3.1-8b f16 on an H200 (tests/bench/RESULTS.md): 128, 256, 512 and 1024 tokens take 9.6,
- * 15.0, 26.4 and 51.0 ms.  From 512 tokens on, a chunk costs as much as 40 tokens beside its own, and a smaller one a little more. */
+/* The time of a step of n tokens that has room for `room`, in those of one token of a large chunk: that of llama3.1-8b f16 on an
+ * H200 (tests/bench/RESULTS.md), where 128, 256, 512 and 1024 tokens take 9.6, 15.0, 26.4 and 51.0 ms.  From 512 tokens on, a chunk
+ * costs as much as 40 tokens beside its own, and a smaller one more.  Where there are fewer tokens than room, kernels leave out
+ * tiles without any, which have up to 128 tokens. */
+uint64_t dop_chunks_time(uint32_t room, size_t n);
 
 /* The best chunk size, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no sizes. */
 uint32_t dop_chunks_best(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts);

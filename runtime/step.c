@@ -2,9 +2,6 @@
 #include "runtime/chunks.h"
 #include "runtime/ranks.h"
 
-/* The fixed cost of a replay, in tokens; only the order of magnitude matters. */
-enum { REPLAY_COST = 32 };
-
 static uint32_t
 schedule_cap(const dop_model *m, uint32_t schedule)
 {
@@ -38,7 +35,7 @@ dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t 
     return row->profile == m->info.profile && row->kind == kind && row->ordering == DOP_ORDER_BARRIERS;
 }
 
-/* Fewest padded tokens: either the smallest schedule that takes all n, or the largest one that n fills and then the
+/* The least time: either the smallest schedule that takes all n, or the largest one that n fills and then the
  * rest.  Decode is the schedule for one token of every kind. */
 void
 dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take)
@@ -68,7 +65,8 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
         if (n - take == 1)
             rest = 1;
         split = rest != UINT32_MAX &&
-                plan->schedules[filled].max_rows + rest + REPLAY_COST < plan->schedules[fits].max_rows;
+                dop_chunks_time(plan->schedules[filled].max_rows, take) + dop_chunks_time(rest, n - take) <
+                    dop_chunks_time(plan->schedules[fits].max_rows, n);
     }
     *out_schedule = split ? filled : fits;
     uint32_t cap = schedule_cap(model, *out_schedule);
