@@ -72,11 +72,8 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
         static const uint32_t matrix[] = {16, 64, 128, 512, 1024}, gpu[] = {16, 64, 512}, cpu[] = {8, 64};
         const bool alone = c->options.sequences == 1 && !c->options.in_parts;
         c->options.n_chunks = c->target.cpu ? 2 : !c->target.matrix ? 3 : alone ? 5 : 4;
-        memcpy(c->options.chunks,
-               c->target.cpu      ? cpu
-               : c->target.matrix ? matrix
-                                  : gpu,
-               c->options.n_chunks * sizeof *gpu);
+        const uint32_t *sizes = c->target.cpu ? cpu : c->target.matrix ? matrix : gpu;
+        memcpy(c->options.chunks, sizes, c->options.n_chunks * sizeof *sizes);
     }
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         if (c->options.chunks[i] > c->ctx)

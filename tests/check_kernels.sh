@@ -31,5 +31,20 @@ for model in llama3.2-1b gemma3-1b qwen3-0.6b; do
     done
     rm -f $model.gguf
 done
+# Chunks of few tokens have the tiles of few rows, which hold all of them, and others do not.
+few() {
+    "$TOOLS/make_gguf" llama3.1-8b:2 "$1" few.gguf empty &&
+        "$DOPPLERC" few.gguf -o few.plan --weights external --target nvidia-hopper --chunks 16,64,512 --quiet &&
+        "$EXEC" --disasm few.plan | awk '/^schedule/ { s = $3 }
+            s == "prefill512" && /matmul_coop\// { many++ }
+            s == "prefill16" || s == "prefill64" { other += /matmul_coop\//; few += /matmul_coop_(few|own)\// }
+            END { print many, few, other; exit many < 4 || few < 8 || other > 0 }'
+    local status=$?
+    rm -f few.gguf few.plan*
+    return $status
+}
+for type in f16 q4_k; do
+    check "products of few tokens in $type" few $type
+done
 check "the report counts them" reported "$SRC/tests/golden/llama" tier1
 finish

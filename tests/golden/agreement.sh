@@ -32,4 +32,14 @@ for path in f32-unfused-f32a f16-separate-norms-f32a gemma3-f16-fused-f16a gemma
     [ $path != f32-unfused-f32a ] || bound=$exact
     agrees $path gemma3 $bound 16 --target lavapipe --kernel-path $path
 done
+
+# What a step costs is counted by the tokens that it has: one of 100 in a schedule for 512 takes less time than two in one for 64.
+steps() { # TOKENS STEPS
+    "$EXEC" steps.plan --tokens "$(seq -s ' ' "$1")" -n 1 --profile steps.json >steps.txt &&
+        [ "$(grep -o '^prefill[0-9]*: [0-9]* replay' steps.txt)" = "$2" ]
+}
+if check "steps: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" -o steps.plan --quiet --chunks 64,512 --ctx 600 --target lavapipe; then
+    check "steps: 40 tokens" steps 40 "prefill64: 1 replay"
+    check "steps: 100 tokens" steps 100 "prefill512: 1 replay"
+fi
 finish

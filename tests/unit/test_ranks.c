@@ -329,6 +329,19 @@ read_in_groups(dop_model *m, dop_sequence *const s[4])
     }
 }
 
+/* Room without tokens costs nothing beyond a tile; a larger step costs more, but less than two that have as many tokens. */
+Test(ranks, times_of_chunks)
+{
+    cr_assert_eq(dop_chunks_time(512, 100), dop_chunks_time(128, 128));
+    cr_assert_eq(dop_chunks_time(64, 33), dop_chunks_time(64, 64));
+    cr_assert_lt(dop_chunks_time(512, 100), dop_chunks_time(64, 64) + dop_chunks_time(64, 36));
+    cr_assert_lt(dop_chunks_time(512, 512) + dop_chunks_time(16, 8), dop_chunks_time(1024, 1024));
+    for (uint32_t n = 1; n < 3000; n++) {
+        cr_assert(dop_chunks_time(4096, n) <= dop_chunks_time(4096, n + 1), "%u tokens", n);
+        cr_assert_lt(dop_chunks_time(n + 1, n + 1), dop_chunks_time(n, n) + dop_chunks_time(1, 1));
+    }
+}
+
 /* All chunks of one size, smaller where the prompt is short or parts are many. */
 Test(ranks, chunks)
 {
