@@ -229,7 +229,7 @@ most_of_piece(const simulation *m, uint32_t n)
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
         if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t > 1)
             sizes[n_sizes++] = list[i].g.max_t;
-    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(sizes, n_sizes, n, m->n) : UINT32_MAX;
+    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(m->parts[0].target.cpu, sizes, n_sizes, n, m->n) : UINT32_MAX;
 }
 
 /* The piece of n tokens that dop_step_choose of the runtime takes: its schedule and its tokens. */
@@ -237,6 +237,7 @@ static void
 choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
 {
     const dop_schedule *list = m->parts[0].schedules;
+    const bool cpu = m->parts[0].target.cpu;
     const uint32_t fits = schedule_for(m, DOP_STEP_PREFILL, n, most);
     uint32_t filled = schedule_for(m, DOP_STEP_DECODE, 1, 1);
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
@@ -246,9 +247,9 @@ choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_sched
     const uint32_t whole = list[filled].g.max_t < n ? list[filled].g.max_t : n, left = n - whole;
     const uint32_t rest = left > 1 ? schedule_for(m, DOP_STEP_PREFILL, left, most) : UINT32_MAX;
     const bool split = fits == UINT32_MAX || (left > 0 && (left == 1 || rest != UINT32_MAX) &&
-                                              dop_chunks_time(list[filled].g.max_t, whole) +
-                                                      dop_chunks_time(left == 1 ? 1 : list[rest].g.max_t, left) <
-                                                  dop_chunks_time(list[fits].g.max_t, n));
+                                              dop_chunks_time(cpu, list[filled].g.max_t, whole) +
+                                                      dop_chunks_time(cpu, left == 1 ? 1 : list[rest].g.max_t, left) <
+                                                  dop_chunks_time(cpu, list[fits].g.max_t, n));
     *out_schedule = split ? filled : fits;
     *out_take = split ? list[filled].g.max_t : n;
 }

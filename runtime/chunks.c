@@ -1,10 +1,13 @@
 #include "runtime/chunks.h"
 
 uint64_t
-dop_chunks_time(uint32_t room, size_t n)
+dop_chunks_time(bool cpu, uint32_t room, size_t n)
 {
-    enum { FULL = 512, START = 40, TILE = 128 };
-    const uint64_t tiles = (n + TILE - 1) / TILE * TILE, tokens = tiles < room ? tiles : room;
+    enum { START = 40, TILE = 128, FULL = 512, CPU_START = 8, CPU_TILE = 32 };
+    const uint64_t tile = cpu ? CPU_TILE : TILE, tiles = (n + tile - 1) / tile * tile,
+                   tokens = tiles < room ? tiles : room;
+    if (cpu)
+        return CPU_START + tokens;
     return START + (tokens < FULL ? FULL - (FULL - tokens) * 11 / 12 : tokens);
 }
 
@@ -20,7 +23,7 @@ size_for(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t most)
 }
 
 uint32_t
-dop_chunks_best(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts)
+dop_chunks_best(bool cpu, const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts)
 {
     uint64_t best_cost = UINT64_MAX;
     uint32_t best = 0;
@@ -28,9 +31,9 @@ dop_chunks_best(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_part
         const uint32_t size = sizes[i];
         const size_t whole = n / size, rest = n % size;
         const uint32_t last = rest > 0 ? size_for(sizes, n_sizes, rest, size) : 0, largest = whole > 0 ? size : last;
-        uint64_t cost = whole * dop_chunks_time(size, size);
-        cost += rest > 0 ? dop_chunks_time(last, rest) : 0;
-        cost += (n_parts - 1) * dop_chunks_time(largest, whole > 0 ? size : rest);
+        uint64_t cost = whole * dop_chunks_time(cpu, size, size);
+        cost += rest > 0 ? dop_chunks_time(cpu, last, rest) : 0;
+        cost += (n_parts - 1) * dop_chunks_time(cpu, largest, whole > 0 ? size : rest);
         if (cost < best_cost || (cost == best_cost && size > best)) {
             best_cost = cost;
             best = size;

@@ -9,16 +9,19 @@
 #ifndef DOPPLER_RUNTIME_CHUNKS_H
 #define DOPPLER_RUNTIME_CHUNKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* The time of a step of n tokens that has room for `room`, in those of one token of a large chunk: that of llama3.1-8b f16 on an
- * H200 (tests/bench/RESULTS.md), where 128, 256, 512 and 1024 tokens take 9.6, 15.0, 26.4 and 51.0 ms.  From 512 tokens on, a chunk
- * costs as much as 40 tokens beside its own, and a smaller one more.  Where there are fewer tokens than room, kernels leave out
- * tiles without any, which have up to 128 tokens. */
-uint64_t dop_chunks_time(uint32_t room, size_t n);
+/* The time of a step of n tokens that has room for `room`, in those of one token of a large chunk.  Where there are fewer tokens than
+ * room, kernels leave out tiles without any.
+ *   - A GPU: llama3.1-8b f16 on an H200 (tests/bench/RESULTS.md), where 128, 256, 512 and 1024 tokens take 9.6, 15.0, 26.4 and
+ *     51.0 ms.  From 512 tokens on, a chunk costs as much as 40 tokens beside its own, and a smaller one more; tiles have up to 128.
+ *   - A software device: smollm2-135m q4_0 on lavapipe and two processors, where 8 tokens take 46 ms, and with room for 64 16 tokens
+ *     take 105 to 137, 32 187 and 64 195. */
+uint64_t dop_chunks_time(bool cpu, uint32_t room, size_t n);
 
 /* The best chunk size, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no sizes. */
-uint32_t dop_chunks_best(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts);
+uint32_t dop_chunks_best(bool cpu, const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts);
 
 #endif

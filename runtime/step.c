@@ -22,7 +22,7 @@ dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
     for (uint32_t i = 0; i < m->plan.n_schedules && n_sizes < sizeof sizes / sizeof *sizes; i++)
         if (dop_step_takes(m, i, kind, n) && schedule_cap(m, i) > 1)
             sizes[n_sizes++] = schedule_cap(m, i);
-    m->ranks->max_chunk = dop_chunks_best(sizes, n_sizes, n, m->ranks->wire->n);
+    m->ranks->max_chunk = dop_chunks_best(m->device.info.caps.cpu, sizes, n_sizes, n, m->ranks->wire->n);
 }
 
 bool
@@ -41,6 +41,7 @@ void
 dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take)
 {
     const dop_plan *plan = &model->plan;
+    const bool cpu = model->device.info.caps.cpu;
     uint32_t fits = UINT32_MAX, filled = model->decode[DOP_ORDER_BARRIERS];
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
@@ -65,8 +66,8 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
         if (n - take == 1)
             rest = 1;
         split = rest != UINT32_MAX &&
-                dop_chunks_time(plan->schedules[filled].max_rows, take) + dop_chunks_time(rest, n - take) <
-                    dop_chunks_time(plan->schedules[fits].max_rows, n);
+                dop_chunks_time(cpu, plan->schedules[filled].max_rows, take) + dop_chunks_time(cpu, rest, n - take) <
+                    dop_chunks_time(cpu, plan->schedules[fits].max_rows, n);
     }
     *out_schedule = split ? filled : fits;
     uint32_t cap = schedule_cap(model, *out_schedule);

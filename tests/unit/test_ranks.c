@@ -332,34 +332,38 @@ read_in_groups(dop_model *m, dop_sequence *const s[4])
 /* Room without tokens costs nothing beyond a tile; a larger step costs more, but less than two that have as many tokens. */
 Test(ranks, times_of_chunks)
 {
-    cr_assert_eq(dop_chunks_time(512, 100), dop_chunks_time(128, 128));
-    cr_assert_eq(dop_chunks_time(64, 33), dop_chunks_time(64, 64));
-    cr_assert_lt(dop_chunks_time(512, 100), dop_chunks_time(64, 64) + dop_chunks_time(64, 36));
-    cr_assert_lt(dop_chunks_time(512, 512) + dop_chunks_time(16, 8), dop_chunks_time(1024, 1024));
-    for (uint32_t n = 1; n < 3000; n++) {
-        cr_assert(dop_chunks_time(4096, n) <= dop_chunks_time(4096, n + 1), "%u tokens", n);
-        cr_assert_lt(dop_chunks_time(n + 1, n + 1), dop_chunks_time(n, n) + dop_chunks_time(1, 1));
-    }
+    cr_assert_eq(dop_chunks_time(false, 512, 100), dop_chunks_time(false, 128, 128));
+    cr_assert_eq(dop_chunks_time(false, 64, 33), dop_chunks_time(false, 64, 64));
+    cr_assert_lt(dop_chunks_time(false, 512, 100), dop_chunks_time(false, 64, 64) + dop_chunks_time(false, 64, 36));
+    cr_assert_lt(dop_chunks_time(false, 512, 512) + dop_chunks_time(false, 16, 8), dop_chunks_time(false, 1024, 1024));
+    cr_assert_lt(dop_chunks_time(true, 8, 8) + dop_chunks_time(true, 8, 4), dop_chunks_time(true, 64, 12));
+    cr_assert_lt(dop_chunks_time(true, 64, 17), dop_chunks_time(true, 8, 8) + dop_chunks_time(true, 64, 9));
+    for (uint32_t n = 1; n < 3000; n++)
+        for (int cpu = 0; cpu < 2; cpu++) {
+            cr_assert(dop_chunks_time(cpu, 4096, n) <= dop_chunks_time(cpu, 4096, n + 1), "%u tokens", n);
+            cr_assert_lt(dop_chunks_time(cpu, n + 1, n + 1), dop_chunks_time(cpu, n, n) + dop_chunks_time(cpu, 1, 1));
+        }
 }
 
 /* All chunks of one size, smaller where the prompt is short or parts are many. */
 Test(ranks, chunks)
 {
     const uint32_t sizes[] = {512, 128, 256}, small[] = {4, 16}, large[] = {256, 384, 512, 1024};
-    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 1), 512);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 4), 256);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 1), 512);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 2), 256);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 8), 128);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 100, 2), 512, "one chunk of the smallest size, whatever the limit");
-    cr_assert_eq(dop_chunks_best(sizes, 3, 32768, 2), 512);
-    cr_assert_eq(dop_chunks_best(small, 2, 21, 3), 16);
-    cr_assert_eq(dop_chunks_best(large, 4, 2048, 1), 1024);
-    cr_assert_eq(dop_chunks_best(large, 4, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(large, 4, 512, 2), 256);
-    cr_assert_eq(dop_chunks_best(large, 4, 200, 2), 1024, "one chunk, of the smallest size that has room for it");
-    cr_assert_eq(dop_chunks_best(sizes, 0, 21, 3), 0);
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 2048, 1), 512);
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 2048, 2), 512);
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 2048, 4), 256);
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 512, 1), 512);
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 512, 2), 256);
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 512, 8), 128);
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 100, 2), 512, "one chunk of the smallest size, whatever the limit");
+    cr_assert_eq(dop_chunks_best(false, sizes, 3, 32768, 2), 512);
+    cr_assert_eq(dop_chunks_best(false, small, 2, 21, 3), 16);
+    cr_assert_eq(dop_chunks_best(false, large, 4, 2048, 1), 1024);
+    cr_assert_eq(dop_chunks_best(false, large, 4, 2048, 2), 512);
+    cr_assert_eq(dop_chunks_best(false, large, 4, 512, 2), 256);
+    cr_assert_eq(dop_chunks_best(false, large, 4, 200, 2), 1024,
+                 "one chunk, of the smallest size that has room for it");
+    cr_assert_eq(dop_chunks_best(false, sizes, 0, 21, 3), 0);
 }
 
 /* Steps of rows of several sequences, forks, copies, rolled back and dropped ones; and another model after this one. */
