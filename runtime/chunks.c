@@ -3,7 +3,7 @@
 uint64_t
 dop_chunks_time(bool cpu, uint32_t room, size_t n)
 {
-    enum { START = 40, TILE = 128, FULL = 512, CPU_START = 8, CPU_TILE = 32 };
+    enum { START = 40, TILE = 128, FULL = 512, CPU_START = 8, CPU_TILE = 64 };
     const uint64_t tile = cpu ? CPU_TILE : TILE, tiles = (n + tile - 1) / tile * tile,
                    tokens = tiles < room ? tiles : room;
     if (cpu)

@@ -17,8 +17,8 @@
  * room, kernels leave out tiles without any.
  *   - A GPU: llama3.1-8b f16 on an H200 (tests/bench/RESULTS.md), where 128, 256, 512 and 1024 tokens take 9.6, 15.0, 26.4 and
  *     51.0 ms.  From 512 tokens on, a chunk costs as much as 40 tokens beside its own, and a smaller one more; tiles have up to 128.
- *   - A software device: smollm2-135m q4_0 on lavapipe and two processors, where 8 tokens take 46 ms, and with room for 64 16 tokens
- *     take 105 to 137, 32 187 and 64 195. */
+ *   - A software device: smollm2-135m q4_0 on lavapipe and two processors, where one token takes 22 ms, and with room for 8 up to 8
+ *     take 45; with room for 64 8 take 67, 16 107, 32 185 and 33 to 64 190. */
 uint64_t dop_chunks_time(bool cpu, uint32_t room, size_t n);
 
 /* The best chunk size, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no sizes. */
