@@ -237,21 +237,18 @@ static void
 choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
 {
     const dop_schedule *list = m->parts[0].schedules;
-    const bool cpu = m->parts[0].target.cpu;
-    const uint32_t fits = schedule_for(m, DOP_STEP_PREFILL, n, most);
-    uint32_t filled = schedule_for(m, DOP_STEP_DECODE, 1, 1);
+    dop_chunk_size sizes[DOP_MAX_SCHEDULES];
+    uint32_t schedules[DOP_MAX_SCHEDULES];
+    size_t n_sizes = 0;
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
-        if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= n && list[i].g.max_t <= most &&
-            list[i].g.max_t > list[filled].g.max_t)
-            filled = i;
-    const uint32_t whole = list[filled].g.max_t < n ? list[filled].g.max_t : n, left = n - whole;
-    const uint32_t rest = left > 1 ? schedule_for(m, DOP_STEP_PREFILL, left, most) : UINT32_MAX;
-    const bool split = fits == UINT32_MAX || (left > 0 && (left == 1 || rest != UINT32_MAX) &&
-                                              dop_chunks_time(cpu, list[filled].g.max_t, whole) +
-                                                      dop_chunks_time(cpu, left == 1 ? 1 : list[rest].g.max_t, left) <
-                                                  dop_chunks_time(cpu, list[fits].g.max_t, n));
-    *out_schedule = split ? filled : fits;
-    *out_take = split ? list[filled].g.max_t : n;
+        if (kind_of(&list[i]) == DOP_STEP_DECODE ||
+            (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= most)) {
+            schedules[n_sizes] = i;
+            sizes[n_sizes++] = (dop_chunk_size){list[i].g.max_t, list[i].g.max_t};
+        }
+    const size_t next = dop_chunks_next(m->parts[0].target.cpu, sizes, n_sizes, n);
+    *out_schedule = schedules[next];
+    *out_take = n < sizes[next].most ? n : sizes[next].most;
 }
 
 static dop_status

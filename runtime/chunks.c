@@ -11,6 +11,35 @@ dop_chunks_time(bool cpu, uint32_t room, size_t n)
     return START + (tokens < FULL ? FULL - (FULL - tokens) * 11 / 12 : tokens);
 }
 
+/* The smallest size that may have n tokens; n_sizes: there is none. */
+static size_t
+smallest_for(const dop_chunk_size *sizes, size_t n_sizes, size_t n)
+{
+    size_t best = n_sizes;
+    for (size_t i = 0; i < n_sizes; i++)
+        if (sizes[i].most >= n && (best == n_sizes || sizes[i].room < sizes[best].room))
+            best = i;
+    return best;
+}
+
+size_t
+dop_chunks_next(bool cpu, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
+{
+    const size_t fits = smallest_for(sizes, n_sizes, n);
+    size_t filled = smallest_for(sizes, n_sizes, 1);
+    for (size_t i = 0; i < n_sizes; i++)
+        if (sizes[i].most <= n && (sizes[i].most > sizes[filled].most ||
+                                   (sizes[i].most == sizes[filled].most && sizes[i].room < sizes[filled].room)))
+            filled = i;
+    const size_t take = sizes[filled].most;
+    if (fits == n_sizes || take >= n)
+        return fits == n_sizes ? filled : fits;
+    const size_t rest = smallest_for(sizes, n_sizes, n - take);
+    const uint64_t two =
+        dop_chunks_time(cpu, sizes[filled].room, take) + dop_chunks_time(cpu, sizes[rest].room, n - take);
+    return two < dop_chunks_time(cpu, sizes[fits].room, n) ? filled : fits;
+}
+
 /* The smallest size that has room for n tokens, or the largest of all; none is larger than `most`. */
 static uint32_t
 size_for(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t most)

@@ -1,4 +1,4 @@
-/* What chunks of a prompt cost, and the best size of them in a plan in parts.
+/* What chunks of a prompt cost, which one is next, and the best size of them in a plan in parts.
  *
  * Chunks flow through the parts one after the other, and all parts take about the same time for one.  In such a line the last
  * chunk leaves after the sum of all chunks' times in one part plus, for each further part, the time of the largest chunk:
@@ -20,6 +20,15 @@
  *   - A software device: smollm2-135m q4_0 on lavapipe and two processors, where one token takes 22 ms, and with room for 8 up to 8
  *     take 45; with room for 64 8 take 67, 16 107, 32 185 and 33 to 64 190. */
 uint64_t dop_chunks_time(bool cpu, uint32_t room, size_t n);
+
+/* A step that a prompt's tokens can be given to: its room, and the most tokens that it may have. */
+typedef struct dop_chunk_size {
+    uint32_t room, most;
+} dop_chunk_size;
+
+/* Index of the one of sizes[] (in any order; one is for a single token) that n tokens, above 0, begin with.  It is the smallest one
+ * that takes them all, or the largest one that they fill, where that and the smallest one for the rest take less time. */
+size_t dop_chunks_next(bool cpu, const dop_chunk_size *sizes, size_t n_sizes, size_t n);
 
 /* The best chunk size, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no sizes. */
 uint32_t dop_chunks_best(bool cpu, const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts);

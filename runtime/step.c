@@ -10,21 +10,6 @@ schedule_cap(const dop_model *m, uint32_t schedule)
     return m->ranks && m->ranks->max_chunk && m->ranks->max_chunk < cap ? m->ranks->max_chunk : cap;
 }
 
-void
-dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
-{
-    const dop_model *m = model;
-    uint32_t sizes[64];
-    size_t n_sizes = 0;
-    if (!m->ranks || m->max_chunk > 0) /* their size was set by an option */
-        return;
-    m->ranks->max_chunk = 0;
-    for (uint32_t i = 0; i < m->plan.n_schedules && n_sizes < sizeof sizes / sizeof *sizes; i++)
-        if (dop_step_takes(m, i, kind, n) && schedule_cap(m, i) > 1)
-            sizes[n_sizes++] = schedule_cap(m, i);
-    m->ranks->max_chunk = dop_chunks_best(m->device.info.caps.cpu, sizes, n_sizes, n, m->ranks->wire->n);
-}
-
 bool
 dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n)
 {
@@ -35,43 +20,46 @@ dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t 
     return row->profile == m->info.profile && row->kind == kind && row->ordering == DOP_ORDER_BARRIERS;
 }
 
-/* The least time: either the smallest schedule that takes all n, or the largest one that n fills and then the
- * rest.  Decode is the schedule for one token of every kind. */
+enum { MOST_SIZES = 64 };
+
+/* The sizes of steps for tokens of a kind, and their schedules.  Decode is the schedule for one token of every kind. */
+static size_t
+sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], uint32_t schedules[MOST_SIZES])
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->plan.n_schedules && n < MOST_SIZES; i++)
+        if (dop_step_takes(m, i, kind, 1)) {
+            schedules[n] = i;
+            sizes[n++] = (dop_chunk_size){m->plan.schedules[i].max_rows, schedule_cap(m, i)};
+        }
+    return n;
+}
+
+void
+dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
+{
+    const dop_model *m = model;
+    dop_chunk_size sizes[MOST_SIZES];
+    uint32_t chunks[MOST_SIZES], schedules[MOST_SIZES];
+    size_t n_chunks = 0;
+    if (!m->ranks || m->max_chunk > 0) /* their size was set by an option */
+        return;
+    m->ranks->max_chunk = 0;
+    for (size_t i = 0, n_sizes = sizes_of(m, kind, sizes, schedules); i < n_sizes; i++)
+        if (sizes[i].most > 1)
+            chunks[n_chunks++] = sizes[i].most;
+    m->ranks->max_chunk = dop_chunks_best(m->device.info.caps.cpu, chunks, n_chunks, n, m->ranks->wire->n);
+}
+
 void
 dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take)
 {
-    const dop_plan *plan = &model->plan;
-    const bool cpu = model->device.info.caps.cpu;
-    uint32_t fits = UINT32_MAX, filled = model->decode[DOP_ORDER_BARRIERS];
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        if (!dop_step_takes(model, i, kind, n))
-            continue;
-        uint32_t cap = schedule_cap(model, i);
-        /* Among equals after the limit on chunks, the smaller schedule does less work. */
-        if (cap >= n && (fits == UINT32_MAX || s->max_rows < plan->schedules[fits].max_rows))
-            fits = i;
-        if (cap <= n && (cap > schedule_cap(model, filled) || (cap == schedule_cap(model, filled) && cap > 1 &&
-                                                               s->max_rows < plan->schedules[filled].max_rows)))
-            filled = i;
-    }
-    bool split = fits == UINT32_MAX;
-    if (!split && schedule_cap(model, filled) < n) {
-        size_t take = schedule_cap(model, filled);
-        uint32_t rest = UINT32_MAX; /* the smallest schedule for what is left */
-        for (uint32_t i = 0; i < plan->n_schedules; i++)
-            if (plan->schedules[i].profile == model->info.profile && plan->schedules[i].kind == kind &&
-                schedule_cap(model, i) >= n - take && plan->schedules[i].max_rows < rest)
-                rest = plan->schedules[i].max_rows;
-        if (n - take == 1)
-            rest = 1;
-        split = rest != UINT32_MAX &&
-                dop_chunks_time(cpu, plan->schedules[filled].max_rows, take) + dop_chunks_time(cpu, rest, n - take) <
-                    dop_chunks_time(cpu, plan->schedules[fits].max_rows, n);
-    }
-    *out_schedule = split ? filled : fits;
-    uint32_t cap = schedule_cap(model, *out_schedule);
-    *out_take = n < cap ? (uint32_t)n : cap;
+    dop_chunk_size sizes[MOST_SIZES];
+    uint32_t schedules[MOST_SIZES];
+    const size_t n_sizes = sizes_of(model, kind, sizes, schedules),
+                 next = dop_chunks_next(model->device.info.caps.cpu, sizes, n_sizes, n);
+    *out_schedule = schedules[next];
+    *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
 }
 
 /* In a step that stalls, late kernels may see and write the next position, which the last position of the context does not

@@ -345,6 +345,33 @@ Test(ranks, times_of_chunks)
         }
 }
 
+static uint32_t
+next_of(bool cpu, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
+{
+    return sizes[dop_chunks_next(cpu, sizes, n_sizes, n)].room;
+}
+
+/* One step with room for all, unless a full one and a small one take less time; an option may limit how many tokens each has. */
+Test(ranks, next_chunk)
+{
+    const dop_chunk_size gpu[] = {{1024, 1024}, {64, 64}, {1, 1}, {512, 512}, {16, 16}},
+                         cpu[] = {{1, 1}, {8, 8}, {64, 64}}, limited[] = {{1, 1}, {16, 16}, {64, 50}, {512, 50}},
+                         single[] = {{64, 1}, {16, 1}, {1, 1}};
+    static const uint32_t expected[][2] = {{1, 1},      {2, 16},      {16, 16},     {17, 64},    {64, 64},
+                                           {65, 512},   {100, 512},   {512, 512},   {513, 512},  {520, 512},
+                                           {600, 1024}, {1024, 1024}, {1025, 1024}, {3000, 1024}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        cr_expect_eq(next_of(false, gpu, 5, expected[i][0]), expected[i][1], "%u tokens in %u", expected[i][0],
+                     next_of(false, gpu, 5, expected[i][0]));
+    cr_expect_eq(next_of(true, cpu, 3, 9), 8);
+    cr_expect_eq(next_of(true, cpu, 3, 16), 8);
+    cr_expect_eq(next_of(true, cpu, 3, 17), 64);
+    cr_expect_eq(next_of(true, cpu, 3, 65), 64);
+    cr_expect_eq(next_of(false, limited, 4, 50), 64, "the smaller one of two that may have as many");
+    cr_expect_eq(next_of(false, limited, 4, 51), 64);
+    cr_expect_eq(next_of(false, single, 3, 7), 1);
+}
+
 /* All chunks of one size, smaller where the prompt is short or parts are many. */
 Test(ranks, chunks)
 {
