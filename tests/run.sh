@@ -196,7 +196,13 @@ phase_sanitize() {
     local reports=$build/reports mistakes=0 unloaded=0 what
     rm -rf "$reports"
     mkdir -p "$reports"
-    local common="log_path=$reports/report:exitcode=86"
+    # mpirun kills the process groups of its ranks.  A symbolizer in a rank's group can die before the rank, which then
+    # reports that: in a session of its own it lives until its rank closes the pipe.
+    local own=$build/symbolizer/llvm-symbolizer
+    mkdir -p "${own%/*}"
+    printf '#!/bin/sh\nexec setsid "%s" "$@"\n' "$(command -v llvm-symbolizer)" >"$own"
+    chmod +x "$own"
+    local common="log_path=$reports/report:exitcode=86:external_symbolizer_path=$own"
     export ASAN_OPTIONS="$common:detect_stack_use_after_return=1:strict_string_checks=1"
     export UBSAN_OPTIONS="$common:print_stacktrace=1"
     export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp:print_suppressions=0"
