@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MERGES_STRIDE = DOP_MERGES_MOST * 4 /* bytes: a region's counts have cache lines of their own */ };
+enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes: a region's counts have cache lines of their own */ };
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
 
 static uint32_t
@@ -178,7 +178,7 @@ sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
 
 /* Counters for each region of the largest schedule whose workgroups merge anything, and behind them memory for sums. */
 static void
-write_merges_slot(dop_plan_writer *w, dop_target_rows *t)
+write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
 {
     uint64_t most = 0, sums = 0;
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
@@ -189,14 +189,14 @@ write_merges_slot(dop_plan_writer *w, dop_target_rows *t)
             const uint64_t at = sums_offset(s, r, &bytes);
             sums = at + bytes > sums ? at + bytes : sums;
             for (uint32_t k = 0; k < s->regions[r].n_args; k++)
-                used = used || s->regions[r].args[k].kind == DOP_ARG_MERGES;
+                used = used || s->regions[r].args[k].kind == DOP_ARG_COUNTS;
         }
         if (used && s->g.n_regions > most)
             most = s->g.n_regions;
     }
-    t->sums_at = most * MERGES_STRIDE;
+    t->sums_at = most * COUNTS_STRIDE;
     if (most)
-        t->slot_merges = add_slot(w, DOP_SLOT_MERGES, "merges", t->sums_at + sums, 0);
+        t->slot_counts = add_slot(w, DOP_SLOT_COUNTS, "counts", t->sums_at + sums, 0);
 }
 
 /* Bytes into the slot for what crosses, of number `k` of these values; of their number: bytes of all. */
@@ -245,7 +245,7 @@ write_target_slots(dop_plan_writer *w, dop_target_rows *t)
         if (t->c->schedules[i].placement.scratch > scratch)
             scratch = t->c->schedules[i].placement.scratch;
     t->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
-    write_merges_slot(w, t);
+    write_counts_slot(w, t);
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
         const dop_persistent *p = t->c->schedules[i].persistent;
         if (p) {
@@ -294,12 +294,12 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
                               .value = dop_plan_writer_string(w, dop_node_at(g, a->value)->name),
                               .offset = s->persistent->mailbox[a->value],
                               .size = s->persistent->copy_bytes + s->persistent->mailbox_bytes[a->value]};
-    if (a->kind == DOP_ARG_MERGES)
-        return (dop_plan_arg){.slot = t->slot_merges, .offset = r * MERGES_STRIDE, .size = MERGES_STRIDE};
+    if (a->kind == DOP_ARG_COUNTS)
+        return (dop_plan_arg){.slot = t->slot_counts, .offset = r * COUNTS_STRIDE, .size = COUNTS_STRIDE};
     if (a->kind == DOP_ARG_SUMS) {
         uint64_t bytes;
         const uint64_t at = sums_offset(s, r, &bytes);
-        return (dop_plan_arg){.slot = t->slot_merges, .offset = t->sums_at + at, .size = bytes};
+        return (dop_plan_arg){.slot = t->slot_counts, .offset = t->sums_at + at, .size = bytes};
     }
     if (a->numbers)
         return (dop_plan_arg){.slot = DOP_ARG_NUMBERS, .offset = a->number[0] | (uint64_t)a->number[1] << 32};

@@ -16,8 +16,8 @@ typedef struct dop_state_place {
 /* What belongs to one target: its buffers, and the places of its kernels in the table of all. */
 typedef struct dop_target_rows {
     const dop_compilation *c;
-    uint32_t slot_scratch, slot_merges, slot_received, slot_sent;
-    uint64_t sums_at;                                                        /* in slot_merges */
+    uint32_t slot_scratch, slot_counts, slot_received, slot_sent;
+    uint64_t sums_at;                                                        /* in slot_counts */
     uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* of schedules with a persistent form */
     dop_state_place *states;
     uint32_t n_states;

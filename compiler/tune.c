@@ -88,7 +88,7 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
 /* --- memory ---------------------------------------------------------------------------------------------------------- */
 
 /* The step and what may lie behind it (page tables) come first, then counts of merges; all that is zero. */
-enum { VALUES_AT = 1 << 20, MERGES_AT = VALUES_AT - 8192 };
+enum { VALUES_AT = 1 << 20, COUNTS_AT = VALUES_AT - 8192 };
 
 static uint64_t
 bytes_of(const tuner *t, dop_node_id id)
@@ -123,7 +123,7 @@ place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
             t->used = dop_align_u64(t->used + a->bytes, 256);
         }
         out->args[i] = a->value                    ? t->places[a->value]
-                       : a->kind == DOP_ARG_MERGES ? MERGES_AT
+                       : a->kind == DOP_ARG_COUNTS ? COUNTS_AT
                        : a->kind == DOP_ARG_SUMS   ? t->sums_at
                                                    : 0;
         *(a->view ? &out->views : &out->addresses) |= 1u << i;

@@ -137,7 +137,7 @@ divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_divis
     d->shares = 0;
     d->undivided = 0;
     d->time = (uint64_t)dop_div_up_u32(across * columns, cores) * (p->k + BEGIN);
-    if (rest == 0 || rest > DOP_MERGES_MOST || !can_share(x, s, p))
+    if (rest == 0 || rest > DOP_COUNTS_MOST || !can_share(x, s, p))
         return;
     for (uint32_t n = 2; n <= SHARES_MOST && n <= dop_div_up_u32(p->k, x->bk); n++) {
         const uint32_t left = rest > idle ? (rest - idle) * n : 0;

@@ -13,11 +13,12 @@ enum { DOP_MAX_ARGS = 16 }; /* 128 bytes of push constants */
 
 typedef enum dop_arg_kind {
     DOP_ARG_VALUE, /* memory of a value, the step record, or numbers */
-    DOP_ARG_MERGES, /* counters of finished workgroups, where the last one merges what all have made (dop_last_of in common.glsl) */
+    DOP_ARG_COUNTS, /* counters of workgroups: of those that have finished, where the last one merges what all have made, or
+                       of blocks that were claimed (dop_last_of and dop_claim in common.glsl) */
     DOP_ARG_SUMS, /* `bytes` of memory for what they have made, which is nothing to other dispatches */
     DOP_ARG_TABLE /* the table of stages of a persistent dispatch */
 } dop_arg_kind;
-enum { DOP_MERGES_MOST = 128 }; /* counters of a dispatch */
+enum { DOP_COUNTS_MOST = 128 }; /* counters of a dispatch */
 
 /* An argument, eight bytes of the push-constant block: a device address, two numbers by which dispatches of one kernel
  * differ, or where memory begins in a view. */
@@ -107,7 +108,8 @@ const char *dop_emit_step(dop_emit *e);
 /* The record of a row of the step ("a0.rows[t]"), and its position. */
 const char *dop_emit_row(dop_emit *e, const char *row);
 const char *dop_emit_position(dop_emit *e, const char *row);
-const char *dop_emit_merges(dop_emit *e);
+/* Memory for DOP_COUNTS_MOST counters of the dispatch, which are zero before it and after it. */
+const char *dop_emit_counts(dop_emit *e);
 /* Memory for sums that other workgroups read, of the most bytes that any call asks for. */
 const char *dop_emit_sums(dop_emit *e, uint64_t bytes);
 /* A number by which dispatches of this kernel may differ ("a3.x").  Every call gives another one. */

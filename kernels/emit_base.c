@@ -189,9 +189,9 @@ dop_emit_position(dop_emit *e, const char *row)
 }
 
 const char *
-dop_emit_merges(dop_emit *e)
+dop_emit_counts(dop_emit *e)
 {
-    return dop_emit_add_arg(e, 0, DOP_ARG_MERGES, true, false);
+    return dop_emit_add_arg(e, 0, DOP_ARG_COUNTS, true, false);
 }
 
 const char *

@@ -14,6 +14,7 @@ struct dop_gen {
     dop_buf main; /* the filled template */
     uint32_t grid[3];
     bool merges;       /* attention merges its splits, and counts the workgroups that have finished theirs */
+    bool claims;       /* workgroups claim what they do */
     bool hands_on;     /* some workgroups read values that others of the same dispatch stored */
     bool experts;      /* addresses of experts' weights are computed */
     bool halves;       /* factors of products are f16 */

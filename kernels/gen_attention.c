@@ -488,7 +488,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_attn_merge(gen, &a, merged, &merge);
-    dop_keys_set(&keys, "MERGES", merged ? dop_emit_merges(e) : "0");
+    dop_keys_set(&keys, "COUNTS", merged ? dop_emit_counts(e) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data);
     dop_keys_set(&keys, "DECLS", decls.data);
     dop_keys_set(&keys, "PROLOGUE", prologue.data);

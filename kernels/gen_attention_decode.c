@@ -217,7 +217,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     bool send = merged && e->routes; /* the splits go through a mailbox */
-    dop_keys_set(&keys, "MERGES", merged && !send ? dop_emit_merges(e) : "0");
+    dop_keys_set(&keys, "COUNTS", merged && !send ? dop_emit_counts(e) : "0");
     dop_keys_set(&keys, "MAILBOX", send ? dop_emit_mailbox_arg(e, a.id, true) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data);
     dop_keys_set(&keys, "STORE_WHOLE", whole.data);

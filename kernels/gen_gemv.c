@@ -571,7 +571,7 @@ emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf
                        "    for (uint h = first / %uu; h <= last / %uu; h++)\n"
                        "        if (dop_last_of(%s, h, (h * %uu + %uu) / %uu - h * %uu / %uu + 1u))\n"
                        "            dop_tail(h);\n}\n",
-                       per_wg, per_wg, heads * k, k, k, dop_emit_merges(e), k, k - 1, per_wg, k, per_wg);
+                       per_wg, per_wg, heads * k, k, k, dop_emit_counts(e), k, k - 1, per_wg, k, per_wg);
     }
 }
 

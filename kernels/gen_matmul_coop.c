@@ -106,7 +106,7 @@ share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
     dop_keys_set(keys, "FROM_K", shares ? "dop_from" : "0u");
     dop_keys_set(keys, "TO_K", shares ? "dop_to" : dop_emit_str(&gen->e, "%uu", k));
     if (shares) {
-        dop_keys_set(keys, "ARRIVALS", dop_emit_merges(&gen->e));
+        dop_keys_set(keys, "COUNTS", dop_emit_counts(&gen->e));
         dop_keys_set(keys, "SUMS", dop_emit_sums(&gen->e, 0));
         st = dop_template_fill(gen, "matmul_coop_meet.glsl", keys, meet);
     }

@@ -470,21 +470,40 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint3
         dop_buf_printf(out, "        w%u = dop_same(w%u);\n", m, m);
 }
 
+/* Which of the n blocks of a group a workgroup has: a share of neighbouring ones, so that it reads memory in order, or the one of
+ * its number and then what it claims.  Groups have counters of their own. */
+typedef struct blocks_had {
+    const char *first, *end, *next; /* `next` after block `b` */
+} blocks_had;
+
+static blocks_had
+blocks_had_of(rows_gen *s, const char *b, uint32_t group, uint32_t n)
+{
+    dop_emit *e = &s->gen->e;
+    if (!s->gen->choice->tile.claims || n < s->gen->choice->tile.loops)
+        return (blocks_had){dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", n),
+                            dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", n),
+                            dop_emit_str(e, "++%s", b)};
+    s->gen->claims = true;
+    return (blocks_had){
+        "gl_WorkGroupID.x", dop_emit_str(e, "%uu", n),
+        dop_emit_str(e, "%s = gl_NumWorkGroups.x + dop_claim(%s, %uu, %uu)", b, dop_emit_counts(e), group, n)};
+}
+
 /* An arg-max divides the rows into ranges; its partial results are the largest value of each range and where it is. */
 static void
-argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
+argmax_keys(rows_gen *s, const dop_part *part, uint32_t group, dop_keys *keys)
 {
     dop_emit *e = &s->gen->e;
     uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts), span = dop_div_up_u32(part->rows, parts);
-    dop_keys_set(
-        keys, "BEGIN",
-        dop_emit_str(
-            e,
-            "    uint last_part = (gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x;\n"
-            "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x; a < last_part; a++) {\n"
-            "    float best = -3.4e38;\n"
-            "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
-            parts, parts, span, part->rows));
+    const blocks_had had = blocks_had_of(s, "a", group, parts);
+    dop_keys_set(keys, "BEGIN",
+                 dop_emit_str(e,
+                              "    uint last_part = %s;\n"
+                              "    [[dont_unroll]] for (uint a = %s; a < last_part; %s) {\n"
+                              "    float best = -3.4e38;\n"
+                              "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
+                              had.end, had.first, had.next, span, part->rows));
     dop_keys_set(keys, "FIRST", "0u");
     dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * (ROWS * SG)", span));
     dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows * s->sg)));
@@ -509,7 +528,7 @@ finish_of(const rows_gen *s)
 }
 
 static dop_status
-emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
+emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, uint32_t group, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
@@ -538,13 +557,16 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
             dop_buf_puts(&store, "                }\n");
     }
     if (parts[0]->argmax) {
-        argmax_keys(s, parts[0], &keys);
+        argmax_keys(s, parts[0], group, &keys);
+        dop_keys_set(&keys, "NEXT", "++b");
         dop_buf_puts(&select, "        rows = last;\n");
     } else {
         dop_keys_set(&keys, "BEGIN", "    {\n");
         dop_keys_set(&keys, "ROW", "(b - base) * (ROWS * SG)");
-        dop_keys_set(&keys, "FIRST", dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", blocks));
-        dop_keys_set(&keys, "END", dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", blocks));
+        const blocks_had had = blocks_had_of(s, "b", group, blocks);
+        dop_keys_set(&keys, "FIRST", had.first);
+        dop_keys_set(&keys, "END", had.end);
+        dop_keys_set(&keys, "NEXT", had.next);
         dop_keys_set(&keys, "DONE", "    }\n");
     }
     /* A workgroup may have no block of few; of arg-max parts each has some. */
@@ -657,7 +679,7 @@ dop_rows_emit(dop_gen *gen)
     const dop_part **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
     if (st == DOP_OK && (!done || !members))
         st = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; st == DOP_OK && i < s.p.n; i++) {
+    for (uint32_t i = 0, group = 0; st == DOP_OK && i < s.p.n; i++) {
         uint32_t n = 0;
         if (done[i])
             continue;
@@ -667,7 +689,7 @@ dop_rows_emit(dop_gen *gen)
                 done[k] = true;
                 members[n++] = &s.p.part[k];
             }
-        st = emit_group(&s, members, n, &groups);
+        st = emit_group(&s, members, n, group++, &groups);
     }
     gen->grid[0] = tile->loops;
     gen->grid[1] = s.blocks.id ? s.blocks.n * (s.blocks.span / s.tb) : dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);

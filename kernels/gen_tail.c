@@ -138,7 +138,7 @@ dop_tail_blocks(dop_gen *gen, uint32_t first, uint32_t rows, uint32_t blocks, do
     dop_keys_num(gen, &keys, "BLOCKS", blocks);
     dop_keys_num(gen, &keys, "HEADS", t.heads);
     dop_keys_num(gen, &keys, "K", t.k);
-    dop_keys_set(&keys, "ARRIVALS", dop_emit_merges(&gen->e));
+    dop_keys_set(&keys, "COUNTS", dop_emit_counts(&gen->e));
     return dop_template_fill(gen, "tail_blocks.glsl", &keys, out);
 }
 

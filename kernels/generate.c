@@ -58,6 +58,8 @@ put_header(dop_gen *gen, dop_buf *b)
                        gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
     if (gen->merges)
         dop_buf_puts(b, "#define DOP_MERGES\n");
+    if (gen->claims)
+        dop_buf_puts(b, "#define DOP_CLAIMS\n");
     if (gen->hands_on)
         dop_buf_puts(b, "#define DOP_HANDS_ON\n");
     if (gen->experts)

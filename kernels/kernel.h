@@ -38,6 +38,7 @@ typedef struct dop_tile {
         least; /* the same: up to how many positions are one split, and least positions of a split; 0: as in the graph */
     uint32_t positions; /* attention of one token or on matrix units: positions at a time, 0: 64 */
     bool apart;         /* attention of one token: subgroups walk over positions of their own */
+    bool claims;        /* rows on CPU devices: workgroups claim blocks of rows one by one, instead of having shares */
     bool joined;        /* matmul on matrix units: tiles go through the rows of all parts as if of one matrix */
     uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;      /* reduce with subgroup operations */

@@ -10,6 +10,7 @@ trips(const dop_site *s, const dop_tile *tile)
     const dop_blocks blocks = dop_blocks_of(s->g, s->r);
     const uint64_t slots = blocks.id || a->sum ? 1 : a->slots, sums = a->sum ? a->slots : 1;
     const uint64_t stores = tile->bm > 1 ? dop_turns((uint64_t)tile->rows * tile->bm / 4, 1) * 7 : 0;
+    const uint32_t walkers = tile->claims ? 1 : tile->loops; /* One may claim all blocks. */
     uint64_t n = dop_trips_prologue(s, tile, tile->bm) + 64;
     for (uint32_t i = 0; i < a->n_parts; i++) {
         const dop_part *part = &a->parts[i];
@@ -25,9 +26,9 @@ trips(const dop_site *s, const dop_tile *tile)
         if (part->argmax) {
             const uint32_t parts = (uint32_t)dop_node_i(s->g, part->argmax, DOP_A_parts);
             const uint64_t span = dop_div_up_u32(part->rows, parts);
-            n += dop_turns(parts, tile->loops) * (dop_turns(span + set - 1, set) * each + 2);
+            n += dop_turns(parts, walkers) * (dop_turns(span + set - 1, set) * each + 2);
         } else {
-            n += dop_turns(slots * dop_div_up_u32(part->rows, set), tile->loops) * each;
+            n += dop_turns(slots * dop_div_up_u32(part->rows, set), walkers) * each;
         }
     }
     return n + dop_tail_trips(s, tile);
@@ -65,6 +66,11 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
     while (t->loop_trips && trips(s, tile) > t->loop_trips && tile->loops < p.rows)
         tile->loops *= 2;
+    /* Threads wake one after the other, or are kept from running for a while, so equal shares do not end at the same time. */
+    if (t->cpu && t->merges && gemv && !s->r->info->tail && s->r->info->n_parts <= DOP_COUNTS_MOST) {
+        tile->claims = true;
+        tile->claims = !t->loop_trips || trips(s, tile) <= t->loop_trips;
+    }
 }
 
 static void

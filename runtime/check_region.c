@@ -440,7 +440,7 @@ prepare_buffers(dop_check_run *run)
         const char *name = dop_plan_string(run->plan, a->value);
         dop_node_id id = 1;
         if (a->slot == run->plan->step_slot || a->slot == DOP_ARG_NUMBERS ||
-            run->plan->slots[a->slot].kind == DOP_SLOT_MERGES) /* its counts are zero between dispatches */
+            run->plan->slots[a->slot].kind == DOP_SLOT_COUNTS) /* its counts are zero between dispatches */
             continue;
         while (id < g->n_nodes && strcmp(dop_node_at(g, id)->name, name) != 0)
             id++;

@@ -131,7 +131,7 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 
 enum { N_SLOT_KINDS = DOP_SLOT_SENT + 1 };
 static const char *const slot_names[] = {"?",      "weights",   "cache",  "activations", "step record", "results",
-                                         "merges", "mailboxes", "stages", "received",    "sent"};
+                                         "counts", "mailboxes", "stages", "received",    "sent"};
 
 /* For a part: which one it is, and what crosses its cuts for each token. */
 static void

@@ -124,7 +124,7 @@ enum {
     DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
-    DOP_SLOT_MERGES,   /* counters of finished workgroups, where attention merges its splits: zero between dispatches */
+    DOP_SLOT_COUNTS, /* counters by which workgroups of a dispatch agree, zero between dispatches; and sums for the last one */
     DOP_SLOT_MAILBOX,  /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
     DOP_SLOT_TABLE,    /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
     DOP_SLOT_RECEIVED, /* in a part: what the previous part computed for the step's rows */

@@ -117,7 +117,7 @@ static bool
 is_cleared(dop_clear what, uint32_t slot_kind)
 {
     return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
-           ((slot_kind == DOP_SLOT_MERGES || slot_kind == DOP_SLOT_MAILBOX) && what != DOP_CLEAR_STATE) ||
+           ((slot_kind == DOP_SLOT_COUNTS || slot_kind == DOP_SLOT_MAILBOX) && what != DOP_CLEAR_STATE) ||
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 

@@ -181,7 +181,7 @@ ${SINK}                dop_store_row(t, h, d * 4u, o, top, sum, split);
     }
 #if MERGE
     // The last workgroup of this KV head to get here merges the splits.
-    if (!dop_last_of(${MERGES}, gl_WorkGroupID.x, used))
+    if (!dop_last_of(${COUNTS}, gl_WorkGroupID.x, used))
         return;
 ${MERGE_BODY}#endif
 ${TAIL}}

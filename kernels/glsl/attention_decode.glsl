@@ -425,7 +425,7 @@ ${TAIL}        return;
         return;
 #else
     // The workgroup of this KV head that gets here last merges the splits, because all are there only then.
-    if (!dop_last_of(${MERGES}, DOP_GROUP.x, used))
+    if (!dop_last_of(${COUNTS}, DOP_GROUP.x, used))
         return;
 #endif
 ${MERGE_BODY}#endif

@@ -43,19 +43,21 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint ids[4096];
 };
 
+#if defined(DOP_MERGES) || defined(DOP_HANDS_ON) || defined(DOP_CLAIMS)
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counts { uint n[]; };
+#endif
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON)
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Arrivals { uint n[]; };
 shared uint dop_arrived;
 // Is this workgroup the last of n to get here?  The last one sets the count to zero for the next use.  Every invocation must
 // call this, because it has barriers.
-bool dop_last_of(U32 arrivals, uint i, uint n)
+bool dop_last_of(U32 counts, uint i, uint n)
 {
 #if defined(DOP_CPU) && SG > 1 && WG == SG
     // The workgroup is one subgroup, whose lanes run in step, and a barrier is expensive on such a device.
     memoryBarrierBuffer();
     uint arrived = 0u;
     if (gl_LocalInvocationIndex == 0u)
-        arrived = atomicAdd(Arrivals(arrivals).n[i], 1u) + 1u;
+        arrived = atomicAdd(Counts(counts).n[i], 1u) + 1u;
     memoryBarrierBuffer();
     if (subgroupBroadcastFirst(arrived) != n)
         return false;
@@ -64,7 +66,7 @@ bool dop_last_of(U32 arrivals, uint i, uint n)
     barrier();
     if (gl_LocalInvocationIndex == 0u) {
         memoryBarrierBuffer();
-        dop_arrived = atomicAdd(Arrivals(arrivals).n[i], 1u) + 1u;
+        dop_arrived = atomicAdd(Counts(counts).n[i], 1u) + 1u;
     }
     groupMemoryBarrier();
     barrier();
@@ -72,8 +74,22 @@ bool dop_last_of(U32 arrivals, uint i, uint n)
         return false;
 #endif
     if (gl_LocalInvocationIndex == 0u)
-        Arrivals(arrivals).n[i] = 0u;
+        Counts(counts).n[i] = 0u;
     return true;
+}
+#endif
+#ifdef DOP_CLAIMS
+// Numbers 0, 1, 2 and so on, each for one workgroup of the dispatch.  Of n numbers, which are all that it asks for, the last one
+// sets the count to zero for the next use.  A workgroup is one subgroup.
+uint dop_claim(U32 counts, uint i, uint n)
+{
+    uint claimed = 0u;
+    if (gl_LocalInvocationIndex == 0u) {
+        claimed = atomicAdd(Counts(counts).n[i], 1u);
+        if (claimed + 1u == n)
+            Counts(counts).n[i] = 0u;
+    }
+    return subgroupBroadcastFirst(claimed);
 }
 #endif
 

@@ -8,7 +8,7 @@
             [[unroll]] for (uint q = 0u; q < FOURS; q++)
                 dop_hand4_f32(${SUMS}, (first + dop_share * step + (f * FOURS + q) * WG) * 4u,
                               vec4(acc[f][4u * q], acc[f][4u * q + 1u], acc[f][4u * q + 2u], acc[f][4u * q + 3u]));
-        if (!dop_last_of(${ARRIVALS}, dop_tile, SHARES))
+        if (!dop_last_of(${COUNTS}, dop_tile, SHARES))
             return;
         [[unroll]] for (uint f = 0u; f < N; f++)
             acc[f] = FRAG(0.0);

@@ -1,5 +1,5 @@
-    // These matrices share this code.  A workgroup walks over neighbouring rows, so that it reads memory in order.  The loops end
-    // behind their bodies (DOP_UNTIL), because a test before the body would run it once more with no lane switched on.
+    // These matrices share this code.  The loops end behind their bodies (DOP_UNTIL), because a test before the body would run it
+    // once more with no lane switched on.
 ${BEGIN}    uint b = ${FIRST}, b1 = ${END};
     ${SOME}[[dont_unroll]] for (;;) {
 ${SELECT}        uint row = ${ROW} + ${LANE_ROW};
@@ -11,6 +11,6 @@ ${AHEAD}${LOAD}            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
 ${DOTS}            }
             DOP_UNTIL(++v >= ${UNITS})
         }
-${SLOTS_END}${FINISH}        DOP_UNTIL(++b >= b1)
+${SLOTS_END}${FINISH}        DOP_UNTIL((${NEXT}) >= b1)
     }
 ${DONE}

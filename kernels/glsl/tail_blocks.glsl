@@ -7,7 +7,7 @@
         [[dont_unroll]] for (; h < end; h++) {
             uint a = h * ${K}u / ${ROWS}u + ${FIRST}u, b = (h * ${K}u + ${K}u - 1u) / ${ROWS}u + ${FIRST}u;
             uint makers = ((b + 1u) * gl_NumWorkGroups.x - 1u) / ${BLOCKS}u - ((a + 1u) * gl_NumWorkGroups.x - 1u) / ${BLOCKS}u + 1u;
-            if (dop_last_of(${ARRIVALS}, h, makers))
+            if (dop_last_of(${COUNTS}, h, makers))
                 dop_tail(h);
         }
     }

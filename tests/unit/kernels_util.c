@@ -179,7 +179,7 @@ typedef struct built {
     lab_dispatch *dispatches;
     uint32_t n_dispatches;
     uint64_t *at; /* [n_nodes] bytes into the heap of each storage node; 0: none */
-    uint64_t step, scratch;
+    uint64_t step, scratch, counts;
 } built;
 
 static void
@@ -245,6 +245,13 @@ n_page_entries(const dop_graph *g)
     return page ? g->max_q * (g->max_s / page) : 0;
 }
 
+/* Of the counters of all regions. */
+static uint64_t
+counts_bytes(const dop_graph *g)
+{
+    return (uint64_t)g->n_regions * DOP_COUNTS_MOST * sizeof(uint32_t);
+}
+
 /* Memory for everything that a kernel may point at. */
 static dop_status
 place_all(built *b)
@@ -254,8 +261,10 @@ place_all(built *b)
     b->at = calloc(g->n_nodes, sizeof *b->at);
     b->step = take(b, sizeof(dop_step) + n_page_entries(g) * sizeof(uint32_t));
     b->scratch = take(b, b->cx.placement.scratch + ALIGN);
-    if (!b->at || !b->step || !b->scratch)
+    b->counts = take(b, counts_bytes(g));
+    if (!b->at || !b->step || !b->scratch || !b->counts)
         return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+    memset(b->l->heap + b->counts, 0, (size_t)counts_bytes(g));
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
         dop_status st = DOP_OK;
@@ -318,6 +327,17 @@ compile(built *b)
     return st == DOP_OK ? place_all(b) : st;
 }
 
+/* What argument `a` of region i's kernel points at; 0: nothing. */
+static uint64_t
+argument_at(const built *b, dop_region_id i, const dop_kernel_arg *a)
+{
+    if (a->kind == DOP_ARG_COUNTS)
+        return b->counts + (uint64_t)i * DOP_COUNTS_MOST * sizeof(uint32_t);
+    if (a->kind != DOP_ARG_VALUE)
+        return 0;
+    return a->value ? b->at[a->value] : b->step;
+}
+
 static dop_status
 list_dispatches(built *b)
 {
@@ -328,7 +348,7 @@ list_dispatches(built *b)
         lab_dispatch d = {
             b->dispatches[i].kernel, {k->grid[0], k->grid[1], k->grid[2]}, k->n_args, {0}, b->cx.placement.barrier[i]};
         for (uint32_t a = 0; a < k->n_args; a++) {
-            uint64_t at = k->args[a].value ? b->at[k->args[a].value] : b->step;
+            const uint64_t at = argument_at(b, i, &k->args[a]);
             if (at == 0)
                 return DOP_FAIL(b->diag, DOP_E_INTERNAL, "%%%s has no memory",
                                 dop_node_at(&b->g, k->args[a].value)->name);
@@ -338,6 +358,19 @@ list_dispatches(built *b)
         b->dispatches[b->n_dispatches++] = d; /* never behind i */
     }
     return DOP_OK;
+}
+
+/* Counters are zero between dispatches, so they are after the last one. */
+static dop_status
+run_dispatches(built *b)
+{
+    const uint32_t *counts = (const uint32_t *)(const void *)(b->l->heap + b->counts);
+    dop_status st = lab_device_run(b->l->device, b->dispatches, b->n_dispatches, b->diag);
+    for (uint32_t i = 0; st == DOP_OK && i < counts_bytes(&b->g) / sizeof *counts; i++)
+        if (counts[i] != 0)
+            st = DOP_FAIL(b->diag, DOP_E_INTERNAL, "counter %u of region %u is %u after the step", i % DOP_COUNTS_MOST,
+                          i / DOP_COUNTS_MOST, counts[i]);
+    return st;
 }
 
 /* Of a row of a step at pos .. pos + t - 1.  Order is free: from odd positions on the last two rows are exchanged. */
@@ -392,7 +425,7 @@ run(built *b, uint32_t pos, uint32_t t)
         free(f);
     }
     l->counts.runs++;
-    return lab_device_run(l->device, b->dispatches, b->n_dispatches, b->diag);
+    return run_dispatches(b);
 }
 
 /* --- the reference --------------------------------------------------------------------------------------------------- */
@@ -631,7 +664,7 @@ device_step(built *b, uint32_t token, uint32_t position)
     dop_step *step = (dop_step *)(void *)(b->l->heap + b->step);
     step->n_rows = 1;
     step->rows[0] = (dop_row){token, position, 0, 0};
-    return lab_device_run(b->l->device, b->dispatches, b->n_dispatches, b->diag) == DOP_OK;
+    return run_dispatches(b) == DOP_OK;
 }
 
 /* The step in the interpreter, compared with what the device has just made; then its states are the next step's. */

@@ -325,9 +325,12 @@ tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3]
     size_t end;
     uint32_t shared = 0;
     dop_arena_init(&arena);
-    dop_buf_printf(&text, "graph test(T<=%u, S<=512, Q=1) {\n%%tok:u32[T] = input \"tokens\"\n", s->tokens);
+    dop_buf_printf(&text, "graph test(T%s%u, S<=512, Q=1) {\n%%tok:u32[T] = input \"tokens\"\n",
+                   s->tokens > 1 ? "<=" : "=", s->tokens);
     dop_buf_printf(&text, "%%emb:f16[50,%u] = weight \"emb\"\n", s->k);
     const uint32_t n = s->rows[1] ? 3 : 1;
+    const dop_template tpl = s->tokens > 1 ? DOP_TPL_matmul : DOP_TPL_gemv;
+    const char *variant = !t->cpu ? "matmul_coop" : tpl == DOP_TPL_gemv ? "gemv_rows" : "matmul_rows";
     for (uint32_t i = 0; i < n; i++)
         dop_buf_printf(&text, "%%w%u:%s[%u,%u] = weight \"w%u\"\n", i, s->types[i], s->rows[i], s->k, i);
     dop_buf_printf(&text, "%%x:f32[T,%u] = gather %%emb, %%tok\n", s->k);
@@ -340,8 +343,8 @@ tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3]
     if (st == DOP_OK)
         st = dop_passes_run(&cx, &opt, &g);
     for (dop_region_id id = 1; st == DOP_OK && id < g.n_regions && c.variant == DOP_VARIANT_none; id++)
-        if (!g.regions[id].dead && g.regions[id].tpl == DOP_TPL_matmul && g.regions[id].info->n_parts == n)
-            if ((st = dop_kernel_select(&g, &g.regions[id], t, "matmul_coop", &b->diag, &c)) == DOP_OK &&
+        if (!g.regions[id].dead && g.regions[id].tpl == tpl && g.regions[id].info->n_parts == n)
+            if ((st = dop_kernel_select(&g, &g.regions[id], t, variant, &b->diag, &c)) == DOP_OK &&
                 (st = dop_kernel_generate(&b->templates, &g, &g.regions[id], t, &c, NULL, &b->diag, &kernel)) == DOP_OK)
                 st = dop_kernel_compile("test", &kernel, t, &b->diag, &spirv, &shared);
     cr_assert(st == DOP_OK && c.variant != DOP_VARIANT_none, "%s\n%s", b->diag.message, text.data);
@@ -414,13 +417,37 @@ Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
                   grid[0], grid[1]);
         cr_expect(sums == (uint64_t)across * divided * tile.shares * tile.bm * tile.bn * 4, "case %zu: %llu bytes", i,
                   (unsigned long long)sums);
-        cr_expect(across * divided <= DOP_MERGES_MOST, "case %zu: %u counters", i, across * divided);
+        cr_expect(across * divided <= DOP_COUNTS_MOST, "case %zu: %u counters", i, across * divided);
     }
     cr_expect(tile_and_sums(b, &even, &hopper, grid, &sums).shares == 0 && sums == 0, "whole waves");
     cr_expect(tile_and_sums(b, &shallow, &hopper, grid, &sums).shares == 0, "it would take longer to meet");
     cr_expect(tile_and_sums(b, &few, &hopper, grid, &sums).shares == 0, "tiles would be half empty");
     hopper.merges = false;
     cr_expect(tile_and_sums(b, &shared[0], &hopper, grid, &sums).shares == 0 && sums == 0, "no atomics for it");
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+/* On CPU devices the workgroups of one token claim blocks, unless one of them could then make more iterations of loops than the
+ * driver allows. */
+Test(kernel_fits, workgroups_that_claim_blocks, .timeout = 300)
+{
+    static const siblings one = {1, 576, {1536}, {"q4_0"}}, three = {1, 576, {576, 192, 192}, {"q4_0", "q8_0", "f16"}},
+                          many = {1, 4096, {28672}, {"q4_0"}}, prompt = {64, 576, {1536}, {"q4_0"}};
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    uint32_t grid[3];
+    open_bench(b, targets);
+    dop_target cpu = targets[3];
+    cr_assert(cpu.cpu && cpu.loop_trips);
+    cr_expect(tile_of(b, &one, &cpu, grid).claims, "one product");
+    cr_expect(tile_of(b, &three, &cpu, grid).claims, "three, of types that do not share code");
+    cr_expect(!tile_of(b, &prompt, &cpu, grid).claims, "a workgroup has tokens of its own");
+    cr_expect(!tile_of(b, &many, &cpu, grid).claims, "all of them would be too many for one");
+    cpu.loop_trips = 0;
+    cr_expect(tile_of(b, &many, &cpu, grid).claims, "no limit");
+    cpu.merges = false;
+    cr_expect(!tile_of(b, &many, &cpu, grid).claims, "no atomics for it");
     dop_templates_finish(&b->templates);
     free(b);
 }

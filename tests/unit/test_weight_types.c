@@ -328,6 +328,7 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
         if (m)
             memcpy(b->heap + at[id], m->packed, m->size);
     }
+    const uint64_t counts_size = DOP_COUNTS_MOST * sizeof(uint32_t), counts = take(b, counts_size, 0);
     dop_step *step = (dop_step *)(void *)(b->heap + at[0]);
     step->n_rows = s.tokens;
     for (uint32_t i = 0; i < s.tokens; i++) {
@@ -347,10 +348,13 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
         lab_dispatch *d = &dispatches[n_dispatches++];
         *d = (lab_dispatch){find_kernel(b, &k, &target), {k.grid[0], k.grid[1], k.grid[2]}, k.n_args, {0}, true};
         for (uint32_t i = 0; i < k.n_args; i++)
-            d->args[i] = k.args[i].numbers ? k.args[i].number[0] | (uint64_t)k.args[i].number[1] << 32
-                                           : b->address + at[k.args[i].value];
+            d->args[i] = k.args[i].numbers                  ? k.args[i].number[0] | (uint64_t)k.args[i].number[1] << 32
+                         : k.args[i].kind == DOP_ARG_COUNTS ? b->address + counts
+                                                            : b->address + at[k.args[i].value];
     }
     OK(b, lab_device_run(b->device, dispatches, n_dispatches, &b->diag));
+    for (uint64_t i = 0; i < counts_size; i++)
+        cr_assert_eq(b->heap[counts + i], 0, "%s, %s: counters are not zero after the step", how->name, type);
     cr_assert_eq(expanded, is_expanded(how, t, s.k), "%s, %s: %u matrices expanded", how->name, type, expanded);
     const float *x = (const float *)(const void *)(b->heap + at[dop_node_base(&g, g.outs[0], NULL)]);
     const float *y = (const float *)(const void *)(b->heap + at[dop_node_base(&g, g.outs[1], NULL)]);
