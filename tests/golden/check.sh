@@ -54,6 +54,8 @@ agrees qwen3_5-act-f16 "$golden/qwen3_5" --target tier2 --act f16 --ctx 40 --chu
 agrees deepseek_v3-act-f16 "$golden/deepseek_v3" --target tier2 --act f16 --ctx 40 --chunks 1
 # Far into a cache: the driver ends loops after 65,535 turns (loop_trips of the target).
 agrees gemma2-cpu "$golden/gemma2" --target lavapipe --ctx 20000
+# A cache whose rows have keys and values, both read through views.
+agrees deepseek_v3-cpu "$golden/deepseek_v3" --target lavapipe --ctx 40
 
 # The graph says that an epsilon is 2^34 times what the kernel uses.
 if check "plan with another graph: made" "$TOOLS/edit_plan" qwen3-tier2.plan other.plan 'p-17' 'p+17'; then
