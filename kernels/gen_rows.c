@@ -472,41 +472,45 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint3
 
 /* Which of the n blocks of a group a workgroup has: a share of neighbouring ones, so that it reads memory in order, or the one of
  * its number and then what it claims.  Groups have counters of their own. */
-typedef struct blocks_had {
-    const char *first, *end, *next; /* `next` after block `b` */
-} blocks_had;
-
-static blocks_had
-blocks_had_of(rows_gen *s, const char *b, uint32_t group, uint32_t n)
+static void
+blocks_keys(rows_gen *s, uint32_t group, uint32_t n, dop_keys *keys)
 {
     dop_emit *e = &s->gen->e;
-    if (!s->gen->choice->tile.claims || n < s->gen->choice->tile.loops)
-        return (blocks_had){dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", n),
-                            dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", n),
-                            dop_emit_str(e, "++%s", b)};
-    s->gen->claims = true;
-    return (blocks_had){
-        "gl_WorkGroupID.x", dop_emit_str(e, "%uu", n),
-        dop_emit_str(e, "%s = gl_NumWorkGroups.x + dop_claim(%s, %uu, %uu)", b, dop_emit_counts(e), group, n)};
+    const bool claims = s->gen->choice->tile.claims && n >= s->gen->choice->tile.loops;
+    s->gen->claims = s->gen->claims || claims;
+    dop_keys_set(keys, "BEGIN", "    {\n");
+    dop_keys_set(keys, "ROW", "(b - base) * (ROWS * SG)");
+    dop_keys_set(keys, "FIRST",
+                 claims ? "gl_WorkGroupID.x" : dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", n));
+    dop_keys_set(keys, "END",
+                 claims ? dop_emit_str(e, "%uu", n)
+                        : dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", n));
+    dop_keys_set(keys, "NEXT",
+                 claims
+                     ? dop_emit_str(e, "b = gl_NumWorkGroups.x + dop_claim(%s, %uu, %uu)", dop_emit_counts(e), group, n)
+                     : "++b");
+    dop_keys_set(keys, "DONE", "    }\n");
 }
 
 /* An arg-max divides the rows into ranges; its partial results are the largest value of each range and where it is. */
 static void
-argmax_keys(rows_gen *s, const dop_part *part, uint32_t group, dop_keys *keys)
+argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
 {
     dop_emit *e = &s->gen->e;
     uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts), span = dop_div_up_u32(part->rows, parts);
-    const blocks_had had = blocks_had_of(s, "a", group, parts);
-    dop_keys_set(keys, "BEGIN",
-                 dop_emit_str(e,
-                              "    uint last_part = %s;\n"
-                              "    [[dont_unroll]] for (uint a = %s; a < last_part; %s) {\n"
-                              "    float best = -3.4e38;\n"
-                              "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
-                              had.end, had.first, had.next, span, part->rows));
+    dop_keys_set(
+        keys, "BEGIN",
+        dop_emit_str(
+            e,
+            "    uint last_part = (gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x;\n"
+            "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x; a < last_part; a++) {\n"
+            "    float best = -3.4e38;\n"
+            "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
+            parts, parts, span, part->rows));
     dop_keys_set(keys, "FIRST", "0u");
     dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * (ROWS * SG)", span));
     dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows * s->sg)));
+    dop_keys_set(keys, "NEXT", "++b");
     const char *out = dop_emit_arg(e, part->argmax, true);
     dop_keys_set(keys, "DONE",
                  dop_emit_str(e,
@@ -557,17 +561,10 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, uint32_t group
             dop_buf_puts(&store, "                }\n");
     }
     if (parts[0]->argmax) {
-        argmax_keys(s, parts[0], group, &keys);
-        dop_keys_set(&keys, "NEXT", "++b");
+        argmax_keys(s, parts[0], &keys);
         dop_buf_puts(&select, "        rows = last;\n");
     } else {
-        dop_keys_set(&keys, "BEGIN", "    {\n");
-        dop_keys_set(&keys, "ROW", "(b - base) * (ROWS * SG)");
-        const blocks_had had = blocks_had_of(s, "b", group, blocks);
-        dop_keys_set(&keys, "FIRST", had.first);
-        dop_keys_set(&keys, "END", had.end);
-        dop_keys_set(&keys, "NEXT", had.next);
-        dop_keys_set(&keys, "DONE", "    }\n");
+        blocks_keys(s, group, blocks, &keys);
     }
     /* A workgroup may have no block of few; of arg-max parts each has some. */
     dop_keys_set(&keys, "SOME", !parts[0]->argmax && blocks < s->gen->choice->tile.loops ? "if (b < b1) " : "");

@@ -26,7 +26,7 @@ trips(const dop_site *s, const dop_tile *tile)
         if (part->argmax) {
             const uint32_t parts = (uint32_t)dop_node_i(s->g, part->argmax, DOP_A_parts);
             const uint64_t span = dop_div_up_u32(part->rows, parts);
-            n += dop_turns(parts, walkers) * (dop_turns(span + set - 1, set) * each + 2);
+            n += dop_turns(parts, tile->loops) * (dop_turns(span + set - 1, set) * each + 2);
         } else {
             n += dop_turns(slots * dop_div_up_u32(part->rows, set), walkers) * each;
         }
@@ -66,7 +66,8 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
     while (t->loop_trips && trips(s, tile) > t->loop_trips && tile->loops < p.rows)
         tile->loops *= 2;
-    /* Threads wake one after the other, or are kept from running for a while, so equal shares do not end at the same time. */
+    /* Threads wake one after the other, or are kept from running for a while, so equal shares do not end at the same time.
+     * An arg-max has long shares of a large matrix, where reading memory in order is worth more. */
     if (t->cpu && t->merges && gemv && !s->r->info->tail && s->r->info->n_parts <= DOP_COUNTS_MOST) {
         tile->claims = true;
         tile->claims = !t->loop_trips || trips(s, tile) <= t->loop_trips;
