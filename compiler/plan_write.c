@@ -176,7 +176,7 @@ sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
     return at;
 }
 
-/* Counters for each region of the largest schedule whose workgroups merge anything, and behind them memory for sums. */
+/* Counters for each region of the largest schedule whose workgroups count anything, and behind them memory for sums. */
 static void
 write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
 {

@@ -87,7 +87,7 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
 
 /* --- memory ---------------------------------------------------------------------------------------------------------- */
 
-/* The step and what may lie behind it (page tables) come first, then counts of merges; all that is zero. */
+/* The step and what may lie behind it (page tables) come first, then counters of workgroups; all that is zero. */
 enum { VALUES_AT = 1 << 20, COUNTS_AT = VALUES_AT - 8192 };
 
 static uint64_t

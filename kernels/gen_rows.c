@@ -480,15 +480,16 @@ blocks_keys(rows_gen *s, uint32_t group, uint32_t n, dop_keys *keys)
     s->gen->claims = s->gen->claims || claims;
     dop_keys_set(keys, "BEGIN", "    {\n");
     dop_keys_set(keys, "ROW", "(b - base) * (ROWS * SG)");
-    dop_keys_set(keys, "FIRST",
-                 claims ? "gl_WorkGroupID.x" : dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", n));
-    dop_keys_set(keys, "END",
-                 claims ? dop_emit_str(e, "%uu", n)
-                        : dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", n));
-    dop_keys_set(keys, "NEXT",
-                 claims
-                     ? dop_emit_str(e, "b = gl_NumWorkGroups.x + dop_claim(%s, %uu, %uu)", dop_emit_counts(e), group, n)
-                     : "++b");
+    if (claims) {
+        dop_keys_set(keys, "FIRST", "gl_WorkGroupID.x");
+        dop_keys_set(keys, "END", dop_emit_str(e, "%uu", n));
+        dop_keys_set(keys, "NEXT",
+                     dop_emit_str(e, "b = gl_NumWorkGroups.x + dop_claim(%s, %uu, %uu)", dop_emit_counts(e), group, n));
+    } else {
+        dop_keys_set(keys, "FIRST", dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", n));
+        dop_keys_set(keys, "END", dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", n));
+        dop_keys_set(keys, "NEXT", "++b");
+    }
     dop_keys_set(keys, "DONE", "    }\n");
 }
 

@@ -67,7 +67,7 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     while (t->loop_trips && trips(s, tile) > t->loop_trips && tile->loops < p.rows)
         tile->loops *= 2;
     /* Threads wake one after the other, or are kept from running for a while, so equal shares do not end at the same time.
-     * An arg-max has long shares of a large matrix, where reading memory in order is worth more. */
+     * The ranges of an arg-max stay shares, which were faster: a large matrix, where a late thread matters little. */
     if (t->cpu && t->merges && gemv && !s->r->info->tail && s->r->info->n_parts <= DOP_COUNTS_MOST) {
         tile->claims = true;
         tile->claims = !t->loop_trips || trips(s, tile) <= t->loop_trips;

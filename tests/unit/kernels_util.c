@@ -350,8 +350,7 @@ list_dispatches(built *b)
         for (uint32_t a = 0; a < k->n_args; a++) {
             const uint64_t at = argument_at(b, i, &k->args[a]);
             if (at == 0)
-                return DOP_FAIL(b->diag, DOP_E_INTERNAL, "%%%s has no memory",
-                                dop_node_at(&b->g, k->args[a].value)->name);
+                return DOP_FAIL(b->diag, DOP_E_INTERNAL, "argument %u of region %u has no memory", a, i);
             d.args[a] =
                 k->args[a].numbers ? k->args[a].number[0] | (uint64_t)k->args[a].number[1] << 32 : b->l->address + at;
         }

@@ -350,8 +350,12 @@ tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3]
     cr_assert(st == DOP_OK && c.variant != DOP_VARIANT_none, "%s\n%s", b->diag.message, text.data);
     memcpy(grid, kernel.grid, sizeof kernel.grid);
     *out_sums = 0;
-    for (uint32_t i = 0; i < kernel.n_args; i++)
+    bool counts = false;
+    for (uint32_t i = 0; i < kernel.n_args; i++) {
         *out_sums += kernel.args[i].kind == DOP_ARG_SUMS ? kernel.args[i].bytes : 0;
+        counts = counts || kernel.args[i].kind == DOP_ARG_COUNTS;
+    }
+    cr_expect(counts == (c.tile.claims || c.tile.shares > 1), "%s", counts ? "counters for nothing" : "no counters");
     dop_buf_finish(&text);
     dop_buf_finish(&spirv);
     dop_arena_finish(&arena);
