@@ -33,8 +33,8 @@ enum {
 /* What to set to its initial value: zeros, or all ones for mailboxes. */
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
-    DOP_CLEAR_SYNC,  /* counters of workgroups, and mailboxes; dop_step.persistent_runs must then be 0 for the next step */
-    DOP_CLEAR_ALL,   /* both, the scratch slots, and the tables of stages: once, after loading */
+    DOP_CLEAR_SYNC, /* counters of workgroups, and mailboxes; dop_step.persistent_runs must then be 0 for the next step */
+    DOP_CLEAR_ALL, /* both, the scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;
 
