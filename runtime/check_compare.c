@@ -32,6 +32,28 @@ dop_check_picks(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
 }
 
+bool
+dop_check_stores(const dop_check_run *run, dop_node_id id)
+{
+    const dop_graph *g = run->g;
+    bool out = false;
+    for (uint32_t i = 0; i < run->r->n_outs; i++)
+        out = out || run->r->outs[i] == id;
+    return out && dop_node_is(g, id, DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, dop_storage_node(g, id))->shape);
+}
+
+/* The buffer of what the region makes, with what the kernel left there. */
+static dop_status
+find_out(dop_check_run *run, dop_node_id id, const dop_check_buffer **out)
+{
+    *out = dop_check_buffer_of(run, id);
+    return *out && (*out)->got
+               ? DOP_OK
+               : DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
+                             "the plan is damaged: dispatch %s makes %%%s and has no argument for it",
+                             dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(run->g, id)->name);
+}
+
 /* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
 static const double f16_step = 1.0 / 1024, f16_tiny = 1.0 / 16777216;
 
@@ -81,11 +103,9 @@ spread(const float *x, uint64_t n)
 
 /* Difference beyond one rounding step of the storage type. */
 static double
-difference(const dop_check_run *run, dop_type type, double got, double want)
+difference(dop_type type, double got, double want)
 {
-    double d = fabs(got - want), allowed = run->slack * fabs(want);
-    if (type == DOP_TYPE_f16)
-        allowed += f16_step * fabs(want) + f16_tiny;
+    double d = fabs(got - want), allowed = type == DOP_TYPE_f16 ? f16_step * fabs(want) + f16_tiny : 0;
     if (isnan(d))
         return INFINITY;
     return d > allowed ? d - allowed : 0;
@@ -115,7 +135,7 @@ compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
             double want = (double)ref->f[(uint64_t)i * b->cols + c], got = (double)b->got[(uint64_t)t * b->cols + c];
             /* Gated products have values of many deviations; what rounds off grows with them. */
             if (isfinite(want))
-                note(run, difference(run, b->type, got, want) / fmax(scale, fabs(want)), id, t, c, got, want);
+                note(run, difference(b->type, got, want) / fmax(scale, fabs(want)), id, t, c, got, want);
         }
     }
     return DOP_OK;
@@ -133,7 +153,6 @@ difference_in_block(dop_type type, const float *block, double got, double want, 
     return d > step * (1 + f16_step) ? d - step : 0;
 }
 
-/* What is made of the rows that this step writes is made of what is stored of them. */
 static dop_status
 take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {
@@ -146,10 +165,16 @@ take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
     return st;
 }
 
-/* Rows that this step writes, and that no other row changed. */
-static dop_status
-compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
+dop_status
+dop_check_compare_cache(dop_check_run *run, dop_node_id id)
 {
+    const dop_check_buffer *b;
+    const dop_tensor *ref;
+    dop_status st = find_out(run, id, &b);
+    if (st == DOP_OK)
+        st = dop_interp_eval(run->it, id, run->diag, &ref);
+    if (st != DOP_OK)
+        return st;
     double scale = 0;
     uint64_t flips = 0, compared = 0;
     const bool blocks = dop_cache_blocks(b->type);
@@ -170,7 +195,7 @@ compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, con
             if (inside && isfinite(want))
                 note(run,
                      (blocks ? difference_in_block(b->type, ref->f + at - c % DOP_CACHE_BLOCK, got, want, &flips)
-                             : difference(run, b->type, got, want)) /
+                             : difference(b->type, got, want)) /
                          scale,
                      id, p - run->c->pos, c, got, want);
             else if (!inside && b->got[at] != b->sent[at])
@@ -180,7 +205,7 @@ compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, con
     }
     if (flips > 1 + compared / 32)
         wrong(run, "values of a cache's blocks that are rounded to a neighbour", (double)flips, 0);
-    return blocks ? take_rows(run, id, b) : DOP_OK;
+    return take_rows(run, id, b);
 }
 
 /* The copy of a replace state that this step makes, and that the current one is as it was: the step can be run again.  In
@@ -194,8 +219,8 @@ compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, 
     for (uint64_t i = 0; i < count; i++) {
         double got = (double)b->got[made + i], want = (double)ref->f[i], was = (double)b->sent[current + i];
         if (i < defined && isfinite(want))
-            note(run, difference(run, b->type, got, want) / fmax(scale, fabs(want)), id, 0, (uint32_t)(i % b->cols),
-                 got, want);
+            note(run, difference(b->type, got, want) / fmax(scale, fabs(want)), id, 0, (uint32_t)(i % b->cols), got,
+                 want);
         if (b->got[current + i] != b->sent[current + i])
             wrong(run, "the state that a step replaces was changed", (double)b->got[current + i], was);
         if (i >= defined && memcmp(&b->got[made + i], &b->sent[made + i], sizeof *b->got) != 0)
@@ -222,10 +247,10 @@ compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
                 continue;
             double sw = (double)want[dim + 1], sg = (double)got[dim + 1];
             double lw = (double)want[dim] + log(sw), lg = (double)got[dim] + log(sg);
-            note(run, difference(run, b->type, lg, lw), id, run->sample[i], p + dim, lg, lw);
+            note(run, difference(b->type, lg, lw), id, run->sample[i], p + dim, lg, lw);
             for (uint32_t d = 0; d < dim; d++) {
                 double vw = (double)want[d] / sw, vg = (double)got[d] / sg;
-                note(run, difference(run, b->type, vg, vw) / scale, id, run->sample[i], p + d, vg, vw);
+                note(run, difference(b->type, vg, vw) / scale, id, run->sample[i], p + d, vg, vw);
             }
         }
     }
@@ -328,20 +353,20 @@ dop_check_compare(dop_check_run *run)
 {
     const dop_graph *g = run->g;
     uint64_t before = run->result->values;
-    dop_status st = DOP_OK;
+    dop_status st = dop_check_reference(run);
     for (uint32_t i = 0; i < run->r->n_outs && st == DOP_OK; i++) {
         dop_node_id id = run->r->outs[i];
-        const dop_check_buffer *b = dop_check_buffer_of(run, id);
+        const dop_check_buffer *b;
         dop_op op = dop_node_at(g, id)->op;
         const dop_tensor *ref = NULL;
         if (dop_check_picks(g, id))
             continue;
         if (id == run->r->info->attention && run->r->info->merged)
-            continue; /* for the workgroups of this dispatch only, when there are several */
-        if (!b || !b->got)
-            return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
-                               "the plan is damaged: dispatch %s makes %%%s and has no argument for it",
-                               dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
+            continue;                  /* for the workgroups of this dispatch only, when there are several */
+        if (dop_check_stores(run, id)) /* compared before anything was made of it */
+            continue;
+        if ((st = find_out(run, id, &b)) != DOP_OK)
+            break;
         if (op == DOP_OP_argmax_part) {
             st = compare_argmax_parts(run, id, b);
             continue;
@@ -349,7 +374,7 @@ dop_check_compare(dop_check_run *run)
         if ((st = dop_interp_eval(run->it, id, run->diag, &ref)) != DOP_OK)
             break;
         if (dop_node_is(g, id, DOP_EFFECT))
-            st = b->copies == 2 ? compare_replaced(run, id, b, ref) : compare_cache(run, id, b, ref);
+            st = compare_replaced(run, id, b, ref);
         else if (op == DOP_OP_attn_split)
             st = compare_splits(run, id, b, ref);
         else

@@ -26,8 +26,7 @@ typedef struct dop_check_run {
     dop_check_result *result;
     dop_check_random random;
     uint32_t n_samples, sample[DOP_STEP_MAX_ROWS]; /* tokens of the step that are compared */
-    bool rounds;  /* the kernel rounds activations of products to 8 bits, and so does the reference */
-    double slack; /* relative, on top of the bound: f16 cache rows that the region itself writes and reads */
+    bool rounds; /* the kernel rounds activations of products to 8 bits, and so does the reference */
     uint32_t n_buffers, n_leaves;
     dop_check_buffer buffers[DOP_CHECK_ARGS];
     float *leaves[DOP_CHECK_LEAVES];
@@ -57,7 +56,13 @@ dop_status dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_
 
 /* check_region.c: the interpreter with every outside value set and products done by hand. */
 dop_status dop_check_reference(dop_check_run *run);
-/* All outputs of the region, and the step record. */
+/* Is it one of the region's outputs, rows of a cache? */
+bool dop_check_stores(const dop_check_run *run, dop_node_id id);
+/* Compares the rows of a cache that this step writes, and finds that no other row was changed.  The reference goes on with what the
+ * kernel stored: where a value lies between two numbers of the cache's type, the two sides may round to different ones, and
+ * in what is made of them such differences may be all that is left. */
+dop_status dop_check_compare_cache(dop_check_run *run, dop_node_id id);
+/* All outputs of the region against the reference, and the step record. */
 dop_status dop_check_compare(dop_check_run *run);
 
 #endif

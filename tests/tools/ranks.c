@@ -147,6 +147,10 @@ main(int argc, char **argv)
     const dop_mpi_options options = {.silence_s = argc > 2 ? atof(argv[2]) : 0, .messages = messages};
     ok(dop_mpi_start(&options, &diag, &mpi));
     const dop_wire *w = dop_mpi_wire(mpi);
+    if (w->n < 2) {
+        printf("error: there is one rank, and nobody to talk to\n");
+        return 2;
+    }
     if (messages || strcmp(argv[1], "talk") == 0)
         talk(w);
     else if (strcmp(argv[1], "time") == 0)
