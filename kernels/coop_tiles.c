@@ -111,8 +111,8 @@ typedef struct coop_division {
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), in steps of the depth of 128 x 192: what a workgroup takes to begin and to
  * end, what it takes workgroups to meet, and for each of them.  Where the ends of the loop over the depth are no constants, weights
- * that are decoded take an eighth more time. */
-enum { SHARES_MOST = 8, BEGIN = 250, MEET = 400, MEET_EACH = 60 };
+ * that are decoded take an eighth more time.  Shares of a depth below SHALLOW cost more than they gain where they need several waves. */
+enum { SHARES_MOST = 8, BEGIN = 250, MEET = 400, MEET_EACH = 60, SHALLOW = 1100 };
 
 /* May workgroups share tiles?  A multiprocessor should have room for only one of them: smaller ones fill the last wave anyway.  And
  * tiles should be nearly full of tokens: few tokens have tiles that were chosen for them. */
@@ -141,6 +141,8 @@ divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_divis
         return;
     for (uint32_t n = 2; n <= SHARES_MOST && n <= dop_div_up_u32(p->k, x->bk); n++) {
         const uint32_t left = rest > idle ? (rest - idle) * n : 0;
+        if (left > cores && p->k / n < SHALLOW)
+            continue;
         uint64_t time = (uint64_t)waves * (p->k + BEGIN) + MEET + n * MEET_EACH +
                         (uint64_t)dop_div_up_u32(left, cores) * (p->k / n + BEGIN);
         time += quant ? time / 8 : 0;

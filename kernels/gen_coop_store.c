@@ -91,6 +91,21 @@ store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char 
     return load->size > size;
 }
 
+/* By measurement (tests/bench/RESULTS.md): with weights of some types the loop over the depth takes a tenth more time where such code
+ * is behind it, unless the ends of that loop are variables. */
+static bool
+slows_loop(const dop_gen *gen, const dop_part *part)
+{
+    static const dop_type slow[] = {DOP_TYPE_q8_0, DOP_TYPE_mxfp4, DOP_TYPE_int4_g128, DOP_TYPE_int4_g64,
+                                    DOP_TYPE_int4_g32};
+    const dop_graph *g = gen->e.g;
+    const dop_type type = dop_node_at(g, dop_node_at(g, part->mats[0])->src[1])->type;
+    bool slows = false;
+    for (uint32_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        slows = slows || slow[i] == type;
+    return slows && gen->choice->tile.shares <= 1;
+}
+
 /* Stores may be to where the next values are loaded from, for all the compiler knows, so loads between them would wait for each
  * other. */
 bool
@@ -100,7 +115,8 @@ dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, co
     const dop_target *t = gen->e.target;
     const uint32_t times = dop_matrix_m(t->matrix) * rows->side * dop_matrix_n(t->matrix) / (t->subgroup * width),
                    n_temps = gen->e.n_temps;
-    bool loads = rows->n == 1 && rows->rows >= width && !dop_blocks_of(gen->e.g, gen->e.r).id;
+    bool loads =
+        rows->n == 1 && rows->rows >= width && !dop_blocks_of(gen->e.g, gen->e.r).id && !slows_loop(gen, rows->part);
     for (uint32_t s = 0; loads && s < times; s++)
         loads = store_apart(gen, rows, width, sum, s, load, store);
     if (!loads) {

@@ -403,7 +403,7 @@ Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
         {512, 4096, {28672}, {"f16"}}, {256, 4104, {2560}, {"bf16"}},
     };
     static const siblings even = {512, 4096, {4096}, {"f16"}}, shallow = {512, 256, {2048}, {"f16"}},
-                          few = {64, 14336, {4096}, {"q4_k"}};
+                          waves = {512, 2560, {10496}, {"f16"}}, few = {64, 14336, {4096}, {"q4_k"}};
     bench *b = calloc(1, sizeof *b);
     dop_target targets[TARGETS];
     uint32_t grid[3];
@@ -425,6 +425,7 @@ Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
     }
     cr_expect(tile_and_sums(b, &even, &hopper, grid, &sums).shares == 0 && sums == 0, "whole waves");
     cr_expect(tile_and_sums(b, &shallow, &hopper, grid, &sums).shares == 0, "it would take longer to meet");
+    cr_expect(tile_and_sums(b, &waves, &hopper, grid, &sums).shares == 0, "they would meet twice");
     cr_expect(tile_and_sums(b, &few, &hopper, grid, &sums).shares == 0, "tiles would be half empty");
     hopper.merges = false;
     cr_expect(tile_and_sums(b, &shared[0], &hopper, grid, &sums).shares == 0 && sums == 0, "no atomics for it");
