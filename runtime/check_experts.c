@@ -1,5 +1,5 @@
 /* Products with a matrix for each expert, and the ids that choose it. */
-#include "runtime/check_region.h"
+#include "runtime/check_run.h"
 
 #include "ir/region.h"
 

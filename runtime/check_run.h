@@ -1,10 +1,11 @@
-/* Inside of one case of --check (check.h): what its two files share. */
-#ifndef DOPPLER_RUNTIME_CHECK_REGION_H
-#define DOPPLER_RUNTIME_CHECK_REGION_H
+/* Inside of one case of --check (check.h): what its files share. */
+#ifndef DOPPLER_RUNTIME_CHECK_RUN_H
+#define DOPPLER_RUNTIME_CHECK_RUN_H
 
 #include "runtime/check.h"
 
 enum { DOP_CHECK_SAMPLES = 8, DOP_CHECK_LEAVES = 64, DOP_CHECK_ARGS = 16 };
+enum { DOP_CHECK_PRODUCTS = 100000000 }; /* multiplications of one case that the host does */
 
 /* An argument of the dispatch with what the host knows of it. */
 typedef struct dop_check_buffer {
@@ -38,13 +39,15 @@ typedef struct dop_check_run {
         step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
-/* check_compare.c: the argument that holds the value; NULL: none does. */
+/* check_buffers.c: every argument that the plan's graph names gets values and is written, but for weights, which stay as they are. */
+dop_status dop_check_send(dop_check_run *run);
+/* Reads what the region makes back. */
+dop_status dop_check_receive(dop_check_run *run);
+/* The argument that holds the value; NULL: none does. */
 dop_check_buffer *dop_check_buffer_of(dop_check_run *run, dop_node_id id);
 /* Index of the value's first element in the images: of a replace state, that of the current copy, or of the other one when
  * the value is what is written into it. */
 uint64_t dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id);
-/* Does an arg-max choose an id here?  Where that belongs is the step record. */
-bool dop_check_picks(const dop_graph *g, dop_node_id id);
 
 /* check_experts.c: sets run->choice where the region reads one. */
 dop_status dop_check_choose(dop_check_run *run);
@@ -54,15 +57,15 @@ void dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out)
 dop_status dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, const float *acts,
                              const bool *want, float *out);
 
-/* check_region.c: the interpreter with every outside value set and products done by hand. */
-dop_status dop_check_reference(dop_check_run *run);
-/* Is it one of the region's outputs, rows of a cache? */
-bool dop_check_stores(const dop_check_run *run, dop_node_id id);
-/* Compares the rows of a cache that this step writes, and finds that no other row was changed.  The reference goes on with what the
- * kernel stored: where a value lies between two numbers of the cache's type, the two sides may round to different ones, and
- * in what is made of them such differences may be all that is left. */
-dop_status dop_check_compare_cache(dop_check_run *run, dop_node_id id);
-/* All outputs of the region against the reference, and the step record. */
+/* check_reference.c: creates run->it with every outside value set. */
+dop_status dop_check_reference_open(dop_check_run *run);
+/* Sets a product or gathered rows, for which the interpreter would decode whole matrices, from what they are made of; nothing for other
+ * nodes, which the interpreter makes when they are asked for. */
+dop_status dop_check_reference_node(dop_check_run *run, dop_node_id id);
+
+/* check_compare.c: all outputs of the region against the reference, and the step record. */
 dop_status dop_check_compare(dop_check_run *run);
+/* Does an arg-max choose an id here?  Where that belongs is the step record. */
+bool dop_check_picks(const dop_graph *g, dop_node_id id);
 
 #endif
