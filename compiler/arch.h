@@ -3,9 +3,9 @@
 #ifndef DOPPLER_COMPILER_ARCH_H
 #define DOPPLER_COMPILER_ARCH_H
 
+#include "base/base.h"
 #include "ir/arena.h"
 #include "ir/types.h"
-#include "runtime/base.h"
 
 /* One normalization: over the last axis, times (weight + add), plus bias.  A zeroed one means none. */
 typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;

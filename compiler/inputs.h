@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_INPUTS_H
 #define DOPPLER_COMPILER_INPUTS_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 typedef struct dop_input dop_input;
 

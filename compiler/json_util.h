@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
+#include "base/base.h"
 #include "ir/arena.h"
-#include "runtime/base.h"
 
 /* Parses `size` bytes; `path` is for messages.  Duplicate keys are an error.  *out_root is owned by the caller
  * (json_decref, which accepts NULL). */

@@ -1,9 +1,9 @@
 /* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
 #include "compiler/kernel_path.h"
 
+#include "base/label.h"
 #include "compiler/region_facts.h"
 #include "passes/region.h"
-#include "runtime/label.h"
 
 #include <stdio.h>
 #include <string.h>

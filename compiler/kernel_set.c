@@ -1,6 +1,6 @@
 #include "compiler/kernel_set.h"
 
-#include "runtime/parallel.h"
+#include "base/parallel.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_LOOKUP_H
 #define DOPPLER_COMPILER_LOOKUP_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 /* Zeroed is empty.  Plain heap memory. */
 typedef struct dop_lookup {

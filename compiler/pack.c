@@ -1,12 +1,12 @@
 #include "compiler/pack.h"
 
+#include "base/parallel.h"
 #include "compiler/build.h"
 #include "compiler/pack_rows.h"
 #include "compiler/quant.h"
 #include "compiler/repack.h"
 #include "ir/interp.h"
 #include "kernels/weight_types.h"
-#include "runtime/parallel.h"
 
 #include <stdio.h>
 #include <stdlib.h>

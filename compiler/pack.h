@@ -42,7 +42,7 @@ void dop_pack_finish(dop_pack *p);
 /* Adds every weight leaf of the graph that is not in it yet. */
 dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);
 /* Joins the matrices that one region of the graph reads, and all that lies between them, in one segment: for targets where a
- * dispatch reads them through one view (runtime/caps.h). */
+ * dispatch reads them through one view (base/caps.h). */
 void dop_pack_join(dop_pack *p, const dop_graph *g);
 /* Assigns segments and offsets; no tensor crosses a segment.  Segments are far smaller than max_segment, the limit of one
  * allocation, so that the runtime can allocate memory for one while it copies another. */

@@ -3,12 +3,12 @@
  * one of a later part reads, whichever values these are: the residual stream, mostly. */
 #include "compiler/part_graph.h"
 
+#include "base/label.h"
 #include "compiler/parts.h"
 #include "compiler/region_facts.h"
 #include "ir/region.h"
 #include "ir/text.h"
 #include "passes/region.h"
-#include "runtime/label.h"
 #include "runtime/plan_format.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * really cause. */
 #include "compiler/quant.h"
 
+#include "base/base.h"
 #include "compiler/quant_lanes.h"
-#include "runtime/base.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "compiler/region_facts.h"
 
+#include "base/label.h"
 #include "ir/region.h"
 #include "passes/region.h"
-#include "runtime/label.h"
 
 #include <limits.h>
 #include <stdio.h>

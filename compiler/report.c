@@ -2,8 +2,8 @@
 #include "compiler/report.h"
 #include "compiler/region_facts.h"
 
+#include "base/label.h"
 #include "passes/region.h"
-#include "runtime/label.h"
 
 #include <stdio.h>
 #include <string.h>

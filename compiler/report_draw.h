@@ -2,8 +2,8 @@
 #ifndef DOPPLER_COMPILER_REPORT_DRAW_H
 #define DOPPLER_COMPILER_REPORT_DRAW_H
 
+#include "base/base.h"
 #include "ir/arena.h"
-#include "runtime/base.h"
 
 typedef struct dop_draw_box {
     const char *title, *text; /* text: words, wrapped to the width; "" if none */

@@ -1,8 +1,8 @@
 /* --explain: why regions got their kernels, and why two of them are not one. */
+#include "base/label.h"
 #include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "passes/region.h"
-#include "runtime/label.h"
 
 #include <stdio.h>
 #include <stdlib.h>

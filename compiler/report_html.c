@@ -1,12 +1,12 @@
 /* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
  * elsewhere. */
+#include "base/label.h"
 #include "compiler/parts.h"
 #include "compiler/persistent.h"
 #include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "compiler/report_draw.h"
 #include "passes/region.h"
-#include "runtime/label.h"
 #include "runtime/page.h"
 
 #include <stdio.h>

@@ -1,11 +1,11 @@
 #include "compiler/simulate.h"
 
+#include "base/label.h"
 #include "compiler/parts.h"
 #include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "passes/region.h"
 #include "runtime/chunks.h"
-#include "runtime/label.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #ifndef DOPPLER_COMPILER_STAGE_TIMES_H
 #define DOPPLER_COMPILER_STAGE_TIMES_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 enum { DOP_STAGE_BYTES_ROWS = 64 }; /* up to this many rows, bytes determine how long a step takes */
 

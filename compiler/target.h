@@ -2,8 +2,8 @@
 #ifndef DOPPLER_COMPILER_TARGET_H
 #define DOPPLER_COMPILER_TARGET_H
 
+#include "base/base.h"
 #include "ir/target.h"
-#include "runtime/base.h"
 #include "runtime/plan_format.h"
 
 /* name: "auto" (the device doppler-exec would pick; an error without one), a built-in name, or a YAML file whose

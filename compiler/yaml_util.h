@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_YAML_UTIL_H
 #define DOPPLER_COMPILER_YAML_UTIL_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <yaml.h>
 

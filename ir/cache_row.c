@@ -1,6 +1,6 @@
 #include "ir/cache_row.h"
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <math.h>
 #include <string.h>

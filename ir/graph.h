@@ -5,9 +5,9 @@
 #ifndef DOPPLER_IR_GRAPH_H
 #define DOPPLER_IR_GRAPH_H
 
+#include "base/base.h"
 #include "ir/arena.h"
 #include "ir/types.h"
-#include "runtime/base.h"
 
 typedef uint32_t dop_node_id;
 typedef uint32_t dop_region_id;

@@ -3,7 +3,7 @@
 #ifndef DOPPLER_IR_TARGET_H
 #define DOPPLER_IR_TARGET_H
 
-#include "runtime/caps.h"
+#include "base/caps.h"
 
 /* Kernels that round activations to 8 bits are used only when asked for, wherever they can be, or never. */
 typedef enum dop_int_dot { DOP_INT_DOT_ALLOW, DOP_INT_DOT_PREFER, DOP_INT_DOT_OFF } dop_int_dot;

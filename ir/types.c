@@ -1,6 +1,6 @@
 #include "ir/types.h"
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <string.h>
 

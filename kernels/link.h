@@ -10,7 +10,7 @@
 #ifndef DOPPLER_KERNELS_LINK_H
 #define DOPPLER_KERNELS_LINK_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 /* root and stages: SPIR-V words.  Errors: DOP_E_INTERNAL for a module that does not fit the above. */
 dop_status dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag *diag, dop_buf *out_spirv);

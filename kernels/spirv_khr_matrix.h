@@ -10,7 +10,7 @@
 #ifndef DOPPLER_KERNELS_SPIRV_KHR_MATRIX_H
 #define DOPPLER_KERNELS_SPIRV_KHR_MATRIX_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 /* SPIR-V's opcodes of the instructions that differ, for code that examines modules. */
 enum {

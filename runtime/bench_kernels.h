@@ -3,8 +3,8 @@
 #ifndef DOPPLER_RUNTIME_BENCH_KERNELS_H
 #define DOPPLER_RUNTIME_BENCH_KERNELS_H
 
-#include "runtime/base.h"
-#include "runtime/caps.h"
+#include "base/base.h"
+#include "base/caps.h"
 
 typedef struct dop_kernel_bench dop_kernel_bench;
 

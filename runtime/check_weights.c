@@ -1,5 +1,5 @@
+#include "base/parallel.h"
 #include "runtime/check.h"
-#include "runtime/parallel.h"
 
 #include <math.h>
 #include <stdlib.h>

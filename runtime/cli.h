@@ -2,7 +2,7 @@
 #ifndef DOPPLER_RUNTIME_CLI_H
 #define DOPPLER_RUNTIME_CLI_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/options.h"
 #include "runtime/spans.h"
 #include "runtime/text/ids.h"

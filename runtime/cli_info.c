@@ -1,8 +1,8 @@
 /* What a plan and the machine are: --info, --disasm, --trace-kernels, --list-devices. */
+#include "base/label.h"
 #include "runtime/cli.h"
 #include "runtime/device.h"
 #include "runtime/doppler.h"
-#include "runtime/label.h"
 #include "runtime/trace.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 #include "runtime/cli_process.h"
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>

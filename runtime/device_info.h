@@ -2,8 +2,8 @@
 #ifndef DOPPLER_RUNTIME_DEVICE_INFO_H
 #define DOPPLER_RUNTIME_DEVICE_INFO_H
 
-#include "runtime/base.h"
-#include "runtime/caps.h"
+#include "base/base.h"
+#include "base/caps.h"
 
 #include <vulkan/vulkan.h>
 

@@ -2,8 +2,8 @@
 #ifndef DOPPLER_RUNTIME_DOPPLER_H
 #define DOPPLER_RUNTIME_DOPPLER_H
 
-#include "runtime/base.h"
-#include "runtime/caps.h"
+#include "base/base.h"
+#include "base/caps.h"
 #include "runtime/log.h"
 #include "runtime/plan.h"
 #include "runtime/sampling.h"

@@ -9,7 +9,7 @@
 #ifndef DOPPLER_RUNTIME_DRAFT_POLICY_H
 #define DOPPLER_RUNTIME_DRAFT_POLICY_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 enum { DOP_DRAFT_SIZES = 16 };
 

@@ -6,7 +6,7 @@
 #ifndef DOPPLER_RUNTIME_GGUF_H
 #define DOPPLER_RUNTIME_GGUF_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 /* Types of metadata values; numbers are the format's. */
 typedef enum dop_gguf_type {

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_RUNTIME_OPTIONS_H
 #define DOPPLER_RUNTIME_OPTIONS_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <stddef.h>
 

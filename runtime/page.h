@@ -3,7 +3,7 @@
 #ifndef DOPPLER_RUNTIME_PAGE_H
 #define DOPPLER_RUNTIME_PAGE_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 extern const char *const dop_page_profile; /* runtime/assets/profile.html */
 extern const char *const dop_page_chat;    /* runtime/assets/chat.html */

@@ -8,7 +8,7 @@
 #ifndef DOPPLER_RUNTIME_PAGES_H
 #define DOPPLER_RUNTIME_PAGES_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/plan_format.h"
 
 /* A page of the pool. */

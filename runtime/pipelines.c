@@ -1,6 +1,6 @@
 #include "runtime/pipelines.h"
 
-#include "runtime/parallel.h"
+#include "base/parallel.h"
 #include "runtime/views.h"
 
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
 #ifndef DOPPLER_RUNTIME_PLAN_H
 #define DOPPLER_RUNTIME_PLAN_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/plan_format.h"
 
 typedef struct dop_plan {

@@ -1,6 +1,6 @@
 /* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
  * these checks say that using it stays inside the file and inside the slots. */
-#include "runtime/caps.h"
+#include "base/caps.h"
 #include "runtime/plan.h"
 
 #include <math.h>

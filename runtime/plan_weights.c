@@ -1,6 +1,6 @@
 #include "runtime/plan_weights.h"
 
-#include "runtime/parallel.h"
+#include "base/parallel.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef DOPPLER_RUNTIME_PLAN_WEIGHTS_H
 #define DOPPLER_RUNTIME_PLAN_WEIGHTS_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 struct XXH3_state_s;
 

@@ -4,7 +4,7 @@
  * The data is one JSON object: host [name, start, end, depth, number], steps [schedule, [times]], schedules
  * {name, dispatches: [label, group, kernel, ops, grid, bytes, barrier]}, tables {title, total, rows: [group, variant,
  * count, total, bytes]}; times in microseconds since the profile began. */
-#include "runtime/label.h"
+#include "base/label.h"
 #include "runtime/page.h"
 #include "runtime/profile.h"
 

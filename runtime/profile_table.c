@@ -1,4 +1,4 @@
-#include "runtime/label.h"
+#include "base/label.h"
 #include "runtime/profile.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The profile as stage times: what dopplerc --simulate takes the time of parts from (compiler/stage_times.h says what the
  * rows mean, and reads them). */
+#include "base/label.h"
 #include "runtime/bench.h"
-#include "runtime/label.h"
 #include "runtime/profile.h"
 
 #include <string.h>

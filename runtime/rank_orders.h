@@ -7,7 +7,7 @@
 #ifndef DOPPLER_RUNTIME_RANK_ORDERS_H
 #define DOPPLER_RUNTIME_RANK_ORDERS_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/plan_format.h"
 
 #define DOP_ORDERS_VERSION 2u

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_RUNTIME_SAMPLING_H
 #define DOPPLER_RUNTIME_SAMPLING_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <doppler/doppler.h>
 

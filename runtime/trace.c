@@ -1,6 +1,6 @@
 #include "runtime/trace.h"
 
-#include "runtime/label.h"
+#include "base/label.h"
 
 #include <jansson.h>
 #include <string.h>

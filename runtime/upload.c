@@ -7,8 +7,8 @@
  * driver takes milliseconds for each, and four threads fill them faster than PCIe empties them.
  *
  * Nothing here reads pages from disk: the threads that check the digests have done so before. */
+#include "base/parallel.h"
 #include "runtime/memory.h"
-#include "runtime/parallel.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

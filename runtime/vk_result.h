@@ -2,7 +2,7 @@
 #ifndef DOPPLER_RUNTIME_VK_RESULT_H
 #define DOPPLER_RUNTIME_VK_RESULT_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <vulkan/vulkan.h>
 

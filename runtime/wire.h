@@ -4,7 +4,7 @@
 #ifndef DOPPLER_RUNTIME_WIRE_H
 #define DOPPLER_RUNTIME_WIRE_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 /* Messages of a lane arrive in the order in which they were sent; different lanes do not wait for each other. */
 typedef enum dop_lane {

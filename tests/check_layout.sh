@@ -19,12 +19,12 @@ none() {
 sources() {
     local ending
     for ending in "$@"; do
-        find compiler runtime ir kernels passes tests examples -name "*.$ending" -type f
+        find base compiler runtime ir kernels passes tests examples -name "*.$ending" -type f
     done
 }
 
 find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -printf '%f\n' |
-    grep -vxE 'CMakeLists\.txt|compiler|runtime|ir|kernels|passes|tests|examples|README\.md|LICENSE' |
+    grep -vxE 'CMakeLists\.txt|base|compiler|runtime|ir|kernels|passes|tests|examples|README\.md|LICENSE' |
     none "nothing else at the top level"
 
 # ---- rooms (quoted includes are written from the root) --------------------------------------------------------------
@@ -38,33 +38,32 @@ may_include() {
     includes "$1" | grep -vE ":[ ]*($2)" | none "$1/ includes only its own rooms"
 }
 
-# What both halves share: status and buffers, threads, labels, and the facts of a device.
-base='runtime/(base|caps|label|parallel)\.h$'
 # What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
 # the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto` and for `--tune`.
 compiler='runtime/(plan_format|chunks|plan_weights|plan|gguf|options|cli_process|doppler|bench_kernels|page|text/(tokenizer|chat|utf8))\.h$'
-may_include ir "ir/|$base"
-may_include passes "passes/|ir/|$base"
-may_include kernels "kernels/|ir/|$base"
-may_include compiler "compiler/|kernels/|passes/|ir/|$compiler|$base"
+may_include base "base/"
+may_include ir "ir/|base/"
+may_include passes "passes/|ir/|base/"
+may_include kernels "kernels/|ir/|base/"
+may_include compiler "compiler/|kernels/|passes/|ir/|base/|$compiler"
 find runtime -name '*.[ch]' ! -path 'runtime/check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
-    grep -vE '"runtime/' | none "runtime/ includes no other room"
+    grep -vE '"(runtime|base)/' | none "runtime/ includes no other room but base/"
 find runtime -name 'check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
-    grep -vE '"(runtime|ir)/' | none "runtime/check* includes the IR only"
+    grep -vE '"(runtime|ir|base)/' | none "runtime/check* includes the IR, too, and no other room"
 # What generates, converses, scores, embeds and tokenizes is a client of the public headers, as other people's programs are.
 mkdir -p "$WORK/clients/runtime"
 for part in run generate output talk converse chat text shape score embed logits logprobs modes common; do
     cp runtime/cli_$part.c "$WORK/clients/runtime/" && { [ ! -e runtime/cli_$part.h ] || cp runtime/cli_$part.h "$WORK/clients/runtime/"; }
 done
 cp runtime/cli.h "$WORK/clients/runtime/"
-(cd "$WORK/clients" && includes runtime) | grep -vE ': *runtime/(cli[a-z_]*|base|options|spans|sampling|text/(ids|utf8))\.h$' |
+(cd "$WORK/clients" && includes runtime) | grep -vE ': *(base/base|runtime/(cli[a-z_]*|options|spans|sampling|text/(ids|utf8)))\.h$' |
     none "what the program does with models goes through the public headers"
 find runtime/text runtime/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
     none "runtime/text/ and runtime/jinja/ know no device"
-grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"runtime/(jinja/|base\.h|text/utf8\.h)' |
+grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"(base/base\.h|runtime/(jinja/|text/utf8\.h))' |
     none "runtime/jinja/ needs no tokenizer"
-find ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
-    grep -vE '^compiler/' | none "devices and JSON stay out of ir/, passes/ and kernels/"
+find base ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
+    grep -vE '^compiler/' | none "devices and JSON stay out of base/, ir/, passes/ and kernels/"
 
 # ---- circles --------------------------------------------------------------------------------------------------------
 # A file needs another when it names a function that the other defines (exported names begin their line).  Files that need
@@ -121,7 +120,7 @@ printf 'dop_b(void)\n{\n    dop_c();\n}\n' >"$WORK/circle/b.c"
 printf 'dop_c(void)\n{\n    dop_a();\n    dop_d();\n}\n' >"$WORK/circle/c.c"
 printf 'dop_d(void)\n{\n    puts("dop_a"); /* dop_a,\n    dop_b */\n}\n' >"$WORK/circle/d.c"
 [ "$(cd "$WORK/circle" && groups ./*.c)" = "./a ./b ./c" ] && pass "a circle is found" || fail "a circle is found"
-find compiler runtime ir kernels passes -name '*.c' | sort | xargs -r -n 1000 bash -c "$(declare -f groups); groups \"\$@\"" - |
+find base compiler runtime ir kernels passes -name '*.c' | sort | xargs -r -n 1000 bash -c "$(declare -f groups); groups \"\$@\"" - |
     none "no files in a circle"
 
 # ---- files ----------------------------------------------------------------------------------------------------------
@@ -168,11 +167,11 @@ for diff in "$WORK"/example*.diff; do
 done | none "every example of contributing.md applies"
 
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
-find compiler runtime ir kernels passes -name '*.[ch]' -print0 |
+find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
     grep -vE '^runtime/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
     none "no environment, no shell"
-find compiler ir kernels passes -name '*.[ch]' -print0 |
+find base compiler ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(time|gettimeofday|clock|rand|random|srand) *\(' | none "the compiler asks no clock and no dice"
 sources c h def glsl comp sh | grep -v '^tests/check_layout.sh$' | xargs -r grep -nE '\b(TODO|FIXME|XXX)\b' |
     none "nothing is left to do"

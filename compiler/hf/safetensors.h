@@ -3,9 +3,9 @@
 #ifndef DOPPLER_COMPILER_HF_SAFETENSORS_H
 #define DOPPLER_COMPILER_HF_SAFETENSORS_H
 
+#include "base/base.h"
 #include "ir/arena.h"
 #include "ir/types.h"
-#include "runtime/base.h"
 
 enum { DOP_ST_MAX_RANK = 8 };
 

@@ -199,7 +199,7 @@ void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
 
-// --- memory in a view (runtime/caps.h), whose texels have 16 bytes: `at` is the number of the first one ----------------------
+// --- memory in a view (base/caps.h), whose texels have 16 bytes: `at` is the number of the first one ----------------------
 #ifdef DOP_TEXELS
 #define DOP_VIEW(SET, T)                                                                \
     layout(set = SET, binding = 0) uniform usamplerBuffer dop_view_##T;                 \

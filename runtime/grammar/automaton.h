@@ -6,7 +6,7 @@
 #ifndef DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
 #define DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 enum { DOP_AUTO_MAX_STATES = 1 << 20 };
 

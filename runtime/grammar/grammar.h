@@ -8,7 +8,7 @@
 #ifndef DOPPLER_RUNTIME_GRAMMAR_GRAMMAR_H
 #define DOPPLER_RUNTIME_GRAMMAR_GRAMMAR_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/text/tokenizer.h"
 
 struct json_t;

@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <time.h>
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 typedef struct dop_j_ctx dop_j_ctx;
 typedef struct dop_j_node dop_j_node;

@@ -3,8 +3,8 @@
 #ifndef DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
 #define DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
 
+#include "base/parallel.h"
 #include "runtime/cli_output.h"
-#include "runtime/parallel.h"
 #include "runtime/server/engine.h"
 
 enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8 };

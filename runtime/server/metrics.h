@@ -2,7 +2,7 @@
 #ifndef DOPPLER_RUNTIME_SERVER_METRICS_H
 #define DOPPLER_RUNTIME_SERVER_METRICS_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 enum { DOP_METRIC_BUCKETS = 16, DOP_METRIC_ENDS = 8, DOP_METRIC_STATUSES = 6 };
 

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_RUNTIME_TEXT_BASE64_H
 #define DOPPLER_RUNTIME_TEXT_BASE64_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 /* Appends the bytes that n characters spell; the padding may be missing.  False, with out as it was, when a character
  * is not of the alphabet or their number is impossible. */

@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <time.h>
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/text/tokenizer.h"
 
 #include <doppler/text.h>

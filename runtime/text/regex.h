@@ -8,7 +8,7 @@
 #ifndef DOPPLER_RUNTIME_TEXT_REGEX_H
 #define DOPPLER_RUNTIME_TEXT_REGEX_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 typedef struct dop_regex dop_regex;                 /* compiled, immutable, may be shared by threads */
 typedef struct dop_regex_scratch dop_regex_scratch; /* what one matching thread needs */

@@ -16,7 +16,7 @@
 #ifndef DOPPLER_RUNTIME_TEXT_TOKENIZER_H
 #define DOPPLER_RUNTIME_TEXT_TOKENIZER_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/text/ids.h"
 
 struct dop_gguf;

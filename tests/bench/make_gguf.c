@@ -14,8 +14,8 @@
  * its converter (conversion/) and loader (src/models/), so that it reads the same file.  The shapes tiny-* are the same
  * architectures small, with sizes that are no powers of two.
  *
- * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/runtime/include make_gguf.c ROOT/runtime/base.c -lm */
-#include "runtime/base.h"
+ * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/runtime/include make_gguf.c ROOT/base/base.c -lm */
+#include "base/base.h"
 
 #include <errno.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #ifndef DOPPLER_TESTS_FAULTS_POINTS_H
 #define DOPPLER_TESTS_FAULTS_POINTS_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 enum { MAX_POINTS = 4000000 };
 

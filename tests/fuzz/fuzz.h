@@ -2,7 +2,7 @@
 #ifndef DOPPLER_TESTS_FUZZ_FUZZ_H
 #define DOPPLER_TESTS_FUZZ_FUZZ_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <stdlib.h>
 #include <string.h>

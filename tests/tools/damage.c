@@ -5,7 +5,7 @@
  *                                     the others at distances that hit every kind of field
  *
  * Exit status 0, or 2 when a file cannot be used. */
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <stdio.h>
 #include <stdlib.h>

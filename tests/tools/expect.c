@@ -15,7 +15,7 @@
  *
  * CASE is a dotted path to the object inside FILE (`greedy.0`), or `.` for the whole file.
  * Exit status 0 when it holds, 1 when it does not, 2 when a file cannot be used. */
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <inttypes.h>
 #include <jansson.h>

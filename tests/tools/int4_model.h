@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 enum {
     INT4_SYMMETRIC = 1, /* every zero point is 8 */

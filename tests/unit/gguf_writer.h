@@ -2,7 +2,7 @@
 #ifndef DOPPLER_TESTS_UNIT_GGUF_WRITER_H
 #define DOPPLER_TESTS_UNIT_GGUF_WRITER_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 /* ggml's numbers of the types that are written here. */
 enum { GGUF_F32 = 0, GGUF_F16 = 1, GGUF_BF16 = 30, GGUF_MXFP4 = 39 };

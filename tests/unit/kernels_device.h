@@ -3,7 +3,7 @@
 #ifndef DOPPLER_TESTS_UNIT_KERNELS_DEVICE_H
 #define DOPPLER_TESTS_UNIT_KERNELS_DEVICE_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 enum { LAB_HEAP = 64 << 20 }; /* bytes */
 

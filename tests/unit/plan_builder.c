@@ -2,7 +2,7 @@
 
 #include "runtime/plan_weights.h"
 
-#include "runtime/caps.h"
+#include "base/caps.h"
 
 #include <criterion/criterion.h>
 #include <shaderc/shaderc.h>

@@ -1,5 +1,5 @@
-/* runtime/base: conversions against an oracle that only uses doubles, buffers, files, diagnostics. */
-#include "runtime/base.h"
+/* base/base: conversions against an oracle that only uses doubles, buffers, files, diagnostics. */
+#include "base/base.h"
 #include "runtime/options.h"
 
 #include <criterion/criterion.h>

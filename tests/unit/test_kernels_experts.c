@@ -2,7 +2,7 @@
  * over them, what joins the tiles and what comes after.  Steps have as many rows as the graph takes, fewer, and one. */
 #include "tests/unit/kernels_util.h"
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/device.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
  * passes fuse it, for every way of choosing, and every kind of weights. */
 #include "tests/unit/kernels_util.h"
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <criterion/criterion.h>
 

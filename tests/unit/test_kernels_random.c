@@ -4,7 +4,7 @@
  * runs larger ones, for as long as wanted. */
 #include "tests/unit/kernels_util.h"
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/device.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
-/* runtime/parallel: every iteration once, failures that do not depend on timing, teams. */
-#include "runtime/parallel.h"
+/* base/parallel: every iteration once, failures that do not depend on timing, teams. */
+#include "base/parallel.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The profiler on a hand-made plan: the same tokens as without it, every dispatch of every replay accounted for, output
  * that its readers can parse.
  * Needs runtime/device.h's Vulkan device. */
-#include "runtime/label.h"
+#include "base/label.h"
 #include "runtime/model.h"
 #include "runtime/profile.h"
 #include "runtime/trace.h"

@@ -3,7 +3,7 @@
  * that a kernel stages at a time. */
 #include "tests/unit/kernels_util.h"
 
-#include "runtime/base.h"
+#include "base/base.h"
 #include "runtime/device.h"
 
 #include <criterion/criterion.h>

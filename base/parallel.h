@@ -2,10 +2,10 @@
  *
  * dop_parallel_for is a loop that its caller waits for.  A team is for work that continues while its caller does something
  * else; its members decide how they divide the work. */
-#ifndef DOPPLER_RUNTIME_PARALLEL_H
-#define DOPPLER_RUNTIME_PARALLEL_H
+#ifndef DOPPLER_BASE_PARALLEL_H
+#define DOPPLER_BASE_PARALLEL_H
 
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

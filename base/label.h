@@ -1,7 +1,7 @@
 /* Labels say where a node of a graph or a dispatch of a plan belongs: "L3/qkv" is in layer 3, "head" is in no layer.
  * The compiler writes them; its reports and those of the runtime add up what the same place takes in all layers. */
-#ifndef DOPPLER_RUNTIME_LABEL_H
-#define DOPPLER_RUNTIME_LABEL_H
+#ifndef DOPPLER_BASE_LABEL_H
+#define DOPPLER_BASE_LABEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

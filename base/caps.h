@@ -1,7 +1,7 @@
 /* Capabilities of a device: what a kernel may need, what a plan says it needs, what a driver offers.  One list for
  * the compiler's targets (ir/target.h), the rows of a plan (plan_format.h) and the runtime. */
-#ifndef DOPPLER_RUNTIME_CAPS_H
-#define DOPPLER_RUNTIME_CAPS_H
+#ifndef DOPPLER_BASE_CAPS_H
+#define DOPPLER_BASE_CAPS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,7 @@
-/* What every room shares: status and diagnostics, overflow-safe arithmetic, mapped files, growable buffers.
- *
- * This is the one header that both programs include.  It lives with the runtime because the runtime may include
- * nothing from the compiler's rooms, and one status type is better than two. */
-#ifndef DOPPLER_RUNTIME_BASE_H
-#define DOPPLER_RUNTIME_BASE_H
+/* What every room shares: status and diagnostics, overflow-safe arithmetic, mapped files, growable buffers.  One status type, which
+ * is that of the library's public headers, is better than two. */
+#ifndef DOPPLER_BASE_BASE_H
+#define DOPPLER_BASE_BASE_H
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "runtime/base.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
