@@ -279,7 +279,7 @@ emit(dop_gen *gen)
     uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows, n = e->g->max_t;
     const dop_few_piece x = piece_in(gen);
     uint32_t piece = x.units;
-    gen->halves = x.half && e->routes;
+    gen->halves = x.half && (e->routes || dop_region_has(e->r, dop_node_base(e->g, p.act, NULL)));
     declare_rows(gen, &p, piece, &keys, &decls);
     if (e->routes) {
         dop_few_receive(gen, &p, &x, &decls, &receive, &done);

@@ -203,8 +203,9 @@ put_stage_args(const dop_gen *gen, dop_buf *b)
         dop_buf_printf(b, "#define a%u %s(dop_stage.args[%u])\n", i, arg_type(&args[i]), i);
 }
 
-/* Arguments, and the program.  On CPU devices the push constants are read before anything else, outside of all loops and
- * conditions, because there the driver knows that all lanes have the same buffer, and a load takes a third of the time. */
+/* Arguments, and the program; advance: what put_advance made, which goes around it, or NULL.  On CPU devices the push constants are
+ * read before anything else, outside of all loops and conditions, because there the driver knows that all lanes have the same
+ * buffer, and a load takes a third of the time. */
 static void
 put_program(dop_gen *gen, const char *advance, dop_buf *b)
 {
@@ -229,14 +230,21 @@ put_program(dop_gen *gen, const char *advance, dop_buf *b)
     dop_buf_puts(b, "};\n");
     if (early && globals.data)
         dop_buf_puts(b, globals.data);
-    dop_buf_puts(b, advance);
-    if (early) {
+    const char *first = early && copies.data ? copies.data : "";
+    if (advance) {
+        dop_buf_puts(b, advance);
+    } else if (early) {
         size_t head = (size_t)(at - program) + sizeof start - 1;
         dop_buf_append(b, program, head);
-        dop_buf_puts(b, copies.data ? copies.data : "");
+        dop_buf_puts(b, first);
         program += head;
     }
     dop_buf_puts(b, program);
+    if (advance)
+        dop_buf_printf(b,
+                       "#undef main\nvoid main()\n{\n%s    uint runs = dop_runs();\n    dop_main();\n"
+                       "    dop_advance(runs);\n}\n",
+                       first);
     dop_buf_finish(&copies);
     dop_buf_finish(&globals);
 }
@@ -292,12 +300,8 @@ put_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
         put_stage_args(gen, text);
         dop_buf_puts(text, gen->main.data ? gen->main.data : "");
     } else if (st == DOP_OK) {
-        put_program(gen, advance.data ? advance.data : "", text);
+        put_program(gen, advance.data, text);
     }
-    if (st == DOP_OK && sync && !stage)
-        dop_buf_puts(
-            text,
-            "#undef main\nvoid main()\n{\n    uint runs = dop_runs();\n    dop_main();\n    dop_advance(runs);\n}\n");
     dop_buf_finish(&advance);
     return st == DOP_OK ? gen->e.status : st;
 }

@@ -15,14 +15,14 @@
 // This tells the driver that a buffer that is chosen at run time is the same in all lanes.
 #if defined(DOP_CPU) && defined(DOP_INT64)
 U32 dop_same(U32 p) { return U32(subgroupBroadcastFirst(uint64_t(p))); }
+#ifdef DOP_TEXELS
+DOP_W dop_same(DOP_W p) { return p; }
+#endif
 #else
 #define dop_same(p) p
 #endif
 // The end of a loop's body.
 #define DOP_UNTIL(x) if (x) break;
-#ifdef DOP_TEXELS
-DOP_W dop_same(DOP_W p) { return p; }
-#endif
 ${DECLS}
 void main()
 {

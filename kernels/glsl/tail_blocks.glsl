@@ -6,7 +6,8 @@
         uint h = (from - ${FIRST}u) * ${ROWS}u / ${K}u, end = from < to ? (min((to - ${FIRST}u) * ${ROWS}u, ${HEADS}u * ${K}u) - 1u) / ${K}u + 1u : h;
         [[dont_unroll]] for (; h < end; h++) {
             uint a = h * ${K}u / ${ROWS}u + ${FIRST}u, b = (h * ${K}u + ${K}u - 1u) / ${ROWS}u + ${FIRST}u;
-            uint makers = ((b + 1u) * gl_NumWorkGroups.x - 1u) / ${BLOCKS}u - ((a + 1u) * gl_NumWorkGroups.x - 1u) / ${BLOCKS}u + 1u;
+            // Where there are more workgroups than blocks, some of those between the first and the last maker have none.
+            uint makers = min(((b + 1u) * gl_NumWorkGroups.x - 1u) / ${BLOCKS}u - ((a + 1u) * gl_NumWorkGroups.x - 1u) / ${BLOCKS}u, b - a) + 1u;
             if (dop_last_of(${COUNTS}, h, makers))
                 dop_tail(h);
         }

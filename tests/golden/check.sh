@@ -56,6 +56,16 @@ agrees deepseek_v3-act-f16 "$golden/deepseek_v3" --target tier2 --act f16 --ctx 
 agrees gemma2-cpu "$golden/gemma2" --target lavapipe --ctx 20000
 # A cache whose rows have keys and values, both read through views.
 agrees deepseek_v3-cpu "$golden/deepseek_v3" --target lavapipe --ctx 40
+# Halves that a kernel of few rows makes by itself.
+agrees llama-few-act-f16 "$golden/llama" --target gpu.yaml --act f16 --ctx 40
+# CPU devices with so many cores that some workgroups have no rows of a head; with a target that has persistent dispatches, whose
+# count the last kernel keeps; and without 64-bit integers.
+printf 'base: lavapipe\ncores: 132\n' >cores.yaml
+printf 'base: lavapipe\npersistent: 64\n' >persistent.yaml
+printf 'base: lavapipe\ncaps: [f16_storage, f16_math, i8_storage, subgroup, int_dot, texels]\n' >words.yaml
+agrees deepseek_v3-cores "$golden/deepseek_v3" --target cores.yaml --ctx 40 --chunks 1
+agrees llama-cpu-persistent "$golden/llama" --target persistent.yaml --ctx 40 --chunks 1
+agrees llama-cpu-words "$golden/llama" --target words.yaml --ctx 40 --chunks 1
 
 # The graph says that an epsilon is 2^34 times what the kernel uses.
 if check "plan with another graph: made" "$TOOLS/edit_plan" qwen3-tier2.plan other.plan 'p-17' 'p+17'; then
