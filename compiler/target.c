@@ -303,8 +303,8 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "subgroup must be a power of two up to 128");
     if (t->max_workgroup < 64)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "max_workgroup must be at least 64");
-    if (t->shared_bytes < 8192 || t->push_bytes < 128)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "shared_bytes must be at least 8192 and push_bytes 128");
+    if (t->shared_bytes < 16384 || t->push_bytes < 128) /* limits of every Vulkan device */
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "shared_bytes must be at least 16384 and push_bytes 128");
     if ((t->caps & DOP_CAP_coop) && !dop_matrix_usable(t->matrix, t->subgroup))
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, path,
