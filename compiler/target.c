@@ -81,7 +81,7 @@ static const dop_target builtin[] = {
      .loop_trips = 65535, /* LP_MAX_TGSI_LOOP_ITERATIONS of Mesa's gallivm */
      SPLITS},
     {.name = "nvidia-hopper",
-     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_coop_f16_sums | DOP_CAP_int64,
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_coop_f16_sums | DOP_CAP_int64 | DOP_CAP_coop_pairs,
      .subgroup = 32,
      .max_workgroup = 1024,
      .shared_bytes = 49152,

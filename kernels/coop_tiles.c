@@ -3,14 +3,17 @@
 
 /* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile, unless they are
  * loaded in units; shapes for two matrices in units; and shapes used only where waves of such tiles end sooner than those of the
- * first other shape that suits: for one matrix of floats or in units, and for two matrices that are not in units. */
+ * first other shape that suits: for one matrix of floats or in units, for two matrices that are not in units, and for one or two
+ * matrices of 16-bit floats that go to registers past shared memory. */
 typedef enum shape_kind {
     SHAPE_ANY,
     SHAPE_QUANT,
     SHAPE_UNITS,
     SHAPE_SOONER,
     SHAPE_SOONER_UNITS,
-    SHAPE_SOONER_PAIR
+    SHAPE_SOONER_PAIR,
+    SHAPE_DIRECT,
+    SHAPE_DIRECT_PAIR
 } shape_kind;
 
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
@@ -25,6 +28,7 @@ typedef struct coop_shape {
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
 static const coop_shape coop_shapes[] = {
+    {128, 256, 128, 128, 32, 70, 130, 0, SHAPE_DIRECT},   {128, 128, 128, 128, 16, 70, 0, 139, SHAPE_DIRECT_PAIR},
     {128, 192, 64, 64, 48, 70, 112, 0, SHAPE_SOONER},     {128, 128, 64, 64, 32, 70, 100, 0, SHAPE_SOONER},
     {128, 96, 64, 32, 48, 70, 88, 0, SHAPE_SOONER},       {128, 192, 64, 64, 32, 70, 112, 0, SHAPE_SOONER_UNITS},
     {128, 96, 64, 32, 48, 70, 0, 112, SHAPE_SOONER_PAIR}, {256, 64, 64, 64, 32, 90, 100, 0, SHAPE_QUANT},
@@ -40,12 +44,12 @@ dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
 }
 
-/* Bytes of shared memory for a tile of activations and of n_mats matrices, rows padded by 8 halves against bank conflicts;
- * afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
+/* Bytes of shared memory for a tile of activations and, if these do not go past it, of n_mats matrices, rows padded by 8 halves
+ * against bank conflicts; afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
 uint32_t
 dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
-    uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
+    uint32_t factors = tile->direct ? tile->bm * tile->bk * 2 : (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
              sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
     return factors > sums ? factors : sums;
 }
@@ -59,8 +63,9 @@ coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *til
     tile->bk = s->bk;
     tile->tm = s->wm;
     tile->tn = s->wn;
+    tile->direct = s->kind >= SHAPE_DIRECT;
     const bool large = s->kind >= SHAPE_SOONER; /* sums may take more than half of the registers */
-    if (large && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
+    if (large && !tile->direct && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
         return false;
     /* Narrow subgroups: sums may take half the registers of an invocation. */
     while (!large && tile->tm > dop_matrix_m(t->matrix) &&
@@ -111,8 +116,17 @@ typedef struct coop_division {
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), in steps of the depth of 128 x 192: what a workgroup takes to begin and to
  * end, what it takes workgroups to meet, and for each of them.  Where the ends of the loop over the depth are no constants, weights
- * that are decoded take an eighth more time.  Shares of a depth below SHALLOW cost more than they gain where they need several waves. */
-enum { SHARES_MOST = 8, BEGIN = 250, MEET = 400, MEET_EACH = 60, SHALLOW = 1100 };
+ * that are decoded take an eighth more time.  Shares of a depth below SHALLOW cost more than they gain where they need several waves;
+ * and so do direct tiles of such a depth, which have more sums: with them all these times are longer. */
+enum {
+    SHARES_MOST = 8,
+    BEGIN = 250,
+    BEGIN_DIRECT = 600,
+    MEET = 400,
+    MEET_EACH = 60,
+    MEET_DIRECT = 160,
+    SHALLOW = 1100
+};
 
 /* May workgroups share tiles?  A multiprocessor should have room for only one of them: smaller ones fill the last wave anyway.  And
  * tiles should be nearly full of tokens: few tokens have tiles that were chosen for them. */
@@ -133,18 +147,20 @@ divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_divis
                    columns = columns_of(s, x->bn, d->joined), whole = across * columns / cores * cores / across,
                    rest = (columns - whole) * across, waves = dop_div_up_u32(whole * across, cores),
                    idle = waves * cores - whole * across; /* in the last whole wave */
-    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
+    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT, direct = x->kind >= SHAPE_DIRECT;
+    const uint32_t begin = direct ? BEGIN_DIRECT : BEGIN;
     d->shares = 0;
     d->undivided = 0;
-    d->time = (uint64_t)dop_div_up_u32(across * columns, cores) * (p->k + BEGIN);
-    if (rest == 0 || rest > DOP_COUNTS_MOST || !can_share(x, s, p))
+    d->time = (uint64_t)dop_div_up_u32(across * columns, cores) * (p->k + begin);
+    if (rest == 0 || rest > DOP_COUNTS_MOST || !can_share(x, s, p) || (direct && d->joined))
         return;
     for (uint32_t n = 2; n <= SHARES_MOST && n <= dop_div_up_u32(p->k, x->bk); n++) {
         const uint32_t left = rest > idle ? (rest - idle) * n : 0;
         if (left > cores && p->k / n < SHALLOW)
             continue;
-        uint64_t time = (uint64_t)waves * (p->k + BEGIN) + MEET + n * MEET_EACH +
-                        (uint64_t)dop_div_up_u32(left, cores) * (p->k / n + BEGIN);
+        const uint64_t meet = (MEET + n * MEET_EACH) * (direct ? MEET_DIRECT : 100) / 100;
+        uint64_t time =
+            (uint64_t)waves * (p->k + begin) + meet + (uint64_t)dop_div_up_u32(left, cores) * (p->k / n + begin);
         time += quant ? time / 8 : 0;
         if (time >= d->time)
             continue;
@@ -154,11 +170,16 @@ divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_divis
     }
 }
 
-/* Tiles go through the rows of all parts where this ends sooner; addresses and ends are then found by row. */
+/* Tiles go through the rows of all parts where this ends sooner; addresses and ends are then found by row.  The loop of direct ones is
+ * too long to be there for each part. */
 static coop_division
 division_of(const coop_shape *x, const dop_site *s, const dop_products *p)
 {
     coop_division apart = {.joined = false}, joined = {.joined = true};
+    if (x->kind >= SHAPE_DIRECT && s->r->info->n_parts > 1) {
+        divide(x, s, p, &joined);
+        return joined;
+    }
     divide(x, s, p, &apart);
     if (!can_join(s))
         return apart;
@@ -173,6 +194,32 @@ time_of(const coop_shape *x, const dop_site *s, const dop_products *p)
     return division_of(x, s, p).time * x->bm * x->bn / (p->most > 1 ? x->two : x->one);
 }
 
+/* Can weights go past shared memory?  What subgroups load has no ends to look for, and the rows of each are of one part. */
+static bool
+can_be_direct(const coop_shape *x, const dop_site *s, const dop_products *p)
+{
+    const dop_analysis *a = s->r->info;
+    uint32_t start = 0;
+    const uint64_t rows = dop_node_rows(s->g, dop_node_base(s->g, a->act, &start), s->g->max_t);
+    if ((a->n_parts > 1 && !can_join(s)) || rows < s->g->max_t || s->g->max_t % x->bm)
+        return false;
+    const dop_node_id first = dop_node_at(s->g, a->parts[0].mats[0])->src[1];
+    const dop_type type = dop_node_at(s->g, first)->type;
+    if (!(s->t->caps & DOP_CAP_coop_khr) || !(s->t->caps & DOP_CAP_coop_pairs) || s->t->subgroup != 32 ||
+        s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16) || (type != DOP_TYPE_f16 && type != DOP_TYPE_bf16) ||
+        p->k % x->bk || p->k < SHALLOW || dop_coop_stored(s->g, s->r) != DOP_TYPE_f16)
+        return false;
+    for (uint32_t i = 0; i < a->n_parts; i++)
+        for (uint32_t m = 0; m < a->parts[i].n_mats; m++) {
+            const dop_node_id w = dop_node_at(s->g, a->parts[i].mats[m])->src[1];
+            if (dop_node_at(s->g, w)->type != type || dop_node_at(s->g, w)->shape.rank != 2 ||
+                dop_row_values(s->g, w) != dop_row_values(s->g, first) || a->parts[i].rows % x->wn ||
+                a->parts[i].rows == 0)
+                return false;
+        }
+    return true;
+}
+
 /* Is the shape for such weights and so many tokens and matrices? */
 static bool
 suits(const coop_shape *x, const dop_site *s, const dop_products *p)
@@ -182,7 +229,8 @@ suits(const coop_shape *x, const dop_site *s, const dop_products *p)
     const bool units = p->type == DOP_TYPE_q4_k || (p->type == DOP_TYPE_q8_0 && p->most == 1);
     const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
     /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-    if (max_t * (x->kind == SHAPE_QUANT ? 1 : 4) < x->bm || (p->most > 1 && x->bn * x->bm >= 128 * 128))
+    if (max_t * (x->kind == SHAPE_QUANT ? 1 : 4) < x->bm ||
+        (x->kind < SHAPE_DIRECT && p->most > 1 && x->bn * x->bm >= 128 * 128))
         return false;
     switch (x->kind) {
     case SHAPE_ANY:
@@ -197,6 +245,10 @@ suits(const coop_shape *x, const dop_site *s, const dop_products *p)
         return p->most == 1 && (units || p->type == DOP_TYPE_q4_0); /* those that were measured */
     case SHAPE_SOONER_PAIR:
         return !units && p->most > 1;
+    case SHAPE_DIRECT:
+        return p->most == 1 && can_be_direct(x, s, p);
+    case SHAPE_DIRECT_PAIR:
+        return p->most == 2 && can_be_direct(x, s, p);
     }
     return false;
 }

@@ -7,8 +7,9 @@
 /* What distinguishes the forms of the kernel. */
 typedef struct dop_coop_form {
     const char *part; /* template of a part */
-    const char *end;  /* and of its end, which some forms have in common; NULL: it is in `part` */
-    bool finds;       /* `part` finds the rows of pieces before the loop over the depth */
+    const char *end;  /* and of its end, which some forms have in common */
+    bool apart; /* `end` takes stores of whole fragments, or ones whose operands are loaded before the first store */
+    bool finds; /* `part` finds the rows of pieces before the loop over the depth */
     const char *sum;  /* prefix of the functions that read a sum from shared memory */
     const char *call; /* arguments of a part after its workgroup */
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
@@ -49,6 +50,8 @@ dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
 bool dop_coop_decoded_later(const dop_graph *g, const dop_part *part);
 /* Zeros past the end of a row, when the tile's depth does not divide it. */
 void dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out);
+/* The type of a row of activations that is loaded as it is stored, eight values at a time; DOP_TYPE_COUNT: it is computed. */
+dop_type dop_coop_stored(const dop_graph *g, const dop_region *r);
 /* Bytes of shared memory for `tile`, whose parts have at most n_mats matrices. */
 uint32_t dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t);
 /* Bytes of one row of `side` fragments of sums for each subgroup and matrix. */

@@ -3,17 +3,22 @@
 
 #include "kernels/weight_types.h"
 
-/* Is a row of activations loaded as it is stored, eight values at a time? */
-static bool
-as_stored(const dop_gen *gen, const dop_parts *p)
+dop_type
+dop_coop_stored(const dop_graph *g, const dop_region *r)
 {
-    const dop_graph *g = gen->e.g;
     uint32_t start = 0;
-    dop_node_id act = dop_node_base(g, p->act, &start);
-    dop_type type = dop_node_at(g, act)->type;
-    uint32_t cols = dop_blocks_of(g, gen->e.r).by_pair ? p->k : dop_node_cols(g, act);
-    return !dop_region_has(gen->e.r, act) && start % 8 == 0 && cols % 8 == 0 &&
-           (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
+    const dop_node_id act = dop_node_base(g, r->info->act, &start);
+    const dop_type type = dop_node_at(g, act)->type;
+    const uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->depth : dop_node_cols(g, act);
+    const bool stored =
+        !dop_region_has(r, act) && start % 8 == 0 && cols % 8 == 0 && (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
+    return stored ? type : DOP_TYPE_COUNT;
+}
+
+static bool
+as_stored(const dop_gen *gen)
+{
+    return dop_coop_stored(gen->e.g, gen->e.r) < DOP_TYPE_COUNT;
 }
 
 /* For matmul_own_part.glsl (matmul_few_part.glsl became slower without its test, by measurement).  Whatever stored rows past the
@@ -25,9 +30,9 @@ guard_row(const dop_gen *gen, const dop_parts *p)
     const dop_graph *g = gen->e.g;
     uint32_t start = 0;
     const bool whole = dop_node_rows(g, dop_node_base(g, p->act, &start), g->max_t) >= gen->choice->tile.bm;
-    return whole && as_stored(gen, p) ? ""
-                                      : "    if (t >= dop_tokens)\n"
-                                        "        return dop_raw8(uvec4(0u), uvec4(0u));\n";
+    return whole && as_stored(gen) ? ""
+                                   : "    if (t >= dop_tokens)\n"
+                                     "        return dop_raw8(uvec4(0u), uvec4(0u));\n";
 }
 
 /* Returns an expression that converts r to halves.  A stored row is loaded as it is and converted later. */
@@ -43,7 +48,7 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     uint32_t cols = b.by_pair ? p->k : dop_node_cols(g, act); /* a row of [T,k,K] is that of a pair */
     dop_coop_guard_column(gen, p, load);
     dop_emit_scope(e, load, "    ");
-    if (as_stored(gen, p)) {
+    if (as_stored(gen)) {
         const char *a = dop_emit_arg(e, act, false);
         dop_emit_line(e, "uint at = t * %uu + c + %uu;", cols, start);
         if (type == DOP_TYPE_f16) {
@@ -114,6 +119,19 @@ share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
     return st;
 }
 
+/* Where activations are. */
+static void
+direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
+{
+    const dop_graph *g = gen->e.g;
+    uint32_t start = 0;
+    const dop_node_id act = dop_node_base(g, p->act, &start);
+    dop_keys_num(gen, keys, "SHARED_DEPTH", gen->choice->tile.shares > 1);
+    dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, act, false));
+    dop_keys_num(gen, keys, "START", start);
+    dop_keys_num(gen, keys, "COLUMNS", dop_node_cols(g, act) / 8);
+}
+
 static dop_status
 emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop_coop_form *form, dop_buf *out)
 {
@@ -122,10 +140,11 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf load_a = {0}, load_b = {0}, take_b = {0}, load = {0}, store = {0}, loop = {0}, find = {0}, meet = {0};
+    const dop_node *w = dop_node_at(e->g, dop_node_at(e->g, part->mats[0])->src[1]);
     const uint32_t width = dop_coop_store_width(e, rows);
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
     dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b, form->finds ? &find : NULL);
-    const bool apart = !form->end && dop_coop_store_apart(gen, rows, width, form->sum, &load, &store);
+    const bool apart = form->apart && dop_coop_store_apart(gen, rows, width, form->sum, &load, &store);
     if (!apart)
         dop_coop_store(gen, rows, width, form->sum, &store);
     row_keys(gen, &keys);
@@ -135,6 +154,10 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     dop_keys_num(gen, &keys, "N", rows->rows);
     dop_keys_num(gen, &keys, "K", p->k);
     dop_keys_num(gen, &keys, "W", width);
+    dop_keys_num(gen, &keys, "STRIDE", dop_row_values(e->g, dop_node_at(e->g, part->mats[0])->src[1]) / 8);
+    if (tile->direct)
+        direct_keys(gen, p, &keys);
+    dop_keys_set(&keys, "TYPE", dop_type_of(w->type)->name);
     dop_keys_num(gen, &keys, "FM", tile->tm / dop_matrix_m(e->target->matrix));
     dop_keys_num(gen, &keys, "FN", tile->tn / dop_matrix_n(e->target->matrix));
     dop_keys_set(&keys, "LOAD_A", load_a.data ? load_a.data : "");
@@ -142,13 +165,13 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     dop_keys_set(&keys, "TAKE_B", take_b.data ? take_b.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_status st = e->status == DOP_OK ? share_depth(gen, p->k, &keys, &meet) : e->status;
-    if (st == DOP_OK && !form->end && !apart)
+    if (st == DOP_OK && form->apart && !apart)
         st = dop_template_fill(gen, "matmul_coop_store.glsl", &keys, &loop);
     dop_keys_set(&keys, "LOAD", load.data);
     dop_keys_set(&keys, "STORE_ALL", apart ? store.data : loop.data);
     if (st == DOP_OK)
         st = dop_template_fill(gen, form->part, &keys, out);
-    if (st == DOP_OK && form->end)
+    if (st == DOP_OK)
         st = dop_template_fill(gen, form->end, &keys, out);
     dop_buf_finish(&load_a);
     dop_buf_finish(&load_b);
@@ -287,16 +310,36 @@ declare(dop_gen *gen, dop_buf *decls)
 }
 
 static dop_status
+declare_pairs(dop_gen *gen, dop_buf *decls)
+{
+    dop_keys keys = {0};
+    gen->e.caps |= DOP_CAP_coop_pairs;
+    dop_keys_set(&keys, "STEP", dop_emit_step(&gen->e));
+    return dop_template_fill(gen, "matmul_coop_pairs.glsl", &keys, decls);
+}
+
+static dop_status
 emit(dop_gen *gen)
 {
     static const dop_coop_form whole = {.part = "matmul_coop_part.glsl",
+                                        .end = "matmul_coop_end.glsl",
+                                        .apart = true,
                                         .finds = true,
                                         .sum = "c",
                                         .call = ", t0",
                                         .bytes = dop_coop_tile_bytes,
                                         .in_units = in_units,
-                                        .declare = declare};
-    return dop_coop_emit(gen, &whole);
+                                        .declare = declare},
+                               direct = {.part = "matmul_coop_direct.glsl",
+                                         .end = "matmul_coop_end.glsl",
+                                         .apart = true,
+                                         .finds = true,
+                                         .sum = "c",
+                                         .call = ", t0",
+                                         .bytes = dop_coop_tile_bytes,
+                                         .in_units = in_units,
+                                         .declare = declare_pairs};
+    return dop_coop_emit(gen, gen->choice->tile.direct ? &direct : &whole);
 }
 
 uint32_t

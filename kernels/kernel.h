@@ -40,6 +40,7 @@ typedef struct dop_tile {
     bool apart;         /* attention of one token: subgroups walk over positions of their own */
     bool claims;        /* rows on CPU devices: workgroups claim blocks of rows one by one, instead of having shares */
     bool joined;        /* matmul on matrix units: tiles go through the rows of all parts as if of one matrix */
+    bool direct;        /* the same: weights go to registers past shared memory */
     uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;      /* reduce with subgroup operations */
 } dop_tile;

@@ -66,12 +66,14 @@ read_graphs(checker *k, dop_diag *diag)
     return DOP_OK;
 }
 
-static double
-bound_of(const dop_plan_kernel *kernel)
+double
+dop_check_bound(uint32_t rounding, const dop_region *r)
 {
-    return kernel->rounding == DOP_ROUNDING_i8    ? rounded_bound
-           : kernel->rounding == DOP_ROUNDING_f16 ? narrow_bound
-                                                  : error_bound;
+    /* The rounding of products that meet in one output adds up (gate times up). */
+    const double narrow = narrow_bound * (r->info->n_products ? r->info->most_mats : 1);
+    if (rounding == DOP_ROUNDING_none)
+        return error_bound;
+    return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;
 }
 
 typedef struct point {
@@ -123,10 +125,8 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
     point points[MAX_CASES] = {{0, 0}};
     dop_graph *g = &k->graphs[schedule];
     const dop_region *r = &g->regions[d->region];
-    /* The rounding of products that meet in one output adds up (gate times up). */
-    double *bound = &k->results[d->kernel].bound, meet = r->info->n_products ? r->info->most_mats : 1;
-    if (*bound > error_bound && *bound < narrow_bound * meet)
-        *bound = narrow_bound * meet;
+    k->results[d->kernel].bound =
+        fmax(k->results[d->kernel].bound, dop_check_bound(k->plan->kernels[d->kernel].rounding, r));
     uint32_t n = choose_points(k, g, r, points);
     dop_status st = DOP_OK;
     uint32_t parities = dop_check_uses_parity(g, r) ? 2 : 1;
@@ -267,8 +267,6 @@ check_part(void *user, const dop_plan *plan, uint32_t n, uint32_t part, dop_diag
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    for (uint32_t i = 0; i < k.plan->n_kernels; i++)
-        k.results[i].bound = bound_of(&k.plan->kernels[i]);
     if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.model, diag, &k.device)) == DOP_OK)
         st = check_all(&k, diag);
 error:

@@ -110,6 +110,9 @@ bool dop_check_uses_position(const dop_graph *g, const dop_region *r);
 /* ... on which copy of a replace state is current, or does it change that? */
 bool dop_check_uses_parity(const dop_graph *g, const dop_region *r);
 
+/* The bound of a result's error, for a kernel of the region that rounds the factors of its products so (dop_rounding). */
+double dop_check_bound(uint32_t rounding, const dop_region *r);
+
 /* --- check_stages.c: the stages of the persistent decode schedule against the dispatches ordered by barriers --------- */
 
 /* graphs: by schedule; results: by kernel, for their bounds.  Prints one line.  Leaves some rows of the caches written.

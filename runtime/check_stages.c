@@ -160,13 +160,16 @@ put_back(stages *x, const made *m)
 /* Of what a stage makes, in standard deviations of the value.  Beside products of floats a stage may not round activations to
  * 8 bits although the dispatch does (gemv_subgroup_mixed): then they differ by that rounding.  A value is off by up to 1/254 of
  * the largest of its block, which is two to three deviations, so by 0.006 deviations on average; a sum of products is as well,
- * the farthest of thousands by four times that, and gate times up by twice that.  The rest is room for blocks with outliers. */
+ * the farthest of thousands by four times that, and gate times up by twice that.  The rest is room for blocks with outliers.  A
+ * stage may also round to f16 where the dispatch does not (a long row in shared memory). */
 static double
 bound_of(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
     static const double unrounded = 0.1;
     bool rounds = x->plan->kernels[other->kernel].rounding == DOP_ROUNDING_i8;
-    return rounds && stage->stage_rounding != DOP_ROUNDING_i8 ? unrounded : x->results[other->kernel].bound;
+    const double bound = dop_check_bound(stage->stage_rounding, &x->g->regions[stage->region]);
+    return rounds && stage->stage_rounding != DOP_ROUNDING_i8 ? unrounded
+                                                              : fmax(bound, x->results[other->kernel].bound);
 }
 
 /* In standard deviations of the value; where it is stored as f16 or in blocks, beyond one step of that. */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { NVIDIA = 0x10DE }; /* vendorID */
+
 typedef struct extension_list {
     VkExtensionProperties *rows;
     uint32_t n;
@@ -350,6 +352,9 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     info->caps.matrix = usable_matrix(info);
     if (has_shape(&info->matrix_khr_f16, info->caps.matrix))
         info->caps.caps |= DOP_CAP_coop_f16_sums;
+    if (info->vendor_id == NVIDIA && info->caps.subgroup == 32 &&
+        has_shape(&info->matrix_khr, DOP_MATRIX_SHAPE(16, 16, 16)))
+        info->caps.caps |= DOP_CAP_coop_pairs;
     info->has_budget = has_extension(&ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     info->has_portability = has_extension(&ext, "VK_KHR_portability_subset");
     info->has_calibration =

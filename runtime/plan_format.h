@@ -361,7 +361,10 @@ enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 
 enum {
     DOP_STEP_TURNS = DOP_STEP_RING / DOP_STEP_MAX_SEQUENCES
 }; /* steps whose picks the ids hold, with DOP_ROW_CONTINUED */
-enum { DOP_STEP_STALLED = 1 /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */ };
+enum {
+    DOP_STEP_STALLED = 1, /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */
+    DOP_STEP_UNPAIRED = 2 /* the device lacks DOP_CAP_coop_pairs after all; results are garbage */
+};
 enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2, DOP_ROW_CONTINUED = 4 };
 typedef struct dop_row {
     uint32_t token;    /* id, below the vocabulary */

@@ -227,6 +227,8 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     r->rows = calloc(DOP_STEP_MAX_ROWS, sizeof *r->rows);
     r->took_ms = calloc((size_t)plan->n_schedules, sizeof *r->took_ms);
     r->looks = dop_replay_may_look(device);
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        r->pairs = r->pairs || (plan->kernels[i].caps & DOP_CAP_coop_pairs);
     if (!r->commands || !r->cuts || !r->rows || !r->took_ms) {
         dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

@@ -73,6 +73,7 @@ typedef struct dop_replay {
                                             if it lies in device memory */
     uint32_t n_rows;    /* of them */
     uint64_t submitted; /* value of the last submission */
+    bool pairs;         /* some kernel of the plan needs DOP_CAP_coop_pairs */
     bool looks;         /* waits may look at the semaphore for a short time without sleeping */
     double *took_ms;    /* owned, [schedule]: of one step lately; 0: not known */
     dop_replay_submission waits[DOP_REPLAY_WAITS]; /* the last ones, by ticket */
@@ -108,6 +109,8 @@ dop_status dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer 
 dop_status dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket);
 /* Copies the states from another memory of the same plan, with nothing in flight there; records a command buffer. */
 dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket);
+/* Fails with DOP_E_DEVICE where a kernel of a step of several rows has found that the device lacks what it claims
+ * (DOP_STEP_UNPAIRED). */
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 /* Do the device and the number of processors allow waits that look? */
 bool dop_replay_may_look(const dop_device *device);

@@ -58,6 +58,19 @@ wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s
     (void)dop_replay_look(r, ticket, (EARLY_US + LATE_US) * 1e-3, NULL, NULL);
 }
 
+/* The record may be slow to read, and only kernels of many rows look. */
+static dop_status
+check_pairs(const dop_replay *r, dop_diag *diag)
+{
+    if (!r->pairs || r->n_rows < 2 || !(dop_replay_step(r)->flags & DOP_STEP_UNPAIRED))
+        return DOP_OK;
+    return DOP_FAIL(
+        diag, DOP_E_DEVICE,
+        "%s orders the elements of matrices otherwise than this plan's kernels: compile it for a target without "
+        "coop_pairs",
+        r->device->info.caps.name);
+}
+
 dop_status
 dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
 {
@@ -73,6 +86,8 @@ dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
     dop_status st = dop_device_wait(r->device, r->timeline, ticket, diag);
     if (o)
         o->end(o->user);
+    if (st == DOP_OK)
+        st = check_pairs(r, diag);
     if (st != DOP_OK || !r->looks || ticket <= r->ended)
         return st;
     r->ended = ticket;

@@ -1,6 +1,5 @@
 // Tiled matrix product on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate): tiles of
-// BM tokens by BN rows per matrix, BK deep.  One tile lies in shared memory while the next one is loaded to registers.  A step
-// waits for one trip to memory, and deep tiles need fewer steps.  Each subgroup owns WM x WN of the tile.
+// BM tokens by BN rows per matrix, BK deep.  Each subgroup owns WM x WN of the tile.
 #define BM ${BM}u
 #define BN ${BN}u
 #define BK ${BK}u

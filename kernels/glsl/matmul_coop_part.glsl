@@ -1,3 +1,5 @@
+// One tile lies in shared memory while the next one is loaded to registers.  A step waits for one trip to memory, and deep tiles
+// need fewer steps.
 // Activations of token t (clamped: rows past the last one are never stored) and weights of row n, from column c on.
 dop_raw8 dop_load_a${P}(uint t0, uint i, uint k0)
 {
@@ -66,17 +68,3 @@ ${ROWS}${PIECES}    [[unroll]] for (uint i = 0u; i < NA; i++)
             }
         }
     }
-${MEET}    barrier();
-    // Epilogue by fragments side by side, through the subgroup's own piece of shared memory: its lanes then have values
-    // side by side of the same token.
-    [[unroll]] for (uint i = 0u; i < FM; i++)
-        [[unroll]] for (uint j = 0u; j < FN / FJ; j++) {
-${LOAD}            [[unroll]] for (uint m = 0u; m < ${M}u; m++)
-                [[unroll]] for (uint f = 0u; f < FJ; f++)
-                    coopMatStoreNV(acc[(m * FM + i) * FN + j * FJ + f], dop_s,
-                                   (m * (WG / SG) + sg) * (MM * LS / 4u) + f * (MN / 4u), LS / 4u, false);
-            subgroupMemoryBarrierShared();
-            subgroupBarrier();
-${STORE_ALL}            subgroupBarrier();
-        }
-}

@@ -305,7 +305,8 @@ Test(kernel_fits, products, .timeout = 300)
     free(b);
 }
 
-/* Products of one activation, each with rows and weights of its own: one region of several parts.  rows 0: there are fewer. */
+/* Products of one activation, each with rows and weights of its own: one region of several parts.  rows 0: there are fewer.  Two
+ * are multiplied by each other, in one part. */
 typedef struct siblings {
     uint32_t tokens, k;
     uint32_t rows[3];
@@ -328,22 +329,25 @@ tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3]
     dop_buf_printf(&text, "graph test(T%s%u, S<=512, Q=1) {\n%%tok:u32[T] = input \"tokens\"\n",
                    s->tokens > 1 ? "<=" : "=", s->tokens);
     dop_buf_printf(&text, "%%emb:f16[50,%u] = weight \"emb\"\n", s->k);
-    const uint32_t n = s->rows[1] ? 3 : 1;
+    const uint32_t n = s->rows[2] ? 3 : s->rows[1] ? 2 : 1, parts = n == 2 ? 1 : n;
     const dop_template tpl = s->tokens > 1 ? DOP_TPL_matmul : DOP_TPL_gemv;
     const char *variant = !t->cpu ? "matmul_coop" : tpl == DOP_TPL_gemv ? "gemv_rows" : "matmul_rows";
     for (uint32_t i = 0; i < n; i++)
         dop_buf_printf(&text, "%%w%u:%s[%u,%u] = weight \"w%u\"\n", i, s->types[i], s->rows[i], s->k, i);
-    dop_buf_printf(&text, "%%x:f32[T,%u] = gather %%emb, %%tok\n", s->k);
+    dop_buf_printf(&text, "%%nw:f32[%u] = weight \"nw\"\n%%e:f32[T,%u] = gather %%emb, %%tok\n", s->k, s->k);
+    dop_buf_printf(&text, "%%x:f32[T,%u] = rmsnorm %%e, %%nw eps=1e-05 add=0\n", s->k);
     for (uint32_t i = 0; i < n; i++)
         dop_buf_printf(&text, "%%p%u:f32[T,%u] = matmul %%x, %%w%u\n", i, s->rows[i], i);
-    dop_buf_puts(&text, n == 3 ? "return %p0, %p1, %p2\n}\n" : "return %p0\n}\n");
+    if (n == 2)
+        dop_buf_printf(&text, "%%y:f32[T,%u] = mul %%p0, %%p1\n", s->rows[0]);
+    dop_buf_puts(&text, n == 2 ? "return %y\n}\n" : n == 3 ? "return %p0, %p1, %p2\n}\n" : "return %p0\n}\n");
     const dop_pass_options opt = {.stop_after = -1};
     dop_pass_ctx cx = {.arena = &arena, .diag = &b->diag, .target = t};
     dop_status st = dop_graph_parse("graph", text.data, text.size, &arena, &b->diag, &g, &end);
     if (st == DOP_OK)
         st = dop_passes_run(&cx, &opt, &g);
     for (dop_region_id id = 1; st == DOP_OK && id < g.n_regions && c.variant == DOP_VARIANT_none; id++)
-        if (!g.regions[id].dead && g.regions[id].tpl == tpl && g.regions[id].info->n_parts == n)
+        if (!g.regions[id].dead && g.regions[id].tpl == tpl && g.regions[id].info->n_parts == parts)
             if ((st = dop_kernel_select(&g, &g.regions[id], t, variant, &b->diag, &c)) == DOP_OK &&
                 (st = dop_kernel_generate(&b->templates, &g, &g.regions[id], t, &c, NULL, &b->diag, &kernel)) == DOP_OK)
                 st = dop_kernel_compile("test", &kernel, t, &b->diag, &spirv, &shared);
@@ -355,6 +359,7 @@ tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3]
         *out_sums += kernel.args[i].kind == DOP_ARG_SUMS ? kernel.args[i].bytes : 0;
         counts = counts || kernel.args[i].kind == DOP_ARG_COUNTS;
     }
+    cr_expect(c.tile.direct == ((kernel.caps & DOP_CAP_coop_pairs) != 0), "the plan must say what a kernel needs");
     cr_expect(counts == (c.tile.claims || c.tile.shares > 1), "%s", counts ? "counters for nothing" : "no counters");
     dop_buf_finish(&text);
     dop_buf_finish(&spirv);
@@ -429,6 +434,46 @@ Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
     cr_expect(tile_and_sums(b, &few, &hopper, grid, &sums).shares == 0, "tiles would be half empty");
     hopper.merges = false;
     cr_expect(tile_and_sums(b, &shared[0], &hopper, grid, &sums).shares == 0 && sums == 0, "no atomics for it");
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+/* Weights of 16-bit floats go to registers past shared memory, where the device orders elements of matrices as the kernel does, and
+ * where subgroups find no end of a matrix, of its rows or of the tokens. */
+Test(kernel_fits, weights_past_shared_memory, .timeout = 300)
+{
+    static const siblings direct[] = {
+        {512, 14336, {4096}, {"f16"}},
+        {1024, 4096, {4096}, {"bf16"}},
+        {512, 4096, {14336, 14336}, {"f16", "f16"}},
+        {1024, 3072, {8192, 8192}, {"bf16", "bf16"}},
+        {1024, 2560, {2048, 1024, 1024}, {"f16", "f16", "f16"}},
+    };
+    static const siblings not [] = {
+        {500, 14336, {4096}, {"f16"}},  /* the last tile has fewer tokens */
+        {512, 14400, {4096}, {"f16"}},  /* half a step is left of a row */
+        {512, 14336, {4112}, {"f16"}},  /* a subgroup has rows of nothing */
+        {512, 1024, {28672}, {"f16"}},  /* begins and ends outweigh the loop */
+        {512, 14336, {4096}, {"f32"}},  /* more than registers hold */
+        {512, 14336, {4096}, {"q8_0"}}, /* decoded when stored */
+        {512, 4096, {14336, 14336}, {"f16", "bf16"}},
+        {1024, 2560, {2048, 1024, 1024}, {"f16", "f16", "bf16"}},
+    };
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    uint32_t grid[3];
+    open_bench(b, targets);
+    dop_target hopper = targets[4];
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
+        const dop_tile tile = tile_of(b, &direct[i], &hopper, grid);
+        cr_expect(tile.direct && tile.bm * tile.bn * (direct[i].rows[1] && !direct[i].rows[2] ? 2 : 1) == 128 * 256,
+                  "case %zu: %u x %u", i, tile.bm, tile.bn);
+        cr_expect(!tile.joined || tile.shares == 0, "case %zu: parts and shares", i);
+    }
+    for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
+        cr_expect(!tile_of(b, &not [i], &hopper, grid).direct, "case %zu", i);
+    hopper.caps &= ~(uint32_t)DOP_CAP_coop_pairs;
+    cr_expect(!tile_of(b, &direct[0], &hopper, grid).direct, "elements in some other order");
     dop_templates_finish(&b->templates);
     free(b);
 }

@@ -54,6 +54,8 @@ Test(matrix_units, a_plan_and_a_device)
     d.caps.caps = DOP_CAP_coop_nv;
     refusal(&d, DOP_CAP_coop_khr, M8, "needs cooperative matrix (KHR), which X lacks (kernel )");
     d.caps.caps = DOP_CAP_coop;
+    refusal(&d, DOP_CAP_coop_khr | DOP_CAP_coop_pairs, M8,
+            "needs factors of cooperative matrices in pairs of elements (KHR), which X lacks (kernel )");
     memset(&d.matrix_khr, 0, sizeof d.matrix_khr);
     refusal(&d, DOP_CAP_coop_khr, M8, "needs matrix units of 8x16x16 with f16 factors and f32 sums, and X has none");
 }

@@ -80,6 +80,25 @@ no_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *di
     return DOP_OK;
 }
 
+/* A kernel that fills matrices itself looks whether the device orders their elements as it does (DOP_CAP_coop_pairs). */
+Test(sequence, matrices_in_another_order)
+{
+    const uint32_t ids[] = {1, 2};
+    dop_diag diag = {0};
+    dop_sequence *s = open_toy(NULL);
+    dop_replay *r = &s->model->replay;
+    for (uint32_t n = 1; n <= 2; n++) {
+        dop_replay_write_step(r, ids, n, 0, 0);
+        dop_replay_step(r)->flags |= DOP_STEP_UNPAIRED;
+        r->pairs = false;
+        cr_expect_eq(dop_replay_wait(r, r->submitted, &diag), DOP_OK, "no kernel looks");
+        r->pairs = true;
+        cr_expect_eq(dop_replay_wait(r, r->submitted, &diag), n == 1 ? DOP_OK : DOP_E_DEVICE, "%u rows", n);
+    }
+    cr_expect(strstr(diag.message, "compile it for a target without coop_pairs"), "%s", diag.message);
+    close_model(s);
+}
+
 Test(sequence, greedy_for_every_prompt_length)
 {
     dop_sequence *s = open_toy(NULL);
