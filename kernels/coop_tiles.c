@@ -4,7 +4,7 @@
 /* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile, unless they are
  * loaded in units; shapes for two matrices in units; and shapes used only where waves of such tiles end sooner than those of the
  * first other shape that suits: for one matrix of floats or in units, for two matrices that are not in units, and for one or two
- * matrices of 16-bit floats that go to registers past shared memory. */
+ * matrices that go to registers past shared memory. */
 typedef enum shape_kind {
     SHAPE_ANY,
     SHAPE_QUANT,
@@ -28,7 +28,7 @@ typedef struct coop_shape {
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
 static const coop_shape coop_shapes[] = {
-    {128, 256, 128, 128, 32, 70, 130, 0, SHAPE_DIRECT},   {128, 128, 128, 128, 16, 70, 0, 139, SHAPE_DIRECT_PAIR},
+    {128, 256, 128, 128, 32, 70, 0, 0, SHAPE_DIRECT},     {128, 128, 128, 128, 16, 70, 0, 0, SHAPE_DIRECT_PAIR},
     {128, 192, 64, 64, 48, 70, 112, 0, SHAPE_SOONER},     {128, 128, 64, 64, 32, 70, 100, 0, SHAPE_SOONER},
     {128, 96, 64, 32, 48, 70, 88, 0, SHAPE_SOONER},       {128, 192, 64, 64, 32, 70, 112, 0, SHAPE_SOONER_UNITS},
     {128, 96, 64, 32, 48, 70, 0, 112, SHAPE_SOONER_PAIR}, {256, 64, 64, 64, 32, 90, 100, 0, SHAPE_QUANT},
@@ -36,6 +36,26 @@ static const coop_shape coop_shapes[] = {
     {128, 64, 64, 32, 32, 50, 55, 100, SHAPE_ANY},        {64, 64, 128, 32, 16, 50, 42, 55, SHAPE_ANY},
     {64, 32, 64, 16, 16, 100, 30, 42, SHAPE_ANY},         {32, 32, 64, 16, 16, 0, 30, 30, SHAPE_ANY},
 };
+
+/* Types of weights that may go to registers past shared memory, and the two percentages of such tiles, for which the others' take
+ * longer as well: those of shapes are for floats. */
+static const struct {
+    dop_type type;
+    uint32_t one, two;
+} direct_types[] = {
+    {DOP_TYPE_f16, 130, 139},  {DOP_TYPE_bf16, 130, 139}, {DOP_TYPE_q8_0, 155, 150},
+    {DOP_TYPE_q4_0, 155, 150}, {DOP_TYPE_q4_k, 134, 118},
+};
+
+/* Percentage of a direct tile; 0: weights of the type cannot be direct. */
+static uint32_t
+direct_percent(dop_type type, uint32_t mats)
+{
+    for (size_t i = 0; i < sizeof direct_types / sizeof *direct_types; i++)
+        if (direct_types[i].type == type)
+            return mats > 1 ? direct_types[i].two : direct_types[i].one;
+    return 0;
+}
 
 /* One row of `side` fragments of sums for each subgroup and matrix. */
 uint32_t
@@ -52,6 +72,18 @@ dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
     uint32_t factors = tile->direct ? tile->bm * tile->bk * 2 : (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
              sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
     return factors > sums ? factors : sums;
+}
+
+dop_type
+dop_coop_stored(const dop_graph *g, const dop_region *r)
+{
+    uint32_t start = 0;
+    const dop_node_id act = dop_node_base(g, r->info->act, &start);
+    const dop_type type = dop_node_at(g, act)->type;
+    const uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->depth : dop_node_cols(g, act);
+    const bool stored =
+        !dop_region_has(r, act) && start % 8 == 0 && cols % 8 == 0 && (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
+    return stored ? type : DOP_TYPE_COUNT;
 }
 
 /* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
@@ -191,7 +223,8 @@ division_of(const coop_shape *x, const dop_site *s, const dop_products *p)
 static uint64_t
 time_of(const coop_shape *x, const dop_site *s, const dop_products *p)
 {
-    return division_of(x, s, p).time * x->bm * x->bn / (p->most > 1 ? x->two : x->one);
+    const uint32_t percent = x->kind >= SHAPE_DIRECT ? direct_percent(p->type, p->most) : p->most > 1 ? x->two : x->one;
+    return division_of(x, s, p).time * x->bm * x->bn / percent;
 }
 
 /* Can weights go past shared memory?  What subgroups load has no ends to look for, and the rows of each are of one part. */
@@ -206,8 +239,8 @@ can_be_direct(const coop_shape *x, const dop_site *s, const dop_products *p)
     const dop_node_id first = dop_node_at(s->g, a->parts[0].mats[0])->src[1];
     const dop_type type = dop_node_at(s->g, first)->type;
     if (!(s->t->caps & DOP_CAP_coop_khr) || !(s->t->caps & DOP_CAP_coop_pairs) || s->t->subgroup != 32 ||
-        s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16) || (type != DOP_TYPE_f16 && type != DOP_TYPE_bf16) ||
-        p->k % x->bk || p->k < SHALLOW || dop_coop_stored(s->g, s->r) != DOP_TYPE_f16)
+        s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16) || direct_percent(type, p->most) == 0 || p->k % x->bk ||
+        p->k < SHALLOW || dop_coop_stored(s->g, s->r) != DOP_TYPE_f16)
         return false;
     for (uint32_t i = 0; i < a->n_parts; i++)
         for (uint32_t m = 0; m < a->parts[i].n_mats; m++) {

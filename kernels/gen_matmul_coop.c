@@ -3,18 +3,6 @@
 
 #include "kernels/weight_types.h"
 
-dop_type
-dop_coop_stored(const dop_graph *g, const dop_region *r)
-{
-    uint32_t start = 0;
-    const dop_node_id act = dop_node_base(g, r->info->act, &start);
-    const dop_type type = dop_node_at(g, act)->type;
-    const uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->depth : dop_node_cols(g, act);
-    const bool stored =
-        !dop_region_has(r, act) && start % 8 == 0 && cols % 8 == 0 && (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
-    return stored ? type : DOP_TYPE_COUNT;
-}
-
 static bool
 as_stored(const dop_gen *gen)
 {
@@ -126,6 +114,8 @@ direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
     const dop_graph *g = gen->e.g;
     uint32_t start = 0;
     const dop_node_id act = dop_node_base(g, p->act, &start);
+    const dop_node *w = dop_node_at(g, dop_node_at(g, p->part[0].mats[0])->src[1]);
+    dop_keys_num(gen, keys, "DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT);
     dop_keys_num(gen, keys, "SHARED_DEPTH", gen->choice->tile.shares > 1);
     dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, act, false));
     dop_keys_num(gen, keys, "START", start);
@@ -309,6 +299,14 @@ declare(dop_gen *gen, dop_buf *decls)
     return DOP_OK;
 }
 
+static bool
+in_eights(const dop_gen *gen, const dop_part *part)
+{
+    (void)gen;
+    (void)part;
+    return false;
+}
+
 static dop_status
 declare_pairs(dop_gen *gen, dop_buf *decls)
 {
@@ -337,7 +335,7 @@ emit(dop_gen *gen)
                                          .sum = "c",
                                          .call = ", t0",
                                          .bytes = dop_coop_tile_bytes,
-                                         .in_units = in_units,
+                                         .in_units = in_eights,
                                          .declare = declare_pairs};
     return dop_coop_emit(gen, gen->choice->tile.direct ? &direct : &whole);
 }

@@ -9,16 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* f32 sums of up to some 10^4 products, exponentials and divisions as Vulkan allows them (a few units in the last
- * place), in standard deviations of the output, or in shares of a value larger than that. */
-static const double error_bound = 1e-4;
-/* Kernels that round what they multiply to f16 (matrix units; long rows in shared memory): 2^-12 for each of both
- * factors, and the worst of some 10^5 sums lies at five standard deviations. */
-static const double narrow_bound = 3e-3;
-/* Kernels that round activations to 8 bits are compared with products of activations rounded in the same way; where the
- * last bits of an f32 value decide which way it goes, one activation in some 10^4 is a step apart: a hundredth of its
- * size, times a weight; measured are 4e-3 in rows of 2048. */
-static const double rounded_bound = 6e-3;
 /* Positions beyond this cost the host more than they reveal. */
 enum { MAX_POSITION = 32768, MAX_CASES = 12 };
 
@@ -64,16 +54,6 @@ read_graphs(checker *k, dop_diag *diag)
                                    d, i);
     }
     return DOP_OK;
-}
-
-double
-dop_check_bound(uint32_t rounding, const dop_region *r)
-{
-    /* The rounding of products that meet in one output adds up (gate times up). */
-    const double narrow = narrow_bound * (r->info->n_products ? r->info->most_mats : 1);
-    if (rounding == DOP_ROUNDING_none)
-        return error_bound;
-    return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;
 }
 
 typedef struct point {

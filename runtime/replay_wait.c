@@ -62,7 +62,8 @@ wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s
 static dop_status
 check_pairs(const dop_replay *r, dop_diag *diag)
 {
-    if (!r->pairs || r->n_rows < 2 || !(dop_replay_step(r)->flags & DOP_STEP_UNPAIRED))
+    const volatile dop_step *step = dop_memory_host(r->memory, r->plan->step_slot);
+    if (!r->pairs || r->n_rows < 2 || !(step->flags & DOP_STEP_UNPAIRED))
         return DOP_OK;
     return DOP_FAIL(
         diag, DOP_E_DEVICE,

@@ -5,7 +5,16 @@
 // 32 values a lane loads 8 t to 8 t + 7 at once, and uses four of them in each of two products.
 #define DOP_B_AT${P}                                                                                                \
     uint row = ${PIECE_ROW}, m = row / BN, n = min(n0 + row % BN, ${N}u - 1u), c = k0 + (${PIECE_COLUMN}) * ${PIECE}u;
-#define DOP_TAKE_B${P}(RAW) dop_w8_${TYPE}(dop_raw8(RAW, uvec4(0u)), 0u)
+#if ${DECODES}
+#define RAW${P} dop_raw8
+#define DOP_TAKE_B${P}(RAW, K) dop_w8_${TYPE}(RAW, (K) + t * 8u)
+#define DOP_B${P}(M, J, C)                                                                                          \
+    dop_w8load_${TYPE}(U32(pieces[M].p), pieces[M].at + (J) * 8u * STEP + kb + (C), pieces[M].aux)
+#else
+#define RAW${P} uvec4
+#define DOP_TAKE_B${P}(RAW, K) dop_w8_${TYPE}(dop_raw8(RAW, uvec4(0u)), 0u)
+#define DOP_B${P}(M, J, C) dop_ldw4(U32(rows[M]), (J) * STEP + (C) / 8u)
+#endif
 // By measurement (tests/bench/RESULTS.md) one form is faster where the ends of the loop are variables, and the other one where
 // they are constants.
 #if ${SHARED_DEPTH}
@@ -26,12 +35,12 @@
 #define DOP_LOAD_B${P}(R, C)                                                                                         \
     [[unroll]] for (uint m = 0u; m < M; m++)                                                                        \
         [[unroll]] for (uint j = 0u; j < WN / 8u; j++)                                                              \
-            rb[R][m * (WN / 8u) + j] = dop_ldw4(U32(rows[m]), j * STEP + (C) / 8u);
-#define DOP_MULTIPLY${P}(R, AT)                                                                                      \
+            rb[R][m * (WN / 8u) + j] = DOP_B${P}(m, j, C);
+#define DOP_MULTIPLY${P}(R, AT, K)                                                                                   \
     {                                                                                                               \
         FRAG_B b[M * FN * 2u];                                                                                      \
         [[unroll]] for (uint f = 0u; f < M * FN * 2u; f++) {                                                        \
-            uvec4 x = DOP_TAKE_B${P}(rb[R][f / 2u * 2u]), y = DOP_TAKE_B${P}(rb[R][f / 2u * 2u + 1u]);               \
+            uvec4 x = DOP_TAKE_B${P}(rb[R][f / 2u * 2u], K), y = DOP_TAKE_B${P}(rb[R][f / 2u * 2u + 1u], K);         \
             b[f] = FRAG_B(0.0);                                                                                     \
             DOP_PAIRS(b[f], x, y, f % 2u)                                                                           \
         }                                                                                                           \
@@ -68,9 +77,18 @@ ${FIND}void dop_part${P}(uint wg, uint t0)
                               t + ${FROM_K} / 8u);
         rows[m] = begin[m];
     }
+#if ${DECODES}
+    uint kb = ${FROM_K};
+    dop_piece pieces[M];
+    [[unroll]] for (uint m = 0u; m < M; m++) {
+        pieces[m] = dop_piece_of${P}(min(n0 + wn * WN, ${N}u - WN), (m * BN + g) * (DEEP / 8u));
+        pieces[m].at += t * 8u;
+    }
+#endif
     uint first = t0 + token, at = ${FROM_K};
     uvec2 tokens = dop_behind(uvec2(${ACT}), first * COLUMNS + eight + (${START}u + at) / 8u);
-    uvec4 ra[NA], rb[2][M * (WN / 8u)];
+    uvec4 ra[NA];
+    RAW${P} rb[2][M * (WN / 8u)];
     DOP_LOAD_A${P}(0u)
     DOP_LOAD_B${P}(0, 0u)
     DOP_LOAD_B${P}(1, 32u)
@@ -84,18 +102,21 @@ ${FIND}void dop_part${P}(uint wg, uint t0)
         DOP_MOVE_A${P}
         DOP_STORE_A${P}(2u * PANEL)
         DOP_LOAD_A${P}(0u)
-        DOP_MULTIPLY${P}(0, 0u)
+        DOP_MULTIPLY${P}(0, 0u, k0)
         DOP_LOAD_B${P}(0, HALF)
-        DOP_MULTIPLY${P}(1, PANEL)
+        DOP_MULTIPLY${P}(1, PANEL, k0 + 32u)
         DOP_LOAD_B${P}(1, HALF + 32u)
         barrier();
         [[unroll]] for (uint m = 0u; m < M; m++)
             DOP_MOVE_B${P}
+#if ${DECODES}
+        kb = next;
+#endif
         DOP_STORE_A${P}(0u)
         DOP_LOAD_A${P}(HALF)
-        DOP_MULTIPLY${P}(0, 2u * PANEL)
+        DOP_MULTIPLY${P}(0, 2u * PANEL, k0 + HALF)
         DOP_LOAD_B${P}(0, 0u)
-        DOP_MULTIPLY${P}(1, 3u * PANEL)
+        DOP_MULTIPLY${P}(1, 3u * PANEL, k0 + HALF + 32u)
         DOP_LOAD_B${P}(1, 32u)
         barrier();
     }

@@ -438,7 +438,7 @@ Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
     free(b);
 }
 
-/* Weights of 16-bit floats go to registers past shared memory, where the device orders elements of matrices as the kernel does, and
+/* Weights go to registers past shared memory, where the device orders elements of matrices as the kernel does, and
  * where subgroups find no end of a matrix, of its rows or of the tokens. */
 Test(kernel_fits, weights_past_shared_memory, .timeout = 300)
 {
@@ -447,15 +447,18 @@ Test(kernel_fits, weights_past_shared_memory, .timeout = 300)
         {1024, 4096, {4096}, {"bf16"}},
         {512, 4096, {14336, 14336}, {"f16", "f16"}},
         {1024, 3072, {8192, 8192}, {"bf16", "bf16"}},
+        {512, 14336, {4096}, {"q8_0"}},
+        {1024, 14336, {4096}, {"q4_k"}},
+        {1024, 4096, {14336, 14336}, {"q4_0", "q4_0"}},
         {1024, 2560, {2048, 1024, 1024}, {"f16", "f16", "f16"}},
     };
-    static const siblings not [] = {
+    static const siblings others[] = {
         {500, 14336, {4096}, {"f16"}},  /* the last tile has fewer tokens */
         {512, 14400, {4096}, {"f16"}},  /* half a step is left of a row */
         {512, 14336, {4112}, {"f16"}},  /* a subgroup has rows of nothing */
         {512, 1024, {28672}, {"f16"}},  /* begins and ends outweigh the loop */
         {512, 14336, {4096}, {"f32"}},  /* more than registers hold */
-        {512, 14336, {4096}, {"q8_0"}}, /* decoded when stored */
+        {512, 14336, {4096}, {"q6_k"}}, /* no percentage was measured */
         {512, 4096, {14336, 14336}, {"f16", "bf16"}},
         {1024, 2560, {2048, 1024, 1024}, {"f16", "f16", "bf16"}},
     };
@@ -470,8 +473,8 @@ Test(kernel_fits, weights_past_shared_memory, .timeout = 300)
                   "case %zu: %u x %u", i, tile.bm, tile.bn);
         cr_expect(!tile.joined || tile.shares == 0, "case %zu: parts and shares", i);
     }
-    for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
-        cr_expect(!tile_of(b, &not [i], &hopper, grid).direct, "case %zu", i);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        cr_expect(!tile_of(b, &others[i], &hopper, grid).direct, "case %zu", i);
     hopper.caps &= ~(uint32_t)DOP_CAP_coop_pairs;
     cr_expect(!tile_of(b, &direct[0], &hopper, grid).direct, "elements in some other order");
     dop_templates_finish(&b->templates);
