@@ -319,25 +319,21 @@ declare_pairs(dop_gen *gen, dop_buf *decls)
 static dop_status
 emit(dop_gen *gen)
 {
-    static const dop_coop_form whole = {.part = "matmul_coop_part.glsl",
-                                        .end = "matmul_coop_end.glsl",
-                                        .apart = true,
-                                        .finds = true,
-                                        .sum = "c",
-                                        .call = ", t0",
-                                        .bytes = dop_coop_tile_bytes,
-                                        .in_units = in_units,
-                                        .declare = declare},
-                               direct = {.part = "matmul_coop_direct.glsl",
-                                         .end = "matmul_coop_end.glsl",
-                                         .apart = true,
-                                         .finds = true,
-                                         .sum = "c",
-                                         .call = ", t0",
-                                         .bytes = dop_coop_tile_bytes,
-                                         .in_units = in_eights,
-                                         .declare = declare_pairs};
-    return dop_coop_emit(gen, gen->choice->tile.direct ? &direct : &whole);
+    dop_coop_form form = {.part = "matmul_coop_part.glsl",
+                          .end = "matmul_coop_end.glsl",
+                          .apart = true,
+                          .finds = true,
+                          .sum = "c",
+                          .call = ", t0",
+                          .bytes = dop_coop_tile_bytes,
+                          .in_units = in_units,
+                          .declare = declare};
+    if (gen->choice->tile.direct) {
+        form.part = "matmul_coop_direct.glsl";
+        form.in_units = in_eights;
+        form.declare = declare_pairs;
+    }
+    return dop_coop_emit(gen, &form);
 }
 
 uint32_t
