@@ -42,11 +42,11 @@ enum {
 /* Matrix units come in two forms; a kernel that has both bits set needs only one of them (dop_caps_missing). */
 enum { DOP_CAP_coop = DOP_CAP_coop_nv | DOP_CAP_coop_khr };
 
-/* With DOP_CAP_coop_pairs, kernels fill the elements of 16 x 16 factors of a subgroup of 32 themselves, which Vulkan leaves to the
- * driver: invocation 4 g + t has those of rows (second factor: columns) g and g + 8, and of each of them, in this order, numbers
- * 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of the depth, as in the instruction mma.m16n8k16 (PTX ISA, "Matrix Fragments for
- * mma.m16n8k16").  Drivers do not say so: a device is expected to have it if its maker is NVIDIA, kernels look
- * (DOP_STEP_UNPAIRED), and such a kernel may use 255 registers in an invocation. */
+/* With DOP_CAP_coop_pairs, kernels fill the elements of 16 x 16 second factors of a subgroup of 32 themselves, which Vulkan leaves
+ * to the driver: invocation 4 g + t has those of columns g and g + 8, and of each of them, in this order, numbers 2 t, 2 t + 1,
+ * 2 t + 8 and 2 t + 9 of the depth, as in the instruction mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16").  Drivers
+ * do not say so: a device is expected to have it if its maker is NVIDIA, kernels look (DOP_STEP_UNPAIRED), and such a kernel may
+ * use 255 registers in an invocation. */
 
 /* The shape of a product on matrix units with f16 factors and f32 sums, by all invocations of a subgroup: M rows of the
  * first factor, N columns of the second, K between them.  0: none. */

@@ -43,8 +43,8 @@ static const struct {
     dop_type type;
     uint32_t one, two;
 } direct_types[] = {
-    {DOP_TYPE_f16, 130, 139},  {DOP_TYPE_bf16, 130, 139}, {DOP_TYPE_q8_0, 155, 150},
-    {DOP_TYPE_q4_0, 155, 150}, {DOP_TYPE_q4_k, 134, 118},
+    {DOP_TYPE_f16, 150, 155},  {DOP_TYPE_bf16, 150, 155}, {DOP_TYPE_q8_0, 171, 165},
+    {DOP_TYPE_q4_0, 171, 165}, {DOP_TYPE_q4_k, 141, 127},
 };
 
 /* Percentage of a direct tile; 0: weights of the type cannot be direct. */
@@ -65,12 +65,13 @@ dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
 }
 
 /* Bytes of shared memory for a tile of activations and, if these do not go past it, of n_mats matrices, rows padded by 8 halves
- * against bank conflicts; afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
+ * against bank conflicts (those of direct tiles are stored as two halves); afterwards it holds at least one fragment of sums for each
+ * subgroup and matrix, rows padded by 4 floats. */
 uint32_t
 dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
-    uint32_t factors = tile->direct ? tile->bm * tile->bk * 2 : (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
-             sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
+    const uint32_t past = tile->bm * (tile->bk + 16) * 2, both = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
+                   factors = tile->direct ? past : both, sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
     return factors > sums ? factors : sums;
 }
 
@@ -147,9 +148,10 @@ typedef struct coop_division {
 } coop_division;
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), in steps of the depth of 128 x 192: what a workgroup takes to begin and to
- * end, what it takes workgroups to meet, and for each of them.  Where the ends of the loop over the depth are no constants, weights
- * that are decoded take an eighth more time.  Shares of a depth below SHALLOW cost more than they gain where they need several waves;
- * and so do direct tiles of such a depth, which have more sums: with them all these times are longer. */
+ * end, what it takes workgroups to meet, and for each of them.  Weights that are decoded take an eighth more time where the ends of
+ * the loop over the depth are no constants, and where direct tiles go through the rows of all parts.  Shares of a depth below SHALLOW
+ * cost more than they gain where they need several waves; and so do direct tiles of such a depth, which have more sums: with them all
+ * these times are longer. */
 enum {
     SHARES_MOST = 8,
     BEGIN = 250,
@@ -184,6 +186,7 @@ divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_divis
     d->shares = 0;
     d->undivided = 0;
     d->time = (uint64_t)dop_div_up_u32(across * columns, cores) * (p->k + begin);
+    d->time += direct && d->joined && quant ? d->time / 8 : 0;
     if (rest == 0 || rest > DOP_COUNTS_MOST || !can_share(x, s, p) || (direct && d->joined))
         return;
     for (uint32_t n = 2; n <= SHARES_MOST && n <= dop_div_up_u32(p->k, x->bk); n++) {

@@ -107,7 +107,25 @@ share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
     return st;
 }
 
-/* Where activations are. */
+/* Beside the products of which fragment of tokens the first activations are stored, and how many pieces of them beside each.  It
+ * decides how a driver orders the loop; by measurement on an H200 (tests/bench/RESULTS.md). */
+static void
+store_keys(dop_gen *gen, dop_type weights, uint32_t n_mats, dop_keys *keys)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    const bool quant = dop_type_of(weights)->kind == DOP_KIND_QUANT, shares = tile->shares > 1;
+    uint32_t first = 0, each = 1;
+    if (n_mats > 1 ? weights == DOP_TYPE_q4_k : tile->joined && (!quant || weights == DOP_TYPE_q4_k))
+        each = 4;
+    else if (shares && !quant)
+        each = 2;
+    else if (n_mats > 1 && !quant)
+        first = 1;
+    dop_keys_num(gen, keys, "FIRST", first);
+    dop_keys_num(gen, keys, "EACH", each);
+}
+
+/* Where activations are, and when they are stored. */
 static void
 direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
 {
@@ -115,8 +133,8 @@ direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
     uint32_t start = 0;
     const dop_node_id act = dop_node_base(g, p->act, &start);
     const dop_node *w = dop_node_at(g, dop_node_at(g, p->part[0].mats[0])->src[1]);
+    store_keys(gen, w->type, p->part[0].n_mats, keys);
     dop_keys_num(gen, keys, "DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT);
-    dop_keys_num(gen, keys, "SHARED_DEPTH", gen->choice->tile.shares > 1);
     dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, act, false));
     dop_keys_num(gen, keys, "START", start);
     dop_keys_num(gen, keys, "COLUMNS", dop_node_cols(g, act) / 8);

@@ -110,7 +110,7 @@ write_step(follower *f, const dop_order *o)
     dop_model *m = f->model;
     volatile dop_step *step = dop_replay_step(&m->replay);
     const dop_order_row *rows = o->rows;
-    step->n_rows = o->n_rows;
+    step->n_rows = m->replay.n_rows = o->n_rows;
     step->flags = 0;
     memset(f->ends, 0, sizeof f->ends);
     for (uint32_t i = 0; i < o->n_rows; i++) {

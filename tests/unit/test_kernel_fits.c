@@ -430,7 +430,10 @@ Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
     }
     cr_expect(tile_and_sums(b, &even, &hopper, grid, &sums).shares == 0 && sums == 0, "whole waves");
     cr_expect(tile_and_sums(b, &shallow, &hopper, grid, &sums).shares == 0, "it would take longer to meet");
-    cr_expect(tile_and_sums(b, &waves, &hopper, grid, &sums).shares == 0, "they would meet twice");
+    dop_target plain = hopper; /* direct tiles are fewer: theirs would meet once */
+    plain.caps &= ~(uint32_t)DOP_CAP_coop_pairs;
+    cr_expect(tile_and_sums(b, &waves, &plain, grid, &sums).shares == 0, "they would meet twice");
+    cr_expect(tile_and_sums(b, &waves, &hopper, grid, &sums).shares > 1, "direct tiles meet once");
     cr_expect(tile_and_sums(b, &few, &hopper, grid, &sums).shares == 0, "tiles would be half empty");
     hopper.merges = false;
     cr_expect(tile_and_sums(b, &shared[0], &hopper, grid, &sums).shares == 0 && sums == 0, "no atomics for it");
