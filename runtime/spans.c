@@ -2,15 +2,6 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
-
-double
-dop_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 uint32_t
 dop_spans_begin(dop_spans *spans, const char *name)

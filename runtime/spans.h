@@ -2,6 +2,7 @@
 #ifndef DOPPLER_RUNTIME_SPANS_H
 #define DOPPLER_RUNTIME_SPANS_H
 
+#include "base/clock.h"
 #include "runtime/log.h"
 
 #include <stdatomic.h>
@@ -18,8 +19,6 @@ typedef struct dop_spans {
         double end_ms;    /* 0: not ended */
     } rows[DOP_MAX_SPANS];
 } dop_spans;
-
-double dop_now_ms(void); /* CLOCK_MONOTONIC */
 
 /* spans may be NULL. */
 uint32_t dop_spans_begin(dop_spans *spans, const char *name);

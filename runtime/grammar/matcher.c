@@ -4,10 +4,10 @@
  * lists that share their ends, and equal stacks exist once, so that a place is two numbers.  Sets of places are kept, each with
  * its mask and with the sets to which bytes were found to lead, so that walking through the vocabulary is mostly looking up.  When
  * all that takes too much memory, it is thrown away except for the sets of current matchers. */
+#include "base/clock.h"
 #include "runtime/grammar/automaton.h"
 #include "runtime/grammar/grammar_internal.h"
 #include "runtime/grammar/vocab.h"
-#include "runtime/spans.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "runtime/server/http.h"
 
-#include "runtime/spans.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <microhttpd.h>

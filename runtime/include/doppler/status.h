@@ -21,7 +21,8 @@ typedef enum dop_status {
     DOP_E_NOMEM,    /* host memory */
     DOP_E_USAGE,    /* calls in the wrong order, unknown names; in a program: a wrong command line */
     DOP_E_INTERNAL, /* a broken invariant of the library */
-    DOP_E_FULL      /* no page of the caches is free; try again after another sequence has released some */
+    DOP_E_FULL,     /* no page of the caches is free; try again after another sequence has released some */
+    DOP_E_LIMIT     /* the work on outside data reached a bound of steps, bytes or time, and was given up */
 } dop_status;
 
 /* One diagnostic: the first cause.  The caller owns it and zero-initializes it before a call; one that already holds a

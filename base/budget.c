@@ -1,0 +1,77 @@
+#include "base/budget.h"
+
+#include "base/clock.h"
+
+/* Steps between two looks at the clock: less than a millisecond of work. */
+enum { LOOK_EVERY = 1 << 14 };
+
+static bool
+end(dop_budget *b, dop_budget_end why)
+{
+    if (b->end == DOP_BUDGET_LEFT)
+        b->end = why;
+    return false;
+}
+
+bool
+dop_budget_ended(dop_budget *b)
+{
+    if (!b)
+        return false;
+    b->unseen = 0;
+    if (b->cancelled && atomic_load_explicit(b->cancelled, memory_order_relaxed))
+        end(b, DOP_BUDGET_CANCELLED);
+    else if (b->until_ms > 0.0 && dop_now_ms() > b->until_ms)
+        end(b, DOP_BUDGET_TIME);
+    return b->end != DOP_BUDGET_LEFT;
+}
+
+bool
+dop_budget_step(dop_budget *b, uint64_t steps)
+{
+    if (!b)
+        return true;
+    if (b->end != DOP_BUDGET_LEFT)
+        return false;
+    if (b->steps != UINT64_MAX) {
+        if (b->steps < steps)
+            return end(b, DOP_BUDGET_STEPS);
+        b->steps -= steps;
+    }
+    if (steps < LOOK_EVERY && (b->unseen += (uint32_t)steps) < LOOK_EVERY)
+        return true;
+    return !dop_budget_ended(b);
+}
+
+bool
+dop_budget_take(dop_budget *b, uint64_t bytes)
+{
+    if (!b)
+        return true;
+    if (b->end != DOP_BUDGET_LEFT)
+        return false;
+    if (b->bytes != UINT64_MAX) {
+        if (b->bytes < bytes)
+            return end(b, DOP_BUDGET_BYTES);
+        b->bytes -= bytes;
+    }
+    return true;
+}
+
+void
+dop_budget_give(dop_budget *b, uint64_t bytes)
+{
+    if (b && b->bytes != UINT64_MAX)
+        b->bytes += bytes;
+}
+
+dop_status
+dop_budget_fail(const dop_budget *b, dop_diag *diag, const char *what)
+{
+    static const char *const words[] = {
+        [DOP_BUDGET_LEFT] = "is too large",           [DOP_BUDGET_STEPS] = "takes too many steps",
+        [DOP_BUDGET_BYTES] = "takes too much memory", [DOP_BUDGET_TIME] = "takes too long",
+        [DOP_BUDGET_CANCELLED] = "was given up",
+    };
+    return DOP_FAIL(diag, DOP_E_LIMIT, "%s %s", what, words[b->end]);
+}
