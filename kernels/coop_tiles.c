@@ -43,8 +43,12 @@ static const struct {
     dop_type type;
     uint32_t one, two;
 } direct_types[] = {
-    {DOP_TYPE_f16, 150, 155},  {DOP_TYPE_bf16, 150, 155}, {DOP_TYPE_q8_0, 171, 165},
-    {DOP_TYPE_q4_0, 171, 165}, {DOP_TYPE_q4_k, 141, 127},
+    {DOP_TYPE_f16, 150, 155},      {DOP_TYPE_bf16, 150, 155},     {DOP_TYPE_q8_0, 171, 165},
+    {DOP_TYPE_q4_0, 171, 165},     {DOP_TYPE_q4_k, 141, 127},     {DOP_TYPE_q6_k, 141, 127},
+    {DOP_TYPE_q5_k, 141, 127},     {DOP_TYPE_q5_0, 141, 127},     {DOP_TYPE_q5_1, 141, 127},
+    {DOP_TYPE_q4_1, 141, 127},     {DOP_TYPE_q3_k, 141, 127},     {DOP_TYPE_q2_k, 141, 127},
+    {DOP_TYPE_iq4_nl, 141, 127},   {DOP_TYPE_mxfp4, 141, 127},    {DOP_TYPE_int4_g128, 141, 127},
+    {DOP_TYPE_int4_g64, 141, 127}, {DOP_TYPE_int4_g32, 141, 127},
 };
 
 /* Percentage of a direct tile; 0: weights of the type cannot be direct. */
@@ -158,7 +162,7 @@ enum {
     BEGIN_DIRECT = 600,
     MEET = 400,
     MEET_EACH = 60,
-    MEET_DIRECT = 160,
+    MEET_DIRECT = 105,
     SHALLOW = 1100
 };
 

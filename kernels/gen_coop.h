@@ -8,9 +8,9 @@
 typedef struct dop_coop_form {
     const char *part; /* template of a part */
     const char *end;  /* and of its end, which some forms have in common */
-    bool apart; /* `end` takes stores of whole fragments, or ones whose operands are loaded before the first store */
-    bool finds; /* `part` finds the rows of pieces before the loop over the depth */
-    const char *sum;  /* prefix of the functions that read a sum from shared memory */
+    uint32_t deep; /* `end` stores from registers, of so many fragments of tokens together; 0: through shared memory */
+    bool apart;    /* `end` takes stores of whole fragments, or ones whose operands are loaded before the first store */
+    bool finds;    /* `part` finds the rows of pieces before the loop over the depth */
     const char *call; /* arguments of a part after its workgroup */
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
     /* Are a part's weights loaded in whole units of 32, not in pieces of 8 values? */
@@ -24,19 +24,18 @@ typedef struct dop_coop_form {
 typedef struct dop_coop_rows {
     const dop_part *part;
     uint32_t n;
-    uint32_t rows; /* of each matrix of a single part, or of all parts */
-    uint32_t side; /* fragments side by side that are stored together */
+    uint32_t rows;       /* of each matrix of a single part, or of all parts */
+    uint32_t side, deep; /* fragments that are stored together: side by side, and of how many fragments of tokens */
 } dop_coop_rows;
 
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
-/* The code that stores values of one token at a place of the tile, made of sums; sum: prefix of the functions that read one.  The
+/* The code that stores values of one token at a place of the tile, made of sums.  The
  * width is how many values side by side, of the same part, can be stored at once. */
 uint32_t dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows);
-void dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *store);
+void dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *store);
 /* The same for all of a lane's values of fragments side by side, in two pieces: what the values are made of is loaded for
  * all of them before the first one is stored.  Returns false, and no code, where nothing is loaded. */
-bool dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *load,
-                          dop_buf *store);
+bool dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *load, dop_buf *store);
 #define DOP_STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
 /* How a piece of the parts' weights is loaded, and how it is converted to halves: bodies of two functions of the template.
  * find: for the function that finds a piece's row before the loop; NULL: the template has none. */

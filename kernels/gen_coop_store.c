@@ -14,19 +14,15 @@ dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows)
     return width;
 }
 
-/* Values at ix, and their stores.  e: the place of the first sum in the subgroup's piece of shared memory. */
+/* Values at ix, and their stores.  The template has e, the place of the first sum, and says what is there. */
 static void
-store_values(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_index ix)
+store_values(dop_gen *gen, const dop_part *part, uint32_t width, dop_index ix)
 {
     dop_emit *e = &gen->e;
     const uint32_t n_binds = e->n_binds;
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * LS) + e", m),
-                   *name = dop_emit_str(e, "acc%u", m);
-        if (width == 4)
-            dop_emit_line(e, "vec4 %s = dop_%s4(%s);", name, sum, at);
-        else
-            dop_emit_line(e, "float %s = dop_%s1(%s);", name, sum, at);
+        const char *name = dop_emit_str(e, "acc%u", m);
+        dop_emit_line(e, "%s %s = DOP_SUM%u(%uu, e);", width == 4 ? "vec4" : "float", name, width, m);
         dop_emit_bind(e, part->mats[m], name, false, NULL);
     }
     for (uint32_t i = 0; i < part->n_outs; i++)
@@ -35,7 +31,7 @@ store_values(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum
 }
 
 static void
-store_part(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_buf *store)
+store_part(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const dop_blocks b = dop_blocks_of(e->g, e->r);
@@ -43,11 +39,11 @@ store_part(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, 
         dop_buf_printf(store, "                    uint s = %s;\n",
                        dop_blocks_column(gen, &b, DOP_STORED_PAIR, part->rows));
     dop_emit_scope(e, store, "                    ");
-    store_values(gen, part, width, sum, (dop_index){"t", b.id ? "s" : "c"});
+    store_values(gen, part, width, (dop_index){"t", b.id ? "s" : "c"});
 }
 
 void
-dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *store)
+dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *store)
 {
     uint32_t before = 0;
     for (uint32_t i = 0; i < rows->n; i++) {
@@ -58,7 +54,7 @@ dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const ch
             dop_buf_puts(store, "                    } else {\n");
         if (before > 0)
             dop_buf_printf(store, "                    c -= %uu;\n", before);
-        store_part(gen, &rows->part[i], width, sum, store);
+        store_part(gen, &rows->part[i], width, store);
         before = end;
     }
     if (rows->n > 1)
@@ -68,24 +64,23 @@ dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const ch
 /* A lane's values number s of the fragments: code that loads what they are made of, and code that stores them.  Loads are not
  * conditional: past the last token or row, another one's values are loaded and not used.  Returns whether anything is loaded. */
 static bool
-store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, uint32_t s, dop_buf *load,
-            dop_buf *store)
+store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, uint32_t s, dop_buf *load, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const dop_index ix = {dop_emit_str(e, "token%u", s), dop_emit_str(e, "row%u", s)};
-    dop_buf_printf(
-        load,
-        "            uint q%u = (%uu * SG + lane %% SG) * %uu;\n"
-        "            uint token%u = min(DOP_ROW(q%u), dop_tokens - 1u), row%u = min(DOP_COLUMN(q%u), %uu);\n",
-        s, s, width, s, s, s, s, rows->rows - width);
+    dop_buf_printf(load,
+                   "            uint q%u = DOP_VALUE(%uu, %uu);\n"
+                   "            uint token%u = min(t0 + wm * WM + i * MM + DOP_TOKEN(q%u), dop_tokens - 1u), row%u = "
+                   "min(DOP_COLUMN(q%u), %uu);\n",
+                   s, s, width, s, s, s, s, rows->rows - width);
     dop_buf_printf(store,
-                   "            if (DOP_ROW(q%u) < dop_tokens && DOP_COLUMN(q%u) < %uu) {\n"
+                   "            if (t0 + wm * WM + i * MM + DOP_TOKEN(q%u) < dop_tokens && DOP_COLUMN(q%u) < %uu) {\n"
                    "                uint e = DOP_PLACE(q%u);\n",
                    s, s, rows->rows, s);
     const size_t size = load->size;
     dop_emit_scope(e, store, "                ");
     e->constants = e->early = load;
-    store_values(gen, rows->part, width, sum, ix);
+    store_values(gen, rows->part, width, ix);
     e->constants = e->early = NULL;
     dop_buf_puts(store, "            }\n");
     return load->size > size;
@@ -109,16 +104,15 @@ slows_loop(const dop_gen *gen, const dop_part *part)
 /* Stores may be to where the next values are loaded from, for all the compiler knows, so loads between them would wait for each
  * other. */
 bool
-dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, const char *sum, dop_buf *load,
-                     dop_buf *store)
+dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *load, dop_buf *store)
 {
     const dop_target *t = gen->e.target;
-    const uint32_t times = dop_matrix_m(t->matrix) * rows->side * dop_matrix_n(t->matrix) / (t->subgroup * width),
-                   n_temps = gen->e.n_temps;
+    const uint32_t fragment = dop_matrix_m(t->matrix) * dop_matrix_n(t->matrix),
+                   times = rows->deep * rows->side * fragment / (t->subgroup * width), n_temps = gen->e.n_temps;
     bool loads =
         rows->n == 1 && rows->rows >= width && !dop_blocks_of(gen->e.g, gen->e.r).id && !slows_loop(gen, rows->part);
     for (uint32_t s = 0; loads && s < times; s++)
-        loads = store_apart(gen, rows, width, sum, s, load, store);
+        loads = store_apart(gen, rows, width, s, load, store);
     if (!loads) {
         dop_buf_finish(load);
         dop_buf_finish(store);

@@ -179,19 +179,20 @@ load_eights(dop_gen *gen, const dop_parts *p, const dop_part *part, bool found, 
     }
 }
 
+static bool
+is_quant(const dop_graph *g, dop_node_id product)
+{
+    return dop_type_of(dop_node_at(g, dop_node_at(g, product)->src[1])->type)->kind == DOP_KIND_QUANT;
+}
+
 /* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
 static void
 declare_eights(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf *out)
 {
-    static const dop_type later[] = {DOP_TYPE_f16,  DOP_TYPE_bf16, DOP_TYPE_f32,
-                                     DOP_TYPE_q4_0, DOP_TYPE_q8_0, DOP_TYPE_q4_k};
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
-        bool two_steps = false;
-        for (uint32_t k = 0; k < sizeof later / sizeof *later; k++)
-            two_steps = two_steps || later[k] == t;
         if (!(*done & (1u << t)))
-            dop_buf_printf(out, two_steps ? "DOP_HALVES_%s\n" : "DOP_HALVES_EAGER(%s)\n", dop_type_of(t)->name);
+            dop_buf_printf(out, "DOP_HALVES_%s\n", dop_type_of(t)->name);
         *done |= 1u << t;
     }
 }
@@ -230,9 +231,14 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p, bool (*in_units)(cons
                          dop_buf *decls, dop_buf *types)
 {
     dop_keys none = {0};
-    bool units = false;
+    bool units = false, quant = false;
     uint32_t eights = 0, decoded = 0; /* bits of types that already have their functions */
     dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t m = 0; m < p->part[i].n_mats; m++)
+            quant = quant || is_quant(gen->e.g, p->part[i].mats[m]);
+    if (quant)
+        st = dop_template_fill(gen, "types/halves.glsl", &none, decls);
     for (uint32_t i = 0; st == DOP_OK && i < p->n; i++) {
         const dop_part *part = &p->part[i];
         if (!in_units(gen, part)) {

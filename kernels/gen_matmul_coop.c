@@ -135,6 +135,9 @@ direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
     const dop_node *w = dop_node_at(g, dop_node_at(g, p->part[0].mats[0])->src[1]);
     store_keys(gen, w->type, p->part[0].n_mats, keys);
     dop_keys_num(gen, keys, "DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT);
+    /* What dop_w8_T needs of it is the same in every row, if 512 divides rows. */
+    const bool same = dop_row_values(g, dop_node_at(g, p->part[0].mats[0])->src[1]) % 512 == 0;
+    dop_keys_set(keys, "FIRST_VALUE", same ? "t * 8u" : "pieces[M].at");
     dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, act, false));
     dop_keys_num(gen, keys, "START", start);
     dop_keys_num(gen, keys, "COLUMNS", dop_node_cols(g, act) / 8);
@@ -152,9 +155,9 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     const uint32_t width = dop_coop_store_width(e, rows);
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
     dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b, form->finds ? &find : NULL);
-    const bool apart = form->apart && dop_coop_store_apart(gen, rows, width, form->sum, &load, &store);
+    const bool apart = form->apart && dop_coop_store_apart(gen, rows, width, &load, &store);
     if (!apart)
-        dop_coop_store(gen, rows, width, form->sum, &store);
+        dop_coop_store(gen, rows, width, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", (uint32_t)(part - p->part));
     dop_keys_set(&keys, "GUARD_ROW", guard_row(gen, p));
@@ -162,6 +165,7 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     dop_keys_num(gen, &keys, "N", rows->rows);
     dop_keys_num(gen, &keys, "K", p->k);
     dop_keys_num(gen, &keys, "W", width);
+    dop_keys_num(gen, &keys, "DEEP", rows->deep);
     dop_keys_num(gen, &keys, "STRIDE", dop_row_values(e->g, dop_node_at(e->g, part->mats[0])->src[1]) / 8);
     if (tile->direct)
         direct_keys(gen, p, &keys);
@@ -246,9 +250,11 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         return st;
     uint32_t first = 0;
     const uint32_t together = tile->joined ? p.n : 1, mats = dop_coop_mats(gen),
-                   bytes = form->bytes(tile, mats, e->target), side = stored_side_by_side(tile, mats, e->target, bytes);
+                   bytes = form->bytes(tile, mats, e->target),
+                   side = form->deep ? tile->tn / dop_matrix_n(e->target->matrix)
+                                     : stored_side_by_side(tile, mats, e->target, bytes);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i += together) {
-        dop_coop_rows rows = {.part = &p.part[i], .n = together, .side = side};
+        dop_coop_rows rows = {.part = &p.part[i], .n = together, .side = side, .deep = form->deep ? form->deep : 1};
         for (uint32_t k = 0; k < together; k++)
             rows.rows += p.part[i + k].rows;
         st = emit_part(gen, &p, &rows, form, &parts);
@@ -312,9 +318,8 @@ in_units(const dop_gen *gen, const dop_part *part)
 static dop_status
 declare(dop_gen *gen, dop_buf *decls)
 {
-    (void)gen;
-    dop_buf_puts(decls, "#define DEEP BK\n");
-    return DOP_OK;
+    const dop_keys keys = {0};
+    return dop_template_fill(gen, "matmul_coop_shared.glsl", &keys, decls);
 }
 
 static bool
@@ -341,13 +346,14 @@ emit(dop_gen *gen)
                           .end = "matmul_coop_end.glsl",
                           .apart = true,
                           .finds = true,
-                          .sum = "c",
                           .call = ", t0",
                           .bytes = dop_coop_tile_bytes,
                           .in_units = in_units,
                           .declare = declare};
     if (gen->choice->tile.direct) {
         form.part = "matmul_coop_direct.glsl";
+        form.end = "matmul_coop_direct_end.glsl";
+        form.deep = 2;
         form.in_units = in_eights;
         form.declare = declare_pairs;
     }

@@ -52,7 +52,6 @@ emit(dop_gen *gen)
 {
     static const dop_coop_form shared_out = {.part = "matmul_few_part.glsl",
                                              .end = "matmul_few_end.glsl",
-                                             .sum = "shares",
                                              .call = "",
                                              .bytes = dop_coop_tile_bytes,
                                              .in_units = in_units,
@@ -264,7 +263,6 @@ emit_own(dop_gen *gen)
 {
     static const dop_coop_form own = {.part = "matmul_own_part.glsl",
                                       .end = "matmul_few_end.glsl",
-                                      .sum = "shares",
                                       .call = "",
                                       .bytes = own_bytes,
                                       .in_units = in_units,

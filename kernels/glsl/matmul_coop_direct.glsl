@@ -1,18 +1,20 @@
 // Weights go from memory to the registers of the subgroup that multiplies them, and only activations go through shared memory.
 // For that the kernel fills the elements of the weights' matrices itself, which lie in pairs (DOP_CAP_coop_pairs): with g = lane / 4
-// and t = lane % 4, a lane has values 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of the depth, first those of row g, then those of g + 8.  It
+// and t = lane % 4, a lane has values 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of the depth, first those of column g, then those of g + 8.  It
 // does not matter which values of the depth these are, as long as they are the same in both factors: of 32 values a lane loads 8 t to
-// 8 t + 7 at once, and uses four of them in each of two products.  Activations are stored in this order.
+// 8 t + 7 at once, and uses four of them in each of two products.  Activations are stored in this order.  Nor does it matter which
+// rows of weights are the columns: they are those with which the sums of a lane, in columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of each
+// fragment, are of OWN rows side by side.
 #define DOP_B_AT${P}                                                                                                \
     uint row = ${PIECE_ROW}, m = row / BN, n = min(n0 + row % BN, ${N}u - 1u), c = k0 + (${PIECE_COLUMN}) * ${PIECE}u;
 #if ${DECODES}
 #define RAW${P} dop_raw8
-#define DOP_TAKE_B${P}(RAW, K) dop_w8_${TYPE}(RAW, (K) + t * 8u)
+#define DOP_TAKE_B${P}(RAW, M, K) dop_w8_${TYPE}(RAW, ${FIRST_VALUE} + (K))
 #define DOP_B${P}(M, J, C)                                                                                          \
     dop_w8load_${TYPE}(U32(pieces[M].p), pieces[M].at + (J) * 8u * STEP + kb + (C), pieces[M].aux)
 #else
 #define RAW${P} uvec4
-#define DOP_TAKE_B${P}(RAW, K) dop_w8_${TYPE}(dop_raw8(RAW, uvec4(0u)), 0u)
+#define DOP_TAKE_B${P}(RAW, M, K) dop_w8_${TYPE}(dop_raw8(RAW, uvec4(0u)), 0u)
 #define DOP_B${P}(M, J, C) dop_ldw4(U32(rows[M]), (J) * STEP + (C) / 8u)
 #endif
 // Piece I of the activations from column C of the step at `at` on.
@@ -41,7 +43,8 @@
     {                                                                                                               \
         FRAG_B b[M * FN * 2u];                                                                                      \
         [[unroll]] for (uint f = 0u; f < M * FN * 2u; f++) {                                                        \
-            uvec4 x = DOP_TAKE_B${P}(rb[R][f / 2u * 2u], K), y = DOP_TAKE_B${P}(rb[R][f / 2u * 2u + 1u], K);         \
+            uvec4 x = DOP_TAKE_B${P}(rb[R][f / 2u * 2u], f / (2u * FN), K);                                         \
+            uvec4 y = DOP_TAKE_B${P}(rb[R][f / 2u * 2u + 1u], f / (2u * FN), K);                                    \
             b[f] = FRAG_B(0.0);                                                                                     \
             DOP_PAIRS(b[f], x, y, f % 2u)                                                                           \
         }                                                                                                           \
@@ -62,27 +65,29 @@ ${FIND}void dop_part${P}(uint wg, uint t0)
     // Half of a step's activations, 64 values of each token; 16 bytes between two tokens keep their banks apart.
     const uint M = ${M}u, HALF = BK / 2u, LINE = HALF / 8u + 1u, SLOT = BM * LINE;
     const uint NA = BM * HALF / 8u / WG, COLUMNS = ${COLUMNS}u;
-    const uint STEP = ${STRIDE}u * 8u; // from one group of eight rows to the next
+    const uint STEP = ${STRIDE}u * 2u; // from a row of one group of eight columns to that of the next
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
     uint sg = lane / SG, wm = sg / (BN / WN), wn = sg % (BN / WN), g = lane % SG / 4u, t = lane % 4u;
+    uint row = g / 2u * OWN + g % 2u; // of the subgroup's, for the first group of columns
     // Eight lanes load 128 bytes of a token, and store in all banks of shared memory.
     uint token = lane / 16u * 2u + lane / 4u % 2u, eight = lane / 8u % 2u * 4u + t, put = token * LINE + eight / 4u * 4u;
     dop_check_pairs();
     FRAG acc[M * FM * FN];
     [[unroll]] for (uint i = 0u; i < M * FM * FN; i++)
         acc[i] = FRAG(0.0);
-    // Where a lane's values of the first eight rows of its subgroup are, which are all there or none; and which token it moves first.
+    // Where a lane's values of the first eight columns of its subgroup are, whose rows are all there or none; and which token it
+    // moves first.
 #if ${DECODES}
     uint kb = ${FROM_K};
     dop_piece pieces[M];
     [[unroll]] for (uint m = 0u; m < M; m++) {
-        pieces[m] = dop_piece_of${P}(min(n0 + wn * WN, ${N}u - WN), (m * BN + g) * (DEEP / 8u));
+        pieces[m] = dop_piece_of${P}(min(n0 + wn * WN, ${N}u - WN), (m * BN + row) * (DEEP / 8u));
         pieces[m].at += t * 8u;
     }
 #else
     uvec2 begin[M], rows[M];
     [[unroll]] for (uint m = 0u; m < M; m++) {
-        begin[m] = dop_behind(dop_piece_of${P}(min(n0 + wn * WN, ${N}u - WN), (m * BN + g) * (DEEP / 8u)).p,
+        begin[m] = dop_behind(dop_piece_of${P}(min(n0 + wn * WN, ${N}u - WN), (m * BN + row) * (DEEP / 8u)).p,
                               t + ${FROM_K} / 8u);
         rows[m] = begin[m];
     }

@@ -1,4 +1,13 @@
 #define DEEP BK
+// As in matmul_coop_shared.glsl, for sums that a lane has in registers.
+#define OWN (WN / 4u) // rows side by side of one matrix
+#define DOP_VALUE(S, W) ((S) * (W))
+#define DOP_TOKEN(q) ((q) / OWN * 8u + g)
+#define DOP_COLUMN(q) (n0 + wn * WN + t * OWN + (q) % OWN)
+#define DOP_PLACE(q) (q)
+#define DOP_SUM(M, E, U) acc[((M) * FM + i + (E) / (2u * OWN)) * FN + (E) % OWN / 4u][(E) / OWN % 2u * 4u + (U)]
+#define DOP_SUM4(M, E) vec4(DOP_SUM(M, E, 0u), DOP_SUM(M, E, 1u), DOP_SUM(M, E, 2u), DOP_SUM(M, E, 3u))
+#define DOP_SUM1(M, E) DOP_SUM(M, E, (E) % 4u)
 // Sets the weights of product s of two: X holds the lane's values of row g, Y those of g + 8.
 #define DOP_PAIRS(FACTOR, X, Y, S)                                                                                  \
     [[unroll]] for (uint q = 0u; q < 2u; q++) {                                                                     \
@@ -8,29 +17,35 @@
         FACTOR[2u * q + 4u] = high.x;                                                                               \
         FACTOR[2u * q + 5u] = high.y;                                                                               \
     }
-// Are the elements of weights where this kernel puts them?  No driver says so, so one workgroup of each dispatch looks, and
-// the host refuses the results if they are not (DOP_STEP_UNPAIRED).
+// Are the elements of weights where this kernel puts them, and those of sums where it takes them?  No driver says so, so one
+// workgroup of each dispatch looks, and the host refuses the results if they are not (DOP_STEP_UNPAIRED).
 void dop_check_pairs()
 {
     if (gl_WorkGroupID.x + gl_WorkGroupID.y != 0u)
         return;
     const uint lane = gl_LocalInvocationIndex;
-    if (lane < 2u * MM) // element (r, k) is 16 r + k
+    if (lane < 2u * MM) // element (r, k) of the factors is 16 r + k
         [[unroll]] for (uint i = 0u; i < 4u; i++)
             dop_s[lane][i] = packHalf2x16(vec2(lane * 8u + 2u * i, lane * 8u + 2u * i + 1u));
+    if (lane < 4u * MM) // and so is what is added to their product
+        dop_s[2u * MM + lane] = floatBitsToUint(vec4(lane * 4u) + vec4(0.0, 1.0, 2.0, 3.0));
     barrier();
     FRAG_A a;
     FRAG_B b;
+    FRAG sums;
     coopMatLoadNV(a, dop_s, 0u, 2u, false);
     coopMatLoadNV(b, dop_s, 0u, 2u, true);
-    bool right = b.length() == 8;
+    coopMatLoadNV(sums, dop_s, 2u * MM, 4u, false);
+    // A matrix that no product uses would be one of sums.
+    sums = coopMatMulAddNV(a, b, sums);
+    bool right = b.length() == 8 && sums.length() == 8;
     [[unroll]] for (uint e = 0u; e < 8u; e++) {
-        float at = float((lane % SG / 4u + e / 4u * 8u) * 16u + lane % 4u * 2u + e / 2u % 2u * 8u + e % 2u);
-        right = right && float(b[e]) == at;
+        uint r = lane % SG / 4u + e / 4u * 8u, c = lane % 4u * 2u + e / 2u % 2u * 8u + e % 2u; // b: column and depth
+        // The sum of (16 r + k) (16 c + k) over k is 4096 r c + 1920 (r + c) + 1240.
+        right = right && float(b[e]) == float(16u * r + c) &&
+                sums[e] == float(4096u * r * c + 1920u * (r + c) + 1240u + 16u * r + c);
     }
-    // Products use them as well: a matrix that is only looked at would be one of sums.
-    FRAG sums = coopMatMulAddNV(a, b, FRAG(0.0));
-    if (!right || isnan(sums[0]))
+    if (!right)
         atomicOr(${STEP}.flags, 2u);
     barrier();
 }

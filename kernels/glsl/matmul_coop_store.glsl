@@ -1,6 +1,6 @@
-            [[unroll]] for (uint s = 0u; s < MM * FJ * MN / (SG * ${W}u); s++) {
-                uint q = (s * SG + lane % SG) * ${W}u, r = q / (FJ * MN), e = r * LS + q % (FJ * MN);
-                uint t = ${STORE_ROW}, c = n0 + wn * WN + j * FJ * MN + q % (FJ * MN);
+            [[unroll]] for (uint s = 0u; s < ${DEEP}u * MM * FJ * MN / (SG * ${W}u); s++) {
+                uint q = DOP_VALUE(s, ${W}u), e = DOP_PLACE(q), r = DOP_TOKEN(q), c = DOP_COLUMN(q);
+                uint t = ${STORE_ROW};
                 if (t < dop_tokens && c < ${N}u) {
 ${STORE}                }
             }

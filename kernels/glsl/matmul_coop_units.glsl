@@ -22,16 +22,7 @@ uvec4 dop_take_q8_0(dop_raw_q8_0 r, uint j)
     f16vec2 d = dop_scale2(r.d, r.u & 1u);
     return uvec4(dop_scaled4_bytes(w.x, d), dop_scaled4_bytes(w.y, d));
 }
-// Values of six bits less 32, 2^-5 of them, so that the scale, times 2^5, is as large as the largest value.
-uvec2 dop_scaled4_six(uint w, uint h, f16vec2 d)
-{
-    return uvec2(dop_scaled2((w & 0x000f000fu) | ((h << 4) & 0x00300030u) | 0x50005000u, 33.0, d),
-                 dop_scaled2(((w >> 4) & 0x000f000fu) | (h & 0x00300030u) | 0x50005000u, 33.0, d));
-}
 uvec4 dop_take_q6_k(dop_raw_q6_k r, uint j)
 {
-    uint h = r.h[j >> 1] >> (j & 1u) * 8u;
-    float d = 32.0 * dop_half(r.d, (r.u >> 3) & 1u) * dop_s8(r.s, (r.u & 1u) * 2u + (j >> 1));
-    f16vec2 d2 = unpackFloat2x16(packHalf2x16(vec2(d)));
-    return uvec4(dop_scaled4_six(r.q[j], h, d2), dop_scaled4_six(r.q[j] >> 8, h >> 2, d2));
+    return dop_halves_q6_k(uvec4(r.q[j], r.h[j >> 1], r.s, r.d), r.u * 32u + j * 8u);
 }

@@ -17,3 +17,5 @@ float dop_shares1(uint i)
         x += dop_c1(i + k * TS * MM * LS);
     return x;
 }
+#define DOP_SUM4(M, E) dop_shares4(DOP_SUM_AT(M, E))
+#define DOP_SUM1(M, E) dop_shares1(DOP_SUM_AT(M, E))

@@ -3,7 +3,7 @@
  *
  *   make_gguf SHAPE[:LAYERS] TYPE OUT.gguf [SEED|empty|peaked]
  *
- * TYPE: f16 q8_0 q4_0 q4_k mxfp4.  As llama.cpp's own quantizer does it, embeddings of the 4-bit ones are q6_k, rows that
+ * TYPE: one of storages[] but f32.  As llama.cpp's own quantizer does it, embeddings of those below 8 bits are q6_k, rows that
  * whole blocks do not fill fall back to q8_0, and mxfp4 is for experts: everything else is q8_0 then.  There is no
  * vocabulary: prompts are token ids.  With `empty` the weights are a hole in the file, which takes no room on disk: for what
  * depends on sizes alone.  With `peaked` one logit of each step is far above the others, as it mostly is in a trained model:
@@ -148,15 +148,31 @@ static const shape shapes[] = {
     {"tiny-lfm2", "lfm2", 96, 160, 3, 6, 2, 16, 331, true, 1e6f, .recurrent = CONV, .attends = 2, .taps = 3},
 };
 
-/* Number in the file, values and bytes of a block: ggml's types. */
+/* Number in the file, values and bytes of a block: ggml's types.  Blocks are random bits but for two halves: the scale, at a byte of
+ * the block, is the wished deviation divided by `deviation`, that of what it is multiplied by; what is added or subtracted, at
+ * another byte unless that is 0, is the wished deviation times `offset`, which moves the mean to about zero. */
 typedef struct storage {
     const char *name;
     uint32_t id, values, bytes;
+    uint32_t scale_at, offset_at;
+    double deviation, offset;
 } storage;
 
 static const storage storages[] = {
-    {"f32", 0, 1, 4},       {"f16", 1, 1, 2},       {"q8_0", 8, 32, 34},   {"q4_0", 2, 32, 18},
-    {"q4_k", 12, 256, 144}, {"q6_k", 14, 256, 210}, {"mxfp4", 39, 32, 17},
+    {"f32", 0, 1, .bytes = 4},
+    {"f16", 1, 1, .bytes = 2},
+    {"q8_0", 8, 32, 34, .deviation = 74},
+    {"q4_0", 2, 32, 18, .deviation = 4.6},
+    {"q4_1", 3, 32, 20, .deviation = 4.6, .offset_at = 2, .offset = -1.6},
+    {"q5_0", 6, 32, 22, .deviation = 9.2},
+    {"q5_1", 7, 32, 24, .deviation = 9.2, .offset_at = 2, .offset = -1.7},
+    {"q2_k", 10, 256, 84, .scale_at = 80, .deviation = 1.1 * 8, .offset_at = 82, .offset = 1.4 / 8},
+    {"q3_k", 11, 256, 110, .scale_at = 108, .deviation = 2.3 * 18},
+    {"q4_k", 12, 256, 144, .deviation = 4.6 * 32, .offset_at = 2, .offset = 1.6 / 32},
+    {"q5_k", 13, 256, 176, .deviation = 9.2 * 32, .offset_at = 2, .offset = 1.7 / 32},
+    {"q6_k", 14, 256, 210, .scale_at = 208, .deviation = 18 * 74},
+    {"iq4_nl", 20, 32, 18, .deviation = 70},
+    {"mxfp4", 39, 32, .bytes = 17},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], N_STORAGES = sizeof storages / sizeof storages[0] };
 enum { MAX_TENSORS = 16384, TABLE = 65536 };
@@ -622,21 +638,15 @@ fill_row(writer *w, const tensor *t, double by, uint8_t *row)
     }
     for (uint64_t i = 0; i < n; i++) {
         uint8_t *block = row + i * s->bytes;
-        if (strcmp(s->name, "q8_0") == 0)
-            put_half(block, scale / 74);
-        else if (strcmp(s->name, "q4_0") == 0) {
-            put_half(block, scale / 4.6);
-            for (int k = 2; w->peaked && k < 18;
-                 k++) /* of -8 .. 7 not -8, because a mean is the same direction for all tokens */
-                block[k] |= (uint8_t)((block[k] & 15 ? 0 : 8) | (block[k] >> 4 ? 0 : 0x80));
-        } else if (strcmp(s->name, "q6_k") == 0)
-            put_half(block + 208, scale / 18 / 74);
-        else if (strcmp(s->name, "mxfp4") == 0)
+        if (strcmp(s->name, "mxfp4") == 0)
             block[0] = mxfp4_exponent(scale);
-        else { /* q4_k: scale and minimum */
-            put_half(block, scale / 4.6 / 32);
-            put_half(block + 2, scale * 1.6 / 32);
-        }
+        else
+            put_half(block + s->scale_at, scale / s->deviation);
+        if (s->offset_at)
+            put_half(block + s->offset_at, scale * s->offset);
+        for (int k = 2; w->peaked && strcmp(s->name, "q4_0") == 0 && k < 18;
+             k++) /* of -8 .. 7 not -8, because a mean is the same direction for all tokens */
+            block[k] |= (uint8_t)((block[k] & 15 ? 0 : 8) | (block[k] >> 4 ? 0 : 0x80));
     }
 }
 
@@ -721,8 +731,11 @@ leave_hole(writer *w)
 static int
 usage(void)
 {
-    fprintf(stderr, "usage: make_gguf SHAPE[:LAYERS] f16|q8_0|q4_0|q4_k|mxfp4 OUT.gguf [SEED|empty|peaked]\n"
-                    "peaked: one logit of each step far above the others, as in a trained model (for drafts)\nshapes:");
+    fprintf(stderr, "usage: make_gguf SHAPE[:LAYERS] TYPE OUT.gguf [SEED|empty|peaked]\n"
+                    "peaked: one logit of each step far above the others, as in a trained model (for drafts)\ntypes:");
+    for (size_t i = 1; i < N_STORAGES; i++)
+        fprintf(stderr, " %s", storages[i].name);
+    fprintf(stderr, "\nshapes:");
     for (size_t i = 0; i < N_SHAPES; i++)
         fprintf(stderr, " %s", shapes[i].name);
     fprintf(stderr, "\n");
@@ -750,14 +763,14 @@ main(int argc, char **argv)
         w->shape = some.layers > 0 && some.layers < w->shape->layers ? &some : NULL;
     }
     w->type = find_storage(argv[2]);
-    if (!w->shape || !w->type || strcmp(argv[2], "f32") == 0 || strcmp(argv[2], "q6_k") == 0) {
+    if (!w->shape || !w->type || strcmp(argv[2], "f32") == 0) {
         free(w);
         return usage();
     }
     w->expert = w->type;
     if (strcmp(argv[2], "mxfp4") == 0)
         w->type = find_storage("q8_0");
-    w->embedding = strncmp(argv[2], "q4", 2) == 0 ? find_storage("q6_k") : w->type;
+    w->embedding = w->type->values > 1 && strcmp(w->type->name, "q8_0") != 0 ? find_storage("q6_k") : w->type;
     w->random = argc > 4 ? strtoull(argv[4], NULL, 10) : 7; /* 0 for a word */
     w->f = fopen(argv[3], "wbe");
     add_tensors(w);

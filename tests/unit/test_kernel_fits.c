@@ -428,10 +428,11 @@ Test(kernel_fits, workgroups_that_share_tiles, .timeout = 300)
                   (unsigned long long)sums);
         cr_expect(across * divided <= DOP_COUNTS_MOST, "case %zu: %u counters", i, across * divided);
     }
-    cr_expect(tile_and_sums(b, &even, &hopper, grid, &sums).shares == 0 && sums == 0, "whole waves");
     cr_expect(tile_and_sums(b, &shallow, &hopper, grid, &sums).shares == 0, "it would take longer to meet");
     dop_target plain = hopper; /* direct tiles are fewer: theirs would meet once */
     plain.caps &= ~(uint32_t)DOP_CAP_coop_pairs;
+    cr_expect(tile_and_sums(b, &even, &plain, grid, &sums).shares == 0 && sums == 0, "whole waves");
+    cr_expect(tile_and_sums(b, &even, &hopper, grid, &sums).shares > 1, "too few direct tiles for a whole wave");
     cr_expect(tile_and_sums(b, &waves, &plain, grid, &sums).shares == 0, "they would meet twice");
     cr_expect(tile_and_sums(b, &waves, &hopper, grid, &sums).shares > 1, "direct tiles meet once");
     cr_expect(tile_and_sums(b, &few, &hopper, grid, &sums).shares == 0, "tiles would be half empty");
@@ -454,14 +455,16 @@ Test(kernel_fits, weights_past_shared_memory, .timeout = 300)
         {1024, 14336, {4096}, {"q4_k"}},
         {1024, 4096, {14336, 14336}, {"q4_0", "q4_0"}},
         {1024, 2560, {2048, 1024, 1024}, {"f16", "f16", "f16"}},
+        {512, 14336, {4096}, {"q6_k"}},
+        {1024, 4096, {14336, 14336}, {"q5_k", "q5_k"}},
+        {512, 14336, {4096}, {"iq4_nl"}},
     };
     static const siblings others[] = {
-        {500, 14336, {4096}, {"f16"}},  /* the last tile has fewer tokens */
-        {512, 14400, {4096}, {"f16"}},  /* half a step is left of a row */
-        {512, 14336, {4112}, {"f16"}},  /* a subgroup has rows of nothing */
-        {512, 1024, {28672}, {"f16"}},  /* begins and ends outweigh the loop */
-        {512, 14336, {4096}, {"f32"}},  /* more than registers hold */
-        {512, 14336, {4096}, {"q6_k"}}, /* no percentage was measured */
+        {500, 14336, {4096}, {"f16"}}, /* the last tile has fewer tokens */
+        {512, 14400, {4096}, {"f16"}}, /* half a step is left of a row */
+        {512, 14336, {4112}, {"f16"}}, /* a subgroup has rows of nothing */
+        {512, 1024, {28672}, {"f16"}}, /* begins and ends outweigh the loop */
+        {512, 14336, {4096}, {"f32"}}, /* more than registers hold */
         {512, 4096, {14336, 14336}, {"f16", "bf16"}},
         {1024, 2560, {2048, 1024, 1024}, {"f16", "f16", "bf16"}},
     };
