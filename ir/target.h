@@ -75,7 +75,7 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
 }
 
 /* Are products of so many rows with blocks of weights made of packed integers, which hold activations of any range, where matrix
- * units would take more time?  By measurement on an H200 (tests/bench/RESULTS.md). */
+ * units would take more time?  By measurement on an H200 (bench/log/2026-11-22-small-batch-matrix-units). */
 enum { DOP_INT_ROWS = 4, DOP_INT_ROWS_SUBGROUP = 8 };
 static inline bool
 dop_few_in_integers(const dop_target *t, uint32_t rows)

@@ -26,7 +26,7 @@ typedef struct coop_shape {
     shape_kind kind;
 } coop_shape;
 
-/* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
+/* By measurement on an H200 (bench/log/2026-11-23-prefill-products), the best first. */
 static const coop_shape coop_shapes[] = {
     {128, 256, 128, 128, 32, 70, 0, 0, SHAPE_DIRECT},     {128, 128, 128, 128, 16, 70, 0, 0, SHAPE_DIRECT_PAIR},
     {128, 192, 64, 64, 48, 70, 112, 0, SHAPE_SOONER},     {128, 128, 64, 64, 32, 70, 100, 0, SHAPE_SOONER},
@@ -151,8 +151,8 @@ typedef struct coop_division {
     uint64_t time;
 } coop_division;
 
-/* By measurement on an H200 (tests/bench/RESULTS.md), in steps of the depth of 128 x 192: what a workgroup takes to begin and to
- * end, what it takes workgroups to meet, and for each of them.  Weights that are decoded take an eighth more time where the ends of
+/* By measurement on an H200 (bench/log/2026-11-24-shallow-split-k), in steps of the depth of 128 x 192: what a workgroup takes
+ * to begin and to end, what it takes workgroups to meet, and for each of them.  Weights that are decoded take an eighth more time where the ends of
  * the loop over the depth are no constants, and where direct tiles go through the rows of all parts.  Shares of a depth below SHALLOW
  * cost more than they gain where they need several waves; and so do direct tiles of such a depth, which have more sums: with them all
  * these times are longer. */

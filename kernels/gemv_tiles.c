@@ -113,7 +113,7 @@ steps_in_flight(uint32_t steps, bool quant, uint32_t products)
 static uint32_t
 long_steps_in_flight(uint32_t steps, uint32_t loops, uint32_t otherwise)
 {
-    const uint32_t long_way = 40; /* steps of all sets of rows; shorter stages lose, see tests/bench/RESULTS.md */
+    const uint32_t long_way = 40; /* steps; shorter stages lose (bench/log/2026-11-22-decode-peer-again) */
     for (uint32_t n = 9; n >= 5 && steps * loops >= long_way; n--)
         if (steps % n == 0)
             return n;

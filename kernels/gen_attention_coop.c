@@ -227,7 +227,7 @@ take_shape(const dop_site *s, const dop_attn *a, const shape *of, dop_tile *tile
 }
 
 /* The first row of the table that the target can hold.  Where there are not enough rows of queries to keep all cores busy,
- * positions are divided among subgroups instead.  Measured on an H200 (tests/bench/RESULTS.md). */
+ * positions are divided among subgroups instead.  Measured on an H200 (bench/log/2026-11-22-prefill-attention). */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

@@ -86,8 +86,8 @@ store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, uint32_t s,
     return load->size > size;
 }
 
-/* By measurement (tests/bench/RESULTS.md): with weights of some types the loop over the depth takes a tenth more time where such code
- * is behind it, unless the ends of that loop are variables. */
+/* By measurement (bench/log/2026-11-24-shallow-split-k): with weights of some types the loop over the depth takes a tenth more
+ * time where such code is behind it, unless the ends of that loop are variables. */
 static bool
 slows_loop(const dop_gen *gen, const dop_part *part)
 {

@@ -435,8 +435,8 @@ avoid(const dop_site *s)
     return avoid_for_matrix_units(s, false);
 }
 
-/* By measurement on an H200 (tests/bench/RESULTS.md) matrix units (matmul_coop_few) take about as long for one row as for sixteen.
- * In that time packed integer products make four rows, or eight where there are many columns, and floats fewer. */
+/* By measurement on an H200 (bench/log/2026-11-22-small-batch-matrix-units) matrix units (matmul_coop_few) take about as long
+ * for one row as for sixteen.  In that time packed integer products make four rows, or eight where there are many columns, and floats fewer. */
 static const char *
 avoid_ints(const dop_site *s)
 {

@@ -108,7 +108,7 @@ share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
 }
 
 /* Beside the products of which fragment of tokens the first activations are stored, and how many pieces of them beside each.  It
- * decides how a driver orders the loop; by measurement on an H200 (tests/bench/RESULTS.md). */
+ * decides how a driver orders the loop; by measurement on an H200 (bench/log/2026-11-24-register-direct-order). */
 static void
 store_keys(dop_gen *gen, dop_type weights, uint32_t n_mats, dop_keys *keys)
 {

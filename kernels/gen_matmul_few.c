@@ -65,8 +65,8 @@ typedef struct few_shape {
     uint32_t rows, bk, wg, tn, tm, ahead;
 } few_shape;
 
-/* Measured on an H200 (tests/bench/RESULTS.md), the widest first: every workgroup loads a tile of activations, so fewer, wider
- * workgroups load less, as long as every multiprocessor has one. */
+/* Measured on an H200 (bench/log/2026-11-22-small-batch-matrix-units), the widest first: every workgroup loads a tile of
+ * activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
 static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}},
                        of_floats_some[] = {{128, 128, 512, 16, 32, 1},
                                            {64, 128, 512, 16, 32, 1},
@@ -276,8 +276,8 @@ own_shared(dop_gen *gen)
     return own_bytes(&gen->choice->tile, dop_coop_mats(gen), gen->e.target);
 }
 
-/* By measurement on an H200 (tests/bench/RESULTS.md): 32 rows of weights where that gives most multiprocessors a workgroup, else
- * 16; twice as many subgroups where there are no two workgroups for each multiprocessor, as long as registers last; half as many for
+/* By measurement on an H200 (bench/log/2026-11-23-rows-17-to-32): 32 rows of weights where that gives most multiprocessors a
+ * workgroup, else 16; twice as many subgroups where there are no two workgroups for each multiprocessor, as long as registers last; half as many for
  * 17 to 32 tokens where there are, so that two fit its registers. */
 static void
 own_tile(const dop_site *s, dop_tile *tile)

@@ -15,7 +15,7 @@
 
 /* The time of a step of n tokens that has room for `room`, in those of one token of a large chunk.  Where there are fewer tokens than
  * room, kernels leave out tiles without any.
- *   - A GPU: llama3.1-8b f16 on an H200 (tests/bench/RESULTS.md), where 128, 256, 512 and 1024 tokens take 9.6, 15.0, 26.4 and
+ *   - A GPU: llama3.1-8b f16 on an H200 (bench/log/2026-11-23-prefill-products), where 128, 256, 512 and 1024 tokens take 9.6, 15.0, 26.4 and
  *     51.0 ms.  From 512 tokens on, a chunk costs as much as 40 tokens beside its own, and a smaller one more; tiles have up to 128.
  *   - A software device: smollm2-135m q4_0 on lavapipe and two processors, where one token takes 22 ms, and with room for 8 up to 8
  *     take 45; with room for 64 8 take 67, 16 107, 32 185 and 33 to 64 190.  That room counts as a whole, so that 9 to 16 tokens

@@ -1,12 +1,12 @@
-# How long a decode step takes, as stages and bytes: fits the rows of the table "A model of a decode step" in RESULTS.md by least
+# How long a decode step takes, as stages and bytes: fits the rows of the table "A model of a decode step" in a log page by least
 # squares of relative errors, and prints what each row is off.
 #
-#   awk -f tests/bench/step_model.awk tests/bench/RESULTS.md
+#   awk -f tests/bench/step_model.awk tests/bench/log/2026-11-23-decode-step-model.md
 #
 # Rows: | shape | layers | MB read | blocks | norms | us | ... |; blocks is 1 for weights in blocks (0: f16), norms 1 where a layer
 # norms the results of its products too.  Rows whose shape ends in * take no part in the fit: they are predicted only.
 BEGIN { FS = "|" }
-/^## / { inside = /A model of a decode step/ }
+/^# / { inside = /A model of a decode step/ }
 inside && $3 + 0 > 0 && $7 + 0 > 0 {
     n++
     gsub(/^ +| +$/, "", $2)
