@@ -3,8 +3,8 @@
 # form of decoding is one more, which is made while the others already work.  Windows are kept in rings that are shorter
 # than the cache of a layer without one, so that what writes or reads a cache comes twice where a model has both.  Targets
 # with matrix units have two more sizes of chunks, of 128 and 1024 rows, and products whose tiles hold all of 16 or 64 rows, so
-# that there may be half as many again: short prompts are up to 2.5 times as fast for it (tests/bench/log/2026-11-23-short-prompts.md), and kernels that
-# the first tokens do not need are made while these are.
+# that there may be half as many again: short prompts are up to 2.5 times as fast for it
+# (tests/bench/log/2026-11-23-short-prompts.md), and kernels that the first tokens do not need are made while these are.
 . "$(dirname "$0")/lib.sh"
 
 count() { # MODEL TARGET
