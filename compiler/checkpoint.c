@@ -1,5 +1,5 @@
+#include "base/utf8.h"
 #include "compiler/import.h"
-#include "runtime/text/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,18 +1,10 @@
-/* Reading JSON that came from outside: syntax errors with file, line and column; fields checked for presence, type and
- * range with messages that name file and field.  A null field counts as absent everywhere. */
+/* Reading the fields of JSON that came from outside, checked for presence, type and range with messages that name file and
+ * field.  A null field counts as absent everywhere. */
 #ifndef DOPPLER_COMPILER_JSON_UTIL_H
 #define DOPPLER_COMPILER_JSON_UTIL_H
 
-#include <jansson.h>
-
-#include "base/base.h"
+#include "base/json.h"
 #include "ir/arena.h"
-
-/* Parses `size` bytes; `path` is for messages.  Duplicate keys are an error.  *out_root is owned by the caller
- * (json_decref, which accepts NULL). */
-dop_status dop_json_parse(const char *path, const void *data, size_t size, dop_diag *diag, json_t **out_root);
-/* The same for a whole file. */
-dop_status dop_json_read(const char *path, dop_diag *diag, json_t **out_root);
 
 /* A view of one object; `where` is what to print before a key ("text_config." or ""). */
 typedef struct dop_json {

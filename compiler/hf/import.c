@@ -69,7 +69,7 @@ find_family(dop_hf *hf)
 static dop_status
 open_config(dop_hf *hf)
 {
-    dop_status st = dop_json_read(hf->path, hf->diag, &hf->root);
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = hf->path}, hf->diag, &hf->root);
     if (st == DOP_OK)
         st = dop_json_root(hf->root, hf->path, hf->diag, &hf->top);
     if (st == DOP_OK)

@@ -44,7 +44,7 @@ read_generation(dop_hf *hf)
         st = config_ids(hf, "bos_token_id", 1, &bos, &n_bos);
     const char *path = dop_arena_printf(hf->arena, "%s/generation_config.json", hf->dir);
     if (st == DOP_OK && path && access(path, F_OK) == 0) {
-        st = dop_json_read(path, hf->diag, &root);
+        st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);
         if (st == DOP_OK)
             st = dop_json_root(root, path, hf->diag, &gen);
         if (st == DOP_OK && dop_json_has(&gen, "eos_token_id"))

@@ -5,8 +5,8 @@
  * belongs to the token that the joined text is.  Short words scan an array, long ones use a heap. */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
-#include "runtime/text/utf8.h"
 
 /* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */
 typedef struct symbol {

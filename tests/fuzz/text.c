@@ -1,8 +1,8 @@
 /* What is read into tokenizers, and chat templates.  Whatever is not refused must be usable, and a tokenizer must survive a
  * round trip through its binary form. */
+#include "base/utf8.h"
 #include "runtime/server/api_internal.h"
 #include "runtime/text/chat.h"
-#include "runtime/text/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 static void
