@@ -17,7 +17,7 @@ llama3(const dop_rope *r, double freq)
     const double ctx = r->original_ctx, wavelength = two_pi / freq;
     if (wavelength > ctx / r->low_freq_factor)
         return freq / r->factor;
-    if (wavelength < ctx / r->high_freq_factor)
+    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* nothing is between */
         return freq;
     const double smooth = (ctx / wavelength - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     return (1 - smooth) * freq / r->factor + smooth * freq;

@@ -52,6 +52,13 @@ dop_json_get(const dop_json *j, const char *key)
     return json_is_null(v) ? NULL : v;
 }
 
+/* An integer, or a real that is one: what Python computes is written as 4096.0, and what exceeds 64 bits is a real here. */
+static bool
+is_whole(const json_t *v)
+{
+    return json_is_integer(v) || (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v));
+}
+
 static dop_status
 wrong_kind(const dop_json *j, const char *key, const json_t *v, const char *expected)
 {
@@ -76,13 +83,6 @@ dop_status
 dop_json_missing(const dop_json *j, const char *key)
 {
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is missing", j->where, key);
-}
-
-/* An integer, or a real that is one: what Python computes is written as 4096.0, and what exceeds 64 bits is a real here. */
-static bool
-is_whole(const json_t *v)
-{
-    return json_is_integer(v) || (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v));
 }
 
 dop_status
@@ -137,11 +137,11 @@ dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_id
                            n, max_ids);
     for (size_t i = 0; i < n; i++) {
         const json_t *e = list ? json_array_get(v, i) : v;
-        if (!json_is_integer(e) || json_integer_value(e) < 0)
+        if (!is_whole(e) || json_number_value(e) < -1)
             return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is not a token id or a list of token ids", j->where,
                                key);
-        if (json_integer_value(e) < (json_int_t)vocab)
-            ids[(*out_n)++] = json_integer_value(e);
+        if (json_number_value(e) >= 0 && json_number_value(e) < (double)vocab)
+            ids[(*out_n)++] = (int64_t)json_number_value(e);
     }
     return DOP_OK;
 }

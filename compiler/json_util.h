@@ -28,7 +28,7 @@ dop_status dop_json_u32(const dop_json *j, const char *key, uint32_t min, uint32
 dop_status dop_json_u32_or(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t otherwise,
                            uint32_t *out);
 dop_status dop_json_u64(const dop_json *j, const char *key, uint64_t min, uint64_t max, uint64_t *out);
-/* A token id or a list of up to max_ids; ids from `vocab` on can never come up and are dropped. */
+/* A token id or a list of up to max_ids; -1, which means none, and ids from `vocab` on, which can never come up, are dropped. */
 dop_status dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_ids, int64_t *ids,
                         uint32_t *out_n);
 /* Number (integers too) in [min, max]. */

@@ -151,8 +151,8 @@ static const struct {
      "rope_scaling.factor is missing"},
     {"llama", "{\"rope_parameters\": null, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}",
      "rope_scaling.factor is 0, expected 0.001 to 1e+06"},
-    {"llama3_rope_tied", "{\"rope_scaling\": {\"<merge>\": 1, \"low_freq_factor\": 4.0}}",
-     "rope_scaling.high_freq_factor 4 is not above low_freq_factor 4"},
+    {"llama3_rope_tied", "{\"rope_scaling\": {\"<merge>\": 1, \"low_freq_factor\": 4.5}}",
+     "rope_scaling.high_freq_factor 4 is below low_freq_factor 4.5"},
     {"llama3_rope_tied", "{\"rope_scaling\": {\"<merge>\": 1, \"high_freq_factor\": \"<delete>\"}}",
      "rope_scaling.high_freq_factor is missing"},
     {"phi3", "{\"partial_rotary_factor\": 0.01}",
@@ -414,7 +414,8 @@ Test(import_errors, safetensors_container)
          "not a safetensors file: header length 100000001, at most 100000000 is allowed", 0, 0},
         {st_bytes(header, 100, n, NULL, 0), truncated, 0, 0},
         {st_bytes("{\"a\": }", 7, 7, NULL, 0), "invalid JSON: a value expected near '}'", 1, 7},
-        {st_bytes("{\"a\":1,\"a\":2}", 13, 13, NULL, 0), "invalid JSON: a name comes twice in an object, near 'a'", 1, 8},
+        {st_bytes("{\"a\":1,\"a\":2}", 13, 13, NULL, 0), "invalid JSON: a name comes twice in an object, near 'a'", 1,
+         8},
         {st_bytes("{}", 2, 2, NULL, 0), "tensor model.embed_tokens.weight is missing", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
