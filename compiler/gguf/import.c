@@ -166,10 +166,43 @@ dop_gi_weights(dop_gi *gi)
     return st == DOP_OK ? dop_weights_seal(&gi->model->weights, gi->diag) : st;
 }
 
+static bool
+says(const dop_gguf *g, const char *key, const char *value)
+{
+    dop_gguf_str s;
+    return dop_gguf_string(dop_gguf_find(g, key), &s) && s.len == strlen(value) && memcmp(s.data, value, s.len) == 0;
+}
+
+/* Refuses GGUF files that are not models. */
+static dop_status
+refuse_type(const dop_gi *gi)
+{
+    const dop_gguf *g = &gi->parts[0];
+    dop_gguf_str base;
+    if (says(g, "general.type", "adapter")) {
+        const bool named = dop_gguf_string(dop_gguf_find(g, "general.base_model.0.name"), &base) && base.len < 100;
+        return DOP_FAIL_IN(
+            gi->diag, DOP_E_INPUT, gi->path,
+            "this is a LoRA adapter%s%.*s, not a model: merge it into its model first, and name the result",
+            named ? " of " : "", named ? (int)base.len : 0, named ? base.data : "");
+    }
+    if (says(g, "general.type", "mmproj") || says(g, "general.architecture", "clip"))
+        return DOP_FAIL_IN(
+            gi->diag, DOP_E_INPUT, gi->path,
+            "this is the vision part (mmproj) of a model, which is not supported: name the GGUF file of its "
+            "text part");
+    if (says(g, "general.type", "imatrix"))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "this is an importance matrix, not a model");
+    return DOP_OK;
+}
+
 static dop_status
 find_family(dop_gi *gi)
 {
     dop_gguf_str arch;
+    dop_status st = refuse_type(gi);
+    if (st != DOP_OK)
+        return st;
     if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
     char key[96];
@@ -181,10 +214,10 @@ find_family(dop_gi *gi)
         return DOP_OK;
     dop_buf known = {0};
     dop_family_list_gguf(&known);
-    dop_status st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                                "architecture \"%.*s\" is not supported in GGUF files; "
-                                "known: %s",
-                                (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
+    st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                     "architecture \"%.*s\" is not supported in GGUF files; "
+                     "known: %s",
+                     (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
     dop_buf_finish(&known);
     return st;
 }

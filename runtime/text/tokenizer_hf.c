@@ -2,6 +2,7 @@
  * content. */
 #include <dirent.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runtime/text/tokenizer_json.h"
@@ -224,6 +225,8 @@ dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const
     };
     const uint8_t *p = bytes;
     size_t i = 0;
+    if (size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+        i = 3;
     while (i < size && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
         i++;
     bool json = i == size || p[i] == '{' || p[i] == '[';
