@@ -119,6 +119,20 @@ name_of(const dop_gi *gi, const dop_weight_need *need)
     return dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
 }
 
+/* Older files have a tensor for each expert, "ffn_gate.0" to "ffn_gate.7", in place of "ffn_gate_exps". */
+static void
+split_name(const dop_gi *gi, const dop_weight_need *need, char *name, size_t size)
+{
+    char one[96], pattern[96];
+    const char *mark = strstr(name, "_exps.");
+    if (need->rank != 3 || !mark || dop_gi_tensor(gi, name, NULL))
+        return;
+    snprintf(pattern, sizeof pattern, "%.*s.*.%s", (int)(mark - name), name, mark + strlen("_exps."));
+    dop_expert_name(pattern, 0, one, sizeof one);
+    if (dop_gi_tensor(gi, one, NULL))
+        snprintf(name, size, "%s", pattern);
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
@@ -140,6 +154,7 @@ fill(void *user, const dop_weight_need *need)
                                   .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
     const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
+    split_name(gi, need, name, sizeof name);
     dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
     if (st == DOP_OK && n->part == DOP_PART_KEY)
         st = take_key(gi, n->source, need->layer, &w);
@@ -154,7 +169,7 @@ fill(void *user, const dop_weight_need *need)
     if (st == DOP_OK && each) {
         w.each = each;
         w.type = each[0].type;
-        w.source = name;
+        w.source = each[0].source;
     }
     return st == DOP_OK ? dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag) : st;
 }
