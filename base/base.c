@@ -1,5 +1,7 @@
 #include "base/base.h"
 
+#include "base/foreign.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -80,6 +82,10 @@ dop_map_open(const char *path, dop_diag *diag, dop_map *out_map)
         }
         out_map->data = p;
         out_map->size = (uint64_t)sb.st_size;
+        if (dop_file_kind_of(p, out_map->size) == DOP_FILE_LFS) {
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s", dop_file_refusal(DOP_FILE_LFS));
+            dop_map_close(out_map);
+        }
     }
 error:
     close(fd);

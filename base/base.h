@@ -56,7 +56,7 @@ dop_hex_digit(char c)
                                   : -1;
 }
 
-/* A file mapped read-only.  An empty file has data == NULL and size 0. */
+/* A file mapped read-only.  An empty file has data == NULL and size 0; a pointer of Git LFS is refused. */
 typedef struct dop_map {
     const uint8_t *data;
     uint64_t size; /* bytes */

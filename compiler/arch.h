@@ -50,6 +50,7 @@ typedef struct dop_rope {
     double beta_fast, beta_slow;              /* yarn */
     bool truncate;                            /* yarn: round the correction range to whole dims */
     double attention_factor;                  /* multiplies cosines and sines; 0: the scaling's own default */
+    double attention_times;                   /* multiplies cosines and sines besides; 0: 1 */
     double mscale, mscale_all_dim;            /* yarn, DeepSeek */
     uint32_t original_ctx;                    /* positions before scaling */
     uint32_t n_factors;                       /* longrope: dims / 2, or explicit frequency divisors of a GGUF file */

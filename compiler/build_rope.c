@@ -17,7 +17,7 @@ llama3(const dop_rope *r, double freq)
     const double ctx = r->original_ctx, wavelength = two_pi / freq;
     if (wavelength > ctx / r->low_freq_factor)
         return freq / r->factor;
-    if (wavelength < ctx / r->high_freq_factor)
+    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* nothing is between */
         return freq;
     const double smooth = (ctx / wavelength - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     return (1 - smooth) * freq / r->factor + smooth * freq;
@@ -116,7 +116,7 @@ dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *di
     double *freq = malloc(half * sizeof *freq);
     if (!freq)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
-    const double factor = attention_factor(r);
+    const double factor = attention_factor(r) * (r->attention_times > 0 ? r->attention_times : 1);
     for (uint32_t i = 0; i < half; i++)
         freq[i] = frequency(r, i, n_pos);
     const uint32_t low = dop_rope_low(n_pos), rows = dop_rope_rows(n_pos);

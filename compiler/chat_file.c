@@ -14,7 +14,7 @@ template_of(const char *dir, const char *file, dop_checkpoint *m, dop_diag *diag
     const char *path = dop_arena_printf(m->arena, "%s/%s", dir, file), *text = NULL;
     if (!path || access(path, F_OK) != 0)
         return path ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = dop_json_read(path, diag, &root);
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = path}, diag, &root);
     if (st == DOP_OK)
         st = dop_json_root(root, path, diag, &j);
     const json_t *v = st == DOP_OK ? dop_json_get(&j, "chat_template") : NULL;

@@ -1,5 +1,7 @@
+#include "base/foreign.h"
+#include "base/utf8.h"
 #include "compiler/import.h"
-#include "runtime/text/utf8.h"
+#include "compiler/not_a_model.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,39 +54,32 @@ name_model(dop_checkpoint *m)
     return m->name ? DOP_OK : DOP_E_NOMEM;
 }
 
-static bool
-has_file(const char *dir, const char *file)
-{
-    char path[4096]; /* the system takes none that are longer */
-    int n = snprintf(path, sizeof path, "%s/%s", dir, file);
-    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
-}
-
 static dop_status
 load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
+    char *gguf = NULL;
     /* A converted model may keep its config.json, but not its safetensors. */
-    const bool safetensors = has_file(path, "model.safetensors") || has_file(path, "model.safetensors.index.json");
-    if (!safetensors && has_file(path, "manifest.json"))
+    const bool safetensors =
+        dop_has_file(path, "model.safetensors") || dop_has_file(path, "model.safetensors.index.json");
+    if (!safetensors && dop_has_file(path, "manifest.json"))
         return dop_import_rdrr(path, diag, m);
-    if (has_file(path, "config.json"))
-        return dop_import_hf(path, diag, m);
-    return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a model: no config.json and no manifest.json here");
+    dop_status st = safetensors ? DOP_OK : dop_look_around(path, m->arena, diag, &gguf);
+    if (st != DOP_OK)
+        return st;
+    return gguf ? dop_import_gguf(gguf, diag, m) : dop_import_hf(path, diag, m);
 }
 
-/* Four bytes tell a GGUF file from everything else. */
+/* The first bytes tell a GGUF file from everything else. */
 static dop_status
 load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     dop_map map;
     dop_status st = dop_map_open(path, diag, &map);
-    const bool gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
+    const dop_file_kind kind = dop_file_kind_of(map.data, map.size);
     dop_map_close(&map);
-    if (st == DOP_OK && gguf)
-        return dop_import_gguf(path, diag, m);
-    return st == DOP_OK ? DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                                      "not a model: expected a GGUF file or a directory with config.json")
-                        : st;
+    if (st != DOP_OK)
+        return st;
+    return kind == DOP_FILE_GGUF ? dop_import_gguf(path, diag, m) : dop_not_a_model(path, kind, diag);
 }
 
 dop_status
@@ -93,7 +88,7 @@ dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_chec
     struct stat sb;
     *out_model = (dop_checkpoint){.arena = arena, .temperature = -1, .top_p = 1};
     if (stat(path, &sb) != 0)
-        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
+        return dop_refuse_absent(path, errno, diag);
     dop_status st = S_ISDIR(sb.st_mode) ? load_directory(path, diag, out_model) : load_file(path, diag, out_model);
     if (st == DOP_OK && (st = name_model(out_model)) == DOP_E_NOMEM)
         DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");

@@ -593,6 +593,51 @@ dop_family_by_arch(const char *arch)
     return NULL;
 }
 
+/* The length of an architecture's name without what it says of its head, which is one of `heads`; 0: of none. */
+static size_t
+stem(const char *arch, const char *const *heads)
+{
+    const size_t n = strlen(arch);
+    for (; *heads; heads++) {
+        const size_t len = strlen(*heads);
+        if (n > len && strcmp(arch + n - len, *heads) == 0)
+            return n - len;
+    }
+    return 0;
+}
+
+/* The family with a model of that stem. */
+static const dop_family *
+by_stem(const char *arch, size_t n)
+{
+    static const char *const heads[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", NULL};
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        for (unsigned k = 0; n > 0 && k < 3 && dop_families[i].archs[k]; k++)
+            if (stem(dop_families[i].archs[k], heads) == n && memcmp(dop_families[i].archs[k], arch, n) == 0)
+                return &dop_families[i];
+    return NULL;
+}
+
+const dop_family *
+dop_family_without_head(const char *arch)
+{
+    static const char *const heads[] = {"TextModel", "Model", NULL};
+    return by_stem(arch, stem(arch, heads));
+}
+
+const dop_family *
+dop_family_with_classes(const char *arch)
+{
+    static const char *const heads[] = {"ForSequenceClassification",
+                                        "ForTokenClassification",
+                                        "ForQuestionAnswering",
+                                        "ForMultipleChoice",
+                                        "DoubleHeadsModel",
+                                        "TextForSequenceClassification",
+                                        NULL};
+    return by_stem(arch, stem(arch, heads));
+}
+
 const dop_family *
 dop_family_by_model_type(const char *model_type)
 {

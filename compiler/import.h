@@ -197,6 +197,10 @@ extern const dop_family dop_families[];
 extern const uint32_t dop_n_families;
 
 const dop_family *dop_family_by_arch(const char *arch);
+/* The family of a model without its output matrix ("Qwen3Model"), as embedding models are published; and of one that gives
+ * scores of classes in place of tokens ("Qwen3ForSequenceClassification").  NULL: it is none. */
+const dop_family *dop_family_without_head(const char *arch);
+const dop_family *dop_family_with_classes(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);

@@ -4,42 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-dop_status
-dop_json_parse(const char *path, const void *data, size_t size, dop_diag *diag, json_t **out_root)
-{
-    *out_root = NULL;
-    if (size == 0)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "invalid JSON: the file is empty");
-    json_error_t err;
-    json_t *root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &err);
-    if (!root) {
-        /* The text may quote bytes of the file: keep the message to one printable line. */
-        for (char *p = err.text; *p; p++)
-            if ((unsigned char)*p < 0x20 || *p == 0x7f)
-                *p = ' ';
-        return DOP_FAIL_AT(diag, DOP_E_INPUT, path, err.line, err.column, "invalid JSON: %s", err.text);
-    }
-    *out_root = root;
-    return DOP_OK;
-}
-
-dop_status
-dop_json_read(const char *path, dop_diag *diag, json_t **out_root)
-{
-    dop_map map;
-    *out_root = NULL;
-    dop_status st = dop_map_open(path, diag, &map);
-    if (st == DOP_OK)
-        st = dop_json_parse(path, map.data, (size_t)map.size, diag, out_root);
-    dop_map_close(&map);
-    return st;
-}
-
 const char *
 dop_json_kind(const json_t *v)
 {
     if (!v)
         return "nothing";
+    if (dop_json_number_text(v))
+        return "a number";
     switch (json_typeof(v)) {
     case JSON_OBJECT:
         return "an object";
@@ -81,6 +52,13 @@ dop_json_get(const dop_json *j, const char *key)
     return json_is_null(v) ? NULL : v;
 }
 
+/* An integer, or a real that is one: what Python computes is written as 4096.0, and what exceeds 64 bits is a real here. */
+static bool
+is_whole(const json_t *v)
+{
+    return json_is_integer(v) || (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v));
+}
+
 static dop_status
 wrong_kind(const dop_json *j, const char *key, const json_t *v, const char *expected)
 {
@@ -114,12 +92,12 @@ dop_json_u32_or(const dop_json *j, const char *key, uint32_t min, uint32_t max, 
     *out = otherwise;
     if (!v)
         return DOP_OK;
-    if (!json_is_integer(v))
+    if (!is_whole(v))
         return wrong_kind(j, key, v, "an integer");
-    json_int_t n = json_integer_value(v);
-    if (n < (json_int_t)min || n > (json_int_t)max)
-        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %lld, expected %u to %u", j->where, key,
-                           (long long)n, min, max);
+    double n = json_number_value(v);
+    if (n < (double)min || n > (double)max)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %.17g, expected %u to %u", j->where, key, n, min,
+                           max);
     *out = (uint32_t)n;
     return DOP_OK;
 }
@@ -159,11 +137,11 @@ dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_id
                            n, max_ids);
     for (size_t i = 0; i < n; i++) {
         const json_t *e = list ? json_array_get(v, i) : v;
-        if (!json_is_integer(e) || json_integer_value(e) < 0)
+        if (!is_whole(e) || json_number_value(e) < -1)
             return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is not a token id or a list of token ids", j->where,
                                key);
-        if (json_integer_value(e) < (json_int_t)vocab)
-            ids[(*out_n)++] = json_integer_value(e);
+        if (json_number_value(e) >= 0 && json_number_value(e) < (double)vocab)
+            ids[(*out_n)++] = (int64_t)json_number_value(e);
     }
     return DOP_OK;
 }
@@ -171,9 +149,9 @@ dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_id
 static dop_status
 number_in(const dop_json *j, const char *key, const json_t *v, double min, double max, double *out)
 {
-    if (!json_is_number(v))
+    double f;
+    if (!dop_json_number(v, &f))
         return wrong_kind(j, key, v, "a number");
-    double f = json_number_value(v);
     if (!(f >= min && f <= max))
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %g, expected %g to %g", j->where, key, f, min, max);
     *out = f;

@@ -1,18 +1,10 @@
-/* Reading JSON that came from outside: syntax errors with file, line and column; fields checked for presence, type and
- * range with messages that name file and field.  A null field counts as absent everywhere. */
+/* Reading the fields of JSON that came from outside, checked for presence, type and range with messages that name file and
+ * field.  A null field counts as absent everywhere. */
 #ifndef DOPPLER_COMPILER_JSON_UTIL_H
 #define DOPPLER_COMPILER_JSON_UTIL_H
 
-#include <jansson.h>
-
-#include "base/base.h"
+#include "base/json.h"
 #include "ir/arena.h"
-
-/* Parses `size` bytes; `path` is for messages.  Duplicate keys are an error.  *out_root is owned by the caller
- * (json_decref, which accepts NULL). */
-dop_status dop_json_parse(const char *path, const void *data, size_t size, dop_diag *diag, json_t **out_root);
-/* The same for a whole file. */
-dop_status dop_json_read(const char *path, dop_diag *diag, json_t **out_root);
 
 /* A view of one object; `where` is what to print before a key ("text_config." or ""). */
 typedef struct dop_json {
@@ -36,7 +28,7 @@ dop_status dop_json_u32(const dop_json *j, const char *key, uint32_t min, uint32
 dop_status dop_json_u32_or(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t otherwise,
                            uint32_t *out);
 dop_status dop_json_u64(const dop_json *j, const char *key, uint64_t min, uint64_t max, uint64_t *out);
-/* A token id or a list of up to max_ids; ids from `vocab` on can never come up and are dropped. */
+/* A token id or a list of up to max_ids; -1, which means none, and ids from `vocab` on, which can never come up, are dropped. */
 dop_status dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_ids, int64_t *ids,
                         uint32_t *out_n);
 /* Number (integers too) in [min, max]. */

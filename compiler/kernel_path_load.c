@@ -407,7 +407,8 @@ load_manifest(reader *r)
 {
     dop_checkpoint m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
     dop_rdrr rdrr = {.path = r->path, .arena = r->arena, .diag = r->diag, .model = &m};
-    dop_status st = dop_json_read(r->path, r->diag, &rdrr.root);
+    dop_status st =
+        dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &rdrr.root);
     if (st == DOP_OK)
         st = dop_json_root(rdrr.root, r->path, r->diag, &rdrr.top);
     if (st == DOP_OK)

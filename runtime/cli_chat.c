@@ -1,6 +1,8 @@
 /* Messages to the text and ids that a model's chat format makes of them. */
 #include "runtime/cli_chat.h"
 
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +12,13 @@ dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const json_t *messa
 {
     uint32_t *ids;
     size_t n;
-    char *json = json_dumps(messages, JSON_COMPACT);
-    if (!json)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_chat_ids(chat, text, json, strlen(json), flags, diag, &ids, &n);
-    dop_cli_take_ids(ids, n, out_ids);
-    free(json);
+    dop_buf json = {0};
+    dop_json_encode(&json, messages);
+    dop_status st = json.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                                : dop_chat_ids(chat, text, json.data, json.size, flags, diag, &ids, &n);
+    if (!json.failed)
+        dop_cli_take_ids(ids, n, out_ids);
+    dop_buf_finish(&json);
     return st;
 }
 

@@ -1,7 +1,7 @@
 /* -i: lines from standard input, answers to standard output, until the input ends.  A line that begins with a slash is a
  * command.  Ctrl-C ends an answer, and the program where there is none. */
+#include "base/utf8.h"
 #include "runtime/cli_talk.h"
-#include "runtime/text/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* What a plan and the machine are: --info, --disasm, --trace-kernels, --list-devices. */
+#include "base/json.h"
 #include "base/label.h"
 #include "runtime/cli.h"
 #include "runtime/device.h"
 #include "runtime/doppler.h"
 #include "runtime/trace.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -327,7 +327,9 @@ info_json(const dop_plan *plan)
                             json_pack("{s:I, s:I, s:I, s:I, s:s}", "number", (json_int_t)part->number, "parts",
                                       (json_int_t)part->n_parts, "firstLayer", (json_int_t)part->first_layer,
                                       "endLayer", (json_int_t)part->end_layer, "set", set));
-    json_t *card = plan->card ? json_loadb(plan->card, (size_t)plan->card_size, 0, NULL) : NULL;
+    json_t *card = NULL;
+    if (plan->card)
+        dop_json_decode(plan->card, (size_t)plan->card_size, NULL, NULL, &card);
     if (root && card)
         json_object_set(root, "card", card);
     json_decref(card);

@@ -3,6 +3,8 @@
  * again from its messages. */
 #include "runtime/cli_talk.h"
 
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,7 +288,8 @@ dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag)
     dop_status st = dop_sequence_load(talk->gen.sequence, path, diag, &text, &n);
     if (st != DOP_OK)
         return st;
-    json_t *note = json_loadb(text, n, 0, NULL);
+    json_t *note;
+    dop_json_decode(text, n, NULL, NULL, &note);
     st = take_note(talk, note, path, diag);
     json_decref(note);
     dop_free(text);

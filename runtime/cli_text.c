@@ -1,7 +1,7 @@
 /* Text without a device: --tokenize and --detokenize, one JSON value a line. */
+#include "base/json.h"
 #include "runtime/cli.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,10 +81,10 @@ each_line(const dop_cli *cli, const char *path, line_fn *fn, dop_diag *diag)
         line++;
         if (len == 0)
             continue;
-        json_error_t error;
-        json_t *value = json_loadb(start, len, JSON_ALLOW_NUL, &error);
-        if (!value)
-            st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, error.column, "invalid JSON: %s", error.text);
+        json_t *value;
+        dop_diag wrong = {0};
+        if (dop_json_decode(start, len, NULL, &wrong, &value) != DOP_OK)
+            st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, wrong.column, "%s", wrong.message);
         else
             st = fn(text, value, path, line, diag, &out);
         json_decref(value);

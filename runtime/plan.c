@@ -1,12 +1,15 @@
 #include "runtime/plan.h"
 
+#include "base/foreign.h"
 #include "runtime/plan_weights.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -65,14 +68,54 @@ path_or_null(const dop_plan *plan)
     return plan->path[0] ? plan->path : NULL;
 }
 
+/* Something else is in the place of a plan: a model, or one of the files that nobody wants. */
+static dop_status
+not_a_plan(const dop_plan *plan, const char *path, dop_diag *diag)
+{
+    const dop_file_kind kind = dop_file_kind_of(plan->data, plan->size);
+    const char *why = dop_file_refusal(kind);
+    if (why)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a Doppler plan: %s", why);
+    if (kind == DOP_FILE_GGUF && path)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this is a model, not a plan: compile it first (dopplerc %.300s -o model.plan)", path);
+    if (kind == DOP_FILE_SAFETENSORS)
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, path,
+            "these are weights of a model, not a plan: compile the model's folder first (dopplerc FOLDER "
+            "-o model.plan)");
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                       "not a Doppler plan (its first bytes are not the magic); make one with dopplerc");
+}
+
+/* What is at a path that can be no plan: nothing, or a folder. */
+static dop_status
+look_at(const char *path, dop_diag *diag)
+{
+    char file[4096];
+    struct stat sb;
+    if (stat(path, &sb) != 0)
+        return dop_refuse_absent(path, errno, diag);
+    if (!S_ISDIR(sb.st_mode))
+        return DOP_OK;
+    const int n = snprintf(file, sizeof file, "%s/config.json", path);
+    if (n > 0 && (size_t)n < sizeof file && access(file, F_OK) == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "this is a model, not a plan: compile it first (dopplerc %.300s -o model.plan)", path);
+    return DOP_FAIL_IN(
+        diag, DOP_E_INPUT, path,
+        "this is a folder, not a plan: name a file that dopplerc wrote (a model's folder is compiled first: dopplerc "
+        "%.300s -o model.plan)",
+        path);
+}
+
 static dop_status
 check_header(const dop_plan *plan, dop_diag *diag, const dop_plan_section **out_sections)
 {
     const char *path = path_or_null(plan);
     const dop_plan_header *h = (const dop_plan_header *)(const void *)plan->data;
     if (plan->size < sizeof h->magic || memcmp(plan->data, DOP_PLAN_MAGIC, sizeof h->magic) != 0)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "not a Doppler plan (its first bytes are not the magic); make one with dopplerc");
+        return not_a_plan(plan, path, diag);
     if (plan->size < 12)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is truncated: %llu bytes",
                            (unsigned long long)plan->size);
@@ -343,7 +386,9 @@ dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *
     memset(out_plan, 0, sizeof *out_plan);
     if (n_parts > 0 && own_file(path, part, own))
         path = own;
-    dop_status st = dop_map_open(path, diag, &out_plan->map);
+    dop_status st = look_at(path, diag);
+    if (st == DOP_OK)
+        st = dop_map_open(path, diag, &out_plan->map);
     if (st != DOP_OK)
         return st;
     out_plan->lock = lock_file(path);

@@ -1,10 +1,10 @@
 /* doppler/shape.h, on runtime/grammar. */
+#include "base/json.h"
 #include "runtime/grammar/grammar.h"
 #include "runtime/model.h"
 #include "runtime/text_internal.h"
 
 #include <doppler/shape.h>
-#include <jansson.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,11 +65,10 @@ dop_shape_from_grammar(const dop_text *text, const char *grammar, size_t len, do
 dop_status
 dop_shape_from_schema(const dop_text *text, const char *schema, size_t len, dop_diag *diag, dop_shape **out_shape)
 {
-    json_error_t error = {.text = ""};
-    json_t *root = len ? json_loadb(schema, len, JSON_DECODE_ANY, &error) : NULL;
+    json_t *root = NULL;
     dop_status st = create(text, diag, out_shape);
-    if (st == DOP_OK && len && !root)
-        st = DOP_FAIL_AT(diag, DOP_E_INPUT, NULL, error.line, error.column, "invalid JSON: %s", error.text);
+    if (st == DOP_OK && len)
+        st = dop_json_decode(schema, len, NULL, diag, &root);
     if (st == DOP_OK)
         st = dop_grammar_from_schema((*out_shape)->vocab, root, NULL, NULL, diag, &(*out_shape)->grammar);
     json_decref(root);

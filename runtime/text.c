@@ -1,4 +1,5 @@
 /* doppler/text.h: the tokenizer and chat template of a plan. */
+#include "base/json.h"
 #include "runtime/gguf.h"
 #include "runtime/model.h"
 #include "runtime/text/chat.h"
@@ -314,10 +315,10 @@ static dop_status
 render_json(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
             dop_buf *out)
 {
-    json_error_t error;
-    json_t *root = json_loadb(json, len, 0, &error);
-    if (!root)
-        return DOP_FAIL_AT(diag, DOP_E_INPUT, NULL, error.line, error.column, "invalid JSON: %s", error.text);
+    json_t *root;
+    dop_status st = dop_json_decode(json, len, &(dop_json_how){.flags = DOP_JSON_EXACT}, diag, &root);
+    if (st != DOP_OK)
+        return st;
     const json_t *messages = json_is_object(root) ? json_object_get(root, "messages") : root;
     const json_t *tools = json_object_get(root, "tools"), *add = json_object_get(root, "add_generation_prompt");
     const dop_chat_input in = {
@@ -326,7 +327,6 @@ render_json(const dop_chat *chat, const dop_text *text, const char *json, size_t
         .add_generation_prompt = !add || json_is_true(add),
         .tokenizer = text->tok,
     };
-    dop_status st;
     if (!json_is_array(messages))
         st = DOP_FAIL(diag, DOP_E_INPUT, "expected an array of {\"role\", \"content\"}");
     else if (flags & DOP_CHAT_LAST)

@@ -1,8 +1,8 @@
 #include "runtime/trace.h"
 
+#include "base/json.h"
 #include "base/label.h"
 
-#include <jansson.h>
 #include <string.h>
 
 static void
@@ -41,7 +41,9 @@ put_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, const json_t *cho
 void
 dop_trace_kernels(const dop_plan *plan, dop_buf *out)
 {
-    json_t *card = plan->card ? json_loadb(plan->card, (size_t)plan->card_size, 0, NULL) : NULL;
+    json_t *card = NULL;
+    if (plan->card)
+        dop_json_decode(plan->card, (size_t)plan->card_size, NULL, NULL, &card);
     const json_t *choices = json_object_get(card, "choices");
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];

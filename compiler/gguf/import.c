@@ -119,6 +119,20 @@ name_of(const dop_gi *gi, const dop_weight_need *need)
     return dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
 }
 
+/* Older files have a tensor for each expert, "ffn_gate.0" to "ffn_gate.7", in place of "ffn_gate_exps". */
+static void
+split_name(const dop_gi *gi, const dop_weight_need *need, char *name, size_t size)
+{
+    char one[96], pattern[96];
+    const char *mark = strstr(name, "_exps.");
+    if (need->rank != 3 || !mark || dop_gi_tensor(gi, name, NULL))
+        return;
+    snprintf(pattern, sizeof pattern, "%.*s.*.%s", (int)(mark - name), name, mark + strlen("_exps."));
+    dop_expert_name(pattern, 0, one, sizeof one);
+    if (dop_gi_tensor(gi, one, NULL))
+        snprintf(name, size, "%s", pattern);
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
@@ -140,6 +154,7 @@ fill(void *user, const dop_weight_need *need)
                                   .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
     const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
+    split_name(gi, need, name, sizeof name);
     dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
     if (st == DOP_OK && n->part == DOP_PART_KEY)
         st = take_key(gi, n->source, need->layer, &w);
@@ -154,7 +169,7 @@ fill(void *user, const dop_weight_need *need)
     if (st == DOP_OK && each) {
         w.each = each;
         w.type = each[0].type;
-        w.source = name;
+        w.source = each[0].source;
     }
     return st == DOP_OK ? dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag) : st;
 }
@@ -166,10 +181,43 @@ dop_gi_weights(dop_gi *gi)
     return st == DOP_OK ? dop_weights_seal(&gi->model->weights, gi->diag) : st;
 }
 
+static bool
+says(const dop_gguf *g, const char *key, const char *value)
+{
+    dop_gguf_str s;
+    return dop_gguf_string(dop_gguf_find(g, key), &s) && s.len == strlen(value) && memcmp(s.data, value, s.len) == 0;
+}
+
+/* Refuses GGUF files that are not models. */
+static dop_status
+refuse_type(const dop_gi *gi)
+{
+    const dop_gguf *g = &gi->parts[0];
+    dop_gguf_str base;
+    if (says(g, "general.type", "adapter")) {
+        const bool named = dop_gguf_string(dop_gguf_find(g, "general.base_model.0.name"), &base) && base.len < 100;
+        return DOP_FAIL_IN(
+            gi->diag, DOP_E_INPUT, gi->path,
+            "this is a LoRA adapter%s%.*s, not a model: merge it into its model first, and name the result",
+            named ? " of " : "", named ? (int)base.len : 0, named ? base.data : "");
+    }
+    if (says(g, "general.type", "mmproj") || says(g, "general.architecture", "clip"))
+        return DOP_FAIL_IN(
+            gi->diag, DOP_E_INPUT, gi->path,
+            "this is the vision part (mmproj) of a model, which is not supported: name the GGUF file of its "
+            "text part");
+    if (says(g, "general.type", "imatrix"))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "this is an importance matrix, not a model");
+    return DOP_OK;
+}
+
 static dop_status
 find_family(dop_gi *gi)
 {
     dop_gguf_str arch;
+    dop_status st = refuse_type(gi);
+    if (st != DOP_OK)
+        return st;
     if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
     char key[96];
@@ -181,10 +229,10 @@ find_family(dop_gi *gi)
         return DOP_OK;
     dop_buf known = {0};
     dop_family_list_gguf(&known);
-    dop_status st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                                "architecture \"%.*s\" is not supported in GGUF files; "
-                                "known: %s",
-                                (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
+    st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                     "architecture \"%.*s\" is not supported in GGUF files; "
+                     "known: %s",
+                     (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
     dop_buf_finish(&known);
     return st;
 }

@@ -77,7 +77,9 @@ read_longrope(dop_gi *gi, dop_rope *r)
     /* Without a stated factor, cosines and sines are not scaled. */
     r->scaling = DOP_ROPE_LONGROPE;
     r->n_factors = r->dims / 2;
-    return dop_gi_number(gi, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &r->attention_factor);
+    r->attention_factor = r->attention_times;
+    r->attention_times = 1;
+    return DOP_OK;
 }
 
 /* Values of a head in the first layer that attends and slides, or does not; in the first that attends when there is none. */
@@ -123,6 +125,8 @@ read_rope(dop_gi *gi)
         st = dop_gi_number(gi, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32, &r->beta_fast);
     if (st == DOP_OK)
         st = dop_gi_number(gi, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1, &r->beta_slow);
+    if (st == DOP_OK) /* of longrope it is the whole factor */
+        st = dop_gi_number(gi, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &r->attention_times);
     if (st == DOP_OK)
         st = read_longrope(gi, r);
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
@@ -141,7 +145,8 @@ static dop_status
 read_local_rope(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
-    a->ropes[1] = (dop_rope){.interleaved = a->ropes[0].interleaved, .factor = 1};
+    a->ropes[1] =
+        (dop_rope){.interleaved = a->ropes[0].interleaved, .factor = 1, .attention_times = a->ropes[0].attention_times};
     a->n_ropes = 2;
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;

@@ -1,6 +1,8 @@
 /* The text side of GGUF files: end ids, chat template, name, and whether there is a vocabulary. */
 #include "compiler/gguf/gguf_import.h"
+#include "compiler/leftovers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void
@@ -45,6 +47,14 @@ dop_gi_text(dop_gi *gi)
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not a token id", ends[i]);
         if (kv)
             add_end_id(&m->arch, id);
+        if (kv && id >= m->arch.vocab) {
+            char note[128];
+            snprintf(note, sizeof note, "%s %llu is no token, since there are %u", ends[i], (unsigned long long)id,
+                     m->arch.vocab);
+            dop_status st = dop_checkpoint_note(m, note, gi->diag);
+            if (st != DOP_OK)
+                return st;
+        }
     }
     add_named_end_ids(g, &m->arch);
     const dop_gguf_kv *bos = dop_gguf_find(g, "tokenizer.ggml.bos_token_id");

@@ -59,9 +59,10 @@ read_sizes(dop_hf *hf)
         hf->layer.ffn.kind = DOP_FFN_NONE;
         hf->layer.ffn_norm = (dop_norm){0};
     }
-    if (st == DOP_OK && k->ffn) /* GPT-2's n_inner may be absent: four times the width */
-        st = size_field(hf, k->ffn, DOP_MAX_WIDTH, hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : 0,
-                        &hf->layer.ffn.width);
+    /* GPT-2's n_inner may be absent: four times the width.  Where there is another field for it, that one is read below. */
+    const uint32_t otherwise = hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : dop_hf_adjusts_ffn(hf) ? 1 : 0;
+    if (st == DOP_OK && k->ffn)
+        st = size_field(hf, k->ffn, DOP_MAX_WIDTH, otherwise, &hf->layer.ffn.width);
     if (st == DOP_OK)
         st = dop_hf_adjust_ffn(hf);
     if (st == DOP_OK)
@@ -213,9 +214,12 @@ read_attention(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     dop_attention *t = &hf->layer.mixers[0].attn;
     double scalar = t->head_dim;
-    bool refuse = false;
-    dop_status st = DOP_OK;
-    if (has & DOP_FAM_QUERY_SCALAR)
+    bool refuse = false, causal = true;
+    dop_status st = dop_json_bool_or(&hf->cfg, "is_causal", true, &causal);
+    if (st == DOP_OK && !causal)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "%sis_causal is false: attention in both directions is not supported", hf->cfg.where);
+    if (st == DOP_OK && (has & DOP_FAM_QUERY_SCALAR))
         st = dop_json_f64_or(&hf->cfg, "query_pre_attn_scalar", 1e-3, 1e6, 256, &scalar);
     t->scale = hf->family->attn_scale > 0 ? hf->family->attn_scale : 1 / sqrt(scalar);
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))

@@ -26,6 +26,7 @@ typedef struct dop_hf {
     const dop_family *family;
     dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
     dop_hf_quant quant;
+    const char *headless; /* the architecture, which has no output matrix (dop_family_without_head); NULL: it has one */
     dop_arena *arena;
     dop_diag *diag;
     dop_checkpoint *model;
@@ -40,6 +41,7 @@ dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
  * that each of them has. */
 dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
+bool dop_hf_adjusts_ffn(const dop_hf *hf); /* it is stated so here */
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
 /* Clears rotates[n_layers] where the family has a field for whether attention rotates, and it says no. */

@@ -53,8 +53,13 @@ find_family(dop_hf *hf)
     const dop_family *by_type = model_type ? dop_family_by_model_type(model_type) : NULL;
     const char *arch = list ? json_string_value(json_array_get(list, 0)) : NULL;
     hf->family = arch ? dop_family_by_arch(arch) : by_type;
+    if (arch && !hf->family && (hf->family = dop_family_without_head(arch)))
+        hf->headless = arch;
     if (arch && parts && model_type && has_any_text_part(arch))
         hf->family = by_type;
+    else if (arch && !hf->family && dop_family_with_classes(arch))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "%.80s gives scores of classes in place of tokens, which is not supported", arch);
     else if (arch && !hf->family)
         return unknown(hf, "architecture", arch, dop_family_list);
     if (!hf->family || (model_type && !by_type))
@@ -69,7 +74,7 @@ find_family(dop_hf *hf)
 static dop_status
 open_config(dop_hf *hf)
 {
-    dop_status st = dop_json_read(hf->path, hf->diag, &hf->root);
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = hf->path}, hf->diag, &hf->root);
     if (st == DOP_OK)
         st = dop_json_root(hf->root, hf->path, hf->diag, &hf->top);
     if (st == DOP_OK)

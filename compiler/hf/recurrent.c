@@ -47,11 +47,12 @@ refuse(const dop_hf *hf)
         if (st != DOP_OK)
             return st;
     }
-    /* dt is never negative, so a lower limit of 0 changes nothing.  No upper limit is written as a string, since JSON has no infinity. */
+    /* dt is never negative, so a lower limit of 0 changes nothing. */
     const json_t *limit = dop_json_get(&hf->cfg, "time_step_limit");
-    const json_t *low = json_array_get(limit, 0), *high = json_array_get(limit, 1);
-    if (limit && (!json_is_number(low) || json_number_value(low) != 0.0 ||
-                  (json_is_number(high) && json_number_value(high) < 1e30)))
+    double low = 0, high = 0;
+    const bool known =
+        dop_json_number(json_array_get(limit, 0), &low) && dop_json_number(json_array_get(limit, 1), &high);
+    if (limit && (!known || low > 0 || !(high >= 1e30)))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "%stime_step_limit other than 0 and infinity is not supported", hf->cfg.where);
     return DOP_OK;
@@ -155,6 +156,13 @@ dop_hf_read_recurrent(dop_hf *hf)
     if (st == DOP_OK && r->multipliers)
         st = read_multipliers(hf);
     return st;
+}
+
+bool
+dop_hf_adjusts_ffn(const dop_hf *hf)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    return r && r->adjusts_ffn && dop_json_has(&hf->cfg, "block_ff_dim");
 }
 
 /* LFM2's first files state the width that a feed-forward part without a gate would have; the gated one is two thirds of it. */

@@ -98,8 +98,8 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
             st = dop_json_f64(j, "low_freq_factor", 1e-3, 1e6, &r->low_freq_factor);
         if (st == DOP_OK)
             st = dop_json_f64(j, "high_freq_factor", 1e-3, 1e6, &r->high_freq_factor);
-        if (st == DOP_OK && r->high_freq_factor <= r->low_freq_factor)
-            st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%shigh_freq_factor %g is not above low_freq_factor %g",
+        if (st == DOP_OK && r->high_freq_factor < r->low_freq_factor)
+            st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%shigh_freq_factor %g is below low_freq_factor %g",
                              j->where, r->high_freq_factor, r->low_freq_factor);
         return st == DOP_OK ? read_original_ctx(hf, j, r) : st;
     case DOP_ROPE_YARN:

@@ -187,7 +187,8 @@ dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *d
     dop_status st = find_header(path, map, diag, &header);
     if (st != DOP_OK)
         return st;
-    st = dop_json_parse(path, map->data + 8, (size_t)header, diag, &root);
+    st = dop_json_decode(map->data + 8, (size_t)header, &(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE}, diag,
+                         &root);
     if (st != DOP_OK)
         return st;
     size_t cap = json_object_size(root);
@@ -329,7 +330,7 @@ open_index(opener *o, const char *index_path, dop_st_set *out_set)
     json_t *root = NULL, *file = NULL;
     dop_json top, map;
     const char *name = NULL;
-    dop_status st = dop_json_read(index_path, o->diag, &root);
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = index_path, .flags = DOP_JSON_UNIQUE}, o->diag, &root);
     if (st == DOP_OK)
         st = dop_json_root(root, index_path, o->diag, &top);
     if (st == DOP_OK)

@@ -1,15 +1,46 @@
 /* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
 #include "compiler/hf/hf.h"
+#include "compiler/leftovers.h"
 
 #include "runtime/text/tokenizer.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+/* Ids of a field, -1 being none; those that are no token are left out, with a note. */
+static dop_status
+read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
+{
+    const uint32_t vocab = hf->model->arch.vocab;
+    const json_t *v = dop_json_get(j, key);
+    char note[256];
+    double id;
+    dop_status st = dop_json_ids(j, key, vocab, max, ids, out_n);
+    for (size_t i = 0; st == DOP_OK && i < (json_is_array(v) ? json_array_size(v) : 1); i++)
+        if (dop_json_number(json_is_array(v) ? json_array_get(v, i) : v, &id) && id >= vocab) {
+            snprintf(note, sizeof note, "%s %.0f of %s is no token, since there are %u", key, id,
+                     strrchr(j->path, '/') + 1, vocab);
+            st = dop_checkpoint_note(hf->model, note, hf->diag);
+        }
+    return st;
+}
 
 /* Reads ids from config.json; those of the file itself count before those of its text part. */
 static dop_status
 config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
-    return dop_json_ids(dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, hf->model->arch.vocab, max, ids, out_n);
+    return read_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
+}
+
+/* A limit of sampling; -1 is no limit, as in other programs' files. */
+static dop_status
+limit_or(const dop_json *j, const char *key, double otherwise, double *out)
+{
+    double d;
+    const bool none = dop_json_number(dop_json_get(j, key), &d) && d == -1;
+    *out = otherwise;
+    return none ? DOP_OK : dop_json_f64_or(j, key, 0, 1, otherwise, out);
 }
 
 /* transformers samples only when do_sample says so, and then with these defaults. */
@@ -17,17 +48,20 @@ static dop_status
 read_sampling(dop_hf *hf, const dop_json *gen)
 {
     dop_checkpoint *m = hf->model;
+    const json_t *top_k = dop_json_get(gen, "top_k");
     bool sample = false;
     dop_status st = dop_json_bool_or(gen, "do_sample", false, &sample);
     if (st != DOP_OK || !sample)
         return st;
     st = dop_json_f64_or(gen, "temperature", 0, 100, 1, &m->temperature);
     if (st == DOP_OK)
-        st = dop_json_u32_or(gen, "top_k", 0, DOP_MAX_VOCAB, 50, &m->top_k);
+        st = json_is_integer(top_k) && json_integer_value(top_k) == -1
+                 ? DOP_OK
+                 : dop_json_u32_or(gen, "top_k", 0, DOP_MAX_VOCAB, 50, &m->top_k);
     if (st == DOP_OK)
-        st = dop_json_f64_or(gen, "top_p", 0, 1, 1, &m->top_p);
+        st = limit_or(gen, "top_p", 1, &m->top_p);
     if (st == DOP_OK)
-        st = dop_json_f64_or(gen, "min_p", 0, 1, 0, &m->min_p);
+        st = limit_or(gen, "min_p", 0, &m->min_p);
     return st;
 }
 
@@ -44,13 +78,13 @@ read_generation(dop_hf *hf)
         st = config_ids(hf, "bos_token_id", 1, &bos, &n_bos);
     const char *path = dop_arena_printf(hf->arena, "%s/generation_config.json", hf->dir);
     if (st == DOP_OK && path && access(path, F_OK) == 0) {
-        st = dop_json_read(path, hf->diag, &root);
+        st = dop_json_decode_file(&(dop_json_how){.path = path}, hf->diag, &root);
         if (st == DOP_OK)
             st = dop_json_root(root, path, hf->diag, &gen);
         if (st == DOP_OK && dop_json_has(&gen, "eos_token_id"))
-            st = dop_json_ids(&gen, "eos_token_id", a->vocab, DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
+            st = read_ids(hf, &gen, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
         if (st == DOP_OK && dop_json_has(&gen, "bos_token_id"))
-            st = dop_json_ids(&gen, "bos_token_id", a->vocab, 1, &bos, &n_bos);
+            st = read_ids(hf, &gen, "bos_token_id", 1, &bos, &n_bos);
         if (st == DOP_OK)
             st = read_sampling(hf, &gen);
     }

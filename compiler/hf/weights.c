@@ -285,6 +285,23 @@ leftovers(const filler *f)
     return st == DOP_OK ? dop_leftovers_finish(&l) : st;
 }
 
+/* A model without output matrix computes hidden states; the embedding stands in for the matrix, as where the two are tied. */
+static dop_status
+do_without_head(filler *f)
+{
+    const dop_tensor_name *head = dop_find_tensor_name(f->hf->family->more_names, f->hf->family->names, DOP_W_lm_head);
+    const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
+    char name[256], note[256];
+    dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
+    if (has_tensor(f, name))
+        return DOP_OK;
+    f->hf->model->arch.tied = true;
+    snprintf(note, sizeof note,
+             "%.80s has no output matrix: its plan is for vectors (--embed), and its logits mean nothing",
+             f->hf->headless);
+    return dop_checkpoint_note(f->hf->model, note, f->hf->diag);
+}
+
 dop_status
 dop_hf_weights(dop_hf *hf)
 {
@@ -296,7 +313,9 @@ dop_hf_weights(dop_hf *hf)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
-    st = dop_arch_each_weight(&hf->model->arch, fill, &f);
+    st = hf->headless ? do_without_head(&f) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)
         st = dop_weights_seal(w, hf->diag);
     if (st == DOP_OK)

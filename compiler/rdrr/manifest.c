@@ -263,7 +263,8 @@ read_tensors(dop_rdrr *r)
         st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensorsFile \"%.100s\" is not a plain file name", file);
     if (st == DOP_OK && !list.object) {
         const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
-        st = path ? dop_json_read(path, r->diag, &r->tensors_root)
+        st = path ? dop_json_decode_file(&(dop_json_how){.path = path, .flags = DOP_JSON_UNIQUE}, r->diag,
+                                         &r->tensors_root)
                   : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
         if (st == DOP_OK)
             st = dop_json_root(r->tensors_root, path, r->diag, &list);
@@ -330,7 +331,7 @@ check_version(dop_rdrr *r)
 dop_status
 dop_rdrr_open(dop_rdrr *r)
 {
-    dop_status st = dop_json_read(r->path, r->diag, &r->root);
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &r->root);
     if (st == DOP_OK)
         st = dop_json_root(r->root, r->path, r->diag, &r->top);
     if (st == DOP_OK)

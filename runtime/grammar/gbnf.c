@@ -1,7 +1,7 @@
 /* GBNF, the grammar texts of llama.cpp (its grammars/README.md): rules `name ::= ...` of literals, classes of characters,
  * names, groups, alternatives and repetitions; `root` is where a text begins. */
+#include "base/utf8.h"
 #include "runtime/grammar/grammar_internal.h"
-#include "runtime/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

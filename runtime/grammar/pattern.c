@@ -1,7 +1,7 @@
 /* Compiles the regular expressions of `pattern`: the part of ECMA-262 that is regular.  They match the characters that a string
  * means, and the automaton accepts these as JSON writes them, with its escapes. */
+#include "base/utf8.h"
 #include "runtime/grammar/schema_internal.h"
-#include "runtime/text/utf8.h"
 
 #include <string.h>
 

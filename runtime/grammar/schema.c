@@ -536,11 +536,12 @@ values_of(dop_schema *s, uint32_t from, const json_t *schema, const json_t *valu
         unsigned type = type_of_value(v);
         if ((type & bits) != type || !allows(s, schema, v))
             continue;
-        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-        s->a.failed |= !text;
-        if (text)
-            dop_auto_nothing(&s->a, dop_schema_text(s, from, text), end);
-        free(text);
+        dop_buf text = {0};
+        dop_json_encode(&text, v);
+        s->a.failed |= text.failed;
+        if (!text.failed)
+            dop_auto_nothing(&s->a, dop_schema_text(s, from, text.data), end);
+        dop_buf_finish(&text);
         n++;
     }
     if (n == 0)

@@ -3,9 +3,8 @@
 #ifndef DOPPLER_RUNTIME_GRAMMAR_SCHEMA_INTERNAL_H
 #define DOPPLER_RUNTIME_GRAMMAR_SCHEMA_INTERNAL_H
 
+#include "base/json.h"
 #include "runtime/grammar/grammar_internal.h"
-
-#include <jansson.h>
 
 typedef struct dop_schema_rule {
     const json_t *schema;

@@ -1,6 +1,6 @@
 /* Strings of JSON. */
+#include "base/utf8.h"
 #include "runtime/grammar/schema_internal.h"
-#include "runtime/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
-#include "runtime/text/utf8.h"
 
 /* ---- methods ---- */
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
-#include "runtime/text/utf8.h"
 
 typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
 
@@ -116,6 +116,10 @@ slice_of(dop_j_ctx *cx, const dop_j_node *e, dop_j_val v)
 static bool
 as_number(dop_j_val v, double *f)
 {
+    if (v.kind == J_BIG) {
+        *f = dop_strtod(v.u.str.s, NULL);
+        return true;
+    }
     if (v.kind != J_INT && v.kind != J_FLOAT && v.kind != J_BOOL)
         return false;
     *f = v.kind == J_INT ? (double)v.u.i : v.kind == J_BOOL ? (double)v.u.b : v.u.f;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
-#include "runtime/text/utf8.h"
 
 static dop_j_val
 string_of(dop_j_ctx *cx, dop_j_val v)
@@ -277,7 +277,9 @@ f_int(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
     }
     if (v.kind == J_FLOAT && fabs(v.u.f) < 0x1p63)
         return dop_j_int((int64_t)v.u.f);
-    return v.kind == J_INT ? v : v.kind == J_BOOL ? dop_j_int(v.u.b) : dop_j_int(dop_j_int_arg(a, 0, "default", 0));
+    return v.kind == J_INT || v.kind == J_BIG ? v
+           : v.kind == J_BOOL                 ? dop_j_int(v.u.b)
+                                              : dop_j_int(dop_j_int_arg(a, 0, "default", 0));
 }
 
 static dop_j_val

@@ -5,10 +5,10 @@
 #ifndef DOPPLER_RUNTIME_JINJA_JINJA_H
 #define DOPPLER_RUNTIME_JINJA_JINJA_H
 
-#include <jansson.h>
 #include <time.h>
 
-#include "base/base.h"
+#include "base/json.h"
+#include "base/number.h"
 
 typedef struct dop_j_ctx dop_j_ctx;
 typedef struct dop_j_node dop_j_node;
@@ -35,7 +35,8 @@ typedef enum dop_j_kind {
     J_NAMESPACE,
     J_MACRO,
     J_FUNCTION,
-    J_LOOP
+    J_LOOP,
+    J_BIG /* an integer beyond 64 bits, which is printed and compared, and a real in arithmetic */
 } dop_j_kind;
 
 typedef struct dop_j_val {
@@ -44,7 +45,7 @@ typedef struct dop_j_val {
         bool b;
         int64_t i;
         double f;
-        dop_j_str str; /* J_STR; the name for J_UNDEF and J_FUNCTION */
+        dop_j_str str; /* J_STR; the digits of J_BIG; the name for J_UNDEF and J_FUNCTION */
         dop_j_list *list;
         dop_j_dict *dict; /* J_DICT, J_NAMESPACE */
         const dop_j_macro *macro;

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
-#include "runtime/text/utf8.h"
 
 /* Letter by letter: what becomes several letters (sharp s) stays. */
 dop_j_val

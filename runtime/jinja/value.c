@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
-#include "runtime/text/utf8.h"
 
 typedef struct block {
     struct block *next;
@@ -216,8 +216,11 @@ dop_j_truth(dop_j_val v)
 static bool
 number(dop_j_val v, double *out)
 {
-    *out = v.kind == J_BOOL ? (double)v.u.b : v.kind == J_INT ? (double)v.u.i : v.u.f;
-    return v.kind == J_BOOL || v.kind == J_INT || v.kind == J_FLOAT;
+    *out = v.kind == J_BOOL  ? (double)v.u.b
+           : v.kind == J_INT ? (double)v.u.i
+           : v.kind == J_BIG ? dop_strtod(v.u.str.s, NULL)
+                             : v.u.f;
+    return v.kind == J_BOOL || v.kind == J_INT || v.kind == J_BIG || v.kind == J_FLOAT;
 }
 
 bool
@@ -226,6 +229,8 @@ dop_j_equal(dop_j_val a, dop_j_val b, unsigned depth)
     double x, y;
     if (a.kind == J_INT && b.kind == J_INT)
         return a.u.i == b.u.i;
+    if (a.kind == J_BIG && b.kind == J_BIG)
+        return dop_j_str_eq(a.u.str, b.u.str);
     if (number(a, &x) && number(b, &y))
         return x == y;
     if (a.kind != b.kind || depth > J_MAX_DEPTH)
@@ -281,28 +286,11 @@ dop_j_order(dop_j_val a, dop_j_val b, bool *ok)
     return 0;
 }
 
-/* repr(float): the shortest digits that read back the same; exponent form below 1e-4 and from 1e16 on. */
 static void
 put_float(dop_j_ctx *cx, dop_j_out *o, double f)
 {
-    char t[48];
-    int p = 0, exp10;
-    if (isnan(f) || isinf(f)) {
-        dop_j_puts(cx, o, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
-        return;
-    }
-    do
-        snprintf(t, sizeof t, "%.*e", p, f);
-    while (strtod(t, NULL) != f && ++p < 17);
-    exp10 = atoi(strchr(t, 'e') + 1);
-    if (exp10 >= -4 && exp10 < 16) {
-        snprintf(t, sizeof t, "%.*f", p > exp10 ? p - exp10 : 1, f);
-        dop_j_puts(cx, o, t);
-        return;
-    }
-    dop_j_put(cx, o, t, (size_t)(strchr(t, 'e') - t));
-    snprintf(t, sizeof t, "e%c%02d", exp10 < 0 ? '-' : '+', abs(exp10));
-    dop_j_puts(cx, o, t);
+    char t[32];
+    dop_j_put(cx, o, t, dop_real_text(f, t));
 }
 
 static void
@@ -391,6 +379,7 @@ dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
         put_float(cx, o, v.u.f);
         break;
     case J_STR:
+    case J_BIG:
         dop_j_put(cx, o, v.u.str.s, v.u.str.n);
         break;
     case J_LIST:
@@ -502,8 +491,13 @@ dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form
     case J_STR:
         json_str(cx, o, v.u.str, form->ascii);
         break;
-    case J_INT:
     case J_FLOAT:
+        if (isnan(v.u.f) || isinf(v.u.f)) {
+            dop_j_puts(cx, o, isnan(v.u.f) ? "NaN" : v.u.f < 0 ? "-Infinity" : "Infinity");
+            break;
+        } /* fallthrough */
+    case J_INT:
+    case J_BIG:
         dop_j_print(cx, o, v);
         break;
     case J_LIST:
@@ -525,11 +519,29 @@ copy_text(dop_j_ctx *cx, const char *s, size_t n)
     return dop_j_text(p, n);
 }
 
+/* A number that Jansson has no value for: as Python reads it, a real where it has a point, an exponent or a name. */
+static dop_j_val
+kept_number(dop_j_ctx *cx, const json_t *j)
+{
+    const char *digits = dop_json_number_text(j);
+    dop_j_val v = {.kind = J_FLOAT};
+    if (digits[strspn(digits, "-0123456789")]) {
+        dop_json_number(j, &v.u.f);
+        return v;
+    }
+    v = copy_text(cx, digits, strlen(digits));
+    if (v.kind == J_STR)
+        v.kind = J_BIG;
+    return v;
+}
+
 dop_j_val
 dop_j_from_json(dop_j_ctx *cx, const json_t *j, unsigned depth)
 {
     if (depth > J_MAX_DEPTH)
         return dop_j_fail(cx, 0, DOP_E_INPUT, "the conversation is nested too deeply");
+    if (dop_json_number_text(j))
+        return kept_number(cx, j);
     switch (json_typeof(j)) {
     case JSON_TRUE:
     case JSON_FALSE:
@@ -568,9 +580,9 @@ dop_j_from_json(dop_j_ctx *cx, const json_t *j, unsigned depth)
 const char *
 dop_j_kind_name(dop_j_kind k)
 {
-    static const char *const names[] = {"undefined value", "none",   "boolean",  "integer",
-                                        "float",           "string", "list",     "mapping",
-                                        "namespace",       "macro",  "function", "loop"};
+    static const char *const names[] = {"undefined value", "none", "boolean", "integer",   "float",
+                                        "string",          "list", "mapping", "namespace", "macro",
+                                        "function",        "loop", "integer"};
     return names[k];
 }
 

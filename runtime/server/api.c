@@ -177,7 +177,7 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
 {
     const char *allowed = NULL;
     handler_fn *handler = NULL;
-    json_error_t error = {.text = ""};
+    dop_diag diag = {0};
     json_t *root = NULL;
     *out_call = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof *routes && !handler; i++) {
@@ -200,11 +200,11 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
         return;
     }
     if (strcmp(allowed, "POST") == 0) {
-        root = json_loadb(request->body ? request->body : "", request->n_body, JSON_REJECT_DUPLICATES, &error);
-        if (!json_is_object(root)) {
+        const dop_json_how how = {.flags = DOP_JSON_EXACT | DOP_JSON_UNIQUE};
+        if (dop_json_decode(request->body, request->n_body, &how, &diag, &root) != DOP_OK || !json_is_object(root)) {
             dop_answer_error(out_answer, &(dop_api_error){400, "invalid_request_error", "invalid_json", NULL},
                              "We could not parse the JSON body of your request: %s",
-                             root ? "it is not an object" : error.text);
+                             root ? "it is not an object" : diag.message);
             json_decref(root);
             return;
         }

@@ -219,7 +219,7 @@ static void
 event(dop_answer *answer, json_t *value)
 {
     dop_buf_puts(&answer->body, "data: ");
-    dop_json_append(&answer->body, value);
+    dop_json_encode(&answer->body, value);
     dop_buf_puts(&answer->body, "\n\n");
     json_decref(value);
 }

@@ -5,7 +5,7 @@
 
 #include "runtime/server/api.h"
 
-#include <jansson.h>
+#include "base/json.h"
 
 enum { DOP_CALL_MAX_CHOICES = 128 };
 
@@ -30,7 +30,8 @@ const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
 
 /* Takes ownership of the value. */
 void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
-void dop_json_append(dop_buf *out, const json_t *value);
+/* The object or list at the beginning of a text and the offset behind it; NULL: there is none. */
+json_t *dop_json_begin(const char *text, size_t n, size_t *out_end);
 /* Four characters for three bytes (RFC 4648, section 4). */
 json_t *dop_json_base64(const void *bytes, size_t n);
 /* Bytes that are not UTF-8 become U+FFFD. */

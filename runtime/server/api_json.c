@@ -1,23 +1,20 @@
 #include "runtime/server/api_internal.h"
 
-#include "runtime/text/utf8.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-static int
-append(const char *bytes, size_t n, void *out)
+json_t *
+dop_json_begin(const char *text, size_t n, size_t *out_end)
 {
-    dop_buf_append(out, bytes, n);
-    return 0;
-}
-
-void
-dop_json_append(dop_buf *out, const json_t *value)
-{
-    if (!value || json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
-        out->failed = true;
+    json_t *value;
+    dop_json_decode(text, n, &(dop_json_how){.flags = DOP_JSON_EXACT, .end = out_end}, NULL, &value);
+    if (json_is_object(value) || json_is_array(value))
+        return value;
+    json_decref(value);
+    return NULL;
 }
 
 void
@@ -26,7 +23,7 @@ dop_answer_json(dop_answer *answer, unsigned status, json_t *value)
     answer->status = status;
     answer->type = "application/json";
     answer->body.size = 0;
-    dop_json_append(&answer->body, value);
+    dop_json_encode(&answer->body, value);
     json_decref(value);
 }
 

@@ -185,9 +185,13 @@ plain_message(gathering *g, const json_t *message, bool flat)
     for (size_t i = 0; i < json_array_size(calls); i++) {
         json_t *function = json_object_get(json_array_get(calls, i), "function");
         const json_t *arguments = json_object_get(function, "arguments");
-        json_t *parsed = json_is_string(arguments) ? json_loads(json_string_value(arguments), 0, NULL) : NULL;
-        if (parsed)
-            json_object_set_new(function, "arguments", parsed);
+        const char *written = json_string_value(arguments);
+        json_t *parsed = NULL;
+        if (written)
+            dop_json_decode(written, strlen(written), &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &parsed);
+        if (json_is_object(parsed) || json_is_array(parsed))
+            json_object_set(function, "arguments", parsed);
+        json_decref(parsed);
         if (flat)
             json_object_update_missing(json_array_get(calls, i), function);
     }

@@ -93,16 +93,21 @@ dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, co
     } else {
         dop_buf_printf(&key, "s%s\n%s\n", before ? before : "", after ? after : "");
         if (schema)
-            dop_json_append(&key, schema);
+            dop_json_encode(&key, schema);
     }
     bool kept = !key.failed && strlen(key.data) == key.size; /* a text with a zero byte cannot be a key */
     if (kept)
         *out_grammar = find(shapes, key.data);
     if (!*out_grammar) {
-        st = gbnf ? dop_grammar_from_gbnf(shapes->vocab, "grammar", gbnf, n_gbnf, diag, out_grammar)
-                  : dop_grammar_from_schema(shapes->vocab, schema, before, after, diag, out_grammar);
+        json_t *plain = dop_json_plain((json_t *)(uintptr_t)schema);
+        if (schema && !plain)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        else
+            st = gbnf ? dop_grammar_from_gbnf(shapes->vocab, "grammar", gbnf, n_gbnf, diag, out_grammar)
+                      : dop_grammar_from_schema(shapes->vocab, plain, before, after, diag, out_grammar);
         if (st == DOP_OK && kept)
             keep(shapes, key.data, *out_grammar);
+        json_decref(plain);
     }
     dop_buf_finish(&key);
     return st;

@@ -137,7 +137,7 @@ add_object(const dop_tool_form *form, const json_t *one, json_t *calls)
     if (json_is_string(arguments))
         dop_buf_append(&text, json_string_value(arguments), json_string_length(arguments));
     else if (arguments)
-        dop_json_append(&text, arguments);
+        dop_json_encode(&text, arguments);
     else
         dop_buf_puts(&text, "{}");
     if (name)
@@ -152,16 +152,16 @@ named_call(const char *text, size_t n, json_t *calls)
     static const char mark[] = "[ARGS]";
     const char *hit = memmem(text, n, mark, strlen(mark));
     const size_t name = hit ? (size_t)(hit - text) : 0, at = name + strlen(mark);
-    json_error_t error;
+    size_t end = 0;
     for (size_t i = 0; i < name; i++)
         if (!isalnum((unsigned char)text[i]) && !strchr("_-.", text[i]))
             return 0;
-    json_t *value = name ? json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK, &error) : NULL;
+    json_t *value = name ? dop_json_begin(text + at, n - at, &end) : NULL;
     if (!value)
         return 0;
-    dop_json_add_call(calls, text, name, text + at, (size_t)error.position);
+    dop_json_add_call(calls, text, name, text + at, end);
     json_decref(value);
-    return at + (size_t)error.position;
+    return at + end;
 }
 
 /* NAME and the keys of its arguments; returns where it ends. */
@@ -188,8 +188,8 @@ call_by_keys(const char *text, size_t n, json_t *calls)
             break;
         k += strlen(key_);
         v += strlen(value_);
-        json_t *value = json_loadb(v, (size_t)(v_end - v), JSON_DECODE_ANY, NULL);
-        if (!value)
+        json_t *value;
+        if (dop_json_decode(v, (size_t)(v_end - v), &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &value) != DOP_OK)
             value = dop_json_text(v, (size_t)(v_end - v));
         json_t *key = dop_json_text(k, (size_t)(k_end - k));
         json_object_set_new(arguments, json_string_value(key), value);
@@ -197,7 +197,7 @@ call_by_keys(const char *text, size_t n, json_t *calls)
         at = (size_t)(v_end - text);
     }
     dop_buf out = {0};
-    dop_json_append(&out, arguments);
+    dop_json_encode(&out, arguments);
     if (name > 0)
         dop_json_add_call(calls, first, name, out.data ? out.data : "{}", out.size);
     dop_buf_finish(&out);
@@ -212,7 +212,7 @@ calls_of(const dop_tool_form *form, const char *text, size_t n)
     json_t *calls = json_array();
     size_t len = strlen(form->open), at = len ? 0 : skip_tag(text, n);
     while (at < n) {
-        json_error_t error;
+        size_t end = 0;
         if (len > 0) {
             const char *hit = memmem(text + at, n - at, form->open, len);
             if (!hit)
@@ -223,11 +223,11 @@ calls_of(const dop_tool_form *form, const char *text, size_t n)
             at += call_by_keys(text + at, n - at, calls);
             continue;
         }
-        json_t *value = json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK, &error);
+        json_t *value = dop_json_begin(text + at, n - at, &end);
         const size_t named = value ? 0 : named_call(text + at, n - at, calls);
         if (!value && named == 0)
             break;
-        at += value ? (size_t)error.position : named;
+        at += value ? end : named;
         for (size_t i = 0; i < json_array_size(value); i++)
             add_object(form, json_array_get(value, i), calls);
         if (json_is_object(value))

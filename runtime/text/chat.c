@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
-#include "runtime/text/utf8.h"
 
 struct dop_chat {
     char *text;

@@ -1,8 +1,8 @@
 /* Loading and checking the binary form, and the questions a tokenizer answers. */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_charsmap.h"
-#include "runtime/text/utf8.h"
 
 #define DAMAGED(diag, what) \
     DOP_FAIL((diag), DOP_E_INPUT, "the tokenizer data is damaged (%s); compile the plan again", (what))

@@ -5,8 +5,8 @@
  * belongs to the token that the joined text is.  Short words scan an array, long ones use a heap. */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
-#include "runtime/text/utf8.h"
 
 /* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */
 typedef struct symbol {
@@ -332,7 +332,9 @@ static dop_status
 encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
     const dop_tokenizer *t = b->t;
-    if ((t->head->flags & DOP_TOK_F_IGNORE_MERGES) && n <= t->longest_piece) {
+    const bool whole = (t->head->flags & DOP_TOK_F_IGNORE_MERGES) ||
+                       ((t->head->flags & DOP_TOK_F_LINES) && n > 0 && s[0] == '\n'); /* words are of them or without */
+    if (whole && n <= t->longest_piece) {
         uint32_t id = dop_tok_lookup(t, s, n);
         if (id != DOP_TOK_NONE) {
             dop_ids_push(out, id);

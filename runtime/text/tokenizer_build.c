@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_charsmap.h"
-#include "runtime/text/utf8.h"
 
 const char dop_tok_gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";

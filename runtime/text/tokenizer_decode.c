@@ -1,6 +1,6 @@
 /* Ids to text, whole characters only. */
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
-#include "runtime/text/utf8.h"
 
 void
 dop_text_stream_init(dop_text_stream *s, const dop_tokenizer *tok, unsigned flags)

@@ -1,8 +1,8 @@
 /* Text to ids: added tokens are cut out, the rest is normalized, split and encoded word by word. */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
-#include "runtime/text/utf8.h"
 #include <utf8proc.h>
 
 enum { cache_from = 2048 }; /* bytes of text from which a word cache pays for itself */

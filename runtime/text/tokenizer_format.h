@@ -100,7 +100,8 @@ enum {
     DOP_TOK_F_FLOAT_SCORES = 512, /* Unigram: sums of scores are rounded to float, as in SentencePiece */
     DOP_TOK_F_FIRST_TRIM = 1024,  /* the first token of a text decodes without its spaces */
     DOP_TOK_F_STRIP_EACH = 2048,  /* of the tokens that a text begins with, each loses a space until there is text */
-    DOP_TOK_F_ALL = 4095,
+    DOP_TOK_F_LINES = 4096,       /* a word of line feeds that is a token is that token */
+    DOP_TOK_F_ALL = 8191,
 };
 
 enum {

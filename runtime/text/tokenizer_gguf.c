@@ -9,36 +9,62 @@
 #include "runtime/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_patterns.h"
 
-enum { ignore_merges = 1, adds_bos = 2, nfc = 4 };
+/* raw: BPE over characters, with bytes as <0x41>, instead of over GPT-2's alphabet; marks: spaces are U+2581 */
+enum { ignore_merges = 1, adds_bos = 2, nfc = 4, raw = 8, marks = 16, lines = 32, no_merges = 64 };
 
 /* names (space separated), flags, patterns applied one after the other */
 typedef struct pre_type {
     const char *names;
     unsigned flags;
-    const char *pattern[4];
+    const char *pattern[6];
 } pre_type;
 
 static const pre_type pre_types[] = {
     {"default", 0, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {"gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 jina-es jina-de jina-v2-es jina-v2-de jina-v2-code "
-     "gigachat a.x-4.0 mellum modern-bert roberta-bpe",
+     "gigachat a.x-4.0 mellum modern-bert roberta-bpe jina-v1-en",
      0,
      {GPT2}},
-    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2", ignore_merges | adds_bos, {LLAMA3}},
+    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
+     ignore_merges | adds_bos,
+     {LLAMA3}},
     {"dbrx smaug-bpe glm4 chatglm-bpe", 0, {LLAMA3}},
-    {"qwen2", nfc, {QWEN2}},
+    {"qwen2 f2llmv2", nfc, {QWEN2}},
     {"deepseek-r1-qwen kormo stablelm2 hunyuan megrez grok-2 solar-open", 0, {QWEN2}},
     {"qwen35", nfc, {QWEN35}},
-    {"gpt-4o llama4 kanana2", 0, {O200K}},
+    {"gpt-4o llama4 kanana2 minimax-m2 talkie", 0, {O200K}},
+    {"granite-embed-multi-97m", ignore_merges, {O200K}},
+    {"tiny_aya cohere2moe", 0, {"\\d{1,3}(?=(?:\\d{3})*\\b)", O200K}},
     {"tekken", ignore_merges | adds_bos, {TEKKEN}},
     {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", GPT2}},
     {"falcon", 0, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
     {"deepseek-coder",
      0,
      {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+|\\p{N}"}},
-    {"deepseek-v3 hunyuan-dense joyai-llm",
+    {"deepseek-llm",
      0,
-     {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+", DEEPSEEK_WORDS}},
+     {"[\\r\\n]", "\\s?[" CASED_LETTERS "]+",
+      "\\s?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+", "\\s+$",
+      "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+", "\\p{N}+"}},
+    {"deepseek-v3 hunyuan-dense joyai-llm hy_v4", 0, {"\\p{N}{1,3}", CJK, DEEPSEEK_WORDS}},
+    {"spark2_5", 0, {"\\p{N}{1,3}", CJK, SPARK, "\\p{N}"}},
+    {"youtu", ignore_merges, {YOUTU_BLOCKS, O200K_DIGITS("\\p{N}")}},
+    {"afmoe", 0, {DIGITS3, AFMOE_LETTERS, DEEPSEEK_WORDS}},
+    {"kimi-k2", no_merges, {KIMI}},
+    {"jais-2", 0, {JAIS2}},
+    {"minicpm5", ignore_merges, {"\\p{N}{1,3}", MINICPM5}},
+    {"poro-chat bloom gpt3-finnish", 0, {BLOOM}},
+    {"viking", 0, {BLOOM, "\\p{N}"}},
+    {"chameleon",
+     adds_bos,
+     {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", "\\p{N}", "[\\p{P}!-/:-@\\[-`{-~]", GPT2}},
+    {"superbpe", 0, {"\\p{N}+", "\\d{1,3}(?=(?:\\d{3})*(?!\\d))"}},
+    {"ufakzeka", 0, {QWEN2_WORDS}},
+    {"laguna", 0, {LINES, QWEN2}},
+    {"exaone-moe", 0, {EXAONE_MOE}},
+    {"gemma4 granite-embed-multi-311m", raw | marks | lines | adds_bos, {LINES}},
+    {"sarvam-moe", raw | marks, {LINES}},
+    {"whitespace", raw, {"\\S+"}},
     {"seed-coder", 0, {SEED}},
     {"bailingmoe bailingmoe2 llada-moe", 0, {BAILING}},
 };
@@ -62,7 +88,8 @@ struct importer;
 /* A value of tokenizer.ggml.model; what llama.cpp assumes where the file is silent. */
 typedef struct gguf_model {
     const char *name;
-    bool byte_level;
+    const char *pre; /* how text is split, whatever the file says; NULL: as it says */
+    bool byte_level; /* BPE, which splits text first */
     uint32_t bos, eos, unk;
     bool add_bos, add_eos, space_prefix;
     dop_status (*finish)(struct importer *im); /* after tokens and special ids */
@@ -74,6 +101,7 @@ typedef struct importer {
     dop_diag *diag;
     const dop_gguf_kv *tokens, *types;
     const gguf_model *model;
+    const pre_type *pre; /* NULL: the model has none */
     bool byte_level, add_bos, add_eos, space_prefix;
 } importer;
 
@@ -104,11 +132,14 @@ has_name(const char *names, dop_gguf_str name)
     return false;
 }
 
+/* Which row of the table splits the text: what the file names, or what its kind of tokenizer implies. */
 static dop_status
-read_pre(importer *im)
+find_pre(importer *im)
 {
     dop_gguf_str name = {"default", 7};
     dop_gguf_string(dop_gguf_find(im->g, "tokenizer.ggml.pre"), &name);
+    if (im->model->pre)
+        name = (dop_gguf_str){im->model->pre, strlen(im->model->pre)};
     const pre_type *pre = NULL;
     for (size_t i = 0; i < sizeof pre_types / sizeof *pre_types && !pre; i++)
         if (has_name(pre_types[i].names, name))
@@ -122,13 +153,25 @@ read_pre(importer *im)
         dop_buf_finish(&known);
         return st;
     }
+    im->pre = pre;
+    im->byte_level = !(pre->flags & raw);
+    return DOP_OK;
+}
+
+static dop_status
+read_pre(importer *im)
+{
+    const pre_type *pre = im->pre;
     im->add_bos = (pre->flags & adds_bos) != 0;
     im->b.flags |= (pre->flags & ignore_merges) ? DOP_TOK_F_IGNORE_MERGES : 0u;
     dop_status st = DOP_OK;
+    im->b.flags |= ((pre->flags & raw) ? DOP_TOK_F_BYTE_FALLBACK : 0u) | ((pre->flags & lines) ? DOP_TOK_F_LINES : 0u);
+    if (pre->flags & marks)
+        st = dop_tok_build_op(&im->b, DOP_OP_REPLACE, 0, " ", 1, DOP_TOK_SPACE, DOP_TOK_SPACE_LEN, im->diag);
     if (pre->flags & nfc)
         st = dop_tok_build_op(&im->b, DOP_OP_NFC, 0, "", 0, "", 0, im->diag);
     im->b.norm_ops = im->b.op_count;
-    for (size_t i = 0; i < 4 && pre->pattern[i] && st == DOP_OK; i++)
+    for (size_t i = 0; i < 6 && pre->pattern[i] && st == DOP_OK; i++)
         st = dop_tok_build_op(&im->b, DOP_OP_SPLIT_REGEX, DOP_SPLIT_ISOLATED, pre->pattern[i], strlen(pre->pattern[i]),
                               "", 0, im->diag);
     return st;
@@ -144,9 +187,14 @@ read_model(importer *im)
         return BAD(im, "the file has no tokenizer (tokenizer.ggml.model)");
     im->model = find_model(model);
     if (!im->model)
-        return BAD(im, "tokenizer.ggml.model \"%.*s\" is not supported (\"gpt2\", \"llama\", \"t5\" and \"bert\" are)",
+        return BAD(im,
+                   "tokenizer.ggml.model \"%.*s\" is not supported (\"gpt2\", \"gemma4\", \"llama\", \"t5\" and "
+                   "\"bert\" are)",
                    model.len > 40 ? 40 : (int)model.len, model.data);
     im->byte_level = im->model->byte_level;
+    dop_status st = im->model->byte_level ? find_pre(im) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
     im->tokens = dop_gguf_find(im->g, "tokenizer.ggml.tokens");
     im->types = dop_gguf_find(im->g, "tokenizer.ggml.token_type");
     if (!im->tokens || im->tokens->type != DOP_GGUF_ARRAY || im->tokens->elem != DOP_GGUF_STRING)
@@ -171,7 +219,7 @@ decoded(importer *im, dop_gguf_str s, int64_t type, dop_buf *scratch)
             return dop_tok_build_string(b, scratch->data, scratch->size);
         return dop_tok_build_string(b, s.data, (size_t)s.len);
     }
-    int byte = type == type_byte ? dop_tok_byte_token(s.data, (size_t)s.len) : -1;
+    int byte = type == type_byte || im->pre ? dop_tok_byte_token(s.data, (size_t)s.len) : -1;
     if (byte >= 0) {
         char c = (char)byte;
         return dop_tok_build_string(b, &c, 1);
@@ -204,7 +252,7 @@ read_tokens(importer *im)
         if (!im->byte_level) {
             b->piece[id] = dop_tok_build_string(b, s.data, (size_t)s.len);
             b->token_flags[id] |= DOP_TOKEN_MODEL;
-            byte = type == type_byte ? dop_tok_byte_token(s.data, (size_t)s.len) : -1;
+            byte = type == type_byte || im->pre ? dop_tok_byte_token(s.data, (size_t)s.len) : -1;
         } else if (dop_tok_bytes_of_piece(s.data, (size_t)s.len, &scratch)) {
             b->piece[id] = dop_tok_build_string(b, scratch.data, scratch.size);
             b->token_flags[id] |= DOP_TOKEN_MODEL;
@@ -271,16 +319,26 @@ find_piece(const dop_tok_build *b, const piece_index *ix, const char *s, size_t 
     return DOP_TOK_NONE;
 }
 
-/* One merge "left right", in GPT-2's alphabet. */
+/* The bytes of one side of a merge, which byte-level tokenizers write in GPT-2's alphabet. */
+static bool
+side_of_merge(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
+{
+    if (b->flags & DOP_TOK_F_BYTE_LEVEL)
+        return dop_tok_bytes_of_piece(s, n, bytes);
+    dop_buf_append(bytes, s, n);
+    return true;
+}
+
+/* One merge "left right". */
 static bool
 read_merge(const dop_tok_build *b, const piece_index *ix, dop_gguf_str s, dop_buf *bytes, dop_tok_merge *m)
 {
     const char *space = s.len > 1 ? memchr(s.data + 1, ' ', (size_t)s.len - 1) : NULL;
     bytes->size = 0;
-    if (!space || !dop_tok_bytes_of_piece(s.data, (size_t)(space - s.data), bytes))
+    if (!space || !side_of_merge(b, s.data, (size_t)(space - s.data), bytes))
         return false;
     size_t left = bytes->size;
-    if (!dop_tok_bytes_of_piece(space + 1, (size_t)(s.data + s.len - space - 1), bytes) || bytes->failed)
+    if (!side_of_merge(b, space + 1, (size_t)(s.data + s.len - space - 1), bytes) || bytes->failed)
         return false;
     m->a = find_piece(b, ix, bytes->data, left);
     m->b = find_piece(b, ix, bytes->data + left, bytes->size - left);
@@ -298,6 +356,8 @@ read_merges(importer *im)
     dop_status st = DOP_OK;
     uint64_t at = 0;
     dop_gguf_str s;
+    if (!kv && (im->pre->flags & no_merges))
+        return DOP_OK;
     if (!kv || kv->type != DOP_GGUF_ARRAY || kv->elem != DOP_GGUF_STRING ||
         kv->count > (uint64_t)DOP_TOK_MAX_TOKENS * 4)
         return BAD(im, "tokenizer.ggml.merges is missing or no list of strings");
@@ -427,6 +487,8 @@ read_frame(importer *im)
     dop_tok_build *b = &im->b;
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_bos_token"), 0, &im->add_bos);
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_eos_token"), 0, &im->add_eos);
+    if (im->pre && (im->pre->flags & lines)) /* whatever the file says: Gemma 4's first files are wrong */
+        im->add_bos = true;
     if (im->add_bos && b->bos != DOP_TOK_NONE)
         dop_ids_push(&b->prefix, b->bos);
     if (im->add_eos && b->eos != DOP_TOK_NONE)
@@ -536,10 +598,12 @@ finish_bert(importer *im)
 }
 
 static const gguf_model models[] = {
-    {"gpt2", true, 11, 11, DOP_TOK_NONE, false, false, false, finish_gpt2},
-    {"llama", false, 1, 2, 0, true, false, true, finish_llama},
-    {"t5", false, DOP_TOK_NONE, 1, 2, false, true, false, finish_t5},
-    {"bert", false, 101, DOP_TOK_NONE, 100, true, false, false, finish_bert},
+    {"gpt2", NULL, true, 11, 11, DOP_TOK_NONE, false, false, false, finish_gpt2},
+    {"gemma4", "gemma4", true, DOP_TOK_NONE, DOP_TOK_NONE, DOP_TOK_NONE, false, false, false, finish_gpt2},
+    {"whitespace", "whitespace", true, 11, 11, DOP_TOK_NONE, false, false, false, finish_gpt2},
+    {"llama", NULL, false, 1, 2, 0, true, false, true, finish_llama},
+    {"t5", NULL, false, DOP_TOK_NONE, 1, 2, false, true, false, finish_t5},
+    {"bert", NULL, false, 101, DOP_TOK_NONE, 100, true, false, false, finish_bert},
 };
 
 static const gguf_model *

@@ -2,6 +2,7 @@
  * content. */
 #include <dirent.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runtime/text/tokenizer_json.h"
@@ -27,20 +28,14 @@ static dop_status
 read_object(const char *dir, const char *name, dop_diag *diag, json_t **out)
 {
     dop_buf path = {0};
-    dop_map map = {0};
-    json_error_t error;
     dop_status st = join_path(dir, name, diag, &path);
     if (st != DOP_OK || access(path.data, F_OK) != 0)
         goto error;
-    if ((st = dop_map_open(path.data, diag, &map)) != DOP_OK)
+    if ((st = dop_json_decode_file(&(dop_json_how){.path = path.data}, diag, out)) != DOP_OK)
         goto error;
-    *out = json_loadb(map.data ? (const char *)map.data : "", (size_t)map.size, JSON_ALLOW_NUL, &error);
-    if (!*out)
-        st = DOP_FAIL_AT(diag, DOP_E_INPUT, path.data, error.line, error.column, "not valid JSON: %s", error.text);
-    else if (!json_is_object(*out))
+    if (!json_is_object(*out))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data, "not a JSON object");
 error:
-    dop_map_close(&map);
     dop_buf_finish(&path);
     return st;
 }
@@ -230,6 +225,8 @@ dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const
     };
     const uint8_t *p = bytes;
     size_t i = 0;
+    if (size >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+        i = 3;
     while (i < size && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
         i++;
     bool json = i == size || p[i] == '{' || p[i] == '[';

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/text/utf8.h"
+#include "base/utf8.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 
@@ -149,14 +149,14 @@ dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const 
                         dop_diag *diag, dop_tokenizer **out_tok)
 {
     reader r = {.diag = diag};
-    json_error_t error;
+    json_t *root;
     *out_tok = NULL;
-    json_t *root = json_loadb(bytes, size, JSON_ALLOW_NUL, &error);
-    if (!root)
-        return DOP_FAIL_AT(diag, DOP_E_INPUT, path, error.line, error.column, "not valid JSON: %s", error.text);
+    dop_status st = dop_json_decode(bytes, size, &(dop_json_how){.path = path}, diag, &root);
+    if (st != DOP_OK)
+        return st;
     r.root = root;
-    dop_status st = dop_tok_is_tekken(root) ? dop_tok_tekken(root, path, facts, diag, out_tok)
-                                            : read_root(&r, path, facts, out_tok);
+    st = dop_tok_is_tekken(root) ? dop_tok_tekken(root, path, facts, diag, out_tok)
+                                 : read_root(&r, path, facts, out_tok);
     dop_tok_build_free(&r.b);
     json_decref(r.vocab);
     json_decref(root);

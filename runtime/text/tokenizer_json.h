@@ -2,8 +2,7 @@
 #ifndef DOPPLER_RUNTIME_TEXT_TOKENIZER_JSON_H
 #define DOPPLER_RUNTIME_TEXT_TOKENIZER_JSON_H
 
-#include <jansson.h>
-
+#include "base/json.h"
 #include "runtime/text/tokenizer_build.h"
 
 /* All accept NULL or JSON null: the component is absent.  Unknown types are errors that name them. */

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_charsmap.h"
-#include "runtime/text/utf8.h"
 
 void
 dop_tok_spans_push(dop_tok_spans *s, dop_tok_span span)

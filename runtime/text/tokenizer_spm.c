@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/protobuf.h"
 #include "runtime/text/tokenizer_json.h"
-#include "runtime/text/utf8.h"
 
 enum { model_pieces = 1, model_trainer = 2, model_normalizer = 3, model_denormalizer = 5 };
 enum { piece_text = 1, piece_score = 2, piece_type = 3 };

@@ -8,10 +8,10 @@
  * models come with. */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/base64.h"
 #include "runtime/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_patterns.h"
-#include "runtime/text/utf8.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 

@@ -4,8 +4,8 @@
  * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE). */
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
-#include "runtime/text/utf8.h"
 
 /* The state is only the tokenizer: nothing is kept from word to word. */
 static void *

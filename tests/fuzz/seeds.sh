@@ -21,6 +21,12 @@ graph() {
 [ ! -d "$root/tests/fuzz/found/$target" ] || cp "$root/tests/fuzz/found/$target"/* . # what went wrong once
 
 case $target in
+json)
+    for config in "$root"/tests/golden/{llama,mamba2,gemma4,lfm2}/config.json; do
+        { printf '\1' && cat "$config"; } >"$(basename "$(dirname "$config")")"
+    done
+    printf '\0\357\273\277{"a\\u0000": [1e400, -Infinity, 123456789012345678901, 0.1, "\\ud83d\\ude00\\udc00"]}' >odd
+    ;;
 tokenizer_json)
     cp "$tokenizers/tekken/tekken.json" tekken
     for name in unigram wordpiece wordpiece-cased; do

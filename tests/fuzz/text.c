@@ -1,8 +1,9 @@
 /* What is read into tokenizers, and chat templates.  Whatever is not refused must be usable, and a tokenizer must survive a
  * round trip through its binary form. */
+#include "base/json.h"
+#include "base/utf8.h"
 #include "runtime/server/api_internal.h"
 #include "runtime/text/chat.h"
-#include "runtime/text/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 static void
@@ -210,7 +211,9 @@ fuzz_chat(const uint8_t *data, size_t size)
     dop_buf out = {0};
     dop_status st = dop_chat_create(text, n, DOP_CHAT_ANY, &diag, &chat);
     fuzz_check(st, &diag);
-    json_t *given = n < size ? json_loadb(text + n + 1, size - n - 1, JSON_DECODE_ANY, NULL) : NULL;
+    json_t *given = NULL;
+    if (n < size)
+        dop_json_decode(text + n + 1, size - n - 1, &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &given);
     json_t *messages = json_is_array(given) ? json_incref(given)
                                             : json_pack("[{s:s,s:s},{s:s,s:s}]", "role", "system", "content",
                                                         " be brief ", "role", "user", "content", "hi");
@@ -234,4 +237,33 @@ fuzz_chat(const uint8_t *data, size_t size)
     json_decref(tools);
     dop_chat_destroy(chat);
     dop_buf_finish(&out);
+}
+
+/* A byte of flags, and JSON: what was read is written and read again as the same, within bounds that follow the length. */
+void
+fuzz_json(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return;
+    const uint64_t steps = 64 + 4 * size, bytes = 4096 + 512 * size;
+    dop_budget budget = {.steps = steps, .bytes = bytes};
+    const dop_json_how how = {.flags = data[0] & 3u, .budget = &budget}, again = {.flags = DOP_JSON_EXACT};
+    dop_diag diag = {0};
+    dop_buf one = {0}, two = {0};
+    json_t *value, *second;
+    dop_status st = dop_json_decode(data + 1, size - 1, &how, &diag, &value);
+    fuzz_check(st, &diag);
+    require(st != DOP_E_LIMIT && (st == DOP_OK || budget.bytes == bytes));
+    if (st != DOP_OK)
+        return;
+    json_t *plain = dop_json_plain(value);
+    dop_json_encode(&one, value);
+    require(dop_json_decode(one.data, one.size, &again, NULL, &second) == DOP_OK);
+    dop_json_encode(&two, second);
+    require(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
+    json_decref(plain);
+    json_decref(value);
+    json_decref(second);
+    dop_buf_finish(&one);
+    dop_buf_finish(&two);
 }

@@ -221,7 +221,7 @@ hg_metadata(hg_model *m)
     if (m->family->metadata)
         m->family->metadata(m);
     copy_u32(m, "vocab_size", "%.vocab_size");
-    gguf_str(w, "tokenizer.ggml.model", "no_vocab");
+    hg_tokenizer(m, rope_type(m));
     copy_u32(m, "bos_token_id", "tokenizer.ggml.bos_token_id");
     copy_u32(m, "eos_token_id", "tokenizer.ggml.eos_token_id");
 }

@@ -99,6 +99,9 @@ void hg_metadata(hg_model *m);
 /* Tensors that no tensor of the model becomes: frequency divisors. */
 void hg_extra_tensors(hg_model *m);
 
+/* A tokenizer of the family's kind.  rope: the type of scaling, by which some families' models differ. */
+void hg_tokenizer(hg_model *m, const char *rope);
+
 void hg_window(hg_model *m);
 void hg_window_flags(hg_model *m);
 void hg_gemma(hg_model *m);

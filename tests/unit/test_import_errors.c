@@ -151,8 +151,8 @@ static const struct {
      "rope_scaling.factor is missing"},
     {"llama", "{\"rope_parameters\": null, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}",
      "rope_scaling.factor is 0, expected 0.001 to 1e+06"},
-    {"llama3_rope_tied", "{\"rope_scaling\": {\"<merge>\": 1, \"low_freq_factor\": 4.0}}",
-     "rope_scaling.high_freq_factor 4 is not above low_freq_factor 4"},
+    {"llama3_rope_tied", "{\"rope_scaling\": {\"<merge>\": 1, \"low_freq_factor\": 4.5}}",
+     "rope_scaling.high_freq_factor 4 is below low_freq_factor 4.5"},
     {"llama3_rope_tied", "{\"rope_scaling\": {\"<merge>\": 1, \"high_freq_factor\": \"<delete>\"}}",
      "rope_scaling.high_freq_factor is missing"},
     {"phi3", "{\"partial_rotary_factor\": 0.01}",
@@ -240,13 +240,11 @@ Test(import_errors, config_syntax)
         const char *text, *message;
         long line, column;
     } cases[] = {
-        {"", "invalid JSON: the file is empty", 0, 0},
-        {"{\n  \"hidden_size\": 64,\n  \"vocab_size\" 320\n}\n", "invalid JSON: ':' expected near '320'", 3, 18},
-        {"{\"a\": 1,\n \"a\": 2}", "invalid JSON: duplicate object key near '\"a\"'", 2, 4},
-        {"{\"hidden_size\": 64", "invalid JSON: '}' expected near end of file", 1, 18},
-        {"{\"hidden_size\": 99999999999999999999}", "invalid JSON: too big integer near '99999999999999999999'", 1, 36},
+        {"", "invalid JSON: it is empty", 1, 1},
+        {"{\n  \"hidden_size\": 64,\n  \"vocab_size\" 320\n}\n", "invalid JSON: ':' expected near '320'", 3, 16},
+        {"{\"hidden_size\": 64", "invalid JSON: ',' or '}' expected at the end", 1, 19},
         {"[1, 2]", "the file holds a list, expected an object", 0, 0},
-        {"{\"a\": \"\xff\"}", "invalid JSON: unable to decode byte 0xff near '\"'", 1, 7},
+        {"{\"a\": \"\xff\"}", "invalid JSON: the byte 0xff is not UTF-8", 1, 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch s = scratch_make();
@@ -269,9 +267,9 @@ Test(import_errors, other_json_files)
         {"generation_config.json", "{\"do_sample\": true, \"top_k\": -4}", "top_k is -4, expected 0 to 16777216", 0, 0},
         {"generation_config.json", "{\"eos_token_id\": {}}", "eos_token_id is not a token id or a list of token ids", 0,
          0},
-        {"generation_config.json", "{,}", "invalid JSON: string or '}' expected near ','", 1, 2},
+        {"generation_config.json", "{,}", "invalid JSON: a name in quotes or '}' expected near ','", 1, 2},
         {"tokenizer_config.json", "{\"chat_template\": 5}", "chat_template is an integer, expected a string", 0, 0},
-        {"tokenizer_config.json", "{", "invalid JSON: string or '}' expected near end of file", 1, 1},
+        {"tokenizer_config.json", "{", "invalid JSON: a name in quotes or '}' expected at the end", 1, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch s = scratch_make();
@@ -415,8 +413,9 @@ Test(import_errors, safetensors_container)
         {st_bytes(header, (size_t)n, 100000001, data, data_size),
          "not a safetensors file: header length 100000001, at most 100000000 is allowed", 0, 0},
         {st_bytes(header, 100, n, NULL, 0), truncated, 0, 0},
-        {st_bytes("{\"a\": }", 7, 7, NULL, 0), "invalid JSON: unexpected token near '}'", 1, 7},
-        {st_bytes("{\"a\":1,\"a\":2}", 13, 13, NULL, 0), "invalid JSON: duplicate object key near '\"a\"'", 1, 10},
+        {st_bytes("{\"a\": }", 7, 7, NULL, 0), "invalid JSON: a value expected near '}'", 1, 7},
+        {st_bytes("{\"a\":1,\"a\":2}", 13, 13, NULL, 0), "invalid JSON: a name comes twice in an object, near 'a'", 1,
+         8},
         {st_bytes("{}", 2, 2, NULL, 0), "tensor model.embed_tokens.weight is missing", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,9 +1,14 @@
 /* GGUF import: the golden models rewritten as GGUF (as converters of that ecosystem store them) must give the golden
  * logits; the published files give their published ids; damaged metadata gives its message. */
+#include "compiler/build.h"
 #include "compiler/import.h"
+#include "runtime/gguf.h"
+#include "runtime/text/tokenizer.h"
 #include "tests/unit/hf_to_gguf.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
+
+#include <math.h>
 
 /* A golden model as GGUF. */
 static void
@@ -13,6 +18,29 @@ convert_model(gguf_writer *w, const char *golden)
     *w = (gguf_writer){0};
     snprintf(dir, sizeof dir, GOLDEN "/%s", golden);
     cr_assert(hf_to_gguf(dir, false, w, error, sizeof error), "%s: %s", golden, error);
+}
+
+/* The file's tokenizer gives a text's ids and the text of these ids, and knows the ends that the importer found. */
+static void
+check_tokenizer(const char *name, const char *path)
+{
+    static const char text[] = "abba, naa 123 w\xc3\xb6rld\n\nx";
+    dop_gguf g;
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    dop_ids ids = {0};
+    dop_buf back = {0};
+    cr_assert_eq(dop_gguf_open(path, &diag, &g), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_tokenizer_from_gguf(&g, &diag, &t), DOP_OK, "%s: %s", name, diag.message);
+    cr_assert_eq(dop_tokenizer_encode(t, text, strlen(text), 0, &diag, &ids), DOP_OK, "%s: %s", name, diag.message);
+    cr_assert_eq(dop_tokenizer_decode(t, ids.data, ids.count, 0, &diag, &back), DOP_OK, "%s: %s", name, diag.message);
+    cr_expect_str_eq(back.data, text, "%s: \"%s\"", name, back.data);
+    cr_expect(ids.count < strlen(text), "%s: %zu tokens, none of which has two characters", name, (size_t)ids.count);
+    cr_expect(dop_tokenizer_bos(t) == 1 && dop_tokenizer_eos(t) == 2 && dop_tokenizer_is_end(t, 2), "%s", name);
+    dop_ids_finish(&ids);
+    dop_buf_finish(&back);
+    dop_tokenizer_destroy(t);
+    dop_gguf_close(&g);
 }
 
 /* Every family that has a GGUF form. */
@@ -85,10 +113,131 @@ Test(import_gguf, golden_logits)
         cr_expect_eq(u.m.arch.final_norm.add, 0.0);
         cr_expect_str_eq(u.m.name, cases[i]);
         cr_expect_null(u.m.note, "%s: %s", cases[i], u.m.note);
+        check_tokenizer(cases[i], scratch_path(&s, "model.gguf"));
         util_model_close(&u);
         json_decref(root);
         free(want);
         free(got);
+    }
+    scratch_remove(&s);
+}
+
+/* Worst difference of a file's logits from golden ones, in standard deviations. */
+static double
+distance(const char *path, const char *golden)
+{
+    util_model u;
+    char file[600];
+    snprintf(file, sizeof file, GOLDEN "/%s/expected.json", golden);
+    json_t *root = util_json_open(file);
+    util_ids prompt = util_ids_of(json_object_get(root, "prompt"));
+    const double std = json_number_value(json_object_get(root, "logits_std"));
+    snprintf(file, sizeof file, GOLDEN "/%s/logits.f32", golden);
+    float *want = util_floats(file, (size_t)prompt.n * 320), *got = calloc((size_t)prompt.n * 320, sizeof *got);
+    util_model_open(&u, path, prompt.n + 24);
+    util_step(&u, DOP_PHASE_SCORE, prompt.id, prompt.n, 0, got);
+    const double worst = util_worst(got, want, (size_t)prompt.n * 320) / std;
+    util_model_close(&u);
+    json_decref(root);
+    free(want);
+    free(got);
+    return worst;
+}
+
+/* The same file with a tensor for each expert. */
+static void
+split_experts(gguf_writer *w)
+{
+    static const char mark[] = "_exps.weight";
+    dop_buf infos = {0};
+    uint64_t n_tensors = 0, len, dims[4], offset;
+    uint32_t rank, type;
+    for (size_t at = 0; at < w->infos.size;) {
+        const char *p = w->infos.data + at, *name = p + 8;
+        memcpy(&len, p, 8);
+        memcpy(&rank, name + len, 4);
+        memcpy(dims, name + len + 4, 8 * rank);
+        memcpy(&type, name + len + 4 + 8 * rank, 4);
+        memcpy(&offset, name + len + 8 + 8 * rank, 8);
+        at += 8 + len + 16 + 8 * rank;
+        const bool experts =
+            rank == 3 && len > strlen(mark) && memcmp(name + len - strlen(mark), mark, strlen(mark)) == 0;
+        for (uint64_t e = 0; e < (experts ? dims[2] : 1); e++, n_tensors++) {
+            char one[128];
+            const uint64_t bytes = dims[0] * dims[1] * (type == GGUF_F32 ? 4 : 2);
+            if (experts)
+                snprintf(one, sizeof one, "%.*s.%d.weight", (int)(len - strlen(mark)), name, (int)e);
+            else
+                snprintf(one, sizeof one, "%.*s", (int)len, name);
+            gguf_put_str(&infos, one);
+            gguf_put_u32(&infos, experts ? 2 : rank);
+            for (uint32_t i = 0; i < (experts ? 2 : rank); i++)
+                gguf_put_u64(&infos, dims[i]);
+            gguf_put_u32(&infos, type);
+            gguf_put_u64(&infos, offset + e * bytes);
+        }
+    }
+    dop_buf_finish(&w->infos);
+    w->infos = infos;
+    w->n_tensors = n_tensors;
+}
+
+/* Files of the time before experts were stacked: "ffn_gate.0.weight" to "ffn_gate.7.weight". */
+Test(import_gguf, a_tensor_for_each_expert)
+{
+    scratch s = scratch_make();
+    const char *path = scratch_path(&s, "model.gguf");
+    gguf_writer w;
+    convert_model(&w, "mixtral");
+    const uint64_t before = w.n_tensors;
+    split_experts(&w);
+    cr_assert_gt(w.n_tensors, before);
+    cr_assert(gguf_save(&w, path));
+    const double worst = distance(path, "mixtral");
+    cr_expect_lt(worst, 5e-4, "worst logit differs by %.3g standard deviations", worst);
+    convert_model(&w, "mixtral");
+    split_experts(&w);
+    char *last = memmem(w.infos.data, w.infos.size, "blk.1.ffn_up.1.weight", 21);
+    cr_assert(last);
+    memcpy(last, "blk.1.ffn_up.9.weight", 21);
+    cr_assert(gguf_save(&w, path));
+    expect_failure(path, "", "tensor blk.1.ffn_up.1.weight is missing", 0, 0);
+    scratch_remove(&s);
+}
+
+/* rope.scaling.attn_factor multiplies cosines and sines, besides what YaRN does, and without any scaling too. */
+Test(import_gguf, attention_factor)
+{
+    static const struct {
+        const char *golden;
+        bool yarn;
+    } rows[] = {{"llama", false}, {"llama", true}};
+    scratch s = scratch_make();
+    const char *path = scratch_path(&s, "model.gguf");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        float table[2][4 * 16];
+        for (int with = 0; with < 2; with++) {
+            gguf_writer w;
+            util_model u;
+            dop_diag diag = {0};
+            convert_model(&w, rows[i].golden);
+            if (rows[i].yarn) {
+                gguf_str(&w, "%.rope.scaling.type", "yarn");
+                gguf_f32(&w, "%.rope.scaling.factor", 4);
+                gguf_u32(&w, "%.rope.scaling.original_context_length", 64);
+            }
+            if (with)
+                gguf_f32(&w, "%.rope.scaling.attn_factor", 5);
+            cr_assert(gguf_save(&w, path));
+            util_model_open(&u, path, 16);
+            cr_assert_eq(u.m.arch.ropes[0].dims, 16);
+            cr_assert_eq(dop_rope_table(&u.m.arch.ropes[0], 4, table[with], &diag), DOP_OK);
+            util_model_close(&u);
+        }
+        const float first = rows[i].yarn ? (float)(0.1 * log(4) + 1) : 1; /* the cosine of position 0 */
+        cr_expect_float_eq(table[0][0], first, 1e-6);
+        for (size_t k = 0; k < 4 * 16; k++)
+            cr_expect_float_eq(table[1][k], 5 * table[0][k], 1e-5);
     }
     scratch_remove(&s);
 }
@@ -319,6 +468,9 @@ Test(import_gguf, unknown_architecture_and_type)
     cr_assert(gguf_save(&w, path));
     expect_failure(path, "", "gptneox.attention.shared_kv_layers is 2, which is not supported", 0, 0);
     convert_model(&w, "llama");
+    char *own = memmem(w.kvs.data, w.kvs.size, "tokenizer.ggml.tokens", 21);
+    cr_assert(own);
+    own[20] = 'z';
     gguf_array(&w, "tokenizer.ggml.tokens", 8, 321);
     for (int i = 0; i < 321; i++)
         gguf_put_str(&w.kvs, "x");

@@ -583,8 +583,8 @@ Test(plan, files_that_are_no_plans)
     cr_assert_eq(dop_plan_open("/nonexistent.plan", &diag, &plan), DOP_E_IO);
     cr_assert(strstr(diag.message, "cannot open"));
     memset(&diag, 0, sizeof diag);
-    cr_assert_eq(dop_plan_open("/tmp", &diag, &plan), DOP_E_IO);
-    cr_assert(strstr(diag.message, "not a regular file"));
+    cr_assert_eq(dop_plan_open("/tmp", &diag, &plan), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "this is a folder, not a plan"));
     memset(&diag, 0, sizeof diag);
     cr_assert_eq(dop_plan_open(DOP_SOURCE_DIR "/CMakeLists.txt", &diag, &plan), DOP_E_INPUT);
     cr_assert(strstr(diag.message, "not a Doppler plan"));

@@ -263,3 +263,163 @@ Test(gguf, twice_the_same_key)
     expect_bad(b.data, b.size, "\"k\" is there twice");
     dop_buf_finish(&b);
 }
+
+/* ---- how text is split ---- */
+
+static void
+put_text(dop_buf *b, const char *key, const char *value)
+{
+    put_str(b, key), put_u32(b, DOP_GGUF_STRING), put_str(b, value);
+}
+
+static void
+put_texts(dop_buf *b, const char *key, const char *const *list, size_t n)
+{
+    put_str(b, key), put_u32(b, DOP_GGUF_ARRAY), put_u32(b, DOP_GGUF_STRING), put_u64(b, n);
+    for (size_t i = 0; i < n; i++)
+        put_str(b, list[i]);
+}
+
+/* The tokenizer of a file without tensors that has these tokens and merges; types may be NULL. */
+static dop_tokenizer *
+tokenizer_of(const char *model, const char *pre, const char *const *tokens, size_t n_tokens, const int32_t *types,
+             const char *const *merges, size_t n_merges)
+{
+    dop_buf b = {0};
+    dop_gguf g;
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    dop_buf_puts(&b, "GGUF");
+    put_u32(&b, 3), put_u64(&b, 0), put_u64(&b, 6u + (pre ? 1u : 0u) + (types ? 1u : 0u));
+    put_text(&b, "tokenizer.ggml.model", model);
+    if (pre)
+        put_text(&b, "tokenizer.ggml.pre", pre);
+    put_texts(&b, "tokenizer.ggml.tokens", tokens, n_tokens);
+    put_texts(&b, "tokenizer.ggml.merges", merges, n_merges);
+    if (types) {
+        put_str(&b, "tokenizer.ggml.token_type"), put_u32(&b, DOP_GGUF_ARRAY), put_u32(&b, DOP_GGUF_I32);
+        put_u64(&b, n_tokens), dop_buf_append(&b, types, n_tokens * sizeof *types);
+    }
+    put_str(&b, "tokenizer.ggml.bos_token_id"), put_u32(&b, DOP_GGUF_U32), put_u32(&b, 0);
+    put_str(&b, "tokenizer.ggml.eos_token_id"), put_u32(&b, DOP_GGUF_U32), put_u32(&b, 1);
+    put_str(&b, "tokenizer.ggml.add_bos_token"), put_u32(&b, DOP_GGUF_BOOL), dop_buf_append(&b, "\0", 1);
+    dop_buf_align(&b, 32);
+    cr_assert_eq(dop_gguf_open_bytes("mem", b.data, b.size, &diag, &g), DOP_OK, "%s", diag.message);
+    dop_tokenizer_from_gguf(&g, &diag, &t);
+    cr_assert(t, "%s %s: %s", model, pre ? pre : "", diag.message);
+    dop_gguf_close(&g);
+    dop_buf_finish(&b);
+    return t;
+}
+
+/* The tokens of a text with "|" between them. */
+static void
+expect_pieces(const dop_tokenizer *t, const char *what, const char *const *tokens, const char *text, unsigned flags,
+              const char *want)
+{
+    dop_ids ids = {0};
+    dop_diag diag = {0};
+    dop_buf got = {0};
+    cr_assert_eq(dop_tokenizer_encode(t, text, strlen(text), flags, &diag, &ids), DOP_OK, "%s: %s", what, diag.message);
+    for (size_t i = 0; i < ids.count; i++)
+        dop_buf_printf(&got, "%s%s", i ? "|" : "", tokens[ids.data[i]]);
+    cr_expect_str_eq(got.data ? got.data : "", want, "%s: %s, expected %s", what, got.data ? got.data : "", want);
+    dop_ids_finish(&ids);
+    dop_buf_finish(&got);
+}
+
+Test(tokenizer_gguf, every_name_of_a_splitting_rule)
+{
+    static const char *const tokens[] = {"<s>",
+                                         "</s>",
+                                         "1",
+                                         "2",
+                                         "3",
+                                         "4",
+                                         "5",
+                                         "6",
+                                         "7",
+                                         "12",
+                                         "123",
+                                         "34",
+                                         "234",
+                                         "45",
+                                         "456",
+                                         "67",
+                                         "567",
+                                         "123456",
+                                         "a",
+                                         "b",
+                                         ",",
+                                         "\xc4\xa0",
+                                         "\xc4\xa0"
+                                         "b",
+                                         ",\xc4\xa0"};
+    static const char *const merges[] = {"1 2", "12 3", "3 4",     "2 34",       "4 5",       "45 6",
+                                         "6 7", "5 67", "123 456", ", \xc4\xa0", "\xc4\xa0 b"};
+    static const struct {
+        const char *names, *digits, *words; /* of 1234567, and of "a, b" */
+    } rows[] = {
+        {"minimax-m2 talkie granite-embed-multi-97m hy_v4 jais-2 jina-v5-nano kimi-k2 minicpm5 llama-bpe gpt-4o",
+         "123|456|7",
+         "a|,|\xc4\xa0"
+         "b"},
+        {"afmoe tiny_aya cohere2moe", "1|234|567",
+         "a|,|\xc4\xa0"
+         "b"},
+        {"superbpe", "1|234|567", "a|,\xc4\xa0|b"},
+        {"spark2_5 youtu ufakzeka laguna exaone-moe f2llmv2 qwen2 chameleon", "1|2|3|4|5|6|7",
+         "a|,|\xc4\xa0"
+         "b"},
+        {"viking", "1|2|3|4|5|6|7",
+         "a|,|\xc4\xa0"
+         "b"},
+        {"deepseek-llm jina-v1-en poro-chat bloom gpt3-finnish", "123456|7",
+         "a|,|\xc4\xa0"
+         "b"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char names[256], *rest = NULL;
+        snprintf(names, sizeof names, "%s", rows[i].names);
+        for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+            dop_tokenizer *t = tokenizer_of("gpt2", name, tokens, sizeof tokens / sizeof *tokens, NULL, merges,
+                                            sizeof merges / sizeof *merges);
+            expect_pieces(t, name, tokens, "1234567", 0, rows[i].digits);
+            expect_pieces(t, name, tokens, "a, b", 0, rows[i].words);
+            dop_tokenizer_destroy(t);
+        }
+    }
+}
+
+/* Gemma 4's files: merges over characters, U+2581 for spaces, bytes by name, line feeds together, and <bos> whatever
+ * add_bos_token says. */
+Test(tokenizer_gguf, gemma4)
+{
+#define MARK "\xe2\x96\x81"
+    static const char *const tokens[] = {"<bos>", "<eos>", "a",      "b",      MARK,     "ab",     MARK "a",  MARK MARK,
+                                         "\n",    "\n\n",  "<0xC3>", "<0xA9>", "<0x0A>", "<turn>", "\xc3\xb6"};
+    static const char *const merges[] = {"a b", MARK " a", MARK " " MARK};
+    int32_t types[sizeof tokens / sizeof *tokens] = {3, 3};
+    const size_t n = sizeof tokens / sizeof *tokens, n_merges = sizeof merges / sizeof *merges;
+    for (size_t i = 2; i < n; i++)
+        types[i] = i >= 10 && i <= 12 ? 6 : i == 13 ? 4 : 1;
+    for (int k = 0; k < 2; k++) { /* the name of the rule, with another model, means the same */
+        dop_tokenizer *t = tokenizer_of(k ? "gpt2" : "gemma4", k ? "gemma4" : NULL, tokens, n, types, merges, n_merges);
+        expect_pieces(t, "words", tokens, "ab a", 0, "ab|" MARK "a");
+        expect_pieces(t, "no space in front", tokens, "a", DOP_ENCODE_ADD_SPECIAL, "<bos>|a");
+        expect_pieces(t, "lines", tokens, "a\n\nb\n", 0, "a|\n\n|b|\n");
+        expect_pieces(t, "bytes", tokens, "\xc3\xa9\xc3\xb6", 0, "<0xC3>|<0xA9>|\xc3\xb6");
+        expect_pieces(t, "spaces", tokens, "  b", 0, MARK MARK "|b");
+        expect_pieces(t, "marks of turns", tokens, "a<turn>b", DOP_ENCODE_PARSE_SPECIAL, "a|<turn>|b");
+        dop_buf out = {0};
+        dop_diag diag = {0};
+        const uint32_t ids[] = {6, 7, 10, 11, 8};
+        cr_assert_eq(dop_tokenizer_decode(t, ids, 5, DOP_DECODE_SKIP_SPECIAL, &diag, &out), DOP_OK);
+        cr_expect_str_eq(out.data, " a  \xc3\xa9\n");
+        dop_buf_finish(&out);
+        dop_tokenizer_destroy(t);
+    }
+    dop_tokenizer *t = tokenizer_of("gpt2", "sarvam-moe", tokens, n, types, merges, n_merges);
+    expect_pieces(t, "no <bos>", tokens, "ab a", DOP_ENCODE_ADD_SPECIAL, "ab|" MARK "a");
+    dop_tokenizer_destroy(t);
+}

@@ -204,8 +204,8 @@ Test(tokenizer_json, damaged_files)
         const char *text, *message;
         long line;
     } rows[] = {
-        {"", "not valid JSON", 1},
-        {"{\n \"model\": {,\n}", "not valid JSON", 2},
+        {"", "invalid JSON", 1},
+        {"{\n \"model\": {,\n}", "invalid JSON", 2},
         {"[]", "no object \"model\"", 0},
         {"{\"model\": {\"type\": \"WordLevel\"}}", "\"WordLevel\" is not supported", 0},
         {"{\"model\": {\"type\": \"Unigram\"}}", "no object \"vocab\"", 0},

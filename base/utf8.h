@@ -1,6 +1,6 @@
 /* UTF-8 as the Unicode Standard defines it (section 3.9, table 3-7): checking, stepping, writing. */
-#ifndef DOPPLER_RUNTIME_TEXT_UTF8_H
-#define DOPPLER_RUNTIME_TEXT_UTF8_H
+#ifndef DOPPLER_BASE_UTF8_H
+#define DOPPLER_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
