@@ -73,7 +73,7 @@ Test(configs, as_published)
         at += end + 1; /* the line feed */
     }
     cr_assert_geq(n, 100);
-    cr_log_warn("%u published configurations: %u are read as far as the weights, %u are refused by name", n, n_read,
+    cr_log_info("%u published configurations: %u are read as far as the weights, %u are refused by name", n, n_read,
                 n - n_read);
     dop_map_close(&file);
     dop_map_close(&readme);
