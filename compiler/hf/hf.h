@@ -32,6 +32,8 @@ typedef struct dop_hf {
     dop_checkpoint *model;
 } dop_hf;
 
+/* All that files say before the weights.  hf->root is the caller's to release. */
+dop_status dop_hf_facts(dop_hf *hf);
 /* Sizes, layers, multipliers, biases: everything of dop_arch except the rotary embeddings and the ids. */
 dop_status dop_hf_config(dop_hf *hf);
 /* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */

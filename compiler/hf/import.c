@@ -98,25 +98,30 @@ read_name(dop_hf *hf)
 }
 
 dop_status
+dop_hf_facts(dop_hf *hf)
+{
+    hf->path = dop_arena_printf(hf->arena, "%s/config.json", hf->dir);
+    if (!hf->path)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    dop_status st = open_config(hf);
+    if (st == DOP_OK)
+        st = find_family(hf);
+    if (st == DOP_OK)
+        st = dop_hf_quant_config(hf);
+    if (st == DOP_OK)
+        st = dop_hf_config(hf);
+    if (st == DOP_OK)
+        st = dop_hf_text(hf);
+    if (st == DOP_OK)
+        st = read_name(hf);
+    return st == DOP_OK ? dop_arch_check(&hf->model->arch, hf->path, hf->diag) : st;
+}
+
+dop_status
 dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m)
 {
     dop_hf hf = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
-    hf.path = dop_arena_printf(m->arena, "%s/config.json", dir);
-    if (!hf.path)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = open_config(&hf);
-    if (st == DOP_OK)
-        st = find_family(&hf);
-    if (st == DOP_OK)
-        st = dop_hf_quant_config(&hf);
-    if (st == DOP_OK)
-        st = dop_hf_config(&hf);
-    if (st == DOP_OK)
-        st = dop_hf_text(&hf);
-    if (st == DOP_OK)
-        st = read_name(&hf);
-    if (st == DOP_OK)
-        st = dop_arch_check(&m->arch, hf.path, diag);
+    dop_status st = dop_hf_facts(&hf);
     if (st == DOP_OK)
         st = dop_hf_weights(&hf);
     json_decref(hf.root);

@@ -72,7 +72,9 @@ printf '<!DOCTYPE html>\n<html></html>' >page.gguf
 refused "a page" page.gguf "not a model: this is a web page" "not a Doppler plan: this is a web page"
 printf 'lmgg\1\0\0\0' >old.bin
 refused "GGML" old.bin "not a model: this is a GGML file, GGUF's predecessor" "not a Doppler plan: this is a GGML file"
-refused "weights alone" "$SRC/tests/golden/llama/model.safetensors" "not a model: these are the weights alone: name the folder" "these are weights of a model, not a plan"
+weights=$SRC/tests/golden/llama/model.safetensors
+refused "weights alone" "$weights" "not a model: these are the weights alone: name the folder" \
+    "these are weights of a model, not a plan"
 refused "a configuration" "$SRC/tests/golden/llama/config.json" "not a model: this is a JSON file: name the folder" "not a Doppler plan"
 cp "$SRC/tests/golden/llama/model.safetensors" adapter_model.safetensors
 refused "an adapter's file" adapter_model.safetensors "not a model: this is a LoRA adapter" ""
@@ -97,6 +99,7 @@ touch one/mmproj-model.gguf
 check "a folder with one GGUF file is a model" "$DOPPLERC" one -o one.plan --emit ir --target lavapipe
 check_fails "... and no plan" 1 "one: error: this is a model, not a plan" "$EXEC" one -p x
 gguf model-plan.gguf general.architecture llama
-check_fails "a GGUF file is no plan" 1 "this is a model, not a plan: compile it first (dopplerc model-plan.gguf -o model.plan)" "$EXEC" model-plan.gguf -p x
+check_fails "a GGUF file is no plan" 1 "this is a model, not a plan: compile it first (dopplerc model-plan.gguf -o model.plan)" \
+    "$EXEC" model-plan.gguf -p x
 
 finish

@@ -75,6 +75,15 @@ Test(build_rope, llama3)
     }
     cr_assert(kept && blended && divided);
     expect_table(&r, N, freq, 1);
+    /* Llama 4 Scout: nothing is between equal bounds. */
+    r.high_freq_factor = 1;
+    for (uint32_t i = 0; i < HALF; i++)
+        freq[i] = plain(10000, i) / (256 * plain(10000, i) / two_pi < 1 ? 8 : 1);
+    expect_table(&r, N, freq, 1);
+    r.high_freq_factor = r.low_freq_factor = 256 * plain(10000, 2) / two_pi; /* a pair that lies on the bound is kept */
+    for (uint32_t i = 0; i < HALF; i++)
+        freq[i] = plain(10000, i) / (i > 2 ? 8 : 1);
+    expect_table(&r, N, freq, 1);
 }
 
 Test(build_rope, yarn)

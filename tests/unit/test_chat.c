@@ -1,4 +1,5 @@
 /* Chat templates against renderings made by Jinja2 and llama.cpp. */
+#include "base/json.h"
 #include "runtime/text/chat.h"
 #include "tests/unit/tokenizer_util.h"
 
@@ -466,6 +467,32 @@ Test(chat, conversations_of_the_public_interface)
     cr_assert_null(chat);
     dop_text_destroy(text);
     remove_folder(dir);
+}
+
+/* Numbers of a conversation come to a template as Python reads them, and tojson writes them as Python does. */
+Test(chat, numbers_of_messages)
+{
+    static const char template[] =
+        "{{ messages[0].x | tojson }};{% for n in messages[0].x %}{{ n }},{{ n is integer }},"
+        "{{ n > 2 }};{% endfor %}";
+    static const char json[] = "[{\"role\": \"user\", \"content\": \"\", \"x\": [0.1, 1.0, 1e2, 123456789012345678901, "
+                               "-18446744073709551616, 1e400, NaN, 9007199254740993]}]";
+    dop_diag diag = {0};
+    dop_chat *chat = NULL;
+    json_t *messages;
+    dop_buf out = {0};
+    const dop_json_how how = {.flags = DOP_JSON_EXACT};
+    cr_assert_eq(dop_json_decode(json, strlen(json), &how, &diag, &messages), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_chat_create(template, strlen(template), DOP_CHAT_ANY, &diag, &chat), DOP_OK, "%s", diag.message);
+    const dop_chat_input in = {.messages = messages};
+    cr_assert_eq(dop_chat_render(chat, &in, &diag, &out), DOP_OK, "%s", diag.message);
+    cr_expect_str_eq(out.data,
+                     "[0.1, 1.0, 100.0, 123456789012345678901, -18446744073709551616, Infinity, NaN, 9007199254740993];"
+                     "0.1,False,False;1.0,False,False;100.0,False,True;123456789012345678901,True,True;"
+                     "-18446744073709551616,True,False;inf,False,True;nan,False,False;9007199254740993,True,True;");
+    dop_buf_finish(&out);
+    json_decref(messages);
+    dop_chat_destroy(chat);
 }
 
 Test(chat, texts_of_tokenizer_files)

@@ -1,4 +1,5 @@
 /* What importers make of models that load: facts, weights, the text side. */
+#include "compiler/hf/hf.h"
 #include "compiler/pack_rows.h"
 #include "tests/unit/import_util.h"
 
@@ -434,6 +435,117 @@ Test(import, ids_and_sampling)
         unload(&l);
         scratch_remove(&s);
     }
+}
+
+/* Files as others write them: a byte order mark, Infinity, names that come twice, integers beyond 64 bits, NUL in a name. */
+Test(import, json_of_others)
+{
+    loaded plain, l;
+    scratch s = scratch_make();
+    load_patched(&plain, "llama", "{}");
+    dop_buf config = golden_file("llama", "config.json"), tensors = golden_file("llama", "model.safetensors"),
+            odd = {0};
+    dop_buf_puts(&odd, "\xef\xbb\xbf{\"hidden_size\": 3, \"x\\u0000y\": NaN, \"router_jitter\": -Infinity, "
+                       "\"seed\": 123456789012345678901234567890, \"cut\": \"\\ud83d\",");
+    dop_buf_puts(&odd, strchr(config.data, '{') + 1);
+    scratch_write(&s, "config.json", odd.data, odd.size);
+    scratch_write(&s, "model.safetensors", tensors.data, tensors.size);
+    scratch_text(&s, "tokenizer_config.json", "{\"model_max_length\": 1000000000000000019884624838656}");
+    load_dir(&l, s.dir);
+    same_facts(&plain.m.arch, &l.m.arch);
+    unload(&l);
+    unload(&plain);
+    dop_buf_finish(&config);
+    dop_buf_finish(&tensors);
+    dop_buf_finish(&odd);
+    scratch_remove(&s);
+}
+
+/* A model without its output matrix. */
+Test(import, without_head)
+{
+    static const struct {
+        const char *golden, *arch;
+    } rows[] = {{"llama", "LlamaModel"}, {"qwen3", "Qwen3Model"}, {"gemma3", "Gemma3TextModel"}, {"gpt2", "GPT2Model"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char patch[200], note[200];
+        loaded plain, l;
+        scratch s = scratch_make();
+        load_patched(&plain, rows[i].golden, "{}");
+        snprintf(patch, sizeof patch, "{\"architectures\": [\"%s\"], \"tie_word_embeddings\": false}", rows[i].arch);
+        scratch_config(&s, rows[i].golden, patch);
+        scratch_tensors(&s, rows[i].golden, "{\"lm_head.weight\": \"<delete>\"}");
+        load_dir(&l, s.dir);
+        snprintf(note, sizeof note,
+                 "%s has no output matrix: its plan is for vectors (--embed), and its logits mean nothing",
+                 rows[i].arch);
+        cr_expect_str_eq(l.m.note, note);
+        cr_expect(l.m.arch.tied);
+        plain.m.arch.tied = true;
+        same_facts(&plain.m.arch, &l.m.arch);
+        unload(&l);
+        unload(&plain);
+        scratch_remove(&s);
+    }
+}
+
+/* LFM2's first files: the width before two thirds of it are taken and rounded up. */
+Test(import, width_of_first_lfm2_files)
+{
+    static const struct {
+        const char *patch;
+        uint32_t width;
+    } rows[] = {
+        {"{\"intermediate_size\": \"<delete>\", \"block_auto_adjust_ff_dim\": true, \"block_ff_dim\": 12288}", 8192},
+        {"{\"intermediate_size\": \"<delete>\", \"block_auto_adjust_ff_dim\": true, \"block_ff_dim\": 6656}", 4608},
+        {"{\"intermediate_size\": \"<delete>\", \"block_auto_adjust_ff_dim\": true, \"block_ff_dim\": 10240, "
+         "\"block_multiple_of\": 100}",
+         6900},
+        {"{\"block_ff_dim\": 1000, \"block_auto_adjust_ff_dim\": false}", 1000},
+        {"{\"block_auto_adjust_ff_dim\": \"<delete>\", \"block_ff_dim\": 1000, \"block_ffn_dim_multiplier\": 1.5, "
+         "\"block_multiple_of\": 1}",
+         999},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        scratch s = scratch_make();
+        dop_arena arena;
+        dop_diag diag = {0};
+        dop_arena_init(&arena);
+        dop_checkpoint m = {.arena = &arena, .temperature = -1, .top_p = 1};
+        dop_hf hf = {.dir = s.dir, .arena = &arena, .diag = &diag, .model = &m};
+        scratch_config(&s, "lfm2", rows[i].patch);
+        cr_assert_eq(dop_hf_facts(&hf), DOP_OK, "%s: %s", rows[i].patch, diag.message);
+        cr_expect_eq(m.arch.layers[0].ffn.width, rows[i].width, "%s: %u", rows[i].patch, m.arch.layers[0].ffn.width);
+        json_decref(hf.root);
+        dop_arena_finish(&arena);
+        scratch_remove(&s);
+    }
+}
+
+/* -1 is none and no limit; ids that are no tokens are named. */
+Test(import, ids_and_limits_that_are_none)
+{
+    loaded l;
+    scratch s = scratch_make();
+    dop_buf tensors = golden_file("llama", "model.safetensors");
+    scratch_config(&s, "llama", "{\"eos_token_id\": -1, \"bos_token_id\": -1}");
+    scratch_write(&s, "model.safetensors", tensors.data, tensors.size);
+    load_dir(&l, s.dir);
+    cr_expect(l.m.arch.n_end_ids == 0 && l.m.arch.bos_id == -1 && !l.m.note);
+    unload(&l);
+    scratch_text(&s, "generation_config.json",
+                 "{\"do_sample\": true, \"top_k\": -1, \"top_p\": -1, \"min_p\": -1, \"temperature\": 0.7, "
+                 "\"eos_token_id\": [2, 1099511627776, -1, 1e30]}");
+    load_dir(&l, s.dir);
+    cr_expect(l.m.top_k == 0 && l.m.top_p == 1 && l.m.min_p == 0 && l.m.temperature == 0.7);
+    cr_expect(l.m.arch.n_end_ids == 1 && l.m.arch.end_ids[0] == 2);
+    cr_expect_str_eq(
+        l.m.note,
+        "eos_token_id 1099511627776 of generation_config.json is no token, since there are 320; "
+        "eos_token_id 1000000000000000019884624838656 of generation_config.json is no token, since there are 320");
+    unload(&l);
+    dop_buf_finish(&tensors);
+    scratch_remove(&s);
 }
 
 Test(import, chat_template_and_tokenizer)

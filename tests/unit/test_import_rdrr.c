@@ -379,7 +379,7 @@ Test(import_rdrr, bad_manifests)
          "tensor " EMBED ": spans add up to 10 bytes, size is 40960"},
         {"{\"tensors\": {" M "\"" EMBED "\": {" M "\"sourceTransform\": {\"kind\": \"int4\"}}}}",
          "tensor " EMBED ": sourceTransform is not supported"},
-        {"{\"eos_token_id\": -1}", "eos_token_id is not a token id or a list of token ids"},
+        {"{\"eos_token_id\": -2}", "eos_token_id is not a token id or a list of token ids"},
         {"{\"tokenizer\": {\"file\": \"/etc/passwd\"}}", "tokenizer.file \"/etc/passwd\" is not a plain file name"},
     };
     scratch s = scratch_make();

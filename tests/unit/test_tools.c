@@ -23,6 +23,10 @@ static const reading_case cases[] = {
      "[2]}}</tool_call>",
      "", "", "f {}; g {\"b\":[2]}"},
     {"<tool_call>", NULL, "<tool_call>no object", "<tool_call>no object", "", ""},
+    {"<tool_call>", NULL,
+     "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [0.1, 1.0, 123456789012345678901, -1e400, "
+     "1.5e-7]}}</tool_call>",
+     "", "", "f {\"a\":[0.1,1.0,123456789012345678901,-1e400,1.5e-07]}"},
     /* llama 3 */
     {"<|python_tag|>", NULL, "{\"name\": \"f\", \"parameters\": {\"a\": \"x\"}}", "", "", "f {\"a\":\"x\"}"},
     {"<|python_tag|>", NULL,
@@ -45,6 +49,10 @@ static const reading_case cases[] = {
      "So.\n<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n<arg_key>b</arg_key>\n<arg_value>in "
      "Rome</arg_value>\n</tool_call><tool_call>g</tool_call>",
      "So.\n", "", "f {\"a\":1,\"b\":\"in Rome\"}; g {}"},
+    {"<arg_key>", NULL,
+     "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>0.1</arg_value>\n<arg_key>b</arg_key>\n"
+     "<arg_value>18446744073709551616</arg_value>\n</tool_call>",
+     "", "", "f {\"a\":0.1,\"b\":18446744073709551616}"},
     /* harmony, gpt-oss */
     {"<|channel|>", NULL, "<|channel|>final<|message|>Hello.", "Hello.", "", ""},
     {"<|channel|>", NULL, "Hello.", "Hello.", "", ""},
