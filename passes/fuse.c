@@ -567,7 +567,20 @@ stage_into_choice(const dop_flow *f, dop_region_id producer, dop_region_id consu
     return DOP_REASON_none;
 }
 
-/* Every workgroup of one token's experts repeats the choice from the scores in shared memory; one of them stores it. */
+/* Would p's output still have to be stored after p has joined c? */
+static bool
+stays_stored(const dop_flow *f, dop_node_id out, dop_region_id c)
+{
+    if (f->output[out] || dop_node_is(f->g, out, DOP_EFFECT))
+        return true;
+    for (uint32_t i = 0; i < f->readers[out].n; i++)
+        if (f->readers[out].ids[i] != c)
+            return true;
+    return false;
+}
+
+/* Every workgroup of one token's experts repeats the choice from the scores in shared memory; one of them stores it.  What is
+ * gathered by the choice (the biases of other products) is no row of it, and has no place there to be stored. */
 static dop_reason
 stage_choice(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
@@ -578,6 +591,9 @@ stage_choice(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         return DOP_REASON_tile_mismatch;
     if (!dop_region_has(p, dop_node_base(g, c->info->ids, NULL)) || g->max_t != 1)
         return DOP_REASON_tile_mismatch;
+    for (uint32_t i = 0; i < p->n_outs; i++)
+        if (dop_node_gathers(g, p->outs[i]) && stays_stored(f, p->outs[i], consumer))
+            return DOP_REASON_multiple_readers;
     for (uint32_t i = 0; i < p->n_nodes; i++) /* a row and what it was made of */
         values += 2 * (uint64_t)dop_node_cols(g, p->nodes[i]);
     return values * 4 > cx->target->shared_bytes / 8 ? DOP_REASON_shared_memory : DOP_REASON_none;
