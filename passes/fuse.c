@@ -315,7 +315,7 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
         st = dop_fuse_registers(g, p, c, p->tpl, cx->diag, &registers);
         if (st != DOP_OK)
             return st;
-        if (registers > cx->target->registers)
+        if (registers > cx->target->registers && !dop_fuse_asked(cx, g, producer, consumer))
             *out_reason = DOP_REASON_registers;
     }
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
@@ -342,8 +342,8 @@ any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, 
     return false;
 }
 
-/* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a staged row, because
- * merging them again for every element of every workgroup would be too much work. */
+/* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a hole for a staged row:
+ * tiles have none, and no kernel merges them again for every element. */
 static dop_reason
 compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t k, bool merges)
 {
@@ -354,7 +354,7 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
     if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
         return DOP_REASON_template_limit;
     if (merges && c->info->n_products && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->beside))
-        return DOP_REASON_cost;
+        return DOP_REASON_template_limit;
     if (merges && root == DOP_ROOT_product &&
         !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
         return DOP_REASON_shared_memory;
@@ -400,7 +400,7 @@ dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p
         dop_status st = dop_fuse_registers(g, p, c, c->tpl, cx->diag, &registers);
         if (st != DOP_OK)
             return st;
-        if (registers > cx->target->registers)
+        if (registers > cx->target->registers && !dop_fuse_asked(cx, g, producer, consumer))
             *out_reason = DOP_REASON_registers;
     }
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, true))
