@@ -157,6 +157,21 @@ find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
     return made;
 }
 
+/* Does the consumer, of a kind that joins nothing here, sum up or choose from what several workgroups of the producer make?
+ * Then no other kernel of it could join either. */
+static bool
+needs_all(const tile *t, const dop_region *c)
+{
+    static const uint8_t axes[] = {DOP_AXIS_row, DOP_AXIS_part, DOP_AXIS_col};
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(t->g, c->nodes[i])->n_srcs; k++)
+            for (size_t x = 0; x < sizeof axes / sizeof *axes; x++)
+                if (t->made[(size_t)i * DOP_MAX_SRCS + k] && t->has->tile[axes[x]] != DOP_TILE_whole &&
+                    dop_node_access(t->g, c->nodes[i], k)->axis[axes[x]] == DOP_ACCESS_all)
+                    return true;
+    return false;
+}
+
 static dop_reason
 compare_region(const tile *t, const dop_region *c)
 {
@@ -268,6 +283,15 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
         if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan ||
             (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
             *out = DOP_REASON_reduction_barrier;
+        if (*out == DOP_REASON_reduction_barrier)
+            return DOP_OK;
+        bool *made = find_made(f, producer, c);
+        if (!made)
+            return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        t.made = made;
+        if (needs_all(&t, c))
+            *out = DOP_REASON_reduction_barrier;
+        free(made);
         return DOP_OK;
     }
     if (t.has->tile[DOP_AXIS_col] == DOP_TILE_whole && !p->info->has_unit)
