@@ -350,14 +350,14 @@ static dop_status
 joins_nothing(const dop_path_rule *r, dop_diag *diag)
 {
     const dop_status code = r->forced ? DOP_E_USAGE : DOP_E_INPUT;
-    const char *says = r->forced ? "" : r->fused ? " fuse: on" : " fuse: off";
+    const char *says = r->forced ? "" : r->fused ? ": fuse: on" : ": fuse: off";
     const char *reason = r->apart ? dop_reason_code(r->apart) : "no pass that could join them runs here",
                *text = r->apart ? dop_reason_text(r->apart) : "", *comma = r->apart ? ", " : "";
     if (r->reader && r->fused)
-        return DOP_FAIL(diag, code, "%s:%s cannot join %s and %s: %s%s%s; --explain %s+%s says more", r->source, says,
+        return DOP_FAIL(diag, code, "%s%s cannot join %s and %s: %s%s%s; --explain %s+%s says more", r->source, says,
                         r->op, r->reader, reason, comma, text, r->op, r->reader);
     if (r->reader)
-        return DOP_FAIL(diag, code, "%s:%s changes nothing: %s and %s are not joined without it either: %s%s%s",
+        return DOP_FAIL(diag, code, "%s%s changes nothing: %s and %s are not joined without it either: %s%s%s",
                         r->source, says, r->op, r->reader, reason, comma, text);
     if (r->fused)
         return DOP_FAIL(diag, code,
