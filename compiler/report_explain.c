@@ -166,9 +166,13 @@ put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason re
         uint64_t rd, wr;
         const uint32_t n = dop_flow_n_readers(&p->flow, base);
         dop_region_traffic(g, from, DOP_REPORT_DEPTH, &rd, &wr);
+        const double again = (double)n * (double)rd,
+                     stored = (double)rd + (double)(1 + n) * (double)dop_node_bytes(g, base);
         dop_buf_printf(out, "; %u dispatches read it: computing it in each reads %s, storing and loading it moves %s",
-                       n, dop_report_bytes((double)n * (double)rd, a, sizeof a),
-                       dop_report_bytes((double)rd + (double)(1 + n) * (double)dop_node_bytes(g, base), b, sizeof b));
+                       n, dop_report_bytes(again, a, sizeof a), dop_report_bytes(stored, b, sizeof b));
+        if (again <= stored)
+            dop_buf_puts(
+                out, ": gathered rows are stored all the same, so that the first layer has the kernels of the others");
         dop_buf_printf(out, "; with {op: %s+%s, fuse: on} in a kernel path the second computes it for itself", p->from,
                        p->to);
         return DOP_OK;

@@ -111,7 +111,7 @@ check "not the other layer" explained 'decode1 @[0-9]+ L1/qkv: gemv_subgroup' --
 check "prefill unfused" explained '^ +[0-9]+ .* rmsnorm *$' --target tier1 --kernel-path rules.yaml --report
 check "apart: disabled" explained 'disabled' --target tier1 --kernel-path rules.yaml --report
 check "named by its file" explained 'kernel path rules' --target tier1 --kernel-path ./rules.yaml --report
-check "--force wins" explained 'L0-1/qkv: gemv_subgroup \(asked for' --target tier1 --kernel-path rules.yaml \
+check "--force wins" explained 'L0/qkv: gemv_subgroup \(asked for' --target tier1 --kernel-path rules.yaml \
     --force qkv=gemv_subgroup --explain qkv
 
 cat >int8.yaml <<'YAML'
@@ -126,8 +126,8 @@ check "int_dot: but not where a rule says otherwise" explained 'decode1 @[0-9]+ 
 check "int_dot: nor for other weights" explained 'L0-1/ffn_up: gemv_subgroup \(.*no integer product' --target tier1 \
     --kernel-path int8.yaml --explain ffn_up
 printf 'base: tier1\nint_dot: prefer\n' >prefer.yaml
-check "a target prefers it" explained 'decode1 @[0-9]+ L0-1/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
-check "not with an f32 cache" explained 'decode1 @[0-9]+ L0-1/qkv: gemv_subgroup \(' --target prefer.yaml --quant q8_0 --kv f32 --explain qkv
+check "a target prefers it" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
+check "not with an f32 cache" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup \(' --target prefer.yaml --quant q8_0 --kv f32 --explain qkv
 
 # What the compiler leaves apart because it would take longer: layers of DeepSeek-V3's sizes (a file without values).
 cat >fewest.yaml <<'YAML'
