@@ -57,6 +57,18 @@ dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, co
     return code;
 }
 
+void
+dop_diag_clear(dop_diag *diag)
+{
+    if (!diag)
+        return;
+    diag->code = DOP_OK;
+    diag->path[0] = diag->message[0] = 0;
+    diag->line = diag->column = 0;
+    diag->src_file = NULL;
+    diag->src_line = 0;
+}
+
 dop_status
 dop_map_open(const char *path, dop_diag *diag, dop_map *out_map)
 {

@@ -15,6 +15,9 @@
  * diag may be NULL. */
 dop_status dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line,
                     long column, const char *fmt, ...) __attribute__((format(printf, 8, 9)));
+/* Every function of the public interface begins with this, so that a diagnostic that a caller uses again says what the last call
+ * did.  Inside the library a failure stays until the call ends.  diag may be NULL. */
+void dop_diag_clear(dop_diag *diag);
 #define DOP_FAIL(diag, code, ...) dop_fail((diag), __FILE__, __LINE__, (code), NULL, 0, 0, __VA_ARGS__)
 #define DOP_FAIL_IN(diag, code, path, ...) dop_fail((diag), __FILE__, __LINE__, (code), (path), 0, 0, __VA_ARGS__)
 #define DOP_FAIL_AT(diag, code, path, line, col, ...) \

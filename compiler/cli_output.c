@@ -218,6 +218,52 @@ dop_cli_write(const dop_cli *o, dop_compilation *list, uint32_t n, const dop_cli
     return st;
 }
 
+/* Weights of one stored type that get one other. */
+typedef struct again {
+    dop_type from, to;
+    uint32_t count;
+    uint64_t before, after; /* bytes */
+} again;
+
+/* Weights that were rounded to blocks when the model was made, and that --quant has rounded or expanded once more. */
+static void
+say_requantized(const char *model, const dop_compilation *c)
+{
+    enum { MOST = 16 };
+    again list[MOST];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->pack.n; i++) {
+        const dop_packed *x = &c->pack.items[i];
+        uint64_t row = 0;
+        uint32_t k = 0;
+        if (!x->source || x->source->type == x->type || dop_type_of(x->source->type)->kind != DOP_KIND_QUANT)
+            continue;
+        while (k < n && (list[k].from != x->source->type || list[k].to != x->type))
+            k++;
+        if (k == MOST)
+            continue;
+        if (k == n)
+            list[n++] = (again){.from = x->source->type, .to = x->type};
+        (void)dop_type_row_bytes(x->source->type, x->cols, &row);
+        list[k].count++;
+        list[k].before += row * x->rows * x->experts;
+        list[k].after += x->size;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        const bool rounds = dop_type_of(list[k].to)->kind == DOP_KIND_QUANT;
+        fprintf(
+            stderr,
+            "dopplerc: %s: note: %u weight%s that the model stores as %s become%s %s (%.1f MiB become %.1f): %s; leave "
+            "them with --quant keep%s\n",
+            model, list[k].count, list[k].count == 1 ? "" : "s", dop_type_of(list[k].from)->name,
+            list[k].count == 1 ? "s" : "", dop_type_of(list[k].to)->name, (double)list[k].before / (1 << 20),
+            (double)list[k].after / (1 << 20),
+            rounds ? "they are rounded a second time, and both errors add up"
+                   : "what was lost when they were rounded does not come back",
+            rounds ? ", or quantize the model as it was before" : "");
+    }
+}
+
 void
 dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *list, uint32_t n, const dop_cli_parts *p)
 {
@@ -239,6 +285,8 @@ dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *li
                 i + 1 == p->cuts.n_parts ? "\n" : "");
     if (m->note)
         fprintf(stderr, "dopplerc: %s: note: %s\n", model, m->note);
+    if (list[0].options.quant && strcmp(list[0].options.quant, "keep") != 0)
+        say_requantized(model, &list[0]);
     if (list[0].ctx > m->arch.ctx_train) {
         uint64_t tables = 0;
         for (uint32_t i = 0; i < list[0].pack.n; i++)

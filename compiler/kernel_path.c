@@ -14,6 +14,13 @@ in_phase(const dop_path_rule *r, dop_phase phase)
     return phase == DOP_PHASE_DECODE ? r->decode : r->prefill;
 }
 
+/* Does rule i say something in this phase? */
+static bool
+is_on(const dop_kernel_path *p, uint32_t i, dop_phase phase)
+{
+    return i + 1 != p->muted && in_phase(&p->rules[i], phase);
+}
+
 static bool
 in_layers(const dop_path_rule *r, const char *label)
 {
@@ -55,7 +62,7 @@ dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase)
     bool unfused = p->unfused;
     for (uint32_t i = 0; i < p->n_rules; i++) {
         const dop_path_rule *r = &p->rules[i];
-        if (in_phase(r, phase) && r->n_layers == 0 && !r->op)
+        if (is_on(p, i, phase) && r->n_layers == 0 && !r->op)
             unfused = r->unfused || (unfused && !r->fused);
     }
     return unfused;
@@ -65,7 +72,7 @@ bool
 dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase)
 {
     for (uint32_t i = 0; i < p->n_rules; i++)
-        if (in_phase(&p->rules[i], phase) && p->rules[i].unfused)
+        if (is_on(p, i, phase) && p->rules[i].unfused)
             return true;
     return false;
 }
@@ -75,7 +82,7 @@ stands_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_
 {
     bool apart = false;
     for (uint32_t i = 0; i < p->n_rules; i++)
-        if ((p->rules[i].unfused || p->rules[i].fused) && is_about(&p->rules[i], phase, g, r)) {
+        if (is_on(p, i, phase) && (p->rules[i].unfused || p->rules[i].fused) && is_about(&p->rules[i], phase, g, r)) {
             p->rules[i].met++;
             apart = p->rules[i].unfused;
         }
@@ -135,7 +142,7 @@ pair_rule(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_reg
 {
     for (uint32_t i = p->n_rules; i-- > 0;) {
         dop_path_rule *rule = &p->rules[i];
-        if (rule->reader && in_phase(rule, phase) && is_pair(rule, g, a, b)) {
+        if (rule->reader && is_on(p, i, phase) && is_pair(rule, g, a, b)) {
             rule->met++;
             return rule;
         }
@@ -192,6 +199,7 @@ dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
         if (!r->expands || !named || !in_phase(r, phase) || !in_layers(r, label))
             continue;
         r->expanded++;
+        r->undone += type != DOP_TYPE_none && r->expand == DOP_TYPE_none;
         type = r->expand;
     }
     return type;
@@ -241,6 +249,7 @@ dop_status
 dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                        const dop_target *t, dop_diag *diag, const char **out_variant)
 {
+    dop_path_rule *last = NULL;
     *out_variant = NULL;
     for (uint32_t i = 0; i < p->n_rules; i++) {
         dop_path_rule *rule = &p->rules[i];
@@ -269,7 +278,12 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
             continue;
         rule->used++;
         *out_variant = v->name;
+        if (last)
+            last->by = i + 1;
+        last = rule;
     }
+    if (last)
+        last->won++;
     return DOP_OK;
 }
 
@@ -288,6 +302,72 @@ about_nothing(const dop_path_rule *r, dop_diag *diag)
                     r->source, r->op ? r->op : "of these layers");
 }
 
+bool
+dop_path_rule_joins(const dop_path_rule *rule, dop_phase phase)
+{
+    return rule->reader && rule->fused && in_phase(rule, phase);
+}
+
+bool
+dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase)
+{
+    const dop_path_rule *r = &p->rules[i];
+    return (r->unfused || (r->fused && !r->reader)) && !r->changed && in_phase(r, phase);
+}
+
+void
+dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log)
+{
+    uint32_t edges = 0, together = 0, beside = 0;
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        const dop_region *reg = &g->regions[r];
+        if (reg->dead)
+            continue;
+        for (uint32_t i = 0; i < reg->n_nodes; i++) {
+            const dop_node *n = dop_node_at(g, reg->nodes[i]);
+            for (uint32_t k = 0; k < n->n_srcs && is_node(g, reg->nodes[i], rule->reader); k++) {
+                const dop_node_id base = dop_node_base(g, n->src[k], NULL);
+                const bool edge = is_node(g, base, rule->op);
+                edges += edge;
+                together += edge && dop_region_has(reg, base);
+            }
+        }
+        beside += has_node(g, reg, rule->op) && has_node(g, reg, rule->reader);
+    }
+    rule->edges += edges;
+    rule->joined += edges ? together : beside; /* of which neither reads the other */
+    for (uint32_t i = 0; i < log->n; i++) {
+        const dop_fusion_event *e = &log->items[i];
+        const bool pair = is_node(g, e->producer, rule->op) && is_node(g, e->consumer, rule->reader);
+        const bool turned = !edges && is_node(g, e->producer, rule->reader) && is_node(g, e->consumer, rule->op);
+        if ((pair || turned) && dop_reason_weight(e->reason) > dop_reason_weight(rule->apart))
+            rule->apart = e->reason;
+    }
+}
+
+/* A rule that says fuse and has no effect. */
+static dop_status
+joins_nothing(const dop_path_rule *r, dop_diag *diag)
+{
+    const dop_status code = r->forced ? DOP_E_USAGE : DOP_E_INPUT;
+    const char *says = r->forced ? "" : r->fused ? ": fuse: on" : ": fuse: off";
+    const char *reason = r->apart ? dop_reason_code(r->apart) : "no pass that could join them runs here",
+               *text = r->apart ? dop_reason_text(r->apart) : "", *comma = r->apart ? ", " : "";
+    if (r->reader && r->fused)
+        return DOP_FAIL(diag, code, "%s%s cannot join %s and %s: %s%s%s; --explain %s+%s says more", r->source, says,
+                        r->op, r->reader, reason, comma, text, r->op, r->reader);
+    if (r->reader)
+        return DOP_FAIL(diag, code, "%s%s changes nothing: %s and %s are not joined without it either: %s%s%s",
+                        r->source, says, r->op, r->reader, reason, comma, text);
+    if (r->fused)
+        return DOP_FAIL(diag, code,
+                        "%s: fuse: on changes nothing: no earlier fuse: off is about %s alone; a pair to be joined is "
+                        "op: A+B",
+                        r->source, r->op ? r->op : "this");
+    return DOP_FAIL(diag, code, "%s: fuse: off changes nothing: the dispatches of %s are the same without it",
+                    r->source, r->op ? r->op : "this phase");
+}
+
 dop_status
 dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
 {
@@ -301,6 +381,16 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
                 r->source, r->op ? r->op : "here");
         if (!r->met && !r->expanded && !r->hint)
             return about_nothing(r, diag);
+        if ((r->fused || r->unfused) && !r->changed && !(r->reader && r->fused && r->joined))
+            return r->reader && !r->edges && !r->joined && !r->apart ? about_nothing(r, diag) : joins_nothing(r, diag);
+        if (r->expands && r->expand == DOP_TYPE_none && !r->undone)
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "%s: weights: fused changes nothing: no earlier weights: dequant is about %s", r->source,
+                            r->op ? r->op : "this");
+        if (r->used && !r->won && !r->hint && r->by && p->rules[r->by - 1].forced == r->forced)
+            return DOP_FAIL(diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
+                            "%s has no effect: %s, which comes later, decides wherever it would", r->source,
+                            p->rules[r->by - 1].source);
         if (r->variant == DOP_VARIANT_none || r->used || r->hint)
             continue;
         const dop_variant *v = dop_variant_of(r->variant);

@@ -31,6 +31,7 @@
 
 #include "compiler/build.h"
 #include "kernels/kernel.h"
+#include "passes/reasons.h"
 
 typedef struct dop_layer_range {
     uint32_t first, last;
@@ -54,6 +55,12 @@ typedef struct dop_path_rule {
     uint32_t met;           /* regions that it applies to, before or after fusion */
     uint32_t used;          /* regions that it chose a variant for */
     uint32_t expanded;      /* matmuls whose weights it decided about */
+    uint32_t won;           /* ... that no later rule chose another for */
+    uint32_t by;            /* number of a later rule that chose instead of it, from 1; 0: none */
+    uint32_t undone;        /* matmuls whose weights it keeps as they are although an earlier rule expands them */
+    bool changed;           /* fuse: regions would be others without it */
+    uint32_t edges, joined; /* A+B: where B reads what A makes; how often both are in one region */
+    dop_reason apart;       /* A+B: the most telling reason why two are not joined */
     const char *why_not;    /* why its variant could not be used at the last such region; NULL: there was none */
     char possible[256];     /* variants that regions with its op could have had */
 } dop_path_rule;
@@ -64,6 +71,8 @@ typedef struct dop_kernel_path {
     const char *weights;
     const char *int_dot; /* of dop_int_dot_parse(); NULL: not stated */
     bool unfused;
+    uint32_t n_layers; /* of the model */
+    uint32_t muted;    /* number of a rule that is left out for now, from 1; 0: none */
     uint32_t n_rules, cap_rules;
     dop_path_rule *rules; /* in the arena */
 } dop_kernel_path;
@@ -93,10 +102,18 @@ bool dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph 
 /* Does the path have rules that expand weights in this phase?  To which type at this matmul (none: not expanded)? */
 bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
 dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul);
+/* Has rule i (fuse, in this phase) still to show that it changes something: that regions would be others without it? */
+bool dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase);
+/* Counts, for a rule about a pair, where the two are neighbours and where they share a region, and why not; the log is of the
+ * passes that formed these regions. */
+void dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log);
+/* Rules of this phase that ask for a pair to be joined. */
+bool dop_path_rule_joins(const dop_path_rule *rule, dop_phase phase);
 /* The variant asked for at a region (NULL: none), checked against the target. */
 dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                   const dop_target *t, dop_diag *diag, const char **out_variant);
-/* After all schedules: fails for a rule that applied to no region, or whose variant or expansion was used nowhere. */
+/* After all schedules: fails for a rule that applied to no region, or whose variant or expansion was used nowhere, and for one
+ * that changed nothing: a pair that is kept apart but would not be joined, or is to be joined and is not. */
 dop_status dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag);
 
 #endif

@@ -1,10 +1,12 @@
 /* Reading kernel paths: YAML files, RDRR manifests, --force. */
 #include "compiler/kernel_path.h"
 #include "compiler/rdrr/rdrr.h"
+#include "compiler/region_facts.h"
 #include "compiler/target.h"
 #include "compiler/yaml_util.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,33 @@
 
 enum { MAX_RULES = 1024 };
 
+/* Of "L0-9/qkv": the model must have all these layers. */
+static dop_status
+check_label(const dop_kernel_path *p, const dop_path_rule *rule, const char *label, dop_diag *diag)
+{
+    const char *slash = label ? strchr(label, '/') : NULL;
+    unsigned long first, last;
+    if (!slash || !dop_label_layers(label, slash, &first, &last) || last == ULONG_MAX)
+        return DOP_OK;
+    const dop_status code = rule->forced ? DOP_E_USAGE : DOP_E_INPUT;
+    if (first > last)
+        return DOP_FAIL(diag, code, "%s: %.60s: the first layer comes after the last", rule->source, label);
+    if (last >= p->n_layers)
+        return DOP_FAIL(diag, code, "%s: %.60s, but the model has layers 0-%u", rule->source, label, p->n_layers - 1);
+    if (rule->n_layers)
+        return DOP_FAIL(diag, code, "%s: layers stands beside op %.60s, which names its layers: leave one of them out",
+                        rule->source, label);
+    return DOP_OK;
+}
+
 static dop_status
 add_rule(dop_kernel_path *p, const dop_path_rule *rule, dop_arena *arena, dop_diag *diag)
 {
+    dop_status st = check_label(p, rule, rule->op, diag);
+    if (st == DOP_OK)
+        st = check_label(p, rule, rule->reader, diag);
+    if (st != DOP_OK)
+        return st;
     if (p->n_rules >= MAX_RULES)
         return DOP_FAIL(diag, DOP_E_INPUT, "%s: a kernel path has at most %d rules", rule->source, MAX_RULES);
     if (p->n_rules == p->cap_rules) {
@@ -164,6 +190,8 @@ read_layers(reader *r, const yaml_node_t *v, dop_path_rule *rule)
     dop_status st = DOP_OK;
     if (v->type != YAML_SEQUENCE_NODE)
         return read_range(r, v, rule);
+    if (v->data.sequence.items.start == v->data.sequence.items.top)
+        return FAIL_NODE(r, v, "layers: an empty list is about no layer; leave it out for all");
     for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)
         st = read_range(r, yaml_document_get_node(r->doc, *i), rule);
     return st;
@@ -393,6 +421,7 @@ dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *di
     dop_kernel_path *p = out;
     dop_status st = DOP_OK;
     memset(p, 0, sizeof *p);
+    p->n_layers = m->arch.n_layers;
     p->act = m->path_act;
     p->kv = m->path_kv;
     if (m->path_name || m->n_path || p->act != DOP_TYPE_none || p->kv != DOP_TYPE_none)
@@ -520,6 +549,7 @@ dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, 
 {
     reader r = {.path = spec, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .out = out};
     memset(out, 0, sizeof *out);
+    out->n_layers = n_layers;
     if (ends_with(spec, ".json"))
         return load_manifest(&r);
     if (strchr(spec, '/') || ends_with(spec, ".yaml") || ends_with(spec, ".yml"))

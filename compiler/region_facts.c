@@ -18,9 +18,8 @@ dop_region_label(const dop_graph *g, const dop_region *r)
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;
 }
 
-/* Of "L3", "L0-3" or "L*" before a slash: the layers meant. */
-static bool
-parse_layers(const char *text, const char *slash, unsigned long *out_first, unsigned long *out_last)
+bool
+dop_label_layers(const char *text, const char *slash, unsigned long *out_first, unsigned long *out_last)
 {
     char *end;
     if (text[0] != 'L')
@@ -45,7 +44,7 @@ dop_label_is(const char *label, const char *name)
     uint32_t layer;
     if (strcmp(label, name) == 0 || (part && strcmp(part + 1, name) == 0))
         return true;
-    return part && asked && strcmp(part, asked) == 0 && parse_layers(name, asked, &first, &last) &&
+    return part && asked && strcmp(part, asked) == 0 && dop_label_layers(name, asked, &first, &last) &&
            dop_label_layer(label, &layer) && layer >= first && layer <= last;
 }
 

@@ -9,6 +9,8 @@ const char *dop_region_label(const dop_graph *g, const dop_region *r);
 /* Does the name match this label?  A name is a label ("L3/qkv"), its last part ("qkv"), or a label for several layers ("L0-3" or
  * "L*" in place of the layer). */
 bool dop_label_is(const char *label, const char *name);
+/* Of a name with a slash: the layers that stand before it.  "L3/", "L0-3/" and "L*" (up to ULONG_MAX); false: none do. */
+bool dop_label_layers(const char *name, const char *slash, unsigned long *out_first, unsigned long *out_last);
 /* Its ops in order, separated by spaces. */
 void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
 /* Bytes it reads and writes per replay at the largest T; cache traffic is counted at `depth` positions. */

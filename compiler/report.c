@@ -176,30 +176,6 @@ add_fusion(maker *m, const dop_fusion_event *e)
 
 /* --- refused pairs ------------------------------------------------------------------------------------------------------ */
 
-/* Ranks reasons to find the one that decided, which is that of the pass that came closest to joining the two: "the consumer's
- * kind cannot be an epilogue" says less than "its row does not fit". */
-static int
-weight_of(dop_reason r)
-{
-    switch (r) {
-    case DOP_REASON_none:
-        return 0;
-    case DOP_REASON_template_limit:
-        return 1;
-    case DOP_REASON_cycle: /* only what follows of another reader of the same value */
-        return 2;
-    case DOP_REASON_reduction_barrier:
-        return 3;
-    case DOP_REASON_tile_mismatch:
-    case DOP_REASON_cross_workgroup:
-        return 4;
-    case DOP_REASON_disabled:
-        return 6;
-    default:
-        return 5;
-    }
-}
-
 typedef struct edge {
     maker *m;
     dop_region_id consumer;
@@ -256,7 +232,7 @@ dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_node_id base, 
         snprintf(one, sizeof one, "%s %s", x->pass, dop_reason_code(x->reason));
         if (!strstr(out_reasons, one) && used + strlen(one) + 3 < cap)
             used += (size_t)snprintf(out_reasons + used, cap - used, "%s%s", used ? ", " : "", one);
-        if (weight_of(x->reason) > weight_of(reason)) {
+        if (dop_reason_weight(x->reason) > dop_reason_weight(reason)) {
             reason = x->reason;
             *out_reader = x->consumer;
         }

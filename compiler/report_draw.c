@@ -364,7 +364,7 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
 {
     const dop_draw_edge *d = &l->edges[e];
     double px = 0, py = 0;
-    dop_buf_puts(out, "<g class=\"edge\" data-tip=\"");
+    dop_buf_printf(out, "<g class=\"edge\" data-e=\"%u\" data-tip=\"", e);
     dop_draw_escape(out, d->tip);
     dop_buf_puts(out, "\"><path d=\"");
     for (uint32_t k = l->first[e]; k < l->first[e + 1]; k++) {
@@ -385,11 +385,11 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
     dop_buf_puts(out, "\"/></g>\n");
 }
 
-/* Above all edges, or their lines would cross it. */
+/* Above all edges, or their lines would cross it.  The page does for a note what it does for the edge of its number. */
 static void
 put_note(const layout *l, const note *n, dop_buf *out)
 {
-    dop_buf_printf(out, "<text class=\"note\" x=\"%.0f\" y=\"%.0f\">", n->x, n->y);
+    dop_buf_printf(out, "<text class=\"note\" data-e=\"%u\" x=\"%.0f\" y=\"%.0f\">", n->edge, n->x, n->y);
     dop_draw_escape(out, l->edges[n->edge].note);
     dop_buf_puts(out, "</text>\n");
 }

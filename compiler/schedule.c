@@ -166,6 +166,94 @@ next_schedule(dop_compilation *c, dop_phase phase)
     return s;
 }
 
+/* Everything up to kernels.  `in` is what cx points at afterwards. */
+static dop_status
+run_passes(dop_compilation *c, dop_phase phase, path_in_phase *in, dop_pass_ctx *cx, dop_pass_options *passes,
+           dop_graph *g)
+{
+    if (dop_kernel_path_unfused(&c->path, phase))
+        dop_passes_skip_fusion(passes);
+    else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
+        cx->keep_apart = keep_apart;
+    cx->joins = joins;
+    if (dop_kernel_path_has_expand(&c->path, phase))
+        cx->expand = expand;
+    cx->piece_rows = piece_rows;
+    *in = (path_in_phase){&c->path, phase, c->options.cuts, dop_compilation_max_segment(c)};
+    cx->user = in;
+    return dop_passes_run(cx, passes, g);
+}
+
+/* A graph without regions whose nodes no pass over the other one changes. */
+static dop_status
+copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *out)
+{
+    *out = *from;
+    out->arena = arena;
+    out->nodes = dop_arena_alloc(arena, from->n_nodes * sizeof *out->nodes);
+    out->outs = dop_arena_alloc(arena, (from->n_outs + 1) * sizeof *out->outs);
+    out->regions = dop_arena_alloc(arena, sizeof *out->regions);
+    if (!out->nodes || !out->outs || !out->regions)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    memcpy(out->nodes, from->nodes, from->n_nodes * sizeof *out->nodes);
+    memcpy(out->outs, from->outs, from->n_outs * sizeof *out->outs);
+    out->cap_nodes = from->n_nodes;
+    out->cap_outs = from->n_outs + 1;
+    out->n_regions = out->cap_regions = 1;
+    return DOP_OK;
+}
+
+/* Does the rule change which regions are formed?  Runs the passes again without it. */
+static dop_status
+judge_rule(dop_compilation *c, const dop_schedule *s, const dop_graph *built, uint32_t rule, dop_diag *diag)
+{
+    dop_path_rule *r = &c->path.rules[rule];
+    dop_arena arena;
+    dop_fusion_log log;
+    dop_graph g;
+    path_in_phase in;
+    dop_pass_options passes = c->options.passes;
+    passes.dump = NULL;
+    dop_arena_init(&arena);
+    dop_fusion_log_init(&log);
+    dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = &c->target, .log = &log};
+    dop_status st = copy_graph(built, &arena, diag, &g);
+    c->path.muted = rule + 1;
+    if (st == DOP_OK)
+        st = run_passes(c, s->phase, &in, &cx, &passes, &g);
+    c->path.muted = 0;
+    if (st == DOP_OK)
+        r->changed = dop_graph_hash(&g) != dop_graph_hash(&s->g);
+    if (st == DOP_OK && !r->changed && r->reader)
+        dop_path_rule_look(r, &g, &log);
+    dop_fusion_log_finish(&log);
+    dop_arena_finish(&arena);
+    return st;
+}
+
+/* What each rule about fusion did here. */
+static dop_status
+judge_rules(dop_compilation *c, const dop_schedule *s, const dop_graph *built, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < c->path.n_rules && st == DOP_OK; i++) {
+        if (dop_path_rule_joins(&c->path.rules[i], s->phase))
+            dop_path_rule_look(&c->path.rules[i], &s->g, &s->log);
+        if (dop_kernel_path_to_judge(&c->path, i, s->phase))
+            st = judge_rule(c, s, built, i, diag);
+    }
+    return st;
+}
+
+static bool
+has_fuse_rules(const dop_kernel_path *p)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        if (p->rules[i].fused || p->rules[i].unfused)
+            return true;
+    return false;
+}
+
 /* From the graph as it was built to kernels. */
 static dop_status
 build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
@@ -173,22 +261,20 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     dop_phase phase = s->phase;
     dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = &c->target, .log = &s->log};
     dop_pass_options passes = c->options.passes;
-    if (dop_kernel_path_unfused(&c->path, phase))
-        dop_passes_skip_fusion(&passes);
-    else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
-        cx.keep_apart = keep_apart;
-    cx.joins = joins;
-    if (dop_kernel_path_has_expand(&c->path, phase))
-        cx.expand = expand;
-    cx.piece_rows = piece_rows;
-    cx.user = &(path_in_phase){&c->path, phase, c->options.cuts, dop_compilation_max_segment(c)};
+    const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
+    path_in_phase in;
+    dop_graph built = {0};
     s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name has it */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;
-    dop_status st = dop_passes_run(&cx, &passes, &s->g);
+    dop_status st = judged ? copy_graph(&s->g, &c->arena, diag, &built) : DOP_OK;
+    if (st == DOP_OK)
+        st = run_passes(c, phase, &in, &cx, &passes, &s->g);
+    if (st == DOP_OK && judged)
+        st = judge_rules(c, s, &built, diag);
     if (st != DOP_OK)
         return st;
     s->placement = cx.placement;

@@ -1,5 +1,6 @@
 #include "compiler/yaml_util.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 32 }; /* of lists and mappings in each other; files of ours need 4 */
@@ -36,6 +37,37 @@ check_depth(const char *path, const dop_map *map, dop_diag *diag)
                                             "lists and mappings are nested more than %d deep", MAX_DEPTH);
 }
 
+static int
+by_text(const void *a, const void *b)
+{
+    const yaml_node_t *x = *(yaml_node_t *const *)a, *y = *(yaml_node_t *const *)b;
+    const int order = strcmp(dop_yaml_text(x), dop_yaml_text(y));
+    return order ? order : x->start_mark.index < y->start_mark.index ? -1 : x->start_mark.index > y->start_mark.index;
+}
+
+/* A field that stands twice in a mapping, of which only one would count. */
+static dop_status
+check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_diag *diag)
+{
+    const yaml_node_pair_t *first = map->data.mapping.pairs.start, *end = map->data.mapping.pairs.top;
+    const yaml_node_t **keys = calloc((size_t)(end - first) + 1, sizeof *keys);
+    size_t n = 0;
+    dop_status st = keys ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (const yaml_node_pair_t *p = first; p < end && keys; p++) {
+        const yaml_node_t *key = yaml_document_get_node(doc, p->key);
+        if (dop_yaml_text(key))
+            keys[n++] = key;
+    }
+    if (n > 1)
+        qsort(keys, n, sizeof *keys, by_text);
+    for (size_t i = 1; i < n && st == DOP_OK; i++)
+        if (strcmp(dop_yaml_text(keys[i - 1]), dop_yaml_text(keys[i])) == 0)
+            st = DOP_FAIL_NODE(diag, path, keys[i], "%.60s is given twice, first on line %lu", dop_yaml_text(keys[i]),
+                               (unsigned long)keys[i - 1]->start_mark.line + 1);
+    free(keys);
+    return st;
+}
+
 dop_status
 dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml)
 {
@@ -60,6 +92,9 @@ dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_dia
         y->root = yaml_document_get_root_node(&y->doc);
         if (!y->root || y->root->type != type)
             st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s%s", y->root ? "" : "nothing is in this file: ", what);
+        for (const yaml_node_t *n = y->doc.nodes.start; n < y->doc.nodes.top && st == DOP_OK; n++)
+            if (n->type == YAML_MAPPING_NODE)
+                st = check_keys(path, &y->doc, n, diag);
     }
     yaml_parser_delete(&parser);
     if (st != DOP_OK)

@@ -417,6 +417,26 @@ emit_weighted_sum(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return sum;
 }
 
+/* The value of a norm or softmax that was not split, from its row's statistics.  Any index of the row may be asked for: a
+ * rotation reads the norm of its partner too. */
+static const char *
+emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
+{
+    const dop_node_id node = b->node;
+    const dop_node *n = dop_node_at(e->g, node);
+    const char *x = dop_emit_value(e, n->src[0], ix, width);
+    if (n->op == DOP_OP_softmax)
+        return temp(e, width, dop_emit_str(e, "exp(%s - %s) * %s", x, b->shift, b->scale));
+    uint32_t w_width = width;
+    const dop_index wi = {"0u", broadcast(e, node, n->src[1], ix, &w_width).c};
+    const char *w = dop_emit_value(e, n->src[1], wi, w_width);
+    if (n->op == DOP_OP_rmsnorm)
+        return temp(e, width,
+                    dop_emit_str(e, "%s * %s * (%s + %.9g)", x, b->scale, w, dop_node_f(e->g, node, DOP_A_add)));
+    const char *bias = n->n_srcs > 2 ? dop_emit_value(e, n->src[2], wi, w_width) : "0.0";
+    return temp(e, width, dop_emit_str(e, "(%s - %s) * %s * %s + %s", x, b->shift, b->scale, w, bias));
+}
+
 static const char *
 emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -465,10 +485,15 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     node = dop_node_base(g, node, &start);
     if (start)
         ix.c = dop_emit_str(e, "(%s + %uu)", ix.c, start);
+    dop_bind norm = {0};
     for (uint32_t i = e->n_binds; i-- > 0;) {
         const dop_bind *b = &e->binds[i];
         if (b->node != node)
             continue;
+        if (b->scale) {
+            norm = *b;
+            break;
+        }
         if (!b->indexed)
             return b->name;
         const char *c = b->base ? dop_emit_str(e, "(%s - %s)", ix.c, b->base) : ix.c;
@@ -484,7 +509,9 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         if (m->node == node && m->width == width && strcmp(m->t, ix.t) == 0 && strcmp(m->c, ix.c) == 0)
             return m->name;
     }
-    const char *name = dop_region_has(e->r, node) ? emit_computed(e, node, ix, width) : load(e, node, ix, width, 0);
+    const char *name = norm.scale                   ? emit_norm(e, &norm, ix, width)
+                       : dop_region_has(e->r, node) ? emit_computed(e, node, ix, width)
+                                                    : load(e, node, ix, width, 0);
     if (dop_emit_grow(e, (void **)&e->memo, e->n_memo, &e->cap_memo, sizeof *e->memo))
         e->memo[e->n_memo++] = (dop_memo){node, ix.t, ix.c, width, name};
     return name;

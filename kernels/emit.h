@@ -43,6 +43,9 @@ typedef struct dop_bind {
     const char *name;
     bool indexed;     /* name[c] (a staged row of floats), else name alone */
     const char *base; /* indexed: subtracted from c; NULL: 0 */
+    /* Statistics of a norm or softmax, from which its value is computed at every index that is asked for: `scale` is the factor,
+     * `shift` the mean or the largest value (NULL: none).  NULL: the node's value has the name above. */
+    const char *scale, *shift;
 } dop_bind;
 
 typedef struct dop_memo {
@@ -95,6 +98,8 @@ void dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const d
 /* Begins a new block of code and forgets the values computed so far, whose names end with their block.  Bindings stay. */
 void dop_emit_scope(dop_emit *e, dop_buf *out, const char *indent);
 void dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base);
+/* Binds an unsplit norm or softmax to the names of its row's statistics (dop_bind). */
+void dop_emit_bind_norm(dop_emit *e, dop_node_id node, const char *scale, const char *shift);
 
 /* printf into the arena, for names and index expressions that outlive a call. */
 const char *dop_emit_str(dop_emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

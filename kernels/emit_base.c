@@ -60,7 +60,14 @@ dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, con
 {
     if (!dop_emit_grow(e, (void **)&e->binds, e->n_binds, &e->cap_binds, sizeof *e->binds))
         return;
-    e->binds[e->n_binds++] = (dop_bind){node, name, indexed, base};
+    e->binds[e->n_binds++] = (dop_bind){.node = node, .name = name, .indexed = indexed, .base = base};
+}
+
+void
+dop_emit_bind_norm(dop_emit *e, dop_node_id node, const char *scale, const char *shift)
+{
+    if (dop_emit_grow(e, (void **)&e->binds, e->n_binds, &e->cap_binds, sizeof *e->binds))
+        e->binds[e->n_binds++] = (dop_bind){.node = node, .scale = scale, .shift = shift};
 }
 
 const char *

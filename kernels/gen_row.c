@@ -195,31 +195,6 @@ visit_member(pass *s, uint32_t i, const uint32_t *level)
         softmax_sum(s, n->src[0], stat_name(s, id, "m"), stat_name(s, id, ""));
 }
 
-/* The value of a norm or softmax that was not split, at its own level: an expression over its statistics. */
-static const char *
-norm_value(pass *s, dop_node_id id)
-{
-    dop_emit *e = &s->gen->e;
-    const dop_graph *g = e->g;
-    const dop_node *n = dop_node_at(g, id);
-    const char *T = s->width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
-    const char *x = dop_emit_value(e, n->src[0], s->ix, s->width), *st = stat_name(s, id, "");
-    if (n->op == DOP_OP_softmax) {
-        dop_emit_line(e, "%s %s = exp(%s - %s) * %s;", T, out, x, stat_name(s, id, "m"), st);
-        return out;
-    }
-    uint32_t wl = dop_node_cols(g, n->src[1]);
-    dop_index wi = {"0u", wl == dop_node_cols(g, id) ? s->ix.c : s->i};
-    const char *w = dop_emit_value(e, n->src[1], wi, s->width);
-    if (n->op == DOP_OP_rmsnorm) {
-        dop_emit_line(e, "%s %s = %s * %s * (%s + %.9g);", T, out, x, st, w, dop_node_f(g, id, DOP_A_add));
-    } else {
-        const char *b = n->n_srcs > 2 ? dop_emit_value(e, n->src[2], wi, s->width) : "0.0";
-        dop_emit_line(e, "%s %s = (%s - %s) * %s * %s + %s;", T, out, x, stat_name(s, id, "m"), st, w, b);
-    }
-    return out;
-}
-
 /* Stores the values of this index that the code after the program reads in shared memory. */
 static void
 stage_value(pass *s)
@@ -253,7 +228,7 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         dop_op op = dop_node_at(g, p->nodes[i])->op;
         if ((op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || op == DOP_OP_softmax) && level[i] <= s->level)
-            dop_emit_bind(e, p->nodes[i], norm_value(s, p->nodes[i]), false, NULL);
+            dop_emit_bind_norm(e, p->nodes[i], stat_name(s, p->nodes[i], ""), stat_name(s, p->nodes[i], "m"));
         visit_member(s, i, level);
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -419,7 +394,7 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
                       .after = &after,
                       .ix = {p->t, NULL}};
             s.ix.c = strcmp(p->unit, "0u") == 0 ? i[k] : dop_emit_str(e, "(%s * %uu + %s)", p->unit, p->len, i[k]);
-            e->n_binds = n_binds; /* Norms are bound to the values of one index, so each index binds them again. */
+            e->n_binds = n_binds; /* every index binds the same norms again */
             emit_pass(&s, level, top);
         }
         e->n_binds = n_binds;

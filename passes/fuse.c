@@ -157,6 +157,21 @@ find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
     return made;
 }
 
+/* Does the consumer, of a kind that joins nothing here, sum up or choose from what several workgroups of the producer make?
+ * Then no other kernel of it could join either. */
+static bool
+needs_all(const tile *t, const dop_region *c)
+{
+    static const uint8_t axes[] = {DOP_AXIS_row, DOP_AXIS_part, DOP_AXIS_col};
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(t->g, c->nodes[i])->n_srcs; k++)
+            for (size_t x = 0; x < sizeof axes / sizeof *axes; x++)
+                if (t->made[(size_t)i * DOP_MAX_SRCS + k] && t->has->tile[axes[x]] != DOP_TILE_whole &&
+                    dop_node_access(t->g, c->nodes[i], k)->axis[axes[x]] == DOP_ACCESS_all)
+                    return true;
+    return false;
+}
+
 static dop_reason
 compare_region(const tile *t, const dop_region *c)
 {
@@ -268,6 +283,15 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
         if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan ||
             (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
             *out = DOP_REASON_reduction_barrier;
+        if (*out == DOP_REASON_reduction_barrier)
+            return DOP_OK;
+        bool *made = find_made(f, producer, c);
+        if (!made)
+            return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        t.made = made;
+        if (needs_all(&t, c))
+            *out = DOP_REASON_reduction_barrier;
+        free(made);
         return DOP_OK;
     }
     if (t.has->tile[DOP_AXIS_col] == DOP_TILE_whole && !p->info->has_unit)
@@ -315,7 +339,7 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
         st = dop_fuse_registers(g, p, c, p->tpl, cx->diag, &registers);
         if (st != DOP_OK)
             return st;
-        if (registers > cx->target->registers)
+        if (registers > cx->target->registers && !dop_fuse_asked(cx, g, producer, consumer))
             *out_reason = DOP_REASON_registers;
     }
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
@@ -342,8 +366,8 @@ any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, 
     return false;
 }
 
-/* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a staged row, because
- * merging them again for every element of every workgroup would be too much work. */
+/* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a hole for a staged row:
+ * tiles have none, and no kernel merges them again for every element. */
 static dop_reason
 compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t k, bool merges)
 {
@@ -354,7 +378,7 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
     if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
         return DOP_REASON_template_limit;
     if (merges && c->info->n_products && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->beside))
-        return DOP_REASON_cost;
+        return DOP_REASON_template_limit;
     if (merges && root == DOP_ROOT_product &&
         !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
         return DOP_REASON_shared_memory;
@@ -400,7 +424,7 @@ dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p
         dop_status st = dop_fuse_registers(g, p, c, c->tpl, cx->diag, &registers);
         if (st != DOP_OK)
             return st;
-        if (registers > cx->target->registers)
+        if (registers > cx->target->registers && !dop_fuse_asked(cx, g, producer, consumer))
             *out_reason = DOP_REASON_registers;
     }
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, true))
@@ -567,7 +591,20 @@ stage_into_choice(const dop_flow *f, dop_region_id producer, dop_region_id consu
     return DOP_REASON_none;
 }
 
-/* Every workgroup of one token's experts repeats the choice from the scores in shared memory; one of them stores it. */
+/* Would p's output still have to be stored after p has joined c? */
+static bool
+stays_stored(const dop_flow *f, dop_node_id out, dop_region_id c)
+{
+    if (f->output[out] || dop_node_is(f->g, out, DOP_EFFECT))
+        return true;
+    for (uint32_t i = 0; i < f->readers[out].n; i++)
+        if (f->readers[out].ids[i] != c)
+            return true;
+    return false;
+}
+
+/* Every workgroup of one token's experts repeats the choice from the scores in shared memory; one of them stores it.  What is
+ * gathered by the choice (the biases of other products) is no row of it, and has no place there to be stored. */
 static dop_reason
 stage_choice(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
@@ -578,6 +615,9 @@ stage_choice(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         return DOP_REASON_tile_mismatch;
     if (!dop_region_has(p, dop_node_base(g, c->info->ids, NULL)) || g->max_t != 1)
         return DOP_REASON_tile_mismatch;
+    for (uint32_t i = 0; i < p->n_outs; i++)
+        if (dop_node_gathers(g, p->outs[i]) && stays_stored(f, p->outs[i], consumer))
+            return DOP_REASON_multiple_readers;
     for (uint32_t i = 0; i < p->n_nodes; i++) /* a row and what it was made of */
         values += 2 * (uint64_t)dop_node_cols(g, p->nodes[i]);
     return values * 4 > cx->target->shared_bytes / 8 ? DOP_REASON_shared_memory : DOP_REASON_none;

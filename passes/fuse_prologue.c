@@ -104,6 +104,32 @@ reader_regions(dop_flow *f, const dop_region *reg, dop_region_id *out)
     return n;
 }
 
+/* The value stays stored for the readers that cannot compute it or better read it; those that a kernel path names compute it
+ * nevertheless.  They leave w->readers. */
+static dop_status
+compute_where_asked(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, uint32_t *io_n,
+                    bool *changed)
+{
+    uint32_t left = 0;
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < *io_n && st == DOP_OK; i++) {
+        const dop_region_id reader = w->readers[i];
+        if (w->each[i] != DOP_REASON_none || !dop_fuse_asked(cx, g, r, reader)) {
+            w->each[left] = w->each[i];
+            w->readers[left++] = reader;
+            continue;
+        }
+        st = dop_fuse_log(cx, g, r, reader, "fuse-prologue", DOP_REASON_none, 0);
+        if (st == DOP_OK)
+            st = dop_flow_absorb(f, g, reader, r, g->regions[reader].tpl, true, cx->diag);
+        if (st == DOP_OK)
+            st = dop_flow_settle(f, g, cx->diag);
+        *changed = true;
+    }
+    *io_n = left;
+    return st;
+}
+
 static dop_status
 try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, bool *changed)
 {
@@ -131,6 +157,8 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r
         if (n > 1 && !recompute_pays(g, reg, readers, n))
             why = DOP_REASON_multiple_readers;
     }
+    if (why != DOP_REASON_none)
+        st = compute_where_asked(cx, g, f, w, r, &n, changed);
     /* When one reader cannot compute the value, it is stored, and then the others read it too. */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
         st = dop_fuse_log(cx, g, r, readers[i], "fuse-prologue",

@@ -41,7 +41,8 @@ makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_
 }
 
 /* Handles element-wise regions that were left because several regions read them.  If those have become one region, it computes
- * the value; else one of them computes the value in its load phase and stores it for the others. */
+ * the value; else one of them computes the value in its load phase and stores it for the others.  A reader that a kernel path
+ * names computes it for itself alone. */
 static dop_status
 try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
 {
@@ -52,16 +53,20 @@ try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, b
         dop_region_id c = f->readers[reg->outs[0]].ids[k];
         dop_reason why = DOP_REASON_none;
         dop_status st = DOP_OK;
-        if (reg->n_outs != 1 || (!only && !makes_rows(cx, g, &g->regions[c], reg->outs[0])))
+        if (reg->n_outs != 1)
+            continue;
+        const bool stores = !only && makes_rows(cx, g, &g->regions[c], reg->outs[0]);
+        if (!only && !stores && !dop_fuse_asked(cx, g, r, c))
             continue;
         st = dop_fuse_may_prologue(cx, f, r, c, &why);
         if (st != DOP_OK)
             return st;
-        if (why != DOP_REASON_none || dop_fuse_too_many_buffers(cx, f, r, c, only) || dop_flow_path_around(f, r, c))
+        if (why != DOP_REASON_none || dop_fuse_too_many_buffers(cx, f, r, c, !stores) ||
+            ((only || stores) && dop_flow_path_around(f, r, c)))
             continue;
-        st = dop_fuse_log(cx, g, r, c, "fuse-rows", DOP_REASON_none, 1);
+        st = dop_fuse_log(cx, g, r, c, "fuse-rows", DOP_REASON_none, only || stores);
         if (st == DOP_OK)
-            st = dop_flow_absorb(f, g, c, r, g->regions[c].tpl, false, cx->diag);
+            st = dop_flow_absorb(f, g, c, r, g->regions[c].tpl, !only && !stores, cx->diag);
         *changed = true;
         return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
     }
@@ -81,8 +86,12 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         *changed = *changed || more;
     }
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
-        if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)
-            st = try_first_reader(cx, g, &f, r, changed);
+        for (bool joined = true;
+             joined && st == DOP_OK && !g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise;) {
+            joined = false;
+            st = try_first_reader(cx, g, &f, r, &joined);
+            *changed = *changed || joined;
+        }
     dop_flow_finish(&f);
     return st;
 }

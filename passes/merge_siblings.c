@@ -77,7 +77,8 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
                           1};
     if (dop_fuse_disabled(cx, g, a, b))
         e.reason = DOP_REASON_disabled;
-    else if (dop_fuse_too_many_buffers(cx, f, a, b, false) || leave_too_few(cx, f, a, b))
+    else if (dop_fuse_too_many_buffers(cx, f, a, b, false) ||
+             (leave_too_few(cx, f, a, b) && !dop_fuse_asked(cx, g, a, b)))
         e.reason = DOP_REASON_arguments;
     e.dispatches = e.reason == DOP_REASON_none;
     dop_status st = dop_fusion_log_add(cx->log, &e, cx->diag);

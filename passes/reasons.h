@@ -14,6 +14,9 @@ typedef enum dop_reason {
 
 const char *dop_reason_code(dop_reason r);
 const char *dop_reason_text(dop_reason r);
+/* Ranks reasons to find the one that decided, which is that of the pass that came closest to joining the two: "the consumer's
+ * kind cannot be an epilogue" says less than "its row does not fit".  0: none. */
+int dop_reason_weight(dop_reason r);
 
 /* One decision about an edge: `producer` is read by `consumer`. */
 typedef struct dop_fusion_event {

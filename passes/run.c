@@ -57,6 +57,28 @@ dop_reason_text(dop_reason r)
     return reasons[r].text;
 }
 
+int
+dop_reason_weight(dop_reason r)
+{
+    switch (r) {
+    case DOP_REASON_none:
+        return 0;
+    case DOP_REASON_template_limit:
+        return 1;
+    case DOP_REASON_cycle: /* only what follows of another reader of the same value */
+        return 2;
+    case DOP_REASON_reduction_barrier:
+        return 3;
+    case DOP_REASON_tile_mismatch:
+    case DOP_REASON_cross_workgroup:
+        return 4;
+    case DOP_REASON_disabled:
+        return 6;
+    default:
+        return 5;
+    }
+}
+
 void
 dop_fusion_log_init(dop_fusion_log *log)
 {

@@ -153,7 +153,7 @@ may_share(dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b,
     if (*out != DOP_REASON_none)
         return DOP_OK;
     dop_status st = leave_too_few(cx, f, a, b, &few);
-    if (few)
+    if (few && !dop_fuse_asked(cx, g, a, b))
         *out = DOP_REASON_arguments;
     return st;
 }

@@ -70,6 +70,7 @@ dop_status
 dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_pooling pooling, dop_diag *diag,
                    float *out_vector)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     uint32_t schedule = find_schedule(m), hidden = m->plan.model->hidden, take = 0;

@@ -147,7 +147,8 @@ print_help(dop_diag *diag)
     return st;
 }
 
-/* Pipeline caches live where the user's caches live; nothing else comes from the environment. */
+/* Pipeline caches live where the user's caches live.  Beside that only the marks of a launcher come from the environment
+ * (mpi/mpi.h). */
 static void
 find_cache_dir(dop_buf *out)
 {

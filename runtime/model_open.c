@@ -329,6 +329,7 @@ choose_part(const dop_wire *wire, dop_open_options *out)
 dop_status
 dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
 {
+    dop_diag_clear(diag);
     dop_open_options own = {0}, *o = &own;
     double start = dop_now_ms();
     dop_status st;
@@ -479,6 +480,7 @@ dop_model_ordering(const dop_model *model)
 dop_status
 dop_devices(dop_device_fn *fn, void *user, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     dop_instance instance;
     dop_status st = dop_instance_create(diag, &instance);
     if (st != DOP_OK)

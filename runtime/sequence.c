@@ -158,6 +158,7 @@ dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
 dop_status
 dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     if (n == 0)
         return DOP_OK;
     dop_status st = append_tokens(sequence, ids, n, diag);
@@ -174,6 +175,7 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
 dop_status
 dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     *out_found = 0;
@@ -201,6 +203,7 @@ dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_di
 dop_status
 dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     if (m->no_scoring)

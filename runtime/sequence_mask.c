@@ -24,6 +24,7 @@ check(const dop_sequence *s, const uint32_t *mask, dop_diag *diag)
 dop_status
 dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     const size_t size = words_of(s) * sizeof *mask;

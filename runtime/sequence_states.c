@@ -23,6 +23,7 @@ no_place(const dop_model *m, dop_diag *diag)
 dop_status
 dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequence)
 {
+    dop_diag_clear(diag);
     dop_model *m = model;
     uint32_t place = 0;
     *out_sequence = NULL;
@@ -153,6 +154,7 @@ be_still(const dop_sequence *s, dop_diag *diag)
 dop_status
 dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     if (n_tokens > s->n_tokens)
@@ -174,6 +176,7 @@ dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
 dop_status
 dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     if (n > s->n_tokens || first > s->n_tokens - n)
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens: %u from %u on cannot be cut", s->n_tokens, n,
@@ -193,6 +196,7 @@ dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *d
 dop_status
 dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     if (to->model != from->model)
         return DOP_FAIL(diag, DOP_E_INPUT, "a sequence cannot be copied to one of another model");
     dop_status st = be_still(from, diag);
@@ -216,6 +220,7 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
 dop_status
 dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequence **out_sequence)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = NULL;
     *out_sequence = NULL;
     dop_status st = dop_step_none_open(sequence->model, diag);

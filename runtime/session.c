@@ -109,6 +109,7 @@ be_ready(dop_model *m, dop_diag *diag)
 dop_status
 dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, size_t n_note, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     saver f = {.digest = NULL};
     dop_status st = be_ready(sequence->model, diag);
     if (st == DOP_OK)
@@ -200,6 +201,7 @@ check_pages(const dop_sequence *s, uint32_t n, dop_diag *diag)
 dop_status
 dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char **out_note, size_t *out_n_note)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     dop_map map = {0};

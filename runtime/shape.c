@@ -56,6 +56,7 @@ finish(dop_status st, dop_shape **io_shape)
 dop_status
 dop_shape_from_grammar(const dop_text *text, const char *grammar, size_t len, dop_diag *diag, dop_shape **out_shape)
 {
+    dop_diag_clear(diag);
     dop_status st = create(text, diag, out_shape);
     if (st == DOP_OK)
         st = dop_grammar_from_gbnf((*out_shape)->vocab, NULL, grammar, len, diag, &(*out_shape)->grammar);
@@ -65,6 +66,7 @@ dop_shape_from_grammar(const dop_text *text, const char *grammar, size_t len, do
 dop_status
 dop_shape_from_schema(const dop_text *text, const char *schema, size_t len, dop_diag *diag, dop_shape **out_shape)
 {
+    dop_diag_clear(diag);
     json_t *root = NULL;
     dop_status st = create(text, diag, out_shape);
     if (st == DOP_OK && len)
@@ -94,6 +96,7 @@ dop_shape_destroy(dop_shape *shape)
 dop_status
 dop_shaper_create(dop_shape *shape, const dop_sampling *sampling, dop_diag *diag, dop_shaper **out_shaper)
 {
+    dop_diag_clear(diag);
     dop_shaper *s = calloc(1, sizeof *s);
     *out_shaper = NULL;
     if (!s)
@@ -133,6 +136,7 @@ dop_status
 dop_shaper_pick(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
                 dop_diag *diag, uint32_t *out_id)
 {
+    dop_diag_clear(diag);
     dop_shaper *s = user;
     if (vocab != s->n_vocab)
         return DOP_FAIL(diag, DOP_E_INPUT, "the shape is for a vocabulary of %u tokens, not %u", s->n_vocab, vocab);
@@ -147,12 +151,14 @@ dop_shaper_pick(void *user, const float *logits, uint32_t vocab, const uint32_t 
 const uint32_t *
 dop_shaper_mask(dop_shaper *shaper, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     return dop_matcher_mask(shaper->matcher, diag);
 }
 
 dop_status
 dop_shaper_accept(dop_shaper *shaper, uint32_t id, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     return dop_matcher_accept(shaper->matcher, id, diag);
 }
 

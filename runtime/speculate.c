@@ -63,6 +63,7 @@ check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
 dop_status
 dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     dop_sequence *s = sequence;
     uint32_t vocab = s->model->plan.model->vocab;
     dop_status st = how ? check_how(s, how, diag) : DOP_OK;
@@ -360,6 +361,7 @@ speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 dop_status
 dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
+    dop_diag_clear(diag);
     dop_speculator *p = sequence->masked ? NULL : sequence->speculator;
     bool taken = false, made = sequence->logits; /* by feeding */
     double start = p ? p->now_ms() : 0;

@@ -474,6 +474,7 @@ run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
 dop_status
 dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag)
 {
+    dop_diag_clear(diag);
     dop_model *m = model;
     bool done = false;
     dop_status st = dop_step_none_open(m, diag);
@@ -606,6 +607,7 @@ dop_step_pick(const dop_model *model, uint32_t row)
 dop_status
 dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id)
 {
+    dop_diag_clear(diag);
     dop_open_step *o = &model->step;
     const bool last = row < o->n_rows && o->number[row] + 1 == o->of[o->slot[row]].n_rows;
     if (last && o->picks[row] != UINT32_MAX && !(o->wants[row] & DOP_WANTS_LOGITS)) {

@@ -46,6 +46,7 @@ give(dop_text *t, dop_status st, dop_text **out_text)
 dop_status
 dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
 {
+    dop_diag_clear(diag);
     *out_text = NULL;
     dop_text *t = calloc(1, sizeof *t);
     if (!t)
@@ -57,6 +58,7 @@ dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
 dop_status
 dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
 {
+    dop_diag_clear(diag);
     *out_text = NULL;
     dop_text *t = calloc(1, sizeof *t);
     if (!t)
@@ -91,6 +93,7 @@ open_file(dop_text *t, const char *path, dop_diag *diag)
 dop_status
 dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
 {
+    dop_diag_clear(diag);
     *out_text = NULL;
     dop_text *t = calloc(1, sizeof *t);
     if (!t)
@@ -146,6 +149,7 @@ dop_status
 dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag, uint32_t **out_ids,
                 size_t *out_n)
 {
+    dop_diag_clear(diag);
     dop_ids ids = {0};
     unsigned how = (flags & DOP_TEXT_ADD_SPECIAL ? DOP_ENCODE_ADD_SPECIAL : 0) |
                    (flags & DOP_TEXT_PARSE_SPECIAL ? DOP_ENCODE_PARSE_SPECIAL : 0);
@@ -157,6 +161,7 @@ dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned fl
 dop_status
 dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes, size_t *out_len)
 {
+    dop_diag_clear(diag);
     dop_buf out = {0};
     dop_status st = dop_tokenizer_decode(text->tok, ids, n, DOP_DECODE_SKIP_SPECIAL, diag, &out);
     return give_bytes(st, &out, diag, out_bytes, out_len);
@@ -201,6 +206,7 @@ dop_text_is_end(const dop_text *text, uint32_t id)
 dop_status
 dop_decoder_create(const dop_text *text, unsigned flags, dop_diag *diag, dop_decoder **out_decoder)
 {
+    dop_diag_clear(diag);
     dop_decoder *d = calloc(1, sizeof *d);
     *out_decoder = d;
     if (!d)
@@ -236,6 +242,7 @@ give_text(dop_decoder *d, dop_diag *diag, const char **out_bytes, size_t *out_le
 dop_status
 dop_decoder_push(dop_decoder *decoder, uint32_t id, dop_diag *diag, const char **out_bytes, size_t *out_len)
 {
+    dop_diag_clear(diag);
     *out_bytes = "";
     *out_len = 0;
     decoder->out.size = 0;
@@ -246,6 +253,7 @@ dop_decoder_push(dop_decoder *decoder, uint32_t id, dop_diag *diag, const char *
 dop_status
 dop_decoder_end(dop_decoder *decoder, dop_diag *diag, const char **out_bytes, size_t *out_len)
 {
+    dop_diag_clear(diag);
     decoder->out.size = 0;
     dop_text_stream_flush(&decoder->stream, &decoder->out);
     return give_text(decoder, diag, out_bytes, out_len);
@@ -261,6 +269,7 @@ dop_text_has_chat(const dop_text *text)
 dop_status
 dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat)
 {
+    dop_diag_clear(diag);
     const dop_plan *plan = text->plan;
     *out_chat = NULL;
     if (plan && plan->template_size > 0)
@@ -286,6 +295,7 @@ dop_status
 dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_diag *diag, uint32_t **out_ids,
               size_t *out_n)
 {
+    dop_diag_clear(diag);
     dop_ids ids = {0};
     dop_buf rendered = {0};
     dop_status st = DOP_OK;
@@ -343,6 +353,7 @@ dop_status
 dop_chat_text(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
               char **out_bytes, size_t *out_len)
 {
+    dop_diag_clear(diag);
     dop_buf out = {0};
     return give_bytes(render_json(chat, text, json, len, flags, diag, &out), &out, diag, out_bytes, out_len);
 }
@@ -351,6 +362,7 @@ dop_status
 dop_chat_ids(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
              uint32_t **out_ids, size_t *out_n)
 {
+    dop_diag_clear(diag);
     dop_ids ids = {0};
     dop_buf rendered = {0};
     *out_ids = NULL;

@@ -123,7 +123,7 @@ YAML
 check "int_dot: prefer" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target tier1 --kernel-path int8.yaml --explain qkv
 check "int_dot: but not where a rule says otherwise" explained 'decode1 @[0-9]+ L1/qkv: gemv_subgroup \(asked for' --target tier1 \
     --kernel-path int8.yaml --explain qkv
-check "int_dot: nor for other weights" explained 'L0/ffn_up: gemv_subgroup \(.*no integer product' --target tier1 \
+check "int_dot: nor for other weights" explained 'L0-1/ffn_up: gemv_subgroup \(.*no integer product' --target tier1 \
     --kernel-path int8.yaml --explain ffn_up
 printf 'base: tier1\nint_dot: prefer\n' >prefer.yaml
 check "a target prefers it" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
@@ -143,6 +143,19 @@ dispatches() { # COUNT [OPTION...]: of layer 1, which has experts
 }
 check "10 dispatches where the compiler decides" dispatches 10
 check "fuse: on joins pairs: 7 dispatches" dispatches 7 --kernel-path fewest.yaml
+
+# What costs decide against is joined where a rule says so: the embedding's rows, which the residual needs too, computed again.
+joined() { # MODEL TARGET
+    echo 'rules: [{phase: prefill, op: embed+qkv, fuse: on}]' >joined.yaml
+    "$TOOLS/expect" forced "$golden/$1/expected.json" . >forced &&
+        "$DOPPLERC" "$golden/$1" --target "$2" --kv f32 --chunks 8 --quiet -o joined.plan --kernel-path joined.yaml &&
+        "$DOPPLERC" "$golden/$1" --target "$2" --kv f32 --chunks 8 --quiet --kernel-path joined.yaml --explain embed+qkv >explained &&
+        ! grep -q 'not joined' explained && grep -q '^prefill8 .*joined by fuse-' explained &&
+        "$TOOLS/agree" joined.plan forced 5e-4 "$golden/$1/logits.f32"
+}
+check "fuse: on against costs: the same logits" joined llama lavapipe
+echo 'rules: [{op: silu+mul, fuse: on}]' >anyway.yaml
+check "fuse: on of what is joined anyway" explained 'joined by' --target tier1 --kernel-path anyway.yaml --explain silu+mul
 
 refused() { # NAME STATUS TEXT OPTION...
     local name=$1 status=$2 text=$3
@@ -186,6 +199,34 @@ bad dequant-nothing "weights: dequant finds no matmul o of several tokens whose 
 bad top "fusee is no field of a kernel path" "fusee: off"
 bad pair "a rule for a pair A+B says fuse and nothing else but a phase; layers as L0-3/A" \
     "rules: [{op: q+k, fuse: on, variant: gemv}]"
+for label in L0/qkv L1/qkv L0-1/qkv; do
+    bad beside-${label//\//-} "layers stands beside op $label, which names its layers: leave one of them out" \
+        "rules: [{op: $label, layers: 0, variant: gemv}]"
+done
+bad past "past.yaml:1: L0-9/qkv, but the model has layers 0-1" "rules: [{op: L0-9/qkv, fuse: off}]"
+bad past-pair "past-pair.yaml:1: L2/qkv, but the model has layers 0-1" "rules: [{op: embed+L2/qkv, fuse: off}]"
+bad turned "L1-0/qkv: the first layer comes after the last" "rules: [{op: L1-0/qkv, fuse: off}]"
+bad no-layers "layers: an empty list is about no layer" "rules: [{op: qkv, layers: [], variant: gemv}]"
+bad twice "twice.yaml:3: error: kv is given twice, first on line 1" "kv: f16" "activation: f16" "kv: f32"
+bad twice-rule "twice-rule.yaml:2: error: op is given twice, first on line 2" "rules:" "  - {op: qkv, op: o, variant: gemv}"
+bad other-family "no region here is router" "rules: [{op: router, fuse: off}]"
+bad not-adjacent "not-adjacent.yaml:1: no head here reads what a embed makes" "rules: [{op: embed+head, fuse: on}]"
+bad cannot-join "cannot-join.yaml:1: fuse: on cannot join ffn_up and ffn_down: reduction-barrier, the consumer needs a whole row" \
+    "rules: [{op: ffn_up+ffn_down, fuse: on}]"
+bad never-joined "never-joined.yaml:1: fuse: off changes nothing: o and ffn_up are not joined without it either: reduction-barrier" \
+    "rules: [{op: o+ffn_up, fuse: off}]"
+bad not-here "not-here.yaml:1: fuse: off changes nothing: embed and qkv are not joined without it either: multiple-readers" \
+    "rules: [{phase: prefill, op: embed+qkv, fuse: off}]"
+bad undoes-nothing "fuse: on changes nothing: no earlier fuse: off is about qkv alone; a pair to be joined is op: A+B" \
+    "rules: [{op: qkv, fuse: on}]"
+bad again "again.yaml:2: fuse: off changes nothing: the dispatches of qkv are the same without it" \
+    "rules:" "  - {op: qkv, fuse: off}" "  - {op: qkv, fuse: off}"
+bad all-off "all-off.yaml:2: fuse: off changes nothing: the dispatches of qkv are the same without it" \
+    "fuse: off" "rules: [{op: qkv, fuse: off}]"
+bad outvoted "outvoted.yaml:2 has no effect: outvoted.yaml:3, which comes later, decides wherever it would" \
+    "rules:" "  - {op: qkv, variant: gemv}" "  - {op: qkv, variant: gemv_subgroup}"
+bad nothing-expanded "weights: fused changes nothing: no earlier weights: dequant is about head" \
+    "rules: [{phase: prefill, op: head, weights: fused}]"
 bad empty-rule "a rule says variant, fuse or weights" "rules: [{op: qkv}]"
 bad families "families: expected a list" "families: gemma3"
 bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"

@@ -40,6 +40,18 @@ document.querySelectorAll("svg .edge path").forEach(p => { /* lines are thin: mo
   wide.setAttribute("class", "hit");
   p.after(wide);
 });
+document.querySelectorAll("svg text.note").forEach(note => { /* what is written beside a line belongs to it */
+  const edge = note.closest("svg").querySelector(`.edge[data-e="${note.dataset.e}"]`);
+  note.addEventListener("mousemove", e => {
+    edge.classList.add("near");
+    if (!kept) show(edge, e.clientX + 14, e.clientY + 18);
+  });
+  note.addEventListener("mouseleave", () => {
+    edge.classList.remove("near");
+    if (!kept) hide(edge);
+  });
+  note.addEventListener("click", e => { e.stopPropagation(); keep(edge); });
+});
 document.querySelectorAll("svg, table").forEach(group => {
   const all = [...group.querySelectorAll("[data-tip]")];
   all.forEach((g, i) => {

@@ -90,18 +90,23 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
 {
     uint32_t n = 1;
     *out_done = false;
-    if (!runs_model(mode))
-        return DOP_OK;
-    const dop_status counted = count_parts(cli, diag, &n);
-    if (counted == DOP_OK && n == 1)
+    const dop_status counted = runs_model(mode) ? count_parts(cli, diag, &n) : DOP_OK;
+    if (counted == DOP_OK && n == 1 && !dop_mpi_launched())
         return DOP_OK;
     dop_status st = dop_mpi_start(NULL, diag, &cli->mpi);
     if (st != DOP_OK)
         return st;
     const dop_wire *wire = dop_mpi_wire(cli->mpi);
     *out_done = wire->rank > 0;
-    if (counted != DOP_OK) /* every rank sees it, and rank 0 says it */
+    if (counted != DOP_OK || !runs_model(mode)) /* every rank sees it, and rank 0 says it */
         return counted;
+    if (wire->n > 1 && n == 1)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, cli->plans.count ? cli->plans.items[0] : NULL,
+                           "a plan in one piece, and there are %u ranks: run it without mpirun, or compile it with "
+                           "--parts %u",
+                           wire->n, wire->n);
+    if (n == 1)
+        return DOP_OK;
     if (wire->n == 1 && n == 0)
         return DOP_OK;
     if (wire->n == 1)

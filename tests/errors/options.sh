@@ -93,7 +93,7 @@ check "no tokenizer" says ".*llama: note: no tokenizer is here: the plan takes a
 check "--quiet" says_nothing --target tier1 --ctx 2000 --quiet --emit ir
 check "a layer's label in --force" says "target tier1: .*" --target tier1 --force L0/o=gemv --explain L0/o
 pair() { # TEXT PAIR: --explain says it of two neighbours
-    "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet --explain "$2" >pairs && grep -qE "$1" pairs
+    "$DOPPLERC" "$model" --chunks 8 --target "${4:-tier1}" --quiet --explain "$2" >pairs && grep -qE "$1" pairs
 }
 check "--explain of a refused pair" pair '^decode1 L0/o add -> L0/ffn_up [a-z_0-9]+: not joined: [a-z-]+, ' L0/o+L0/ffn_up
 check "--explain of a refused pair: every layer" pair '^decode1 L\*/o add -> L\*/ffn_up .* \(2 times\)$' o+ffn_up
@@ -105,7 +105,27 @@ check "--no-fuse A+B: this edge is not joined" apart '^decode1 .* silu -> .* mul
 check "--no-fuse A+B: in every layer" apart '\(2 times\)' silu+mul --no-fuse 'L*/ffn_up+L*/ffn_up'
 check "--no-fuse A+B: in one layer" apart '^decode1 L0/.* silu -> .*: joined by' L0/ffn_up+L0/ffn_up --no-fuse=L1/ffn_up+mul
 check "--no-fuse A+B: other edges are joined" apart '^decode1 .*: joined by' o+o --no-fuse silu+mul
-check "--no-fuse A+B: what nothing would join" apart '^decode1 .*: not joined: disabled' o+ffn_up --no-fuse o+ffn_up
+refuses 2 "--no-fuse o+ffn_up changes nothing: o and ffn_up are not joined without it either: reduction-barrier, the consumer" \
+    "$model" -o plan --target tier1 --chunks 8 --no-fuse o+ffn_up
+refuses 2 "--no-fuse silu+mul changes nothing: silu and mul are not joined without it either: no pass that could join them runs" \
+    "$model" -o plan --target tier1 --chunks 8 --no-fuse --no-fuse silu+mul
+refuses 2 "--no-fuse L9/ffn_up+mul: L9/ffn_up, but the model has layers 0-1" "$model" -o plan --target tier1 --no-fuse L9/ffn_up+mul
+refuses 2 "--force L0-9/qkv=gemv: L0-9/qkv, but the model has layers 0-1" "$model" -o plan --target tier1 --force L0-9/qkv=gemv
+refuses 2 "--force qkv=gemv has no effect: --force qkv=gemv_subgroup, which comes later, decides wherever it would" \
+    "$model" -o plan --target tier1 --chunks 8 --force qkv=gemv --force qkv=gemv_subgroup
+printf 'base: tier1\nsubgroup: 8\nsubgroup: 16\n' >twice.yaml
+refuses 1 "twice.yaml:3: error: subgroup is given twice, first on line 2" "$model" -o plan --target twice.yaml
+rm twice.yaml
+# One line for equal layers, with what they cost by the target.
+grouped() {
+    "$DOPPLERC" "$SRC/tests/golden/gemma3" --chunks 8 --target tier1 --quiet --explain ffn_up >grouped &&
+        grep -qE '^decode1 @[0-9]+ L0-6/ffn_up: gemv_subgroup \(.*; reads [0-9.]+ KiB, writes [0-9.]+ .?i?B: [0-9.]+ us by bandwidth, 6 us for the dispatch and its barrier \(7 times\)$' grouped
+}
+check "--explain: equal layers are one line, with numbers" grouped
+changes() { pair "$@" --target lavapipe; }
+check "--explain A+B: what would have to change" changes '^prefill8 embed gather -> L\*/qkv .*: [0-9] dispatches read it: computing it in each reads [0-9.]+ KiB, storing and loading it moves [0-9.]+ KiB: .*; joined, [0-9.]+ KiB less would be moved \([0-9.e-]+ us\), and a dispatch' embed+qkv
+check "--explain A+B: a reduction is called one" pair '^decode1 head argmax_part -> head argmax_merge: not joined: reduction-barrier' argmax_part+argmax_merge
+check "--explain A+B: what is saved" pair '^decode1 .* silu -> .* mul: joined by [a-z-]+ as silu\+gate: [0-9.]+ .?i?B less are moved \([0-9.e-]+ us\)' silu+mul
 refuses 2 "--explain o+zz: no region of zz reads what one of o makes" "$model" --target tier1 --chunks 8 --explain o+zz
 kernels() { # a report beside --emit ir has sizes of kernels
     "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet --emit ir --report | grep -q '^memory: .* kernels [1-9]'

@@ -121,6 +121,13 @@ refused() {
 }
 refused "without mpirun" "a plan in 2 parts.*mpirun -n 2" "$EXEC" llama.2 --tokens 1 -n 1
 refused "three ranks for two parts" "in 2 parts and there are 3 ranks" ranks 3 "$EXEC" llama.2 --tokens 1 -n 1
+refused "two ranks for a plan in one piece" "llama.1: error: a plan in one piece, and there are 2 ranks: run it without mpirun, or compile it with --parts 2" \
+    ranks 2 "$EXEC" llama.1 --tokens 1 -n 1
+refused "--bench of a plan in one piece" "a plan in one piece, and there are 2 ranks" ranks 2 "$EXEC" --bench llama.1 -p 4 -n 2 -r 1 --quiet
+"$EXEC" llama.1 --info >one.out
+ranks 2 "$EXEC" llama.1 --info >two.out
+check "--info under mpirun is said once" cmp one.out two.out
+check "one rank is as none" ranks 1 "$EXEC" llama.1 --quiet --tokens 1 -n 1 --print-ids
 refused "a prompt that is too long" "do not fit|tokens and the plan's context" \
     ranks 2 "$EXEC" llama.2 --tokens "$(seq -s " " 1 70)" -n 1
 refused "--profile of a plan in parts" "times the dispatches of one device, and this plan is in 2 parts" \

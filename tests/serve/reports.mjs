@@ -85,6 +85,28 @@ try {
     assert.equal(await run(tip), 'block');
     await mouse('mouseMoved', 2, 2);
   });
+  await test('a note on an edge does what its edge does', async () => {
+    const notes = await run('document.querySelectorAll("svg text.note").length');
+    for (let i = 0; i < notes; i++) {
+      const note = `document.querySelectorAll("svg text.note")[${i}]`;
+      const edge = `${note}.closest("svg").querySelector('.edge[data-e="' + ${note}.dataset.e + '"]')`;
+      const [x, y] = await middle(note);
+      await mouse('mouseMoved', x, y);
+      assert.equal(await run(tip), 'block', `note ${i}`);
+      assert.equal(await run(text), await run(`${edge}.dataset.tip`));
+      assert.ok(await run(`${edge}.classList.contains("near") && ${edge}.dataset.tip.includes(${note}.textContent)`), 'the reason is in the tip');
+      await mouse('mouseMoved', 2, 2);
+      assert.equal(await run(tip), 'none');
+      assert.equal(await run('document.querySelectorAll(".near").length'), 0);
+    }
+    const at = await middle('document.querySelector("svg text.note")');
+    for (const t of ['mousePressed', 'mouseReleased']) await mouse(t, ...at);
+    await mouse('mouseMoved', 2, 2);
+    assert.equal(await run(tip), 'block');
+    assert.equal(await run('document.querySelectorAll(".edge.kept").length'), 1);
+    await key('Escape', 27);
+    assert.equal(await run(tip), 'none');
+  });
   await test('the keyboard goes to every tip', async () => {
     await run('(h => { h.tabIndex = -1; h.focus(); })(document.querySelector("h1"))');
     await key('Tab', 9);

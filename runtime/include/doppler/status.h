@@ -25,8 +25,9 @@ typedef enum dop_status {
     DOP_E_LIMIT     /* the work on outside data reached a bound of steps, bytes or time, and was given up */
 } dop_status;
 
-/* One diagnostic: the first cause.  The caller owns it and zero-initializes it before a call; one that already holds a
- * failure keeps it.  It has no heap memory. */
+/* One diagnostic: the first cause of a failed call.  The caller owns it; no initialization is needed.  Every function that takes one
+ * clears it first, so that after the call it holds that call's failure, or DOP_OK and no message: one serves for any number of
+ * calls.  NULL: no message is wanted.  It has no heap memory.  Calls in several threads need one each. */
 typedef struct dop_diag {
     dop_status code;
     char path[512];       /* file that the message is about, "" if none */
