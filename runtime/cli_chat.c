@@ -1,19 +1,105 @@
 /* Messages to the text and ids that a model's chat format makes of them. */
 #include "runtime/cli_chat.h"
+#include "runtime/text/chat.h"
+#include "runtime/text/chat_files.h"
+#include "runtime/text_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --chat-template, where it is no name. */
+static dop_status
+open_template(const char *path, dop_diag *diag, dop_chat **out_chat)
+{
+    dop_buf text = {0};
+    struct stat sb;
+    const bool folder = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
+    dop_status st = folder ? dop_chat_of_dir(path, diag, &text) : dop_cli_read(path, diag, &text);
+    if (st == DOP_OK && folder && text.size == 0)
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this folder has no chat template");
+    if (st == DOP_OK && (st = dop_chat_create(text.size ? text.data : "", text.size, diag, out_chat)) != DOP_OK &&
+        !diag->path[0])
+        snprintf(diag->path, sizeof diag->path, "%s", path);
+    dop_buf_finish(&text);
+    return st;
+}
+
+/* What a template does with a system message. */
+static dop_status
+try_system(const dop_cli *cli, const dop_chat *chat, const dop_text *text, dop_diag *diag)
+{
+    dop_buf out = {0};
+    dop_diag why = {0};
+    json_t *one = json_pack("[{s:s, s:s}]", "role", "user", "content", "?"),
+           *messages = one ? dop_chat_with_system(cli->system, one) : NULL;
+    const dop_chat_input in = {
+        .messages = messages, .add_generation_prompt = true, .tokenizer = dop_text_tokenizer(text)};
+    dop_status st = DOP_OK;
+    const size_t blank = strspn(cli->system, " \t\r\n"), n = strlen(cli->system + blank);
+    if (!messages)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    else if (dop_chat_render(chat, &in, &why, &out) != DOP_OK)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "--system: %s", why.message);
+    else if (!cli->quiet && n > 0 && out.size > 0 && !memmem(out.data, out.size, cli->system + blank, n < 16 ? n : 16))
+        fprintf(stderr, "doppler-exec: note: the model's chat format leaves out the system message of --system\n");
+    json_decref(messages);
+    json_decref(one);
+    dop_buf_finish(&out);
+    return st;
+}
 
 dop_status
-dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const json_t *messages, unsigned flags, dop_diag *diag,
+dop_cli_chat_open(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_chat **out_chat)
+{
+    const char *name = cli->chat_template;
+    dop_status st;
+    *out_chat = NULL;
+    if (name && (strpbrk(name, "/.") || (!dop_chat_is_builtin(name) && access(name, F_OK) == 0)))
+        st = open_template(name, diag, out_chat);
+    else if (name)
+        st = dop_chat_create_builtin(name, diag, out_chat);
+    else
+        st = dop_text_has_chat(text) ? dop_chat_of_text(text, diag, out_chat) : DOP_OK;
+    if (st == DOP_OK && *out_chat && cli->system)
+        st = try_system(cli, *out_chat, text, diag);
+    else if (st == DOP_OK && !*out_chat && cli->system)
+        st = DOP_FAIL(diag, DOP_E_INPUT,
+                      "--system: the model has no chat template; give one with --chat-template NAME|FILE");
+    if (st != DOP_OK) {
+        dop_chat_destroy(*out_chat);
+        *out_chat = NULL;
+    }
+    return st;
+}
+
+json_t *
+dop_chat_with_system(const char *system, json_t *messages)
+{
+    const char *first = json_string_value(json_object_get(json_array_get(messages, 0), "role"));
+    if (!system || (first && (strcmp(first, "system") == 0 || strcmp(first, "developer") == 0)))
+        return json_incref(messages);
+    json_t *list = json_pack("[{s:s, s:s}]", "role", "system", "content", system);
+    if (list && json_array_extend(list, messages) != 0) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+dop_status
+dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const char *system, json_t *messages, dop_diag *diag,
                  dop_ids *out_ids)
 {
     uint32_t *ids;
     size_t n;
-    char *json = json_dumps(messages, JSON_COMPACT);
+    json_t *all = dop_chat_with_system(system, messages);
+    char *json = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
     if (!json)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_chat_ids(chat, text, json, strlen(json), flags, diag, &ids, &n);
+    dop_status st = dop_chat_ids(chat, text, json, strlen(json), 0, diag, &ids, &n);
     dop_cli_take_ids(ids, n, out_ids);
     free(json);
     return st;
@@ -40,6 +126,16 @@ dop_chat_add_stops(const dop_chat *chat, dop_texts *stops, dop_diag *diag)
     return st;
 }
 
+static dop_status
+have_chat(const dop_chat *chat, dop_diag *diag)
+{
+    if (chat)
+        return DOP_OK;
+    return DOP_FAIL(diag, DOP_E_INPUT,
+                    "the model has no chat template: prompt it with plain text, or give one with --chat-template "
+                    "NAME|FILE");
+}
+
 dop_status
 dop_chat_prompt(const dop_cli *cli, dop_generation *gen, const dop_buf *message, dop_diag *diag, dop_ids *out_ids)
 {
@@ -50,16 +146,41 @@ dop_chat_prompt(const dop_cli *cli, dop_generation *gen, const dop_buf *message,
     json_t *messages = json_array();
     if (!messages)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if ((st = dop_chat_of_text(gen->text, diag, &chat)) != DOP_OK ||
+    if ((st = dop_cli_chat_open(cli, gen->text, diag, &chat)) != DOP_OK || (st = have_chat(chat, diag)) != DOP_OK ||
         (st = dop_chat_add_stops(chat, &gen->stops, diag)) != DOP_OK ||
         (st = dop_chat_add_message(messages, "user", message->data ? message->data : "", message->size, diag)) !=
             DOP_OK)
         goto error;
-    st = dop_cli_chat_ids(chat, gen->text, messages, 0, diag, out_ids);
+    st = dop_cli_chat_ids(chat, gen->text, cli->system, messages, diag, out_ids);
 error:
     json_decref(messages);
     dop_chat_destroy(chat);
     return st;
+}
+
+/* --system in front of a conversation as text: an array of messages, or an object that has one. */
+static dop_status
+add_system(const char *system, dop_buf *io_json, dop_diag *diag)
+{
+    json_error_t error;
+    json_t *root = json_loadb(io_json->data ? io_json->data : "", io_json->size, 0, &error);
+    if (!root)
+        return DOP_OK; /* rendering says what is wrong with it */
+    json_t *messages = json_is_object(root) ? json_object_get(root, "messages") : root;
+    json_t *all = json_is_array(messages) ? dop_chat_with_system(system, messages) : json_incref(root);
+    char *text = NULL;
+    if (all && json_is_object(root) && messages)
+        json_object_set(root, "messages", all);
+    if (all)
+        text = json_dumps(json_is_object(root) ? root : all, JSON_COMPACT);
+    json_decref(all);
+    json_decref(root);
+    if (!text)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    io_json->size = 0;
+    dop_buf_puts(io_json, text);
+    free(text);
+    return io_json->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 
 dop_status
@@ -72,7 +193,8 @@ dop_mode_render_chat(dop_cli *cli, dop_diag *diag)
     size_t n;
     dop_status st = dop_cli_text_open(cli, diag, &text);
     if (st != DOP_OK || (st = dop_cli_read(cli->render_chat, diag, &file)) != DOP_OK ||
-        (st = dop_chat_of_text(text, diag, &chat)) != DOP_OK)
+        (st = dop_cli_chat_open(cli, text, diag, &chat)) != DOP_OK || (st = have_chat(chat, diag)) != DOP_OK ||
+        (cli->system && (st = add_system(cli->system, &file, diag)) != DOP_OK))
         goto error;
     st = dop_chat_text(chat, text, file.data ? file.data : "", file.size, 0, diag, &rendered, &n);
     if (st == DOP_OK)

@@ -33,10 +33,11 @@ typedef struct dop_tokenizer_facts {
     int add_bos;            /* 1, 0, or -1: what the post-processor of tokenizer.json says */
     int add_eos;            /* same */
     int64_t bos_id;         /* -1: unknown */
-    const int64_t *eos_ids; /* every id that ends generation; the first one is "the" EOS */
+    const int64_t *eos_ids; /* every id that ends generation */
     size_t eos_count;
-    const char *bos_token; /* by text, used when the id is unknown; NULL: unknown */
-    const char *eos_token;
+    const char *bos_token;       /* by text, used when the id is unknown; NULL: unknown */
+    const char *eos_token;       /* what templates call eos_token; NULL: the file's own, or else the first of eos_ids */
+    bool no_bos, no_eos;         /* the tokenizer has none, whatever ids the model has */
     const char *chat_template;   /* Jinja text; NULL: none */
     const struct json_t *config; /* tokenizer_config.json, for files that leave to it what tokens and patterns there
                                     are; NULL: none */
@@ -58,8 +59,8 @@ dop_status dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size
 dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                                     dop_diag *diag, dop_tokenizer **out_tok);
 /* Same from a model directory: the first there is of tokenizer.json, tokenizer.model, *.tiktoken, tiktoken.model and
- * tekken.json, with tokenizer_config.json, generation_config.json, config.json, added_tokens.json and
- * chat_template.jinja for the facts where present. */
+ * tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
+ * added_tokens.json and the chat templates for the facts where present. */
 dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
 /* Appends the path of that file; of tokenizer.json when there is none of them.  True when the file is there. */
 bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);

@@ -79,7 +79,7 @@ main(int argc, char **argv)
         char *text = read_file(argv[i], &n);
         if (!text)
             return 2;
-        dop_status st = dop_chat_create(text, n, DOP_CHAT_ANY, &diag, &chat);
+        dop_status st = dop_chat_create(text, n, &diag, &chat);
         json_array_foreach(list, k, c)
             print_line(st == DOP_OK ? render_one(chat, c) : json_pack("{s:s}", "error", diag.message));
         dop_chat_destroy(chat);
