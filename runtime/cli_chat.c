@@ -1,27 +1,27 @@
 /* Messages to the text and ids that a model's chat format makes of them. */
 #include "runtime/cli_chat.h"
-#include "runtime/text/chat.h"
-#include "runtime/text/chat_files.h"
-#include "runtime/text_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* --chat-template, where it is no name. */
+/* --chat-template: what looks like a file's name or is one, and is no known name. */
 static dop_status
-open_template(const char *path, dop_diag *diag, dop_chat **out_chat)
+open_template(const char *name, dop_diag *diag, dop_chat **out_chat)
 {
     dop_buf text = {0};
-    struct stat sb;
-    const bool folder = stat(path, &sb) == 0 && S_ISDIR(sb.st_mode);
-    dop_status st = folder ? dop_chat_of_dir(path, diag, &text) : dop_cli_read(path, diag, &text);
-    if (st == DOP_OK && folder && text.size == 0)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "this folder has no chat template");
-    if (st == DOP_OK && (st = dop_chat_create(text.size ? text.data : "", text.size, diag, out_chat)) != DOP_OK &&
-        !diag->path[0])
-        snprintf(diag->path, sizeof diag->path, "%s", path);
+    dop_status st = DOP_E_INPUT;
+    if (!strpbrk(name, "/.")) {
+        st = dop_chat_of_name(name, diag, out_chat);
+        if (st != DOP_E_INPUT || access(name, F_OK) != 0)
+            return st;
+        *diag = (dop_diag){0};
+    }
+    if ((st = dop_cli_read(name, diag, &text)) == DOP_OK) {
+        st = dop_chat_of_template(text.size ? text.data : "", text.size, diag, out_chat);
+        if (st != DOP_OK && !diag->path[0])
+            snprintf(diag->path, sizeof diag->path, "%s", name);
+    }
     dop_buf_finish(&text);
     return st;
 }
@@ -30,38 +30,34 @@ open_template(const char *path, dop_diag *diag, dop_chat **out_chat)
 static dop_status
 try_system(const dop_cli *cli, const dop_chat *chat, const dop_text *text, dop_diag *diag)
 {
-    dop_buf out = {0};
     dop_diag why = {0};
-    json_t *one = json_pack("[{s:s, s:s}]", "role", "user", "content", "?"),
-           *messages = one ? dop_chat_with_system(cli->system, one) : NULL;
-    const dop_chat_input in = {
-        .messages = messages, .add_generation_prompt = true, .tokenizer = dop_text_tokenizer(text)};
+    json_t *messages =
+        json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "system", "content", cli->system, "role", "user", "content", "?");
+    char *json = messages ? json_dumps(messages, JSON_COMPACT) : NULL, *out = NULL;
     dop_status st = DOP_OK;
     const size_t blank = strspn(cli->system, " \t\r\n"), n = strlen(cli->system + blank);
-    if (!messages)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    else if (dop_chat_render(chat, &in, &why, &out) != DOP_OK)
+    size_t size = 0;
+    if (!json)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "--system is not valid UTF-8");
+    else if (dop_chat_text(chat, text, json, strlen(json), 0, &why, &out, &size) != DOP_OK)
         st = DOP_FAIL(diag, DOP_E_INPUT, "--system: %s", why.message);
-    else if (!cli->quiet && n > 0 && out.size > 0 && !memmem(out.data, out.size, cli->system + blank, n < 16 ? n : 16))
+    else if (!cli->quiet && n > 0 && !memmem(out, size, cli->system + blank, n < 16 ? n : 16))
         fprintf(stderr, "doppler-exec: note: the model's chat format leaves out the system message of --system\n");
     json_decref(messages);
-    json_decref(one);
-    dop_buf_finish(&out);
+    free(json);
+    dop_free(out);
     return st;
 }
 
 dop_status
 dop_cli_chat_open(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_chat **out_chat)
 {
-    const char *name = cli->chat_template;
-    dop_status st;
+    dop_status st = DOP_OK;
     *out_chat = NULL;
-    if (name && (strpbrk(name, "/.") || (!dop_chat_is_builtin(name) && access(name, F_OK) == 0)))
-        st = open_template(name, diag, out_chat);
-    else if (name)
-        st = dop_chat_create_builtin(name, diag, out_chat);
-    else
-        st = dop_text_has_chat(text) ? dop_chat_of_text(text, diag, out_chat) : DOP_OK;
+    if (cli->chat_template)
+        st = open_template(cli->chat_template, diag, out_chat);
+    else if (dop_text_has_chat(text))
+        st = dop_chat_of_text(text, diag, out_chat);
     if (st == DOP_OK && *out_chat && cli->system)
         st = try_system(cli, *out_chat, text, diag);
     else if (st == DOP_OK && !*out_chat && cli->system)

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/* The chat format of --chat-template (the name of a known one, a file, or a model's folder), or else of the model.  With
+/* The chat format of --chat-template (the name of a known one, or a file), or else of the model.  With
  * --system, a template that refuses system messages is DOP_E_INPUT, and one that leaves them out is told of.  *out_chat is
  * NULL where there is no template. */
 dop_status dop_cli_chat_open(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_chat **out_chat);

@@ -274,6 +274,12 @@ dop_chat_of_template(const char *template_text, size_t len, dop_diag *diag, dop_
     return dop_chat_create(template_text, len, diag, out_chat);
 }
 
+dop_status
+dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat)
+{
+    return dop_chat_create_builtin(name, diag, out_chat);
+}
+
 static dop_status
 render(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
 {

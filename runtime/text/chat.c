@@ -160,15 +160,6 @@ dop_chat_create(const char *text, size_t len, dop_diag *diag, dop_chat **out_cha
     return DOP_OK;
 }
 
-bool
-dop_chat_is_builtin(const char *name)
-{
-    for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
-        if (strcmp(builtins[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 dop_status
 dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **out_chat)
 {

@@ -18,7 +18,6 @@ dop_status dop_chat_create(const char *text, size_t len, dop_diag *diag, dop_cha
 /* A format by name, for models without a template: chatml, gemma, llama2, llama2-sys, llama3, mistral, mistral-v1,
  * mistral-v3, mistral-v3-tekken, mistral-v7.  An unknown name is DOP_E_INPUT with the list. */
 dop_status dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **out_chat);
-bool dop_chat_is_builtin(const char *name);
 /* The template of a tokenizer; DOP_E_INPUT if it has none. */
 dop_status dop_chat_create_from_tokenizer(const dop_tokenizer *tok, dop_diag *diag, dop_chat **out_chat);
 

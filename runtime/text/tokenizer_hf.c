@@ -15,36 +15,6 @@ typedef struct side_files {
     int64_t eos_ids[max_end_ids];
 } side_files;
 
-static dop_status
-join_path(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
-{
-    out->size = 0;
-    dop_buf_printf(out, "%s/%s", dir, name);
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
-}
-
-dop_status
-dop_tok_read_object(const char *dir, const char *name, dop_diag *diag, json_t **out)
-{
-    dop_buf path = {0};
-    dop_map map = {0};
-    json_error_t error;
-    dop_status st = join_path(dir, name, diag, &path);
-    if (st != DOP_OK || access(path.data, F_OK) != 0)
-        goto error;
-    if ((st = dop_map_open(path.data, diag, &map)) != DOP_OK)
-        goto error;
-    *out = json_loadb(map.data ? (const char *)map.data : "", (size_t)map.size, JSON_ALLOW_NUL, &error);
-    if (!*out)
-        st = DOP_FAIL_AT(diag, DOP_E_INPUT, path.data, error.line, error.column, "not valid JSON: %s", error.text);
-    else if (!json_is_object(*out))
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data, "not a JSON object");
-error:
-    dop_map_close(&map);
-    dop_buf_finish(&path);
-    return st;
-}
-
 /* "text" or {"content": "text"}. */
 static const char *
 token_text(const json_t *o, const char *key)

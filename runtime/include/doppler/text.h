@@ -84,8 +84,12 @@ bool dop_text_has_chat(const dop_text *text); /* whether the model has a chat te
 dop_status dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat);
 /* The same of a template's own text, len bytes of Jinja, for models that have none or a wrong one. */
 dop_status dop_chat_of_template(const char *template_text, size_t len, dop_diag *diag, dop_chat **out_chat);
+/* The same by the name of a common format: chatml, gemma, llama2, llama3, mistral, ...  DOP_E_INPUT: another name; the message
+ * lists those that there are. */
+dop_status dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat);
 void dop_chat_destroy(dop_chat *chat); /* accepts NULL */
-/* Strings that end an answer, in addition to the ids that do: the mark that the template writes behind one.  The list ends with NULL and lives as long as the format. */
+/* Strings that end an answer, in addition to the ids that do: the mark that the template writes behind one.  The list ends with
+ * NULL and lives as long as the format. */
 const char *const *dop_chat_stops(const dop_chat *chat);
 
 enum {
