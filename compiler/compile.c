@@ -81,7 +81,7 @@ check_template(const char *model_path, const char *text, dop_diag *diag)
 {
     dop_chat *chat = NULL;
     dop_diag why = {0};
-    dop_status st = text ? dop_chat_create(text, strlen(text), DOP_CHAT_ANY, &why, &chat) : DOP_OK;
+    dop_status st = text ? dop_chat_create(text, strlen(text), &why, &chat) : DOP_OK;
     dop_chat_destroy(chat);
     if (st != DOP_OK)
         (void)dop_fail(diag, why.src_file, why.src_line, st, model_path, 0, 0, "%s%s", why.message,

@@ -257,6 +257,8 @@ dop_rows dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows);
 
 /* Sets m->chat_template from the files of a directory; leaves it NULL when none has one. */
 dop_status dop_import_chat_template(const char *dir, dop_checkpoint *m, dop_diag *diag);
+/* Sets it from a text that was read with status st, and finishes the text. */
+dop_status dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *text, dop_diag *diag);
 
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
 dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);

@@ -23,7 +23,7 @@ typedef struct dop_cli {
     double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
     uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
     const char *seed;
-    bool ignore_eos, no_display_prompt, print_ids, chat, interactive;
+    bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
@@ -48,10 +48,11 @@ typedef struct dop_cli {
     const char *profile;
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
-    const char *json_schema, *grammar; /* files that say what may be generated */
+    const char *chat_template, *system; /* wherever there is a chat */
+    const char *json_schema, *grammar;  /* files that say what may be generated */
     bool json_mode;
     /* --serve */
-    const char *serve, *api_key_file, *chat_template;
+    const char *serve, *api_key_file;
     uint32_t serve_queue, serve_body, serve_tokens,
         serve_connections;                         /* jobs, KiB, tokens (0: no limit), connections */
     double serve_time, serve_receive, serve_grace; /* seconds; serve_time 0: no limit */
@@ -112,6 +113,8 @@ dop_status dop_cli_text(const dop_cli *cli, const dop_model *model, const char *
                         dop_text **out_text);
 /* The tokenizer of --tokenizer, or else of the plan; needs no model. */
 dop_status dop_cli_text_open(const dop_cli *cli, dop_diag *diag, dop_text **out_text);
+/* How prompts are encoded: DOP_TEXT_* bits, by --no-special. */
+unsigned dop_cli_special(const dop_cli *cli);
 /* Appends the ids of a text; flags: DOP_TEXT_*. */
 dop_status dop_cli_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag,
                           dop_ids *out_ids);

@@ -151,6 +151,12 @@ dop_cli_text_open(const dop_cli *cli, dop_diag *diag, dop_text **out_text)
     return st == DOP_OK ? dop_text_open(path, diag, out_text) : st;
 }
 
+unsigned
+dop_cli_special(const dop_cli *cli)
+{
+    return cli->no_special ? (unsigned)DOP_TEXT_ADD_SPECIAL : (unsigned)DOP_TEXT_PROMPT;
+}
+
 dop_status
 dop_cli_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag, dop_ids *out_ids)
 {
@@ -236,7 +242,7 @@ dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids
         dop_buf_puts(out_text, cli->prompt ? cli->prompt : "");
     if (st != DOP_OK || !text)
         return st;
-    return dop_cli_encode(text, out_text->data, out_text->size, DOP_TEXT_ADD_SPECIAL, diag, out_ids);
+    return dop_cli_encode(text, out_text->data, out_text->size, dop_cli_special(cli), diag, out_ids);
 }
 
 static dop_status

@@ -21,6 +21,8 @@ enum {
     PIECES = 8192,
     ORDER = 16384,
     LOOP = 32768,
+    CHAT = 65536,
+    LETTERS = 131072,
     STEPS = WHERE | PIECES | ORDER
 };
 
@@ -40,9 +42,11 @@ static const struct {
     {TOKENIZER, " tokenizer ", "--tokenize, --detokenize, --render-chat and --serve"},
     {PPL, " ppl-ctx ", "--ppl"},
     {SERVER,
-     " api-key-file chat-template serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
+     " api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
      "serve-grace ",
      "--serve"},
+    {CHAT, " chat-template system ", "--chat, -i, --render-chat and --serve"},
+    {LETTERS, " no-special ", "prompts in words"},
     {BATCH, " batch ", "--profile"},
     {WHERE, " device ", "what runs on a device"},
     {PIECES, " chunk ", "prompts"},
@@ -56,21 +60,23 @@ static const struct mode {
     dop_mode_fn *run;
     unsigned uses;
 } modes[] = {
-    {"generation", dop_mode_run, PROMPT | LENGTH | PICK | END | GENERATE | SESSION | SHOW | JSON | STEPS | LOOP},
+    {"generation", dop_mode_run,
+     PROMPT | LENGTH | PICK | END | GENERATE | SESSION | SHOW | JSON | STEPS | LOOP | CHAT | LETTERS},
     {"list-devices", dop_mode_list_devices, 0},
-    {"profile", dop_mode_profile, PROMPT | LENGTH | PICK | END | BATCH | STEPS | LOOP},
+    {"profile", dop_mode_profile, PROMPT | LENGTH | PICK | END | BATCH | STEPS | LOOP | LETTERS},
     {"trace-kernels", dop_mode_trace, 0},
     {"info", dop_mode_info, JSON},
     {"disasm", dop_mode_disasm, 0},
     {"check", dop_mode_check, WHERE | ORDER},
     {"tokenize", dop_mode_tokenize, TOKENIZER},
     {"detokenize", dop_mode_detokenize, TOKENIZER},
-    {"render-chat", dop_mode_render_chat, TOKENIZER},
+    {"render-chat", dop_mode_render_chat, TOKENIZER | CHAT},
     {"ppl", dop_mode_score, PPL | JSON | STEPS},
-    {"serve", dop_mode_serve, SERVER | TOKENIZER | PICK | STEPS},
-    {"embed", dop_mode_embed, PROMPT | JSON | STEPS},
+    {"serve", dop_mode_serve, SERVER | TOKENIZER | PICK | STEPS | CHAT},
+    {"embed", dop_mode_embed, PROMPT | JSON | STEPS | LETTERS},
     /* A conversation itself checks options for prompts and other output. */
-    {"interactive", dop_mode_converse, PROMPT | LENGTH | PICK | END | SESSION | SHOW | JSON | STEPS | LOOP},
+    {"interactive", dop_mode_converse,
+     PROMPT | LENGTH | PICK | END | SESSION | SHOW | JSON | STEPS | LOOP | CHAT | LETTERS},
 };
 
 static size_t
@@ -146,6 +152,9 @@ dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_
             return DOP_FAIL(diag, DOP_E_USAGE, "%s--%s is for %s; %s%s has no use for it", letter, table[i].name,
                             groups[group].with, mode == &modes[0] ? "" : "--", mode->name);
     }
+    if (mode == &modes[0] && !cli->chat && (cli->chat_template || cli->system))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--%s is for a conversation: add --chat or -i",
+                        cli->system ? "system" : "chat-template");
     for (size_t i = 0; i < cli->stop.count; i++)
         if (!cli->stop.items[i][0])
             return DOP_FAIL(diag, DOP_E_USAGE, "--stop needs a text to end before");

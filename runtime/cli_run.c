@@ -91,7 +91,8 @@ prepare(run *r, dop_diag *diag)
         return st;
     if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {
         r->prompt.count = 0; /* it continues a text, so nothing is added in front of it */
-        st = dop_cli_encode(text, r->prompt_text.data, r->prompt_text.size, 0, diag, &r->prompt);
+        st = dop_cli_encode(text, r->prompt_text.data, r->prompt_text.size,
+                            dop_cli_special(cli) & DOP_TEXT_PARSE_SPECIAL, diag, &r->prompt);
         if (st != DOP_OK)
             return st;
     }

@@ -19,34 +19,10 @@ typedef struct served {
     dop_chat *chat;
     dop_vocab *vocab;
     dop_engine *engine;
-    dop_buf template, keys;
+    dop_buf keys;
     dop_api api;
     dop_http *http;
 } served;
-
-/* --chat-template: a file, or the name of a known format; without it the model's own, where it has one. */
-static dop_status
-open_chat(const dop_cli *cli, served *s, dop_diag *diag)
-{
-    const dop_plan *plan = s->info.plan;
-    size_t len = 0;
-    const char *own = plan->template_size > 0 ? plan->chat_template : dop_tokenizer_chat_template(s->tok, &len);
-    if (plan->template_size > 0)
-        len = (size_t)plan->template_size;
-    if (cli->chat_template && (strchr(cli->chat_template, '/') || strchr(cli->chat_template, '.'))) {
-        dop_status st = dop_cli_read(cli->chat_template, diag, &s->template);
-        if (st != DOP_OK)
-            return st;
-        return dop_chat_create(s->template.size ? s->template.data : "", s->template.size, DOP_CHAT_ANY, diag,
-                               &s->chat);
-    }
-    if (cli->chat_template)
-        return dop_chat_create_builtin(cli->chat_template, diag, &s->chat);
-    if (!own)
-        return DOP_OK;
-    dop_buf_append(&s->template, own, len);
-    return dop_chat_create(own, len, DOP_CHAT_ANY, diag, &s->chat);
-}
 
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
@@ -76,7 +52,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                 "doppler-exec: note: the tokenizer has ids up to %u and the model's vocabulary has %u: prompts with "
                 "others are refused\n",
                 dop_tokenizer_vocab_size(s->tok) - 1, s->api.facts.vocab);
-    if (st != DOP_OK || (st = open_chat(cli, s, diag)) != DOP_OK ||
+    if (st != DOP_OK || (st = dop_cli_chat_open(cli, s->text, diag, &s->chat)) != DOP_OK ||
         (st = dop_cli_sampling(cli, &s->api.facts.sampling, diag, &s->api.sampling)) != DOP_OK ||
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
@@ -89,7 +65,8 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     s->api.engine = s->engine;
     s->api.tok = s->tok;
     s->api.chat = s->chat;
-    s->api.template = s->template.size ? s->template.data : "";
+    s->api.template = s->chat ? dop_chat_template(s->chat) : "";
+    s->api.system = cli->system;
     if ((st = dop_shapes_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
         return st;
     dop_http_options http = {
@@ -113,7 +90,6 @@ close_all(served *s)
     dop_chat_destroy(s->chat);
     dop_text_destroy(s->text);
     dop_model_close(s->model);
-    dop_buf_finish(&s->template);
     dop_buf_finish(&s->keys);
 }
 

@@ -1,6 +1,6 @@
-/* With a chat format every line is a message of the user, and the whole conversation stays in the cache, so that only what a
- * message adds is fed.  A model without one just continues the text.  A conversation whose beginning was dropped is rendered
- * again from its messages. */
+/* With a chat format every line is a message of the user.  The whole conversation is rendered and tokenized for each, since
+ * a template may write earlier messages in another form once there are later ones, and what is fed is only what differs
+ * from the sequence: its end, as a rule.  A model without a format just continues the text. */
 #include "runtime/cli_talk.h"
 
 #include "base/json.h"
@@ -20,13 +20,16 @@ dop_talk_open(dop_cli *cli, dop_talk *talk, dop_diag *diag)
     t->messages = json_array();
     if (!t->messages)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (!dop_text_has_chat(t->gen.text) && !cli->chat) {
+    if ((st = dop_cli_chat_open(cli, t->gen.text, diag, &t->chat)) != DOP_OK)
+        return st;
+    if (!t->chat && cli->chat)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "the model has no chat template: leave out --chat, or give one with --chat-template NAME|FILE");
+    if (!t->chat) {
         if (!cli->quiet)
             fprintf(stderr, "doppler-exec: the model has no chat template: it goes on with your text\n");
         return DOP_OK;
     }
-    if ((st = dop_chat_of_text(t->gen.text, diag, &t->chat)) != DOP_OK)
-        return st;
     return dop_chat_add_stops(t->chat, &t->gen.stops, diag);
 }
 
@@ -62,45 +65,39 @@ push_turn(dop_talk *t, uint32_t at, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The ids of the whole conversation behind what the sequence already has of them, to which it is rewound: some templates write
- * earlier messages in another form once there are later ones, as those do that leave out old reasoning. */
+/* The ids of the whole conversation behind what the sequence already has of them, to which it is rewound. */
 static dop_status
-encode_again(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
+encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
 {
     dop_ids all = {0};
     size_t n, same = 0;
     const uint32_t *tokens = dop_sequence_tokens(t->gen.sequence, &n);
-    dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->messages, 0, diag, &all);
+    dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, diag, &all);
+    if (st == DOP_OK && all.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK) {
         while (same < n && same + 1 < all.count && tokens[same] == all.data[same])
             same++;
         for (size_t i = same; i < all.count; i++)
             dop_ids_push(out_ids, all.data[i]);
-        for (size_t i = 0; i < t->n_turns; i++) /* no place to go back to any more */
-            t->turns[i] = 0;
-        t->again = true;
         st = dop_sequence_rewind(t->gen.sequence, (uint32_t)same, diag);
     }
     dop_ids_finish(&all);
     return st;
 }
 
-/* The ids that one line adds to the sequence; of the whole conversation where the sequence is empty. */
+/* The ids that one line adds to the sequence. */
 static dop_status
 encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
-    bool start = n_tokens(t) == 0;
+    const bool start = n_tokens(t) == 0;
+    const unsigned special = t->cli->no_special ? 0 : (unsigned)DOP_TEXT_PARSE_SPECIAL;
     out_ids->count = 0;
-    t->again = false;
-    if (!t->chat) {
-        dop_status st = dop_cli_encode(t->gen.text, line, len, start ? DOP_TEXT_ADD_SPECIAL : 0, diag, out_ids);
-        return st == DOP_OK ? dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids) : st;
-    }
-    dop_diag last = {0};
-    if (!start && dop_cli_chat_ids(t->chat, t->gen.text, t->messages, DOP_CHAT_LAST, &last, out_ids) == DOP_OK)
-        return DOP_OK;
-    out_ids->count = 0;
-    return encode_again(t, diag, out_ids);
+    if (t->chat)
+        return encode_chat(t, diag, out_ids);
+    dop_status st = dop_cli_encode(
+        t->gen.text, line, len, special | (start ? (unsigned)DOP_TEXT_ADD_SPECIAL | DOP_TEXT_ONCE : 0), diag, out_ids);
+    return st == DOP_OK ? dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids) : st;
 }
 
 /* How many tokens the line takes when all before it is forgotten. */
@@ -112,7 +109,7 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
         return DOP_OK;
     dop_ids ids = {0};
     json_t *last = json_pack("[O]", json_array_get(t->messages, json_array_size(t->messages) - 1));
-    dop_status st = last ? dop_cli_chat_ids(t->chat, t->gen.text, last, 0, diag, &ids)
+    dop_status st = last ? dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, last, diag, &ids)
                          : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     *out_n = ids.count;
     json_decref(last);
@@ -197,7 +194,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     t->refused = st == DOP_E_INPUT;
     if (t->refused && added)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
-    if (st != DOP_OK || (st = push_turn(t, t->again ? 0 : n_tokens(t), diag)) != DOP_OK)
+    if (st != DOP_OK || (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) != DOP_OK)
         goto error;
     uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
     if (n > room) /* the default is larger than any context */
@@ -224,7 +221,9 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
     for (uint32_t i = 0; i < 2 && t->chat; i++)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
     draw_anew(t);
-    return dop_sequence_rewind(t->gen.sequence, t->turns[--t->n_turns], diag);
+    t->n_turns--;
+    /* What a conversation has in the sequence stays there, for the next line to begin with what is the same. */
+    return t->chat && t->n_turns > 0 ? DOP_OK : dop_sequence_rewind(t->gen.sequence, t->turns[t->n_turns], diag);
 }
 
 dop_status

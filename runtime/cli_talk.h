@@ -9,9 +9,8 @@ typedef struct dop_talk {
     dop_generation gen;
     dop_chat *chat;   /* owned; NULL: plain text */
     json_t *messages; /* owned: user, assistant, user, ... */
-    uint32_t *turns;  /* owned: token of the sequence where each line of the user begins, 0 for the first */
+    uint32_t *turns;  /* owned: token of the sequence where each line of the user begins; with a chat format 0 */
     size_t n_turns, cap_turns;
-    bool again;   /* what is fed next begins within earlier messages, because they are written anew */
     bool refused; /* the last line was not taken: it does not fit, or the format refuses it; all else is as before */
 } dop_talk;
 

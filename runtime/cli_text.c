@@ -18,7 +18,8 @@ tokenize_line(const dop_text *text, json_t *value, const char *path, long line, 
     /* Without the fields: what a prompt gets. */
     json_t *special = json_object_get(value, "add_special"), *parse = json_object_get(value, "parse_special");
     unsigned flags = (special && !json_is_true(special) ? 0 : (unsigned)DOP_TEXT_ADD_SPECIAL) |
-                     (json_is_true(parse) ? (unsigned)DOP_TEXT_PARSE_SPECIAL : 0);
+                     (special ? 0 : (unsigned)DOP_TEXT_ONCE) |
+                     (parse && !json_is_true(parse) ? 0 : (unsigned)DOP_TEXT_PARSE_SPECIAL);
     dop_ids ids = {0};
     dop_status st = dop_cli_encode(text, json_string_value(one), json_string_length(one), flags, diag, &ids);
     dop_buf_puts(out, "[");

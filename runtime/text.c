@@ -152,6 +152,7 @@ dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned fl
     dop_diag_clear(diag);
     dop_ids ids = {0};
     unsigned how = (flags & DOP_TEXT_ADD_SPECIAL ? DOP_ENCODE_ADD_SPECIAL : 0) |
+                   (flags & DOP_TEXT_ONCE ? DOP_ENCODE_ONCE : 0) |
                    (flags & DOP_TEXT_PARSE_SPECIAL ? DOP_ENCODE_PARSE_SPECIAL : 0);
     *out_ids = NULL;
     *out_n = 0;
@@ -273,8 +274,20 @@ dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat)
     const dop_plan *plan = text->plan;
     *out_chat = NULL;
     if (plan && plan->template_size > 0)
-        return dop_chat_create(plan->chat_template, (size_t)plan->template_size, 0, diag, out_chat);
-    return dop_chat_create_from_tokenizer(text->tok, 0, diag, out_chat);
+        return dop_chat_create(plan->chat_template, (size_t)plan->template_size, diag, out_chat);
+    return dop_chat_create_from_tokenizer(text->tok, diag, out_chat);
+}
+
+dop_status
+dop_chat_of_template(const char *template_text, size_t len, dop_diag *diag, dop_chat **out_chat)
+{
+    return dop_chat_create(template_text, len, diag, out_chat);
+}
+
+dop_status
+dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat)
+{
+    return dop_chat_create_builtin(name, diag, out_chat);
 }
 
 static dop_status
@@ -315,7 +328,7 @@ dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_d
     if (st == DOP_OK)
         st = render(text, list, diag, &rendered);
     if (st == DOP_OK)
-        st = dop_chat_encode(text->tok, &rendered, true, diag, &ids);
+        st = dop_chat_encode(text->tok, &rendered, true, NULL, diag, &ids);
     json_decref(list);
     dop_buf_finish(&rendered);
     return give_ids(st, &ids, diag, out_ids, out_n);
@@ -369,7 +382,7 @@ dop_chat_ids(const dop_chat *chat, const dop_text *text, const char *json, size_
     *out_n = 0;
     dop_status st = render_json(chat, text, json, len, flags, diag, &rendered);
     if (st == DOP_OK)
-        st = dop_chat_encode(text->tok, &rendered, !(flags & DOP_CHAT_LAST), diag, &ids);
+        st = dop_chat_encode(text->tok, &rendered, !(flags & DOP_CHAT_LAST), NULL, diag, &ids);
     dop_buf_finish(&rendered);
     return give_ids(st, &ids, diag, out_ids, out_n);
 }

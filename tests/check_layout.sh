@@ -40,7 +40,7 @@ may_include() {
 
 # What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
 # the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto` and for `--tune`.
-compiler='runtime/(plan_format|chunks|plan_weights|plan|gguf|options|cli_process|doppler|bench_kernels|page|text/(tokenizer|chat))\.h$'
+compiler='runtime/(plan_format|chunks|plan_weights|plan|gguf|options|cli_process|doppler|bench_kernels|page|text/(tokenizer|chat(_files)?))\.h$'
 may_include base "base/"
 may_include ir "ir/|base/"
 may_include passes "passes/|ir/|base/"

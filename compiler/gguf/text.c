@@ -1,6 +1,7 @@
 /* The text side of GGUF files: end ids, chat template, name, and whether there is a vocabulary. */
 #include "compiler/gguf/gguf_import.h"
 #include "compiler/leftovers.h"
+#include "runtime/text/chat_files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,9 +63,10 @@ dop_gi_text(dop_gi *gi)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tokenizer.ggml.bos_token_id is not a token id");
     m->arch.bos_id = bos && id < m->arch.vocab ? (int64_t)id : -1;
     dop_gguf_str text;
-    if (dop_gguf_string(dop_gguf_find(g, "tokenizer.chat_template"), &text))
-        m->chat_template =
-            dop_arena_printf(m->arena, "%.*s", (int)(text.len < 1 << 20 ? text.len : 1 << 20), text.data);
+    dop_buf chat = {0};
+    dop_status st = dop_import_keep_template(m, dop_chat_of_gguf(g, gi->diag, &chat), &chat, gi->diag);
+    if (st != DOP_OK)
+        return st;
     if (dop_gguf_string(dop_gguf_find(g, "general.name"), &text) && text.len < 1000)
         m->name = dop_arena_printf(m->arena, "%.*s", (int)text.len, text.data);
     if (dop_gguf_find(g, "tokenizer.ggml.tokens"))

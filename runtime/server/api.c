@@ -103,7 +103,7 @@ post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *
     dop_diag diag = {0};
     size_t n;
     const char *text = dop_reader_text(&r, "content", &n);
-    unsigned flags = (dop_reader_bool(&r, "add_special", false) ? DOP_ENCODE_ADD_SPECIAL : 0) |
+    unsigned flags = (dop_reader_bool(&r, "add_special", false) ? DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0) |
                      (dop_reader_bool(&r, "parse_special", true) ? DOP_ENCODE_PARSE_SPECIAL : 0);
     if (!text)
         dop_reader_refuse(&r, "content", "content is the text to tokenize");

@@ -211,6 +211,9 @@ plain_messages(gathering *g, bool flat)
         return NULL;
     }
     json_t *out = json_array();
+    const char *first = json_string_value(json_object_get(json_array_get(list, 0), "role"));
+    if (g->api->system && !(first && (strcmp(first, "system") == 0 || strcmp(first, "developer") == 0)))
+        json_array_append_new(out, json_pack("{s:s, s:s}", "role", "system", "content", g->api->system));
     json_array_foreach(list, i, m)
     {
         if (!json_is_object(m)) {
@@ -250,7 +253,7 @@ take_messages(gathering *g, const json_t *tools)
         .messages = messages, .tools = tools, .add_generation_prompt = true, .tokenizer = g->api->tok, .extra = extra};
     if (!g->r.failed && g->prompts &&
         (dop_chat_render(g->api->chat, &in, &diag, &text) != DOP_OK || !append(&text, g->call->begin) ||
-         dop_chat_encode(g->api->tok, &text, true, &diag, &g->prompts[0]) != DOP_OK))
+         dop_chat_encode(g->api->tok, &text, true, NULL, &diag, &g->prompts[0]) != DOP_OK))
         refuse_by(g, "messages", &diag);
     json_decref(messages);
     dop_buf_finish(&text);
@@ -271,16 +274,26 @@ take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
     }
 }
 
+/* How the texts of a request are read: DOP_ENCODE_* bits.  Other servers have add_special_tokens for add_special. */
+static unsigned
+special_of(gathering *g)
+{
+    bool adds = dop_reader_bool(&g->r, "add_special", dop_reader_bool(&g->r, "add_special_tokens", true));
+    bool parses = dop_reader_bool(&g->r, "parse_special", true);
+    return (adds ? (unsigned)DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0) |
+           (parses ? (unsigned)DOP_ENCODE_PARSE_SPECIAL : 0);
+}
+
 static void
-take_prompt(gathering *g, const char *param, const json_t *one, dop_ids *out)
+take_prompt(gathering *g, const char *param, const json_t *one, unsigned special, dop_ids *out)
 {
     dop_diag diag = {0};
     if (json_is_array(one))
         take_ids(g, param, one, out);
     else if (!json_is_string(one))
         dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
-    else if (dop_tokenizer_encode(g->api->tok, json_string_value(one), json_string_length(one), DOP_ENCODE_ADD_SPECIAL,
-                                  &diag, out) != DOP_OK)
+    else if (dop_tokenizer_encode(g->api->tok, json_string_value(one), json_string_length(one), special, &diag, out) !=
+             DOP_OK)
         refuse_by(g, param, &diag);
 }
 
@@ -290,6 +303,7 @@ take_prompts(gathering *g, const char *param)
     const json_t *v = dop_reader_get(&g->r, param);
     bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
     size_t n = several ? json_array_size(v) : 1;
+    const unsigned special = special_of(g);
     if (n > g->api->max_choices) {
         dop_reader_refuse(&g->r, param, "at most %u prompts", g->api->max_choices);
         return;
@@ -297,7 +311,7 @@ take_prompts(gathering *g, const char *param)
     g->prompts = calloc(n, sizeof *g->prompts);
     g->n_prompts = (uint32_t)n;
     for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
-        take_prompt(g, param, several ? json_array_get(v, i) : v, &g->prompts[i]);
+        take_prompt(g, param, several ? json_array_get(v, i) : v, special, &g->prompts[i]);
 }
 
 /* Sets how long the answers may become; refuses prompts that fill the context. */

@@ -6,39 +6,14 @@
 #include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
 
+enum { max_stop = 40 };
+
 struct dop_chat {
     char *text;
     size_t len;
-    const char *family;
-    const char *const *stops;
+    char stop[max_stop + 1];
+    const char *stops[2]; /* stop, or nothing */
 };
-
-enum { max_marks = 3, max_stops = 4 };
-
-/* A template is of the first format in the list all of whose marks it contains. */
-typedef struct format_row {
-    const char *family;
-    const char *marks[max_marks];
-    const char *stops[max_stops];
-} format_row;
-
-static const format_row formats[] = {
-    {"gpt-oss", {"<|start|>", "<|message|>", "<|channel|>"}, {"<|return|>", "<|call|>"}},
-    {"gemma", {"<start_of_turn>", "<end_of_turn>"}, {"<end_of_turn>"}},
-    {"llama3", {"<|start_header_id|>", "<|end_header_id|>"}, {"<|eot_id|>", "<|eom_id|>"}},
-    {"llama4", {"<|header_start|>", "<|header_end|>"}, {"<|eot|>", "<|eom|>"}},
-    {"phi-4", {"<|im_start|>", "<|im_sep|>", "<|im_end|>"}, {"<|im_end|>"}},
-    {"qwen3", {"<|im_start|>", "<|im_end|>", "</think>"}, {"<|im_end|>"}},
-    {"qwen2.5", {"<|im_start|>", "<|im_end|>", "<tool_call>"}, {"<|im_end|>"}},
-    {"chatml", {"<|im_start|>", "<|im_end|>"}, {"<|im_end|>"}},
-    {"phi-3", {"<|end|>", "<|assistant|>"}, {"<|end|>"}},
-    {"llama2", {"[INST]", "[/INST]", "<<SYS>>"}, {NULL}},
-    {"mistral-v7", {"[INST]", "[/INST]", "[SYSTEM_PROMPT]"}, {NULL}},
-    {"mistral-v3", {"[INST]", "[/INST]", "[AVAILABLE_TOOLS]"}, {NULL}},
-    {"mistral", {"[INST]", "[/INST]"}, {NULL}},
-};
-
-enum { format_count = sizeof formats / sizeof *formats };
 
 /* Formats by name, for models that bring no template. */
 #define TURNS(open, close_user, open_answer, system)                                                        \
@@ -49,82 +24,31 @@ enum { format_count = sizeof formats / sizeof *formats };
     "{% else %}{{ '" open_answer "' + m.content + eos_token }}{% set ns.inside = false %}{% endif %}{% endfor %}"
 
 static const struct {
-    const char *name, *family, *text;
+    const char *name, *text;
 } builtins[] = {
-    {"chatml", "chatml",
-     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
-     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"},
-    {"gemma", "gemma",
+    {"chatml", "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
+               "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"},
+    {"gemma",
      "{{ bos_token }}{% set ns = namespace(system='') %}{% for m in messages %}{% if m.role == 'system' %}"
      "{% set ns.system = m.content | trim %}{% else %}"
      "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\\n' }}"
      "{% if ns.system and m.role != 'assistant' %}{{ ns.system + '\\n\\n' }}{% set ns.system = '' %}{% endif %}"
      "{{ m.content | trim + '<end_of_turn>\\n' }}{% endif %}{% endfor %}"
      "{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"},
-    {"llama2", "mistral", TURNS("[INST] ", " [/INST]", "", "m.content + '\\n'")},
-    {"llama2-sys", "llama2", TURNS("[INST] ", " [/INST]", "", "'<<SYS>>\\n' + m.content + '\\n<</SYS>>\\n\\n'")},
-    {"llama3", "llama3",
-     "{{ bos_token }}{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n'"
-     " + m.content | trim + '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}"
-     "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
-    {"mistral", "mistral", TURNS("[INST] ", " [/INST]", "", "m.content + '\\n'")},
-    {"mistral-v1", "mistral", TURNS(" [INST] ", " [/INST]", " ", "m.content + '\\n\\n'")},
-    {"mistral-v3", "mistral-v3", TURNS("[INST] ", "[/INST]", " ", "m.content + '\\n\\n'")},
-    {"mistral-v3-tekken", "mistral-v3", TURNS("[INST]", "[/INST]", "", "m.content + '\\n\\n'")},
-    {"mistral-v7", "mistral-v7",
+    {"llama2", TURNS("[INST] ", " [/INST]", "", "m.content + '\\n'")},
+    {"llama2-sys", TURNS("[INST] ", " [/INST]", "", "'<<SYS>>\\n' + m.content + '\\n<</SYS>>\\n\\n'")},
+    {"llama3", "{{ bos_token }}{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n'"
+               " + m.content | trim + '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}"
+               "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
+    {"mistral", TURNS("[INST] ", " [/INST]", "", "m.content + '\\n'")},
+    {"mistral-v1", TURNS(" [INST] ", " [/INST]", " ", "m.content + '\\n\\n'")},
+    {"mistral-v3", TURNS("[INST] ", "[/INST]", " ", "m.content + '\\n\\n'")},
+    {"mistral-v3-tekken", TURNS("[INST]", "[/INST]", "", "m.content + '\\n\\n'")},
+    {"mistral-v7",
      "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}"
      "{{ '[SYSTEM_PROMPT] ' + m.content + '[/SYSTEM_PROMPT]' }}{% elif m.role == 'user' %}"
      "{{ '[INST] ' + m.content + '[/INST]' }}{% else %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"},
 };
-
-static bool
-has(const char *text, size_t n, const char *mark)
-{
-    return n && memmem(text, n, mark, strlen(mark)) != NULL;
-}
-
-static const format_row *
-recognize(const char *text, size_t n)
-{
-    for (size_t i = 0; i < format_count; i++) {
-        bool all = true;
-        for (size_t k = 0; k < max_marks && formats[i].marks[k]; k++)
-            all &= has(text, n, formats[i].marks[k]);
-        if (all)
-            return &formats[i];
-    }
-    return NULL;
-}
-
-/* Share of a format's marks, in pieces of four bytes, that a text has: 0 to 1000. */
-static unsigned
-likeness(const format_row *row, const char *text, size_t n)
-{
-    unsigned found = 0, all = 0;
-    for (size_t k = 0; k < max_marks && row->marks[k]; k++) {
-        const char *m = row->marks[k];
-        for (size_t i = 0; i + 4 <= strlen(m); i++, all++)
-            found += n && memmem(text, n, m + i, 4) != NULL;
-    }
-    return all ? found * 1000 / all : 0;
-}
-
-static dop_status
-not_recognized(const char *text, size_t n, dop_diag *diag)
-{
-    dop_buf known = {0};
-    size_t best = 0;
-    for (size_t i = 0; i < format_count; i++) {
-        dop_buf_printf(&known, "%s%s", i ? ", " : "", formats[i].family);
-        if (likeness(&formats[i], text, n) > likeness(&formats[best], text, n))
-            best = i;
-    }
-    dop_status st =
-        DOP_FAIL(diag, DOP_E_INPUT, "the model's chat template is not one of the known formats (%s); the nearest is %s",
-                 known.data ? known.data : "", formats[best].family);
-    dop_buf_finish(&known);
-    return st;
-}
 
 /* Checks the syntax once, so that a broken template is refused before a conversation starts. */
 static dop_status
@@ -136,11 +60,88 @@ check_syntax(const dop_chat *c, dop_diag *diag)
     return cx.status;
 }
 
+enum { BEGINS = 1, ENDS = 2, GOES_ON = 3 }; /* a question, and a place for its answer; its answer; another question */
+
 static dop_status
-create(const char *text, size_t len, const char *family, const char *const *stops, dop_diag *diag, dop_chat **out_chat)
+render_probe(const dop_chat *c, const char *answer, int n_messages, dop_diag *diag, dop_buf *out)
 {
-    dop_chat *c = calloc(1, sizeof *c);
+    static const char *const questions[] = {"A?", "B?"};
+    json_t *messages = json_array();
+    dop_status st = DOP_OK;
+    for (int i = 0; i < n_messages; i++)
+        if (json_array_append_new(messages, json_pack("{s:s, s:s}", "role", i == 1 ? "assistant" : "user", "content",
+                                                      i == 1 ? answer : questions[i / 2])) != 0)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const dop_chat_input in = {
+        .messages = messages, .add_generation_prompt = n_messages == BEGINS, .bos_token = "", .eos_token = ""};
+    if (st == DOP_OK)
+        st = dop_chat_render(c, &in, diag, out);
+    json_decref(messages);
+    return st;
+}
+
+/* What stands behind the last occurrence of an answer; NULL: it does not occur. */
+static const char *
+behind(const dop_buf *text, const char *answer, size_t *out_n)
+{
+    size_t n = strlen(answer);
+    const char *found = NULL, *p = text->data, *end = text->size ? text->data + text->size : NULL;
+    while (p && p < end && (p = memmem(p, (size_t)(end - p), answer, n)) != NULL)
+        found = p += n;
+    *out_n = found ? (size_t)(end - found) : 0;
+    return found;
+}
+
+/* Does an answer begin with marks that the model writes?  Then it has parts, as in the harmony format, and what ends the
+ * last part ends the others too. */
+static bool
+has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
+{
+    size_t same = 0, rest;
+    const char *end = behind(whole, answer, &rest);
+    size_t n = end ? (size_t)(end - whole->data) - strlen(answer) : 0;
+    while (same < before->size && same < n && before->data[same] == whole->data[same])
+        same++;
+    return n > same && memmem(whole->data + same, n - same, "<|", 2) != NULL;
+}
+
+/* Finds the mark that ends an answer: what the template writes behind one, whether or not the conversation goes on, if
+ * that begins with something in angle or square brackets.  A template that refuses the question has none. */
+static dop_status
+find_stop(dop_chat *c, dop_diag *diag)
+{
+    static const char answer[] = "quite so 7291";
+    dop_buf begins = {0}, ends = {0}, goes_on = {0};
+    dop_diag refusal = {0};
+    size_t n = 0, m = 0, same = 0;
+    dop_status st = render_probe(c, answer, ENDS, &refusal, &ends);
+    if (st == DOP_OK && (st = render_probe(c, answer, GOES_ON, &refusal, &goes_on)) == DOP_OK)
+        st = render_probe(c, answer, BEGINS, &refusal, &begins);
+    const char *a = st == DOP_OK ? behind(&ends, answer, &n) : NULL, *b = a ? behind(&goes_on, answer, &m) : NULL;
+    while (b && same < n && same < m && a[same] == b[same])
+        same++;
+    while (same > 0 && (*a == ' ' || *a == '\n'))
+        a++, same--;
+    const char *close = same > 2 && (*a == '<' || *a == '[') ? memchr(a, *a == '<' ? '>' : ']', same) : NULL;
+    if (close && close - a < max_stop && !has_parts(&begins, &ends, answer)) {
+        memcpy(c->stop, a, (size_t)(close - a) + 1);
+        c->stops[0] = c->stop;
+    }
+    dop_buf_finish(&begins);
+    dop_buf_finish(&ends);
+    dop_buf_finish(&goes_on);
+    return st == DOP_E_NOMEM ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+dop_status
+dop_chat_create(const char *text, size_t len, dop_diag *diag, dop_chat **out_chat)
+{
     *out_chat = NULL;
+    if (len > J_MAX_TEXT)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the chat template has %zu bytes, more than %d", len, J_MAX_TEXT);
+    if (dop_utf8_check(text, len) != len)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the chat template is not valid UTF-8");
+    dop_chat *c = calloc(1, sizeof *c);
     if (!c || !(c->text = malloc(len + 1))) {
         free(c);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -148,9 +149,9 @@ create(const char *text, size_t len, const char *family, const char *const *stop
     memcpy(c->text, text, len);
     c->text[len] = 0;
     c->len = len;
-    c->family = family;
-    c->stops = stops;
     dop_status st = check_syntax(c, diag);
+    if (st == DOP_OK)
+        st = find_stop(c, diag);
     if (st != DOP_OK) {
         dop_chat_destroy(c);
         return st;
@@ -160,36 +161,16 @@ create(const char *text, size_t len, const char *family, const char *const *stop
 }
 
 dop_status
-dop_chat_create(const char *text, size_t len, unsigned flags, dop_diag *diag, dop_chat **out_chat)
-{
-    static const char *const none[] = {NULL};
-    *out_chat = NULL;
-    if (len > J_MAX_TEXT)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the chat template has %zu bytes, more than %d", len, J_MAX_TEXT);
-    if (dop_utf8_check(text, len) != len)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the chat template is not valid UTF-8");
-    const format_row *row = recognize(text, len);
-    if (!row && !(flags & DOP_CHAT_ANY))
-        return not_recognized(text, len, diag);
-    return create(text, len, row ? row->family : "unknown", row ? row->stops : none, diag, out_chat);
-}
-
-dop_status
 dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **out_chat)
 {
     dop_buf known = {0};
     *out_chat = NULL;
     for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++) {
-        if (strcmp(builtins[i].name, name) != 0) {
-            dop_buf_printf(&known, "%s%s", i ? ", " : "", builtins[i].name);
-            continue;
+        if (strcmp(builtins[i].name, name) == 0) {
+            dop_buf_finish(&known);
+            return dop_chat_create(builtins[i].text, strlen(builtins[i].text), diag, out_chat);
         }
-        const char *const *stops = NULL;
-        for (size_t k = 0; k < format_count; k++)
-            if (strcmp(formats[k].family, builtins[i].family) == 0)
-                stops = formats[k].stops;
-        dop_buf_finish(&known);
-        return create(builtins[i].text, strlen(builtins[i].text), builtins[i].name, stops, diag, out_chat);
+        dop_buf_printf(&known, "%s%s", i ? ", " : "", builtins[i].name);
     }
     dop_status st = DOP_FAIL(diag, DOP_E_INPUT, "chat format \"%.80s\" is not known; known are %s", name,
                              known.data ? known.data : "");
@@ -198,14 +179,15 @@ dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **out_chat)
 }
 
 dop_status
-dop_chat_create_from_tokenizer(const dop_tokenizer *tok, unsigned flags, dop_diag *diag, dop_chat **out_chat)
+dop_chat_create_from_tokenizer(const dop_tokenizer *tok, dop_diag *diag, dop_chat **out_chat)
 {
     size_t n;
     const char *text = dop_tokenizer_chat_template(tok, &n);
     *out_chat = NULL;
     if (!text)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the model has no chat template; prompt it with plain text");
-    return dop_chat_create(text, n, flags, diag, out_chat);
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "the model has no chat template: prompt it with plain text, or give one with --chat-template");
+    return dop_chat_create(text, n, diag, out_chat);
 }
 
 void
@@ -218,9 +200,9 @@ dop_chat_destroy(dop_chat *c)
 }
 
 const char *
-dop_chat_family(const dop_chat *c)
+dop_chat_template(const dop_chat *c)
 {
-    return c->family;
+    return c->text;
 }
 
 const char *const *
@@ -340,15 +322,10 @@ error:
 }
 
 dop_status
-dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_diag *diag, dop_ids *out_ids)
+dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_budget *budget, dop_diag *diag,
+                dop_ids *out_ids)
 {
-    uint32_t bos = dop_tokenizer_bos(tok);
-    size_t len = 0;
-    const char *written = bos != DOP_NO_TOKEN ? dop_tokenizer_piece(tok, bos, &len) : NULL;
-    const char *data = text->data ? text->data : "";
-    bool has_bos = written && len > 0 && text->size >= len && memcmp(data, written, len) == 0;
-    unsigned flags = DOP_ENCODE_PARSE_SPECIAL;
-    if (start && !has_bos)
-        flags |= DOP_ENCODE_ADD_SPECIAL;
-    return dop_tokenizer_encode(tok, data, text->size, flags, diag, out_ids);
+    return dop_tokenizer_encode_within(tok, text->data ? text->data : "", text->size,
+                                       start ? (unsigned)DOP_ENCODE_CHAT : (unsigned)DOP_ENCODE_PARSE_SPECIAL, budget,
+                                       diag, out_ids);
 }

@@ -1,34 +1,27 @@
 /* Chat templates: a conversation to the text that a model was trained on.
  *
- * A model ships its format as a Jinja template.  The template itself is executed (runtime/jinja/), so every variant of
- * a format, with tools or without, comes out as its authors wrote it.  What the text does not say, which format this
- * is and which strings end an answer, is a table of known formats; a template that matches no row is refused. */
+ * A model ships its format as a Jinja template.  The template itself is executed (runtime/jinja/), so every format, with
+ * tools or without, comes out as its authors wrote it; there is no list of formats that are known. */
 #ifndef DOPPLER_RUNTIME_TEXT_CHAT_H
 #define DOPPLER_RUNTIME_TEXT_CHAT_H
 
 #include <jansson.h>
 #include <time.h>
 
-#include "base/base.h"
+#include "base/budget.h"
 #include "runtime/text/tokenizer.h"
 
 #include <doppler/text.h>
 
-enum {
-    DOP_CHAT_ANY = 1, /* take templates of unknown formats too: family "unknown", no stop strings */
-};
-
-/* Copies the text.  A template that is not recognized is DOP_E_INPUT naming the nearest known format. */
-dop_status dop_chat_create(const char *text, size_t len, unsigned flags, dop_diag *diag, dop_chat **out_chat);
+/* Copies the text. */
+dop_status dop_chat_create(const char *text, size_t len, dop_diag *diag, dop_chat **out_chat);
 /* A format by name, for models without a template: chatml, gemma, llama2, llama2-sys, llama3, mistral, mistral-v1,
  * mistral-v3, mistral-v3-tekken, mistral-v7.  An unknown name is DOP_E_INPUT with the list. */
 dop_status dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **out_chat);
 /* The template of a tokenizer; DOP_E_INPUT if it has none. */
-dop_status dop_chat_create_from_tokenizer(const dop_tokenizer *tok, unsigned flags, dop_diag *diag,
-                                          dop_chat **out_chat);
+dop_status dop_chat_create_from_tokenizer(const dop_tokenizer *tok, dop_diag *diag, dop_chat **out_chat);
 
-/* Name of the recognized format. */
-const char *dop_chat_family(const dop_chat *chat);
+const char *dop_chat_template(const dop_chat *chat); /* its text, 0-terminated */
 
 typedef struct dop_chat_input {
     const json_t *messages; /* [{"role", "content", ...}, ...] */
@@ -40,15 +33,16 @@ typedef struct dop_chat_input {
     const json_t *extra;               /* object with more variables for the template (enable_thinking, ...) or NULL */
 } dop_chat_input;
 
-/* Appends the text of a conversation.  Encode it with DOP_ENCODE_PARSE_SPECIAL; most templates write BOS themselves, so
- * add DOP_ENCODE_ADD_SPECIAL only if the text does not start with it.  A template that refuses the conversation
+/* Appends the text of a conversation.  Encode it with dop_chat_encode.  A template that refuses the conversation
  * (roles that must alternate, ...) is DOP_E_INPUT with the template's own words. */
 dop_status dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
 /* Appends only what the last message adds to the conversation before it (with a line break in front where the
  * conversation before ends with one that generation left out). */
 dop_status dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
 
-/* Rendered text to ids; at the start of a sequence BOS is added unless the template wrote it. */
-dop_status dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_diag *diag, dop_ids *out_ids);
+/* Rendered text to ids.  Special tokens are parsed, those in the messages too, as in other programs.  start: at the start of
+ * a sequence, where what the tokenizer puts in front of texts is added unless the template wrote it. */
+dop_status dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_budget *budget,
+                           dop_diag *diag, dop_ids *out_ids);
 
 #endif

@@ -18,7 +18,14 @@ struct dop_regex_scratch {
     pcre2_jit_stack *stack;
 };
 
-enum { max_pattern = 1 << 16, jit_stack_start = 32 * 1024, jit_stack_max = 1 << 20 };
+enum {
+    max_pattern = 1 << 16,
+    jit_stack_start = 32 * 1024,
+    jit_stack_max = 1 << 20,
+    /* For one match; some 0.3 s. */
+    match_limit = 10 * 1000 * 1000,
+    heap_limit_kib = 256 * 1024,
+};
 
 /* The inside of a character class for the White_Space property, and for everything else. */
 static const char space_set[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"
@@ -147,6 +154,9 @@ dop_regex_scratch_create(void)
         dop_regex_scratch_destroy(s);
         return NULL;
     }
+    pcre2_set_match_limit(s->context, match_limit);
+    pcre2_set_depth_limit(s->context, match_limit);
+    pcre2_set_heap_limit(s->context, heap_limit_kib);
     s->stack = pcre2_jit_stack_create(jit_stack_start, jit_stack_max, NULL);
     if (s->stack)
         pcre2_jit_stack_assign(s->context, NULL, s->stack);
@@ -165,11 +175,13 @@ dop_regex_scratch_destroy(dop_regex_scratch *s)
 }
 
 dop_status
-dop_regex_find(const dop_regex *re, dop_regex_scratch *s, const char *subject, size_t n, size_t from, dop_diag *diag,
-               bool *out_found, size_t *out_start, size_t *out_end)
+dop_regex_find(const dop_regex *re, dop_regex_scratch *s, const char *subject, size_t n, size_t from,
+               dop_budget *budget, dop_diag *diag, bool *out_found, size_t *out_start, size_t *out_end)
 {
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     *out_found = false;
+    if (!dop_budget_step(budget, 1) || dop_budget_ended(budget))
+        return dop_budget_fail(budget, diag, "the tokenizer's regular expression on this text");
     if (re->jit)
         rc = pcre2_jit_match(re->code, (PCRE2_SPTR)subject, n, from, 0, s->match, s->context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter keeps its stack on the heap */
@@ -180,7 +192,12 @@ dop_regex_find(const dop_regex *re, dop_regex_scratch *s, const char *subject, s
     if (rc < 0) {
         char why[128];
         pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
-        return DOP_FAIL(diag, DOP_E_INPUT, "the tokenizer's regular expression gave up on this text: %s", why);
+        bool limit = rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT || rc == PCRE2_ERROR_HEAPLIMIT;
+        return DOP_FAIL(diag,
+                        limit                        ? DOP_E_LIMIT
+                        : rc == PCRE2_ERROR_NOMEMORY ? DOP_E_NOMEM
+                                                     : DOP_E_INPUT,
+                        "the tokenizer's regular expression gave up on this text: %s", why);
     }
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(s->match);
     /* \K in a lookaround can put the start behind the end; such a match is no match. */

@@ -6,7 +6,8 @@
  *
  * Time and memory are bounded by the text and the definition: encoding n bytes takes memory in proportion to n, and time
  * n log n (BPE) or n times the longest piece (Unigram and WordPiece, whose pieces have at most 1024 bytes), beside what
- * PCRE2 takes for the definition's regular expressions.  A normalizer may lengthen a text by a factor of 256 at most.
+ * PCRE2 takes for the definition's regular expressions, which a budget bounds.  A normalizer may lengthen a text by a
+ * factor of 256 at most.
  *
  * A dop_tokenizer is immutable; any number of threads may use one.
  *
@@ -16,7 +17,7 @@
 #ifndef DOPPLER_RUNTIME_TEXT_TOKENIZER_H
 #define DOPPLER_RUNTIME_TEXT_TOKENIZER_H
 
-#include "base/base.h"
+#include "base/budget.h"
 #include "runtime/text/ids.h"
 
 struct dop_gguf;
@@ -32,10 +33,11 @@ typedef struct dop_tokenizer_facts {
     int add_bos;            /* 1, 0, or -1: what the post-processor of tokenizer.json says */
     int add_eos;            /* same */
     int64_t bos_id;         /* -1: unknown */
-    const int64_t *eos_ids; /* every id that ends generation; the first one is "the" EOS */
+    const int64_t *eos_ids; /* every id that ends generation */
     size_t eos_count;
-    const char *bos_token; /* by text, used when the id is unknown; NULL: unknown */
-    const char *eos_token;
+    const char *bos_token;       /* by text, used when the id is unknown; NULL: unknown */
+    const char *eos_token;       /* what templates call eos_token; NULL: the file's own, or else the first of eos_ids */
+    bool no_bos, no_eos;         /* the tokenizer has none, whatever ids the model has */
     const char *chat_template;   /* Jinja text; NULL: none */
     const struct json_t *config; /* tokenizer_config.json, for files that leave to it what tokens and patterns there
                                     are; NULL: none */
@@ -57,8 +59,8 @@ dop_status dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size
 dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                                     dop_diag *diag, dop_tokenizer **out_tok);
 /* Same from a model directory: the first there is of tokenizer.json, tokenizer.model, *.tiktoken, tiktoken.model and
- * tekken.json, with tokenizer_config.json, generation_config.json, config.json, added_tokens.json and
- * chat_template.jinja for the facts where present. */
+ * tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
+ * added_tokens.json and the chat templates for the facts where present. */
 dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
 /* Appends the path of that file; of tokenizer.json when there is none of them.  True when the file is there. */
 bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);
@@ -74,12 +76,21 @@ dop_status dop_tokenizer_from_blob(const void *bytes, size_t size, dop_diag *dia
 enum {
     DOP_ENCODE_ADD_SPECIAL = 1,   /* add what the definition adds around a text (BOS, EOS) */
     DOP_ENCODE_PARSE_SPECIAL = 2, /* special tokens written in the text become that token, not plain text */
+    DOP_ENCODE_ONCE = 4,          /* of what ADD_SPECIAL adds, nothing that the text itself begins or ends with */
+    DOP_ENCODE_OPEN = 8,          /* of what ADD_SPECIAL adds, nothing behind the text */
+    /* What prompts get, and conversations that a template wrote. */
+    DOP_ENCODE_PROMPT = DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_PARSE_SPECIAL | DOP_ENCODE_ONCE,
+    DOP_ENCODE_CHAT = DOP_ENCODE_PROMPT | DOP_ENCODE_OPEN,
 };
 
 /* Appends the ids of a text of len bytes (any bytes, NUL included).  Text that is not valid UTF-8 is DOP_E_INPUT
  * naming the byte offset.  On failure out_ids holds what it held before. */
 dop_status dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_diag *diag,
                                 dop_ids *out_ids);
+/* The same within a budget, which is charged for the normalizer's, the regular expressions' and the vocabulary's steps
+ * and for the bytes of their buffers while they are held.  DOP_E_LIMIT: it is exhausted, or a regular expression is. */
+dop_status dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags,
+                                       dop_budget *budget, dop_diag *diag, dop_ids *out_ids);
 
 enum {
     DOP_DECODE_SKIP_SPECIAL = 1, /* special tokens give no text */

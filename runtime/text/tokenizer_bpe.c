@@ -37,15 +37,17 @@ typedef struct dop_tok_bpe {
     candidate *heap;
     size_t heap_count, heap_cap;
     cached *cache;
+    dop_budget *budget; /* not owned */
 } dop_tok_bpe;
 
 static void *
-bpe_create(const dop_tokenizer *t, bool with_cache)
+bpe_create(const dop_tokenizer *t, bool with_cache, dop_budget *budget)
 {
     dop_tok_bpe *b = calloc(1, sizeof *b);
     if (!b)
         return NULL;
     b->t = t;
+    b->budget = budget;
     if (with_cache)
         b->cache = calloc(cache_slots, sizeof *b->cache); /* without it everything is only slower */
     return b;
@@ -57,6 +59,7 @@ bpe_destroy(void *state)
     dop_tok_bpe *b = state;
     if (!b)
         return;
+    dop_budget_give(b->budget, b->cap * sizeof *b->sym + b->heap_cap * sizeof *b->heap);
     free(b->sym);
     free(b->heap);
     free(b->cache);
@@ -69,9 +72,13 @@ reserve_symbols(dop_tok_bpe *b, size_t n)
     if (n <= b->cap)
         return true;
     size_t cap = n + n / 2 + 64;
-    symbol *p = cap <= SIZE_MAX / sizeof *p ? realloc(b->sym, cap * sizeof *p) : NULL;
-    if (!p)
+    if (cap > SIZE_MAX / sizeof *b->sym || !dop_budget_take(b->budget, (cap - b->cap) * sizeof *b->sym))
         return false;
+    symbol *p = realloc(b->sym, cap * sizeof *p);
+    if (!p) {
+        dop_budget_give(b->budget, (cap - b->cap) * sizeof *p);
+        return false;
+    }
     b->sym = p;
     b->cap = cap;
     return true;
@@ -221,9 +228,13 @@ heap_push(dop_tok_bpe *b, candidate c)
 {
     if (b->heap_count == b->heap_cap) {
         size_t cap = b->heap_cap ? b->heap_cap * 2 : 256;
-        candidate *p = cap <= SIZE_MAX / sizeof *p ? realloc(b->heap, cap * sizeof *p) : NULL;
-        if (!p)
+        if (cap > SIZE_MAX / sizeof *b->heap || !dop_budget_take(b->budget, (cap - b->heap_cap) * sizeof *b->heap))
             return false;
+        candidate *p = realloc(b->heap, cap * sizeof *p);
+        if (!p) {
+            dop_budget_give(b->budget, (cap - b->heap_cap) * sizeof *p);
+            return false;
+        }
         b->heap = p;
         b->heap_cap = cap;
     }
@@ -257,6 +268,8 @@ static bool
 consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
 {
     candidate c = {.left = left, .right = right};
+    if (!dop_budget_step(b->budget, 16)) /* a look at the table, and a way through the heap and back */
+        return false;
     if (left == DOP_TOK_NONE || right == DOP_TOK_NONE)
         return true;
     c.rank = pair_rank(b, &b->sym[left], &b->sym[right], &c.id);
@@ -346,7 +359,7 @@ encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *ou
     b->s = s;
     b->count = 0;
     if (!reserve_symbols(b, n))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return dop_tok_no_room(b->budget, diag);
     if (t->head->flags & DOP_TOK_F_BYTE_LEVEL)
         symbols_from_bytes(b, n);
     else
@@ -354,7 +367,7 @@ encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *ou
     if (b->count <= scan_max)
         merge_by_scan(b);
     else if (!merge_by_heap(b))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        return dop_tok_no_room(b->budget, diag);
     emit(b, out);
     return DOP_OK;
 }

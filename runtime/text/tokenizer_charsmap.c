@@ -62,6 +62,8 @@ typedef struct rule {
     const char *by; /* 0-terminated */
 } rule;
 
+enum { longest_rule = 256 }; /* bytes; published maps have at most 20.  A damaged one may lead round in a circle. */
+
 /* The longest or the shortest rule that applies.  Loading a tokenizer does not check the array, so every step here checks
  * its index. */
 static rule
@@ -76,7 +78,7 @@ find_rule(const dop_tokenizer *t, const char *s, size_t n, bool shortest)
     size_t count = trie / 4, bytes = t->charsmap_count - sizeof trie - trie;
     memcpy(&unit, units, sizeof unit);
     at ^= unit_offset(unit);
-    for (size_t i = 0; i < n && s[i]; i++) {
+    for (size_t i = 0; i < n && i < longest_rule && s[i]; i++) {
         at ^= (uint8_t)s[i];
         if (at >= count)
             break;

@@ -1,5 +1,6 @@
 /* Text to ids: added tokens are cut out, the rest is normalized, split and encoded word by word. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
@@ -171,7 +172,10 @@ encode_words(encoder *e, const char *s, size_t n, bool first)
     const dop_tokenizer *t = e->t;
     dop_status st = apply_to_text(e, s, n, first, t->head->norm_ops, t->ops_count);
     for (size_t i = 0; i < w->spans.count && st == DOP_OK; i++)
-        st = t->kind->word(e->words, w->text.data + w->spans.data[i].start, w->spans.data[i].len, e->diag, e->out);
+        st =
+            !dop_budget_step(w->budget, 4 + w->spans.data[i].len)
+                ? dop_tok_no_room(w->budget, e->diag)
+                : t->kind->word(e->words, w->text.data + w->spans.data[i].start, w->spans.data[i].len, e->diag, e->out);
     return st;
 }
 
@@ -199,27 +203,58 @@ dop_status
 dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_diag *diag,
                      dop_ids *out_ids)
 {
+    return dop_tokenizer_encode_within(tok, text, len, flags, NULL, diag, out_ids);
+}
+
+/* Do the ids in ids[from ..] begin, or end, with these? */
+static bool
+has_ids(const dop_ids *ids, size_t from, bool at_end, const uint32_t *these, uint32_t n)
+{
+    if (n == 0 || ids->failed || ids->count - from < n)
+        return false;
+    return memcmp(ids->data + (at_end ? ids->count - n : from), these, n * sizeof *these) == 0;
+}
+
+/* Adds what the definition has around a text, whose ids are out[before ..]. */
+static void
+add_around(const dop_tokenizer *tok, unsigned flags, size_t before, dop_ids *out)
+{
+    const bool once = (flags & DOP_ENCODE_ONCE) != 0;
+    uint32_t n = tok->prefix_count;
+    const bool ends = (flags & DOP_ENCODE_OPEN) || (once && has_ids(out, before, true, tok->suffix, tok->suffix_count));
+    if (n > 0 && !(once && has_ids(out, before, false, tok->prefix, n))) {
+        for (uint32_t i = 0; i < n; i++)
+            dop_ids_push(out, 0);
+        if (out->failed)
+            return;
+        memmove(out->data + before + n, out->data + before, (out->count - before - n) * sizeof *out->data);
+        memcpy(out->data + before, tok->prefix, n * sizeof *out->data);
+    }
+    for (uint32_t i = 0; i < tok->suffix_count && !ends; i++)
+        dop_ids_push(out, tok->suffix[i]);
+}
+
+dop_status
+dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_budget *budget,
+                            dop_diag *diag, dop_ids *out_ids)
+{
     dop_status st = DOP_OK;
     size_t before = out_ids->count;
-    encoder e = {.t = tok, .flags = flags, .diag = diag, .out = out_ids};
+    encoder e = {.t = tok, .flags = flags, .diag = diag, .out = out_ids, .work = {.budget = budget}};
     size_t bad = dop_utf8_check(text, len);
     if (bad != len)
         return DOP_FAIL(diag, DOP_E_INPUT, "the text is not valid UTF-8: byte 0x%02x at offset %zu", (uint8_t)text[bad],
                         bad);
-    e.words = tok->kind->create(tok, len >= cache_from);
+    e.words = tok->kind->create(tok, len >= cache_from, budget);
     e.work.regex = dop_regex_scratch_create();
     if (!e.words || !e.work.regex) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    if (flags & DOP_ENCODE_ADD_SPECIAL)
-        for (uint32_t i = 0; i < tok->prefix_count; i++)
-            dop_ids_push(out_ids, tok->prefix[i]);
     if (len)
         st = cut_added(&e, 0, text, len, true, encode_raw);
-    if (st == DOP_OK && (flags & DOP_ENCODE_ADD_SPECIAL))
-        for (uint32_t i = 0; i < tok->suffix_count; i++)
-            dop_ids_push(out_ids, tok->suffix[i]);
+    if (st == DOP_OK && !out_ids->failed && (flags & DOP_ENCODE_ADD_SPECIAL))
+        add_around(tok, flags, before, out_ids);
     if (st == DOP_OK && out_ids->failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 error:

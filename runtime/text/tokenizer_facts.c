@@ -59,7 +59,7 @@ dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
 {
     uint32_t own = b->eos;
     uint32_t bos = f->bos_id >= 0 && f->bos_id < b->tokens ? (uint32_t)f->bos_id : find_text(b, f->bos_token);
-    b->bos = bos == DOP_TOK_NONE ? b->bos : bos;
+    b->bos = f->no_bos ? DOP_TOK_NONE : bos == DOP_TOK_NONE ? b->bos : bos;
     b->eos = DOP_TOK_NONE;
     for (size_t i = 0; i < f->eos_count; i++) {
         if (f->eos_ids[i] < 0 || f->eos_ids[i] >= b->tokens)
@@ -70,13 +70,13 @@ dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
     }
     /* Chat models end a message with the tokenizer's own EOS. */
     uint32_t by_text = find_text(b, f->eos_token);
-    if (by_text == DOP_TOK_NONE)
+    if (by_text == DOP_TOK_NONE && !f->no_eos)
         by_text = own;
-    if (by_text != DOP_TOK_NONE) {
-        if (b->eos == DOP_TOK_NONE)
-            b->eos = by_text;
+    if (by_text != DOP_TOK_NONE)
         dop_ids_push(&b->end_ids, by_text);
-    }
+    /* The first id that ends generation is often another one: of a turn, not of a text. */
+    if (by_text != DOP_TOK_NONE || f->no_eos)
+        b->eos = by_text;
     want_edge(&b->prefix, true, f->add_bos, b->bos);
     want_edge(&b->suffix, false, f->add_eos, by_text != DOP_TOK_NONE ? by_text : b->eos);
     b->chat = f->chat_template;

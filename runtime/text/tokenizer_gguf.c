@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/gguf.h"
+#include "runtime/text/chat_files.h"
 #include "runtime/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_patterns.h"
 
@@ -430,16 +431,11 @@ static void
 read_special(importer *im)
 {
     dop_tok_build *b = &im->b;
-    dop_gguf_str chat;
     b->bos = id_key(im, "tokenizer.ggml.bos_token_id", im->model->bos);
     b->unk = id_key(im, "tokenizer.ggml.unknown_token_id", im->model->unk);
     read_ends(im);
     im->space_prefix = im->model->space_prefix;
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_space_prefix"), 0, &im->space_prefix);
-    if (dop_gguf_string(dop_gguf_find(im->g, "tokenizer.chat_template"), &chat) && chat.len < (1u << 24)) {
-        b->chat = chat.data;
-        b->chat_len = (size_t)chat.len;
-    }
 }
 
 /* Files do not say which tokens swallow the white space behind them; Phi-3's do. */
@@ -619,6 +615,7 @@ dop_status
 dop_tokenizer_from_gguf(const dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok)
 {
     importer im = {.g = gguf, .diag = diag};
+    dop_buf chat = {0};
     dop_status st;
     *out_tok = NULL;
     if ((st = read_model(&im)) != DOP_OK ||
@@ -630,11 +627,16 @@ dop_tokenizer_from_gguf(const dop_gguf *gguf, dop_diag *diag, dop_tokenizer **ou
     if ((st = read_tokens(&im)) != DOP_OK)
         goto error;
     read_special(&im);
+    if ((st = dop_chat_of_gguf(gguf, diag, &chat)) != DOP_OK)
+        goto error;
+    im.b.chat = chat.size ? chat.data : NULL;
+    im.b.chat_len = chat.size;
     if ((st = im.model->finish(&im)) != DOP_OK || (st = read_added(&im)) != DOP_OK)
         goto error;
     read_frame(&im);
     st = dop_tok_build_finish(&im.b, diag, out_tok);
 error:
     dop_tok_build_free(&im.b);
+    dop_buf_finish(&chat);
     return st;
 }

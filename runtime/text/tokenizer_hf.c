@@ -5,63 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/text/chat_files.h"
 #include "runtime/text/tokenizer_json.h"
 
 enum { max_end_ids = 64 };
 
 typedef struct side_files {
-    json_t *config, *generation, *tokenizer, *added; /* NULL where absent */
-    char *chat;                                      /* chat_template.jinja */
+    json_t *config, *generation, *tokenizer, *map, *added; /* NULL where absent */
+    dop_buf chat;                                          /* the chat template */
     int64_t eos_ids[max_end_ids];
 } side_files;
-
-static dop_status
-join_path(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
-{
-    out->size = 0;
-    dop_buf_printf(out, "%s/%s", dir, name);
-    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
-}
-
-/* Reads an optional JSON object. */
-static dop_status
-read_object(const char *dir, const char *name, dop_diag *diag, json_t **out)
-{
-    dop_buf path = {0};
-    dop_status st = join_path(dir, name, diag, &path);
-    if (st != DOP_OK || access(path.data, F_OK) != 0)
-        goto error;
-    if ((st = dop_json_decode_file(&(dop_json_how){.path = path.data}, diag, out)) != DOP_OK)
-        goto error;
-    if (!json_is_object(*out))
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data, "not a JSON object");
-error:
-    dop_buf_finish(&path);
-    return st;
-}
-
-static dop_status
-read_chat_file(const char *dir, dop_diag *diag, char **out)
-{
-    dop_buf path = {0};
-    dop_map map = {0};
-    dop_status st = join_path(dir, "chat_template.jinja", diag, &path);
-    if (st != DOP_OK || access(path.data, F_OK) != 0)
-        goto error;
-    if ((st = dop_map_open(path.data, diag, &map)) != DOP_OK)
-        goto error;
-    if (map.size && memchr(map.data, 0, (size_t)map.size)) {
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data, "the chat template holds a NUL byte");
-        goto error;
-    }
-    *out = strndup(map.data ? (const char *)map.data : "", (size_t)map.size);
-    if (!*out)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-error:
-    dop_map_close(&map);
-    dop_buf_finish(&path);
-    return st;
-}
 
 /* "text" or {"content": "text"}. */
 static const char *
@@ -78,19 +31,13 @@ tri_state(const json_t *o, const char *key)
     return json_is_boolean(v) ? json_is_true(v) : -1;
 }
 
-/* A template, or the one named "default" of a list of {"name", "template"}. */
-static const char *
-chat_of(const json_t *v)
+/* What tokenizer_config.json, or else special_tokens_map.json, says about a token.  true: that there is none. */
+static bool
+named_token(const side_files *s, const char *key, const char **out_text)
 {
-    if (json_is_string(v))
-        return json_string_value(v);
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const json_t *o = json_array_get(v, i);
-        const char *name = json_string_value(json_object_get(o, "name"));
-        if (name && strcmp(name, "default") == 0)
-            return json_string_value(json_object_get(o, "template"));
-    }
-    return NULL;
+    const json_t *v = json_object_get(s->tokenizer, key);
+    *out_text = token_text(v ? s->tokenizer : s->map, key);
+    return json_is_null(v);
 }
 
 static void
@@ -110,10 +57,10 @@ gather(side_files *s, dop_tokenizer_facts *f)
     dop_tokenizer_facts_init(f);
     f->add_bos = tri_state(s->tokenizer, "add_bos_token");
     f->add_eos = tri_state(s->tokenizer, "add_eos_token");
-    f->bos_token = token_text(s->tokenizer, "bos_token");
-    f->eos_token = token_text(s->tokenizer, "eos_token");
+    f->no_bos = named_token(s, "bos_token", &f->bos_token);
+    f->no_eos = named_token(s, "eos_token", &f->eos_token);
     f->config = s->tokenizer;
-    f->chat_template = s->chat ? s->chat : chat_of(json_object_get(s->tokenizer, "chat_template"));
+    f->chat_template = s->chat.data;
     take_eos(s, json_object_get(s->generation, "eos_token_id"), f);
     if (f->eos_count == 0)
         take_eos(s, json_object_get(s->config, "eos_token_id"), f);
@@ -245,11 +192,12 @@ dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_t
     dop_map map = {0};
     dop_status st;
     *out_tok = NULL;
-    if ((st = read_object(dir, "config.json", diag, &s.config)) != DOP_OK ||
-        (st = read_object(dir, "generation_config.json", diag, &s.generation)) != DOP_OK ||
-        (st = read_object(dir, "tokenizer_config.json", diag, &s.tokenizer)) != DOP_OK ||
-        (st = read_object(dir, "added_tokens.json", diag, &s.added)) != DOP_OK ||
-        (st = read_chat_file(dir, diag, &s.chat)) != DOP_OK || (st = merge_added(&s, diag)) != DOP_OK)
+    if ((st = dop_tok_read_object(dir, "config.json", diag, &s.config)) != DOP_OK ||
+        (st = dop_tok_read_object(dir, "generation_config.json", diag, &s.generation)) != DOP_OK ||
+        (st = dop_tok_read_object(dir, "tokenizer_config.json", diag, &s.tokenizer)) != DOP_OK ||
+        (st = dop_tok_read_object(dir, "added_tokens.json", diag, &s.added)) != DOP_OK ||
+        (st = dop_tok_read_object(dir, "special_tokens_map.json", diag, &s.map)) != DOP_OK ||
+        (st = dop_chat_of_dir(dir, diag, &s.chat)) != DOP_OK || (st = merge_added(&s, diag)) != DOP_OK)
         goto error;
     dop_tokenizer_find_file(dir, &path);
     st = path.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_map_open(path.data, diag, &map);
@@ -264,7 +212,8 @@ error:
     json_decref(s.config);
     json_decref(s.generation);
     json_decref(s.tokenizer);
+    json_decref(s.map);
     json_decref(s.added);
-    free(s.chat);
+    dop_buf_finish(&s.chat);
     return st;
 }

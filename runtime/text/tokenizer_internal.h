@@ -93,6 +93,15 @@ size_t dop_tok_user_defined(const dop_tokenizer *t, const char *s, size_t n, uin
 /* NULL, or the name of what is wrong with the trie of a loaded blob. */
 const char *dop_tok_trie_check(const dop_tokenizer *t);
 
+/* Why a buffer could not be had: the budget is exhausted, or there is no memory. */
+static inline dop_status
+dop_tok_no_room(const dop_budget *budget, dop_diag *diag)
+{
+    if (budget && budget->end != DOP_BUDGET_LEFT)
+        return dop_budget_fail(budget, diag, "tokenizing the text");
+    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
 /* Pieces of a text on their way through normalizer and pre-tokenizer. */
 typedef struct dop_tok_span {
     size_t start, len; /* bytes in the current text */
@@ -112,7 +121,8 @@ typedef struct dop_tok_work {
     dop_buf text, text_next;
     dop_tok_spans spans, spans_next;
     dop_regex_scratch *regex;
-    size_t limit; /* bytes that the text may become; set by dop_tok_apply_ops */
+    size_t limit;       /* bytes that the text may become; set by dop_tok_apply_ops */
+    dop_budget *budget; /* not owned; NULL: no limits */
 } dop_tok_work;
 
 void dop_tok_work_finish(dop_tok_work *w);
@@ -120,11 +130,11 @@ void dop_tok_work_finish(dop_tok_work *w);
 dop_status dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_work *w, dop_diag *diag);
 
 /* How a kind of vocabulary makes tokens of one word (a span that the pre-tokenizer leaves).  One thread's buffers are
- * in the state that create makes (NULL: out of memory). */
+ * in the state that create makes (NULL: out of memory); its budget, not owned, pays for them and for the work. */
 typedef struct dop_tok_kind {
     const char *name;
     const char *(*check)(const dop_tokenizer *t); /* NULL, or the name of what is wrong in a loaded blob */
-    void *(*create)(const dop_tokenizer *t, bool with_cache);
+    void *(*create)(const dop_tokenizer *t, bool with_cache, dop_budget *budget);
     void (*destroy)(void *state); /* accepts NULL */
     dop_status (*word)(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out_ids);
 } dop_tok_kind;

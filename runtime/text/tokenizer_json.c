@@ -2,6 +2,7 @@
 #include "runtime/text/tokenizer_json.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/utf8.h"
 
@@ -160,5 +161,29 @@ dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const 
     dop_tok_build_free(&r.b);
     json_decref(r.vocab);
     json_decref(root);
+    return st;
+}
+
+static dop_status
+join_path(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
+{
+    out->size = 0;
+    dop_buf_printf(out, "%s/%s", dir, name);
+    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+dop_status
+dop_tok_read_object(const char *dir, const char *name, dop_diag *diag, json_t **out)
+{
+    dop_buf path = {0};
+    dop_status st = join_path(dir, name, diag, &path);
+    if (st != DOP_OK || access(path.data, F_OK) != 0)
+        goto error;
+    if ((st = dop_json_decode_file(&(dop_json_how){.path = path.data}, diag, out)) != DOP_OK)
+        goto error;
+    if (!json_is_object(*out))
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data, "not a JSON object");
+error:
+    dop_buf_finish(&path);
     return st;
 }

@@ -65,6 +65,9 @@ dop_status dop_tok_json_decoder(dop_tok_build *b, const json_t *d, dop_tok_decod
 void dop_tok_decoder_wordpiece(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup);
 void dop_tok_decoder_apply(const dop_tok_decoder *dec, const char *s, size_t n, dop_buf *out);
 
+/* Reads an optional file of a folder, which holds a JSON object; *out stays as it is where the file is absent. */
+dop_status dop_tok_read_object(const char *dir, const char *name, dop_diag *diag, json_t **out);
+
 /* Typed lookups: the fallback when the key is absent or null, an error when it has another type. */
 dop_status dop_tok_json_bool(const json_t *o, const char *key, bool fallback, const char *path, dop_diag *diag,
                              bool *out);

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include "base/utf8.h"
+#include "runtime/text/normal_form.h"
 #include "runtime/text/tokenizer_charsmap.h"
 
 void
@@ -40,35 +41,12 @@ op_string(const dop_tokenizer *t, dop_tok_str s)
     return s.bytes ? t->strings + s.offset : "";
 }
 
-static bool
-is_ascii(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if ((uint8_t)s[i] >= 0x80)
-            return false;
-    return true;
-}
-
 static dop_status
-normal_form(dop_tok_op_kind kind, const char *s, size_t n, dop_diag *diag, dop_buf *out)
+normal_form(dop_tok_op_kind kind, dop_tok_work *w, const char *s, size_t n, dop_diag *diag, dop_buf *out)
 {
-    if (is_ascii(s, n)) { /* every normal form of ASCII is itself */
-        dop_buf_append(out, s, n);
-        return DOP_OK;
-    }
-    unsigned options = UTF8PROC_STABLE;
-    options |= kind == DOP_OP_NFC || kind == DOP_OP_NFKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-    if (kind == DOP_OP_NFKC || kind == DOP_OP_NFKD)
-        options |= UTF8PROC_COMPAT;
-    utf8proc_uint8_t *r = NULL;
-    utf8proc_ssize_t len =
-        utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r, (utf8proc_option_t)options);
-    if (len < 0)
-        return DOP_FAIL(diag, len == UTF8PROC_ERROR_NOMEM ? DOP_E_NOMEM : DOP_E_INPUT,
-                        "Unicode normalization failed: %s", utf8proc_errmsg(len));
-    dop_buf_append(out, r, (size_t)len);
-    free(r);
-    return DOP_OK;
+    unsigned form = (kind == DOP_OP_NFC || kind == DOP_OP_NFKC ? (unsigned)DOP_NORMAL_COMPOSE : 0) |
+                    (kind == DOP_OP_NFKC || kind == DOP_OP_NFKD ? (unsigned)DOP_NORMAL_COMPAT : 0);
+    return dop_normal_form(form, s, n, w->budget, diag, out);
 }
 
 static bool
@@ -173,10 +151,12 @@ find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t
      bool *found, size_t *a, size_t *b)
 {
     if (t->regex[op])
-        return dop_regex_find(t->regex[op], w->regex, s, n, from, diag, found, a, b);
+        return dop_regex_find(t->regex[op], w->regex, s, n, from, w->budget, diag, found, a, b);
     dop_tok_str pat = t->ops[op].a;
     const char *p = pat.bytes && from < n ? memmem(s + from, n - from, op_string(t, pat), pat.bytes) : NULL;
     *found = p != NULL;
+    if (!dop_budget_step(w->budget, 1))
+        return dop_budget_fail(w->budget, diag, "tokenizing the text");
     if (p) {
         *a = (size_t)(p - s);
         *b = *a + pat.bytes;
@@ -295,7 +275,7 @@ rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, do
     case DOP_OP_NFD:
     case DOP_OP_NFKC:
     case DOP_OP_NFKD:
-        return normal_form((dop_tok_op_kind)op->kind, s, n, diag, out);
+        return normal_form((dop_tok_op_kind)op->kind, w, s, n, diag, out);
     case DOP_OP_LOWERCASE:
     case DOP_OP_STRIP_ACCENTS:
         map_chars((dop_tok_op_kind)op->kind, (op->flags & DOP_ACCENTS_ALL) != 0, s, n, out);
@@ -344,6 +324,8 @@ dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_wo
         for (size_t k = 0; k < w->spans.count; k++) {
             dop_tok_span in = w->spans.data[k];
             dop_status st;
+            if (!dop_budget_step(w->budget, 1 + in.len / 4))
+                return dop_budget_fail(w->budget, diag, "tokenizing the text");
             if (is_split) {
                 st = split(t, i, w, in, diag, &w->spans_next);
             } else {

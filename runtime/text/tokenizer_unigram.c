@@ -24,15 +24,16 @@ typedef struct unigram {
     const dop_tokenizer *t;
     node *nodes;
     size_t cap;
+    dop_budget *budget; /* not owned */
 } unigram;
 
 static void *
-unigram_create(const dop_tokenizer *t, bool with_cache)
+unigram_create(const dop_tokenizer *t, bool with_cache, dop_budget *budget)
 {
     unigram *u = calloc(1, sizeof *u);
     (void)with_cache;
     if (u)
-        u->t = t;
+        *u = (unigram){.t = t, .budget = budget};
     return u;
 }
 
@@ -42,6 +43,7 @@ unigram_destroy(void *state)
     unigram *u = state;
     if (!u)
         return;
+    dop_budget_give(u->budget, u->cap * sizeof *u->nodes);
     free(u->nodes);
     free(u);
 }
@@ -60,8 +62,8 @@ offer(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
     n->id = id;
 }
 
-/* Best last piece for every end of a character. */
-static void
+/* Best last piece for every end of a character.  false: the budget is exhausted. */
+static bool
 search(const unigram *u, const char *s, uint32_t n)
 {
     const dop_tokenizer *t = u->t;
@@ -71,8 +73,9 @@ search(const unigram *u, const char *s, uint32_t n)
     for (uint32_t at = 0, len; at < n; at += len) {
         len = dop_utf8_next(s + at, n - at).len;
         bool single = false;
-        uint32_t at_node = 0, to = n - at < t->longest_piece ? n : at + t->longest_piece;
+        uint32_t at_node = 0, seen = 0, to = n - at < t->longest_piece ? n : at + t->longest_piece;
         for (uint32_t k = at; k < to && (at_node = dop_tok_step(t, at_node, (uint8_t)s[k])) != 0; k++) {
+            seen = k - at;
             uint32_t id = t->trie_token[at_node];
             if (id == DOP_TOK_NONE)
                 continue;
@@ -81,7 +84,10 @@ search(const unigram *u, const char *s, uint32_t n)
         }
         if (!single)
             offer(u, at, at + len, t->head->unk_score, t->head->unk);
+        if (!dop_budget_step(u->budget, 1 + seen))
+            return false;
     }
+    return true;
 }
 
 /* Turns the path round, so that it can be read from the front.  A damaged vocabulary may have pieces that end inside a
@@ -125,13 +131,17 @@ unigram_word(void *state, const char *s, size_t len, dop_diag *diag, dop_ids *ou
     if (n + 1 > u->cap) {
         size_t cap = (size_t)n + n / 2 + 64;
         free(u->nodes);
+        u->nodes = NULL;
+        dop_budget_give(u->budget, u->cap * sizeof *u->nodes);
         u->cap = 0;
-        u->nodes = malloc(cap * sizeof *u->nodes);
+        if (dop_budget_take(u->budget, cap * sizeof *u->nodes) && !(u->nodes = malloc(cap * sizeof *u->nodes)))
+            dop_budget_give(u->budget, cap * sizeof *u->nodes);
         if (!u->nodes)
-            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            return dop_tok_no_room(u->budget, diag);
         u->cap = cap;
     }
-    search(u, s, n);
+    if (!search(u, s, n))
+        return dop_tok_no_room(u->budget, diag);
     turn_round(u, n);
     for (uint32_t at = 0, end; at < n; at = end) {
         uint32_t id = u->nodes[at].next.id;

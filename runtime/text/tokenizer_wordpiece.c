@@ -7,14 +7,19 @@
 #include "base/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 
-/* The state is only the tokenizer: nothing is kept from word to word. */
+/* Nothing is kept from word to word. */
+typedef struct wordpiece {
+    const dop_tokenizer *t;
+    dop_budget *budget; /* not owned */
+} wordpiece;
+
 static void *
-wordpiece_create(const dop_tokenizer *t, bool with_cache)
+wordpiece_create(const dop_tokenizer *t, bool with_cache, dop_budget *budget)
 {
     (void)with_cache;
-    const dop_tokenizer **state = malloc(sizeof(const dop_tokenizer *));
+    wordpiece *state = malloc(sizeof *state);
     if (state)
-        *state = t;
+        *state = (wordpiece){t, budget};
     return state;
 }
 
@@ -52,14 +57,16 @@ longest(const dop_tokenizer *t, uint32_t node, const char *s, size_t n, uint32_t
 static dop_status
 wordpiece_word(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
-    const dop_tokenizer *t = *(const dop_tokenizer **)state;
+    const wordpiece *w = state;
+    const dop_tokenizer *t = w->t;
     size_t before = out->count, len;
     bool bad = too_long(t, s, n);
-    (void)diag;
     for (size_t at = 0; at < n && !bad; at += len) {
         uint32_t id = DOP_TOK_NONE;
         bool goes_on = at > 0 && t->head->joint.bytes > 0;
         len = goes_on && t->joint_node == 0 ? 0 : longest(t, goes_on ? t->joint_node : 0, s + at, n - at, &id);
+        if (!dop_budget_step(w->budget, 1 + (t->longest_piece < n - at ? t->longest_piece : n - at)))
+            return dop_tok_no_room(w->budget, diag);
         bad = len == 0;
         if (!bad)
             dop_ids_push(out, id);

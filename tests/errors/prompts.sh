@@ -37,7 +37,10 @@ refuses 2 "--device is for what runs on a device; --info has no use for it" ids.
 refuses 2 'no device "" among' ids.plan --tokens 1 -n 1 --device ""
 refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
 refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
-refuses 2 "--chat-template is for --serve; generation has no use for it" text.plan -p x --chat-template chatml
+refuses 2 "--chat-template is for a conversation: add --chat or -i" text.plan -p x --chat-template chatml
+refuses 2 "--system is for a conversation: add --chat or -i" text.plan -p x --system y
+refuses 2 "--system is for --chat, -i, --render-chat and --serve; --info has no use for it" text.plan --info --system y
+refuses 2 "--no-special is for prompts in words; --check has no use for it" ids.plan --check --no-special
 refuses 2 "--grammar is for generation from a prompt; --interactive has no use for it" text.plan -i --grammar x
 refuses 2 "--stop needs a text to end before" text.plan -p x --stop ""
 

@@ -227,9 +227,8 @@ render(const dop_tokenizer *tok, const json_t *messages, job *j)
     dop_chat *chat = NULL;
     dop_buf text = {0};
     size_t n;
-    dop_status st = dop_tokenizer_chat_template(tok, &n)
-                        ? dop_chat_create_from_tokenizer(tok, DOP_CHAT_ANY, &j->diag, &chat)
-                        : dop_chat_create_builtin("llama3", &j->diag, &chat);
+    dop_status st = dop_tokenizer_chat_template(tok, &n) ? dop_chat_create_from_tokenizer(tok, &j->diag, &chat)
+                                                         : dop_chat_create_builtin("llama3", &j->diag, &chat);
     const dop_chat_input in = {.messages = messages, .add_generation_prompt = true, .tokenizer = tok, .now = &day};
     if (st == DOP_OK)
         st = dop_chat_render(chat, &in, &j->diag, &text);

@@ -195,7 +195,7 @@ api(void)
                   .sampling = {.repeat_penalty = 1},
                   .max_choices = 4};
     dop_model_facts(model(), &a.facts);
-    require(dop_chat_create(template, strlen(template), DOP_CHAT_ANY, &diag, &chat) == DOP_OK);
+    require(dop_chat_create(template, strlen(template), &diag, &chat) == DOP_OK);
     a.chat = chat;
     require(dop_vocab_create(a.tok, a.facts.vocab, a.facts.end_ids, a.facts.n_end_ids, &diag, &vocab) == DOP_OK);
     require(dop_shapes_create(vocab, &diag, &a.shapes) == DOP_OK);

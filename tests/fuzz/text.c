@@ -209,7 +209,7 @@ fuzz_chat(const uint8_t *data, size_t size)
     dop_chat *chat = NULL;
     dop_diag diag = {0};
     dop_buf out = {0};
-    dop_status st = dop_chat_create(text, n, DOP_CHAT_ANY, &diag, &chat);
+    dop_status st = dop_chat_create(text, n, &diag, &chat);
     fuzz_check(st, &diag);
     json_t *given = NULL;
     if (n < size)

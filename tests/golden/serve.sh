@@ -53,6 +53,17 @@ ask 404 '"code":"model_not_found"' /v1/models/gpt
 ask 200 '<title>' /
 ask 200 '^\{"tokens":\[[0-9, ]+\]\}$' /tokenize '{"content": "What say you?"}'
 ask 200 '^\{"content":"What say you\?"\}$' /detokenize "$(sed 's/^{"tokens"/{"tokens"/' answer)"
+# Special tokens in prompts are tokens, as /tokenize says; BOS is not doubled.
+marks='<start_of_turn>user\nhi<end_of_turn>\n'
+ask 200 '^\{"tokens":\[2,4,483,344,262,445,5,262\]\}$' /tokenize "{\"content\": \"$marks\", \"add_special\": true}"
+ask 200 '^\{"tokens":\[2,445\]\}$' /tokenize '{"content": "<bos>hi", "add_special": true}'
+ask 200 '"prompt_tokens":8,' /v1/completions "{\"prompt\": \"$marks\", \"max_tokens\": 1}"
+ask 200 '"prompt_tokens":10,' /v1/completions "{\"prompt\": [\"$marks\", \"<bos>hi\"], \"max_tokens\": 1}"
+ask 200 '"prompt_tokens":23,' /v1/completions "{\"prompt\": \"$marks\", \"max_tokens\": 1, \"parse_special\": false}"
+ask 200 '"prompt_tokens":7,' /v1/completions "{\"prompt\": \"$marks\", \"max_tokens\": 1, \"add_special_tokens\": false}"
+ask 400 'parse_special is true or false' /v1/completions '{"prompt": "hi", "max_tokens": 1, "parse_special": "no"}'
+ask 200 '"prompt_tokens":8,' /v1/embeddings "{\"input\": \"$marks\"}"
+ask 200 '"prompt_tokens":23,' /v1/embeddings "{\"input\": [\"$marks\"], \"parse_special\": false}"
 want=$("$EXEC" demo.plan -p "ROMEO:" -n 12 --temp 0 --quiet --no-display-prompt --print-ids)
 ask 200 '"finish_reason":"length".*"prompt_tokens":[0-9]+,"completion_tokens":12,' /v1/completions \
     '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0, "logprobs": 0}'
@@ -180,7 +191,11 @@ cat >harmony.jinja <<'END'
 END
 far='{"id": 5000, "content": "<far>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": false},'
 sed -E "0,/\"added_tokens\": *\[/s//&$far/" "$demo/tokenizer.json" >far.json
-serve one --chat-template ./harmony.jinja --tokenizer far.json
+serve one --chat-template ./harmony.jinja --tokenizer far.json --system "Be brief."
+asked='{"role": "user", "content": "Speak."}' brief='{"role": "system", "content": "Be brief."}'
+ask 200 '' /v1/chat/completions "{\"messages\": [$brief, $asked], \"max_tokens\": 1}"
+tokens=$(grep -o '"prompt_tokens":[0-9]*' answer)
+ask 200 "$tokens," /v1/chat/completions "{\"messages\": [$asked], \"max_tokens\": 1}"
 check "a tokenizer with more ids is said" grep -q 'note: the tokenizer has ids up to 5000 and the model.s vocabulary has 2048' one.log
 ask 400 'makes token id 5000 of the prompt, and the model.s vocabulary has 2048' /v1/completions '{"prompt": "To <far> be"}'
 # A call that is cut says so, as OpenAI does.

@@ -63,7 +63,7 @@ Test(chat, renderings_of_jinja2)
         dop_chat *chat = NULL;
         snprintf(path, sizeof path, "%s/golden/chat_templates/%s.jinja", DOP_SHARED_DIR, text_of(c, "template"));
         cr_assert(util_read(path, &text));
-        cr_assert_eq(dop_chat_create(text.data, text.size, 0, &diag, &chat), DOP_OK, "%s: %s", path, diag.message);
+        cr_assert_eq(dop_chat_create(text.data, text.size, &diag, &chat), DOP_OK, "%s: %s", path, diag.message);
         bad +=
             !check_case(chat, c, text_of(c, "template"), json_object_get(c, "expected"), json_object_get(c, "error"));
         dop_chat_destroy(chat);
@@ -84,17 +84,8 @@ Test(chat, cases_of_llama_cpp)
         const json_t *c = json_array_get(list, i), *template = json_object_get(c, "template");
         dop_diag diag = {0};
         dop_chat *chat = NULL;
-        bool known = strcmp(text_of(c, "family"), "deepseek") != 0 && strcmp(text_of(c, "family"), "granite") != 0;
-        dop_status st = dop_chat_create(json_string_value(template), json_string_length(template), 0, &diag, &chat);
-        cr_expect_eq(st, known ? DOP_OK : DOP_E_INPUT, "%s: %s", text_of(c, "name"), diag.message);
-        if (!known) {
-            cr_expect(strstr(diag.message, "the nearest is "), "%s", diag.message);
-            diag = (dop_diag){0};
-            cr_assert_eq(
-                dop_chat_create(json_string_value(template), json_string_length(template), DOP_CHAT_ANY, &diag, &chat),
-                DOP_OK);
-            cr_expect_str_eq(dop_chat_family(chat), "unknown");
-        }
+        dop_status st = dop_chat_create(json_string_value(template), json_string_length(template), &diag, &chat);
+        cr_assert_eq(st, DOP_OK, "%s: %s", text_of(c, "name"), diag.message);
         bad += !check_case(chat, c, "llama.cpp", json_object_get(c, "jinja2"), json_object_get(c, "jinja2_error"));
         dop_chat_destroy(chat);
     }
@@ -127,17 +118,23 @@ Test(chat, one_more_message)
     json_decref(list);
 }
 
-Test(chat, recognized_formats)
+Test(chat, marks_that_end_an_answer)
 {
     static const struct {
-        const char *file, *family, *stop;
-    } rows[] = {{"gemma-2", "gemma", "<end_of_turn>"},       {"gemma-3", "gemma", "<end_of_turn>"},
-                {"gpt-oss", "gpt-oss", "<|return|>"},        {"llama-3.1", "llama3", "<|eot_id|>"},
-                {"llama-3.2", "llama3", "<|eot_id|>"},       {"mistral-nemo", "mistral-v3", NULL},
-                {"phi-3-medium", "phi-3", "<|end|>"},        {"phi-3-mini", "phi-3", "<|end|>"},
-                {"phi-3.5-mini", "phi-3", "<|end|>"},        {"phi-4-mini", "phi-3", "<|end|>"},
-                {"qwen2.5", "qwen2.5", "<|im_end|>"},        {"qwen3", "qwen3", "<|im_end|>"},
-                {"phi-4-mini-reasoning", "phi-3", "<|end|>"}};
+        const char *file, *stop;
+    } rows[] = {{"gemma-2", "<end_of_turn>"},
+                {"gemma-3", "<end_of_turn>"},
+                {"gpt-oss", NULL}, /* another one where the conversation goes on */
+                {"llama-3.1", "<|eot_id|>"},
+                {"llama-3.2", "<|eot_id|>"},
+                {"mistral-nemo", NULL}, /* eos_token, which is an id */
+                {"phi-3-medium", "<|end|>"},
+                {"phi-3-mini", "<|end|>"},
+                {"phi-3.5-mini", "<|end|>"},
+                {"phi-4-mini", "<|end|>"},
+                {"qwen2.5", "<|im_end|>"},
+                {"qwen3", "<|im_end|>"},
+                {"phi-4-mini-reasoning", "<|end|>"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char path[1024];
         dop_buf text = {0};
@@ -147,12 +144,41 @@ Test(chat, recognized_formats)
         if (access(path, R_OK) != 0)
             cr_skip_test("no shared data");
         cr_assert(util_read(path, &text));
-        cr_assert_eq(dop_chat_create(text.data, text.size, 0, &diag, &chat), DOP_OK, "%s", diag.message);
-        cr_expect_str_eq(dop_chat_family(chat), rows[i].family, "%s", rows[i].file);
+        cr_assert_eq(dop_chat_create(text.data, text.size, &diag, &chat), DOP_OK, "%s", diag.message);
         const char *stop = dop_chat_stops(chat)[0];
-        cr_expect(rows[i].stop ? stop && strcmp(stop, rows[i].stop) == 0 : !stop, "%s", rows[i].file);
+        cr_expect(rows[i].stop ? stop && strcmp(stop, rows[i].stop) == 0 : !stop, "%s: %s", rows[i].file,
+                  stop ? stop : "none");
         dop_chat_destroy(chat);
         dop_buf_finish(&text);
+    }
+}
+
+Test(chat, marks_of_any_template)
+{
+#define EACH(user, answer) \
+    "{% for m in messages %}{% if m.role == 'user' %}" user "{% else %}" answer "{% endif %}{% endfor %}"
+    static const struct {
+        const char *template, *stop;
+    } rows[] = {
+        {EACH("[Q]{{ m.content }}", "[A]{{ m.content }}  [/A]\n"), "[/A]"},
+        {EACH("Q: {{ m.content }}\n", "A: {{ m.content }}\n\n"), NULL},
+        {EACH("<u>{{ m.content }}", "<a>{{ m.content }}{{ eos_token }}"), NULL},
+        {EACH("{{ raise_exception('no') }}", "<a>{{ m.content }}</a>"), NULL},
+        {EACH("<u>{{ m.content }}", "<a>{{ m.content }}<an end that is much too long to be a token of any model>"),
+         NULL},
+        {EACH("<u>{{ m.content }}", "<a>{{ m.content }}<no end"), NULL},
+        {"always the same", NULL},
+        {"", NULL},
+        {EACH("<u>{{ m.content }}", "<a>{{ m.content[0:3] }}</a>"), NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_diag diag = {0};
+        dop_chat *chat = NULL;
+        cr_assert_eq(dop_chat_of_template(rows[i].template, strlen(rows[i].template), &diag, &chat), DOP_OK, "%s",
+                     diag.message);
+        const char *stop = dop_chat_stops(chat)[0];
+        cr_expect(rows[i].stop ? stop && strcmp(stop, rows[i].stop) == 0 : !stop, "%s", rows[i].template);
+        dop_chat_destroy(chat);
     }
 }
 
@@ -163,7 +189,7 @@ render(const char *template, const char *extra, dop_diag *diag, dop_buf *out)
     dop_chat *chat = NULL;
     json_t *messages = json_array(), *more = json_loads(extra, 0, NULL);
     dop_chat_input in = {.messages = messages, .now = &golden_day, .extra = more};
-    dop_status st = dop_chat_create(template, strlen(template), DOP_CHAT_ANY, diag, &chat);
+    dop_status st = dop_chat_create(template, strlen(template), diag, &chat);
     if (st == DOP_OK)
         st = dop_chat_render(chat, &in, diag, out);
     dop_chat_destroy(chat);
@@ -335,7 +361,7 @@ Test(chat, truncated_templates)
         for (size_t n = 0; n < text.size; n += 7, tries++) {
             dop_diag diag = {0};
             dop_chat *chat = NULL;
-            refused += dop_chat_create(text.data, n, DOP_CHAT_ANY, &diag, &chat) != DOP_OK;
+            refused += dop_chat_create(text.data, n, &diag, &chat) != DOP_OK;
             dop_chat_destroy(chat);
         }
         cr_expect(refused > tries / 2);
@@ -351,10 +377,7 @@ Test(chat, wrong_input)
     cr_expect_eq(dop_chat_create_builtin("nonsense", &diag, &chat), DOP_E_INPUT);
     cr_expect(strstr(diag.message, "chatml, gemma"), "%s", diag.message);
     diag = (dop_diag){0};
-    cr_expect_eq(dop_chat_create("\xff", 1, DOP_CHAT_ANY, &diag, &chat), DOP_E_INPUT);
-    diag = (dop_diag){0};
-    cr_expect_eq(dop_chat_create("{{ '<|user|>' + x + '<|assistant|>' }}", 38, 0, &diag, &chat), DOP_E_INPUT);
-    cr_expect(strstr(diag.message, "the nearest is phi-3"), "%s", diag.message);
+    cr_expect_eq(dop_chat_create("\xff", 1, &diag, &chat), DOP_E_INPUT);
     diag = (dop_diag){0};
     cr_assert_eq(dop_chat_create_builtin("chatml", &diag, &chat), DOP_OK);
     dop_chat_input in = {0};
@@ -417,7 +440,7 @@ expect_chat(const dop_chat *chat, const dop_text *text, const char *json, unsign
     cr_assert_eq(n, strlen(want));
     dop_free(got);
     cr_assert_eq(dop_chat_ids(chat, text, json, strlen(json), flags, &diag, &ids, &n_ids), DOP_OK, "%s", diag.message);
-    unsigned how = DOP_TEXT_PARSE_SPECIAL | (flags & DOP_CHAT_LAST ? 0 : (unsigned)DOP_TEXT_ADD_SPECIAL);
+    unsigned how = flags & DOP_CHAT_LAST ? (unsigned)DOP_TEXT_PARSE_SPECIAL : (unsigned)DOP_TEXT_PROMPT;
     cr_assert_eq(dop_text_encode(text, want, strlen(want), how, &diag, &want_ids, &n_want), DOP_OK);
     cr_assert_eq(n_ids, n_want);
     cr_assert_arr_eq(ids, want_ids, n_ids * sizeof *ids);
@@ -462,7 +485,13 @@ Test(chat, conversations_of_the_public_interface)
     remove_folder(dir);
     text = text_with_template("{{ messages[0].content }}", dir);
     diag = (dop_diag){0};
-    cr_assert(dop_text_has_chat(text));
+    cr_assert(dop_text_has_chat(text)); /* of a format that nobody knows */
+    cr_assert_eq(dop_chat_of_text(text, &diag, &chat), DOP_OK);
+    expect_chat(chat, text, "[{\"role\":\"user\",\"content\":\"Who?\"}]", 0, "Who?");
+    dop_chat_destroy(chat);
+    dop_text_destroy(text);
+    remove_folder(dir);
+    text = text_with_template("{{ messages[0].content ", dir);
     cr_assert_eq(dop_chat_of_text(text, &diag, &chat), DOP_E_INPUT);
     cr_assert_null(chat);
     dop_text_destroy(text);

@@ -558,7 +558,7 @@ Test(import, chat_template_and_tokenizer)
         {"{\"chat_template\": null}", NULL, NULL, NULL},
         {"{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"no\"}, {\"name\": \"default\", \"template\": "
          "\"yes\"}]}",
-         NULL, NULL, "yes"},
+         NULL, NULL, "{% if tools is not none +%}no{%+ else +%}yes{%+ endif %}"},
         {"{\"chat_template\": \"one\"}", "{\"chat_template\": \"two\"}", NULL, "two"},
         {"{\"chat_template\": \"one\"}", "{\"chat_template\": \"two\"}", "three", "three"},
     };

@@ -30,8 +30,13 @@ uint32_t dop_text_vocab(const dop_text *text); /* largest id + 1; a model may ha
 bool dop_text_adds_bos(const dop_text *text);  /* whether DOP_TEXT_ADD_SPECIAL puts an id in front of a text */
 
 enum {
-    DOP_TEXT_ADD_SPECIAL = 1,  /* encoding: add what the model's definition adds around a text (BOS, EOS) */
-    DOP_TEXT_PARSE_SPECIAL = 2 /* encoding: special tokens written in the text become tokens instead of plain text */
+    DOP_TEXT_ADD_SPECIAL = 1,   /* encoding: add what the model's definition adds around a text (BOS, EOS) */
+    DOP_TEXT_PARSE_SPECIAL = 2, /* encoding: special tokens written in the text become tokens instead of plain text */
+    DOP_TEXT_ONCE = 4,          /* with ADD_SPECIAL: not what the text itself begins or ends with as a special token */
+    /* What the programs do with a prompt: marks for filling in the middle or for the turns of a chat that somebody wrote by
+     * hand are the tokens that the model knows, and BOS is not doubled.  Text from others, in which such marks must not
+     * work, takes DOP_TEXT_ADD_SPECIAL alone. */
+    DOP_TEXT_PROMPT = DOP_TEXT_ADD_SPECIAL | DOP_TEXT_PARSE_SPECIAL | DOP_TEXT_ONCE
 };
 
 /* The ids of a text of len bytes, which may include NUL: *out_ids [*out_n], the caller's to free with dop_free; NULL when
@@ -67,18 +72,24 @@ typedef struct dop_message {
 } dop_message;
 
 /* The ids of a conversation in the model's chat format, up to where the model's answer begins: *out_ids [*out_n], the
- * caller's to free with dop_free.  DOP_E_INPUT: the model has no template or one of an unknown format, or the template refuses
- * the conversation (the message is the template's). */
+ * caller's to free with dop_free.  Special tokens that are written in a message become tokens, as those of the template do.
+ * DOP_E_INPUT: the model has no template, or the template refuses the conversation (the message is the template's). */
 dop_status dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_diag *diag,
                          uint32_t **out_ids, size_t *out_n);
 
-bool dop_text_has_chat(const dop_text *text); /* whether the model has a chat template; its format may be unknown */
+bool dop_text_has_chat(const dop_text *text); /* whether the model has a chat template */
 
-/* The chat format of a text, for conversations that grow and for those with tools.  text must outlive it; the caller destroys
- * it.  DOP_E_INPUT: the model has no template, or one of an unknown format; the message names the nearest one. */
+/* The chat format of a text, for conversations that grow and for those with tools: the model's template itself is run, whatever
+ * its format is.  The caller destroys it.  DOP_E_INPUT: the model has no template, or one with a mistake. */
 dop_status dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat);
+/* The same of a template's own text, len bytes of Jinja, for models that have none or a wrong one. */
+dop_status dop_chat_of_template(const char *template_text, size_t len, dop_diag *diag, dop_chat **out_chat);
+/* The same by the name of a common format: chatml, gemma, llama2, llama3, mistral, ...  DOP_E_INPUT: another name; the message
+ * lists those that there are. */
+dop_status dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat);
 void dop_chat_destroy(dop_chat *chat); /* accepts NULL */
-/* Strings that end an answer, in addition to the ids that do.  The list ends with NULL and lives as long as the format. */
+/* Strings that end an answer, in addition to the ids that do: the mark that the template writes behind one.  The list ends with
+ * NULL and lives as long as the format. */
 const char *const *dop_chat_stops(const dop_chat *chat);
 
 enum {
