@@ -78,7 +78,7 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
 {
     size_t end = to;
     if (sign == '-') {
-        end = from + dop_j_strip((dop_j_str){l->s + from, to - from}, NULL, false, true).n;
+        end = from + dop_j_strip(l->cx, (dop_j_str){l->s + from, to - from}, NULL, false, true).n;
     } else if (sign != '+' && lstrip) {
         size_t p = to;
         while (p > from && (l->s[p - 1] == ' ' || l->s[p - 1] == '\t'))
@@ -124,16 +124,44 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
     return i - l->at;
 }
 
+/* 0x1f, 0o17, 0b101: the bytes that it takes, 0 when none stands here. */
+static size_t
+add_based(lexer *l)
+{
+    const char c = l->s[l->at] == '0' && l->at + 1 < l->n ? (char)(l->s[l->at + 1] | 0x20) : 0;
+    const int base = c == 'x' ? 16 : c == 'o' ? 8 : c == 'b' ? 2 : 0;
+    size_t end = l->at + 2;
+    while (base && end < l->n &&
+           (l->s[end] == '_' || (dop_hex_digit(l->s[end]) >= 0 && dop_hex_digit(l->s[end]) < base)))
+        end++;
+    dop_j_val v;
+    if (!base || end == l->at + 2 || !dop_j_read_int(l->cx, (dop_j_str){l->s + l->at, end - l->at}, base, &v))
+        return 0;
+    add(l, (dop_j_tok){.kind = v.kind == J_INT ? JT_INT : JT_BIG,
+                       .i = v.kind == J_INT ? v.u.i : 0,
+                       .s = v.kind == J_INT ? (dop_j_str){"", 0} : v.u.str});
+    return end - l->at;
+}
+
 static void
 add_number(lexer *l)
 {
-    char text[64];
+    char text[400];
     bool is_float;
-    size_t used = number_text(l, text, sizeof text, &is_float);
-    if (is_float)
-        add(l, (dop_j_tok){.kind = JT_FLOAT, .f = strtod(text, NULL)});
-    else
-        add(l, (dop_j_tok){.kind = JT_INT, .i = strtoll(text, NULL, 10)});
+    dop_j_val v;
+    size_t used = add_based(l);
+    if (used == 0) {
+        used = number_text(l, text, sizeof text, &is_float);
+        const dop_j_str digits = {l->s + l->at, used};
+        if (is_float)
+            add(l, (dop_j_tok){.kind = JT_FLOAT, .f = strtod(text, NULL)});
+        else if (!dop_j_read_int(l->cx, digits, 10, &v))
+            dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a number is not written as one");
+        else if (v.kind == J_INT)
+            add(l, (dop_j_tok){.kind = JT_INT, .i = v.u.i});
+        else
+            add(l, (dop_j_tok){.kind = JT_BIG, .s = v.u.str});
+    }
     l->at += used;
 }
 
@@ -154,7 +182,7 @@ hex(const char *s, size_t n, uint32_t *out)
 static size_t
 unescape(const char *s, size_t n, char *out, size_t *out_n)
 {
-    static const char from[] = "nrtabfv\\'\"0", to[] = "\n\r\t\a\b\f\v\\'\"\0";
+    static const char from[] = "nrtabfv\\'\"", to[] = "\n\r\t\a\b\f\v\\'\"";
     const char *p = s[1] ? strchr(from, s[1]) : NULL;
     size_t digits = s[1] == 'x' ? 2 : s[1] == 'u' ? 4 : s[1] == 'U' ? 8 : 0;
     uint32_t cp;
@@ -166,6 +194,13 @@ unescape(const char *s, size_t n, char *out, size_t *out_n)
     if (s[1] == '\n') {
         *out_n = 0;
         return 2;
+    }
+    if (s[1] >= '0' && s[1] <= '7') { /* up to three octal digits */
+        size_t k = 1;
+        for (cp = 0; k < 4 && k < n && s[k] >= '0' && s[k] <= '7'; k++)
+            cp = cp * 8 + (uint32_t)(s[k] - '0');
+        *out_n = dop_utf8_put(cp, out);
+        return k;
     }
     if (digits && n >= 2 + digits && hex(s + 2, digits, &cp) == 0 && cp <= 0x10ffff && (cp < 0xd800 || cp > 0xdfff)) {
         *out_n = dop_utf8_put(cp, out);
@@ -370,6 +405,7 @@ dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     lexer l = {.cx = cx, .line = 1, .line_start = true};
     l.s = normalize(cx, s, n, &l.n);
+    dop_j_step(cx, n); /* all that follows is linear */
     while (cx->status == DOP_OK && l.at < l.n) {
         size_t p = l.at;
         while (p + 1 < l.n && !(l.s[p] == '{' && (l.s[p + 1] == '{' || l.s[p + 1] == '%' || l.s[p + 1] == '#')))

@@ -130,7 +130,8 @@ not_recognized(const char *text, size_t n, dop_diag *diag)
 static dop_status
 check_syntax(const dop_chat *c, dop_diag *diag)
 {
-    dop_j_ctx cx = {.diag = diag, .name = "chat template"};
+    dop_j_ctx cx;
+    dop_j_init(&cx, "chat template", NULL, diag);
     dop_j_parse(&cx, c->text, c->len);
     dop_j_free_all(&cx);
     return cx.status;
@@ -242,7 +243,7 @@ special_text(const char *given, const dop_tokenizer *tok, uint32_t id)
 static void
 define(dop_j_ctx *cx, const char *name, dop_j_val v)
 {
-    dop_j_set(cx, &cx->root->vars, dop_j_lit(name).u.str, v);
+    dop_j_set(cx, &cx->root->vars, dop_j_lit(name), v);
 }
 
 static dop_status
@@ -263,13 +264,13 @@ define_input(dop_j_ctx *cx, const dop_chat_input *in)
     dop_j_val none = {.kind = J_NONE};
     const char *key;
     json_t *v;
-    define(cx, "messages", dop_j_from_json(cx, in->messages, 0));
-    define(cx, "tools", in->tools ? dop_j_from_json(cx, in->tools, 0) : none);
+    define(cx, "messages", dop_j_from_json(cx, in->messages));
+    define(cx, "tools", in->tools ? dop_j_from_json(cx, in->tools) : none);
     define(cx, "documents", none);
     define(cx, "add_generation_prompt", dop_j_bool(in->add_generation_prompt));
     define(cx, "bos_token", special_text(in->bos_token, t, t ? dop_tokenizer_bos(t) : DOP_NO_TOKEN));
     define(cx, "eos_token", special_text(in->eos_token, t, t ? dop_tokenizer_eos(t) : DOP_NO_TOKEN));
-    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define(cx, key, dop_j_from_json(cx, v, 0));
+    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define(cx, key, dop_j_from_json(cx, v));
 }
 
 dop_status
@@ -277,10 +278,13 @@ dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, 
 {
     dop_j_scope root = {.up = NULL};
     dop_j_out text = {0};
-    dop_j_ctx cx = {.diag = diag, .name = "chat template", .root = &root, .scope = &root, .out = &text};
+    dop_j_ctx cx;
     dop_status st = check_messages(in->messages, diag);
     if (st != DOP_OK)
         return st;
+    dop_j_init(&cx, "chat template", in->budget, diag);
+    cx.root = cx.scope = &root;
+    cx.out = &text;
     time_t now = time(NULL);
     if (in->now)
         cx.now = *in->now;

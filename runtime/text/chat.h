@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <time.h>
 
-#include "base/base.h"
+#include "base/budget.h"
 #include "runtime/text/tokenizer.h"
 
 #include <doppler/text.h>
@@ -38,6 +38,7 @@ typedef struct dop_chat_input {
     const dop_tokenizer *tokenizer;    /* may be NULL */
     const struct tm *now;              /* date for templates that write one; NULL: now, local time */
     const json_t *extra;               /* object with more variables for the template (enable_thinking, ...) or NULL */
+    dop_budget *budget;                /* charged for the rendering; NULL: only the interpreter's own limits hold */
 } dop_chat_input;
 
 /* Appends the text of a conversation.  Encode it with DOP_ENCODE_PARSE_SPECIAL; most templates write BOS themselves, so
