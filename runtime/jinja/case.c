@@ -170,7 +170,7 @@ put_upper(dop_j_ctx *cx, dop_j_out *o, dop_utf8_char u, bool first)
 {
     const utf8proc_int32_t cp = (utf8proc_int32_t)u.cp, title = utf8proc_totitle(cp);
     const char *all = special_upper(u.cp);
-    if (!all || (first && title != cp)) {
+    if (!all || (first && utf8proc_category(title) == UTF8PROC_CATEGORY_LT)) {
         put_cp(cx, o, first ? title : utf8proc_toupper(cp));
         return;
     }

@@ -156,6 +156,8 @@ dop_j_has_filter(dop_j_str name)
 dop_j_val
 dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
 {
+    static const char *const keep_safe[] = {"upper",  "lower",  "capitalize", "title", "trim",
+                                            "center", "string", "default",    "d"};
     if (!dop_j_step(cx, J_NODE_STEPS))
         return v;
     const dop_j_filter_row *row = find_filter(name);
@@ -164,7 +166,9 @@ dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
                           name.s);
     if (++cx->depth > J_MAX_DEPTH)
         dop_j_fail(cx, a->line, DOP_E_LIMIT, "filters are nested too deeply");
-    const dop_j_val r = cx->status == DOP_OK ? row->fn(cx, v, a, row->how) : v;
+    dop_j_val r = cx->status == DOP_OK ? row->fn(cx, v, a, row->how) : v;
     cx->depth--;
+    for (size_t i = 0; v.kind == J_STR && v.safe && r.kind == J_STR && i < sizeof keep_safe / sizeof *keep_safe; i++)
+        r.safe |= dop_j_eq_lit(name, keep_safe[i]);
     return cx->status == DOP_OK ? r : v;
 }

@@ -28,6 +28,27 @@ dop_j_escape(dop_j_ctx *cx, dop_j_val v)
     return v;
 }
 
+dop_j_val
+dop_j_escape_items(dop_j_ctx *cx, dop_j_val v)
+{
+    if (v.kind == J_STR)
+        return dop_j_escape(cx, v);
+    if (v.kind != J_TUPLE && v.kind != J_LIST && v.kind != J_DICT)
+        return v;
+    const bool dict = v.kind == J_DICT;
+    const dop_j_val r = dict ? dop_j_new_dict(cx, J_DICT) : dop_j_new_list(cx, v.kind);
+    const size_t n = dict ? v.u.dict->n : v.u.list->n;
+    for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
+        const dop_j_val item = dict ? v.u.dict->entries[i].val : v.u.list->items[i];
+        const dop_j_val escaped = item.kind == J_STR ? dop_j_escape(cx, item) : item;
+        if (dict)
+            dop_j_set(cx, r.u.dict, v.u.dict->entries[i].key, escaped);
+        else
+            dop_j_push(cx, r, escaped);
+    }
+    return r;
+}
+
 /* escape, forceescape, safe. */
 static dop_j_val
 f_escape(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
@@ -286,6 +307,34 @@ f_xmlattr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_take(&o);
 }
 
+/* Without tags and comments, white space folded, and what stands for a character as this character. */
+static dop_j_val
+f_striptags(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
+{
+    static const struct {
+        const char *name, *text;
+    } entities[] = {{"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#34;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}};
+    const dop_j_str s = dop_j_string(cx, v).u.str;
+    dop_j_out o = {0};
+    (void)a;
+    (void)how;
+    for (size_t i = 0; i < s.n && cx->status == DOP_OK;) {
+        const dop_j_str rest = {s.s + i, s.n - i};
+        const bool comment = rest.n >= 4 && memcmp(rest.s, "<!--", 4) == 0;
+        const char *end = *rest.s == '<' ? dop_j_find(cx, rest, dop_j_lit(comment ? "-->" : ">").u.str) : NULL;
+        if (!end)
+            dop_j_put(cx, &o, rest.s, 1);
+        i += end ? (size_t)(end - rest.s) + (comment ? 3 : 1) : 1;
+    }
+    dop_j_val r = dop_j_split(cx, dop_j_take(&o).u.str, NULL, -1);
+    if (cx->status != DOP_OK)
+        return v;
+    r = dop_j_join(cx, r.u.list, (dop_j_str){" ", 1});
+    for (size_t i = 0; i < sizeof entities / sizeof *entities; i++)
+        r = dop_j_replace(cx, r.u.str, dop_j_lit(entities[i].name).u.str, dop_j_lit(entities[i].text).u.str, -1);
+    return r;
+}
+
 /* The arguments of the filter that transformers puts in the place of Jinja's own. */
 static dop_j_val
 f_tojson(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
@@ -339,5 +388,6 @@ const dop_j_filter_row dop_j_text_filters[] = {
     {"filesizeformat", f_filesize, 0},
     {"urlencode", f_urlencode, 0},
     {"xmlattr", f_xmlattr, 0},
+    {"striptags", f_striptags, 0},
     {NULL, NULL, 0},
 };

@@ -373,9 +373,11 @@ static bool
 read_spec(dop_j_str s, form *f)
 {
     const size_t first = s.n ? dop_utf8_next(s.s, s.n).len : 0;
+    bool filled = false;
     *f = (form){.fill = {" ", 1}, .precision = -1};
     if (s.n > first && strchr("<>=^", s.s[first]) && s.s[first]) {
         f->fill = (dop_j_str){s.s, first};
+        filled = true;
         f->align = s.s[first];
         s = (dop_j_str){s.s + first + 1, s.n - first - 1};
     } else if (s.n && strchr("<>=^", s.s[0])) {
@@ -392,10 +394,10 @@ read_spec(dop_j_str s, form *f)
         f->alternative = true;
         skip(&s);
     }
-    if (peek(&s) == '0' && !f->align) {
-        f->zero = true;
-        f->fill = (dop_j_str){"0", 1};
-        f->align = '=';
+    if (peek(&s) == '0') {
+        f->zero = !f->align;
+        f->fill = filled ? f->fill : (dop_j_str){"0", 1};
+        f->align = f->align ? f->align : '=';
     }
     f->width = spec_number(&s);
     if (peek(&s) == ',' || peek(&s) == '_') {

@@ -407,6 +407,8 @@ bool dop_j_has_filter(dop_j_str name);
 bool dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
 /* Escapes for HTML unless it is marked as safe. */
 dop_j_val dop_j_escape(dop_j_ctx *cx, dop_j_val v);
+/* The same for a string or the strings in a list or mapping. */
+dop_j_val dop_j_escape_items(dop_j_ctx *cx, dop_j_val v);
 
 /* A method of one value; `how` tells methods apart that share a function. */
 typedef struct dop_j_method_row {

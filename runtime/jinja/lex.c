@@ -80,9 +80,13 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
     if (sign == '-') {
         end = from + dop_j_strip(l->cx, (dop_j_str){l->s + from, to - from}, NULL, false, true).n;
     } else if (sign != '+' && lstrip) {
-        size_t p = to;
-        while (p > from && (l->s[p - 1] == ' ' || l->s[p - 1] == '\t'))
-            p--;
+        size_t p = to; /* white space up to the start of the line */
+        while (p > from && l->s[p - 1] != '\n') {
+            const size_t before = dop_utf8_prev(l->s, p);
+            if (!dop_j_is_space(dop_utf8_next(l->s + before, p - before).cp))
+                break;
+            p = before;
+        }
         if ((p > from && l->s[p - 1] == '\n') || (p == from && l->line_start))
             end = p;
     }
@@ -102,6 +106,7 @@ is_exponent(const lexer *l, size_t at)
 static size_t
 number_text(const lexer *l, char *out, size_t cap, bool *is_float)
 {
+    const bool after_dot = l->at > 0 && l->s[l->at - 1] == '.';
     size_t i = l->at, n = 0;
     *is_float = false;
     for (; i < l->n && n + 1 < cap; i++) {
@@ -110,6 +115,8 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
         bool next_digit = i + 1 < l->n && l->s[i + 1] >= '0' && l->s[i + 1] <= '9';
         if (c == '_' && next_digit)
             continue;
+        if (after_dot && !digit) /* x.1.2 are two items */
+            break;
         if (c == '.' && next_digit && !*is_float)
             *is_float = true;
         else if ((c == 'e' || c == 'E') && n > 0 && (next_digit || is_exponent(l, i + 1)))
@@ -332,19 +339,38 @@ lex_comment(lexer *l)
         trim_newline(l);
 }
 
+static size_t
+after_space(const lexer *l, size_t at)
+{
+    while (at < l->n) {
+        const dop_utf8_char u = dop_utf8_next(l->s + at, l->n - at);
+        if (!dop_j_is_space(u.cp))
+            break;
+        at += u.len;
+    }
+    return at;
+}
+
+/* Behind "{%": whether a sign and this word stand here, and where the word ends. */
+static bool
+raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
+{
+    const bool sign = at < l->n && (l->s[at] == '-' || l->s[at] == '+');
+    at = after_space(l, at + sign);
+    if (!starts(l, at, word))
+        return false;
+    *out_end = after_space(l, at + strlen(word));
+    return true;
+}
+
 /* {% raw %} ... {% endraw %}: true when `at`, just behind "{%", starts such a block. */
 static bool
 lex_raw(lexer *l)
 {
-    size_t p = l->at;
-    while (p < l->n && (l->s[p] == ' ' || l->s[p] == '-' || l->s[p] == '+'))
-        p++;
-    if (!starts(l, p, "raw"))
+    size_t p, e;
+    if (!raw_word(l, l->at, "raw", &p))
         return false;
-    p += 3;
-    while (p < l->n && l->s[p] == ' ')
-        p++;
-    bool trim = starts(l, p, "-%}");
+    const bool trim = starts(l, p, "-%}");
     if (!trim && !starts(l, p, "%}"))
         return false;
     l->at = p + (trim ? 3 : 2);
@@ -352,27 +378,18 @@ lex_raw(lexer *l)
     if (trim) /* this tag alone keeps the line break behind it */
         skip_space(l);
     for (size_t q = l->at; q + 2 < l->n; q++) {
-        if (!starts(l, q, "{%"))
+        if (!starts(l, q, "{%") || !raw_word(l, q + 2, "endraw", &e))
             continue;
-        size_t e = q + 2;
-        char sign = e < l->n ? l->s[e] : ' ';
-        while (e < l->n && (l->s[e] == ' ' || l->s[e] == '-' || l->s[e] == '+'))
-            e++;
-        if (!starts(l, e, "endraw"))
+        const char sign = e < l->n ? l->s[e] : ' ';
+        const size_t close = e + (sign == '-' || sign == '+');
+        if (!starts(l, close, "%}"))
             continue;
-        add_data(l, l->at, q, sign, true);
-        l->at = e + 6;
-        while (l->at < l->n && l->s[l->at] == ' ')
-            l->at++;
-        bool cut = l->at < l->n && l->s[l->at] == '-';
-        l->at += cut;
-        if (!starts(l, l->at, "%}"))
-            break;
-        l->at += 2;
+        add_data(l, l->at, q, l->s[q + 2], true);
+        l->at = close + 2;
         l->line_start = false;
-        if (cut)
+        if (sign == '-')
             skip_space(l);
-        else
+        else if (sign != '+')
             trim_newline(l);
         return true;
     }

@@ -122,6 +122,11 @@ m_join(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     for (size_t i = 0; l && i < l->n && dop_j_step(cx, 1); i++)
         if (l->items[i].kind != J_STR)
             return dop_j_wrong(cx, a, "join", l->items[i]);
+    if (l && self.safe && cx->status == DOP_OK) {
+        const dop_j_val all = {.kind = J_LIST, .u.list = (dop_j_list *)(uintptr_t)l},
+                        escaped = dop_j_escape_items(cx, all);
+        l = cx->status == DOP_OK ? escaped.u.list : l;
+    }
     return l ? dop_j_join(cx, l, self.u.str) : dop_j_wrong(cx, a, "join", v ? *v : dop_j_none());
 }
 
@@ -375,6 +380,7 @@ dop_j_call_method(dop_j_ctx *cx, dop_j_val self, const dop_j_method_row *row, co
     if (!row->fn)
         return dop_j_fail(cx, a->line, DOP_E_INPUT,
                           "the method \"%s\" would change a value, which templates may not do", row->name);
-    const dop_j_val r = row->fn(cx, self, a, row->how);
+    dop_j_val r = row->fn(cx, self, a, row->how);
+    r.safe |= r.kind == J_STR && self.kind == J_STR && self.safe;
     return cx->status == DOP_OK ? r : dop_j_none();
 }

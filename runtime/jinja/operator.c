@@ -264,8 +264,11 @@ dop_j_binary(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line)
         dop_j_print(cx, &o, y);
         return dop_j_take(&o);
     }
-    if (code == '%' && x.kind == J_STR)
-        return dop_j_percent(cx, x.u.str, y, line);
+    if (code == '%' && x.kind == J_STR) {
+        r = dop_j_percent(cx, x.u.str, x.safe ? dop_j_escape_items(cx, y) : y, line);
+        r.safe = x.safe && r.kind == J_STR;
+        return r;
+    }
     if (x.kind == J_UNDEF || y.kind == J_UNDEF)
         return dop_j_undefined_use(cx, x.kind == J_UNDEF ? x : y, line);
     if (sequences(cx, code, x, y, &r))

@@ -178,6 +178,8 @@ parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
     end_block(p);
     parse_body(p, end, &n->body, &n->body_n);
     for (size_t i = from; i < p->at && dop_j_step(p->cx, 1); i++) {
+        if (i > from && dop_j_is(&p->toks[i - 1], JT_OP, "."))
+            continue;
         n->more_args |= dop_j_is(&p->toks[i], JT_NAME, "varargs");
         n->more_named |= dop_j_is(&p->toks[i], JT_NAME, "kwargs");
         n->asks_caller |= dop_j_is(&p->toks[i], JT_NAME, "caller");

@@ -182,6 +182,42 @@ dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
     repr(cx, o, v, 0);
 }
 
+/* What has no text of its own: Python writes its type and an address, which differs from run to run; here it does not. */
+static void
+put_object(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
+{
+    static const char address[] = " at 0x7f0000000000>";
+    const char *type = "object";
+    if (v.kind == J_MACRO) {
+        dop_j_puts(cx, o, "<Macro ");
+        repr_str(cx, o, v.u.macro->node->s);
+        dop_j_puts(cx, o, ">");
+        return;
+    }
+    if (v.kind == J_METHOD) {
+        const dop_j_kind self = v.u.method->self.kind;
+        type = self == J_STR     ? "str"
+               : self == J_DICT  ? "dict"
+               : self == J_LIST  ? "list"
+               : self == J_TUPLE ? "tuple"
+                                 : type;
+        dop_j_puts(cx, o, "<built-in method ");
+        dop_j_puts(cx, o, v.u.method->row->name);
+        dop_j_puts(cx, o, " of ");
+        dop_j_puts(cx, o, type);
+        dop_j_puts(cx, o, " object");
+    } else if (v.kind == J_FUNCTION) {
+        dop_j_puts(cx, o, "<function ");
+        dop_j_put(cx, o, v.u.str.s, v.u.str.n);
+    } else {
+        dop_j_puts(cx, o,
+                   v.kind == J_ITER     ? "<generator object"
+                   : v.kind == J_CYCLER ? "<Cycler object"
+                                        : "<Joiner object");
+    }
+    dop_j_puts(cx, o, address);
+}
+
 void
 dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 {
@@ -217,8 +253,8 @@ dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
         snprintf(t, sizeof t, "<LoopContext %zu/%zu>", v.u.loop->at + 1, v.u.loop->items->n);
         dop_j_puts(cx, o, t);
         break;
-    default: /* Python would print an address */
-        dop_j_fail(cx, 0, DOP_E_INPUT, "a %s cannot be printed", dop_j_kind_name(v.kind));
+    default:
+        put_object(cx, o, v);
     }
 }
 

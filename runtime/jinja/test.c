@@ -55,6 +55,21 @@ is_same(dop_j_val a, dop_j_val b)
     }
 }
 
+static bool
+is_test(dop_j_str name)
+{
+    static const char *const others[] = {"true",  "false", "odd",     "even",   "divisibleby", "sameas",
+                                         "lower", "upper", "escaped", "filter", "test"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof kind_tests / sizeof *kind_tests; i++)
+        known |= dop_j_eq_lit(name, kind_tests[i].name);
+    for (size_t i = 0; i < sizeof order_tests / sizeof *order_tests; i++)
+        known |= dop_j_eq_lit(name, order_tests[i].name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        known |= dop_j_eq_lit(name, others[i]);
+    return known;
+}
+
 /* odd, even, divisibleby. */
 static bool
 divides(dop_j_ctx *cx, dop_j_val v, dop_j_val by, int64_t rest, const dop_j_args *a)
@@ -101,6 +116,8 @@ dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
         const dop_j_str what = arg.kind == J_STR ? arg.u.str : v.u.str;
         if (dop_j_eq_lit(name, "filter"))
             return dop_j_has_filter(what);
+        if (dop_j_eq_lit(name, "test"))
+            return is_test(what);
     }
     dop_j_fail(cx, a->line, DOP_E_INPUT, "test \"%.*s\" is not known%s", name.n > 40 ? 40 : (int)name.n, name.s,
                has_arg ? "" : ", or needs an argument");

@@ -120,17 +120,17 @@ dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
         return dop_j_fail(cx, 0, DOP_E_INPUT, "split at an empty separator");
     dop_j_val back = dop_j_new_list(cx, J_LIST), l = dop_j_new_list(cx, J_LIST);
     if (!sep)
-        s = dop_j_strip(cx, s, NULL, max == 0, true);
+        s = dop_j_strip(cx, s, NULL, false, true);
     while (cx->status == DOP_OK && max-- > 0 && (sep || s.n)) {
         size_t len = 0;
         const size_t at = find_last(cx, s, sep, &len);
+        if (!sep && (at == SIZE_MAX || at == 0)) /* one word is left */
+            s = dop_j_strip(cx, s, NULL, true, false);
         if (at == SIZE_MAX || (!sep && at == 0))
             break;
         dop_j_push(cx, back, dop_j_text(s.s + at + len, s.n - at - len));
         s.n = at;
     }
-    if (!sep)
-        s = dop_j_strip(cx, s, NULL, true, false);
     if (sep || s.n)
         dop_j_push(cx, l, dop_j_str_val(s));
     for (size_t i = cx->status == DOP_OK ? back.u.list->n : 0; i > 0; i--)
