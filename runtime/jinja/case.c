@@ -196,7 +196,7 @@ dop_j_change_case(dop_j_ctx *cx, dop_j_str s, dop_j_case how)
 {
     dop_j_out o = {0};
     bool inside = false; /* of a word */
-    for (size_t i = 0; i < s.n && dop_j_step(cx, 2);) {
+    for (size_t i = 0; i < s.n && dop_j_step(cx, 4);) {
         const dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
         const bool is_upper = utf8proc_category((utf8proc_int32_t)u.cp) == UTF8PROC_CATEGORY_LU;
         if (how == CASE_FOLD)

@@ -91,8 +91,8 @@ merge(dop_j_ctx *cx, const keyed *from, keyed *to, size_t low, size_t mid, size_
         bool ok = true, take_right = left == mid;
         if (left < mid && right < high && cx->status == DOP_OK) {
             const int c = dop_j_order(cx, from[right].key, from[left].key, &ok);
-            take_right = down ? c > 0 : c < 0;
-            if (!ok)
+            take_right = ok && (down ? c > 0 : c < 0);
+            if (!ok && !dop_j_equal(cx, from[left].key, from[right].key))
                 dop_j_fail(cx, line, DOP_E_INPUT, "%s and %s have no order", dop_j_kind_name(from[left].key.kind),
                            dop_j_kind_name(from[right].key.kind));
         }

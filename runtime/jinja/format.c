@@ -351,7 +351,8 @@ dop_j_percent(dop_j_ctx *cx, dop_j_str format, dop_j_val args, long line)
         if (p)
             percent_place(cx, &o, &s);
     }
-    const size_t given = args.kind == J_TUPLE ? args.u.list->n : args.kind == J_DICT || args.kind == J_LIST ? 0 : 1;
+    const bool many = args.kind == J_DICT || args.kind == J_LIST || args.kind == J_UNDEF;
+    const size_t given = args.kind == J_TUPLE ? args.u.list->n : many ? 0 : 1;
     if (s.used < given)
         return dop_j_fail(cx, line, DOP_E_INPUT, "a format has fewer places than values");
     return dop_j_take(&o);

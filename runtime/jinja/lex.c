@@ -323,6 +323,8 @@ lex_tag(lexer *l, bool block)
 static void
 lex_comment(lexer *l)
 {
+    if (l->at >= l->n) /* Jinja takes this for the end, too */
+        return;
     const char *end = memmem(l->s + l->at, l->n - l->at, "#}", 2);
     if (!end) {
         dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a comment has no end");

@@ -502,7 +502,7 @@ offset_of(dop_j_ctx *cx, dop_j_str s, int64_t index)
     size_t at = 0;
     for (; index > 0 && at < s.n; index--)
         at += dop_utf8_next(s.s + at, s.n - at).len;
-    dop_j_step(cx, at / 4);
+    dop_j_step(cx, at);
     return at;
 }
 
@@ -510,7 +510,7 @@ size_t
 dop_j_chars(dop_j_ctx *cx, dop_j_str s)
 {
     size_t n = 0;
-    dop_j_step(cx, s.n / 16);
+    dop_j_step(cx, s.n / 8);
     for (size_t i = 0; i < s.n; i++) /* texts are valid: all but continuation bytes begin a character */
         n += ((uint8_t)s.s[i] & 0xc0) != 0x80;
     return n;
@@ -548,14 +548,14 @@ strippable(dop_j_ctx *cx, dop_j_str c, uint32_t cp, const dop_j_str *chars)
 dop_j_str
 dop_j_strip(dop_j_ctx *cx, dop_j_str s, const dop_j_str *chars, bool left, bool right)
 {
-    while (left && s.n) {
+    while (left && s.n && dop_j_step(cx, 2)) {
         dop_utf8_char u = dop_utf8_next(s.s, s.n);
         if (!strippable(cx, (dop_j_str){s.s, u.len}, u.cp, chars))
             break;
         s.s += u.len;
         s.n -= u.len;
     }
-    while (right && s.n) {
+    while (right && s.n && dop_j_step(cx, 2)) {
         size_t at = dop_utf8_prev(s.s, s.n);
         dop_utf8_char u = dop_utf8_next(s.s + at, s.n - at);
         if (!strippable(cx, (dop_j_str){s.s + at, s.n - at}, u.cp, chars))

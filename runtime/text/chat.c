@@ -257,6 +257,26 @@ check_messages(const json_t *messages, dop_diag *diag)
     return DOP_OK;
 }
 
+bool
+dop_chat_reserved(const char *name)
+{
+    static const char *const names[] = {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return dop_j_is_builtin(name);
+}
+
+static dop_status
+check_extra(const json_t *extra, dop_diag *diag)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)extra, key, v) if (dop_chat_reserved(key)) return DOP_FAIL(
+        diag, DOP_E_INPUT, "\"%s\" is a name of the chat template's own and cannot be given", key);
+    return DOP_OK;
+}
+
 static void
 define_input(dop_j_ctx *cx, const dop_chat_input *in)
 {
@@ -280,6 +300,8 @@ dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, 
     dop_j_out text = {0};
     dop_j_ctx cx;
     dop_status st = check_messages(in->messages, diag);
+    if (st == DOP_OK)
+        st = check_extra(in->extra, diag);
     if (st != DOP_OK)
         return st;
     dop_j_init(&cx, "chat template", in->budget, diag);

@@ -41,6 +41,9 @@ typedef struct dop_chat_input {
     dop_budget *budget;                /* charged for the rendering; NULL: only the interpreter's own limits hold */
 } dop_chat_input;
 
+/* Whether `extra` may not have this name, because the conversation or the interpreter gives it a meaning. */
+bool dop_chat_reserved(const char *name);
+
 /* Appends the text of a conversation.  Encode it with DOP_ENCODE_PARSE_SPECIAL; most templates write BOS themselves, so
  * add DOP_ENCODE_ADD_SPECIAL only if the text does not start with it.  A template that refuses the conversation
  * (roles that must alternate, ...) is DOP_E_INPUT with the template's own words. */
