@@ -117,6 +117,7 @@ f_round(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
         const double by = pow(10, (double)-digits);
         return dop_j_float(nearbyint(f / by) * by);
     }
+    dop_j_step(cx, 100 + 4 * (uint64_t)digits);
     snprintf(t, sizeof t, "%.*f", (int)digits, f);
     return dop_j_float(strtod(t, NULL));
 }

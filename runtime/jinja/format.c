@@ -113,6 +113,7 @@ put_real(dop_j_ctx *cx, dop_j_out *o, double v, const form *f)
     const size_t head = number.n;
     const int precision = f->precision < 0 ? 6 : lower == 'g' && f->precision == 0 ? 1 : (int)f->precision;
     v = percent ? v * 100 : v;
+    dop_j_step(cx, 100);
     if (!isfinite(v))
         snprintf(t, sizeof t, "%s", isnan(v) ? (f->type == 'F' ? "NAN" : "nan") : f->type == 'F' ? "INF" : "inf");
     else if (f->type == 0)

@@ -130,7 +130,7 @@ struct dop_j_ctx {
 /* Limits for templates, which are outside data.  A step is some 10 ns. */
 enum {
     J_MAX_DEPTH = 300,
-    J_MAX_STEPS = 100 * 1000 * 1000,
+    J_MAX_STEPS = 60 * 1000 * 1000,
     J_MAX_ARENA = 128 * 1024 * 1024,
     J_MAX_TEXT = 1 << 20,
     J_MAX_RANGE = 100000, /* as in Jinja's sandbox */

@@ -286,7 +286,7 @@ m_is(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     (void)a;
     const dop_j_str s = self.u.str;
     bool yes = s.n > 0 || how == 'A' || how == 'p';
-    for (size_t i = 0; i < s.n && yes && dop_j_step(cx, 1);) {
+    for (size_t i = 0; i < s.n && yes && dop_j_step(cx, 4);) {
         const dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
         yes = is_kind(u.cp, how, i == 0);
         i += u.len;
@@ -301,7 +301,7 @@ m_is_case(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     (void)a;
     const dop_j_str s = self.u.str;
     bool cased = false, yes = true, inside = false;
-    for (size_t i = 0; i < s.n && yes && dop_j_step(cx, 1);) {
+    for (size_t i = 0; i < s.n && yes && dop_j_step(cx, 4);) {
         const dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
         const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)u.cp);
         const bool upper = c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LT, lower = c == UTF8PROC_CATEGORY_LL;

@@ -71,7 +71,7 @@ repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
     char t[16];
     size_t plain = 0; /* from here on nothing had to be escaped */
     dop_j_put(cx, o, &quote, 1);
-    dop_j_step(cx, s.n / 4);
+    dop_j_step(cx, s.n * 2);
     for (size_t i = 0; i < s.n && cx->status == DOP_OK;) {
         const dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
         const char c = s.s[i];
@@ -277,7 +277,7 @@ json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, bool ascii)
     char t[16];
     size_t plain = 0;
     dop_j_puts(cx, o, "\"");
-    dop_j_step(cx, s.n / 8);
+    dop_j_step(cx, s.n / 2);
     for (size_t i = 0; i < s.n && cx->status == DOP_OK;) {
         const char c = s.s[i];
         const char *p = c ? strchr(special, c) : NULL;

@@ -42,7 +42,7 @@ static size_t
 skip_to(dop_j_ctx *cx, dop_j_str s, bool space)
 {
     size_t at = 0;
-    while (at < s.n && dop_j_step(cx, 1)) {
+    while (at < s.n && dop_j_step(cx, 2)) {
         const dop_utf8_char u = dop_utf8_next(s.s + at, s.n - at);
         if (dop_j_is_space(u.cp) == space)
             break;
@@ -97,7 +97,7 @@ find_last(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
         return SIZE_MAX;
     }
     size_t end = s.n, at = s.n;
-    while (at > 0 && dop_j_step(cx, 1)) {
+    while (at > 0 && dop_j_step(cx, 3)) {
         const size_t before = dop_utf8_prev(s.s, at);
         if (dop_j_is_space(dop_utf8_next(s.s + before, at - before).cp)) {
             end = at;

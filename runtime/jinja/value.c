@@ -501,7 +501,7 @@ offset_of(dop_j_ctx *cx, dop_j_str s, int64_t index)
 {
     size_t at = 0;
     for (; index > 0 && at < s.n; index--)
-        at += dop_utf8_next(s.s + at, s.n - at).len;
+        at += (uint8_t)s.s[at] < 0x80 ? 1 : dop_utf8_next(s.s + at, s.n - at).len;
     dop_j_step(cx, at);
     return at;
 }
@@ -536,7 +536,7 @@ strippable(dop_j_ctx *cx, dop_j_str c, uint32_t cp, const dop_j_str *chars)
 {
     if (!chars)
         return dop_j_is_space(cp);
-    for (size_t i = 0; i < chars->n && dop_j_step(cx, 1);) {
+    for (size_t i = 0; i < chars->n && dop_j_step(cx, 2);) {
         size_t len = dop_utf8_next(chars->s + i, chars->n - i).len;
         if (len == c.n && memcmp(chars->s + i, c.s, len) == 0)
             return true;
