@@ -349,7 +349,7 @@ Test(chat, wrong_input)
     dop_diag diag = {0};
     dop_chat *chat = NULL;
     dop_buf out = {0};
-    cr_expect_eq(dop_chat_create_builtin("nonsense", &diag, &chat), DOP_E_LIMIT);
+    cr_expect_eq(dop_chat_create_builtin("nonsense", &diag, &chat), DOP_E_INPUT);
     cr_expect(strstr(diag.message, "chatml, gemma"), "%s", diag.message);
     diag = (dop_diag){0};
     cr_expect_eq(dop_chat_create("\xff", 1, DOP_CHAT_ANY, &diag, &chat), DOP_E_INPUT);
