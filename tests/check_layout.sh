@@ -60,7 +60,7 @@ cp runtime/cli.h "$WORK/clients/runtime/"
     none "what the program does with models goes through the public headers"
 find runtime/text runtime/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
     none "runtime/text/ and runtime/jinja/ know no device"
-grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"(base/base\.h|runtime/(jinja/|text/utf8\.h))' |
+grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"(base/(base|budget)\.h|runtime/(jinja/|text/utf8\.h))' |
     none "runtime/jinja/ needs no tokenizer"
 find base ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
     grep -vE '^compiler/' | none "devices and JSON stay out of base/, ir/, passes/ and kernels/"

@@ -1,10 +1,16 @@
-/* Evaluation of expressions. */
+/* Evaluation of expressions and execution of statements. */
 #include <string.h>
 
 #include "runtime/jinja/jinja.h"
 
-const dop_j_val *
-dop_j_lookup(dop_j_ctx *cx, dop_j_str name)
+typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
+
+static flow exec_list(dop_j_ctx *cx, dop_j_node *const *list, size_t n);
+static dop_j_val call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const dop_j_val *caller);
+static dop_j_val call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items);
+
+static const dop_j_val *
+lookup(dop_j_ctx *cx, dop_j_str name)
 {
     for (const dop_j_scope *s = cx->scope; s && dop_j_step(cx, 1); s = s->up) {
         const dop_j_val *v = dop_j_get(cx, &s->vars, dop_j_str_val(name));
@@ -55,8 +61,8 @@ add_named(dop_j_ctx *cx, const dop_j_node *e, dop_j_val splat, dop_j_args *a)
     a->named_n += d->n;
 }
 
-dop_j_args
-dop_j_eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val stack[J_STACK_ARGS])
+static dop_j_args
+eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val stack[J_STACK_ARGS])
 {
     dop_j_args a = {.line = e->line, .names = e->names, .named_n = e->names_n};
     const size_t n = e->list_n - e->names_n;
@@ -96,8 +102,8 @@ call_joiner(dop_j_ctx *cx, dop_j_list *joiner)
     return joiner->at++ == 0 ? dop_j_lit("") : joiner->items[0];
 }
 
-dop_j_val
-dop_j_call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
+static dop_j_val
+call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
 {
     dop_j_val stack[J_STACK_ARGS], self = undefined(), f;
     const dop_j_method_row *method = NULL;
@@ -110,7 +116,7 @@ dop_j_call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
     } else {
         f = dop_j_eval(cx, e->a);
     }
-    const dop_j_args a = dop_j_eval_args(cx, e, stack);
+    const dop_j_args a = eval_args(cx, e, stack);
     if (cx->status != DOP_OK)
         return undefined();
     if (method)
@@ -119,14 +125,14 @@ dop_j_call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
     case J_METHOD:
         return dop_j_call_method(cx, f.u.method->self, f.u.method->row, &a);
     case J_MACRO:
-        return dop_j_call_macro(cx, f.u.macro, &a, caller);
+        return call_macro(cx, f.u.macro, &a, caller);
     case J_FUNCTION:
         return dop_j_function(cx, f.u.str, &a);
     case J_JOINER:
         return call_joiner(cx, f.u.list);
     case J_LOOP:
         if (f.u.loop->node->recursive && a.n == 1)
-            return dop_j_call_loop(cx, f.u.loop, a.pos[0]);
+            return call_loop(cx, f.u.loop, a.pos[0]);
         break;
     default:
         break;
@@ -141,11 +147,11 @@ dop_j_call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
     return dop_j_fail(cx, e->line, DOP_E_INPUT, "a %s cannot be called", dop_j_kind_name(f.kind));
 }
 
-dop_j_val
-dop_j_eval_filter(dop_j_ctx *cx, const dop_j_node *e, dop_j_val v)
+static dop_j_val
+eval_filter(dop_j_ctx *cx, const dop_j_node *e, dop_j_val v)
 {
     dop_j_val stack[J_STACK_ARGS];
-    const dop_j_args a = dop_j_eval_args(cx, e, stack);
+    const dop_j_args a = eval_args(cx, e, stack);
     return cx->status == DOP_OK ? dop_j_filter(cx, e->s, v, &a) : v;
 }
 
@@ -153,7 +159,7 @@ static dop_j_val
 eval_test(dop_j_ctx *cx, const dop_j_node *e)
 {
     dop_j_val stack[J_STACK_ARGS], v = dop_j_eval(cx, e->a);
-    const dop_j_args a = dop_j_eval_args(cx, e, stack);
+    const dop_j_args a = eval_args(cx, e, stack);
     return cx->status == DOP_OK ? dop_j_bool(dop_j_test(cx, e->s, v, &a) != e->negate) : v;
 }
 
@@ -221,6 +227,18 @@ eval_signed(dop_j_ctx *cx, const dop_j_node *e)
     return dop_j_fail(cx, e->line, DOP_E_INPUT, "cannot negate a %s", dop_j_kind_name(v.kind));
 }
 
+/* A string on the left of % is a format. */
+static dop_j_val
+eval_binary(dop_j_ctx *cx, const dop_j_node *e)
+{
+    const dop_j_val x = dop_j_eval(cx, e->a), y = dop_j_eval(cx, e->b);
+    if (cx->status != DOP_OK || x.kind != J_STR || !dop_j_eq_lit(e->s, "%"))
+        return dop_j_binary(cx, e->s, x, y, e->line);
+    dop_j_val r = dop_j_percent(cx, x.u.str, x.safe ? dop_j_escape_items(cx, y) : y, e->line);
+    r.safe = x.safe && r.kind == J_STR;
+    return r;
+}
+
 static dop_j_val
 eval_slice(dop_j_ctx *cx, const dop_j_node *e)
 {
@@ -239,7 +257,7 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
     case JN_CONST:
         return e->value;
     case JN_NAME:
-        found = dop_j_lookup(cx, e->s);
+        found = lookup(cx, e->s);
         return found ? *found : dop_j_function_value(e->s);
     case JN_LIST:
     case JN_TUPLE:
@@ -256,9 +274,9 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
     case JN_SLICE:
         return eval_slice(cx, e);
     case JN_CALL:
-        return dop_j_call(cx, e, NULL);
+        return call(cx, e, NULL);
     case JN_FILTER:
-        return dop_j_eval_filter(cx, e, dop_j_eval(cx, e->a));
+        return eval_filter(cx, e, dop_j_eval(cx, e->a));
     case JN_TEST:
         return eval_test(cx, e);
     case JN_NOT:
@@ -277,8 +295,7 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
             return dop_j_eval(cx, e->b);
         return e->c ? dop_j_eval(cx, e->c) : undefined();
     case JN_BINARY:
-        v = dop_j_eval(cx, e->a);
-        return dop_j_binary(cx, e->s, v, dop_j_eval(cx, e->b), e->line);
+        return eval_binary(cx, e);
     case JN_COMPARE:
         return compare(cx, e);
     default:
@@ -298,4 +315,328 @@ dop_j_eval(dop_j_ctx *cx, const dop_j_node *e)
     dop_j_val v = eval_node(cx, e);
     cx->depth--;
     return cx->status == DOP_OK ? v : undefined();
+}
+
+/* ---- statements: names ---- */
+
+static void
+bind(dop_j_ctx *cx, dop_j_str name, dop_j_val v)
+{
+    dop_j_set(cx, &cx->scope->vars, dop_j_str_val(name), v);
+}
+
+static void
+bind_attribute(dop_j_ctx *cx, const dop_j_node *target, dop_j_val v)
+{
+    const dop_j_str name = target->a->s;
+    const dop_j_val *ns = lookup(cx, name);
+    if (!ns || ns->kind != J_NAMESPACE)
+        dop_j_fail(cx, target->line, DOP_E_INPUT, "\"%.*s\" is no namespace", name.n > 40 ? 40 : (int)name.n, name.s);
+    else
+        dop_j_set(cx, ns->u.dict, dop_j_str_val(target->s), v);
+}
+
+/* Binds one value to one name, or its items to several. */
+static void
+bind_target(dop_j_ctx *cx, const dop_j_node *target, dop_j_val v)
+{
+    if (cx->status != DOP_OK)
+        return;
+    if (target->kind == JN_NAME) {
+        bind(cx, target->s, v);
+    } else if (target->kind == JN_ATTR) {
+        bind_attribute(cx, target, v);
+    } else {
+        const dop_j_list *items = dop_j_items(cx, v);
+        if (!items || items->n != target->list_n)
+            dop_j_fail(cx, target->line, DOP_E_INPUT, "cannot unpack a %s into %zu names", dop_j_kind_name(v.kind),
+                       target->list_n);
+        for (size_t i = 0; cx->status == DOP_OK && i < target->list_n; i++)
+            bind_target(cx, target->list[i], items->items[i]);
+    }
+}
+
+static dop_j_scope *
+new_scope(dop_j_ctx *cx, dop_j_scope *up)
+{
+    dop_j_scope *scope = dop_j_alloc(cx, sizeof *scope);
+    if (scope)
+        scope->up = up;
+    return scope;
+}
+
+/* ---- macros ---- */
+
+/* The arguments beyond the parameters, for a body that names them. */
+static void
+bind_more(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
+{
+    dop_j_val more = m->more_args ? dop_j_new_list(cx, J_TUPLE) : dop_j_none();
+    dop_j_val named = m->more_named ? dop_j_new_dict(cx, J_DICT) : dop_j_none();
+    if (a->n > m->names_n && !m->more_args)
+        dop_j_fail(cx, a->line, DOP_E_INPUT, "macro \"%.*s\" takes %zu arguments", (int)m->s.n, m->s.s, m->names_n);
+    for (size_t i = m->names_n; i < a->n && cx->status == DOP_OK; i++)
+        dop_j_push(cx, more, a->pos[i]);
+    for (size_t k = 0; k < a->named_n && dop_j_step(cx, 1 + m->names_n / 4); k++) {
+        bool known = false;
+        for (size_t i = 0; i < m->names_n; i++)
+            known |= dop_j_str_eq(a->names[k], m->names[i]);
+        if (!known && !m->more_named)
+            dop_j_fail(cx, a->line, DOP_E_INPUT, "macro \"%.*s\" has no parameter \"%.*s\"", (int)m->s.n, m->s.s,
+                       a->names[k].n > 40 ? 40 : (int)a->names[k].n, a->names[k].s);
+        else if (!known)
+            dop_j_set(cx, named.u.dict, dop_j_str_val(a->names[k]), a->named[k]);
+    }
+    if (m->more_args)
+        bind(cx, (dop_j_str){"varargs", 7}, more);
+    if (m->more_named)
+        bind(cx, (dop_j_str){"kwargs", 6}, named);
+}
+
+static void
+bind_parameters(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
+{
+    const size_t first_default = m->names_n - m->list_n;
+    for (size_t i = 0; i < m->names_n && dop_j_step(cx, 1 + a->named_n / 4); i++) {
+        const dop_j_val *v = i < a->n ? &a->pos[i] : NULL;
+        for (size_t k = 0; k < a->named_n; k++) {
+            if (!dop_j_str_eq(a->names[k], m->names[i]))
+                continue;
+            if (v)
+                dop_j_fail(cx, a->line, DOP_E_INPUT, "an argument is given twice");
+            v = &a->named[k];
+        }
+        bind(cx, m->names[i],
+             v                    ? *v
+             : i >= first_default ? dop_j_eval(cx, m->list[i - first_default])
+                                  : dop_j_undef(m->names[i]));
+    }
+}
+
+static dop_j_val
+call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const dop_j_val *caller)
+{
+    const dop_j_node *m = macro->node;
+    dop_j_scope *scope = new_scope(cx, macro->scope), *before = cx->scope;
+    dop_j_out text = {0}, *out = cx->out;
+    if (!scope)
+        return dop_j_none();
+    if (++cx->depth > J_MAX_DEPTH) {
+        cx->depth--;
+        return dop_j_fail(cx, a->line, DOP_E_LIMIT, "macros are nested too deeply");
+    }
+    const size_t loops = cx->loop_depth;
+    cx->scope = scope;
+    cx->loop_depth = 0;
+    bind_more(cx, m, a);
+    if (caller || (m->asks_caller && m->kind == JN_MACRO))
+        bind(cx, (dop_j_str){"caller", 6}, caller ? *caller : dop_j_undef((dop_j_str){"caller", 6}));
+    bind_parameters(cx, m, a);
+    cx->out = &text;
+    exec_list(cx, m->body, m->body_n);
+    cx->out = out;
+    cx->scope = before;
+    cx->loop_depth = loops;
+    cx->depth--;
+    return dop_j_take(&text);
+}
+
+/* A macro, or a call block's body, as it sees the names here. */
+static dop_j_val
+macro_value(dop_j_ctx *cx, const dop_j_node *n)
+{
+    dop_j_macro *macro = dop_j_alloc(cx, sizeof *macro);
+    if (!macro)
+        return dop_j_none();
+    *macro = (dop_j_macro){n, cx->scope};
+    return (dop_j_val){.kind = J_MACRO, .u.macro = macro};
+}
+
+/* ---- loops ---- */
+
+/* Items of a loop over a value that pass its "if". */
+static const dop_j_list *
+loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
+{
+    const dop_j_list *items = cx->status == DOP_OK ? dop_j_items(cx, v) : NULL;
+    if (!items) {
+        dop_j_fail(cx, n->line, DOP_E_INPUT, "cannot loop over a %s", dop_j_kind_name(v.kind));
+        return NULL;
+    }
+    if (!n->b)
+        return items;
+    dop_j_val kept = dop_j_new_list(cx, J_LIST);
+    dop_j_scope *scope = new_scope(cx, cx->scope);
+    for (size_t i = 0; i < items->n && cx->status == DOP_OK; i++) {
+        dop_j_clear(&scope->vars);
+        cx->scope = scope;
+        bind_target(cx, n->target, items->items[i]);
+        if (dop_j_truth(dop_j_eval(cx, n->b)))
+            dop_j_push(cx, kept, items->items[i]);
+        cx->scope = scope->up;
+    }
+    return cx->status == DOP_OK ? kept.u.list : NULL;
+}
+
+static void
+exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
+{
+    const dop_j_list *items = loop_items(cx, n, over);
+    if (!items)
+        return;
+    dop_j_loop *loop = dop_j_alloc(cx, sizeof *loop);
+    dop_j_scope *scope = new_scope(cx, cx->scope);
+    if (!loop || !scope)
+        return;
+    *loop = (dop_j_loop){.items = items, .depth = depth, .node = n};
+    cx->scope = scope;
+    if (items->n == 0)
+        exec_list(cx, n->other, n->other_n);
+    cx->loop_depth++;
+    for (size_t i = 0; i < items->n && dop_j_step(cx, J_NODE_STEPS); i++) {
+        dop_j_clear(&scope->vars); /* the names of an iteration end with it; their memory is used again */
+        cx->scope = scope;
+        loop->at = i;
+        bind_target(cx, n->target, items->items[i]);
+        bind(cx, (dop_j_str){"loop", 4}, (dop_j_val){.kind = J_LOOP, .u.loop = loop});
+        if (exec_list(cx, n->body, n->body_n) == FLOW_BREAK)
+            break;
+    }
+    cx->loop_depth--;
+    cx->scope = scope->up;
+}
+
+/* loop(items) in a recursive loop: its text with other items. */
+static dop_j_val
+call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
+{
+    dop_j_out text = {0}, *out = cx->out;
+    cx->out = &text;
+    if (++cx->depth > J_MAX_DEPTH)
+        dop_j_fail(cx, loop->node->line, DOP_E_LIMIT, "loops are nested too deeply");
+    else
+        exec_for(cx, loop->node, items, loop->depth + 1);
+    cx->depth--;
+    cx->out = out;
+    return dop_j_take(&text);
+}
+
+/* ---- statements ---- */
+
+/* Runs statements and gives what they print as a string. */
+static flow
+captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
+{
+    dop_j_out text = {0}, *out = cx->out;
+    dop_j_scope *scope = new_scope(cx, cx->scope);
+    *out_text = dop_j_none();
+    if (!scope)
+        return FLOW_NEXT;
+    cx->scope = scope;
+    cx->out = &text;
+    flow f = exec_list(cx, n->body, n->body_n);
+    cx->out = out;
+    cx->scope = scope->up;
+    *out_text = dop_j_take(&text);
+    for (size_t i = 0; i < n->list_n && cx->status == DOP_OK; i++)
+        *out_text = eval_filter(cx, n->list[i], *out_text);
+    return f;
+}
+
+/* What stands in the tag of a "with" is evaluated outside of its scope. */
+static flow
+exec_scope(dop_j_ctx *cx, const dop_j_node *n)
+{
+    dop_j_scope *outer = cx->scope, *scope = new_scope(cx, outer);
+    if (!scope)
+        return FLOW_NEXT;
+    for (size_t i = 0; i < n->list_n; i++) {
+        const dop_j_val v = dop_j_eval(cx, n->list[i]->a);
+        cx->scope = scope;
+        bind_target(cx, n->list[i]->target, v);
+        cx->scope = outer;
+    }
+    cx->scope = scope;
+    const flow f = exec_list(cx, n->body, n->body_n);
+    cx->scope = outer;
+    return f;
+}
+
+static void
+print(dop_j_ctx *cx, dop_j_val v)
+{
+    if (cx->status == DOP_OK)
+        dop_j_print(cx, cx->out, v);
+}
+
+static flow
+exec(dop_j_ctx *cx, const dop_j_node *n)
+{
+    dop_j_val v;
+    flow f;
+    switch (n->kind) {
+    case JN_DATA:
+        dop_j_put(cx, cx->out, n->s.s, n->s.n);
+        return FLOW_NEXT;
+    case JN_OUTPUT:
+        print(cx, dop_j_eval(cx, n->a));
+        return FLOW_NEXT;
+    case JN_FOR:
+        exec_for(cx, n, dop_j_eval(cx, n->a), 1);
+        return FLOW_NEXT;
+    case JN_IF:
+        if (dop_j_truth(dop_j_eval(cx, n->a)))
+            return exec_list(cx, n->body, n->body_n);
+        return exec_list(cx, n->other, n->other_n);
+    case JN_SET:
+        bind_target(cx, n->target, dop_j_eval(cx, n->a));
+        return FLOW_NEXT;
+    case JN_SET_BLOCK:
+        f = captured(cx, n, &v);
+        bind_target(cx, n->target, v);
+        return f;
+    case JN_FILTER_BLOCK:
+        f = captured(cx, n, &v);
+        print(cx, v);
+        return f;
+    case JN_MACRO:
+        bind(cx, n->s, macro_value(cx, n));
+        return FLOW_NEXT;
+    case JN_CALL_BLOCK:
+        v = macro_value(cx, n);
+        print(cx, call(cx, n->a, &v));
+        return FLOW_NEXT;
+    case JN_SCOPE:
+        return exec_scope(cx, n);
+    case JN_DO:
+        dop_j_eval(cx, n->a);
+        return FLOW_NEXT;
+    case JN_BREAK:
+    case JN_CONTINUE:
+        if (!cx->loop_depth)
+            dop_j_fail(cx, n->line, DOP_E_INPUT, "break or continue outside of a loop");
+        return n->kind == JN_BREAK ? FLOW_BREAK : FLOW_CONTINUE;
+    default:
+        dop_j_fail(cx, n->line, DOP_E_INTERNAL, "not a statement");
+        return FLOW_NEXT;
+    }
+}
+
+static flow
+exec_list(dop_j_ctx *cx, dop_j_node *const *list, size_t n)
+{
+    flow f = FLOW_NEXT;
+    if (n && ++cx->depth > J_MAX_DEPTH)
+        dop_j_fail(cx, list[0]->line, DOP_E_LIMIT, "blocks are nested too deeply");
+    for (size_t i = 0; i < n && f == FLOW_NEXT && dop_j_step(cx, J_NODE_STEPS); i++)
+        f = exec(cx, list[i]);
+    cx->depth -= n ? 1 : 0;
+    return f;
+}
+
+void
+dop_j_run(dop_j_ctx *cx)
+{
+    exec_list(cx, cx->tree, cx->tree_n);
+    dop_j_charge(cx);
 }

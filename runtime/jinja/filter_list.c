@@ -79,46 +79,18 @@ sort_key(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
     return keys;
 }
 
-typedef struct keyed {
-    dop_j_val key, item;
-} keyed;
-
-/* One merge of merge sort: two sorted runs become one. */
-static void
-merge(dop_j_ctx *cx, const keyed *from, keyed *to, size_t low, size_t mid, size_t high, bool down, long line)
-{
-    for (size_t i = low, left = low, right = mid; i < high; i++) {
-        bool ok = true, take_right = left == mid;
-        if (left < mid && right < high && cx->status == DOP_OK) {
-            const int c = dop_j_order(cx, from[right].key, from[left].key, &ok);
-            take_right = ok && (down ? c > 0 : c < 0);
-            if (!ok && !dop_j_equal(cx, from[left].key, from[right].key))
-                dop_j_fail(cx, line, DOP_E_INPUT, "%s and %s have no order", dop_j_kind_name(from[left].key.kind),
-                           dop_j_kind_name(from[right].key.kind));
-        }
-        to[i] = take_right ? from[right++] : from[left++];
-    }
-}
-
 /* Sorts items stably by their keys. */
 static dop_j_val
 sorted(dop_j_ctx *cx, const dop_j_list *l, const key_rule *rule, bool down)
 {
     const dop_j_val r = dop_j_new_list(cx, J_LIST);
     const size_t n = l->n;
-    keyed *a = dop_j_alloc(cx, n * sizeof *a + 1), *b = dop_j_alloc(cx, n * sizeof *b + 1);
-    if (!a || !b)
+    dop_j_keyed *a = dop_j_alloc(cx, n * sizeof *a + 1);
+    if (!a)
         return r;
     for (size_t i = 0; i < n && cx->status == DOP_OK; i++)
-        a[i] = (keyed){sort_key(cx, l->items[i], rule), l->items[i]};
-    for (size_t width = 1; width < n && cx->status == DOP_OK; width *= 2) {
-        for (size_t low = 0; low < n && cx->status == DOP_OK; low += 2 * width)
-            merge(cx, a, b, low, low + width < n ? low + width : n, low + 2 * width < n ? low + 2 * width : n, down,
-                  rule->line);
-        keyed *t = a;
-        a = b;
-        b = t;
-    }
+        a[i] = (dop_j_keyed){sort_key(cx, l->items[i], rule), l->items[i]};
+    dop_j_sort(cx, a, n, down, rule->line);
     for (size_t i = 0; i < n && cx->status == DOP_OK; i++)
         dop_j_push(cx, r, a[i].item);
     return r;

@@ -6,49 +6,6 @@
 #include "runtime/jinja/jinja.h"
 #include "runtime/text/utf8.h"
 
-dop_j_val
-dop_j_escape(dop_j_ctx *cx, dop_j_val v)
-{
-    static const struct {
-        char c;
-        const char *text;
-    } signs[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&#34;"}, {'\'', "&#39;"}};
-    dop_j_out o = {0};
-    if (v.kind == J_STR && v.safe)
-        return v;
-    v = dop_j_string(cx, v);
-    for (size_t i = 0; cx->status == DOP_OK && i < v.u.str.n; i++) {
-        const char *text = NULL;
-        for (size_t k = 0; k < sizeof signs / sizeof *signs; k++)
-            text = signs[k].c == v.u.str.s[i] ? signs[k].text : text;
-        dop_j_put(cx, &o, text ? text : v.u.str.s + i, text ? strlen(text) : 1);
-    }
-    v = dop_j_take(&o);
-    v.safe = true;
-    return v;
-}
-
-dop_j_val
-dop_j_escape_items(dop_j_ctx *cx, dop_j_val v)
-{
-    if (v.kind == J_STR)
-        return dop_j_escape(cx, v);
-    if (v.kind != J_TUPLE && v.kind != J_LIST && v.kind != J_DICT)
-        return v;
-    const bool dict = v.kind == J_DICT;
-    const dop_j_val r = dict ? dop_j_new_dict(cx, J_DICT) : dop_j_new_list(cx, v.kind);
-    const size_t n = dict ? v.u.dict->n : v.u.list->n;
-    for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
-        const dop_j_val item = dict ? v.u.dict->entries[i].val : v.u.list->items[i];
-        const dop_j_val escaped = item.kind == J_STR ? dop_j_escape(cx, item) : item;
-        if (dict)
-            dop_j_set(cx, r.u.dict, v.u.dict->entries[i].key, escaped);
-        else
-            dop_j_push(cx, r, escaped);
-    }
-    return r;
-}
-
 /* escape, forceescape, safe. */
 static dop_j_val
 f_escape(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)

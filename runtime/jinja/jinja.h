@@ -253,6 +253,11 @@ size_t dop_j_chars(dop_j_ctx *cx, dop_j_str s); /* length in code points */
 dop_j_str dop_j_cut(dop_j_ctx *cx, dop_j_str s, int64_t from, int64_t to);
 bool dop_j_is_space(uint32_t cp); /* str.isspace() of Python */
 dop_j_str dop_j_strip(dop_j_ctx *cx, dop_j_str s, const dop_j_str *chars, bool left, bool right);
+/* What is sorted, and by what (sort.c). */
+typedef struct dop_j_keyed {
+    dop_j_val key, item;
+} dop_j_keyed;
+void dop_j_sort(dop_j_ctx *cx, dop_j_keyed *items, size_t n, bool down, long line);
 /* Operators (operator.c). */
 dop_j_val dop_j_binary(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line);
 bool dop_j_contains(dop_j_ctx *cx, dop_j_val in, dop_j_val what, long line);
@@ -346,7 +351,7 @@ struct dop_j_node {
 /* Parses into cx->tree. */
 void dop_j_parse(dop_j_ctx *cx, const char *s, size_t n);
 
-/* ---- evaluation (eval.c, run.c) ---- */
+/* ---- evaluation (eval.c) ---- */
 dop_j_val dop_j_eval(dop_j_ctx *cx, const dop_j_node *e);
 void dop_j_run(dop_j_ctx *cx);
 
@@ -360,14 +365,7 @@ typedef struct dop_j_args {
     long line;
 } dop_j_args;
 
-/* What a call needs of the statements' side (run.c) and the other way round. */
 enum { J_STACK_ARGS = 8 }; /* a call with more takes memory from the arena */
-dop_j_args dop_j_eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val stack[J_STACK_ARGS]);
-dop_j_val dop_j_call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller);
-dop_j_val dop_j_call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const dop_j_val *caller);
-dop_j_val dop_j_call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items);
-dop_j_val dop_j_eval_filter(dop_j_ctx *cx, const dop_j_node *e, dop_j_val v);
-const dop_j_val *dop_j_lookup(dop_j_ctx *cx, dop_j_str name);
 
 /* Argument by position or keyword, NULL when absent. */
 const dop_j_val *dop_j_arg(const dop_j_args *a, size_t index, const char *name);

@@ -184,26 +184,6 @@ m_partition(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return r;
 }
 
-static dop_j_val
-m_format(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
-{
-    if (how != 'm')
-        return dop_j_str_format(cx, self.u.str, a);
-    const dop_j_val *map = dop_j_arg(a, 0, NULL); /* format_map() */
-    if (!map || map->kind != J_DICT)
-        return dop_j_wrong(cx, a, "format_map", map ? *map : dop_j_none());
-    const size_t n = map->u.dict->n;
-    dop_j_str *names = dop_j_alloc(cx, n * sizeof *names + 1);
-    dop_j_val *values = dop_j_alloc(cx, n * sizeof *values + 1);
-    for (size_t i = 0; values && names && i < n; i++) {
-        const dop_j_entry *e = &map->u.dict->entries[i];
-        names[i] = e->key.kind == J_STR ? e->key.u.str : (dop_j_str){"", 0};
-        values[i] = e->val;
-    }
-    const dop_j_args named = {.names = names, .named = values, .named_n = n, .line = a->line};
-    return cx->status == DOP_OK ? dop_j_str_format(cx, self.u.str, &named) : self;
-}
-
 /* center, ljust, rjust, zfill. */
 static dop_j_val
 m_pad(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
@@ -324,8 +304,8 @@ static const dop_j_method_row str_methods[] = {
     {"endswith", m_affix, 'e'},
     {"expandtabs", m_expand_tabs, 0},
     {"find", m_find, 'f'},
-    {"format", m_format, 0},
-    {"format_map", m_format, 'm'},
+    {"format", NULL, 'F'},
+    {"format_map", NULL, 'm'},
     {"index", m_find, 'I'},
     {"isalnum", m_is, 'n'},
     {"isalpha", m_is, 'a'},
@@ -372,15 +352,4 @@ dop_j_find_method(dop_j_kind kind, dop_j_str name)
         if (dop_j_eq_lit(name, rows->name))
             return rows;
     return NULL;
-}
-
-dop_j_val
-dop_j_call_method(dop_j_ctx *cx, dop_j_val self, const dop_j_method_row *row, const dop_j_args *a)
-{
-    if (!row->fn)
-        return dop_j_fail(cx, a->line, DOP_E_INPUT,
-                          "the method \"%s\" would change a value, which templates may not do", row->name);
-    dop_j_val r = row->fn(cx, self, a, row->how);
-    r.safe |= r.kind == J_STR && self.kind == J_STR && self.safe;
-    return cx->status == DOP_OK ? r : dop_j_none();
 }

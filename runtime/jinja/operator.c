@@ -5,13 +5,6 @@
 #include "runtime/jinja/jinja.h"
 #include "runtime/text/utf8.h"
 
-dop_j_val
-dop_j_undefined_use(dop_j_ctx *cx, dop_j_val v, long line)
-{
-    return dop_j_fail(cx, line, DOP_E_INPUT, "'%.*s' is undefined", v.u.str.n > 80 ? 80 : (int)v.u.str.n,
-                      v.u.str.s ? v.u.str.s : "");
-}
-
 /* ---- items ---- */
 
 static const dop_j_str no_item = {"item", 4};
@@ -263,11 +256,6 @@ dop_j_binary(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line)
         dop_j_print(cx, &o, x);
         dop_j_print(cx, &o, y);
         return dop_j_take(&o);
-    }
-    if (code == '%' && x.kind == J_STR) {
-        r = dop_j_percent(cx, x.u.str, x.safe ? dop_j_escape_items(cx, y) : y, line);
-        r.safe = x.safe && r.kind == J_STR;
-        return r;
     }
     if (x.kind == J_UNDEF || y.kind == J_UNDEF)
         return dop_j_undefined_use(cx, x.kind == J_UNDEF ? x : y, line);

@@ -335,10 +335,11 @@ json_members(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *fo
 {
     const bool list = v.kind != J_DICT;
     const size_t n = list ? v.u.list->n : v.u.dict->n;
-    dop_j_val by_name = v;
-    if (!list && form->sort)
-        by_name = dop_j_filter(cx, dop_j_lit("dictsort").u.str, v,
-                               &(dop_j_args){.pos = &(dop_j_val){.kind = J_BOOL, .u.b = true}, .n = 1});
+    dop_j_keyed *by_name = !list && form->sort ? dop_j_alloc(cx, n * sizeof *by_name + 1) : NULL;
+    for (size_t i = 0; by_name && i < n; i++)
+        by_name[i] = (dop_j_keyed){v.u.dict->entries[i].key, v.u.dict->entries[i].val};
+    if (by_name)
+        dop_j_sort(cx, by_name, n, false, 0);
     dop_j_puts(cx, o, list ? "[" : "{");
     for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
         if (i > 0)
@@ -348,10 +349,9 @@ json_members(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *fo
             json(cx, o, v.u.list->items[i], form, depth + 1);
             continue;
         }
-        const dop_j_val *pair = form->sort ? by_name.u.list->items[i].u.list->items : NULL;
-        json_name(cx, o, pair ? pair[0] : v.u.dict->entries[i].key, form);
+        json_name(cx, o, by_name ? by_name[i].key : v.u.dict->entries[i].key, form);
         dop_j_put(cx, o, form->behind_name.s, form->behind_name.n);
-        json(cx, o, pair ? pair[1] : v.u.dict->entries[i].val, form, depth + 1);
+        json(cx, o, by_name ? by_name[i].item : v.u.dict->entries[i].val, form, depth + 1);
     }
     if (n)
         json_break(cx, o, form, depth);

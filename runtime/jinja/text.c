@@ -1,7 +1,4 @@
 /* What filters and methods of strings share. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/jinja/jinja.h"
@@ -180,83 +177,47 @@ dop_j_join(dop_j_ctx *cx, const dop_j_list *l, dop_j_str sep)
     return dop_j_take(&o);
 }
 
-/* ---- numbers ---- */
+/* ---- HTML ---- */
 
-/* Copies a number without the '_' that may stand between digits; 0: it is none, or too long. */
-static size_t
-plain_digits(dop_j_str s, char *out, size_t cap)
+dop_j_val
+dop_j_escape(dop_j_ctx *cx, dop_j_val v)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        const bool between = i > 0 && i + 1 < s.n && dop_hex_digit(s.s[i - 1]) >= 0 && dop_hex_digit(s.s[i + 1]) >= 0;
-        if (s.s[i] == '_' ? !between : (n + 1 >= cap || s.s[i] == 0))
-            return 0;
-        if (s.s[i] != '_')
-            out[n++] = s.s[i];
-    }
-    out[n] = 0;
-    return n;
-}
-
-static dop_j_str
-trim(dop_j_str s)
-{
-    while (s.n && dop_j_is_space((unsigned char)s.s[0]) && (unsigned char)s.s[0] < 0x80)
-        s = (dop_j_str){s.s + 1, s.n - 1};
-    while (s.n && dop_j_is_space((unsigned char)s.s[s.n - 1]) && (unsigned char)s.s[s.n - 1] < 0x80)
-        s.n--;
-    return s;
-}
-
-bool
-dop_j_read_float(dop_j_str s, double *out)
-{
-    static const char *const words[] = {"inf", "infinity", "nan"};
-    char t[512], *end;
-    const size_t n = plain_digits(trim(s), t, sizeof t);
-    const char *p = t + (n && (t[0] == '-' || t[0] == '+'));
-    bool word = false;
-    for (size_t i = 0; n && i < 3; i++)
-        word |= strcasecmp(p, words[i]) == 0;
-    if (!n || (!word && strspn(p, "0123456789.eE+-") != strlen(p)))
-        return false;
-    *out = strtod(t, &end);
-    return end != t && *end == 0;
-}
-
-bool
-dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out)
-{
-    char t[512], *end;
-    const size_t n = plain_digits(trim(s), t, sizeof t);
-    const size_t sign = n && (t[0] == '-' || t[0] == '+');
-    const char *digits = t + sign;
-    if (digits[0] == '0' && strchr("xXoObB", digits[1]) && digits[1]) { /* as the base says, or as it says for base 0 */
-        const int based = (digits[1] | 0x20) == 'x' ? 16 : (digits[1] | 0x20) == 'o' ? 8 : 2;
-        if (base == 0 || base == based) {
-            base = based;
-            digits += 2;
-        }
-    }
-    base = base == 0 ? 10 : base;
-    if (n == sign || dop_hex_digit(digits[0]) < 0 || base < 2 || base > 36)
-        return false;
-    errno = 0;
-    const long long magnitude = strtoll(digits, &end, base);
-    if (*end != 0 || end == digits)
-        return false;
-    *out = dop_j_int(t[0] == '-' ? -magnitude : magnitude);
-    if (errno != ERANGE)
-        return true;
-    while (*digits == '0')
-        digits++;
+    static const struct {
+        char c;
+        const char *text;
+    } signs[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&#34;"}, {'\'', "&#39;"}};
     dop_j_out o = {0};
-    dop_j_put(cx, &o, "-", sign && t[0] == '-');
-    dop_j_puts(cx, &o, digits);
-    *out = dop_j_take(&o);
-    if (dop_j_eq_lit(out->u.str, "-9223372036854775808"))
-        *out = dop_j_int(INT64_MIN);
-    else
-        out->kind = J_BIG;
-    return base == 10;
+    if (v.kind == J_STR && v.safe)
+        return v;
+    v = dop_j_string(cx, v);
+    for (size_t i = 0; cx->status == DOP_OK && i < v.u.str.n; i++) {
+        const char *text = NULL;
+        for (size_t k = 0; k < sizeof signs / sizeof *signs; k++)
+            text = signs[k].c == v.u.str.s[i] ? signs[k].text : text;
+        dop_j_put(cx, &o, text ? text : v.u.str.s + i, text ? strlen(text) : 1);
+    }
+    v = dop_j_take(&o);
+    v.safe = true;
+    return v;
+}
+
+dop_j_val
+dop_j_escape_items(dop_j_ctx *cx, dop_j_val v)
+{
+    if (v.kind == J_STR)
+        return dop_j_escape(cx, v);
+    if (v.kind != J_TUPLE && v.kind != J_LIST && v.kind != J_DICT)
+        return v;
+    const bool dict = v.kind == J_DICT;
+    const dop_j_val r = dict ? dop_j_new_dict(cx, J_DICT) : dop_j_new_list(cx, v.kind);
+    const size_t n = dict ? v.u.dict->n : v.u.list->n;
+    for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
+        const dop_j_val item = dict ? v.u.dict->entries[i].val : v.u.list->items[i];
+        const dop_j_val escaped = item.kind == J_STR ? dop_j_escape(cx, item) : item;
+        if (dict)
+            dop_j_set(cx, r.u.dict, v.u.dict->entries[i].key, escaped);
+        else
+            dop_j_push(cx, r, escaped);
+    }
+    return r;
 }

@@ -69,6 +69,13 @@ dop_j_pair(dop_j_ctx *cx, dop_j_val a, dop_j_val b)
     return pair;
 }
 
+dop_j_val
+dop_j_undefined_use(dop_j_ctx *cx, dop_j_val v, long line)
+{
+    return dop_j_fail(cx, line, DOP_E_INPUT, "'%.*s' is undefined", v.u.str.n > 80 ? 80 : (int)v.u.str.n,
+                      v.u.str.s ? v.u.str.s : "");
+}
+
 /* ---- numbers ---- */
 
 bool
@@ -478,7 +485,9 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     if (cx->status != DOP_OK)
         return NULL;
     if (v.kind == J_ITER) {
-        *l.u.list = (dop_j_list){.items = v.u.list->items + v.u.list->at, .n = v.u.list->n - v.u.list->at};
+        *l.u.list = (dop_j_list){.n = v.u.list->n - v.u.list->at};
+        if (l.u.list->n)
+            l.u.list->items = v.u.list->items + v.u.list->at;
         v.u.list->at = v.u.list->n;
     } else if (v.kind == J_DICT) {
         for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++)
