@@ -78,11 +78,15 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
 {
     size_t end = to;
     if (sign == '-') {
-        end = from + dop_j_strip((dop_j_str){l->s + from, to - from}, NULL, false, true).n;
+        end = from + dop_j_strip(l->cx, (dop_j_str){l->s + from, to - from}, NULL, false, true).n;
     } else if (sign != '+' && lstrip) {
-        size_t p = to;
-        while (p > from && (l->s[p - 1] == ' ' || l->s[p - 1] == '\t'))
-            p--;
+        size_t p = to; /* white space up to the start of the line */
+        while (p > from && l->s[p - 1] != '\n') {
+            const size_t before = dop_utf8_prev(l->s, p);
+            if (!dop_j_is_space(dop_utf8_next(l->s + before, p - before).cp))
+                break;
+            p = before;
+        }
         if ((p > from && l->s[p - 1] == '\n') || (p == from && l->line_start))
             end = p;
     }
@@ -102,6 +106,7 @@ is_exponent(const lexer *l, size_t at)
 static size_t
 number_text(const lexer *l, char *out, size_t cap, bool *is_float)
 {
+    const bool after_dot = l->at > 0 && l->s[l->at - 1] == '.';
     size_t i = l->at, n = 0;
     *is_float = false;
     for (; i < l->n && n + 1 < cap; i++) {
@@ -110,6 +115,8 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
         bool next_digit = i + 1 < l->n && l->s[i + 1] >= '0' && l->s[i + 1] <= '9';
         if (c == '_' && next_digit)
             continue;
+        if (after_dot && !digit) /* x.1.2 are two items */
+            break;
         if (c == '.' && next_digit && !*is_float)
             *is_float = true;
         else if ((c == 'e' || c == 'E') && n > 0 && (next_digit || is_exponent(l, i + 1)))
@@ -124,16 +131,44 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
     return i - l->at;
 }
 
+/* 0x1f, 0o17, 0b101: the bytes that it takes, 0 when none stands here. */
+static size_t
+add_based(lexer *l)
+{
+    const char c = l->s[l->at] == '0' && l->at + 1 < l->n ? (char)(l->s[l->at + 1] | 0x20) : 0;
+    const int base = c == 'x' ? 16 : c == 'o' ? 8 : c == 'b' ? 2 : 0;
+    size_t end = l->at + 2;
+    while (base && end < l->n &&
+           (l->s[end] == '_' || (dop_hex_digit(l->s[end]) >= 0 && dop_hex_digit(l->s[end]) < base)))
+        end++;
+    dop_j_val v;
+    if (!base || end == l->at + 2 || !dop_j_read_int(l->cx, (dop_j_str){l->s + l->at, end - l->at}, base, &v))
+        return 0;
+    add(l, (dop_j_tok){.kind = v.kind == J_INT ? JT_INT : JT_BIG,
+                       .i = v.kind == J_INT ? v.u.i : 0,
+                       .s = v.kind == J_INT ? (dop_j_str){"", 0} : v.u.str});
+    return end - l->at;
+}
+
 static void
 add_number(lexer *l)
 {
-    char text[64];
+    char text[400];
     bool is_float;
-    size_t used = number_text(l, text, sizeof text, &is_float);
-    if (is_float)
-        add(l, (dop_j_tok){.kind = JT_FLOAT, .f = strtod(text, NULL)});
-    else
-        add(l, (dop_j_tok){.kind = JT_INT, .i = strtoll(text, NULL, 10)});
+    dop_j_val v;
+    size_t used = add_based(l);
+    if (used == 0) {
+        used = number_text(l, text, sizeof text, &is_float);
+        const dop_j_str digits = {l->s + l->at, used};
+        if (is_float)
+            add(l, (dop_j_tok){.kind = JT_FLOAT, .f = dop_strtod(text, NULL)});
+        else if (!dop_j_read_int(l->cx, digits, 10, &v))
+            dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a number is not written as one");
+        else if (v.kind == J_INT)
+            add(l, (dop_j_tok){.kind = JT_INT, .i = v.u.i});
+        else
+            add(l, (dop_j_tok){.kind = JT_BIG, .s = v.u.str});
+    }
     l->at += used;
 }
 
@@ -154,7 +189,7 @@ hex(const char *s, size_t n, uint32_t *out)
 static size_t
 unescape(const char *s, size_t n, char *out, size_t *out_n)
 {
-    static const char from[] = "nrtabfv\\'\"0", to[] = "\n\r\t\a\b\f\v\\'\"\0";
+    static const char from[] = "nrtabfv\\'\"", to[] = "\n\r\t\a\b\f\v\\'\"";
     const char *p = s[1] ? strchr(from, s[1]) : NULL;
     size_t digits = s[1] == 'x' ? 2 : s[1] == 'u' ? 4 : s[1] == 'U' ? 8 : 0;
     uint32_t cp;
@@ -166,6 +201,13 @@ unescape(const char *s, size_t n, char *out, size_t *out_n)
     if (s[1] == '\n') {
         *out_n = 0;
         return 2;
+    }
+    if (s[1] >= '0' && s[1] <= '7') { /* up to three octal digits */
+        size_t k = 1;
+        for (cp = 0; k < 4 && k < n && s[k] >= '0' && s[k] <= '7'; k++)
+            cp = cp * 8 + (uint32_t)(s[k] - '0');
+        *out_n = dop_utf8_put(cp, out);
+        return k;
     }
     if (digits && n >= 2 + digits && hex(s + 2, digits, &cp) == 0 && cp <= 0x10ffff && (cp < 0xd800 || cp > 0xdfff)) {
         *out_n = dop_utf8_put(cp, out);
@@ -281,6 +323,8 @@ lex_tag(lexer *l, bool block)
 static void
 lex_comment(lexer *l)
 {
+    if (l->at >= l->n) /* Jinja takes this for the end, too */
+        return;
     const char *end = memmem(l->s + l->at, l->n - l->at, "#}", 2);
     if (!end) {
         dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a comment has no end");
@@ -297,19 +341,38 @@ lex_comment(lexer *l)
         trim_newline(l);
 }
 
+static size_t
+after_space(const lexer *l, size_t at)
+{
+    while (at < l->n) {
+        const dop_utf8_char u = dop_utf8_next(l->s + at, l->n - at);
+        if (!dop_j_is_space(u.cp))
+            break;
+        at += u.len;
+    }
+    return at;
+}
+
+/* Behind "{%": whether a sign and this word stand here, and where the word ends. */
+static bool
+raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
+{
+    const bool sign = at < l->n && (l->s[at] == '-' || l->s[at] == '+');
+    at = after_space(l, at + sign);
+    if (!starts(l, at, word))
+        return false;
+    *out_end = after_space(l, at + strlen(word));
+    return true;
+}
+
 /* {% raw %} ... {% endraw %}: true when `at`, just behind "{%", starts such a block. */
 static bool
 lex_raw(lexer *l)
 {
-    size_t p = l->at;
-    while (p < l->n && (l->s[p] == ' ' || l->s[p] == '-' || l->s[p] == '+'))
-        p++;
-    if (!starts(l, p, "raw"))
+    size_t p, e;
+    if (!raw_word(l, l->at, "raw", &p))
         return false;
-    p += 3;
-    while (p < l->n && l->s[p] == ' ')
-        p++;
-    bool trim = starts(l, p, "-%}");
+    const bool trim = starts(l, p, "-%}");
     if (!trim && !starts(l, p, "%}"))
         return false;
     l->at = p + (trim ? 3 : 2);
@@ -317,27 +380,18 @@ lex_raw(lexer *l)
     if (trim) /* this tag alone keeps the line break behind it */
         skip_space(l);
     for (size_t q = l->at; q + 2 < l->n; q++) {
-        if (!starts(l, q, "{%"))
+        if (!starts(l, q, "{%") || !raw_word(l, q + 2, "endraw", &e))
             continue;
-        size_t e = q + 2;
-        char sign = e < l->n ? l->s[e] : ' ';
-        while (e < l->n && (l->s[e] == ' ' || l->s[e] == '-' || l->s[e] == '+'))
-            e++;
-        if (!starts(l, e, "endraw"))
+        const char sign = e < l->n ? l->s[e] : ' ';
+        const size_t close = e + (sign == '-' || sign == '+');
+        if (!starts(l, close, "%}"))
             continue;
-        add_data(l, l->at, q, sign, true);
-        l->at = e + 6;
-        while (l->at < l->n && l->s[l->at] == ' ')
-            l->at++;
-        bool cut = l->at < l->n && l->s[l->at] == '-';
-        l->at += cut;
-        if (!starts(l, l->at, "%}"))
-            break;
-        l->at += 2;
+        add_data(l, l->at, q, l->s[q + 2], true);
+        l->at = close + 2;
         l->line_start = false;
-        if (cut)
+        if (sign == '-')
             skip_space(l);
-        else
+        else if (sign != '+')
             trim_newline(l);
         return true;
     }
@@ -370,6 +424,7 @@ dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     lexer l = {.cx = cx, .line = 1, .line_start = true};
     l.s = normalize(cx, s, n, &l.n);
+    dop_j_step(cx, n); /* all that follows is linear */
     while (cx->status == DOP_OK && l.at < l.n) {
         size_t p = l.at;
         while (p + 1 < l.n && !(l.s[p] == '{' && (l.s[p + 1] == '{' || l.s[p + 1] == '%' || l.s[p + 1] == '#')))

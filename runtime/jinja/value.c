@@ -1,75 +1,10 @@
-/* Values of the Jinja interpreter and their texts, which are Python's. */
-#include <inttypes.h>
+/* Values of the Jinja interpreter: dictionaries, equality, order and hashes, which are Python's. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/utf8.h"
 #include "runtime/jinja/jinja.h"
-
-typedef struct block {
-    struct block *next;
-    size_t used, cap;
-} block;
-
-enum { block_size = 64 * 1024, block_head = (sizeof(block) + 15) & ~15u };
-
-dop_j_val
-dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
-{
-    char text[700];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (cx->status == DOP_OK) {
-        cx->status = code;
-        if (line > 0)
-            DOP_FAIL(cx->diag, code, "%s, line %ld: %s", cx->name, line, text);
-        else
-            DOP_FAIL(cx->diag, code, "%s: %s", cx->name, text);
-    }
-    return (dop_j_val){.kind = J_UNDEF};
-}
-
-void *
-dop_j_alloc(dop_j_ctx *cx, size_t n)
-{
-    block *b = cx->blocks;
-    if (cx->status != DOP_OK)
-        return NULL;
-    if (n > J_MAX_ARENA || cx->arena_used > J_MAX_ARENA - n) {
-        dop_j_fail(cx, 0, DOP_E_INPUT, "the template needs more than %d MiB", J_MAX_ARENA >> 20);
-        return NULL;
-    }
-    n = (n + 15) & ~(size_t)15;
-    if (!b || b->cap - b->used < n) {
-        size_t cap = n > block_size ? n : block_size;
-        b = calloc(1, block_head + cap);
-        if (!b) {
-            dop_j_fail(cx, 0, DOP_E_NOMEM, "out of memory");
-            return NULL;
-        }
-        b->cap = cap;
-        b->next = cx->blocks;
-        cx->blocks = b;
-    }
-    void *p = (char *)b + block_head + b->used;
-    b->used += n;
-    cx->arena_used += n;
-    return p;
-}
-
-void
-dop_j_free_all(dop_j_ctx *cx)
-{
-    for (block *b = cx->blocks, *next; b; b = next) {
-        next = b->next;
-        free(b);
-    }
-    cx->blocks = NULL;
-}
 
 dop_j_val
 dop_j_lit(const char *s)
@@ -89,59 +24,21 @@ dop_j_str_eq(dop_j_str a, dop_j_str b)
     return a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0);
 }
 
-/* Doubles an array of the arena; false after an error. */
-static bool
-grow(dop_j_ctx *cx, void **p, size_t *cap, size_t n, size_t need, size_t elem)
+const char *
+dop_j_find(dop_j_ctx *cx, dop_j_str in, dop_j_str what)
 {
-    if (need <= *cap)
-        return true;
-    size_t c = *cap ? *cap * 2 : 8;
-    while (c < need)
-        c *= 2;
-    if (c > J_MAX_ARENA / elem) {
-        dop_j_fail(cx, 0, DOP_E_INPUT, "the template makes something too large");
-        return false;
-    }
-    void *q = dop_j_alloc(cx, c * elem);
-    if (!q)
-        return false;
-    if (n)
-        memcpy(q, *p, n * elem);
-    *p = q;
-    *cap = c;
-    return true;
-}
-
-void
-dop_j_put(dop_j_ctx *cx, dop_j_out *o, const char *s, size_t n)
-{
-    void *p = o->s;
-    if (n > J_MAX_ARENA || !grow(cx, &p, &o->cap, o->n, o->n + n + 1, 1))
-        return;
-    o->s = p;
-    if (n)
-        memcpy(o->s + o->n, s, n);
-    o->n += n;
-    o->s[o->n] = 0;
-}
-
-void
-dop_j_puts(dop_j_ctx *cx, dop_j_out *o, const char *s)
-{
-    dop_j_put(cx, o, s, strlen(s));
+    if (!dop_j_step(cx, 1) || what.n > in.n)
+        return NULL;
+    const char *p = what.n ? memmem(in.s, in.n, what.s, what.n) : in.s;
+    dop_j_step(cx, (p ? (size_t)(p - in.s) : in.n) / 8);
+    return p;
 }
 
 dop_j_val
-dop_j_take(const dop_j_out *o)
-{
-    return dop_j_text(o->s ? o->s : "", o->n);
-}
-
-dop_j_val
-dop_j_new_list(dop_j_ctx *cx)
+dop_j_new_list(dop_j_ctx *cx, dop_j_kind kind)
 {
     dop_j_list *l = dop_j_alloc(cx, sizeof *l);
-    return l ? (dop_j_val){.kind = J_LIST, .u.list = l} : (dop_j_val){.kind = J_UNDEF};
+    return l ? (dop_j_val){.kind = kind, .u.list = l} : (dop_j_val){.kind = J_UNDEF};
 }
 
 dop_j_val
@@ -152,59 +49,81 @@ dop_j_new_dict(dop_j_ctx *cx, dop_j_kind kind)
 }
 
 void
-dop_j_push(dop_j_ctx *cx, dop_j_list *l, dop_j_val v)
+dop_j_push(dop_j_ctx *cx, dop_j_val list, dop_j_val v)
 {
-    void *p = l->items;
-    if (!grow(cx, &p, &l->cap, l->n, l->n + 1, sizeof v))
+    if (!dop_j_step(cx, 1))
         return;
-    l->items = p;
-    l->items[l->n++] = v;
+    void *p = list.u.list->items;
+    if (!dop_j_grow(cx, &p, &list.u.list->cap, list.u.list->n + 1, sizeof v))
+        return;
+    list.u.list->items = p;
+    list.u.list->items[list.u.list->n++] = v;
 }
 
-const dop_j_val *
-dop_j_get(const dop_j_dict *d, dop_j_str key)
+dop_j_val
+dop_j_pair(dop_j_ctx *cx, dop_j_val a, dop_j_val b)
 {
-    for (size_t i = 0; i < d->n; i++)
-        if (dop_j_str_eq(d->keys[i], key))
-            return &d->vals[i];
-    return NULL;
+    dop_j_val pair = dop_j_new_list(cx, J_TUPLE);
+    dop_j_push(cx, pair, a);
+    dop_j_push(cx, pair, b);
+    return pair;
 }
 
-void
-dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_str key, dop_j_val v)
+dop_j_val
+dop_j_undefined_use(dop_j_ctx *cx, dop_j_val v, long line)
 {
-    for (size_t i = 0; i < d->n; i++) {
-        if (dop_j_str_eq(d->keys[i], key)) {
-            d->vals[i] = v;
-            return;
-        }
+    return dop_j_fail(cx, line, DOP_E_INPUT, "'%.*s' is undefined", v.u.str.n > 80 ? 80 : (int)v.u.str.n,
+                      v.u.str.s ? v.u.str.s : "");
+}
+
+/* ---- numbers ---- */
+
+bool
+dop_j_number(dop_j_val v, double *out)
+{
+    switch (v.kind) {
+    case J_BOOL:
+        *out = v.u.b ? 1.0 : 0.0;
+        return true;
+    case J_INT:
+        *out = (double)v.u.i;
+        return true;
+    case J_FLOAT:
+        *out = v.u.f;
+        return true;
+    case J_BIG:
+        return dop_j_read_float(v.u.str, out);
+    default:
+        *out = 0.0;
+        return false;
     }
-    size_t cap = d->cap;
-    void *k = d->keys, *p = d->vals;
-    if (!grow(cx, &k, &cap, d->n, d->n + 1, sizeof *d->keys) || !grow(cx, &p, &d->cap, d->n, d->n + 1, sizeof v))
-        return;
-    d->keys = k;
-    d->vals = p;
-    d->keys[d->n] = key;
-    d->vals[d->n++] = v;
+}
+
+static bool
+is_whole(dop_j_val v, int64_t *out)
+{
+    *out = v.kind == J_BOOL ? v.u.b : v.kind == J_INT ? v.u.i : 0;
+    return v.kind == J_BOOL || v.kind == J_INT;
 }
 
 bool
 dop_j_truth(dop_j_val v)
 {
+    double f;
     switch (v.kind) {
     case J_UNDEF:
     case J_NONE:
         return false;
     case J_BOOL:
-        return v.u.b;
     case J_INT:
-        return v.u.i != 0;
     case J_FLOAT:
-        return v.u.f != 0;
+        return dop_j_number(v, &f) && f != 0.0;
     case J_STR:
         return v.u.str.n != 0;
     case J_LIST:
+    case J_TUPLE:
+    case J_RANGE:
+    case J_VIEW:
         return v.u.list->n != 0;
     case J_DICT:
         return v.u.dict->n != 0;
@@ -213,409 +132,419 @@ dop_j_truth(dop_j_val v)
     }
 }
 
+/* ---- equality and order ---- */
+
+static bool equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth);
+
 static bool
-number(dop_j_val v, double *out)
+too_deep(dop_j_ctx *cx, unsigned depth)
 {
-    *out = v.kind == J_BOOL  ? (double)v.u.b
-           : v.kind == J_INT ? (double)v.u.i
-           : v.kind == J_BIG ? dop_strtod(v.u.str.s, NULL)
-                             : v.u.f;
-    return v.kind == J_BOOL || v.kind == J_INT || v.kind == J_BIG || v.kind == J_FLOAT;
+    if (depth > J_MAX_DEPTH)
+        dop_j_fail(cx, 0, DOP_E_LIMIT, "a value is nested too deeply");
+    return depth > J_MAX_DEPTH;
 }
 
-bool
-dop_j_equal(dop_j_val a, dop_j_val b, unsigned depth)
+static bool
+equal_lists(dop_j_ctx *cx, const dop_j_list *a, const dop_j_list *b, unsigned depth)
+{
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (!equal(cx, a->items[i], b->items[i], depth + 1))
+            return false;
+    return true;
+}
+
+static bool
+equal_dicts(dop_j_ctx *cx, const dop_j_dict *a, const dop_j_dict *b, unsigned depth)
+{
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n && cx->status == DOP_OK; i++) {
+        const dop_j_val *v = dop_j_get(cx, b, a->entries[i].key);
+        if (!v || !equal(cx, a->entries[i].val, *v, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+static bool
+equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth)
 {
     double x, y;
-    if (a.kind == J_INT && b.kind == J_INT)
-        return a.u.i == b.u.i;
-    if (a.kind == J_BIG && b.kind == J_BIG)
-        return dop_j_str_eq(a.u.str, b.u.str);
-    if (number(a, &x) && number(b, &y))
+    int64_t i, k;
+    if (!dop_j_step(cx, 1) || too_deep(cx, depth))
+        return false;
+    if (is_whole(a, &i) && is_whole(b, &k))
+        return i == k;
+    if (a.kind == J_BIG && (b.kind == J_BIG || b.kind == J_INT))
+        return b.kind == J_BIG && dop_j_str_eq(a.u.str, b.u.str);
+    if (dop_j_number(a, &x) && dop_j_number(b, &y))
         return x == y;
-    if (a.kind != b.kind || depth > J_MAX_DEPTH)
+    if (a.kind != b.kind)
         return false;
     switch (a.kind) {
     case J_UNDEF:
     case J_NONE:
         return true;
     case J_STR:
-        return dop_j_str_eq(a.u.str, b.u.str);
+        return dop_j_step(cx, a.u.str.n / 32) && dop_j_str_eq(a.u.str, b.u.str);
     case J_LIST:
-        if (a.u.list->n != b.u.list->n)
-            return false;
-        for (size_t i = 0; i < a.u.list->n; i++)
-            if (!dop_j_equal(a.u.list->items[i], b.u.list->items[i], depth + 1))
-                return false;
-        return true;
+    case J_TUPLE:
+    case J_RANGE:
+        return a.u.list == b.u.list || equal_lists(cx, a.u.list, b.u.list, depth);
     case J_DICT:
-        if (a.u.dict->n != b.u.dict->n)
-            return false;
-        for (size_t i = 0; i < a.u.dict->n; i++) {
-            const dop_j_val *v = dop_j_get(b.u.dict, a.u.dict->keys[i]);
-            if (!v || !dop_j_equal(a.u.dict->vals[i], *v, depth + 1))
-                return false;
-        }
-        return true;
+        return a.u.dict == b.u.dict || equal_dicts(cx, a.u.dict, b.u.dict, depth);
     case J_NAMESPACE:
         return a.u.dict == b.u.dict;
     case J_MACRO:
         return a.u.macro == b.u.macro;
     case J_FUNCTION:
         return dop_j_str_eq(a.u.str, b.u.str);
-    default:
+    case J_METHOD:
+        return a.u.method->row == b.u.method->row && equal(cx, a.u.method->self, b.u.method->self, depth + 1);
+    case J_LOOP:
         return a.u.loop == b.u.loop;
+    default:
+        return a.u.list == b.u.list;
     }
 }
 
-int
-dop_j_order(dop_j_val a, dop_j_val b, bool *ok)
+bool
+dop_j_equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b)
+{
+    return equal(cx, a, b, 0);
+}
+
+static int
+order_texts(dop_j_ctx *cx, dop_j_str a, dop_j_str b)
+{
+    const size_t n = a.n < b.n ? a.n : b.n;
+    dop_j_step(cx, n / 32);
+    const int r = n ? memcmp(a.s, b.s, n) : 0; /* bytewise is code point order in UTF-8 */
+    return r ? (r < 0 ? -1 : 1) : a.n < b.n ? -1 : a.n > b.n;
+}
+
+static int
+order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, unsigned depth, bool *ok)
 {
     double x, y;
+    int64_t i, k;
     *ok = true;
-    if (a.kind == J_INT && b.kind == J_INT)
-        return a.u.i < b.u.i ? -1 : a.u.i > b.u.i;
-    if (number(a, &x) && number(b, &y))
+    if (!dop_j_step(cx, 1) || too_deep(cx, depth))
+        return 0;
+    if (is_whole(a, &i) && is_whole(b, &k))
+        return i < k ? -1 : i > k;
+    if (dop_j_number(a, &x) && dop_j_number(b, &y)) {
+        *ok = !isnan(x) && !isnan(y);
         return x < y ? -1 : x > y;
-    if (a.kind == J_STR && b.kind == J_STR) { /* bytewise is code point order in UTF-8 */
-        size_t n = a.u.str.n < b.u.str.n ? a.u.str.n : b.u.str.n;
-        int r = n ? memcmp(a.u.str.s, b.u.str.s, n) : 0;
-        return r ? r : a.u.str.n < b.u.str.n ? -1 : a.u.str.n > b.u.str.n;
+    }
+    if (a.kind == J_STR && b.kind == J_STR)
+        return order_texts(cx, a.u.str, b.u.str);
+    if ((a.kind == J_LIST || a.kind == J_TUPLE) && a.kind == b.kind) {
+        const dop_j_list *p = a.u.list, *q = b.u.list;
+        for (size_t n = 0; n < p->n && n < q->n && cx->status == DOP_OK; n++)
+            if (!equal(cx, p->items[n], q->items[n], depth + 1))
+                return order(cx, p->items[n], q->items[n], depth + 1, ok);
+        return p->n < q->n ? -1 : p->n > q->n;
     }
     *ok = false;
     return 0;
 }
 
-static void
-put_float(dop_j_ctx *cx, dop_j_out *o, double f)
+int
+dop_j_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, bool *ok)
 {
-    char t[32];
-    dop_j_put(cx, o, t, dop_real_text(f, t));
+    return order(cx, a, b, 0, ok);
 }
 
-static void
-put_int(dop_j_ctx *cx, dop_j_out *o, int64_t i)
+/* ---- dictionaries ---- */
+
+enum { few_entries = 8 }; /* are looked through without an index */
+
+static bool
+hashable(dop_j_ctx *cx, dop_j_val v, unsigned depth)
 {
-    char t[32];
-    snprintf(t, sizeof t, "%" PRId64, i);
-    dop_j_puts(cx, o, t);
+    for (size_t i = 0; v.kind == J_TUPLE && i < v.u.list->n; i++)
+        if (!dop_j_step(cx, 1) || too_deep(cx, depth) || !hashable(cx, v.u.list->items[i], depth + 1))
+            return false;
+    return v.kind != J_LIST && v.kind != J_DICT;
 }
 
-static void
-repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
+bool
+dop_j_hashable(dop_j_ctx *cx, dop_j_val v)
 {
-    char quote = memchr(s.s, '\'', s.n) && !memchr(s.s, '"', s.n) ? '"' : '\'', t[16];
-    dop_j_put(cx, o, &quote, 1);
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.s[i];
-        if (c == quote || c == '\\') {
-            snprintf(t, sizeof t, "\\%c", c);
-            dop_j_puts(cx, o, t);
-        } else if (c == '\n' || c == '\r' || c == '\t') {
-            dop_j_puts(cx, o, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
-        } else if ((uint8_t)c < 0x20 || c == 0x7f) {
-            snprintf(t, sizeof t, "\\x%02x", (unsigned)(uint8_t)c);
-            dop_j_puts(cx, o, t);
-        } else {
-            dop_j_put(cx, o, &c, 1);
-        }
-    }
-    dop_j_put(cx, o, &quote, 1);
+    return hashable(cx, v, 0);
 }
 
-void
-dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
+/* Equal values have equal hashes, also numbers of different kinds. */
+static uint64_t
+hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
 {
-    if (depth > J_MAX_DEPTH) {
-        dop_j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
-        return;
+    double f;
+    uint64_t h = (uint64_t)v.kind;
+    if (!dop_j_step(cx, 1) || too_deep(cx, depth))
+        return 0;
+    if (dop_j_number(v, &f)) {
+        f += 0.0; /* -0.0 is 0.0 */
+        return XXH3_64bits(&f, sizeof f);
     }
     switch (v.kind) {
-    case J_UNDEF:
-        dop_j_puts(cx, o, "Undefined");
-        break;
     case J_STR:
-        repr_str(cx, o, v.u.str);
-        break;
-    case J_LIST:
-        dop_j_puts(cx, o, "[");
-        for (size_t i = 0; i < v.u.list->n && cx->status == DOP_OK; i++) {
-            dop_j_puts(cx, o, i ? ", " : "");
-            dop_j_repr(cx, o, v.u.list->items[i], depth + 1);
-        }
-        dop_j_puts(cx, o, "]");
-        break;
-    case J_DICT:
-        dop_j_puts(cx, o, "{");
-        for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++) {
-            dop_j_puts(cx, o, i ? ", " : "");
-            repr_str(cx, o, v.u.dict->keys[i]);
-            dop_j_puts(cx, o, ": ");
-            dop_j_repr(cx, o, v.u.dict->vals[i], depth + 1);
-        }
-        dop_j_puts(cx, o, "}");
-        break;
-    default:
-        dop_j_print(cx, o, v);
+        dop_j_step(cx, v.u.str.n / 32);
+        return XXH3_64bits(v.u.str.s ? v.u.str.s : "", v.u.str.n);
+    case J_TUPLE:
+        for (size_t i = 0; i < v.u.list->n && cx->status == DOP_OK; i++)
+            h = h * 0x9e3779b97f4a7c15u + hash_of(cx, v.u.list->items[i], depth + 1);
+        return h;
+    default: /* few of them are keys */
+        return h;
     }
 }
 
-void
-dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
-{
-    switch (v.kind) {
-    case J_UNDEF:
-        break;
-    case J_NONE:
-        dop_j_puts(cx, o, "None");
-        break;
-    case J_BOOL:
-        dop_j_puts(cx, o, v.u.b ? "True" : "False");
-        break;
-    case J_INT:
-        put_int(cx, o, v.u.i);
-        break;
-    case J_FLOAT:
-        put_float(cx, o, v.u.f);
-        break;
-    case J_STR:
-    case J_BIG:
-        dop_j_put(cx, o, v.u.str.s, v.u.str.n);
-        break;
-    case J_LIST:
-    case J_DICT:
-        dop_j_repr(cx, o, v, 0);
-        break;
-    default:
-        dop_j_fail(cx, 0, DOP_E_INPUT, "a %s cannot be printed", dop_j_kind_name(v.kind));
-    }
-}
-
-static void
-json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, bool ascii)
-{
-    char t[16];
-    dop_j_puts(cx, o, "\"");
-    for (size_t i = 0; i < s.n; i++) {
-        dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
-        if (ascii && u.cp >= 0x80) {
-            if (u.cp >= 0x10000)
-                snprintf(t, sizeof t, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (u.cp >> 10)),
-                         (unsigned)(0xdc00 + (u.cp & 0x3ff)));
-            else
-                snprintf(t, sizeof t, "\\u%04x", (unsigned)u.cp);
-            dop_j_puts(cx, o, t);
-            i += u.len - 1;
-            continue;
-        }
-        static const char plain[] = "\"\\\b\f\n\r\t", name[] = "\"\\bfnrt";
-        char c = s.s[i];
-        const char *p = c ? strchr(plain, c) : NULL;
-        if (p) {
-            t[0] = '\\';
-            t[1] = name[p - plain];
-            dop_j_put(cx, o, t, 2);
-        } else if ((uint8_t)c < 0x20) {
-            snprintf(t, sizeof t, "\\u%04x", (unsigned)(uint8_t)c);
-            dop_j_puts(cx, o, t);
-        } else {
-            dop_j_put(cx, o, &c, 1);
-        }
-    }
-    dop_j_puts(cx, o, "\"");
-}
-
-static void
-json_break(dop_j_ctx *cx, dop_j_out *o, int64_t indent, unsigned depth)
-{
-    if (indent < 0)
-        return;
-    dop_j_puts(cx, o, "\n");
-    for (int64_t i = 0; i < indent * depth && cx->status == DOP_OK; i++)
-        dop_j_puts(cx, o, " ");
-}
-
-/* The place of the member that comes after the one at `before` in the order of names; SIZE_MAX: of the first one. */
+/* The slot of a key, or the free slot where it belongs. */
 static size_t
-next_by_name(const dop_j_dict *d, size_t before)
+slot_of(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t hash)
 {
-    size_t best = SIZE_MAX;
-    bool ok;
-    for (size_t i = 0; i < d->n; i++) {
-        dop_j_val name = {.kind = J_STR, .u.str = d->keys[i]};
-        if (before != SIZE_MAX && dop_j_order(name, (dop_j_val){.kind = J_STR, .u.str = d->keys[before]}, &ok) <= 0)
-            continue;
-        if (best == SIZE_MAX || dop_j_order(name, (dop_j_val){.kind = J_STR, .u.str = d->keys[best]}, &ok) < 0)
-            best = i;
+    size_t at = (size_t)hash & (d->slots_n - 1);
+    while (d->slots[at] != 0 && dop_j_step(cx, 1)) {
+        const dop_j_entry *e = &d->entries[d->slots[at] - 1];
+        if (e->hash == hash && equal(cx, e->key, key, 0))
+            break;
+        at = (at + 1) & (d->slots_n - 1);
     }
-    return best;
+    return at;
 }
 
 static void
-json_members(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
+build_index(dop_j_ctx *cx, dop_j_dict *d)
 {
-    const bool list = v.kind == J_LIST;
-    const size_t n = list ? v.u.list->n : v.u.dict->n;
-    size_t at = SIZE_MAX;
-    dop_j_puts(cx, o, list ? "[" : "{");
-    for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
-        if (i > 0)
-            dop_j_put(cx, o, form->between.s, form->between.n);
-        json_break(cx, o, form->indent, depth + 1);
-        at = !list && form->sort ? next_by_name(v.u.dict, at) : i;
-        if (!list) {
-            json_str(cx, o, v.u.dict->keys[at], form->ascii);
-            dop_j_put(cx, o, form->behind_name.s, form->behind_name.n);
-        }
-        dop_j_json(cx, o, list ? v.u.list->items[i] : v.u.dict->vals[at], form, depth + 1);
+    const size_t n = d->slots_n ? d->slots_n * 4 : 64;
+    uint32_t *slots = dop_j_alloc(cx, n * sizeof *slots);
+    if (!slots)
+        return;
+    for (size_t i = 0; i < d->n && d->slots_n == 0; i++)
+        d->entries[i].hash = hash_of(cx, d->entries[i].key, 0);
+    d->slots = slots;
+    d->slots_n = n;
+    for (size_t i = 0; i < d->n && dop_j_step(cx, 1); i++) {
+        size_t at = (size_t)d->entries[i].hash & (n - 1);
+        while (slots[at] != 0 && dop_j_step(cx, 1))
+            at = (at + 1) & (n - 1);
+        slots[at] = (uint32_t)i + 1;
     }
-    if (n)
-        json_break(cx, o, form->indent, depth);
-    dop_j_puts(cx, o, list ? "]" : "}");
+}
+
+static dop_j_entry *
+find(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t *hash)
+{
+    if (d->slots_n == 0) {
+        for (size_t i = 0; i < d->n; i++) {
+            const dop_j_val k = d->entries[i].key;
+            if (k.kind == J_STR && key.kind == J_STR ? dop_j_str_eq(k.u.str, key.u.str) : equal(cx, k, key, 0))
+                return &d->entries[i];
+        }
+        return NULL;
+    }
+    *hash = hash_of(cx, key, 0);
+    const size_t at = slot_of(cx, d, key, *hash);
+    return cx->status == DOP_OK && d->slots[at] ? &d->entries[d->slots[at] - 1] : NULL;
+}
+
+const dop_j_val *
+dop_j_get(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key)
+{
+    uint64_t hash;
+    if (!dop_j_step(cx, 1))
+        return NULL;
+    if (!dop_j_hashable(cx, key)) {
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a %s cannot be a key", dop_j_kind_name(key.kind));
+        return NULL;
+    }
+    const dop_j_entry *e = find(cx, d, key, &hash);
+    return e ? &e->val : NULL;
 }
 
 void
-dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
+dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_val key, dop_j_val v)
 {
-    if (depth > J_MAX_DEPTH) {
-        dop_j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
+    uint64_t hash = 0;
+    if (!dop_j_step(cx, 1))
+        return;
+    if (!dop_j_hashable(cx, key)) {
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a %s cannot be a key", dop_j_kind_name(key.kind));
         return;
     }
-    switch (v.kind) {
-    case J_NONE:
-        dop_j_puts(cx, o, "null");
-        break;
-    case J_BOOL:
-        dop_j_puts(cx, o, v.u.b ? "true" : "false");
-        break;
-    case J_STR:
-        json_str(cx, o, v.u.str, form->ascii);
-        break;
-    case J_FLOAT:
-        if (isnan(v.u.f) || isinf(v.u.f)) {
-            dop_j_puts(cx, o, isnan(v.u.f) ? "NaN" : v.u.f < 0 ? "-Infinity" : "Infinity");
-            break;
-        } /* fallthrough */
-    case J_INT:
-    case J_BIG:
-        dop_j_print(cx, o, v);
-        break;
-    case J_LIST:
-    case J_DICT:
-        json_members(cx, o, v, form, depth);
-        break;
-    default:
-        dop_j_fail(cx, 0, DOP_E_INPUT, "a %s has no JSON form", dop_j_kind_name(v.kind));
+    if (d->slots_n ? d->n >= d->slots_n / 2 : d->n >= few_entries)
+        build_index(cx, d);
+    dop_j_entry *e = find(cx, d, key, &hash);
+    void *p = d->entries;
+    if (e) {
+        e->val = v;
+        return;
     }
+    if (!dop_j_grow(cx, &p, &d->cap, d->n + 1, sizeof *d->entries))
+        return;
+    d->entries = p;
+    d->entries[d->n++] = (dop_j_entry){key, v, hash};
+    if (d->slots_n)
+        d->slots[slot_of(cx, d, key, hash)] = (uint32_t)d->n;
 }
 
-static dop_j_val
-copy_text(dop_j_ctx *cx, const char *s, size_t n)
+void
+dop_j_clear(dop_j_dict *d)
 {
-    char *p = dop_j_alloc(cx, n + 1);
-    if (!p)
-        return (dop_j_val){.kind = J_UNDEF};
-    memcpy(p, s, n);
-    return dop_j_text(p, n);
+    d->n = 0;
+    if (d->slots_n)
+        memset(d->slots, 0, d->slots_n * sizeof *d->slots);
 }
+
+/* ---- sequences and texts ---- */
 
 /* A number that Jansson has no value for: as Python reads it, a real where it has a point, an exponent or a name. */
 static dop_j_val
-kept_number(dop_j_ctx *cx, const json_t *j)
+kept_number(const char *digits, const json_t *j)
 {
-    const char *digits = dop_json_number_text(j);
-    dop_j_val v = {.kind = J_FLOAT};
-    if (digits[strspn(digits, "-0123456789")]) {
-        dop_json_number(j, &v.u.f);
-        return v;
-    }
-    v = copy_text(cx, digits, strlen(digits));
-    if (v.kind == J_STR)
-        v.kind = J_BIG;
-    return v;
+    double f = 0.0;
+    if (!digits[strspn(digits, "-0123456789")])
+        return (dop_j_val){.kind = J_BIG, .u.str = {digits, strlen(digits)}};
+    dop_json_number(j, &f);
+    return dop_j_float(f);
 }
 
 dop_j_val
-dop_j_from_json(dop_j_ctx *cx, const json_t *j, unsigned depth)
+dop_j_from_json(dop_j_ctx *cx, const json_t *j)
 {
-    if (depth > J_MAX_DEPTH)
-        return dop_j_fail(cx, 0, DOP_E_INPUT, "the conversation is nested too deeply");
-    if (dop_json_number_text(j))
-        return kept_number(cx, j);
+    dop_j_val r = {.kind = J_NONE};
+    const char *digits = dop_json_number_text(j);
+    if (!dop_j_step(cx, 2))
+        return r;
+    if (digits)
+        return kept_number(digits, j);
+    if (++cx->depth > J_MAX_DEPTH)
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
     switch (json_typeof(j)) {
     case JSON_TRUE:
     case JSON_FALSE:
-        return dop_j_bool(json_is_true(j));
+        r = dop_j_bool(json_is_true(j));
+        break;
     case JSON_INTEGER:
-        return dop_j_int(json_integer_value(j));
+        r = dop_j_int(json_integer_value(j));
+        break;
     case JSON_REAL:
-        return (dop_j_val){.kind = J_FLOAT, .u.f = json_real_value(j)};
+        r = dop_j_float(json_real_value(j));
+        break;
     case JSON_STRING:
-        return copy_text(cx, json_string_value(j), json_string_length(j));
-    case JSON_ARRAY: {
-        dop_j_val l = dop_j_new_list(cx);
+        r = dop_j_text(json_string_value(j), json_string_length(j));
+        break;
+    case JSON_ARRAY:
+        r = dop_j_new_list(cx, J_LIST);
         for (size_t i = 0; i < json_array_size(j) && cx->status == DOP_OK; i++)
-            dop_j_push(cx, l.u.list, dop_j_from_json(cx, json_array_get(j, i), depth + 1));
-        return l;
-    }
+            dop_j_push(cx, r, dop_j_from_json(cx, json_array_get(j, i)));
+        break;
     case JSON_OBJECT: {
-        dop_j_val d = dop_j_new_dict(cx, J_DICT);
         const char *key;
         size_t n;
         json_t *v;
+        r = dop_j_new_dict(cx, J_DICT);
         json_object_keylen_foreach((json_t *)(uintptr_t)j, key, n, v)
         {
-            dop_j_val k = copy_text(cx, key, n), item = dop_j_from_json(cx, v, depth + 1);
             if (cx->status != DOP_OK)
                 break;
-            dop_j_set(cx, d.u.dict, k.u.str, item);
+            dop_j_set(cx, r.u.dict, dop_j_text(key, n), dop_j_from_json(cx, v));
         }
-        return d;
+        break;
     }
     default:
-        return (dop_j_val){.kind = J_NONE};
+        break;
     }
+    cx->depth--;
+    return r;
 }
 
 const char *
 dop_j_kind_name(dop_j_kind k)
 {
-    static const char *const names[] = {"undefined value", "none", "boolean", "integer",   "float",
-                                        "string",          "list", "mapping", "namespace", "macro",
-                                        "function",        "loop", "integer"};
+    static const char *const names[] = {[J_UNDEF] = "undefined value",
+                                        [J_NONE] = "none",
+                                        [J_BOOL] = "boolean",
+                                        [J_INT] = "integer",
+                                        [J_BIG] = "integer beyond 64 bits",
+                                        [J_FLOAT] = "float",
+                                        [J_STR] = "string",
+                                        [J_LIST] = "list",
+                                        [J_TUPLE] = "tuple",
+                                        [J_RANGE] = "range",
+                                        [J_VIEW] = "view of a mapping",
+                                        [J_ITER] = "generator",
+                                        [J_DICT] = "mapping",
+                                        [J_NAMESPACE] = "namespace",
+                                        [J_MACRO] = "macro",
+                                        [J_FUNCTION] = "function",
+                                        [J_METHOD] = "method",
+                                        [J_LOOP] = "loop",
+                                        [J_CYCLER] = "cycler",
+                                        [J_JOINER] = "joiner"};
     return names[k];
 }
 
 const dop_j_list *
 dop_j_items(dop_j_ctx *cx, dop_j_val v)
 {
-    if (v.kind == J_LIST)
+    if (dop_j_is_list(v) && v.kind != J_ITER)
         return v.u.list;
-    if (v.kind != J_DICT && v.kind != J_STR && v.kind != J_UNDEF)
+    if (v.kind != J_ITER && v.kind != J_DICT && v.kind != J_STR && v.kind != J_UNDEF && v.kind != J_LOOP)
         return NULL;
-    dop_j_val l = dop_j_new_list(cx);
+    dop_j_val l = dop_j_new_list(cx, J_LIST);
     if (cx->status != DOP_OK)
         return NULL;
-    if (v.kind == J_DICT)
-        for (size_t i = 0; i < v.u.dict->n; i++)
-            dop_j_push(cx, l.u.list, dop_j_text(v.u.dict->keys[i].s, v.u.dict->keys[i].n));
-    if (v.kind == J_STR) {
+    if (v.kind == J_ITER) {
+        *l.u.list = (dop_j_list){.n = v.u.list->n - v.u.list->at};
+        if (l.u.list->n)
+            l.u.list->items = v.u.list->items + v.u.list->at;
+        v.u.list->at = v.u.list->n;
+    } else if (v.kind == J_DICT) {
+        for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++)
+            dop_j_push(cx, l, v.u.dict->entries[i].key);
+    } else if (v.kind == J_LOOP) { /* what is left of it, each with the loop again: nobody writes this */
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a loop cannot be looped over");
+    } else if (v.kind == J_STR) {
         for (size_t i = 0; i < v.u.str.n && cx->status == DOP_OK;) {
             size_t len = dop_utf8_next(v.u.str.s + i, v.u.str.n - i).len;
-            dop_j_push(cx, l.u.list, dop_j_text(v.u.str.s + i, len));
+            dop_j_push(cx, l, dop_j_text(v.u.str.s + i, len));
             i += len;
         }
     }
-    return l.u.list;
+    return cx->status == DOP_OK ? l.u.list : NULL;
+}
+
+/* Offset of the character with this index; the text's end when there are fewer. */
+static size_t
+offset_of(dop_j_ctx *cx, dop_j_str s, int64_t index)
+{
+    size_t at = 0;
+    for (; index > 0 && at < s.n; index--)
+        at += (uint8_t)s.s[at] < 0x80 ? 1 : dop_utf8_next(s.s + at, s.n - at).len;
+    dop_j_step(cx, at);
+    return at;
 }
 
 size_t
-dop_j_chars(dop_j_str s)
+dop_j_chars(dop_j_ctx *cx, dop_j_str s)
 {
     size_t n = 0;
-    for (size_t i = 0; i < s.n; n++)
-        i += dop_utf8_next(s.s + i, s.n - i).len;
+    dop_j_step(cx, s.n / 8);
+    for (size_t i = 0; i < s.n; i++) /* texts are valid: all but continuation bytes begin a character */
+        n += ((uint8_t)s.s[i] & 0xc0) != 0x80;
     return n;
+}
+
+dop_j_str
+dop_j_cut(dop_j_ctx *cx, dop_j_str s, int64_t from, int64_t to)
+{
+    const size_t a = offset_of(cx, s, from);
+    const dop_j_str rest = {s.s + a, s.n - a};
+    return (dop_j_str){rest.s, to > from ? offset_of(cx, rest, to - from) : 0};
 }
 
 bool
@@ -626,11 +555,11 @@ dop_j_is_space(uint32_t cp)
 
 /* Whether a character is white space, or one of `chars`. */
 static bool
-strippable(dop_j_str c, uint32_t cp, const dop_j_str *chars)
+strippable(dop_j_ctx *cx, dop_j_str c, uint32_t cp, const dop_j_str *chars)
 {
     if (!chars)
         return dop_j_is_space(cp);
-    for (size_t i = 0; i < chars->n;) {
+    for (size_t i = 0; i < chars->n && dop_j_step(cx, 2);) {
         size_t len = dop_utf8_next(chars->s + i, chars->n - i).len;
         if (len == c.n && memcmp(chars->s + i, c.s, len) == 0)
             return true;
@@ -640,19 +569,19 @@ strippable(dop_j_str c, uint32_t cp, const dop_j_str *chars)
 }
 
 dop_j_str
-dop_j_strip(dop_j_str s, const dop_j_str *chars, bool left, bool right)
+dop_j_strip(dop_j_ctx *cx, dop_j_str s, const dop_j_str *chars, bool left, bool right)
 {
-    while (left && s.n) {
+    while (left && s.n && dop_j_step(cx, 2)) {
         dop_utf8_char u = dop_utf8_next(s.s, s.n);
-        if (!strippable((dop_j_str){s.s, u.len}, u.cp, chars))
+        if (!strippable(cx, (dop_j_str){s.s, u.len}, u.cp, chars))
             break;
         s.s += u.len;
         s.n -= u.len;
     }
-    while (right && s.n) {
+    while (right && s.n && dop_j_step(cx, 2)) {
         size_t at = dop_utf8_prev(s.s, s.n);
         dop_utf8_char u = dop_utf8_next(s.s + at, s.n - at);
-        if (!strippable((dop_j_str){s.s + at, s.n - at}, u.cp, chars))
+        if (!strippable(cx, (dop_j_str){s.s + at, s.n - at}, u.cp, chars))
             break;
         s.n = at;
     }

@@ -241,6 +241,10 @@ take_messages(gathering *g, const json_t *tools)
     const json_t *extra = dop_reader_get(&g->r, "chat_template_kwargs");
     if (extra && !json_is_object(extra))
         dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)extra, name, value) if (dop_chat_reserved(name))
+        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs cannot set \"%.80s\"", name);
     const dop_tool_form *form = dop_tool_form_of(g->api->template);
     json_t *messages = plain_messages(g, dop_tool_form_has_channels(form));
     if (dop_tool_form_has_channels(form)) { /* channels have to be separated even without tools */

@@ -54,7 +54,8 @@ static const struct {
 static dop_status
 check_syntax(const dop_chat *c, dop_diag *diag)
 {
-    dop_j_ctx cx = {.diag = diag, .name = "chat template"};
+    dop_j_ctx cx;
+    dop_j_init(&cx, "chat template", NULL, diag);
     dop_j_parse(&cx, c->text, c->len);
     dop_j_free_all(&cx);
     return cx.status;
@@ -224,7 +225,7 @@ special_text(const char *given, const dop_tokenizer *tok, uint32_t id)
 static void
 define(dop_j_ctx *cx, const char *name, dop_j_val v)
 {
-    dop_j_set(cx, &cx->root->vars, dop_j_lit(name).u.str, v);
+    dop_j_set(cx, &cx->root->vars, dop_j_lit(name), v);
 }
 
 static dop_status
@@ -238,6 +239,26 @@ check_messages(const json_t *messages, dop_diag *diag)
     return DOP_OK;
 }
 
+bool
+dop_chat_reserved(const char *name)
+{
+    static const char *const names[] = {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return dop_j_is_builtin(name);
+}
+
+static dop_status
+check_extra(const json_t *extra, dop_diag *diag)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)extra, key, v) if (dop_chat_reserved(key)) return DOP_FAIL(
+        diag, DOP_E_INPUT, "\"%s\" is a name of the chat template's own and cannot be given", key);
+    return DOP_OK;
+}
+
 static void
 define_input(dop_j_ctx *cx, const dop_chat_input *in)
 {
@@ -245,13 +266,13 @@ define_input(dop_j_ctx *cx, const dop_chat_input *in)
     dop_j_val none = {.kind = J_NONE};
     const char *key;
     json_t *v;
-    define(cx, "messages", dop_j_from_json(cx, in->messages, 0));
-    define(cx, "tools", in->tools ? dop_j_from_json(cx, in->tools, 0) : none);
+    define(cx, "messages", dop_j_from_json(cx, in->messages));
+    define(cx, "tools", in->tools ? dop_j_from_json(cx, in->tools) : none);
     define(cx, "documents", none);
     define(cx, "add_generation_prompt", dop_j_bool(in->add_generation_prompt));
     define(cx, "bos_token", special_text(in->bos_token, t, t ? dop_tokenizer_bos(t) : DOP_NO_TOKEN));
     define(cx, "eos_token", special_text(in->eos_token, t, t ? dop_tokenizer_eos(t) : DOP_NO_TOKEN));
-    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define(cx, key, dop_j_from_json(cx, v, 0));
+    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define(cx, key, dop_j_from_json(cx, v));
 }
 
 dop_status
@@ -259,10 +280,15 @@ dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, 
 {
     dop_j_scope root = {.up = NULL};
     dop_j_out text = {0};
-    dop_j_ctx cx = {.diag = diag, .name = "chat template", .root = &root, .scope = &root, .out = &text};
+    dop_j_ctx cx;
     dop_status st = check_messages(in->messages, diag);
+    if (st == DOP_OK)
+        st = check_extra(in->extra, diag);
     if (st != DOP_OK)
         return st;
+    dop_j_init(&cx, "chat template", in->budget, diag);
+    cx.root = cx.scope = &root;
+    cx.out = &text;
     time_t now = time(NULL);
     if (in->now)
         cx.now = *in->now;

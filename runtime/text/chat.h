@@ -31,7 +31,11 @@ typedef struct dop_chat_input {
     const dop_tokenizer *tokenizer;    /* may be NULL */
     const struct tm *now;              /* date for templates that write one; NULL: now, local time */
     const json_t *extra;               /* object with more variables for the template (enable_thinking, ...) or NULL */
+    dop_budget *budget;                /* charged for the rendering; NULL: only the interpreter's own limits hold */
 } dop_chat_input;
+
+/* Whether `extra` may not have this name, because the conversation or the interpreter gives it a meaning. */
+bool dop_chat_reserved(const char *name);
 
 /* Appends the text of a conversation.  Encode it with dop_chat_encode.  A template that refuses the conversation
  * (roles that must alternate, ...) is DOP_E_INPUT with the template's own words. */

@@ -1,5 +1,6 @@
 /* What is read into tokenizers, and chat templates.  Whatever is not refused must be usable, and a tokenizer must survive a
  * round trip through its binary form. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "runtime/server/api_internal.h"
@@ -220,15 +221,21 @@ fuzz_chat(const uint8_t *data, size_t size)
     json_t *tools = json_pack("[{s:s,s:{s:s,s:{s:s,s:{}}}}]", "type", "function", "function", "name", "f", "parameters",
                               "type", "object", "properties");
     for (int with = 0; with < 2 && st == DOP_OK; with++) {
+        /* Time and memory of an input are part of what must hold. */
+        dop_budget budget = {.steps = 4 * 1000 * 1000, .bytes = 64 << 20};
+        const double start = dop_now_ms();
         dop_chat_input in = {.messages = messages,
                              .tools = with ? tools : NULL,
                              .add_generation_prompt = true,
                              .bos_token = "<s>",
-                             .now = &day};
+                             .now = &day,
+                             .budget = &budget};
         dop_diag why = {0};
         fuzz_check(dop_chat_render(chat, &in, &why, &out), &why);
         dop_diag why_added = {0};
         fuzz_check(dop_chat_render_added(chat, &in, &why_added, &out), &why_added);
+        require(budget.bytes == 64 << 20);           /* memory was given back */
+        require(dop_now_ms() - start < 20 * 1000.0); /* all work was charged; a sanitized build is slow */
     }
     if (n < size) /* the template ends with a 0 there */
         find_calls(text, text + n + 1, size - n - 1);
