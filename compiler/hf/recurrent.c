@@ -38,7 +38,7 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
 static dop_status
 refuse(const dop_hf *hf)
 {
-    static const char *const keys[] = {"use_bias", "mamba_proj_bias", "projectors_bias", "mamba_rms_norm"};
+    static const char *const keys[] = {"use_bias", "mamba_proj_bias", "projectors_bias"};
     bool set = false;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         dop_status st = dop_json_bool_or(&hf->cfg, keys[i], false, &set);
@@ -55,6 +55,24 @@ refuse(const dop_hf *hf)
     if (limit && (!known || low > 0 || !(high >= 1e30)))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "%stime_step_limit other than 0 and infinity is not supported", hf->cfg.where);
+    return DOP_OK;
+}
+
+/* Falcon-H1 may have the norm of Mamba-2, over all heads after the gate. */
+static dop_status
+read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
+{
+    bool norm = false, first = true;
+    dop_status st = dop_json_bool_or(&hf->cfg, "mamba_rms_norm", false, &norm);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "mamba_norm_before_gate", true, &first);
+    if (st != DOP_OK || !norm || s->norm.kind != DOP_NORM_NONE)
+        return st;
+    if (first || s->n_groups != 1)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smamba_rms_norm %s is not supported", hf->cfg.where,
+                           first ? "before the gate (mamba_norm_before_gate)" : "in groups (mamba_n_groups)");
+    s->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
+    s->norm_rows = true;
     return DOP_OK;
 }
 
@@ -145,6 +163,8 @@ dop_hf_read_recurrent(dop_hf *hf)
         st = size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups);
     if (st == DOP_OK)
         st = size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim);
+    if (st == DOP_OK && r->kind == DOP_MIXER_SSM)
+        st = read_norm(hf, eps, s);
     s->conv_bias = r->conv_bias.otherwise;
     if (st == DOP_OK && r->conv_bias.key)
         st = dop_json_bool_or(&hf->cfg, r->conv_bias.key, r->conv_bias.otherwise, &s->conv_bias);

@@ -522,6 +522,29 @@ Test(import, width_of_first_lfm2_files)
     }
 }
 
+/* Falcon-H1 with the norm of Mamba-2: a weight more, over all heads. */
+Test(import, norm_of_recurrent_heads)
+{
+    scratch s = scratch_make();
+    dop_arena arena;
+    dop_diag diag = {0};
+    dop_arena_init(&arena);
+    dop_checkpoint m = {.arena = &arena, .temperature = -1, .top_p = 1};
+    dop_hf hf = {.dir = s.dir, .arena = &arena, .diag = &diag, .model = &m};
+    scratch_config(&s, "falcon_h1", "{\"mamba_rms_norm\": true, \"mamba_norm_before_gate\": false}");
+    cr_assert_eq(dop_hf_facts(&hf), DOP_OK, "%s", diag.message);
+    dop_weight_need need;
+    const dop_recurrent *r = dop_layer_recurrent(&m.arch.layers[0]);
+    cr_expect(r->norm.kind == DOP_NORM_RMS && r->norm_rows);
+    cr_expect(dop_arch_weight(&m.arch, 0, DOP_W_mix_norm, &need) && need.cols == r->n_heads * r->head_dim);
+    json_decref(hf.root);
+    dop_arena_finish(&arena);
+    scratch_config(&s, "falcon_h1", "{\"mamba_rms_norm\": true, \"mamba_norm_before_gate\": true}");
+    expect_failure(s.dir, "config.json", "mamba_rms_norm before the gate (mamba_norm_before_gate) is not supported", 0,
+                   0);
+    scratch_remove(&s);
+}
+
 /* -1 is none and no limit; ids that are no tokens are named. */
 Test(import, ids_and_limits_that_are_none)
 {
