@@ -22,7 +22,7 @@ render(const char *template, size_t n, const json_t *given, dop_budget *budget, 
                                .now = &day,
                                .extra = given,
                                .budget = budget};
-    dop_status st = dop_chat_create(template, n, DOP_CHAT_ANY, diag, &chat);
+    dop_status st = dop_chat_create(template, n, diag, &chat);
     if (st == DOP_OK)
         st = dop_chat_render(chat, &in, diag, out);
     dop_chat_destroy(chat);
