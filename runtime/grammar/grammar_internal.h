@@ -7,5 +7,7 @@
 
 /* Checks the automaton and takes ownership of it, even when it fails. */
 dop_status dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, dop_grammar **out_grammar);
+/* Takes ownership of the text; before anybody shares the grammar. */
+void dop_grammar_set_unenforced(dop_grammar *grammar, char *keywords);
 
 #endif

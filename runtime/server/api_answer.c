@@ -30,9 +30,11 @@ fail(dop_answer *answer, const dop_job_state *s)
                          "the server is shutting down");
     else
         dop_answer_error(answer,
-                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
-                             ? &(dop_api_error){503, "server_error", "device_failed", NULL}
-                             : &(dop_api_error){500, "server_error", NULL, NULL},
+                         s->diag->code == DOP_E_LIMIT /* such as a grammar that is too ambiguous */
+                             ? &(dop_api_error){400, "invalid_request_error", NULL, NULL}
+                             : s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
+                                   ? &(dop_api_error){503, "server_error", "device_failed", NULL}
+                                   : &(dop_api_error){500, "server_error", NULL, NULL},
                          "%s", s->diag->message);
 }
 

@@ -8,6 +8,8 @@
 #include <string.h>
 
 enum { KEPT = 16 };
+/* For compiling one: some seconds, and what four requests at a time can need without harm. */
+static const uint64_t most_steps = 200000000, most_bytes = 40u << 20;
 
 struct dop_shapes {
     const dop_vocab *vocab;
@@ -84,6 +86,7 @@ dop_status
 dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after, const char *gbnf,
                 size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar)
 {
+    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
     dop_buf key = {0};
     dop_status st = DOP_OK;
     *out_grammar = NULL;
@@ -99,8 +102,8 @@ dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, co
     if (kept)
         *out_grammar = find(shapes, key.data);
     if (!*out_grammar) {
-        st = gbnf ? dop_grammar_from_gbnf(shapes->vocab, "grammar", gbnf, n_gbnf, diag, out_grammar)
-                  : dop_grammar_from_schema(shapes->vocab, schema, before, after, diag, out_grammar);
+        st = gbnf ? dop_grammar_from_gbnf(shapes->vocab, "grammar", gbnf, n_gbnf, &budget, diag, out_grammar)
+                  : dop_grammar_from_schema(shapes->vocab, schema, before, after, 0, &budget, diag, out_grammar);
         if (st == DOP_OK && kept)
             keep(shapes, key.data, *out_grammar);
     }

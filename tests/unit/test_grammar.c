@@ -293,7 +293,7 @@ Test(grammar, schemas)
         dop_grammar *g;
         dop_diag diag = {0};
         char *shown = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
-        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, &diag, &g), DOP_OK, "%s: %s", shown,
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s: %s", shown,
                      diag.message);
         for (uint64_t k = 0; k < SAMPLES; k++) {
             dop_buf text = {0};
@@ -331,8 +331,8 @@ Test(grammar, grammars)
         dop_diag diag = {0};
         const char *text_of = json_string_value(json_object_get(entry, "grammar"));
         const char *regex = json_string_value(json_object_get(entry, "regex"));
-        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text_of, strlen(text_of), &diag, &g), DOP_OK, "%s: %s", text_of,
-                     diag.message);
+        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text_of, strlen(text_of), NULL, &diag, &g), DOP_OK, "%s: %s",
+                     text_of, diag.message);
         for (uint64_t k = 0; k < SAMPLES; k++) {
             dop_buf text = {0};
             bool ended = write_text(g, 5000 + i * 100 + k, &text);
@@ -357,7 +357,7 @@ Test(grammar, refused)
         const json_t *schema = json_object_get(entry, "schema");
         const char *says = json_string_value(json_object_get(entry, "says"));
         char *shown = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
-        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, &diag, &g), DOP_E_INPUT, "%s", shown);
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_E_INPUT, "%s", shown);
         cr_assert(strstr(diag.message, says), "%s: \"%s\" instead of \"%s\"", shown, diag.message, says);
         free(shown);
     }
@@ -366,11 +366,30 @@ Test(grammar, refused)
         dop_diag diag = {0};
         const char *text = json_string_value(json_object_get(entry, "grammar"));
         const char *says = json_string_value(json_object_get(entry, "says"));
-        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), &diag, &g), DOP_E_INPUT, "%s", text);
+        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), NULL, &diag, &g), DOP_E_INPUT, "%s", text);
         cr_assert(strstr(diag.message, says) && diag.line == json_integer_value(json_object_get(entry, "line")) &&
                       diag.column == json_integer_value(json_object_get(entry, "column")),
                   "%s: %ld:%ld %s", text, diag.line, diag.column, diag.message);
     }
+}
+
+Test(grammar, unenforced)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(corpus, "unenforced"), i, entry)
+    {
+        dop_grammar *g;
+        dop_diag diag = {0};
+        const json_t *schema = json_object_get(entry, "schema");
+        char *shown = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s: %s", shown,
+                     diag.message);
+        cr_assert_str_eq(dop_grammar_unenforced(g), json_string_value(json_object_get(entry, "names")), "%s", shown);
+        dop_grammar_release(g);
+        free(shown);
+    }
+    cr_assert_geq(i, 10);
 }
 
 /* What the accepting text may be cut to is refused as a whole: masks allow no end too early. */
@@ -379,7 +398,7 @@ Test(grammar, ends)
     static const char text[] = "root ::= \"ab\" \"c\"?";
     dop_grammar *g;
     dop_matcher *m;
-    cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), NULL, &g), DOP_OK);
+    cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), NULL, NULL, &g), DOP_OK);
     cr_assert_eq(dop_matcher_create(g, NULL, &m), DOP_OK);
     uint32_t a = dop_tokenizer_find(tok, "a", 1), b = dop_tokenizer_find(tok, "b", 1), end = dop_tokenizer_eos(tok);
     cr_assert(!dop_matcher_may_end(m));
