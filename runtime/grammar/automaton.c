@@ -9,6 +9,7 @@ dop_auto_finish(dop_auto *a)
     free(a->edges);
     free(a->states);
     free(a->rules);
+    dop_buf_finish(&a->unenforced);
     memset(a, 0, sizeof *a);
 }
 

@@ -36,6 +36,7 @@ typedef struct dop_auto {
     uint32_t root;      /* rule */
     bool failed;        /* out of memory */
     bool too_large;     /* more states than DOP_AUTO_MAX_STATES, or than the budget has */
+    dop_buf unenforced; /* names of keywords of schemas that it does not enforce, with ", " between them */
     dop_budget *budget; /* not owned; NULL: no limits.  What the automaton holds stays charged. */
 } dop_auto;
 

@@ -52,7 +52,7 @@ void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */
 /* Creates a matcher at the beginning of a text; it shares the grammar. */
 dop_status dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_matcher);
 void dop_matcher_destroy(dop_matcher *matcher); /* accepts NULL */
-/* Works on the mask of the tokens that may come next, for about this many steps, each some 10 ns; *out_ready: the mask is
+/* Works on the mask of the tokens that may come next, for about this many steps, each some nanoseconds; *out_ready: the mask is
  * complete.  DOP_E_LIMIT: the grammar takes too many steps or too much memory, or is too ambiguous, at this place; the matcher
  * is of no more use then, while others of the grammar may be. */
 dop_status dop_matcher_prepare(dop_matcher *matcher, uint64_t steps, dop_diag *diag, bool *out_ready);

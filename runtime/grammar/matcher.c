@@ -16,14 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STEP_ANEW = 8 };
 enum {
     DEAD = DOP_SET_DEAD,
     MOST_PLACES = 1 << 16, /* of a set, with those on the way to it */
     FIRST_PLACES = 1 << 10,
 };
 static const size_t most_bytes = 64u << 20; /* of a grammar's sets, stacks and masks */
-/* Steps, which are places and edges looked at: of one mask, and of all masks of a text. */
-static const uint64_t most_mask_steps = 200u << 20, most_text_steps = 2000u << 20;
+/* Steps: a node of the vocabulary from which the way on is known is one, and a place or an edge that is looked at to find it costs as
+ * much as STEP_ANEW of them.  Most of one mask, and of all masks of a text. */
+static const uint64_t most_mask_steps = 128u << 20, most_text_steps = 1024u << 20;
 
 typedef struct seen {
     dop_place at;
@@ -38,7 +40,6 @@ struct dop_grammar {
     uint32_t owners;
     dop_matcher *matchers;
     dop_grammar *next, *before; /* of the pool, under its lock */
-    char *unenforced;           /* owned; NULL: everything is enforced */
     dop_sets t;
     /* These serve to make one set. */
     dop_place *work, *found; /* [cap] */
@@ -140,7 +141,7 @@ reach(dop_grammar *g, dop_place at)
         for (uint32_t i = s->first; i != DOP_AUTO_NONE; i = a->edges[i].next) {
             const dop_edge *e = &a->edges[i];
             const dop_state *to = &a->states[e->to];
-            g->spent++;
+            g->spent += STEP_ANEW;
             if (e->kind == DOP_EDGE_NOTHING)
                 add_place(g, (dop_place){e->to, p.stack});
             if (e->kind != DOP_EDGE_CALL)
@@ -150,7 +151,7 @@ reach(dop_grammar *g, dop_place at)
             add_place(g, (dop_place){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
         }
     }
-    g->spent++;
+    g->spent += STEP_ANEW;
 }
 
 static void
@@ -182,11 +183,12 @@ step_anew(dop_grammar *g, uint32_t from, uint8_t byte)
     for (uint32_t i = 0; i < t->sets[from].n && !in_trouble(g); i++) {
         dop_place p = t->places[t->sets[from].first + i];
         for (uint32_t k = a->states[p.state].first; k != DOP_AUTO_NONE; k = a->edges[k].next) {
-            g->spent++;
+            g->spent += STEP_ANEW;
             if (a->edges[k].kind == DOP_EDGE_BYTES && byte >= a->edges[k].lo && byte <= a->edges[k].hi)
                 reach(g, (dop_place){a->edges[k].to, p.stack});
         }
     }
+    g->spent += STEP_ANEW * (uint64_t)g->n_found; /* for putting them in order */
     const uint32_t to = in_trouble(g) ? DEAD : dop_sets_intern(t, g->found, g->n_found, g->accepts);
     if (!t->sets[from].next && !in_trouble(g))
         t->sets[from].next = dop_sets_alloc(t, 256 * sizeof(uint32_t));
@@ -362,7 +364,6 @@ dop_grammar_release(dop_grammar *grammar)
     leave_pool(g);
     dop_sets_finish(&g->t);
     dop_auto_finish(&g->automaton);
-    free(g->unenforced);
     free(g->work);
     free(g->found);
     free(g->seen);
@@ -370,16 +371,10 @@ dop_grammar_release(dop_grammar *grammar)
     free(g);
 }
 
-void
-dop_grammar_set_unenforced(dop_grammar *grammar, char *keywords)
-{
-    grammar->unenforced = keywords;
-}
-
 const char *
 dop_grammar_unenforced(const dop_grammar *grammar)
 {
-    return grammar->unenforced ? grammar->unenforced : "";
+    return grammar->automaton.unenforced.size ? grammar->automaton.unenforced.data : "";
 }
 
 dop_grammar_costs

@@ -420,7 +420,7 @@ add_references(dop_schema *s, dop_conjunction *c, const json_t *schema, const do
     if (ref && !json_is_string(ref))
         dop_schema_refuse(s, "$ref is a text");
     else if (ref && (to = dop_schema_resolve(s, schema, json_string_value(ref))))
-        dop_schema_add(s, c, to, frame);
+        dop_schema_gather(s, c, to, frame);
     if (json_object_get(schema, "$recursiveRef"))
         dop_schema_unenforced(s, "$recursiveRef");
     if (!json_is_string(dynamic))
@@ -431,7 +431,7 @@ add_references(dop_schema *s, dop_conjunction *c, const json_t *schema, const do
     if (own && anchor && strcmp(own, anchor + 1) == 0)
         dop_schema_unenforced(s, "$dynamicRef"); /* what it means depends on the way to it */
     else if (to)
-        dop_schema_add(s, c, to, frame);
+        dop_schema_gather(s, c, to, frame);
 }
 
 static void
@@ -448,7 +448,7 @@ add_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_
     add_references(s, c, schema, frame);
     if (all && (!json_is_array(all) || json_array_size(all) == 0))
         dop_schema_refuse(s, "allOf is a list that is not empty");
-    json_array_foreach(all, i, v) dop_schema_add(s, c, v, frame);
+    json_array_foreach(all, i, v) dop_schema_gather(s, c, v, frame);
     add_options(s, c, schema, frame);
     if (not )
         dop_schema_add_not(s, c, not, "not", frame);
@@ -470,7 +470,7 @@ add_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_
 }
 
 void
-dop_schema_add(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent)
+dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent)
 {
     uint32_t depth = 0;
     if (!dop_schema_goes_on(s) || json_is_true(schema))
@@ -627,7 +627,7 @@ expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint
         dop_conjunction d = conjunction_copy(s, c);
         const size_t before = dop_schema_enter(s, name);
         *io_left -= *io_left > 0;
-        json_array_foreach(option, k, one) dop_schema_add(s, &d, one, g.frame);
+        json_array_foreach(option, k, one) dop_schema_gather(s, &d, one, g.frame);
         expand(s, &d, io_left, from, to);
         dop_schema_leave(s, before);
         conjunction_finish(&d);
@@ -677,32 +677,41 @@ body(dop_schema *s, const json_t *const *of, size_t n, uint32_t start)
     uint32_t left = MOST_OPTIONS, end = dop_auto_state(&s->a);
     dop_conjunction c = {.bits = DOP_IS_ANY};
     for (size_t i = 0; i < n; i++)
-        dop_schema_add(s, &c, of[i], NULL);
+        dop_schema_gather(s, &c, of[i], NULL);
     expand(s, &c, &left, start, end);
     dop_auto_end(&s->a, end);
     conjunction_finish(&c);
 }
 
-uint32_t
-dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
+/* The text of a schema that says the same wherever it stands; the caller frees it.  NULL: it has other schemas, or lists, or
+ * references in it. */
+static char *
+text_of(const json_t *schema)
 {
-    bool any = true;
+    enum { MOST = 6 };
+    const char *key;
+    json_t *v;
+    if (!json_is_object(schema) || json_object_size(schema) > MOST)
+        return NULL;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, v)
+    {
+        const bool texts = json_is_string(v) && keyword(key) < 0; /* such as descriptions */
+        if (key[0] == '$' || json_is_object(v) || json_is_array(v) || texts || json_is_boolean(v))
+            return NULL;
+    }
+    return json_dumps(schema, JSON_COMPACT | JSON_SORT_KEYS);
+}
+
+static uint32_t
+new_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
+{
     uint32_t start;
-    for (size_t i = 0; i < n; i++)
-        any &= json_is_true(of[i]) || (json_is_object(of[i]) && json_object_size(of[i]) == 0);
-    if (any)
-        return dop_schema_any_value(s);
-    if (!make_rule_slots(s))
-        return 0;
-    const size_t slot = rule_slot(s, of, n);
-    if (s->rule_slots[slot])
-        return s->rules[s->rule_slots[slot] - 1].rule;
-    s->rules = dop_schema_grow(s, s->rules, s->n_rules, &s->cap_rules, sizeof *s->rules);
     const uint32_t rule = dop_schema_rule_new(s, &start);
     if (!dop_schema_goes_on(s))
         return 0;
     s->rules[s->n_rules] = (dop_schema_rule){copy(s, of, n, sizeof *of), n, rule};
-    s->rule_slots[slot] = (uint32_t)++s->n_rules;
+    s->rule_slots[rule_slot(s, of, n)] = (uint32_t)s->n_rules + 1;
+    s->n_rules++;
     const size_t before = name ? dop_schema_enter(s, name) : s->n_path;
     if (++s->depth > DEEPEST)
         dop_schema_refuse(s, "schemas are nested more than %d deep", DEEPEST);
@@ -713,11 +722,37 @@ dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *of, siz
     return rule;
 }
 
+uint32_t
+dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
+{
+    bool any = true;
+    for (size_t i = 0; i < n; i++)
+        any &= json_is_true(of[i]) || (json_is_object(of[i]) && json_object_size(of[i]) == 0);
+    if (any)
+        return dop_schema_any_value(s);
+    if (!make_rule_slots(s))
+        return 0;
+    const size_t slot = rule_slot(s, of, n);
+    if (s->rule_slots[slot])
+        return s->rules[s->rule_slots[slot] - 1].rule;
+    char *text = n == 1 ? text_of(of[0]) : NULL;
+    const json_t *same = text ? json_object_get(s->by_text, text) : NULL;
+    uint32_t rule = same ? (uint32_t)json_integer_value(same) : 0;
+    s->rules = dop_schema_grow(s, s->rules, s->n_rules, &s->cap_rules, sizeof *s->rules);
+    if (!same && dop_schema_goes_on(s)) {
+        rule = new_rule_of(s, name, of, n);
+        if (text && dop_schema_goes_on(s))
+            json_object_set_new(s->by_text, text, json_integer((json_int_t)rule));
+    }
+    free(text);
+    return rule;
+}
+
 static void
 finish(dop_schema *s)
 {
     for (size_t i = 0; i < s->n_rules; i++)
-        free(s->rules[i].list);
+        free((void *)s->rules[i].list);
     for (size_t i = 0; i < s->n_sets; i++)
         dop_charset_finish(&s->sets[i].set);
     for (dop_frame *f = s->frames, *before; f; f = before) {
@@ -727,59 +762,75 @@ finish(dop_schema *s)
     free(s->rules);
     free(s->rule_slots);
     free(s->sets);
-    dop_buf_finish(&s->unenforced);
     json_decref(s->for_one_of);
+    json_decref(s->by_text);
     json_decref(s->made);
     dop_schema_index_destroy(s->index);
 }
 
-/* Why no text fits is clearer from the schema than from its automaton. */
-static dop_status
-make(dop_schema *s, const dop_vocab *vocab, dop_grammar **out_grammar)
+static void
+begin(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
 {
-    dop_diag own = {0};
-    dop_status st = dop_grammar_make(vocab, &s->a, &own, out_grammar);
-    if (st == DOP_OK && s->unenforced.size) {
-        char *names = strdup(s->unenforced.data);
-        if (names)
-            dop_grammar_set_unenforced(*out_grammar, names);
-    }
-    if (st == DOP_OK)
-        return st;
-    const bool empty = st == DOP_E_INPUT && s->empty[0] && strstr(own.message, "no text fits");
-    return DOP_FAIL(s->diag, st, "%s", empty ? s->empty : own.message);
+    const uint32_t none = DOP_AUTO_NONE;
+    *s = (dop_schema){.root = schema,
+                      .open = flags & DOP_SCHEMA_OPEN,
+                      .made = json_array(),
+                      .by_text = json_object(),
+                      .for_one_of = json_array(),
+                      .blank = none,
+                      .character = none,
+                      .value = none,
+                      .object = none,
+                      .array = none,
+                      .string = none,
+                      .number = none,
+                      .diag = diag};
+}
+
+static uint32_t
+root_rule(dop_schema *s, const json_t *schema)
+{
+    s->a.failed |= !s->made || !s->for_one_of || !s->by_text;
+    s->status = dop_schema_index_create(schema ? schema : json_true(), NULL, s->a.budget, s->diag, &s->index);
+    if (!dop_schema_goes_on(s))
+        return 0;
+    return schema ? dop_schema_rule_of(s, NULL, &schema, 1) : dop_schema_any_object(s);
+}
+
+dop_status
+dop_schema_add(dop_auto *automaton, const struct json_t *schema, dop_diag *diag, uint32_t *out_rule)
+{
+    dop_schema s;
+    begin(&s, schema, 0, diag);
+    s.a = *automaton;
+    *out_rule = root_rule(&s, schema);
+    *automaton = s.a;
+    finish(&s);
+    return s.status;
 }
 
 dop_status
 dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, const char *before, const char *after,
                         unsigned flags, dop_budget *budget, dop_diag *diag, dop_grammar **out_grammar)
 {
-    const uint32_t none = DOP_AUTO_NONE;
-    dop_schema s = {.root = schema,
-                    .open = flags & DOP_SCHEMA_OPEN,
-                    .made = json_array(),
-                    .for_one_of = json_array(),
-                    .blank = none,
-                    .character = none,
-                    .value = none,
-                    .object = none,
-                    .array = none,
-                    .string = none,
-                    .number = none,
-                    .diag = diag};
+    dop_schema s;
+    dop_diag own = {0};
     uint32_t start;
+    begin(&s, schema, flags, diag);
     *out_grammar = NULL;
     s.a.budget = budget;
-    s.a.failed = !s.made || !s.for_one_of;
-    s.status = dop_schema_index_create(schema ? schema : json_true(), NULL, budget, diag, &s.index);
     s.a.root = dop_schema_rule_new(&s, &start);
+    const uint32_t value = root_rule(&s, schema);
     if (dop_schema_goes_on(&s)) {
-        start = dop_schema_text(&s, start, before ? before : "");
-        const uint32_t value = schema ? dop_schema_rule_of(&s, NULL, &schema, 1) : dop_schema_any_object(&s);
-        dop_auto_end(&s.a, dop_schema_text(&s, dop_auto_call(&s.a, start, value), after ? after : ""));
+        start = dop_auto_call(&s.a, dop_schema_text(&s, start, before ? before : ""), value);
+        dop_auto_end(&s.a, dop_schema_text(&s, start, after ? after : ""));
     }
-    dop_status st = s.status == DOP_OK ? make(&s, vocab, out_grammar) : s.status;
+    if (s.status == DOP_OK && (s.status = dop_grammar_make(vocab, &s.a, &own, out_grammar)) != DOP_OK) {
+        /* Why no text fits is clearer from the schema than from its automaton. */
+        const bool empty = s.status == DOP_E_INPUT && s.empty[0] && strstr(own.message, "no text fits");
+        s.status = DOP_FAIL(diag, s.status, "%s", empty ? s.empty : own.message);
+    }
     dop_auto_finish(&s.a);
     finish(&s);
-    return st;
+    return s.status;
 }

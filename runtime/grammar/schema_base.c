@@ -37,13 +37,13 @@ void
 dop_schema_unenforced(dop_schema *s, const char *keyword)
 {
     const size_t n = strlen(keyword);
-    for (const char *at = s->unenforced.size ? s->unenforced.data : NULL; at; at = strstr(at, ", ")) {
+    for (const char *at = s->a.unenforced.size ? s->a.unenforced.data : NULL; at; at = strstr(at, ", ")) {
         at += *at == ',' ? 2 : 0;
         if (strncmp(at, keyword, n) == 0 && (!at[n] || at[n] == ','))
             return;
     }
-    dop_buf_printf(&s->unenforced, "%s%s", s->unenforced.size ? ", " : "", keyword);
-    s->a.failed |= s->unenforced.failed;
+    dop_buf_printf(&s->a.unenforced, "%s%s", s->a.unenforced.size ? ", " : "", keyword);
+    s->a.failed |= s->a.unenforced.failed;
 }
 
 bool

@@ -49,6 +49,7 @@ typedef struct dop_schema {
     bool open;              /* DOP_SCHEMA_OPEN */
     dop_frame *frames;      /* owned: the last one that was made */
     json_t *made;           /* owned list: schemas that were made while compiling */
+    json_t *by_text;        /* owned: rules of schemas without schemas in them, by their texts */
     json_t *for_one_of;     /* owned list: those of them that are there because of oneOf */
     dop_schema_rule *rules; /* owned: those that have been begun */
     uint32_t *rule_slots;   /* owned, [n_rule_slots], a power of 2: a table by hash of indices into rules[], plus 1 */
@@ -60,8 +61,7 @@ typedef struct dop_schema {
     char path[256]; /* of the current schema, for messages */
     size_t n_path;
     uint32_t depth;
-    char empty[400];    /* the first reason why something has no value; "": none */
-    dop_buf unenforced; /* names of keywords, with ", " between them */
+    char empty[400]; /* the first reason why something has no value; "": none */
     dop_status status;
     dop_diag *diag;
 } dop_schema;
@@ -121,7 +121,7 @@ uint32_t dop_schema_any_value(dop_schema *s);
 uint32_t dop_schema_any_string(dop_schema *s);
 uint32_t dop_schema_any_object(dop_schema *s);
 /* Adds what a schema demands. */
-void dop_schema_add(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent);
+void dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent);
 void dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, json_t *options, const json_t *from,
                           const dop_frame *frame);
 const json_t *dop_schema_resolve(dop_schema *s, const json_t *from, const char *ref);

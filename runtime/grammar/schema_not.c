@@ -25,7 +25,7 @@ not_of(dop_schema *s, const json_t *schema)
 static void
 add_made(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, const dop_frame *frame)
 {
-    dop_schema_add(s, c, dop_schema_keep(s, made, from), frame);
+    dop_schema_gather(s, c, dop_schema_keep(s, made, from), frame);
 }
 
 /* not {least: n}, or {most: n}, is the other one with the next number; and the value is of the type, because others are valid. */
@@ -138,7 +138,7 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
         c->bits &= key[0] == 'p' ? (unsigned)DOP_IS_STRING : (unsigned)DOP_IS_NUMBER;
         add_not_value(s, c, key, v, schema);
     } else if (strcmp(key, "not") == 0) {
-        dop_schema_add(s, c, v, frame);
+        dop_schema_gather(s, c, v, frame);
     } else if (strcmp(key, "$ref") == 0) {
         const json_t *to = json_is_string(v) ? dop_schema_resolve(s, schema, json_string_value(v)) : NULL;
         if (to)

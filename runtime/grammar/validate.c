@@ -128,7 +128,7 @@ matches(validator *v, const char *pattern, const char *text, size_t n)
         refuse(v, DOP_E_INPUT, "no regular expression: ", pattern);
         return true;
     }
-    enum { MOST = 1000000 };
+    enum { MOST = 200000 };
     pcre2_match_context *limits = pcre2_match_context_create(NULL);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     int found = PCRE2_ERROR_NOMEMORY;

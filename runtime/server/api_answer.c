@@ -157,6 +157,7 @@ whole_choice(const dop_call *c, uint32_t index)
     json_t *calls = r.calls;
     json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(&s, calls),
                                "logprobs", logprobs(c, &s, 0));
+    dop_call_note_validity(c, index, choice);
     json_t *text = calls && n == 0 ? json_null() : json_stringn(s.text, n);
     if (!c->chat) {
         json_object_set_new(choice, "text", text);
@@ -232,6 +233,8 @@ chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json
 {
     json_t *choice = json_pack("{s:i, s:o, s:s?, s:o}", "index", (int)index, c->chat ? "delta" : "text", delta,
                                "finish_reason", reason, "logprobs", probabilities);
+    if (reason)
+        dop_call_note_validity(c, index, choice);
     json_t *choices = json_array();
     json_array_append_new(choices, choice);
     json_t *all = envelope(c, true, choices);
@@ -346,5 +349,6 @@ dop_call_end(dop_call *call)
     for (uint32_t i = 0; i < call->n_choices; i++)
         dop_job_release(call->api->engine, call->choices[i].job);
     free(call->begin);
+    json_decref(call->schema);
     free(call);
 }

@@ -490,6 +490,8 @@ gather(gathering *g)
     take_grammar(g);
     if (g->call->chat && !g->r.failed)
         tools = take_tools(g);
+    if (!g->r.failed && g->grammar)
+        dop_shapes_note_unenforced(&g->r, g->grammar, g->call);
     if (g->r.failed)
         return;
     if (g->call->chat)
@@ -571,6 +573,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     dop_grammar_release(g.grammar);
     if (g.r.failed) {
         free(g.call->begin);
+        json_decref(g.call->schema);
         free(g.call);
         return NULL;
     }

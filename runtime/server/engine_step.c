@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of grammars between two steps of the model, for all jobs together: some 20 ms. */
-enum { MASK_STEPS = 2000000 };
+/* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
+enum { MASK_STEPS = 1000000 };
 
 /* --- who has a sequence ------------------------------------------------------------------------------------------------ */
 
