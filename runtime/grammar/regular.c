@@ -29,12 +29,42 @@ is_over(const dop_regular *r)
     return r->failed || r->limited;
 }
 
+static uint32_t *
+head_of(const dop_regular *r, const dop_term_node *node)
+{
+    uint32_t h = dop_sets_mix(dop_sets_mix(node->kind, node->a), node->b);
+    h = dop_sets_mix(dop_sets_mix(h, node->min), node->max);
+    return &r->heads[h & (r->n_heads - 1)];
+}
+
+static void
+make_heads(dop_regular *r)
+{
+    const size_t n = r->n_heads ? 4 * r->n_heads : 256;
+    uint32_t *heads = dop_budget_take(r->budget, (n - r->n_heads) * sizeof *heads) ? calloc(n, sizeof *heads) : NULL;
+    if (!heads) {
+        r->limited |= r->budget && r->budget->end != DOP_BUDGET_LEFT;
+        r->failed |= !r->limited;
+        return;
+    }
+    free(r->heads);
+    r->heads = heads;
+    r->n_heads = n;
+    for (uint32_t i = DOP_TERM_ONE; i < r->n_terms; i++) {
+        uint32_t *head = head_of(r, &r->terms[i]);
+        r->terms[i].chain = *head;
+        *head = i;
+    }
+}
+
 dop_term
 dop_regular_node(dop_regular *r, dop_term_node node)
 {
-    uint32_t h = dop_sets_mix(dop_sets_mix(node.kind, node.a), node.b);
-    h = dop_sets_mix(dop_sets_mix(h, node.min), node.max);
-    uint32_t *head = &r->heads[h % (sizeof r->heads / sizeof *r->heads)];
+    if (r->n_terms >= r->n_heads)
+        make_heads(r);
+    if (is_over(r))
+        return DOP_TERM_NONE;
+    uint32_t *head = head_of(r, &node);
     for (uint32_t i = *head; i != 0; i = r->terms[i].chain) {
         const dop_term_node *t = &r->terms[i];
         if (t->kind == node.kind && t->a == node.a && t->b == node.b && t->min == node.min && t->max == node.max)
@@ -76,12 +106,13 @@ dop_regular_finish(dop_regular *r)
         dop_charset_finish(&r->sets[i]);
     for (size_t i = 0; i < r->n_words; i++)
         free(r->words[i].words);
-    dop_budget_give(r->budget,
-                    r->cap_terms * sizeof *r->terms + r->cap_sets * sizeof *r->sets + r->cap_words * sizeof *r->words);
+    dop_budget_give(r->budget, r->n_heads * sizeof *r->heads + r->cap_terms * sizeof *r->terms +
+                                   r->cap_sets * sizeof *r->sets + r->cap_words * sizeof *r->words);
     free(r->sets);
     free(r->words);
     free(r->bounds);
     free(r->terms);
+    free(r->heads);
     memset(r, 0, sizeof *r);
 }
 
@@ -261,6 +292,8 @@ dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max)
 {
     if (is_over(r) || (max == 1 && min == 1))
         return a;
+    if (a == DOP_TERM_ONE && min == 0 && max == DOP_AUTO_MANY)
+        return DOP_TERM_ANY;
     if (max == 0 || a == DOP_TERM_EMPTY || (a == DOP_TERM_NONE && min == 0))
         return DOP_TERM_EMPTY;
     if (a == DOP_TERM_NONE)

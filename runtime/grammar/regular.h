@@ -50,7 +50,8 @@ typedef struct dop_regular {
     dop_words *words;     /* owned */
     dop_decimal *bounds;  /* owned */
     size_t n_terms, cap_terms, n_sets, cap_sets, n_words, cap_words, n_bounds, cap_bounds;
-    uint32_t heads[4096];
+    uint32_t *heads; /* owned, [n_heads], a power of 2: of chains of terms by hash */
+    size_t n_heads;
     dop_budget *budget; /* NULL: no limits */
     uint32_t depth;
     bool failed;  /* out of memory */

@@ -4,6 +4,7 @@
 #include "tests/unit/tokenizer_util.h"
 
 #include "runtime/grammar/grammar.h"
+#include "runtime/grammar/validate.h"
 #include "runtime/sampling.h"
 
 #include <math.h>
@@ -319,6 +320,46 @@ Test(grammar, schemas)
     cr_log_info("%zu texts; masks: %llu made in %.3f ms each, %llu found\n", n_valid,
                 (unsigned long long)all.masks_made, all.walk_ms / (double)all.masks_made,
                 (unsigned long long)all.masks_found);
+}
+
+/* What is written under schemas of zod, pydantic and OpenAPI is valid, as the validator says. */
+Test(grammar, generated)
+{
+    enum { FEW = 3 };
+    size_t i, n = 0;
+    json_t *entry, *all = util_json(DOP_SOURCE_DIR "/tests/grammar/generated_schemas.json");
+    json_array_foreach(all, i, entry)
+    {
+        dop_grammar *g;
+        dop_diag diag = {0};
+        dop_schema_index *index;
+        const json_t *schema = json_object_get(entry, "schema");
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s: %s", name,
+                     diag.message);
+        cr_assert_eq(dop_schema_index_create(schema, NULL, NULL, &diag, &index), DOP_OK);
+        for (uint64_t k = 0; k < FEW && !*dop_grammar_unenforced(g); k++) {
+            dop_buf text = {0};
+            bool good = false;
+            if (!write_text(g, 90000 + i * 10 + k, &text)) { /* texts without a bound may be long */
+                dop_buf_finish(&text);
+                continue;
+            }
+            json_t *v = json_loadb(text.data ? text.data : "", text.size, JSON_DECODE_ANY, NULL);
+            cr_assert(v, "%s: no JSON: %s", name, text.data ? text.data : "");
+            cr_assert_eq(dop_schema_validate(index, schema, v, NULL, &diag, &good), DOP_OK, "%s: %s", name,
+                         diag.message);
+            cr_assert(good, "%s: not valid: %s", name, text.data);
+            json_decref(v);
+            dop_buf_finish(&text);
+            n++;
+        }
+        dop_schema_index_destroy(index);
+        dop_grammar_release(g);
+    }
+    json_decref(all);
+    cr_log_info("%zu texts of %zu schemas\n", n, i);
+    cr_assert_geq(n, 700);
 }
 
 Test(grammar, grammars)

@@ -192,3 +192,51 @@ Test(schema, suite_grammar)
                 n_schemas, n_compiled, n_exact, n_valid, n_invalid, n_loose, n_wrong);
     cr_assert_eq(n_wrong, 0);
 }
+
+/* Schemas as zod 4, pydantic and OpenAPI's generators write them (tests/grammar/generated_schemas.json), with values that the
+ * libraries' types have or have not. */
+Test(schema, generated)
+{
+    json_t *all = util_json(DOP_SOURCE_DIR "/tests/grammar/generated_schemas.json"), *entry, *v;
+    size_t i, k, n_valid = 0, n_invalid = 0, n_loose = 0, n_wrong = 0;
+    json_array_foreach(all, i, entry)
+    {
+        const json_t *schema = json_object_get(entry, "schema");
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        dop_grammar *g;
+        dop_diag diag = {0};
+        dop_schema_index *index;
+        dop_budget budget = {.steps = 200000000, .bytes = 72u << 20};
+        cr_assert_eq(dop_grammar_from_schema(u.vocab, schema, NULL, NULL, 0, &budget, &diag, &g), DOP_OK, "%s: %s",
+                     name, diag.message);
+        cr_assert_eq(dop_schema_index_create(schema, NULL, NULL, &diag, &index), DOP_OK);
+        const bool loose = *dop_grammar_unenforced(g) != 0;
+        n_loose += loose;
+        for (size_t good = 0; good < 2; good++)
+            json_array_foreach(json_object_get(entry, good ? "valid" : "invalid"), k, v)
+            {
+                bool valid = false;
+                const bool accepted = accepts_in_some_order(g, v);
+                cr_assert_eq(dop_schema_validate(index, schema, v, NULL, &diag, &valid), DOP_OK, "%s: %s", name,
+                             diag.message);
+                if (good ? !accepted || !valid : accepted && (valid || !loose)) {
+                    char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY),
+                         *shown = json_dumps(schema, JSON_COMPACT);
+                    cr_log_error("%s: %s %s: accepted %d, valid %d: %s (%s)", name, good ? "valid" : "invalid", text,
+                                 accepted, valid, shown, dop_grammar_unenforced(g));
+                    free(text);
+                    free(shown);
+                    n_wrong++;
+                }
+                *(good ? &n_valid : &n_invalid) += 1;
+            }
+        dop_schema_index_destroy(index);
+        dop_grammar_release(g);
+    }
+    cr_log_info(
+        "%zu schemas, %zu of them not exactly; %zu valid values accepted, %zu invalid ones refused; %zu wrong\n", i,
+        n_loose, n_valid, n_invalid, n_wrong);
+    json_decref(all);
+    cr_assert_eq(n_wrong, 0);
+    cr_assert_geq(i, 250);
+}
