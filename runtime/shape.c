@@ -76,6 +76,12 @@ dop_shape_from_schema(const dop_text *text, const char *schema, size_t len, dop_
     return finish(st, out_shape);
 }
 
+const char *
+dop_shape_unenforced(const dop_shape *shape)
+{
+    return dop_grammar_unenforced(shape->grammar);
+}
+
 void
 dop_shape_destroy(dop_shape *shape)
 {
