@@ -1,5 +1,5 @@
 /* Declarations for the files that compile schemas.  schema.c gathers what must hold for a value at once, and what may hold instead of
- * it; schema_not.c turns `not` around; schema_object.c, schema_array.c, schema_string.c, schema_number.c and schema_values.c make
+ * it; schema_not.c turns `not` around; schema_any.c, schema_object.c, schema_array.c, schema_string.c, schema_number.c and schema_values.c make
  * values of one kind; schema_base.c and schema_character.c have functions for all of them. */
 #ifndef DOPPLER_RUNTIME_GRAMMAR_SCHEMA_INTERNAL_H
 #define DOPPLER_RUNTIME_GRAMMAR_SCHEMA_INTERNAL_H
@@ -117,6 +117,7 @@ uint32_t dop_schema_blank(dop_schema *s, uint32_t from);
 /* --- schema.c --- */
 /* The rule for what is valid for all of a list. */
 uint32_t dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *list, size_t n);
+/* schema_any.c */
 uint32_t dop_schema_any_value(dop_schema *s);
 uint32_t dop_schema_any_string(dop_schema *s);
 uint32_t dop_schema_any_object(dop_schema *s);
