@@ -490,7 +490,7 @@ dop_regular_derive(dop_regular *r, dop_term t, uint32_t c)
         break;
     case DOP_TERM_MULTIPLE:
     case DOP_TERM_COMPARE:
-        one = dop_regular_number_derive(r, &n, c);
+        one = r->derive_number(r, &n, c);
         break;
     default:
         break;

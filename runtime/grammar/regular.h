@@ -54,6 +54,8 @@ typedef struct dop_regular {
     size_t n_heads;
     dop_budget *budget; /* NULL: no limits */
     uint32_t depth;
+    /* The derivative of a number's term, set by regular_number.c where it makes one. */
+    dop_term (*derive_number)(struct dop_regular *r, const dop_term_node *n, uint32_t c);
     bool failed;  /* out of memory */
     bool limited; /* the budget is exhausted, or a term is nested too deeply */
 } dop_regular;
@@ -81,7 +83,6 @@ dop_term dop_regular_derive(dop_regular *r, dop_term t, uint32_t c);
 void dop_regular_borders(dop_regular *r, dop_term t, dop_charset *io_borders);
 /* For the numbers of regular_number.c. */
 dop_term dop_regular_node(dop_regular *r, dop_term_node node);
-dop_term dop_regular_number_derive(dop_regular *r, const dop_term_node *n, uint32_t c);
 
 /* How an automaton spells a character of a set. */
 typedef struct dop_spelling {

@@ -12,6 +12,8 @@
 
 enum { EQUAL, LESS, MORE };
 
+static dop_term derive_number(dop_regular *r, const dop_term_node *n, uint32_t c);
+
 /* --- multiples ---------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t
@@ -33,6 +35,7 @@ dop_term
 dop_regular_multiple(dop_regular *r, uint32_t of, uint32_t places)
 {
     dop_term_node n = {.kind = DOP_TERM_MULTIPLE, .a = of, .b = places};
+    r->derive_number = derive_number;
     n.nullable = is_multiple(&n);
     return dop_regular_node(r, n);
 }
@@ -90,6 +93,7 @@ dop_regular_compare(dop_regular *r, const dop_decimal *bound)
         r->bounds = p;
         r->cap_bounds = cap;
     }
+    r->derive_number = derive_number;
     r->bounds[r->n_bounds] = *bound;
     dop_term_node n = {.kind = DOP_TERM_COMPARE, .a = (uint32_t)r->n_bounds++};
     n.nullable = fits(r, &n);
@@ -126,8 +130,8 @@ derive_compare(dop_regular *r, dop_term_node n, uint32_t c)
     return dop_regular_node(r, n);
 }
 
-dop_term
-dop_regular_number_derive(dop_regular *r, const dop_term_node *n, uint32_t c)
+static dop_term
+derive_number(dop_regular *r, const dop_term_node *n, uint32_t c)
 {
     return n->kind == DOP_TERM_MULTIPLE ? derive_multiple(r, *n, c) : derive_compare(r, *n, c);
 }

@@ -16,118 +16,6 @@
 
 enum { DEEPEST = 100, MOST_OPTIONS = 512 };
 
-/* --- keywords and types ------------------------------------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    unsigned bits; /* the types that it is about; 0: all */
-} keywords[] = {
-    {"type", 0},
-    {"enum", 0},
-    {"const", 0},
-    {"anyOf", 0},
-    {"oneOf", 0},
-    {"allOf", 0},
-    {"not", 0},
-    {"if", 0},
-    {"$ref", 0},
-    {"$dynamicRef", 0},
-    {"$recursiveRef", 0},
-    {"minLength", DOP_IS_STRING},
-    {"maxLength", DOP_IS_STRING},
-    {"pattern", DOP_IS_STRING},
-    {"format", DOP_IS_STRING},
-    {"minimum", DOP_IS_NUMBER},
-    {"maximum", DOP_IS_NUMBER},
-    {"exclusiveMinimum", DOP_IS_NUMBER},
-    {"exclusiveMaximum", DOP_IS_NUMBER},
-    {"multipleOf", DOP_IS_NUMBER},
-    {"items", DOP_IS_ARRAY},
-    {"prefixItems", DOP_IS_ARRAY},
-    {"additionalItems", DOP_IS_ARRAY},
-    {"minItems", DOP_IS_ARRAY},
-    {"maxItems", DOP_IS_ARRAY},
-    {"uniqueItems", DOP_IS_ARRAY},
-    {"contains", DOP_IS_ARRAY},
-    {"minContains", DOP_IS_ARRAY},
-    {"maxContains", DOP_IS_ARRAY},
-    {"unevaluatedItems", DOP_IS_ARRAY},
-    {"properties", DOP_IS_OBJECT},
-    {"required", DOP_IS_OBJECT},
-    {"additionalProperties", DOP_IS_OBJECT},
-    {"patternProperties", DOP_IS_OBJECT},
-    {"propertyNames", DOP_IS_OBJECT},
-    {"minProperties", DOP_IS_OBJECT},
-    {"maxProperties", DOP_IS_OBJECT},
-    {"dependentRequired", DOP_IS_OBJECT},
-    {"dependentSchemas", DOP_IS_OBJECT},
-    {"dependencies", DOP_IS_OBJECT},
-    {"unevaluatedProperties", DOP_IS_OBJECT},
-};
-
-static int
-keyword(const char *name)
-{
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (strcmp(keywords[i].name, name) == 0)
-            return (int)i;
-    return -1;
-}
-
-bool
-dop_schema_asserts(const char *name)
-{
-    return keyword(name) >= 0 && strcmp(name, "format") != 0;
-}
-
-unsigned
-dop_schema_types(dop_schema *s, const json_t *type)
-{
-    static const struct {
-        const char *name;
-        unsigned bits;
-    } types[] = {
-        {"null", DOP_IS_NULL},     {"boolean", DOP_IS_BOOLEAN}, {"integer", DOP_IS_INTEGER}, {"number", DOP_IS_NUMBER},
-        {"string", DOP_IS_STRING}, {"array", DOP_IS_ARRAY},     {"object", DOP_IS_OBJECT},
-    };
-    unsigned bits = 0;
-    const size_t n = json_is_array(type) ? json_array_size(type) : 1;
-    for (size_t i = 0; i < n; i++) {
-        const char *name = json_string_value(json_is_array(type) ? json_array_get(type, i) : type);
-        unsigned found = 0;
-        for (size_t k = 0; k < sizeof types / sizeof *types && name; k++)
-            found |= strcmp(types[k].name, name) == 0 ? types[k].bits : 0;
-        if (!found)
-            dop_schema_refuse(s, "type is one of null, boolean, integer, number, string, array, object");
-        bits |= found;
-    }
-    if (n == 0)
-        dop_schema_refuse(s, "type is a name, or a list of names that is not empty");
-    return bits;
-}
-
-unsigned
-dop_schema_type_of(const json_t *v)
-{
-    return json_is_null(v)      ? DOP_IS_NULL
-           : json_is_boolean(v) ? DOP_IS_BOOLEAN
-           : json_is_integer(v) ? DOP_IS_INTEGER
-           : json_is_real(v)    ? json_real_value(v) == floor(json_real_value(v)) ? DOP_IS_INTEGER : DOP_IS_REAL
-           : json_is_string(v)  ? DOP_IS_STRING
-           : json_is_array(v)   ? DOP_IS_ARRAY
-                                : DOP_IS_OBJECT;
-}
-
-bool
-dop_schema_allows(dop_schema *s, const json_t *schema, const json_t *value)
-{
-    bool valid = true;
-    dop_diag own = {0};
-    dop_status st = dop_schema_validate(s->index, schema, value, s->a.budget, &own, &valid);
-    s->a.too_large |= s->a.budget && s->a.budget->end != DOP_BUDGET_LEFT;
-    return st != DOP_OK || valid;
-}
-
 /* --- gathering ------------------------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -160,27 +48,6 @@ conjunction_copy(dop_schema *s, const dop_conjunction *c)
     d.closures = copy(s, c->closures, d.cap_closures = c->n_closures, sizeof *d.closures);
     d.groups = copy(s, c->groups, d.cap_groups = c->n_groups, sizeof *d.groups);
     return d;
-}
-
-const json_t *
-dop_schema_resolve(dop_schema *s, const json_t *from, const char *ref)
-{
-    const json_t *to = dop_schema_index_resolve(s->index, from, ref);
-    if (!to && strstr(ref, "://"))
-        dop_schema_refuse(s, "$ref \"%.100s\": only references within the schema are supported", ref);
-    else if (!to)
-        dop_schema_refuse(s, "$ref \"%.100s\" leads nowhere", ref);
-    return to;
-}
-
-void
-dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, json_t *options, const json_t *from,
-                     const dop_frame *frame)
-{
-    options = (json_t *)(uintptr_t)dop_schema_keep(s, options, from);
-    c->groups = dop_schema_grow(s, c->groups, c->n_groups, &c->cap_groups, sizeof *c->groups);
-    if (dop_schema_goes_on(s))
-        c->groups[c->n_groups++] = (dop_group){name, options, frame};
 }
 
 static void
@@ -388,8 +255,8 @@ add_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_
         add_unevaluated(s, c, schema);
 }
 
-void
-dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent)
+static void
+gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent)
 {
     uint32_t depth = 0;
     if (!dop_schema_goes_on(s) || json_is_true(schema))
@@ -439,8 +306,9 @@ implied(const dop_schema *s, const dop_conjunction *c)
             return DOP_IS_ANY;
         json_object_foreach((json_t *)(uintptr_t)c->all[i], key, v)
         {
-            const int k = keyword(key);
-            bits |= k >= 0 ? keywords[k].bits : 0;
+            unsigned own;
+            (void)dop_schema_is_keyword(key, &own);
+            bits |= own;
         }
     }
     return bits ? bits : DOP_IS_ANY;
@@ -503,8 +371,8 @@ is_bare(const dop_conjunction *c)
     for (size_t i = 0; i < c->n; i++)
         json_object_foreach((json_t *)(uintptr_t)c->all[i], key, v)
         {
-            const int k = keyword(key);
-            if (k >= 0 && (keywords[k].bits != 0 || strcmp(key, "enum") == 0 || strcmp(key, "const") == 0))
+            unsigned own;
+            if (dop_schema_is_keyword(key, &own) && (own != 0 || strcmp(key, "enum") == 0 || strcmp(key, "const") == 0))
                 return false;
         }
     return true;
@@ -614,7 +482,8 @@ text_of(const json_t *schema)
         return NULL;
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
     {
-        const bool texts = json_is_string(v) && keyword(key) < 0; /* such as descriptions */
+        unsigned own;
+        const bool texts = json_is_string(v) && !dop_schema_is_keyword(key, &own); /* such as descriptions */
         if (key[0] == '$' || json_is_object(v) || json_is_array(v) || texts || json_is_boolean(v))
             return NULL;
     }
@@ -641,8 +510,8 @@ new_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
     return rule;
 }
 
-uint32_t
-dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
+static uint32_t
+rule_of(dop_schema *s, const char *name, const json_t *const *of, size_t n)
 {
     bool any = true;
     for (size_t i = 0; i < n; i++)
@@ -696,6 +565,8 @@ begin(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
                       .made = json_array(),
                       .by_text = json_object(),
                       .for_one_of = json_array(),
+                      .rule_of = rule_of,
+                      .gather = gather,
                       .blank = none,
                       .character = none,
                       .value = none,

@@ -42,7 +42,11 @@ typedef struct dop_schema_set {
     uint32_t rule;
 } dop_schema_set;
 
+struct dop_conjunction;
 typedef struct dop_schema {
+    /* What schema.c does for those that it calls. */
+    uint32_t (*rule_of)(struct dop_schema *s, const char *name, const json_t *const *list, size_t n);
+    void (*gather)(struct dop_schema *s, struct dop_conjunction *c, const json_t *schema, const dop_frame *parent);
     dop_auto a;
     dop_schema_index *index;
     const json_t *root;
@@ -114,7 +118,7 @@ const json_t *dop_schema_keep(dop_schema *s, json_t *made, const json_t *from);
 void *dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t size);
 uint32_t dop_schema_blank(dop_schema *s, uint32_t from);
 
-/* --- schema.c --- */
+/* --- schema_base.c, for schema.c --- */
 /* The rule for what is valid for all of a list. */
 uint32_t dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *list, size_t n);
 /* schema_any.c */
@@ -128,7 +132,9 @@ void dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, j
 const json_t *dop_schema_resolve(dop_schema *s, const json_t *from, const char *ref);
 /* The types that a value of `type` names; refuses others. */
 unsigned dop_schema_types(dop_schema *s, const json_t *type);
-/* Does a keyword say which values are valid? */
+/* Does a keyword say which values are valid?  *out_bits: the types that it is about; 0: all. */
+bool dop_schema_is_keyword(const char *name, unsigned *out_bits);
+/* The same, without formats. */
 bool dop_schema_asserts(const char *keyword);
 unsigned dop_schema_type_of(const json_t *value);
 /* Is the value valid for the schema?  What cannot be told counts as valid. */
