@@ -30,6 +30,8 @@ dop_cli_shape_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop
         if (st == DOP_E_INPUT && path && diag && !diag->path[0])
             snprintf(diag->path, sizeof diag->path, "%s", path);
     }
+    if (st == DOP_OK && dop_shape_unenforced(s->shape)[0])
+        fprintf(stderr, "note: not enforced exactly: %s\n", dop_shape_unenforced(s->shape));
     if (st == DOP_OK)
         st = dop_shaper_create(s->shape, &gen->sampling, diag, &s->shaper);
     if (st == DOP_OK && dop_sampling_is_greedy(&gen->sampling)) {

@@ -59,7 +59,7 @@ dop_shape_from_grammar(const dop_text *text, const char *grammar, size_t len, do
     dop_diag_clear(diag);
     dop_status st = create(text, diag, out_shape);
     if (st == DOP_OK)
-        st = dop_grammar_from_gbnf((*out_shape)->vocab, NULL, grammar, len, diag, &(*out_shape)->grammar);
+        st = dop_grammar_from_gbnf((*out_shape)->vocab, NULL, grammar, len, NULL, diag, &(*out_shape)->grammar);
     return finish(st, out_shape);
 }
 
@@ -72,9 +72,15 @@ dop_shape_from_schema(const dop_text *text, const char *schema, size_t len, dop_
     if (st == DOP_OK && len)
         st = dop_json_decode(schema, len, NULL, diag, &root);
     if (st == DOP_OK)
-        st = dop_grammar_from_schema((*out_shape)->vocab, root, NULL, NULL, diag, &(*out_shape)->grammar);
+        st = dop_grammar_from_schema((*out_shape)->vocab, root, NULL, NULL, 0, NULL, diag, &(*out_shape)->grammar);
     json_decref(root);
     return finish(st, out_shape);
+}
+
+const char *
+dop_shape_unenforced(const dop_shape *shape)
+{
+    return dop_grammar_unenforced(shape->grammar);
 }
 
 void

@@ -9,6 +9,7 @@ dop_auto_finish(dop_auto *a)
     free(a->edges);
     free(a->states);
     free(a->rules);
+    dop_buf_finish(&a->unenforced);
     memset(a, 0, sizeof *a);
 }
 
@@ -18,7 +19,11 @@ grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
 {
     if (n < *io_cap)
         return items;
-    size_t cap = *io_cap ? 2 * *io_cap : 64;
+    size_t cap = *io_cap ? *io_cap + (*io_cap >> 1) : 64;
+    if (!dop_budget_take(a->budget, (cap - *io_cap) * size)) {
+        a->too_large = true;
+        return items;
+    }
     void *p = realloc(items, cap * size);
     if (!p) {
         a->failed = true;
@@ -45,7 +50,7 @@ add_edge(dop_auto *a, uint32_t from, dop_edge edge)
 {
     enum { MOST = 4 * DOP_AUTO_MAX_STATES };
     a->edges = grow(a, a->edges, a->n_edges, &a->cap_edges, sizeof *a->edges);
-    a->too_large |= a->n_edges >= MOST;
+    a->too_large |= a->n_edges >= MOST || !dop_budget_step(a->budget, 1);
     if (a->failed || a->too_large)
         return;
     edge.next = a->states[from].first;
@@ -82,6 +87,12 @@ dop_auto_end(dop_auto *a, uint32_t state)
 {
     if (!a->failed && !a->too_large)
         a->states[state].is_end = true;
+}
+
+void
+dop_auto_call_to(dop_auto *a, uint32_t from, uint32_t rule, uint32_t to)
+{
+    add_edge(a, from, (dop_edge){.to = to, .rule = rule, .kind = DOP_EDGE_CALL});
 }
 
 uint32_t
@@ -172,68 +183,125 @@ dop_auto_between(dop_auto *a, uint32_t from, const uint8_t *lo, const uint8_t *h
     }
 }
 
+static void
+shrink(void **io_items, size_t n, size_t *io_cap, size_t size)
+{
+    void *p = realloc(*io_items, (n + 1) * size);
+    if (p) {
+        *io_items = p;
+        *io_cap = n + 1;
+    }
+}
+
+void
+dop_auto_shrink(dop_auto *a)
+{
+    void *edges = a->edges, *states = a->states, *rules = a->rules;
+    shrink(&edges, a->n_edges, &a->cap_edges, sizeof *a->edges);
+    shrink(&states, a->n_states, &a->cap_states, sizeof *a->states);
+    shrink(&rules, a->n_rules, &a->cap_rules, sizeof *a->rules);
+    a->edges = edges;
+    a->states = states;
+    a->rules = rules;
+}
+
+size_t
+dop_auto_bytes_held(const dop_auto *a)
+{
+    return a->cap_edges * sizeof *a->edges + a->cap_states * sizeof *a->states + a->cap_rules * sizeof *a->rules;
+}
+
 /* --- checking -------------------------------------------------------------------------------------------------------------------- */
 
+/* Which rules a rule calls before it has accepted a byte: those of rule r are calls[first[r]] up to calls[first[r + 1]]. */
 typedef struct walk {
     const dop_auto *a;
-    uint32_t *seen;  /* per state: number of the walk that was there */
-    uint32_t *stack; /* states to go on from */
-    uint32_t number;
-    bool *nullable; /* per rule */
-    uint8_t *mark;  /* per rule: 1 under way, 2 done */
+    const bool *nullable; /* per state: its rule can end there without accepting a byte */
+    uint32_t *seen;       /* per state: number of the rule that was there, plus 1 */
+    uint32_t *stack;      /* states to go on from */
+    uint32_t *calls, *first;
+    size_t n_calls;
 } walk;
 
-/* Follows a rule from its start as far as that takes no byte.  Returns whether it came to an end.  calls: gets the rules that are
- * called on the way; NULL: they are not wanted. */
 static bool
-walk_rule(walk *w, uint32_t rule, uint32_t *calls, size_t *out_n_calls)
+note_calls(walk *w, uint32_t rule)
 {
     const dop_auto *a = w->a;
-    size_t n = 0, n_calls = 0;
-    bool end = false;
-    w->number++;
+    size_t n = 0;
+    uint64_t steps = 1;
+    w->first[rule] = (uint32_t)w->n_calls;
     w->stack[n++] = a->rules[rule];
-    w->seen[a->rules[rule]] = w->number;
+    w->seen[a->rules[rule]] = rule + 1;
     while (n > 0) {
         const dop_state *s = &a->states[w->stack[--n]];
-        end |= s->is_end;
-        for (uint32_t i = s->first; i != DOP_AUTO_NONE; i = a->edges[i].next) {
+        for (uint32_t i = s->first; i != DOP_AUTO_NONE; i = a->edges[i].next, steps++) {
             const dop_edge *e = &a->edges[i];
-            if (e->kind == DOP_EDGE_CALL && calls)
-                calls[n_calls++] = e->rule;
-            bool goes = e->kind == DOP_EDGE_NOTHING || (e->kind == DOP_EDGE_CALL && w->nullable[e->rule]);
-            if (goes && w->seen[e->to] != w->number) {
-                w->seen[e->to] = w->number;
+            if (e->kind == DOP_EDGE_CALL && w->n_calls < a->n_edges)
+                w->calls[w->n_calls++] = e->rule;
+            bool goes = e->kind == DOP_EDGE_NOTHING || (e->kind == DOP_EDGE_CALL && w->nullable[a->rules[e->rule]]);
+            if (goes && w->seen[e->to] != rule + 1) {
+                w->seen[e->to] = rule + 1;
                 w->stack[n++] = e->to;
             }
         }
     }
-    if (out_n_calls)
-        *out_n_calls = n_calls;
-    return end;
+    w->first[rule + 1] = (uint32_t)w->n_calls;
+    return dop_budget_step(a->budget, steps);
+}
+
+/* Searches the calls depth first for a circle.  at: [n_rules], zeroed: the next call of a rule to look at, plus 1; UINT32_MAX: all
+ * are done. */
+static bool
+has_circle(const walk *w, uint32_t *path, uint32_t *at)
+{
+    for (uint32_t r = 0; r < w->a->n_rules; r++) {
+        size_t n = 0;
+        if (at[r] != 0)
+            continue;
+        path[n++] = r;
+        at[r] = w->first[r] + 1;
+        while (n > 0) {
+            const uint32_t rule = path[n - 1], next = at[rule] - 1;
+            if (next == w->first[rule + 1]) {
+                at[rule] = UINT32_MAX;
+                n--;
+                continue;
+            }
+            at[rule]++;
+            const uint32_t to = w->calls[next];
+            if (at[to] != 0 && at[to] != UINT32_MAX)
+                return true;
+            if (at[to] == 0) {
+                path[n++] = to;
+                at[to] = w->first[to] + 1;
+            }
+        }
+    }
+    return false;
 }
 
 static dop_status
-no_circles(walk *w, uint32_t rule, uint32_t depth, dop_diag *diag)
+no_circles(const dop_auto *a, const bool *nullable, dop_diag *diag)
 {
-    enum { DEEPEST = 2000 };
-    size_t n = 0, n_edges = w->a->n_edges;
+    walk w = {.a = a, .nullable = nullable};
     dop_status st = DOP_OK;
-    if (w->mark[rule] == 2)
-        return DOP_OK;
-    if (w->mark[rule] == 1 || depth > DEEPEST)
-        return DOP_FAIL(diag, DOP_E_INPUT, "a rule begins with itself (left recursion), so that it never ends");
-    uint32_t *calls = malloc((n_edges + 1) * sizeof *calls);
-    if (!calls)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    w->mark[rule] = 1;
-    (void)walk_rule(w, rule, calls, &n);
-    uint32_t *fewer = realloc(calls, (n + 1) * sizeof *calls);
-    calls = fewer ? fewer : calls;
-    for (size_t i = 0; i < n && st == DOP_OK; i++)
-        st = no_circles(w, calls[i], depth + 1, diag);
-    w->mark[rule] = 2;
-    free(calls);
+    w.seen = calloc(a->n_states + 1, sizeof *w.seen);
+    w.stack = calloc(a->n_states + a->n_rules + 1, sizeof *w.stack);
+    w.calls = calloc(a->n_edges + 1, sizeof *w.calls);
+    w.first = calloc(a->n_rules + 2, sizeof *w.first);
+    uint32_t *at = calloc(a->n_rules + 1, sizeof *at);
+    if (!w.seen || !w.stack || !w.calls || !w.first || !at)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t r = 0; r < a->n_rules && st == DOP_OK; r++)
+        if (!note_calls(&w, r))
+            st = dop_budget_fail(a->budget, diag, "the grammar");
+    if (st == DOP_OK && has_circle(&w, w.stack, at))
+        st = DOP_FAIL(diag, DOP_E_INPUT, "a rule begins with itself (left recursion), so that it never ends");
+    free(w.seen);
+    free(w.stack);
+    free(w.calls);
+    free(w.first);
+    free(at);
     return st;
 }
 
@@ -242,28 +310,20 @@ dop_auto_check(const dop_auto *a, dop_diag *diag)
 {
     if (a->failed)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (a->too_large && a->budget && a->budget->end != DOP_BUDGET_LEFT)
+        return dop_budget_fail(a->budget, diag, "the grammar");
     if (a->too_large)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the grammar is too large: it needs more than %d states",
+        return DOP_FAIL(diag, DOP_E_LIMIT, "the grammar is too large: it needs more than %d states",
                         DOP_AUTO_MAX_STATES);
-    walk w = {.a = a};
-    w.seen = calloc(a->n_states + 1, sizeof *w.seen);
-    w.stack = calloc(a->n_states + 1, sizeof *w.stack);
-    w.nullable = calloc(a->n_rules + 1, 1);
-    w.mark = calloc(a->n_rules + 1, 1);
-    dop_status st = DOP_OK;
-    if (!w.seen || !w.stack || !w.nullable || !w.mark)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (bool changed = true; changed && st == DOP_OK;) {
-        changed = false;
-        for (uint32_t r = 0; r < a->n_rules; r++)
-            if (!w.nullable[r] && walk_rule(&w, r, NULL, NULL))
-                w.nullable[r] = changed = true;
-    }
-    for (uint32_t r = 0; r < a->n_rules && st == DOP_OK; r++)
-        st = no_circles(&w, r, 0, diag);
-    free(w.seen);
-    free(w.stack);
-    free(w.nullable);
-    free(w.mark);
+    const uint64_t work = a->n_states * 16 + a->n_edges * 4;
+    bool *nullable = calloc(a->n_states + 1, sizeof *nullable);
+    dop_status st = nullable ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && !dop_budget_take(a->budget, work))
+        st = dop_budget_fail(a->budget, diag, "the grammar");
+    if (st == DOP_OK && (st = dop_auto_find_ends(a, true, diag, nullable, NULL)) == DOP_OK)
+        st = no_circles(a, nullable, diag);
+    if (st != DOP_E_LIMIT)
+        dop_budget_give(a->budget, work);
+    free(nullable);
     return st;
 }

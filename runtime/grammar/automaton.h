@@ -6,7 +6,7 @@
 #ifndef DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
 #define DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
 
-#include "base/base.h"
+#include "base/budget.h"
 
 enum { DOP_AUTO_MAX_STATES = 1 << 20 };
 
@@ -33,17 +33,25 @@ typedef struct dop_auto {
     dop_state *states;
     uint32_t *rules; /* start states */
     size_t n_edges, cap_edges, n_states, cap_states, n_rules, cap_rules;
-    uint32_t root;  /* rule */
-    bool failed;    /* out of memory */
-    bool too_large; /* more states than DOP_AUTO_MAX_STATES */
+    uint32_t root;      /* rule */
+    bool failed;        /* out of memory */
+    bool too_large;     /* more states than DOP_AUTO_MAX_STATES, or than the budget has */
+    dop_buf unenforced; /* names of keywords of schemas that it does not enforce, with ", " between them */
+    dop_budget *budget; /* not owned; NULL: no limits.  What the automaton holds stays charged. */
 } dop_auto;
 
 void dop_auto_finish(dop_auto *a);
-/* DOP_E_INPUT: the grammar is too large, or a rule calls itself before it accepts anything. */
+/* DOP_E_LIMIT: the grammar is too large.  DOP_E_INPUT: a rule calls itself before it accepts anything. */
 dop_status dop_auto_check(const dop_auto *a, dop_diag *diag);
 /* Drops the edges from which no text comes to an end, because a text that took one could never be finished.  DOP_E_INPUT: no text
  * comes to an end. */
 dop_status dop_auto_prune(dop_auto *a, dop_diag *diag);
+/* Finds, per state, whether an end of its rule can be reached from it; no_bytes: without accepting a byte.  out_ends:
+ * [n_states], zeroed; out_waits: NULL, or [n_edges], zeroed: then 0 for the edges by which an end can be reached. */
+dop_status dop_auto_find_ends(const dop_auto *a, bool no_bytes, dop_diag *diag, bool *out_ends, uint8_t *out_waits);
+/* Gives back what the arrays have too much. */
+void dop_auto_shrink(dop_auto *a);
+size_t dop_auto_bytes_held(const dop_auto *a);
 
 uint32_t dop_auto_state(dop_auto *a);
 void dop_auto_nothing(dop_auto *a, uint32_t from, uint32_t to);
@@ -51,6 +59,8 @@ void dop_auto_bytes(dop_auto *a, uint32_t from, uint8_t lo, uint8_t hi, uint32_t
 /* Adds a rule with a start state. */
 uint32_t dop_auto_rule(dop_auto *a);
 void dop_auto_end(dop_auto *a, uint32_t state);
+
+void dop_auto_call_to(dop_auto *a, uint32_t from, uint32_t rule, uint32_t to);
 
 /* Each returns the state after what it adds. */
 uint32_t dop_auto_call(dop_auto *a, uint32_t from, uint32_t rule);

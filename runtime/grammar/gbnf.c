@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { DEEPEST = 200, MOST_REPEATS = 10000 };
 
@@ -20,7 +21,8 @@ typedef struct parser {
     const char *path, *text, *at, *end;
     dop_auto a;
     name *names;
-    size_t n_names, cap_names;
+    uint32_t *slots; /* [n_slots], a power of 2: a table by hash of indices into names[], plus 1 */
+    size_t n_names, cap_names, n_slots;
     uint32_t depth;
     dop_status status;
     dop_diag *diag;
@@ -81,24 +83,56 @@ word(parser *p, const char **out)
     return (size_t)(p->at - *out);
 }
 
+static size_t
+slot_of(const parser *p, const char *text, size_t n)
+{
+    size_t i = XXH3_64bits(text, n) & (p->n_slots - 1);
+    for (; p->slots[i] != 0; i = (i + 1) & (p->n_slots - 1)) {
+        const name *found = &p->names[p->slots[i] - 1];
+        if (found->n == n && memcmp(found->text, text, n) == 0)
+            break;
+    }
+    return i;
+}
+
+/* Makes room for one more name. */
+static bool
+grow_names(parser *p)
+{
+    if (p->n_names < p->cap_names)
+        return true;
+    const size_t cap = p->cap_names ? 2 * p->cap_names : 32;
+    if (!dop_budget_take(p->a.budget, (cap - p->cap_names) * (sizeof *p->names + 2 * sizeof *p->slots))) {
+        p->a.too_large = true;
+        return false;
+    }
+    name *more = realloc(p->names, cap * sizeof *more);
+    p->names = more ? more : p->names;
+    uint32_t *slots = more ? calloc(2 * cap, sizeof *slots) : NULL;
+    if (!slots) {
+        p->status = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+        return false;
+    }
+    free(p->slots);
+    p->slots = slots;
+    p->n_slots = 2 * cap;
+    p->cap_names = cap;
+    for (uint32_t i = 0; i < p->n_names; i++)
+        slots[slot_of(p, p->names[i].text, p->names[i].n)] = i + 1;
+    return true;
+}
+
 static name *
 find_name(parser *p, const char *text, size_t n)
 {
-    for (size_t i = 0; i < p->n_names; i++)
-        if (p->names[i].n == n && memcmp(p->names[i].text, text, n) == 0)
-            return &p->names[i];
-    if (p->n_names == p->cap_names) {
-        size_t cap = p->cap_names ? 2 * p->cap_names : 32;
-        void *more = realloc(p->names, cap * sizeof *p->names);
-        if (!more) {
-            p->status = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
-            return NULL;
-        }
-        p->names = more;
-        p->cap_names = cap;
+    if (!grow_names(p))
+        return NULL;
+    uint32_t *slot = &p->slots[slot_of(p, text, n)];
+    if (*slot == 0) {
+        p->names[p->n_names] = (name){text, n, dop_auto_rule(&p->a), text, false};
+        *slot = (uint32_t)++p->n_names;
     }
-    p->names[p->n_names] = (name){text, n, dop_auto_rule(&p->a), text, false};
-    return &p->names[p->n_names++];
+    return &p->names[*slot - 1];
 }
 
 static uint32_t
@@ -358,6 +392,8 @@ rule_of(parser *p)
     size_t n = word(p, &text);
     name *found = p->status == DOP_OK ? find_name(p, text, n) : NULL;
     skip_blanks(p, false);
+    if (p->a.too_large || p->a.failed) /* dop_auto_check will say so */
+        return;
     if (found && found->defined)
         complain(p, begin, "this rule is there twice");
     if (!looks_at(p, "::="))
@@ -375,13 +411,15 @@ rule_of(parser *p)
 }
 
 dop_status
-dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text, size_t n, dop_diag *diag,
-                      dop_grammar **out_grammar)
+dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text, size_t n, dop_budget *budget,
+                      dop_diag *diag, dop_grammar **out_grammar)
 {
-    parser p = {.path = path, .text = text, .at = text, .end = text + n, .diag = diag};
+    parser p = {.path = path, .text = text, .at = text, .end = text + n, .a.budget = budget, .diag = diag};
     bool root = false;
     *out_grammar = NULL;
     skip_blanks(&p, true);
+    if (!dop_budget_step(budget, n))
+        p.a.too_large = true;
     while (p.status == DOP_OK && p.at < p.end && !p.a.failed && !p.a.too_large)
         rule_of(&p);
     for (size_t i = 0; i < p.n_names && p.status == DOP_OK && !p.a.failed && !p.a.too_large; i++) {
@@ -395,6 +433,7 @@ dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text
     if (p.status == DOP_OK && !root && !p.a.failed && !p.a.too_large)
         complain(&p, text, "there is no rule named root");
     free(p.names);
+    free(p.slots);
     if (p.status == DOP_OK)
         return dop_grammar_make(vocab, &p.a, diag, out_grammar);
     dop_auto_finish(&p.a);

@@ -8,7 +8,7 @@
 #ifndef DOPPLER_RUNTIME_GRAMMAR_GRAMMAR_H
 #define DOPPLER_RUNTIME_GRAMMAR_GRAMMAR_H
 
-#include "base/base.h"
+#include "base/budget.h"
 #include "runtime/text/tokenizer.h"
 
 struct json_t;
@@ -21,15 +21,30 @@ typedef struct dop_matcher dop_matcher;
 dop_status dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end_ids, size_t n_end_ids,
                             dop_diag *diag, dop_vocab **out_vocab);
 uint32_t dop_vocab_size(const dop_vocab *vocab); /* n_vocab */
-void dop_vocab_destroy(dop_vocab *vocab);        /* accepts NULL; after its grammars */
+/* Bytes that its grammars hold together; they are bounded by some 128 MiB. */
+size_t dop_vocab_held(const dop_vocab *vocab);
+void dop_vocab_destroy(dop_vocab *vocab); /* accepts NULL; after its grammars */
 
-/* From a GBNF text, as llama.cpp reads it; path is for messages.  Mistakes give DOP_E_INPUT with line and column. */
-dop_status dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text, size_t n, dop_diag *diag,
-                                 dop_grammar **out_grammar);
-/* From a JSON schema; NULL: any JSON object.  The text begins with `before` and ends with `after` (NULL: ""), which are
- * not part of the JSON.  A keyword that is not supported gives DOP_E_INPUT, which names it and its place. */
+/* From a GBNF text, as llama.cpp reads it; path is for messages.  Mistakes give DOP_E_INPUT with line and column.  budget: for the
+ * work and the memory of compiling; NULL: unlimited.  DOP_E_LIMIT: the grammar is too large, for it or for the vocabulary's
+ * pool. */
+dop_status dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text, size_t n,
+                                 dop_budget *budget, dop_diag *diag, dop_grammar **out_grammar);
+enum {
+    /* As the standard has it: members that nothing names are allowed, and keywords say nothing about types.  Without this, other
+     * members are written only where `additionalProperties` or the like is there, and a schema without `type` means the types
+     * that its keywords are about. */
+    DOP_SCHEMA_OPEN = 1
+};
+/* From a JSON schema (draft 2020-12); NULL: any JSON object.  The text begins with `before` and ends with `after` (NULL: ""),
+ * which are not part of the JSON.  What cannot be enforced exactly leaves a superset (dop_grammar_unenforced).  budget: as of
+ * dop_grammar_from_gbnf.  DOP_E_INPUT: the schema is wrong, refers to others, or allows nothing. */
 dop_status dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, const char *before,
-                                   const char *after, dop_diag *diag, dop_grammar **out_grammar);
+                                   const char *after, unsigned flags, dop_budget *budget, dop_diag *diag,
+                                   dop_grammar **out_grammar);
+/* Names of keywords that the grammar does not enforce, because it allows a superset, in the order of their first use, with ", "
+ * between them; "": all are enforced. */
+const char *dop_grammar_unenforced(const dop_grammar *grammar);
 /* Adds an owner, who must release it too; the last one destroys it. */
 dop_grammar *dop_grammar_share(dop_grammar *grammar);
 void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */
@@ -37,8 +52,12 @@ void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */
 /* Creates a matcher at the beginning of a text; it shares the grammar. */
 dop_status dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_matcher);
 void dop_matcher_destroy(dop_matcher *matcher); /* accepts NULL */
+/* Works on the mask of the tokens that may come next, for about this many steps, each some nanoseconds; *out_ready: the mask is
+ * complete.  DOP_E_LIMIT: the grammar takes too many steps or too much memory, or is too ambiguous, at this place; the matcher
+ * is of no more use then, while others of the grammar may be. */
+dop_status dop_matcher_prepare(dop_matcher *matcher, uint64_t steps, dop_diag *diag, bool *out_ready);
 /* Which tokens may come next: one bit per token, [(n_vocab + 31) / 32], the lowest bit first.  Valid until the next call with
- * this matcher.  NULL: out of memory. */
+ * this matcher.  NULL after a failure, as of dop_matcher_prepare. */
 const uint32_t *dop_matcher_mask(dop_matcher *matcher, dop_diag *diag);
 /* Sets the logits of tokens that may not come next to -infinity. */
 dop_status dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_diag *diag);
@@ -52,7 +71,8 @@ bool dop_matcher_must_end(const dop_matcher *matcher);
 /* What the masks of a grammar have cost so far. */
 typedef struct dop_grammar_costs {
     uint64_t masks_made, masks_found; /* by a walk, and by looking up */
-    uint64_t bytes;                   /* of states and masks */
+    uint64_t bytes;                   /* of automaton, states and masks */
+    uint64_t steps;                   /* of all walks */
     double walk_ms;                   /* all walks together */
 } dop_grammar_costs;
 dop_grammar_costs dop_grammar_cost(dop_grammar *grammar);

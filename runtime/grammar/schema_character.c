@@ -1,6 +1,8 @@
 /* Characters of JSON strings. */
 #include "runtime/grammar/schema_internal.h"
 
+#include <string.h>
+
 /* Characters that stand in a string as they are, without an escape. */
 void
 dop_schema_plain(dop_charset *set)
@@ -57,4 +59,64 @@ dop_schema_character(dop_schema *s)
         dop_auto_end(&s->a, end);
     }
     return s->character;
+}
+
+/* Adds edges that accept one character of a set as a string of JSON spells it. */
+static void
+spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
+{
+    static const char escapes[][2] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
+                                      {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
+    static const char digits[] = "0123456789abcdef";
+    dop_charset plain = {0};
+    dop_schema_plain(&plain);
+    dop_charset_limit(&plain, set);
+    s->a.failed |= plain.failed;
+    dop_auto_chars(&s->a, from, &plain, to);
+    dop_charset_finish(&plain);
+    uint32_t escape = DOP_AUTO_NONE, left = 0; /* left: bits of control characters without a letter */
+    for (uint32_t c = 1; c < 0x20; c++)
+        left |= dop_charset_has(set, c) ? 1u << c : 0;
+    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++) {
+        const unsigned char c = (unsigned char)escapes[i][0];
+        if (!dop_charset_has(set, c))
+            continue;
+        if (escape == DOP_AUTO_NONE)
+            escape = dop_schema_text(s, from, "\\");
+        dop_auto_bytes(&s->a, escape, (uint8_t)escapes[i][1], (uint8_t)escapes[i][1], to);
+        left &= c < 0x20 ? ~(1u << c) : ~0u;
+    }
+    for (uint32_t half = 0; half < 2 && left; half++) {
+        uint32_t at = DOP_AUTO_NONE;
+        for (uint32_t c = 16 * half; c < 16 * half + 16; c++) {
+            if (!(left >> c & 1))
+                continue;
+            if (at == DOP_AUTO_NONE)
+                at = dop_schema_text(s, from, half ? "\\u001" : "\\u000");
+            dop_auto_bytes(&s->a, at, (uint8_t)digits[c % 16], (uint8_t)digits[c % 16], to);
+        }
+    }
+}
+
+uint32_t
+dop_schema_set_rule(void *schema, const dop_charset *set)
+{
+    dop_schema *s = schema;
+    uint32_t start;
+    for (size_t i = 0; i < s->n_sets; i++)
+        if (s->sets[i].set.n == set->n && memcmp(s->sets[i].set.ranges, set->ranges, set->n * sizeof *set->ranges) == 0)
+            return s->sets[i].rule;
+    s->a.too_large |= !dop_budget_step(s->a.budget, s->n_sets + set->n);
+    s->sets = dop_schema_grow(s, s->sets, s->n_sets, &s->cap_sets, sizeof *s->sets);
+    const uint32_t rule = dop_schema_rule_new(s, &start), end = dop_auto_state(&s->a);
+    if (!dop_schema_goes_on(s))
+        return 0;
+    spell(s, start, set, end);
+    dop_auto_end(&s->a, end);
+    dop_charset own = {0};
+    for (size_t i = 0; i < set->n; i++)
+        dop_charset_add(&own, set->ranges[i][0], set->ranges[i][1]);
+    s->a.failed |= own.failed;
+    s->sets[s->n_sets++] = (dop_schema_set){own, rule};
+    return rule;
 }

@@ -1,7 +1,11 @@
 #include "runtime/grammar/vocab.h"
 
+#include "runtime/grammar/sets.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+static const size_t most_bytes = 128u << 20; /* that grammars of a vocabulary hold together */
 
 enum { LONGEST = 1024 }; /* bytes of a token; longer ones are never allowed */
 
@@ -86,8 +90,10 @@ dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end
     dop_vocab *v = calloc(1, sizeof *v);
     piece *pieces = calloc((size_t)n_vocab + 1, sizeof *pieces);
     *out_vocab = NULL;
-    if (!v || !pieces)
+    if (!v || !pieces || !(v->pool = calloc(1, sizeof *v->pool)))
         goto error;
+    pthread_mutex_init(&v->pool->lock, NULL);
+    v->pool->most = most_bytes;
     v->tok = tok;
     v->n_vocab = n_vocab;
     v->n_words = dop_div_up_u32(n_vocab, 32);
@@ -129,6 +135,9 @@ dop_vocab_destroy(dop_vocab *vocab)
 {
     if (!vocab)
         return;
+    if (vocab->pool)
+        pthread_mutex_destroy(&vocab->pool->lock);
+    free(vocab->pool);
     free(vocab->end_ids);
     free(vocab->nodes);
     free(vocab->tokens);

@@ -13,6 +13,7 @@ typedef struct dop_vocab_node {
 } dop_vocab_node;
 
 struct dop_vocab {
+    struct dop_pool *pool; /* owned */
     const dop_tokenizer *tok;
     uint32_t n_vocab, n_words; /* tokens; words of 32 bits in a mask */
     uint32_t *end_ids;         /* owned */

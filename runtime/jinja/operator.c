@@ -294,12 +294,13 @@ bool
 dop_j_compare(dop_j_ctx *cx, dop_j_str op, dop_j_val x, dop_j_val y, long line)
 {
     bool ok;
+    double number;
     if (dop_j_eq_lit(op, "==") || dop_j_eq_lit(op, "!="))
         return dop_j_equal(cx, x, y) == dop_j_eq_lit(op, "==");
     if (dop_j_eq_lit(op, "in") || dop_j_eq_lit(op, "not in"))
         return dop_j_contains(cx, y, x, line) == dop_j_eq_lit(op, "in");
     const int c = dop_j_order(cx, x, y, &ok);
-    if (!ok && x.kind == J_FLOAT && y.kind == J_FLOAT) /* not a number */
+    if (!ok && dop_j_number(x, &number) && dop_j_number(y, &number)) /* one of them is NaN */
         return false;
     if (!ok)
         dop_j_fail(cx, line, DOP_E_INPUT, "%s and %s have no order", dop_j_kind_name(x.kind), dop_j_kind_name(y.kind));

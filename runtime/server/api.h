@@ -46,8 +46,13 @@ typedef struct dop_answer {
     const char *type;
     const char *allow; /* with status 405: the methods that the path takes */
     bool streams;      /* the body grows until the call is over */
+    dop_buf headers;   /* "NAME: VALUE\r\n" of each further header field */
     dop_buf body;
 } dop_answer;
+
+/* Adds a header field, whose value is a list of at most about 20 names; of the values only printable ASCII is kept.  The field may
+ * be added several times. */
+void dop_answer_header(dop_answer *answer, const char *name, const char *const *values, size_t n);
 
 /* Answers at once, or gives the call that will answer: *out_call, which the caller ends by dop_call_end. */
 void dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call);

@@ -30,9 +30,11 @@ fail(dop_answer *answer, const dop_job_state *s)
                          "the server is shutting down");
     else
         dop_answer_error(answer,
-                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
-                             ? &(dop_api_error){503, "server_error", "device_failed", NULL}
-                             : &(dop_api_error){500, "server_error", NULL, NULL},
+                         s->diag->code == DOP_E_LIMIT /* such as a grammar that is too ambiguous */
+                             ? &(dop_api_error){400, "invalid_request_error", NULL, NULL}
+                             : s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
+                                   ? &(dop_api_error){503, "server_error", "device_failed", NULL}
+                                   : &(dop_api_error){500, "server_error", NULL, NULL},
                          "%s", s->diag->message);
 }
 
@@ -155,6 +157,7 @@ whole_choice(const dop_call *c, uint32_t index)
     json_t *calls = r.calls;
     json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(&s, calls),
                                "logprobs", logprobs(c, &s, 0));
+    dop_call_note_validity(c, index, choice);
     json_t *text = calls && n == 0 ? json_null() : json_stringn(s.text, n);
     if (!c->chat) {
         json_object_set_new(choice, "text", text);
@@ -230,6 +233,8 @@ chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json
 {
     json_t *choice = json_pack("{s:i, s:o, s:s?, s:o}", "index", (int)index, c->chat ? "delta" : "text", delta,
                                "finish_reason", reason, "logprobs", probabilities);
+    if (reason)
+        dop_call_note_validity(c, index, choice);
     json_t *choices = json_array();
     json_array_append_new(choices, choice);
     json_t *all = envelope(c, true, choices);
@@ -344,5 +349,6 @@ dop_call_end(dop_call *call)
     for (uint32_t i = 0; i < call->n_choices; i++)
         dop_job_release(call->api->engine, call->choices[i].job);
     free(call->begin);
+    json_decref(call->schema);
     free(call);
 }

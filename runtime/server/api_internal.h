@@ -44,6 +44,11 @@ json_t *dop_json_text(const char *bytes, size_t n);
 struct dop_grammar;
 dop_status dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after,
                            const char *gbnf, size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar);
+/* Where a grammar does not enforce all keywords of its schema: names them in a header, or refuses the request where it demands
+ * `strict`; the call keeps the schema, for dop_call_note_validity. */
+void dop_shapes_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call);
+/* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
+void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------- */
 
@@ -96,6 +101,7 @@ struct dop_call {
     char *begin;                /* owned: the end of the prompt that belongs to the answers; NULL: nothing */
     char id[40];
     int64_t created;
+    json_t *schema;             /* owned: what answers are validated for when they are complete; NULL: nothing */
     uint32_t n_choices, n_each; /* n_each: choices that share a prompt, which stand side by side */
     dop_choice choices[DOP_CALL_MAX_CHOICES];
 };

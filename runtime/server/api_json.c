@@ -69,6 +69,26 @@ dop_json_base64(const void *bytes, size_t n)
 }
 
 void
+dop_answer_header(dop_answer *answer, const char *name, const char *const *values, size_t n)
+{
+    enum { MOST_VALUES = 20, MOST_BYTES = 64 };
+    dop_buf *out = &answer->headers;
+    if (n == 0)
+        return;
+    dop_buf_printf(out, "%s: ", name);
+    for (size_t i = 0; i < n && i < MOST_VALUES; i++) {
+        size_t k = 0;
+        dop_buf_puts(out, i > 0 ? ", " : "");
+        for (const char *c = values[i]; *c && k < MOST_BYTES; c++)
+            if (*c >= ' ' && *c < 127 && *c != ',') {
+                dop_buf_append(out, c, 1);
+                k++;
+            }
+    }
+    dop_buf_puts(out, n > MOST_VALUES ? ", ...\r\n" : "\r\n");
+}
+
+void
 dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
 {
     dop_buf message = {0};

@@ -386,6 +386,15 @@ take_response_format(gathering *g)
 }
 
 static void
+refuse_grammar(gathering *g, const dop_diag *diag)
+{
+    if (diag->line > 0)
+        dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag->line, diag->column, diag->message);
+    else
+        refuse_by(g, "grammar", diag);
+}
+
+static void
 take_grammar(gathering *g)
 {
     size_t n;
@@ -396,7 +405,7 @@ take_grammar(gathering *g)
     if (g->grammar)
         dop_reader_refuse(&g->r, "grammar", "grammar and response_format exclude one another");
     else if (dop_shapes_find(g->api->shapes, NULL, NULL, NULL, text, n, &diag, &g->grammar) != DOP_OK)
-        dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag.line, diag.column, diag.message);
+        refuse_grammar(g, &diag);
 }
 
 static const json_t *
@@ -473,6 +482,8 @@ submit(gathering *g)
     else if (result == DOP_SUBMIT_STOPPED)
         dop_answer_error(g->r.answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
                          "the server is shutting down");
+    else if (result == DOP_SUBMIT_FAILED && diag.code == DOP_E_LIMIT) /* of a grammar */
+        dop_answer_error(g->r.answer, &(dop_api_error){400, "invalid_request_error", NULL, NULL}, "%s", diag.message);
     else if (result == DOP_SUBMIT_FAILED)
         dop_answer_error(g->r.answer, &(dop_api_error){500, "server_error", NULL, NULL}, "%s", diag.message);
     g->r.failed |= result != DOP_SUBMIT_OK;
@@ -501,6 +512,8 @@ gather(gathering *g)
     take_grammar(g);
     if (g->call->chat && !g->r.failed)
         tools = take_tools(g);
+    if (!g->r.failed && g->grammar)
+        dop_shapes_note_unenforced(&g->r, g->grammar, g->call);
     if (g->r.failed)
         return;
     if (g->call->chat)
@@ -582,6 +595,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     dop_grammar_release(g.grammar);
     if (g.r.failed) {
         free(g.call->begin);
+        json_decref(g.call->schema);
         free(g.call);
         return NULL;
     }

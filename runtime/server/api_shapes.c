@@ -1,13 +1,16 @@
 /* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that
  * it has computed. */
 #include "runtime/grammar/grammar.h"
+#include "runtime/grammar/validate.h"
 #include "runtime/server/api_internal.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 16 };
+enum { KEPT = 16, AT_A_TIME = 2 };
+/* For compiling one: some seconds, and so much that AT_A_TIME of them and what all grammars hold are less than 300 MB. */
+static const uint64_t most_steps = 200000000, most_bytes = 72u << 20;
 
 struct dop_shapes {
     const dop_vocab *vocab;
@@ -18,6 +21,8 @@ struct dop_shapes {
         uint64_t used; /* number of the look-up */
     } rows[KEPT];
     uint64_t n;
+    pthread_cond_t compiled;
+    uint32_t compiling; /* requests that compile one now */
 };
 
 dop_status
@@ -29,6 +34,7 @@ dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **ou
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     s->vocab = vocab;
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->compiled, NULL);
     return DOP_OK;
 }
 
@@ -41,6 +47,7 @@ dop_shapes_destroy(dop_shapes *shapes)
         free(shapes->rows[i].key);
         dop_grammar_release(shapes->rows[i].grammar);
     }
+    pthread_cond_destroy(&shapes->compiled);
     pthread_mutex_destroy(&shapes->lock);
     free(shapes);
 }
@@ -80,10 +87,54 @@ keep(dop_shapes *s, const char *key, dop_grammar *grammar)
     pthread_mutex_unlock(&s->lock);
 }
 
+static void
+begin_compiling(dop_shapes *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->compiling == AT_A_TIME)
+        pthread_cond_wait(&s->compiled, &s->lock);
+    s->compiling++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void
+end_compiling(dop_shapes *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->compiling--;
+    pthread_cond_signal(&s->compiled);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* While grammars hold much together, those that were not used for longest are dropped, so that what is kept does not refuse what is
+ * new. */
+static void
+make_room(dop_shapes *s)
+{
+    enum { MUCH = 64u << 20 };
+    for (size_t n = 0; n < KEPT && dop_vocab_held(s->vocab) > MUCH; n++) {
+        size_t oldest = KEPT;
+        pthread_mutex_lock(&s->lock);
+        for (size_t i = 0; i < KEPT; i++)
+            if (s->rows[i].key && (oldest == KEPT || s->rows[i].used < s->rows[oldest].used))
+                oldest = i;
+        dop_grammar *g = oldest < KEPT ? s->rows[oldest].grammar : NULL;
+        if (g) {
+            free(s->rows[oldest].key);
+            s->rows[oldest].key = NULL;
+            s->rows[oldest].grammar = NULL;
+            s->rows[oldest].used = 0;
+        }
+        pthread_mutex_unlock(&s->lock);
+        dop_grammar_release(g);
+    }
+}
+
 dop_status
 dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after, const char *gbnf,
                 size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar)
 {
+    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
     dop_buf key = {0};
     dop_status st = DOP_OK;
     *out_grammar = NULL;
@@ -100,15 +151,75 @@ dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, co
         *out_grammar = find(shapes, key.data);
     if (!*out_grammar) {
         json_t *plain = dop_json_plain((json_t *)(uintptr_t)schema);
+        begin_compiling(shapes);
+        make_room(shapes);
         if (schema && !plain)
             st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         else
-            st = gbnf ? dop_grammar_from_gbnf(shapes->vocab, "grammar", gbnf, n_gbnf, diag, out_grammar)
-                      : dop_grammar_from_schema(shapes->vocab, plain, before, after, diag, out_grammar);
+            st = gbnf ? dop_grammar_from_gbnf(shapes->vocab, "grammar", gbnf, n_gbnf, &budget, diag, out_grammar)
+                      : dop_grammar_from_schema(shapes->vocab, plain, before, after, 0, &budget, diag, out_grammar);
+        end_compiling(shapes);
         if (st == DOP_OK && kept)
             keep(shapes, key.data, *out_grammar);
         json_decref(plain);
     }
     dop_buf_finish(&key);
     return st;
+}
+
+/* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
+
+/* Does the request want its schema to be enforced exactly? */
+static bool
+is_strict(const json_t *root, const char **out_param)
+{
+    const json_t *tools = json_object_get(root, "tools"), *tool;
+    const json_t *format = json_object_get(json_object_get(root, "response_format"), "json_schema");
+    size_t i;
+    *out_param = format ? "response_format" : "tools";
+    if (format)
+        return json_is_true(json_object_get(format, "strict"));
+    json_array_foreach(
+        tools, i, tool) if (json_is_true(json_object_get(json_object_get(tool, "function"), "strict"))) return true;
+    return false;
+}
+
+void
+dop_shapes_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call)
+{
+    enum { MOST = 20 };
+    const char *names[MOST], *param;
+    size_t n = 0;
+    char *copy = strdup(dop_grammar_unenforced(grammar)), *rest = NULL;
+    for (char *name = copy ? strtok_r(copy, ", ", &rest) : NULL; name && n < MOST; name = strtok_r(NULL, ", ", &rest))
+        names[n++] = name;
+    const json_t *format = json_object_get(r->root, "response_format");
+    json_t *schema = json_object_get(format, "schema");
+    if (!schema)
+        schema = json_object_get(json_object_get(format, "json_schema"), "schema");
+    if (n > 0 && is_strict(r->root, &param)) {
+        dop_reader_refuse(r, param, "strict: the keyword %s of the schema cannot be enforced exactly", names[0]);
+    } else if (n > 0) {
+        dop_answer_header(r->answer, "X-Doppler-Unenforced", names, n);
+        call->schema = json_incref(schema);
+    }
+    free(copy);
+}
+
+void
+dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
+{
+    const dop_job_state s = dop_job_look(call->choices[index].job);
+    if (!call->schema || s.end == DOP_JOB_LENGTH || s.end == DOP_JOB_GOES_ON)
+        return;
+    /* Under the engine's lock, so it may take some milliseconds only. */
+    dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
+    json_t *value = json_loadb(s.text, s.n_text, JSON_DECODE_ANY, NULL);
+    dop_schema_index *index_of = NULL;
+    bool valid = false;
+    if (value && dop_schema_index_create(call->schema, NULL, &budget, NULL, &index_of) == DOP_OK &&
+        dop_schema_validate(index_of, call->schema, value, &budget, NULL, &valid) == DOP_OK)
+        json_object_set_new(choice, "schema_valid", json_boolean(valid));
+    dop_schema_index_destroy(index_of);
+    json_decref(value);
 }

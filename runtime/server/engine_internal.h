@@ -38,6 +38,7 @@ struct dop_job {
     uint32_t row;         /* row of this step that gives its next token; UINT32_MAX: none */
     uint32_t pick;        /* of this step */
     const uint32_t *mask; /* of the matcher, for the next pick, where the device makes it; NULL: not known yet */
+    bool mask_ready;      /* the matcher has its next mask; until then the job's turn in steps passes */
     dop_job_token token;
     dop_diag step_diag; /* of a pick that failed */
 
@@ -135,7 +136,11 @@ typedef struct dop_engine_picks {
     dop_engine *e;
     dop_job *jobs[DOP_STEP_MAX_SEQUENCES];
     uint32_t n;
+    uint64_t slice; /* steps of its grammar that each job may take after its pick */
 } dop_engine_picks;
+/* Works for some milliseconds on masks that are not ready.  Jobs whose masks are not complete then have no row in the next step,
+ * so that they hold up nobody else. */
+void dop_engine_prepare_masks(dop_engine *e);
 /* Chooses the rows of the next step: e->rows. */
 void dop_engine_plan_step(dop_engine *e);
 /* Runs them and waits. */
@@ -162,8 +167,16 @@ void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, doub
 bool dop_job_needs_logits(const dop_engine *e, const dop_job *job);
 /* Before a pick: gives the job's sequence what the device needs, the sampling parameters and the mask of its matcher. */
 dop_status dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag);
+/* Works on the mask for the job's next pick for at most about so many steps. */
+dop_status dop_job_prepare(dop_engine *e, dop_job *job, uint64_t steps, dop_diag *diag);
 /* Sets pick and token of a job from the logits of its row. */
 dop_status dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag);
+/* Has the job to wait for the mask of its next pick? */
+static inline bool
+dop_job_lacks_mask(const dop_job *job)
+{
+    return job->request.matcher && !job->mask_ready;
+}
 /* Under the lock: appends the pick, and ends the job if it must. */
 void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
 /* Under the lock. */

@@ -29,9 +29,22 @@ dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag)
         dop_sequence_set_sampling(e->slots[job->slot].sequence, &job->request.sampling);
     if (masks && !job->mask && !(job->mask = dop_matcher_mask(matcher, diag)))
         return diag->code;
+    job->mask_ready |= masks;
     dop_status st = dop_sequence_set_mask(e->slots[job->slot].sequence, masks ? job->mask : NULL, diag);
     if (st == DOP_E_INPUT)
         return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
+    return st;
+}
+
+dop_status
+dop_job_prepare(dop_engine *e, dop_job *job, uint64_t steps, dop_diag *diag)
+{
+    struct dop_matcher *matcher = job->request.matcher;
+    if (!matcher || job->mask_ready)
+        return DOP_OK;
+    dop_status st = dop_matcher_prepare(matcher, steps, diag, &job->mask_ready);
+    if (st == DOP_OK && job->mask_ready && !dop_job_needs_logits(e, job))
+        job->mask = dop_matcher_mask(matcher, diag);
     return st;
 }
 
@@ -81,10 +94,8 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
         else
             st = dop_step_sample(e->model, job->row, diag, &job->pick);
         job->mask = NULL;
-        if (st == DOP_OK && r->matcher && (st = dop_matcher_accept(r->matcher, job->pick, diag)) == DOP_OK &&
-            !dop_matcher_must_end(r->matcher))
-            job->mask = dop_matcher_mask(r->matcher, diag); /* made here because this runs on several threads */
-        return st;
+        job->mask_ready = false;
+        return st == DOP_OK && r->matcher ? dop_matcher_accept(r->matcher, job->pick, diag) : st;
     }
     const float *logits = dop_step_logits(e->model, job->row), *from = logits;
     if (dop_logits_largest(logits, vocab) == UINT32_MAX)
@@ -101,6 +112,7 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
     job->pick = dop_sampler_pick(s, from, job->tokens_of, r->n_prompt + job->n_written, NULL);
     if (r->logprobs)
         note_probabilities(job, logits, vocab);
+    job->mask_ready = false;
     return r->matcher ? dop_matcher_accept(r->matcher, job->pick, diag) : DOP_OK;
 }
 

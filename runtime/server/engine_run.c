@@ -126,6 +126,7 @@ dop_engine_run(void *engine)
 {
     dop_engine *e = engine;
     while (dop_engine_take_jobs(e)) {
+        dop_engine_prepare_masks(e);
         if (e->n_groups > 1) {
             run_groups(e);
             continue;

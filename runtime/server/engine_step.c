@@ -5,12 +5,16 @@
  * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
  * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
  * that step. */
+#include "runtime/grammar/grammar.h"
 #include "runtime/model.h"
 #include "runtime/server/engine_internal.h"
 #include "runtime/spans.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
+enum { MASK_STEPS = 1000000 };
 
 /* --- who has a sequence ------------------------------------------------------------------------------------------------ */
 
@@ -204,7 +208,8 @@ next_reader(const dop_engine *e)
     for (uint32_t i = 0; i < e->n_slots; i++) {
         const dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && job->phase == DOP_JOB_READS && job->row == UINT32_MAX &&
-            job->n_read != n_tokens(job) && (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
+            !dop_job_lacks_mask(job) && job->n_read != n_tokens(job) &&
+            (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
             best = i;
     }
     return best == UINT32_MAX ? NULL : e->slots[best].job;
@@ -278,7 +283,7 @@ add_writers(dop_engine *e, uint32_t most)
     for (uint32_t k = 0; k < e->n_slots; k++) {
         uint32_t i = (e->turn + k) % e->n_slots;
         dop_job *job = e->slots[i].job;
-        if (!job || e->slots[i].flies || job->phase != DOP_JOB_WRITES)
+        if (!job || e->slots[i].flies || job->phase != DOP_JOB_WRITES || dop_job_lacks_mask(job))
             continue;
         if (n == most) {
             e->turn = i;
@@ -343,9 +348,23 @@ share_of_writers(const dop_engine *e)
 {
     uint32_t n = 0, room = e->max_rows > 1 ? e->max_rows : e->n_slots;
     for (uint32_t i = 0; i < e->n_slots; i++)
-        n += e->slots[i].job && e->slots[i].job->phase == DOP_JOB_WRITES;
+        n += e->slots[i].job && e->slots[i].job->phase == DOP_JOB_WRITES && !dop_job_lacks_mask(e->slots[i].job);
     n = e->n_groups > 1 ? (n + e->n_groups - 1) / e->n_groups : n;
     return n < room ? n : room;
+}
+
+void
+dop_engine_prepare_masks(dop_engine *e)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        n += e->slots[i].job && !e->slots[i].flies && dop_job_lacks_mask(e->slots[i].job);
+    for (uint32_t i = 0; i < e->n_slots && n > 0; i++) {
+        dop_diag diag = {0};
+        dop_job *job = e->slots[i].job;
+        if (job && !e->slots[i].flies && dop_job_prepare(e, job, MASK_STEPS / n, &diag) != DOP_OK)
+            fail_job(e, job, &diag);
+    }
 }
 
 void
@@ -410,7 +429,9 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     dop_job *job = p->jobs[index];
     (void)diag;
     job->step_diag = (dop_diag){0};
-    (void)dop_job_pick(p->e, job, worker, &job->step_diag);
+    if (dop_job_pick(p->e, job, worker, &job->step_diag) == DOP_OK && job->request.matcher &&
+        !dop_matcher_must_end(job->request.matcher))
+        (void)dop_job_prepare(p->e, job, p->slice, &job->step_diag); /* here because this runs on several threads */
     return DOP_OK;
 }
 
@@ -429,6 +450,7 @@ dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks 
         p->jobs[p->n++] = job;
         values += dop_job_needs_logits(e, job) ? e->facts.vocab : 0;
     }
+    p->slice = p->n > 0 ? MASK_STEPS / p->n : 0;
     uint64_t threads = values / WORTH_A_THREAD + 1;
     if (threads > e->n_threads)
         threads = e->n_threads;
@@ -460,7 +482,7 @@ static void
 run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
 {
     dop_diag diag = {0};
-    dop_engine_picks p = {.e = e, .n = 1, .jobs = {job}};
+    dop_engine_picks p = {.e = e, .n = 1, .jobs = {job}, .slice = MASK_STEPS};
     dop_step_row *own = malloc(n * sizeof *own);
     uint32_t n_own = 0;
     for (uint32_t i = 0; i < n && own; i++)

@@ -115,6 +115,14 @@ add_headers(const request *r, struct MHD_Response *response)
                                 "img-src data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'");
     if (a->allow)
         MHD_add_response_header(response, "Allow", a->allow);
+    for (const char *line = a->headers.size ? a->headers.data : ""; *line;) {
+        char name[64], value[1024];
+        const char *end = strstr(line, "\r\n");
+        if (!end || sscanf(line, "%63[^:]: %1023[^\r]", name, value) != 2)
+            break;
+        MHD_add_response_header(response, name, value);
+        line = end + 2;
+    }
     if (a->status == 401)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     if (a->status == 429 || a->status == 503)
@@ -325,6 +333,7 @@ note_completed(void *user, struct MHD_Connection *connection, void **io_request,
     }
     unlock(h);
     dop_buf_finish(&r->body);
+    dop_buf_finish(&r->answer.headers);
     dop_buf_finish(&r->answer.body);
     free(r);
     *io_request = NULL;

@@ -4,6 +4,10 @@
 
 #include <jansson.h>
 
+/* What an input of 2000 bytes may cost, in steps and bytes; the time that is spent is part of what must hold, too: the fuzzer's own
+ * limit is a second. */
+static const uint64_t most_steps = 20000000, most_bytes = 16u << 20, most_mask_steps = 50000000;
+
 const dop_tokenizer *
 fuzz_tokenizer(void)
 {
@@ -66,6 +70,8 @@ walk(dop_grammar *grammar, uint32_t seed)
             abort(); /* what a mask allows is accepted */
         seed = seed * 1664525u + 1013904223u;
     }
+    const dop_grammar_costs costs = dop_grammar_cost(grammar);
+    require(costs.bytes <= (68u << 20) && costs.steps <= most_mask_steps);
     dop_matcher_destroy(m);
 }
 
@@ -74,7 +80,8 @@ fuzz_grammar(const uint8_t *data, size_t size)
 {
     dop_grammar *g = NULL;
     dop_diag diag = {0};
-    dop_status st = dop_grammar_from_gbnf(vocabulary(), "g", (const char *)data, size, &diag, &g);
+    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
+    dop_status st = dop_grammar_from_gbnf(vocabulary(), "g", (const char *)data, size, &budget, &diag, &g);
     fuzz_check(st, &diag);
     if (st == DOP_OK)
         walk(g, (uint32_t)size);
@@ -86,10 +93,11 @@ fuzz_schema(const uint8_t *data, size_t size)
 {
     dop_grammar *g = NULL;
     dop_diag diag = {0};
+    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
     json_t *schema = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
     if (!schema)
         return;
-    dop_status st = dop_grammar_from_schema(vocabulary(), schema, NULL, NULL, &diag, &g);
+    dop_status st = dop_grammar_from_schema(vocabulary(), schema, NULL, NULL, 0, &budget, &diag, &g);
     fuzz_check(st, &diag);
     json_decref(schema);
     if (st == DOP_OK)

@@ -105,13 +105,36 @@ refers='{"type": "function", "function": {"name": "look_up", "parameters": {"typ
 ask 200 "\"finish_reason\":\"tool_calls\".*$call" /v1/chat/completions "{$who, \"tools\": [$refers], \"tool_choice\": \"required\"}"
 ask 200 '"text":"(yes|no)"' /v1/completions '{"prompt": "Or not?", "grammar": "root ::= \"yes\" | \"no\""}'
 ask 400 'line 1, column 10: a rule of this name is not there' /v1/completions '{"prompt": "a", "grammar": "root ::= x"}'
-ask 400 'uniqueItems is not supported' /v1/completions \
-    '{"prompt": "a", "response_format": {"type": "json_object", "schema": {"type": "array", "uniqueItems": true}}}'
+# What is not enforced exactly is named and verified, and refused where the client is strict.
+unique='{"type": "array", "items": {"const": 7}, "minItems": 2, "maxItems": 2, "uniqueItems": true}'
+ask 200 '"schema_valid":false' /v1/completions \
+    "{\"prompt\": \"a\", \"response_format\": {\"type\": \"json_object\", \"schema\": $unique}}" -D headers
+check "X-Doppler-Unenforced" grep -qi '^x-doppler-unenforced: uniqueItems' headers
+ask 200 '"finish_reason":"stop".*"schema_valid":false' /v1/completions \
+    "{\"prompt\": \"a\", \"stream\": true, \"response_format\": {\"type\": \"json_object\", \"schema\": $unique}}"
+ask 400 'strict: the keyword uniqueItems' /v1/completions "{\"prompt\": \"a\", \"response_format\": {\"type\": \"json_schema\",
+    \"json_schema\": {\"name\": \"x\", \"strict\": true, \"schema\": $unique}}}"
+format() { echo "{\"prompt\": \"a\", \"max_tokens\": 40, \"response_format\": {\"type\": \"json_object\", \"schema\": $1}}"; }
+ask 200 '"text":"-?[0-9]{1,16}"' /v1/completions \
+    "$(format '{"type": "integer", "minimum": -9007199254740991, "maximum": 9007199254740991}')" -D headers
+check "all of it is enforced" sh -c '! grep -qi unenforced headers'
+ask 200 '"text":"\\"[0-9]{4}-[01][0-9]-[0-3][0-9]\\""' /v1/completions \
+    "$(format '{"type": "string", "format": "date", "pattern": "^\\d{4}-\\d{2}-\\d{2}$"}')"
+ask 400 'the grammar is too ambiguous' /v1/completions \
+    '{"prompt": "a", "grammar": "root ::= ((([^x]*){0,99}){0,99}){0,99}", "max_tokens": 2}'
+ask 400 'the grammar takes too many steps' /v1/completions "$(printf '{"prompt": "a", "grammar": "x ::= [^\\n]+\\nroot ::= x{300}'; \
+    for i in $(seq 182); do printf ' | x{%d}' $((300 + i)); done; printf '"}')"
+{ printf '{"prompt": "a", "response_format": {"type": "json_object", "schema": {"enum": ["word 0"'
+    for i in $(seq 4000); do printf ', "word %d"' "$i"; done; printf ']}}}'; } >words
+ask 200 '"text":"\\"word [0-9]+\\""' /v1/completions @words
 echo "$schema" >person.json
 echo 'root ::= ("ha" | "ho"){2,4}' >laugh.gbnf
 shaped() { "$EXEC" demo.plan -p A -n 200 --temp 1 --seed 3 --quiet --no-display-prompt "$@"; }
 shaped --json-schema person.json >shaped
 check "--json-schema" grep -q '"age"' shaped
+echo '{"type": "array", "items": {"const": 7}, "maxItems": 2, "uniqueItems": true}' >unique.json
+"$EXEC" demo.plan -p A -n 40 --json-schema unique.json --no-display-prompt 2>notes >shaped
+check "a note names what is not enforced" grep -q '^note: not enforced exactly: uniqueItems$' notes
 shaped --grammar laugh.gbnf >shaped
 check "--grammar" grep -qxE "(ha|ho){2,4}" shaped
 # Greedy picks are made on the device, with its mask; a penalty of nearly nothing has the host make them.

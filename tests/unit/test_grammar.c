@@ -4,6 +4,7 @@
 #include "tests/unit/tokenizer_util.h"
 
 #include "runtime/grammar/grammar.h"
+#include "runtime/grammar/validate.h"
 #include "runtime/sampling.h"
 
 #include <math.h>
@@ -293,7 +294,7 @@ Test(grammar, schemas)
         dop_grammar *g;
         dop_diag diag = {0};
         char *shown = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
-        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, &diag, &g), DOP_OK, "%s: %s", shown,
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s: %s", shown,
                      diag.message);
         for (uint64_t k = 0; k < SAMPLES; k++) {
             dop_buf text = {0};
@@ -321,6 +322,46 @@ Test(grammar, schemas)
                 (unsigned long long)all.masks_found);
 }
 
+/* What is written under schemas of zod, pydantic and OpenAPI is valid, as the validator says. */
+Test(grammar, generated)
+{
+    enum { FEW = 3 };
+    size_t i, n = 0;
+    json_t *entry, *all = util_json(DOP_SOURCE_DIR "/tests/grammar/generated_schemas.json");
+    json_array_foreach(all, i, entry)
+    {
+        dop_grammar *g;
+        dop_diag diag = {0};
+        dop_schema_index *index;
+        const json_t *schema = json_object_get(entry, "schema");
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s: %s", name,
+                     diag.message);
+        cr_assert_eq(dop_schema_index_create(schema, NULL, NULL, &diag, &index), DOP_OK);
+        for (uint64_t k = 0; k < FEW && !*dop_grammar_unenforced(g); k++) {
+            dop_buf text = {0};
+            bool good = false;
+            if (!write_text(g, 90000 + i * 10 + k, &text)) { /* texts without a bound may be long */
+                dop_buf_finish(&text);
+                continue;
+            }
+            json_t *v = json_loadb(text.data ? text.data : "", text.size, JSON_DECODE_ANY, NULL);
+            cr_assert(v, "%s: no JSON: %s", name, text.data ? text.data : "");
+            cr_assert_eq(dop_schema_validate(index, schema, v, NULL, &diag, &good), DOP_OK, "%s: %s", name,
+                         diag.message);
+            cr_assert(good, "%s: not valid: %s", name, text.data);
+            json_decref(v);
+            dop_buf_finish(&text);
+            n++;
+        }
+        dop_schema_index_destroy(index);
+        dop_grammar_release(g);
+    }
+    json_decref(all);
+    cr_log_info("%zu texts of %zu schemas\n", n, i);
+    cr_assert_geq(n, 700);
+}
+
 Test(grammar, grammars)
 {
     size_t i;
@@ -331,8 +372,8 @@ Test(grammar, grammars)
         dop_diag diag = {0};
         const char *text_of = json_string_value(json_object_get(entry, "grammar"));
         const char *regex = json_string_value(json_object_get(entry, "regex"));
-        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text_of, strlen(text_of), &diag, &g), DOP_OK, "%s: %s", text_of,
-                     diag.message);
+        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text_of, strlen(text_of), NULL, &diag, &g), DOP_OK, "%s: %s",
+                     text_of, diag.message);
         for (uint64_t k = 0; k < SAMPLES; k++) {
             dop_buf text = {0};
             bool ended = write_text(g, 5000 + i * 100 + k, &text);
@@ -357,7 +398,7 @@ Test(grammar, refused)
         const json_t *schema = json_object_get(entry, "schema");
         const char *says = json_string_value(json_object_get(entry, "says"));
         char *shown = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
-        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, &diag, &g), DOP_E_INPUT, "%s", shown);
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_E_INPUT, "%s", shown);
         cr_assert(strstr(diag.message, says), "%s: \"%s\" instead of \"%s\"", shown, diag.message, says);
         free(shown);
     }
@@ -366,11 +407,30 @@ Test(grammar, refused)
         dop_diag diag = {0};
         const char *text = json_string_value(json_object_get(entry, "grammar"));
         const char *says = json_string_value(json_object_get(entry, "says"));
-        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), &diag, &g), DOP_E_INPUT, "%s", text);
+        cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), NULL, &diag, &g), DOP_E_INPUT, "%s", text);
         cr_assert(strstr(diag.message, says) && diag.line == json_integer_value(json_object_get(entry, "line")) &&
                       diag.column == json_integer_value(json_object_get(entry, "column")),
                   "%s: %ld:%ld %s", text, diag.line, diag.column, diag.message);
     }
+}
+
+Test(grammar, unenforced)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(corpus, "unenforced"), i, entry)
+    {
+        dop_grammar *g;
+        dop_diag diag = {0};
+        const json_t *schema = json_object_get(entry, "schema");
+        char *shown = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, &diag, &g), DOP_OK, "%s: %s", shown,
+                     diag.message);
+        cr_assert_str_eq(dop_grammar_unenforced(g), json_string_value(json_object_get(entry, "names")), "%s", shown);
+        dop_grammar_release(g);
+        free(shown);
+    }
+    cr_assert_geq(i, 10);
 }
 
 /* What the accepting text may be cut to is refused as a whole: masks allow no end too early. */
@@ -379,7 +439,7 @@ Test(grammar, ends)
     static const char text[] = "root ::= \"ab\" \"c\"?";
     dop_grammar *g;
     dop_matcher *m;
-    cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), NULL, &g), DOP_OK);
+    cr_assert_eq(dop_grammar_from_gbnf(vocab, "g", text, strlen(text), NULL, NULL, &g), DOP_OK);
     cr_assert_eq(dop_matcher_create(g, NULL, &m), DOP_OK);
     uint32_t a = dop_tokenizer_find(tok, "a", 1), b = dop_tokenizer_find(tok, "b", 1), end = dop_tokenizer_eos(tok);
     cr_assert(!dop_matcher_may_end(m));

@@ -26,9 +26,13 @@ typedef struct dop_shaper dop_shaper;
 dop_status dop_shape_from_grammar(const dop_text *text, const char *grammar, size_t len, dop_diag *diag,
                                   dop_shape **out_shape);
 /* Compiles a JSON schema (json-schema.org, draft 2020-12), in UTF-8; len 0: any JSON object.  Members come in the order of
- * `properties`.  A keyword that is not supported gives DOP_E_INPUT, which names it and its place. */
+ * `properties`.  What cannot be enforced exactly leaves a superset, and is named by dop_shape_unenforced.  DOP_E_INPUT: the
+ * schema is wrong, refers to others, or allows nothing. */
 dop_status dop_shape_from_schema(const dop_text *text, const char *schema, size_t len, dop_diag *diag,
                                  dop_shape **out_shape);
+/* Names of keywords of the schema that the shape does not enforce exactly, with ", " between them; "" for none.  Valid as long as
+ * the shape. */
+const char *dop_shape_unenforced(const dop_shape *shape);
 void dop_shape_destroy(dop_shape *shape); /* accepts NULL; its shapers may live on */
 
 /* Creates a shaper at the beginning of a text.  sampling: how to pick among the allowed tokens; NULL: the most likely one.
