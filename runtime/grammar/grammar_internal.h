@@ -8,4 +8,7 @@
 /* Checks the automaton and takes ownership of it, even when it fails. */
 dop_status dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, dop_grammar **out_grammar);
 
+/* Adds a rule for the JSON values of a schema (NULL: any object) to an automaton that has other rules. */
+dop_status dop_schema_add(dop_auto *automaton, const struct json_t *schema, dop_diag *diag, uint32_t *out_rule);
+
 #endif

@@ -550,6 +550,8 @@ dop_matcher_accept(dop_matcher *matcher, uint32_t id, dop_diag *diag)
         matcher->ended = good;
     } else {
         good &= bytes && n > 0;
+        if (good && dop_tokenizer_is_special(g->vocab->tok, id))
+            to = step(g, to, (uint8_t)DOP_VOCAB_SPECIAL);
         for (size_t i = 0; i < n && good; i++)
             to = step(g, to, (uint8_t)bytes[i]);
         good &= to != DEAD;

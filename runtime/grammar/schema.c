@@ -765,3 +765,24 @@ dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, con
     dop_auto_finish(&s.a);
     return s.status;
 }
+
+dop_status
+dop_schema_add(dop_auto *automaton, const struct json_t *schema, dop_diag *diag, uint32_t *out_rule)
+{
+    const uint32_t none = DOP_AUTO_NONE;
+    dop_schema s = {.a = *automaton,
+                    .root = schema,
+                    .base = schema,
+                    .blank = none,
+                    .character = none,
+                    .value = none,
+                    .object = none,
+                    .array = none,
+                    .string = none,
+                    .number = none,
+                    .diag = diag};
+    *out_rule = schema ? rule_of(&s, schema) : any_object(&s);
+    *automaton = s.a;
+    free(s.rules);
+    return s.status;
+}

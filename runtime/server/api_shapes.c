@@ -80,6 +80,40 @@ keep(dop_shapes *s, const char *key, dop_grammar *grammar)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* The grammar under a key, or one that is made and kept. */
+typedef dop_status make_fn(const dop_shapes *shapes, const void *what, dop_diag *diag, dop_grammar **out_grammar);
+
+static dop_status
+find_or_make(dop_shapes *shapes, dop_buf *key, make_fn *make, const void *what, dop_diag *diag,
+             dop_grammar **out_grammar)
+{
+    dop_status st = DOP_OK;
+    bool kept = !key->failed && strlen(key->data) == key->size; /* a text with a zero byte cannot be a key */
+    *out_grammar = kept ? find(shapes, key->data) : NULL;
+    if (!*out_grammar) {
+        st = make(shapes, what, diag, out_grammar);
+        if (st == DOP_OK && kept)
+            keep(shapes, key->data, *out_grammar);
+    }
+    dop_buf_finish(key);
+    return st;
+}
+
+static dop_status
+make_from_parts(const dop_shapes *shapes, const void *what, dop_diag *diag, dop_grammar **out_grammar)
+{
+    return dop_grammar_from_parts(shapes->vocab, what, diag, out_grammar);
+}
+
+dop_status
+dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_diag *diag, struct dop_grammar **out_grammar)
+{
+    dop_buf key = {0};
+    dop_buf_puts(&key, "p");
+    dop_json_append(&key, parts);
+    return find_or_make(shapes, &key, make_from_parts, parts, diag, out_grammar);
+}
+
 dop_status
 dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after, const char *gbnf,
                 size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar)
