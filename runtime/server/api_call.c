@@ -425,6 +425,8 @@ objects(dop_call_text *c)
         size_t more = dop_span_blank(c->text, c->n, end);
         if (more < c->n && (c->text[more] == ';' || c->text[more] == ','))
             more = dop_span_blank(c->text, c->n, more + 1);
+        if (more >= c->n && !c->ended && !c->form->value_close[0])
+            return DOP_SPAN_CUT; /* another may follow */
         if (more >= c->n || (c->text[more] != '{' && c->text[more] != '['))
             return DOP_SPAN_GOOD;
         c->at = more;
@@ -486,6 +488,14 @@ read_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
     return got;
 }
 
+/* Whether a text ends where the end of the arguments and one more argument could both begin. */
+static bool
+is_cut(const dop_call_text *c)
+{
+    size_t at = c->at;
+    return dop_span_blank(c->text, c->n, at) == c->n || match(c, &at, c->form->arg_open, NULL, 0) == DOP_SPAN_CUT;
+}
+
 static dop_span
 named_calls(dop_call_text *c)
 {
@@ -509,7 +519,7 @@ named_calls(dop_call_text *c)
             if (!c->ended && (next == DOP_SPAN_CUT || (next == DOP_SPAN_BAD && tail == DOP_SPAN_CUT)))
                 got = DOP_SPAN_CUT;
             else if (next != DOP_SPAN_GOOD && tail != DOP_SPAN_GOOD && !open_ended &&
-                     (tail == DOP_SPAN_BAD || c->at == c->n)) /* cut before its end mark */
+                     (tail == DOP_SPAN_BAD || is_cut(c)))
                 got = DOP_SPAN_BAD;
         }
         if (got == DOP_SPAN_GOOD)
@@ -527,14 +537,41 @@ named_calls(dop_call_text *c)
     }
 }
 
+/* Models of one family write both forms behind one mark, whichever their template shows. */
+static dop_span
+other_form(dop_call_text *c, size_t from)
+{
+    const dop_tool_form objects_form = {.manner = DOP_FORM_OBJECT,
+                                        .name_key = (char[]){"name"},
+                                        .arguments_key = (char[]){"arguments"},
+                                        .value_close = (char[]){""}},
+                        named_form = {.manner = DOP_FORM_NAMED,
+                                      .middle = (char[]){"[ARGS]"},
+                                      .next = (char[]){"[TOOL_CALLS]"},
+                                      .tail = (char[]){""}};
+    const dop_tool_form *own = c->form;
+    const bool named = own->manner == DOP_FORM_OBJECT;
+    const size_t at = dop_span_blank(c->text, c->n, from);
+    if (!strstr(own->open, named ? "[TOOL_CALLS]" : "[") || at == c->n)
+        return DOP_SPAN_BAD;
+    c->form = named ? &named_form : &objects_form;
+    c->at = from;
+    const dop_span got = named ? named_calls(c) : objects(c);
+    c->form = own;
+    return got;
+}
+
 dop_span
 dop_call_read(dop_call_text *c)
 {
-    if (c->form->manner != DOP_FORM_OBJECT)
-        return named_calls(c);
+    const size_t from = c->at;
+    if (c->form->manner != DOP_FORM_OBJECT) {
+        const dop_span got = named_calls(c);
+        return got == DOP_SPAN_BAD && c->form->manner == DOP_FORM_NAMED ? other_form(c, from) : got;
+    }
     dop_span got = objects(c);
     if (got != DOP_SPAN_GOOD)
-        return got;
+        return got == DOP_SPAN_BAD ? other_form(c, from) : got;
     got = dop_call_match(c, c->form->value_close);
     if (got == DOP_SPAN_CUT && c->ended)
         c->at = c->n;

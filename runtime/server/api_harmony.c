@@ -103,7 +103,7 @@ is_call(const dop_reading *out, const char **io_name, size_t *io_n, bool *out_ow
 
 /* Arguments are a JSON object; nothing stands for an empty one. */
 static void
-add_call(dop_reading *out, const char *name, size_t n_name, const char *body, size_t n)
+add_call(dop_reading *out, const char *name, size_t n_name, const char *body, size_t n, bool closed)
 {
     dop_buf made = {0};
     size_t at = 0, from = dop_span_blank(body, n, 0);
@@ -111,7 +111,7 @@ add_call(dop_reading *out, const char *name, size_t n_name, const char *body, si
                       dop_span_blank(body, n, at) == n;
     if (good)
         dop_span_append(&made, body, n);
-    if (good || from == n)
+    if (good || (from == n && closed))
         dop_reading_add_call(out, name, n_name, made.size ? made.data : "{}", made.size ? made.size : 2);
     else
         dop_buf_append(&out->content, body, n);
@@ -142,7 +142,7 @@ dop_reading_channels(dop_reading *out, bool ended)
         const size_t n_word = word_behind(header, n_header, channel_mark, &word);
         if (n_name > 0 && is_call(out, &name, &n_name, &own)) {
             if (closed || ended)
-                add_call(out, name, n_name, body, n_body);
+                add_call(out, name, n_name, body, n_body, closed);
             out->over = out->terms.single && out->calls;
         } else if ((n_name > 0 && own) || (n_word == strlen(analysis) && memcmp(word, analysis, n_word) == 0)) {
             dop_buf_append(&out->reasoning, body, n_body);

@@ -259,7 +259,8 @@ take_messages(gathering *g, const json_t *tools)
     const dop_tool_form *form = g->api->form;
     if (!json_is_array(list) || json_array_size(list) == 0)
         dop_reader_refuse(&g->r, "messages", "messages is a list of {\"role\", \"content\"} that is not empty");
-    json_t *extra = take_extra(g), *messages = g->r.failed ? NULL : dop_history_make(form, list, tools, &g->r);
+    json_t *extra = take_extra(g),
+           *messages = g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r);
     if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
         g->job.keep_special = true;
     g->prompts = calloc(1, sizeof *g->prompts);

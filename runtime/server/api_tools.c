@@ -116,8 +116,12 @@ take_beginning(dop_reading *r, bool ended)
     const dop_tool_form *f = r->terms.form;
     const char *marks[] = {f->think_open, f->content_open};
     const size_t n = r->whole.size, at = dop_span_blank(r->whole.data ? r->whole.data : "", n, r->at);
-    if (at == n)
+    if (at == n) {
+        if (ended && r->after_thought)
+            r->at = n;
+        r->fresh = !ended;
         return ended;
+    }
     for (size_t i = 0; i < 2; i++) {
         const dop_span got = marks[i] ? stands(r, at, marks[i]) : DOP_SPAN_BAD;
         if (got == DOP_SPAN_CUT && !ended)
@@ -167,6 +171,7 @@ take_calls(dop_reading *r, size_t at, const char *open, bool ended)
         if (unknown.size)
             dop_buf_append(&r->content, unknown.data, unknown.size);
         r->at = dop_span_blank(r->whole.data, r->whole.size, c.at);
+        r->fresh = r->after_thought = true; /* white space behind calls is no content */
         r->over |= r->terms.single;
     } else if (got == DOP_SPAN_GOOD) {
         got = DOP_SPAN_BAD;
@@ -282,8 +287,10 @@ dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended)
             goes_on = take_beginning(r, ended);
             if (!r->fresh && goes_on && r->terms.tools && open && !plain_length(open) && r->whole.size > 0) {
                 const dop_span got = take_bare(r, ended);
-                r->fresh = got == DOP_SPAN_CUT && !ended; /* asked again with more text */
-                goes_on = !r->fresh;
+                if (got == DOP_SPAN_CUT && !ended) { /* asked again with more text */
+                    r->fresh = true;
+                    goes_on = false;
+                }
             }
         } else {
             goes_on = take_content(r, ended);
