@@ -402,12 +402,12 @@ objects(dop_call_text *c)
         const size_t from = c->at;
         size_t end = from;
         if (from == c->n)
-            return any ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
+            return any && c->ended ? DOP_SPAN_GOOD : DOP_SPAN_CUT;
         if (c->text[from] != '{' && c->text[from] != '[')
             return any ? DOP_SPAN_GOOD : DOP_SPAN_BAD;
         const dop_span got = dop_span_json(c->text, c->n, &end);
         if (got != DOP_SPAN_GOOD)
-            return any ? DOP_SPAN_GOOD : got;
+            return any && (c->ended || got == DOP_SPAN_BAD) ? DOP_SPAN_GOOD : got;
         if (c->text[from] == '{')
             any |= add_object(c, c->text + from, end - from, 0);
         for (size_t at = from + 1; c->text[from] == '[' && at < end;) {
@@ -451,9 +451,14 @@ read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t *
             continue;
         size_t at = c->at + n;
         dop_span got = left < n ? DOP_SPAN_CUT : match(c, &at, c->form->middle, NULL, 0);
-        if (got == DOP_SPAN_GOOD && at < c->n && c->form->middle[0] == 0 &&
-            (isalnum((unsigned char)c->text[at]) || c->text[at] == '_' || c->text[at] == '-'))
-            got = DOP_SPAN_BAD; /* a longer name */
+        if (got == DOP_SPAN_GOOD &&
+            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is it the whole name? */
+            const char next = left > n ? c->text[c->at + n] : 0;
+            if (next && (isalnum((unsigned char)next) || strchr("_-.:/", next)))
+                got = DOP_SPAN_BAD;
+            else if (left == n && !c->ended)
+                got = DOP_SPAN_CUT;
+        }
         if (got > best || (got == best && got == DOP_SPAN_GOOD && n > *out_n)) {
             best = got;
             if (got == DOP_SPAN_GOOD) {
