@@ -95,15 +95,18 @@ ask 200 "\"finish_reason\":\"tool_calls\".*$call" /v1/chat/completions "{$who, \
 # Calls that are written without being required: one at most, or all; none that does not exist, none in a shaped answer.
 writes() { echo "\"grammar\": \"root ::= \\\"$(echo "$1" | sed 's/"/\\\\\\\"/g')\\\"\""; }
 twice='<tool_call>{"name": "look_up", "arguments": {}}</tool_call><tool_call>{"name": "look_up", "arguments": {"n": 0.10}}</tool_call>'
-ask 200 '"tool_calls":\[\{[^]]*"arguments":"\{\}"[^]]*"arguments":"\{\\"n\\":0\.10\}"' /v1/chat/completions "{$who, \"tools\": [$tool], $(writes "$twice")}"
-ask 200 '"tool_calls":\[\{[^{]*\{[^}]*"\{\}"\}\}\]' /v1/chat/completions "{$who, \"tools\": [$tool], \"parallel_tool_calls\": false, $(writes "$twice")}"
+ask 200 '"tool_calls":\[\{[^]]*"arguments":"\{\}"[^]]*"arguments":"\{\\"n\\":0\.10\}"' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], $(writes "$twice")}"
+ask 200 '"tool_calls":\[\{[^{]*\{[^}]*"\{\}"\}\}\]' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], \"parallel_tool_calls\": false, $(writes "$twice")}"
 ask 200 '"finish_reason":"stop".*"content":"<tool_call>' /v1/chat/completions \
     "{$who, \"tools\": [$tool], $(writes '<tool_call>{"name": "ghost", "arguments": {}}</tool_call>')}"
 ask 200 '"delta":\{"tool_calls":\[\{"index":1,"id":"call.{5}","type":"function","function":\{"name":"look_up","arguments":""\}' /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"stream\": true, $(writes "$twice")}" -N
 check "a stream has the name first, then arguments" grep -q '"tool_calls":\[{"index":1,"function":{"arguments":' answer
 ask 200 '"finish_reason":"stop".*"content":"\{[^:]*\\"name\\":' /v1/chat/completions "{$who, \"tools\": [$tool],
-    \"response_format\": {\"type\": \"json_object\", \"schema\": {\"type\": \"object\", \"properties\": {\"name\": {\"const\": \"look_up\"}}, \"required\": [\"name\"]}}}"
+    \"response_format\": {\"type\": \"json_object\", \"schema\":
+        {\"type\": \"object\", \"properties\": {\"name\": {\"const\": \"look_up\"}}, \"required\": [\"name\"]}}}"
 ask 200 '"content"' /v1/chat/completions '{"messages": [{"role": "developer", "content": "d"}, {"role": "user", "content": "x"},
     {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look_up", "arguments": ""}}]},
     {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "ok"}]},
@@ -204,7 +207,8 @@ ask 400 'makes token id 5000 of the prompt, and the model.s vocabulary has 2048'
 ask 200 '"finish_reason":"length"' /v1/chat/completions "{$who, \"tools\": [$tool], \"tool_choice\": \"required\", \"max_tokens\": 8}"
 check "and not among the calls" sh -c '! grep -q tool_calls answer'
 ask 200 '"finish_reason":"stop".*"content":"(true|false)"' /v1/chat/completions \
-    "{$who, \"max_tokens\": 16, \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", \"schema\": {\"type\": \"boolean\"}}}}"
+    "{$who, \"max_tokens\": 16, \"response_format\":
+        {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", \"schema\": {\"type\": \"boolean\"}}}}"
 ask 400 'reasoning_effort is a text' /v1/chat/completions "{$who, \"reasoning_effort\": 3}"
 stop "and one of a template with channels"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here

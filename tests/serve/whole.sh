@@ -57,7 +57,7 @@ else
     stop "it ends well"
     mkdir -p forms
     check "templates of many forms of calls" node "$SRC/tests/serve/tools.mjs" forms forms
-    if ! (cd npm && timeout 120 npm install --silent --no-audit --no-fund ai@5 @ai-sdk/openai-compatible@1 @langchain/core@1 \
+    if ! (cd npm && timeout 120 npm install --silent --no-audit --no-fund ai@6 @ai-sdk/openai-compatible@2 @langchain/core@1 \
         @langchain/openai@1 zod@4 >../npm.log 2>&1); then
         skip "other clients and tools" "npm cannot install them: $(tail -n 1 npm.log)"
     else
