@@ -1,9 +1,12 @@
 /* Forms of calls: from the template, or else from words in its text. */
 #include "runtime/server/api_form.h"
+#include "base/clock.h"
 #include "runtime/server/api_span.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_MS = 5000 }; /* for renderings, of which some 50 take 20 ms; a template may be made to take long */
 
 #define CALLS(open, call, between, close)                                                            \
     "{% for m in messages %}{{ m.role + ':' + (m.content or '') }}{% for c in m.tool_calls or [] %}" \
@@ -125,7 +128,7 @@ from_words(const char *template, const dop_tokenizer *tok, dop_diag *diag, dop_t
     dop_chat *chat = NULL;
     const char *text = known[row].template;
     dop_status st = dop_chat_create(text, strlen(text), DOP_CHAT_ANY, diag, &chat);
-    const dop_probe p = {chat, NULL};
+    const dop_probe p = {chat, NULL, dop_now_ms() + MOST_MS};
     if (st == DOP_OK && !dop_form_find_calls(&p, form))
         st = DOP_FAIL(diag, DOP_E_INPUT, "the form of calls after %s is not understood", known[row].marks[0]);
     dop_chat_destroy(chat);
@@ -137,7 +140,7 @@ dop_tool_form_create(const dop_chat *chat, const char *template, const dop_token
                      dop_tool_form **out_form)
 {
     dop_tool_form *form = calloc(1, sizeof *form);
-    const dop_probe p = {chat, tok};
+    const dop_probe p = {chat, tok, dop_now_ms() + MOST_MS};
     dop_status st = DOP_OK;
     *out_form = NULL;
     if (!form)

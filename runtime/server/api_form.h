@@ -81,8 +81,9 @@ void dop_tool_form_destroy(dop_tool_form *form); /* accepts NULL */
 typedef struct dop_probe {
     const dop_chat *chat;
     const dop_tokenizer *tok;
+    double until_ms; /* dop_now_ms() after which nothing is rendered any more */
 } dop_probe;
-/* Owns messages; NULL: the template refuses.  The text is the caller's to free. */
+/* Owns messages; NULL: the template refuses, or the time is over.  The text is the caller's to free. */
 char *dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool generate);
 /* Where an answer begins, in a text of which the prompt's end is `prompt`. */
 size_t dop_form_answer(const char *text, const char *prompt);

@@ -1,5 +1,6 @@
 /* Finds how a template writes calls: conversations are rendered whose names, keys and values are marks, and what stands around the
  * marks is taken apart by comparing renderings. */
+#include "base/clock.h"
 #include "runtime/server/api_form.h"
 #include "runtime/server/api_span.h"
 
@@ -31,7 +32,9 @@ dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool
     dop_buf out = {0};
     dop_diag diag = {0};
     dop_chat_input in = {.messages = messages, .tools = tools, .add_generation_prompt = generate, .tokenizer = p->tok};
-    const dop_status st = messages ? dop_chat_render(p->chat, &in, &diag, &out) : DOP_E_NOMEM;
+    const dop_status st = dop_now_ms() > p->until_ms ? DOP_E_LIMIT
+                          : messages                 ? dop_chat_render(p->chat, &in, &diag, &out)
+                                                     : DOP_E_NOMEM;
     char *text = st == DOP_OK ? strndup(out.size ? out.data : "", out.size) : NULL;
     json_decref(messages);
     dop_buf_finish(&out);

@@ -57,7 +57,7 @@ dop_reading_begin(dop_reading *r, const dop_reading_terms *terms)
     r->fresh = true;
     if (terms->begin)
         dop_buf_puts(&r->whole, terms->begin);
-    r->thinks = terms->thinks;
+    r->thinks = terms->thinks && terms->form->think_close;
 }
 
 void
@@ -101,7 +101,7 @@ take_beginning(dop_reading *r, bool ended)
 {
     const dop_tool_form *f = r->terms.form;
     const char *marks[] = {f->think_open, f->content_open};
-    const size_t n = r->whole.size, at = dop_span_blank(r->whole.data ? r->whole.data : "", n, r->at);
+    const size_t n = r->whole.size, at = dop_span_blank(r->whole.data, n, r->at);
     if (at == n) {
         if (ended && r->after_thought)
             r->at = n;
@@ -257,7 +257,7 @@ dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended)
     if (n > r->fed)
         dop_buf_append(&r->whole, text + r->fed, n - r->fed);
     r->fed = n > r->fed ? n : r->fed;
-    if (r->whole.failed || (!ended && r->whole.size < r->wait))
+    if (r->whole.failed || r->whole.size == 0 || (!ended && r->whole.size < r->wait))
         return;
     if (r->terms.form->manner == DOP_FORM_CHANNELS) {
         dop_reading_channels(r, ended);
