@@ -179,6 +179,7 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
 {
     static const char *const members[] = {"reasoning_content", "thinking", "reasoning"};
     char *prompt = dop_probe_render(p, list_of(user(), NULL, NULL), NULL, true);
+    char *unopened = dop_probe_render(p, list_of(user(), NULL, NULL), NULL, false);
     char *plain = dop_probe_render(p, list_of(user(), said("assistant", DOP_PROBE_CONTENT), NULL), NULL, false);
     for (size_t i = 0; i < 3 && !f->reasoning; i++) {
         /* The message may have a call: some templates keep reasoning only then. */
@@ -205,6 +206,14 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
         think_by_words(template, f);
     if (!f->reasoning)
         find_content(plain, prompt, f);
+    /* Where nothing begins an answer, its role does, which is no mark of the content and has none at its end. */
+    if (unopened && prompt && strcmp(unopened, prompt) == 0 &&
+        !(f->content_close && f->content_open && is_open(*f->content_open))) {
+        free(f->content_open);
+        free(f->content_close);
+        f->content_open = f->content_close = NULL;
+    }
+    free(unopened);
     free(prompt);
     free(plain);
 }
