@@ -181,6 +181,7 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
     char *prompt = dop_probe_render(p, list_of(user(), NULL, NULL), NULL, true);
     char *unopened = dop_probe_render(p, list_of(user(), NULL, NULL), NULL, false);
     char *plain = dop_probe_render(p, list_of(user(), said("assistant", DOP_PROBE_CONTENT), NULL), NULL, false);
+    find_content(plain, prompt, f);
     for (size_t i = 0; i < 3 && !f->reasoning; i++) {
         /* The message may have a call: some templates keep reasoning only then. */
         json_t *answer = said("assistant", DOP_PROBE_CONTENT);
@@ -188,7 +189,6 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
         json_object_set_new(answer, members[i], json_string(REASON));
         if (shows(p, list_of(user(), json_incref(answer), NULL), NULL, false, REASON, &text)) {
             f->reasoning = members[i];
-            find_content(plain, prompt, f);
             find_thinking(text, f);
         }
         free(text);
@@ -204,8 +204,6 @@ find_reasoning(const dop_probe *p, const char *template, dop_tool_form *f)
     }
     if (!f->think_open)
         think_by_words(template, f);
-    if (!f->reasoning)
-        find_content(plain, prompt, f);
     /* Where nothing begins an answer, its role does, which is no mark of the content and has none at its end. */
     if (unopened && prompt && strcmp(unopened, prompt) == 0 &&
         !(f->content_close && f->content_open && is_open(*f->content_open))) {
