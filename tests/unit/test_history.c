@@ -50,13 +50,13 @@ static const history_case cases[] = {
     /* no calls at all */
     {strict,
      "[" USER ", {\"role\": \"assistant\", \"content\": \"b\", \"tool_calls\": null, \"function_call\": null, "
-              "\"refusal\": null}]",
+     "\"refusal\": null}]",
      "[user]x[assistant]b"},
     {strict, "[" USER ", {\"role\": \"assistant\", \"content\": \"b\", \"tool_calls\": []}]", "[user]x[assistant]b"},
     /* several, where the template takes one: each with its result */
     {strict,
      "[" USER ", {\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": \"look\", "
-              "\"arguments\": \"{}\"}}, "
+     "\"arguments\": \"{}\"}}, "
      "{\"id\": \"b\", \"function\": {\"name\": \"look\", \"arguments\": \"{}\"}}]}, {\"role\": \"tool\", "
      "\"tool_call_id\": \"b\", "
      "\"content\": \"B\"}, {\"role\": \"tool\", \"tool_call_id\": \"a\", \"content\": \"A\"}, {\"role\": \"tool\", "
@@ -130,7 +130,7 @@ static const history_case cases[] = {
      "[user]x[assistant]a"},
     {thoughtful,
      "[" USER ", {\"role\": \"assistant\", \"content\": [{\"type\": \"thinking\", \"thinking\": \"r\"}, {\"type\": "
-              "\"text\", \"text\": "
+     "\"text\", \"text\": "
      "\"a\"}]}]",
      "[user]x[assistant](r)a"},
     /* ids */
