@@ -168,8 +168,13 @@ take_extra(gathering *g)
     const json_t *reasoning = dop_reader_get(&g->r, "reasoning"), *effort = dop_reader_get(&g->r, "reasoning_effort");
     if (!effort)
         effort = json_object_get(reasoning, "effort");
+    static const char *const own[] = {"messages",  "tools",     "documents",       "add_generation_prompt",
+                                      "bos_token", "eos_token", "raise_exception", "strftime_now"};
     if (extra && !json_is_object(extra))
         dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (json_object_get(extra, own[i]))
+            dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs cannot set %s", own[i]);
     if (effort && !json_is_null(effort) && !json_is_string(effort))
         dop_reader_refuse(&g->r, "reasoning_effort", "reasoning_effort is a text, such as low, medium or high");
     json_t *all = json_object();
