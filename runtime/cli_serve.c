@@ -2,6 +2,7 @@
 #include "runtime/cli_chat.h"
 #include "runtime/doppler.h"
 #include "runtime/grammar/grammar.h"
+#include "runtime/server/api_form.h"
 #include "runtime/server/http.h"
 #include "runtime/text_internal.h"
 
@@ -17,6 +18,7 @@ typedef struct served {
     dop_text *text; /* of --tokenizer, or the plan's */
     const dop_tokenizer *tok;
     dop_chat *chat;
+    struct dop_tool_form *form;
     dop_vocab *vocab;
     dop_engine *engine;
     dop_buf keys;
@@ -65,8 +67,10 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     s->api.engine = s->engine;
     s->api.tok = s->tok;
     s->api.chat = s->chat;
-    s->api.template = s->chat ? dop_chat_template(s->chat) : "";
     s->api.system = cli->system;
+    if ((st = dop_tool_form_create(s->chat, s->chat ? dop_chat_template(s->chat) : "", s->tok, diag, &s->form)) != DOP_OK)
+        return st;
+    s->api.form = s->form;
     if ((st = dop_shapes_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
         return st;
     dop_http_options http = {
@@ -87,6 +91,7 @@ close_all(served *s)
     dop_engine_destroy(s->engine);
     dop_shapes_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);
+    dop_tool_form_destroy(s->form);
     dop_chat_destroy(s->chat);
     dop_text_destroy(s->text);
     dop_model_close(s->model);

@@ -45,6 +45,12 @@ dop_status dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *
 /* Names of keywords that the grammar does not enforce, because it allows a superset, in the order of their first use, with ", "
  * between them; "": all are enforced. */
 const char *dop_grammar_unenforced(const dop_grammar *grammar);
+/* From parts, which are JSON: a text; {"seq": [part...]}; {"any": [part...]}; {"schema": S}, a JSON value (S null: any object);
+ * {"until": T}, any text and then T, which it does not have before; {"string": Q}, a string between quotation marks Q, with escapes
+ * where Q is one character; {"id": n}, n letters and digits; {"list": [{"part": P, "required": bool}...], "between": T}.  A text that
+ * is a special token of the vocabulary is written as that token. */
+dop_status dop_grammar_from_parts(const dop_vocab *vocab, const struct json_t *parts, dop_budget *budget,
+                                  dop_diag *diag, dop_grammar **out_grammar);
 /* Adds an owner, who must release it too; the last one destroys it. */
 dop_grammar *dop_grammar_share(dop_grammar *grammar);
 void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */

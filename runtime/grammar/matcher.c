@@ -585,8 +585,10 @@ dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_dia
 
 /* Where the bytes of a token lead from the matcher's set. */
 static uint32_t
-follow(dop_grammar *g, uint32_t set, const char *bytes, size_t n)
+follow(dop_grammar *g, uint32_t set, uint32_t id, const char *bytes, size_t n)
 {
+    if (dop_tokenizer_is_special(g->vocab->tok, id))
+        set = step(g, set, (uint8_t)DOP_VOCAB_SPECIAL);
     for (size_t i = 0; i < n && set != DEAD; i++)
         set = step(g, set, (uint8_t)bytes[i]);
     return set;
@@ -607,10 +609,10 @@ dop_matcher_accept(dop_matcher *matcher, uint32_t id, dop_diag *diag)
     } else if (good && bytes && n > 0) {
         g->spent = 0;
         matcher->walks = false;
-        uint32_t to = follow(g, matcher->set, bytes, n);
+        uint32_t to = follow(g, matcher->set, id, bytes, n);
         for (bool again = false; st == DOP_OK && in_trouble(g); again = true)
             if ((st = recover(g, again, diag)) == DOP_OK)
-                to = follow(g, matcher->set, bytes, n);
+                to = follow(g, matcher->set, id, bytes, n);
         matcher->text_steps += g->spent;
         good = to != DEAD;
         if (st == DOP_OK && good) {

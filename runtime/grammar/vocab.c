@@ -47,6 +47,14 @@ gather(const dop_vocab *v, piece *pieces)
         if (p.bytes && p.n > 0 && p.n <= LONGEST && !dop_tokenizer_is_special(v->tok, id) && !dop_vocab_is_end(v, id))
             pieces[n++] = p;
     }
+    const char *marked = v->marked;
+    for (uint32_t i = 0; i < v->n_specials; i++) {
+        piece p = {.id = v->specials[i], .bytes = marked};
+        (void)dop_tokenizer_piece(v->tok, p.id, &p.n);
+        marked += ++p.n;
+        if (!dop_vocab_is_end(v, p.id))
+            pieces[n++] = p;
+    }
     qsort(pieces, n, sizeof *pieces, by_bytes);
     return n;
 }
@@ -83,6 +91,41 @@ make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *
     return n_nodes;
 }
 
+/* Collects the special tokens that a grammar may name. */
+static bool
+gather_special(dop_vocab *v)
+{
+    dop_buf marked = {0};
+    const uint32_t known = dop_tokenizer_vocab_size(v->tok);
+    v->specials = malloc(((size_t)v->n_vocab + 1) * sizeof *v->specials);
+    for (uint32_t id = 0; v->specials && id < v->n_vocab && id < known; id++) {
+        size_t n = 0;
+        const char *text = dop_tokenizer_is_special(v->tok, id) ? dop_tokenizer_piece(v->tok, id, &n) : NULL;
+        if (!text || n == 0 || n >= LONGEST)
+            continue;
+        dop_buf_append(&marked, (char[]){DOP_VOCAB_SPECIAL}, 1);
+        dop_buf_append(&marked, text, n);
+        v->specials[v->n_specials++] = id;
+    }
+    v->marked = marked.data;
+    return v->specials && !marked.failed;
+}
+
+size_t
+dop_vocab_special(const dop_vocab *vocab, const char *text, size_t n, bool *out_ends)
+{
+    size_t best = 0;
+    for (uint32_t i = 0; i < vocab->n_specials; i++) {
+        size_t len = 0;
+        const char *own = dop_tokenizer_piece(vocab->tok, vocab->specials[i], &len);
+        if (len <= best || len > n || memcmp(own, text, len) != 0)
+            continue;
+        best = len;
+        *out_ends = dop_vocab_is_end(vocab, vocab->specials[i]);
+    }
+    return best;
+}
+
 dop_status
 dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end_ids, size_t n_end_ids, dop_diag *diag,
                  dop_vocab **out_vocab)
@@ -103,6 +146,8 @@ dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end
     if (n_end_ids)
         memcpy(v->end_ids, end_ids, n_end_ids * sizeof *end_ids);
     v->n_end_ids = n_end_ids;
+    if (!gather_special(v))
+        goto error;
     v->n_tokens = gather(v, pieces);
     v->n_nodes = make_nodes(v, pieces, v->n_tokens, NULL);
     v->nodes = calloc((size_t)v->n_nodes + 1, sizeof *v->nodes);
@@ -141,5 +186,7 @@ dop_vocab_destroy(dop_vocab *vocab)
     free(vocab->end_ids);
     free(vocab->nodes);
     free(vocab->tokens);
+    free(vocab->marked);
+    free(vocab->specials);
     free(vocab);
 }

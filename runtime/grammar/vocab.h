@@ -22,7 +22,16 @@ struct dop_vocab {
     uint32_t n_nodes;
     uint32_t *tokens;           /* owned, ids in the order of their bytes */
     uint32_t n_tokens, longest; /* bytes of the longest token */
+    char *marked;               /* owned: texts of special tokens, each behind DOP_VOCAB_SPECIAL */
+    uint32_t *specials;         /* owned: their ids */
+    uint32_t n_specials;
 };
+
+/* Before the text of a special token.  No text has this byte, so that special tokens stand only where a grammar names them. */
+#define DOP_VOCAB_SPECIAL ((char)0xff)
+
+/* The length of the longest special token that a text begins with; 0: none.  *out_ends: it ends an answer. */
+size_t dop_vocab_special(const dop_vocab *vocab, const char *text, size_t n, bool *out_ends);
 
 bool dop_vocab_is_end(const dop_vocab *vocab, uint32_t id);
 

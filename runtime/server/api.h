@@ -23,8 +23,8 @@ typedef struct dop_api {
     const dop_tokenizer *tok;
     const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
     dop_shapes *shapes;
-    const char *template; /* its text, which shows how tools are called; 0-terminated, "" for none */
-    const char *system;   /* message of conversations that have none of their own; NULL: none */
+    const char *system;               /* message of conversations that have none of their own; NULL: none */
+    const struct dop_tool_form *form; /* how its answers are read; with chat */
     dop_facts facts;
     dop_sampling sampling; /* defaults for what a request does not state */
     uint32_t max_tokens;   /* of an answer; 0: as the context allows */

@@ -1,4 +1,5 @@
 /* What jobs have written, as JSON: complete, or piece by piece as server-sent events. */
+#include "base/utf8.h"
 #include "runtime/server/api_internal.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 static const char *
 finish_reason(const dop_job_state *s, const json_t *calls)
 {
-    if (s->end == DOP_JOB_LENGTH) /* the last call may have been cut */
+    if (s->end == DOP_JOB_LENGTH) /* a last call may have been cut */
         return "length";
     return calls ? "tool_calls" : "stop";
 }
@@ -137,39 +138,45 @@ envelope(const dop_call *c, bool chunk, json_t *choices)
 
 /* --- whole ------------------------------------------------------------------------------------------------------------------ */
 
-/* Replaces a choice's text by its content, which is the text without calls of tools; returns the content's bytes. */
-static size_t
-read_answer(const dop_call *c, dop_job_state *io_state, bool ended, dop_reading *out)
+/* Is there nothing but white space? */
+static bool
+is_blank(const dop_buf *text)
 {
-    if (!c->tools)
-        return io_state->n_text;
-    dop_reading_make(c->tools, c->begin, io_state->text, io_state->n_text, ended, out);
-    io_state->text = out->content.size ? out->content.data : "";
-    return out->content.size;
+    size_t n = 0;
+    while (n < text->size && strchr(" \n\r\t", text->data[n]))
+        n++;
+    return n == text->size;
 }
 
 static json_t *
-whole_choice(const dop_call *c, uint32_t index)
+message(dop_choice *choice, const dop_job_state *s)
 {
-    dop_job_state s = dop_job_look(c->choices[index].job);
-    dop_reading r = {0};
-    const size_t n = read_answer(c, &s, true, &r);
-    json_t *calls = r.calls;
-    json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(&s, calls),
-                               "logprobs", logprobs(c, &s, 0));
+    dop_reading *r = &choice->reading;
+    dop_reading_feed(r, s->text, s->n_text, true);
+    json_t *text = r->calls && is_blank(&r->content)
+                       ? json_null()
+                       : dop_json_text(r->content.size ? r->content.data : "", r->content.size);
+    json_t *m = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
+    if (r->reasoning.size > 0)
+        json_object_set_new(m, "reasoning_content", dop_json_text(r->reasoning.data, r->reasoning.size));
+    if (r->calls)
+        json_object_set(m, "tool_calls", r->calls);
+    return m;
+}
+
+static json_t *
+whole_choice(dop_call *c, uint32_t index)
+{
+    dop_choice *own = &c->choices[index];
+    dop_job_state s = dop_job_look(own->job);
+    json_t *m = c->chat ? message(own, &s) : NULL;
+    json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason",
+                               finish_reason(&s, own->reading.calls), "logprobs", logprobs(c, &s, 0));
+    if (m)
+        json_object_set_new(choice, "message", m);
+    else
+        json_object_set_new(choice, "text", json_stringn(s.text, s.n_text));
     dop_call_note_validity(c, index, choice);
-    json_t *text = calls && n == 0 ? json_null() : json_stringn(s.text, n);
-    if (!c->chat) {
-        json_object_set_new(choice, "text", text);
-        return choice;
-    }
-    json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
-    if (r.reasoning.size > 0)
-        json_object_set_new(message, "reasoning_content", dop_json_text(r.reasoning.data, r.reasoning.size));
-    if (calls)
-        json_object_set(message, "tool_calls", calls);
-    json_object_set_new(choice, "message", message);
-    dop_reading_finish(&r);
     return choice;
 }
 
@@ -243,19 +250,29 @@ chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json
     event(answer, all);
 }
 
-static json_t *
-text_delta(const dop_call *c, const char *text, size_t n)
+/* A call as OpenAI streams it: its name first, then its arguments in pieces. */
+static void
+stream_call(const dop_call *c, uint32_t index, size_t number, const json_t *call, dop_answer *answer)
 {
-    json_t *t = json_stringn(text, n);
-    return c->chat ? json_pack("{s:o}", "content", t) : t;
-}
-
-static json_t *
-calls_delta(json_t *calls)
-{
-    for (size_t i = 0; i < json_array_size(calls); i++)
-        json_object_set_new(json_array_get(calls, i), "index", json_integer((json_int_t)i));
-    return json_pack("{s:O}", "tool_calls", calls);
+    enum { PIECE = 64 }; /* characters of arguments, about */
+    const json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments");
+    const char *text = json_string_value(arguments);
+    const size_t n = json_string_length(arguments);
+    chunk(c, index,
+          json_pack("{s:[{s:I, s:O, s:s, s:{s:O, s:s}}]}", "tool_calls", "index", (json_int_t)number, "id",
+                    json_object_get(call, "id"), "type", "function", "function", "name",
+                    json_object_get(function, "name"), "arguments", ""),
+          NULL, json_null(), answer);
+    for (size_t at = 0; at < n;) {
+        size_t end = at + PIECE < n ? at + PIECE : n;
+        while (end < n && ((unsigned char)text[end] & 0xc0) == 0x80)
+            end++;
+        chunk(c, index,
+              json_pack("{s:[{s:I, s:{s:o}}]}", "tool_calls", "index", (json_int_t)number, "function", "arguments",
+                        json_stringn(text + at, end - at)),
+              NULL, json_null(), answer);
+        at = end;
+    }
 }
 
 static void
@@ -267,13 +284,45 @@ stream_error(const dop_job_state *s, dop_answer *answer)
     dop_buf_finish(&error.body);
 }
 
-static void
-end_choice(const dop_call *c, uint32_t index, const dop_job_state *s, json_t *calls, dop_answer *answer)
+/* How much of a text ends with a whole character. */
+static size_t
+whole_characters(const dop_buf *text)
 {
-    const char *reason = finish_reason(s, calls);
-    if (calls)
-        chunk(c, index, calls_delta(calls), NULL, json_null(), answer);
-    chunk(c, index, c->chat ? json_object() : json_string(""), reason, json_null(), answer);
+    size_t n = text->size;
+    const size_t good = dop_utf8_check(text->size ? text->data : "", n);
+    return n - good < 4 ? good : n; /* longer ones are not characters at all */
+}
+
+/* Sends what is new in a part of the answer as a delta of this name. */
+static void
+stream_text(const dop_call *c, uint32_t index, const char *name, const dop_buf *text, bool ended, size_t *io_sent,
+            json_t *probabilities, dop_answer *answer)
+{
+    const size_t n = ended ? text->size : whole_characters(text), from = *io_sent < n ? *io_sent : n;
+    chunk(c, index, json_pack("{s:o}", name, dop_json_text(text->size ? text->data + from : "", n - from)), NULL,
+          probabilities, answer);
+    *io_sent = n > *io_sent ? n : *io_sent;
+}
+
+static void
+stream_message(dop_call *c, uint32_t index, const dop_job_state *s, bool ended, dop_answer *answer)
+{
+    dop_choice *choice = &c->choices[index];
+    dop_reading *r = &choice->reading;
+    dop_reading_feed(r, s->text, s->n_text, ended);
+    if (r->reasoning.size > choice->sent_reasoning)
+        stream_text(c, index, "reasoning_content", &r->reasoning, ended, &choice->sent_reasoning, json_null(), answer);
+    const bool more =
+        r->content.size > choice->sent && !(choice->sent == 0 && is_blank(&r->content) && (!ended || r->calls));
+    /* White space at the beginning waits, because a call may follow. */
+    if (more)
+        stream_text(c, index, "content", &r->content, ended, &choice->sent, logprobs(c, s, choice->sent_tokens),
+                    answer);
+    else if (c->logprobs && s->n_tokens > choice->sent_tokens)
+        chunk(c, index, json_pack("{s:s}", "content", ""), NULL, logprobs(c, s, choice->sent_tokens), answer);
+    choice->sent_tokens = s->n_tokens;
+    for (; choice->sent_calls < json_array_size(r->calls); choice->sent_calls++)
+        stream_call(c, index, choice->sent_calls, json_array_get(r->calls, choice->sent_calls), answer);
 }
 
 static void
@@ -287,27 +336,20 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
     if (!choice->begun && c->chat && (s.n_tokens > 0 || ended))
         chunk(c, index, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, json_null(), answer);
     choice->begun |= s.n_tokens > 0 || ended;
-    dop_reading r = {0};
-    const size_t n = read_answer(c, &s, ended, &r);
-    if (r.reasoning.size > choice->sent_reasoning) {
-        const size_t from = choice->sent_reasoning;
-        chunk(c, index,
-              json_pack("{s:o}", "reasoning_content", dop_json_text(r.reasoning.data + from, r.reasoning.size - from)),
-              NULL, json_null(), answer);
-        choice->sent_reasoning = r.reasoning.size;
-    }
-    if (n > choice->sent || (c->logprobs && s.n_tokens > choice->sent_tokens)) {
-        size_t from = choice->sent < n ? choice->sent : n;
-        chunk(c, index, text_delta(c, s.text + from, n - from), NULL, logprobs(c, &s, choice->sent_tokens), answer);
-        choice->sent = n;
+    if (c->chat) {
+        stream_message(c, index, &s, ended, answer);
+    } else if (s.n_text > choice->sent || (c->logprobs && s.n_tokens > choice->sent_tokens)) {
+        chunk(c, index, json_stringn(s.text + choice->sent, s.n_text - choice->sent), NULL,
+              logprobs(c, &s, choice->sent_tokens), answer);
+        choice->sent = s.n_text;
         choice->sent_tokens = s.n_tokens;
     }
     choice->over = ended;
     if (ended && is_good(s.end))
-        end_choice(c, index, &s, r.calls, answer);
+        chunk(c, index, c->chat ? json_object() : json_string(""), finish_reason(&s, choice->reading.calls),
+              json_null(), answer);
     else if (ended)
         stream_error(&s, answer);
-    dop_reading_finish(&r);
 }
 
 static bool
@@ -346,9 +388,12 @@ dop_call_end(dop_call *call)
 {
     if (!call)
         return;
-    for (uint32_t i = 0; i < call->n_choices; i++)
+    for (uint32_t i = 0; i < call->n_choices; i++) {
         dop_job_release(call->api->engine, call->choices[i].job);
-    free(call->begin);
+        dop_reading_finish(&call->choices[i].reading);
+    }
+    dop_buf_finish(&call->begin);
+    json_decref(call->tools);
     json_decref(call->schema);
     free(call);
 }

@@ -2,6 +2,7 @@
  *     <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
  * A call of a tool is a message to it: " to=functions.NAME" stands in the header, before or behind the channel, and the body is
  * the arguments as JSON.  Source: https://cookbook.openai.com/articles/openai-harmony. */
+#include "runtime/server/api_call.h"
 #include "runtime/server/api_internal.h"
 
 #include <string.h>
@@ -83,35 +84,75 @@ read_body(reader *r, bool *out_closed)
     return n;
 }
 
-void
-dop_reading_channels(const char *text, size_t n, bool ended, dop_reading *out)
+/* Names of calls have "functions." before them, or have not; other recipients are the model's own tools.  *out_own: it is none of
+ * those. */
+static bool
+is_call(const dop_reading *out, const char **io_name, size_t *io_n, bool *out_own)
 {
-    static const char analysis[] = "analysis", functions[] = "functions.";
+    static const char functions[] = "functions.";
+    const size_t skip = strlen(functions);
+    bool known;
+    *out_own = *io_n <= skip || memcmp(*io_name, functions, skip) != 0;
+    if (!*out_own) {
+        *io_name += skip;
+        *io_n -= skip;
+    }
+    (void)dop_tool_find(out->terms.tools, *io_name, *io_n, &known);
+    return known;
+}
+
+/* Arguments are a JSON object; nothing stands for an empty one. */
+static void
+add_call(dop_reading *out, const char *name, size_t n_name, const char *body, size_t n, bool closed)
+{
+    dop_buf made = {0};
+    size_t at = 0, from = dop_span_blank(body, n, 0);
+    const bool good = from < n && body[from] == '{' && dop_span_json(body, n, &at) == DOP_SPAN_GOOD &&
+                      dop_span_blank(body, n, at) == n;
+    if (good)
+        dop_span_append(&made, body, n);
+    if (good || (from == n && closed))
+        dop_reading_add_call(out, name, n_name, made.size ? made.data : "{}", made.size ? made.size : 2);
+    else
+        dop_buf_append(&out->content, body, n);
+    dop_buf_finish(&made);
+}
+
+void
+dop_reading_channels(dop_reading *out, bool ended)
+{
+    static const char analysis[] = "analysis";
     static const char *const heads[] = {channel_mark, " to=", message_mark, start_mark};
-    reader r = {text, n, 0, ended};
-    while (r.at < r.n) {
+    const char *text = out->whole.data ? out->whole.data : "";
+    reader r = {text, out->whole.size, out->at, ended};
+    /* What was taken from a message that was not complete is read again. */
+    out->content.size = out->sure_content;
+    out->reasoning.size = out->sure_reasoning;
+    while (r.at < r.n && !out->over) {
         const char *header = "", *word = NULL, *name = NULL;
         size_t n_header = 0, i = 0;
-        bool closed;
+        bool closed, own = true;
         while (i < 4 && !begins(&r, heads[i]) && !may_begin(&r, heads[i]))
             i++;
         if (i < 4 && !read_header(&r, &header, &n_header))
             return;
         const char *body = text + r.at;
         const size_t n_body = read_body(&r, &closed);
-        const size_t n_name = word_behind(header, n_header, "to=", &name),
-                     n_word = word_behind(header, n_header, channel_mark, &word), skip = strlen(functions);
-        if (n_name > skip && memcmp(name, functions, skip) == 0) {
-            if (!out->calls && ended)
-                out->calls = json_array();
-            if (ended)
-                dop_json_add_call(out->calls, name + skip, n_name - skip, body, n_body);
-        } else if (n_name > 0 || (n_word == strlen(analysis) && memcmp(word, analysis, n_word) == 0)) {
+        size_t n_name = word_behind(header, n_header, "to=", &name);
+        const size_t n_word = word_behind(header, n_header, channel_mark, &word);
+        if (n_name > 0 && is_call(out, &name, &n_name, &own)) {
+            if (closed || ended)
+                add_call(out, name, n_name, body, n_body, closed);
+            out->over = out->terms.single && out->calls;
+        } else if ((n_name > 0 && own) || (n_word == strlen(analysis) && memcmp(word, analysis, n_word) == 0)) {
             dop_buf_append(&out->reasoning, body, n_body);
         } else {
             dop_buf_append(&out->content, body, n_body);
         }
         if (!closed)
             return;
+        out->at = r.at;
+        out->sure_content = out->content.size;
+        out->sure_reasoning = out->reasoning.size;
     }
 }

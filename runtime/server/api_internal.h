@@ -4,6 +4,7 @@
 #define DOPPLER_RUNTIME_SERVER_API_INTERNAL_H
 
 #include "runtime/server/api.h"
+#include "runtime/server/api_form.h"
 
 #include "base/json.h"
 
@@ -49,46 +50,69 @@ dop_status dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char 
 void dop_shapes_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call);
 /* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
 void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
+/* The same of parts: dop_grammar_from_parts. */
+dop_status dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_diag *diag,
+                                 struct dop_grammar **out_grammar);
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------- */
 
-/* How the model's template writes calls, found by what the template says; see api_tools.c. */
-typedef struct dop_tool_form dop_tool_form;
-const dop_tool_form *dop_tool_form_of(const char *template);
-/* Whether answers have channels, even without tools (api_harmony.c). */
-bool dop_tool_form_has_channels(const dop_tool_form *form); /* accepts NULL */
+/* What is read from an answer, and how. */
+typedef struct dop_reading_terms {
+    const dop_tool_form *form;
+    const json_t *tools; /* that may be called; NULL: calls are not read */
+    const char *begin;   /* the end of the prompt that belongs to the answer; NULL: nothing */
+    bool thinks;         /* the prompt ends within reasoning */
+    bool single;         /* at most one call */
+} dop_reading_terms;
 
-/* An answer in parts. */
+/* An answer in parts, which grow as its text does. */
 typedef struct dop_reading {
     dop_buf content;   /* text that is certainly content and not (part of) a call */
     dop_buf reasoning; /* the model's reasoning, where it marks that */
-    json_t *calls;     /* in the API's shape: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
+    json_t *calls;     /* complete ones: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
+    bool over;         /* nothing that follows is read */
+    /* private */
+    dop_reading_terms terms;
+    dop_buf whole;
+    size_t at, fed, wait, sure_content, sure_reasoning;
+    bool thinks, fresh, after_thought, in_content;
 } dop_reading;
-/* begin: the end of the prompt that belongs to the answer; NULL: nothing.  Calls are read when the answer has ended. */
-void dop_reading_make(const dop_tool_form *form, const char *begin, const char *text, size_t n, bool ended,
-                      dop_reading *out);
-void dop_reading_channels(const char *text, size_t n, bool ended, dop_reading *out);
-void dop_reading_finish(dop_reading *reading);
+
+/* Terms are copied; what they point to must outlive the reading. */
+void dop_reading_begin(dop_reading *r, const dop_reading_terms *terms);
+/* text: everything that has been written, [n]; it continues what was fed before.  ended: nothing follows. */
+void dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended);
+void dop_reading_finish(dop_reading *r);
+void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
+/* The same for answers with channels: reads r->whole. */
+void dop_reading_channels(dop_reading *r, bool ended);
 /* How many bytes at the end of a text may be the beginning of this mark. */
 size_t dop_partial_mark(const char *text, size_t n, const char *mark);
 /* Adds a call; names and arguments have lengths. */
 void dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
 
-/* The constraint that makes a model call a function; schema and begin are the caller's to release. */
-typedef struct dop_tool_demand {
-    json_t *schema;
-    const char *before, *after; /* text around the part that the schema describes */
-    char *begin;                /* end of the prompt; "" for nothing */
-} dop_tool_demand;
+/* What the answer to a request has to be, in the form that the model's template gives it. */
+typedef struct dop_shape_demand {
+    json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
+    dop_buf begin; /* what the prompt then ends with, because models write those marks as one token */
+} dop_shape_demand;
 /* A call of any of the tools, or of the one with this name.  Returns what is wrong, or NULL. */
-const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_tool_demand *out);
+const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
+/* An answer of this schema (NULL: any object). */
+const char *dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out);
+
+/* --- histories ------------------------------------------------------------------------------------------------------------ */
+
+/* Messages as the template takes them; NULL: refused.  The caller's to release. */
+json_t *dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t *tools, dop_reader *reader);
 
 /* --- calls ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dop_choice {
     dop_job *job;
-    size_t sent, sent_reasoning; /* bytes of its text */
-    uint32_t sent_tokens;        /* with logprobs */
+    dop_reading reading;
+    size_t sent, sent_reasoning, sent_calls; /* bytes of content and reasoning; calls */
+    uint32_t sent_tokens;                    /* with logprobs */
     bool begun, over;
 } dop_choice;
 
@@ -97,8 +121,9 @@ struct dop_call {
     bool chat, embeds, stream, include_usage, logprobs;
     bool base64; /* how embeddings are written */
     uint32_t n_top;
-    const dop_tool_form *tools; /* how calls are read from answers; NULL: not at all, because no tools were offered */
-    char *begin;                /* owned: the end of the prompt that belongs to the answers; NULL: nothing */
+    dop_reading_terms terms; /* how answers are read */
+    json_t *tools;           /* owned: that may be called, or NULL */
+    dop_buf begin;           /* the end of the prompt that belongs to the answers */
     char id[40];
     int64_t created;
     json_t *schema;             /* owned: what answers are validated for when they are complete; NULL: nothing */

@@ -196,3 +196,17 @@ dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *ar
                           json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", id, "type", "function", "function", "name",
                                     dop_json_text(name, n_name), "arguments", dop_json_text(arguments, n_arguments)));
 }
+
+void
+dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
+{
+    const size_t number = json_array_size(r->calls);
+    if (r->terms.single && number > 0)
+        return;
+    if (!r->calls)
+        r->calls = json_array();
+    dop_json_add_call(r->calls, name, n_name, arguments, n_arguments);
+    if (r->terms.form->id_has_name)
+        json_object_set_new(json_array_get(r->calls, number), "id",
+                            json_sprintf("functions.%.*s:%zu", (int)n_name, name, number));
+}

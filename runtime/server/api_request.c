@@ -19,6 +19,7 @@ typedef struct gathering {
     dop_ids *prompts; /* [n_prompts] */
     uint32_t n_prompts, n_each;
     dop_grammar *grammar;
+    bool shaped; /* the grammar is for what comes behind reasoning */
 } gathering;
 
 static void
@@ -151,86 +152,124 @@ take_form(gathering *g)
 
 /* --- prompts ----------------------------------------------------------------------------------------------------------------- */
 
-/* A message as templates expect it: its content is one text, and the arguments of its calls are objects.  flat: name and
- * arguments stand in the call itself too, where some templates look for them. */
-static json_t *
-plain_message(gathering *g, const json_t *message, bool flat)
+static bool
+append(dop_buf *text, const dop_buf *more)
 {
-    json_t *out = json_copy((json_t *)(uintptr_t)message);
-    const json_t *content = json_object_get(message, "content");
-    if (json_is_array(content)) {
-        dop_buf text = {0};
-        size_t i;
-        const json_t *part;
-        json_array_foreach(content, i, part)
-        {
-            const char *type = json_string_value(json_object_get(part, "type"));
-            const json_t *piece = json_object_get(part, "text");
-            if (!type || strcmp(type, "text") != 0 || !json_is_string(piece)) {
-                dop_reader_refuse(&g->r, "messages",
-                                  "parts of a message are {\"type\": \"text\", \"text\": ...}, not %s",
-                                  type ? type : "something else");
-                break;
-            }
-            dop_buf_append(&text, json_string_value(piece), json_string_length(piece));
-        }
-        json_object_set_new(out, "content", json_stringn(text.size ? text.data : "", text.size));
-        dop_buf_finish(&text);
-    } else if (!content || json_is_null(content)) {
-        json_object_set_new(out, "content", json_string(""));
-    } else if (!json_is_string(content)) {
-        dop_reader_refuse(&g->r, "messages", "the content of a message is a text or a list of parts");
-    }
-    json_t *calls = json_deep_copy(json_object_get(message, "tool_calls"));
-    for (size_t i = 0; i < json_array_size(calls); i++) {
-        json_t *function = json_object_get(json_array_get(calls, i), "function");
-        const json_t *arguments = json_object_get(function, "arguments");
-        const char *written = json_string_value(arguments);
-        json_t *parsed = NULL;
-        if (written)
-            dop_json_decode(written, strlen(written), &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &parsed);
-        if (json_is_object(parsed) || json_is_array(parsed))
-            json_object_set(function, "arguments", parsed);
-        json_decref(parsed);
-        if (flat)
-            json_object_update_missing(json_array_get(calls, i), function);
-    }
-    if (calls && !json_is_null(calls))
-        json_object_set(out, "tool_calls", calls);
-    json_decref(calls);
-    return out;
+    if (more->size)
+        dop_buf_append(text, more->data, more->size);
+    return true;
 }
 
+/* More variables for the template: reasoning_effort, and chat_template_kwargs, which comes before it. */
 static json_t *
-plain_messages(gathering *g, bool flat)
+take_extra(gathering *g)
 {
-    const json_t *list = dop_reader_get(&g->r, "messages"), *m;
-    size_t i;
-    if (!json_is_array(list) || json_array_size(list) == 0) {
-        dop_reader_refuse(&g->r, "messages", "messages is a list of {\"role\", \"content\"} that is not empty");
-        return NULL;
+    const json_t *extra = dop_reader_get(&g->r, "chat_template_kwargs");
+    const json_t *reasoning = dop_reader_get(&g->r, "reasoning"), *effort = dop_reader_get(&g->r, "reasoning_effort");
+    if (!effort)
+        effort = json_object_get(reasoning, "effort");
+    const char *name;
+    json_t *value;
+    if (extra && !json_is_object(extra))
+        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
+    json_object_foreach((json_t *)(uintptr_t)extra, name, value) if (dop_chat_reserved(name))
+        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs cannot set \"%.80s\"", name);
+    if (effort && !json_is_null(effort) && !json_is_string(effort))
+        dop_reader_refuse(&g->r, "reasoning_effort", "reasoning_effort is a text, such as low, medium or high");
+    json_t *all = json_object();
+    if (json_is_string(effort)) {
+        json_object_set(all, "reasoning_effort", (json_t *)(uintptr_t)effort);
+        if (strcmp(json_string_value(effort), "none") == 0) /* as templates of other families say it */
+            json_object_set_new(all, "enable_thinking", json_false());
     }
-    json_t *out = json_array();
-    const char *first = json_string_value(json_object_get(json_array_get(list, 0), "role"));
-    if (g->api->system && !(first && (strcmp(first, "system") == 0 || strcmp(first, "developer") == 0)))
-        json_array_append_new(out, json_pack("{s:s, s:s}", "role", "system", "content", g->api->system));
-    json_array_foreach(list, i, m)
-    {
-        if (!json_is_object(m)) {
-            dop_reader_refuse(&g->r, "messages", "message %zu is not an object", i + 1);
-            break;
-        }
-        json_array_append_new(out, plain_message(g, m, flat));
+    json_object_update(all, (json_t *)(uintptr_t)extra);
+    return all;
+}
+
+/* Renders the conversation.  An answer that the conversation ends with is continued: a mark behind it shows where it ends. */
+static dop_status
+render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag, dop_buf *out)
+{
+    static const char end[] = "\x01\x01";
+    dop_chat_input in = {
+        .messages = messages, .tools = tools, .add_generation_prompt = true, .tokenizer = g->api->tok, .extra = extra};
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+    const json_t *content = json_object_get(last, "content");
+    if (role && strcmp(role, "assistant") == 0 && json_string_length(content) > 0 &&
+        !json_object_get(last, "tool_calls") && dop_reader_bool(&g->r, "continue_final_message", true)) {
+        json_t *longer = json_sprintf("%s%s", json_string_value(content), end),
+               *kept = json_incref((json_t *)(uintptr_t)content);
+        json_object_set_new(last, "content", longer);
+        in.add_generation_prompt = false;
+        const dop_status st = dop_chat_render(g->api->chat, &in, diag, out);
+        const char *hit = st == DOP_OK && out->size ? memmem(out->data, out->size, end, strlen(end)) : NULL;
+        out->size = hit ? (size_t)(hit - out->data) : 0;
+        json_object_set_new(last, "content", kept);
+        if (hit)
+            return DOP_OK;
+        in.add_generation_prompt = true;
     }
-    return out;
+    out->size = 0;
+    return dop_chat_render(g->api->chat, &in, diag, out);
 }
 
 static bool
-append(dop_buf *text, const char *more)
+ends_with(const dop_buf *text, const char *mark)
 {
-    if (more)
-        dop_buf_puts(text, more);
-    return true;
+    size_t n = text->size, len = mark ? strlen(mark) : 0;
+    while (n > 0 && strchr(" \n\r\t", text->data[n - 1]))
+        n--;
+    while (len > 0 && strchr(" \n\r\t", mark[len - 1]))
+        len--;
+    return len > 0 && n >= len && memcmp(text->data + n - len, mark, len) == 0;
+}
+
+/* What the end of the prompt means for the answer. */
+static void
+look_at_end(gathering *g, dop_buf *text)
+{
+    const dop_tool_form *f = g->api->form;
+    dop_call *c = g->call;
+    if (ends_with(text, f->think_open)) {
+        c->terms.thinks = !g->shaped;
+        if (g->shaped)
+            dop_buf_printf(text, "\n%s\n\n", f->think_close);
+    }
+    if (!c->begin.size && !g->shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with(text, f->open))
+        dop_buf_puts(&c->begin, f->open);
+    else
+        (void)append(text, &c->begin);
+    c->terms.begin = c->begin.size ? c->begin.data : NULL;
+}
+
+/* The same messages without reasoning: templates refuse some combinations of it with calls and contents. */
+static bool
+drop_reasoning(json_t *messages, const char *name)
+{
+    bool any = false;
+    size_t i;
+    json_t *m;
+    json_array_foreach(messages, i, m) any |= name && json_object_del(m, name) == 0;
+    return any;
+}
+
+/* The request's messages, behind the server's own system message where they have none: a new reference; NULL: refused. */
+static json_t *
+messages_of(gathering *g)
+{
+    const json_t *given = dop_reader_get(&g->r, "messages");
+    if (!json_is_array(given) || json_array_size(given) == 0) {
+        dop_reader_refuse(&g->r, "messages", "messages is a list of {\"role\", \"content\"} that is not empty");
+        return NULL;
+    }
+    const char *first = json_string_value(json_object_get(json_array_get(given, 0), "role"));
+    if (!g->api->system || (first && (strcmp(first, "system") == 0 || strcmp(first, "developer") == 0)))
+        return json_incref((json_t *)(uintptr_t)given);
+    json_t *list = json_pack("[{s:s, s:s}]", "role", "system", "content", g->api->system);
+    if (list)
+        json_array_extend(list, (json_t *)(uintptr_t)given);
+    return list;
 }
 
 static void
@@ -238,28 +277,31 @@ take_messages(gathering *g, const json_t *tools)
 {
     dop_buf text = {0};
     dop_diag diag = {0};
-    const json_t *extra = dop_reader_get(&g->r, "chat_template_kwargs");
-    if (extra && !json_is_object(extra))
-        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)extra, name, value) if (dop_chat_reserved(name))
-        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs cannot set \"%.80s\"", name);
-    const dop_tool_form *form = dop_tool_form_of(g->api->template);
-    json_t *messages = plain_messages(g, dop_tool_form_has_channels(form));
-    if (dop_tool_form_has_channels(form)) { /* channels have to be separated even without tools */
-        g->call->tools = form;
+    const dop_tool_form *form = g->api->form;
+    json_t *list = messages_of(g);
+    json_t *extra = take_extra(g),
+           *messages = g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r);
+    if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
         g->job.keep_special = true;
-    }
     g->prompts = calloc(1, sizeof *g->prompts);
     g->n_prompts = 1;
-    dop_chat_input in = {
-        .messages = messages, .tools = tools, .add_generation_prompt = true, .tokenizer = g->api->tok, .extra = extra};
-    if (!g->r.failed && g->prompts &&
-        (dop_chat_render(g->api->chat, &in, &diag, &text) != DOP_OK || !append(&text, g->call->begin) ||
-         dop_chat_encode(g->api->tok, &text, true, NULL, &diag, &g->prompts[0]) != DOP_OK))
-        refuse_by(g, "messages", &diag);
+    if (!g->r.failed && g->prompts) {
+        dop_status st = render(g, messages, tools, extra, &diag, &text);
+        if (st != DOP_OK && drop_reasoning(messages, form->reasoning)) {
+            dop_diag again = {0};
+            if ((st = render(g, messages, tools, extra, &again, &text)) != DOP_OK)
+                diag = again;
+        }
+        if (st == DOP_OK) {
+            look_at_end(g, &text);
+            st = dop_chat_encode(g->api->tok, &text, true, NULL, &diag, &g->prompts[0]);
+        }
+        if (st != DOP_OK)
+            refuse_by(g, "messages", &diag);
+    }
+    json_decref(list);
     json_decref(messages);
+    json_decref(extra);
     dop_buf_finish(&text);
 }
 
@@ -358,11 +400,22 @@ take_lengths(gathering *g)
 /* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
 
 static void
-take_schema(gathering *g, const char *param, const json_t *schema, const char *before, const char *after)
+take_schema(gathering *g, const json_t *schema)
 {
     dop_diag diag = {0};
-    if (dop_shapes_find(g->api->shapes, schema, before, after, NULL, 0, &diag, &g->grammar) != DOP_OK)
-        refuse_by(g, param, &diag);
+    dop_shape_demand demand = {.parts = NULL};
+    dop_status st = DOP_OK;
+    if (g->call->chat && g->api->form) {
+        const char *wrong = dop_answer_require(g->api->form, schema, &demand);
+        g->call->begin = demand.begin;
+        if (wrong)
+            dop_reader_refuse(&g->r, "response_format", "%s", wrong);
+    }
+    st = dop_shapes_find(g->api->shapes, schema, NULL, NULL, NULL, 0, &diag, &g->grammar);
+    json_decref(demand.parts);
+    if (st != DOP_OK)
+        refuse_by(g, "response_format", &diag);
+    g->shaped = true;
 }
 
 static void
@@ -373,13 +426,13 @@ take_response_format(gathering *g)
     if (!format || (type && strcmp(type, "text") == 0))
         return;
     if (type && strcmp(type, "json_object") == 0) {
-        take_schema(g, "response_format", json_object_get(format, "schema"), NULL, NULL);
+        take_schema(g, json_object_get(format, "schema"));
     } else if (type && strcmp(type, "json_schema") == 0) {
         const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema");
         if (!schema)
             dop_reader_refuse(&g->r, "response_format", "response_format.json_schema.schema is missing");
         else
-            take_schema(g, "response_format", schema, NULL, NULL);
+            take_schema(g, schema);
     } else {
         dop_reader_refuse(&g->r, "response_format", "response_format is text, json_object or json_schema");
     }
@@ -415,6 +468,7 @@ take_tools(gathering *g)
     const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
     const char *word = json_string_value(choice);
     const char *only = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+    g->call->terms.single = !dop_reader_bool(r, "parallel_tool_calls", true);
     for (size_t i = 0; i < json_array_size(tools); i++)
         if (!json_is_string(json_object_get(json_object_get(json_array_get(tools, i), "function"), "name")))
             dop_reader_refuse(r, "tools", "tool %zu is not {\"type\": \"function\", \"function\": {\"name\": ...}}",
@@ -428,24 +482,25 @@ take_tools(gathering *g)
         dop_reader_refuse(r, "tool_choice", "tool_choice wants a call, and there are no tools");
     if (r->failed || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
         return NULL;
-    g->call->tools = dop_tool_form_of(g->api->template);
-    if (!g->call->tools) {
-        dop_reader_refuse(r, "tools", "the model's chat template does not say how tools are called");
-        return NULL;
-    }
     g->job.keep_special = true;
-    if (only || (word && strcmp(word, "required") == 0)) {
-        dop_tool_demand demand;
-        const char *wrong = dop_tool_require(g->call->tools, tools, only, &demand);
+    const bool demanded = only || (word && strcmp(word, "required") == 0);
+    if (demanded) {
+        dop_shape_demand demand = {.parts = NULL};
+        dop_diag diag = {0};
+        const char *wrong = g->grammar ? "response_format and required calls exclude one another"
+                                       : dop_tool_require(g->api->form, tools, only, &demand);
         if (wrong)
             dop_reader_refuse(r, "tool_choice", "%s", wrong);
-        else if (g->grammar)
-            dop_reader_refuse(r, "tool_choice", "response_format and required calls exclude one another");
-        else
-            take_schema(g, "tools", demand.schema, demand.before, demand.after);
-        json_decref(demand.schema);
-        g->call->begin = demand.begin;
+        else if (dop_shapes_find_parts(g->api->shapes, demand.parts, &diag, &g->grammar) != DOP_OK)
+            refuse_by(g, "tools", &diag);
+        json_decref(demand.parts);
+        if (demand.begin.size)
+            g->call->begin = demand.begin;
+        g->shaped = true;
     }
+    if (!g->shaped || demanded) /* an answer that a schema shapes is no call */
+        g->call->tools = json_deep_copy(tools);
+    g->call->terms.tools = g->call->tools;
     return tools;
 }
 
@@ -574,6 +629,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     }
     g.call->api = api;
     g.call->chat = chat;
+    g.call->terms.form = api->form;
     g.job.wake = request->wake;
     g.job.user = request->user;
     name_call(g.call);
@@ -594,10 +650,13 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     free(g.biases);
     dop_grammar_release(g.grammar);
     if (g.r.failed) {
-        free(g.call->begin);
+        dop_buf_finish(&g.call->begin);
+        json_decref(g.call->tools);
         json_decref(g.call->schema);
         free(g.call);
         return NULL;
     }
+    for (uint32_t i = 0; i < g.call->n_choices && chat; i++)
+        dop_reading_begin(&g.call->choices[i].reading, &g.call->terms);
     return g.call;
 }

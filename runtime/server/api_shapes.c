@@ -130,14 +130,66 @@ make_room(dop_shapes *s)
     }
 }
 
+/* What a grammar is made from: a GBNF text, else parts, else a schema (NULL: any object) between two texts. */
+typedef struct source {
+    const char *gbnf, *before, *after;
+    size_t n_gbnf;
+    const json_t *parts, *schema;
+} source;
+
+static dop_status
+make(const dop_shapes *shapes, const source *from, dop_diag *diag, dop_grammar **out_grammar)
+{
+    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
+    const json_t *given = from->parts ? from->parts : from->schema;
+    json_t *plain = dop_json_plain((json_t *)(uintptr_t)given);
+    dop_status st;
+    if (given && !plain)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    else if (from->gbnf)
+        st = dop_grammar_from_gbnf(shapes->vocab, "grammar", from->gbnf, from->n_gbnf, &budget, diag, out_grammar);
+    else if (from->parts)
+        st = dop_grammar_from_parts(shapes->vocab, plain, &budget, diag, out_grammar);
+    else
+        st = dop_grammar_from_schema(shapes->vocab, plain, from->before, from->after, 0, &budget, diag, out_grammar);
+    json_decref(plain);
+    return st;
+}
+
+/* The grammar under a key, or one that is made and kept. */
+static dop_status
+find_or_make(dop_shapes *shapes, dop_buf *key, const source *from, dop_diag *diag, dop_grammar **out_grammar)
+{
+    dop_status st = DOP_OK;
+    bool kept = !key->failed && strlen(key->data) == key->size; /* a text with a zero byte cannot be a key */
+    *out_grammar = kept ? find(shapes, key->data) : NULL;
+    if (!*out_grammar) {
+        begin_compiling(shapes);
+        make_room(shapes);
+        st = make(shapes, from, diag, out_grammar);
+        end_compiling(shapes);
+        if (st == DOP_OK && kept)
+            keep(shapes, key->data, *out_grammar);
+    }
+    dop_buf_finish(key);
+    return st;
+}
+
+dop_status
+dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_diag *diag, struct dop_grammar **out_grammar)
+{
+    dop_buf key = {0};
+    dop_buf_puts(&key, "p");
+    dop_json_encode(&key, parts);
+    return find_or_make(shapes, &key, &(source){.parts = parts}, diag, out_grammar);
+}
+
 dop_status
 dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after, const char *gbnf,
                 size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar)
 {
-    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
+    const source from = {.gbnf = gbnf, .n_gbnf = n_gbnf, .schema = schema, .before = before, .after = after};
     dop_buf key = {0};
-    dop_status st = DOP_OK;
-    *out_grammar = NULL;
     if (gbnf) {
         dop_buf_puts(&key, "g");
         dop_buf_append(&key, gbnf, n_gbnf);
@@ -146,25 +198,7 @@ dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, co
         if (schema)
             dop_json_encode(&key, schema);
     }
-    bool kept = !key.failed && strlen(key.data) == key.size; /* a text with a zero byte cannot be a key */
-    if (kept)
-        *out_grammar = find(shapes, key.data);
-    if (!*out_grammar) {
-        json_t *plain = dop_json_plain((json_t *)(uintptr_t)schema);
-        begin_compiling(shapes);
-        make_room(shapes);
-        if (schema && !plain)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        else
-            st = gbnf ? dop_grammar_from_gbnf(shapes->vocab, "grammar", gbnf, n_gbnf, &budget, diag, out_grammar)
-                      : dop_grammar_from_schema(shapes->vocab, plain, before, after, 0, &budget, diag, out_grammar);
-        end_compiling(shapes);
-        if (st == DOP_OK && kept)
-            keep(shapes, key.data, *out_grammar);
-        json_decref(plain);
-    }
-    dop_buf_finish(&key);
-    return st;
+    return find_or_make(shapes, &key, &from, diag, out_grammar);
 }
 
 /* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
@@ -214,7 +248,8 @@ dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
         return;
     /* Under the engine's lock, so it may take some milliseconds only. */
     dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
-    json_t *value = json_loadb(s.text, s.n_text, JSON_DECODE_ANY, NULL);
+    json_t *value = NULL;
+    (void)dop_json_decode(s.text, s.n_text, &(dop_json_how){.budget = &budget}, NULL, &value);
     dop_schema_index *index_of = NULL;
     bool valid = false;
     if (value && dop_schema_index_create(call->schema, NULL, &budget, NULL, &index_of) == DOP_OK &&

@@ -1,288 +1,289 @@
-/* How models write calls of tools.  A model's chat template shows it what a call looks like, and a mark that the template
- * contains tells which of these forms that is.  Arguments are JSON in all forms but one. */
+/* Reads answers as they are written: what is content, what is reasoning, and which tools are called.  What a model's template says
+ * about all of them: api_form.h; one region with calls: api_call.c; answers with channels: api_harmony.c. */
+#include "runtime/server/api_call.h"
 #include "runtime/server/api_internal.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum manner {
-    OBJECTS, /* {"name": ..., "parameters": ...}, or a list of such; after some marks NAME[ARGS]{...} too */
-    KEYS,    /* NAME, then <arg_key>KEY</arg_key><arg_value>VALUE</arg_value> for each argument */
-    CHANNELS /* of messages with headers: api_harmony.c */
-} manner;
-
-struct dop_tool_form {
-    const char *mark; /* in the template */
-    manner manner;
-    const char *open;           /* before a call; "" where the answer itself is the call */
-    const char *arguments;      /* the member that has them */
-    const char *before, *after; /* around a call that is required, by the grammar; NULL: it cannot be required */
-    const char *begin; /* what the prompt then ends with, because no grammar writes special tokens; %s: the function */
-    bool list;         /* a required call stands in a list */
-};
-
-static const dop_tool_form forms[] = {
-    {"<|channel|>", CHANNELS, "", "", "", "", "<|channel|>commentary to=functions.%s <|constrain|>json<|message|>",
-     false},
-    {"<arg_key>", KEYS, "<tool_call>", "", NULL, NULL, "", false},
-    {"<tool_call>", OBJECTS, "<tool_call>", "arguments", "<tool_call>\n", "\n</tool_call>", "", false},
-    {"[TOOL_CALLS]", OBJECTS, "[TOOL_CALLS]", "arguments", "", "", "[TOOL_CALLS]", true},
-    {"<|tool|>", OBJECTS, "<|tool_call|>", "arguments", "", "", "<|tool_call|>", true},
-    {"<|python_tag|>", OBJECTS, "", "parameters", "", "", "", false},
-    {"\"parameters\": dictionary", OBJECTS, "", "parameters", "", "", "",
-     false}, /* Llama 3.2 describes the form in words */
-};
-
-const dop_tool_form *
-dop_tool_form_of(const char *template)
+static bool
+blank(char c)
 {
-    if (strstr(template, "<function=")) /* Qwen3-Coder writes calls as nested tags, which is none of these forms */
-        return NULL;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (strstr(template, forms[i].mark))
-            return &forms[i];
-    return NULL;
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-bool
-dop_tool_form_has_channels(const dop_tool_form *form)
-{
-    return form && form->manner == CHANNELS;
-}
-
-/* --- calls that are required ------------------------------------------------------------------------------------------------- */
-
-/* The schemas of the functions that may be called: all of `tools`, or the one of this name.  A schema describes a whole call, or,
- * where the prompt already names the function, its arguments. */
-static json_t *
-functions_of(const dop_tool_form *form, const json_t *tools, const char *only, const char **out_name)
-{
-    json_t *any = json_array();
-    size_t i;
-    const json_t *tool;
-    json_array_foreach(tools, i, tool)
-    {
-        const json_t *function = json_object_get(tool, "function"),
-                     *parameters = json_object_get(function, "parameters");
-        const char *name = json_string_value(json_object_get(function, "name"));
-        if (!name || (only && strcmp(only, name) != 0))
-            continue;
-        json_t *schema = parameters ? json_deep_copy(parameters) : json_pack("{s:s}", "type", "object");
-        *out_name = name;
-        if (json_is_object(schema)) /* references within it begin there (JSON schema 2020-12, section 8.2.1) */
-            json_object_set_new(schema, "$id", json_sprintf("tool:%zu", i));
-        if (form->manner != CHANNELS)
-            schema = json_pack("{s:s, s:{s:{s:s}, s:o}, s:[s, s]}", "type", "object", "properties", "name", "const",
-                               name, form->arguments, schema, "required", "name", form->arguments);
-        json_array_append_new(any, schema);
-    }
-    return any;
-}
-
-const char *
-dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_tool_demand *out)
-{
-    const char *name = NULL;
-    memset(out, 0, sizeof *out);
-    if (!form->before)
-        return "calls in the form of this model's template cannot be required";
-    json_t *any = functions_of(form, tools, only, &name);
-    const size_t n = json_array_size(any);
-    if (n == 0 || (n > 1 && form->manner == CHANNELS)) {
-        json_decref(any);
-        return n == 0 ? "tool_choice names a function that is not among the tools"
-                      : "this model's template wants the name of the function whose call is required";
-    }
-    out->schema = n == 1 ? json_incref(json_array_get(any, 0)) : json_pack("{s:O}", "anyOf", any);
-    json_decref(any);
-    if (form->list)
-        out->schema =
-            json_pack("{s:s, s:o, s:i, s:i}", "type", "array", "items", out->schema, "minItems", 1, "maxItems", 1);
-    out->before = form->before;
-    out->after = form->after;
-    const size_t size = strlen(form->begin) + strlen(name) + 1;
-    out->begin = malloc(size);
-    const char *hole = strstr(form->begin, "%s");
-    if (out->begin && hole)
-        snprintf(out->begin, size, "%.*s%s%s", (int)(hole - form->begin), form->begin, name, hole + 2);
-    else if (out->begin)
-        snprintf(out->begin, size, "%s", form->begin);
-    return out->begin && out->schema ? NULL : "out of memory";
-}
-
-/* --- calls that were written ------------------------------------------------------------------------------------------------- */
-
-/* Where an answer that is itself a call begins: after white space and an optional tag. */
+/* The beginning of a mark that can be searched for: up to its first white space or hole. */
 static size_t
-skip_tag(const char *text, size_t n)
+plain_length(const char *mark)
 {
-    static const char tag[] = "<|python_tag|>";
-    size_t at = 0;
-    while (at < n && isspace((unsigned char)text[at]))
-        at++;
-    if (n - at >= strlen(tag) && memcmp(text + at, tag, strlen(tag)) == 0)
-        at += strlen(tag);
-    return at;
-}
-
-static void
-add_object(const dop_tool_form *form, const json_t *one, json_t *calls)
-{
-    const char *name = json_string_value(json_object_get(one, "name"));
-    json_t *arguments = json_object_get(one, form->arguments);
-    if (!arguments)
-        arguments = json_object_get(one, "arguments");
-    dop_buf text = {0};
-    if (json_is_string(arguments))
-        dop_buf_append(&text, json_string_value(arguments), json_string_length(arguments));
-    else if (arguments)
-        dop_json_encode(&text, arguments);
-    else
-        dop_buf_puts(&text, "{}");
-    if (name)
-        dop_json_add_call(calls, name, strlen(name), text.data ? text.data : "{}", text.size);
-    dop_buf_finish(&text);
-}
-
-/* NAME[ARGS]{...}; returns where it ends, 0: it is no such call. */
-static size_t
-named_call(const char *text, size_t n, json_t *calls)
-{
-    static const char mark[] = "[ARGS]";
-    const char *hit = memmem(text, n, mark, strlen(mark));
-    const size_t name = hit ? (size_t)(hit - text) : 0, at = name + strlen(mark);
-    size_t end = 0;
-    for (size_t i = 0; i < name; i++)
-        if (!isalnum((unsigned char)text[i]) && !strchr("_-.", text[i]))
-            return 0;
-    json_t *value = name ? dop_json_begin(text + at, n - at, &end) : NULL;
-    if (!value)
-        return 0;
-    dop_json_add_call(calls, text, name, text + at, end);
-    json_decref(value);
-    return at + end;
-}
-
-/* NAME and the keys of its arguments; returns where it ends. */
-static size_t
-call_by_keys(const char *text, size_t n, json_t *calls)
-{
-    static const char key_[] = "<arg_key>", _key[] = "</arg_key>", value_[] = "<arg_value>", _value[] = "</arg_value>",
-                      close[] = "</tool_call>";
-    const char *end = memmem(text, n, close, strlen(close));
-    size_t at = 0, name = 0;
-    json_t *arguments = json_object();
-    n = end ? (size_t)(end - text) : n;
-    while (at < n && isspace((unsigned char)text[at]))
-        at++;
-    const char *first = text + at;
-    while (at + name < n && !isspace((unsigned char)first[name]) && first[name] != '<')
-        name++;
-    for (at += name;;) {
-        const char *k = memmem(text + at, n - at, key_, strlen(key_));
-        const char *k_end = k ? memmem(k, n - (size_t)(k - text), _key, strlen(_key)) : NULL;
-        const char *v = k_end ? memmem(k_end, n - (size_t)(k_end - text), value_, strlen(value_)) : NULL;
-        const char *v_end = v ? memmem(v, n - (size_t)(v - text), _value, strlen(_value)) : NULL;
-        if (!v_end)
-            break;
-        k += strlen(key_);
-        v += strlen(value_);
-        json_t *value;
-        if (dop_json_decode(v, (size_t)(v_end - v), &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL, &value) != DOP_OK)
-            value = dop_json_text(v, (size_t)(v_end - v));
-        json_t *key = dop_json_text(k, (size_t)(k_end - k));
-        json_object_set_new(arguments, json_string_value(key), value);
-        json_decref(key);
-        at = (size_t)(v_end - text);
-    }
-    dop_buf out = {0};
-    dop_json_encode(&out, arguments);
-    if (name > 0)
-        dop_json_add_call(calls, first, name, out.data ? out.data : "{}", out.size);
-    dop_buf_finish(&out);
-    json_decref(arguments);
+    size_t n = 0;
+    while ((unsigned char)mark[n] > ' ')
+        n++;
     return n;
 }
 
-/* All of a text without channels; NULL: there is none. */
-static json_t *
-calls_of(const dop_tool_form *form, const char *text, size_t n)
-{
-    json_t *calls = json_array();
-    size_t len = strlen(form->open), at = len ? 0 : skip_tag(text, n);
-    while (at < n) {
-        size_t end = 0;
-        if (len > 0) {
-            const char *hit = memmem(text + at, n - at, form->open, len);
-            if (!hit)
-                break;
-            at = (size_t)(hit - text) + len;
-        }
-        if (form->manner == KEYS) {
-            at += call_by_keys(text + at, n - at, calls);
-            continue;
-        }
-        json_t *value = dop_json_begin(text + at, n - at, &end);
-        const size_t named = value ? 0 : named_call(text + at, n - at, calls);
-        if (!value && named == 0)
-            break;
-        at += value ? end : named;
-        for (size_t i = 0; i < json_array_size(value); i++)
-            add_object(form, json_array_get(value, i), calls);
-        if (json_is_object(value))
-            add_object(form, value, calls);
-        json_decref(value);
-        while (len == 0 && at < n && (isspace((unsigned char)text[at]) || text[at] == ';'))
-            at++;
-    }
-    if (json_array_size(calls) > 0)
-        return calls;
-    json_decref(calls);
-    return NULL;
-}
-
-/* How many bytes at the start of a text without channels are content for certain, and no part of a call. */
+/* Where the mark's first n bytes stand, or may begin to stand at the end; SIZE_MAX: nowhere. */
 static size_t
-content_of(const dop_tool_form *form, const char *text, size_t n, bool ended, const json_t *calls)
+find(const char *text, size_t n_text, size_t from, const char *mark, size_t n)
 {
-    const size_t len = strlen(form->open);
-    if (len == 0) {
-        const size_t at = skip_tag(text, n);
-        const bool call = at == n || text[at] == '{' || text[at] == '<';
-        return !call || (ended && !calls) ? n : 0;
-    }
-    const char *hit = n ? memmem(text, n, form->open, len) : NULL;
-    if (hit)
-        return ended && !calls ? n : (size_t)(hit - text);
-    return ended ? n : n - dop_partial_mark(text, n, form->open);
+    const char *hit = n && n_text > from ? memmem(text + from, n_text - from, mark, n) : NULL;
+    return hit ? (size_t)(hit - text) : SIZE_MAX;
+}
+
+static size_t
+held_back(const char *text, size_t n, const char *mark, size_t n_mark)
+{
+    for (size_t k = n_mark > 0 ? (n_mark - 1 < n ? n_mark - 1 : n) : 0; k > 0; k--)
+        if (memcmp(text + n - k, mark, k) == 0)
+            return k;
+    return 0;
+}
+
+/* A mark at `at`; CUT: the beginning of one, and the text ends. */
+static dop_span
+stands(const dop_reading *r, size_t at, const char *mark)
+{
+    const size_t left = r->whole.size - at, n = strlen(mark);
+    if (memcmp(r->whole.data + at, mark, left < n ? left : n) != 0)
+        return DOP_SPAN_BAD;
+    return left < n ? DOP_SPAN_CUT : DOP_SPAN_GOOD;
 }
 
 void
-dop_reading_make(const dop_tool_form *form, const char *begin, const char *text, size_t n, bool ended, dop_reading *out)
+dop_reading_begin(dop_reading *r, const dop_reading_terms *terms)
 {
-    dop_buf whole = {0};
-    memset(out, 0, sizeof *out);
-    if (begin) {
-        dop_buf_puts(&whole, begin);
-        dop_buf_append(&whole, text, n);
-        text = whole.failed ? "" : whole.data;
-        n = whole.failed ? 0 : whole.size;
-    }
-    if (form->manner == CHANNELS) {
-        dop_reading_channels(text, n, ended, out);
-    } else {
-        out->calls = ended ? calls_of(form, text, n) : NULL;
-        dop_buf_append(&out->content, text, content_of(form, text, n, ended, out->calls));
-    }
-    dop_buf_finish(&whole);
+    memset(r, 0, sizeof *r);
+    r->terms = *terms;
+    r->fresh = true;
+    if (terms->begin)
+        dop_buf_puts(&r->whole, terms->begin);
+    r->thinks = terms->thinks && terms->form->think_close;
 }
 
 void
-dop_reading_finish(dop_reading *reading)
+dop_reading_finish(dop_reading *r)
 {
-    dop_buf_finish(&reading->content);
-    dop_buf_finish(&reading->reasoning);
-    json_decref(reading->calls);
-    reading->calls = NULL;
+    dop_buf_finish(&r->content);
+    dop_buf_finish(&r->reasoning);
+    dop_buf_finish(&r->whole);
+    json_decref(r->calls);
+    r->calls = NULL;
+}
+
+/* Takes reasoning up to its end mark.  false: more text is needed. */
+static bool
+take_reasoning(dop_reading *r, bool ended)
+{
+    const char *close = r->terms.form->think_close, *text = r->whole.data;
+    const size_t n = r->whole.size, hit = find(text, n, r->at, close, strlen(close));
+    size_t end = hit != SIZE_MAX ? hit : ended ? n : n - held_back(text + r->at, n - r->at, close, strlen(close));
+    size_t from = r->at;
+    if (r->reasoning.size == 0)
+        while (from < end && blank(text[from]))
+            from++;
+    while (end > from && blank(text[end - 1])) /* white space at its end is no part of it */
+        end--;
+    if (end > from)
+        dop_buf_append(&r->reasoning, text + from, end - from);
+    if (hit == SIZE_MAX) {
+        r->at = ended ? n : end > from ? end : r->at;
+        return false;
+    }
+    r->at = dop_span_blank(text, n, hit + strlen(close));
+    r->thinks = false;
+    r->fresh = r->after_thought = true;
+    return true;
+}
+
+/* At the beginning of an answer, and behind reasoning: marks of reasoning and of the content.  false: more text is needed. */
+static bool
+take_beginning(dop_reading *r, bool ended)
+{
+    const dop_tool_form *f = r->terms.form;
+    const char *marks[] = {f->think_open, f->content_open};
+    const size_t n = r->whole.size, at = dop_span_blank(r->whole.data, n, r->at);
+    if (at == n) {
+        if (ended && r->after_thought)
+            r->at = n;
+        r->fresh = !ended;
+        return ended;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const dop_span got = marks[i] ? stands(r, at, marks[i]) : DOP_SPAN_BAD;
+        if (got == DOP_SPAN_CUT && !ended)
+            return false;
+        if (got != DOP_SPAN_GOOD)
+            continue;
+        r->at = at + strlen(marks[i]);
+        r->thinks = i == 0;
+        r->in_content = i == 1;
+        if (i == 1)
+            r->at = dop_span_blank(r->whole.data, n, r->at);
+        r->fresh = i == 0;
+        return true;
+    }
+    if (r->after_thought)
+        r->at = at;
+    r->fresh = false;
+    return true;
+}
+
+/* Takes the calls of a region that begins at `at`, behind content that has been taken.  CUT: more text is needed. */
+static dop_span
+take_calls(dop_reading *r, size_t at, const char *open, bool ended)
+{
+    dop_buf unknown = {0};
+    json_t *found = json_array();
+    dop_call_text c = {.form = r->terms.form,
+                       .tools = r->terms.tools,
+                       .text = r->whole.data,
+                       .n = r->whole.size,
+                       .at = at,
+                       .ended = ended,
+                       .unknown = &unknown,
+                       .out_calls = found};
+    dop_span got = dop_call_match(&c, open);
+    if (got == DOP_SPAN_GOOD)
+        got = dop_call_read(&c);
+    size_t i;
+    const json_t *one;
+    if (got == DOP_SPAN_GOOD && json_array_size(found) > 0) {
+        json_array_foreach(found, i, one)
+        {
+            const json_t *name = json_object_get(one, "name"), *arguments = json_object_get(one, "arguments");
+            dop_reading_add_call(r, json_string_value(name), json_string_length(name), json_string_value(arguments),
+                                 json_string_length(arguments));
+        }
+        if (unknown.size)
+            dop_buf_append(&r->content, unknown.data, unknown.size);
+        r->at = dop_span_blank(r->whole.data, r->whole.size, c.at);
+        r->fresh = r->after_thought = true; /* white space behind calls is no content */
+        r->over |= r->terms.single;
+    } else if (got == DOP_SPAN_GOOD) {
+        got = DOP_SPAN_BAD;
+    }
+    json_decref(found);
+    dop_buf_finish(&unknown);
+    return got;
+}
+
+/* The text that begins calls: the form's mark, or what it has behind its first line, because models leave the first one out. */
+static const char *
+second_open(const dop_tool_form *f)
+{
+    const char *last = f->open;
+    for (const char *c = f->open; *c; c++)
+        if (blank(*c))
+            last = c + 1;
+    return f->manner == DOP_FORM_KEYS && last != f->open && plain_length(last) >= 6 ? last : NULL;
+}
+
+static void
+put_content(dop_reading *r, size_t to)
+{
+    if (to > r->at)
+        dop_buf_append(&r->content, r->whole.data + r->at, to - r->at);
+    r->at = to > r->at ? to : r->at;
+}
+
+/* An answer that is a call without a mark before it, at the beginning. */
+static dop_span
+take_bare(dop_reading *r, bool ended)
+{
+    static const char tag[] = "<|python_tag|>";
+    const size_t n = r->whole.size;
+    size_t at = dop_span_blank(r->whole.data, n, r->at);
+    if (at == n)
+        return ended ? DOP_SPAN_BAD : DOP_SPAN_CUT;
+    const dop_span tagged = stands(r, at, tag);
+    if (tagged == DOP_SPAN_CUT && !ended)
+        return tagged;
+    if (tagged == DOP_SPAN_GOOD)
+        at += strlen(tag);
+    return take_calls(r, at, "", ended);
+}
+
+/* Takes content, and calls where they begin.  false: more text is needed. */
+static bool
+take_content(dop_reading *r, bool ended)
+{
+    const dop_tool_form *f = r->terms.form;
+    const char *text = r->whole.data;
+    const size_t n = r->whole.size;
+    const bool reads = r->terms.tools != NULL;
+    const char *more = reads ? second_open(f) : NULL;
+    const char *marks[] = {reads ? f->open : NULL, more, f->think_open, r->in_content ? f->content_close : NULL};
+    size_t first = SIZE_MAX, which = 0, held = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const size_t n_mark = marks[i] ? plain_length(marks[i]) : 0;
+        const size_t hit = n_mark ? find(text, n, r->at, marks[i], n_mark) : SIZE_MAX;
+        const size_t back = n_mark ? held_back(text + r->at, n - r->at, marks[i], n_mark) : 0;
+        held = back > held ? back : held;
+        if (hit < first) {
+            first = hit;
+            which = i;
+        }
+    }
+    if (first == SIZE_MAX) {
+        put_content(r, ended ? n : n - held);
+        return false;
+    }
+    if (which == 3) {
+        put_content(r, first);
+        r->at = first + strlen(marks[3]);
+        r->in_content = false;
+        return true;
+    }
+    if (which == 2) { /* reasoning in the middle of content stays there, but has no calls */
+        const size_t close = find(text, n, first, f->think_close, strlen(f->think_close));
+        put_content(r, first);
+        if (close == SIZE_MAX && !ended)
+            return false;
+        put_content(r, close == SIZE_MAX ? n : close + strlen(f->think_close));
+        return close != SIZE_MAX;
+    }
+    put_content(r, first);
+    const dop_span got = take_calls(r, first, marks[which], ended);
+    if (got == DOP_SPAN_CUT && !ended)
+        return false;
+    if (got != DOP_SPAN_GOOD)
+        put_content(r, first + plain_length(marks[which]));
+    return true;
+}
+
+void
+dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended)
+{
+    if (n > r->fed)
+        dop_buf_append(&r->whole, text + r->fed, n - r->fed);
+    r->fed = n > r->fed ? n : r->fed;
+    if (r->whole.failed || r->whole.size == 0 || (!ended && r->whole.size < r->wait))
+        return;
+    if (r->terms.form->manner == DOP_FORM_CHANNELS) {
+        dop_reading_channels(r, ended);
+        return;
+    }
+    const char *open = r->terms.form->open;
+    for (bool goes_on = true; goes_on && !r->over && (r->at < r->whole.size || ended);) {
+        const size_t before = r->at;
+        const bool was_fresh = r->fresh;
+        if (r->thinks) {
+            goes_on = take_reasoning(r, ended);
+        } else if (r->fresh) {
+            goes_on = take_beginning(r, ended);
+            if (!r->fresh && goes_on && r->terms.tools && open && !plain_length(open) && r->whole.size > 0) {
+                const dop_span got = take_bare(r, ended);
+                if (got == DOP_SPAN_CUT && !ended) { /* asked again with more text */
+                    r->fresh = true;
+                    goes_on = false;
+                }
+            }
+        } else {
+            goes_on = take_content(r, ended);
+        }
+        if (r->at == r->whole.size && r->at == before && r->fresh == was_fresh)
+            break;
+    }
+    /* A region that is incomplete is read again when it has grown by a part of its length, not for every token. */
+    r->wait = r->whole.size + (r->whole.size - r->at) / 16;
 }

@@ -3,6 +3,7 @@
 #include "runtime/grammar/grammar.h"
 #include "runtime/model.h"
 #include "runtime/server/api.h"
+#include "runtime/server/api_form.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>
@@ -185,18 +186,17 @@ api(void)
     static dop_api a;
     static dop_vocab *vocab;
     dop_chat *chat = NULL;
+    dop_tool_form *form = NULL;
     dop_diag diag = {0};
     const dop_engine_options options = {.rewind = DOP_PLAN_NO_RINGS, .threads = 1};
     if (a.engine)
         return &a;
-    a = (dop_api){.model = model(),
-                  .tok = fuzz_tokenizer(),
-                  .template = template,
-                  .sampling = {.repeat_penalty = 1},
-                  .max_choices = 4};
+    a = (dop_api){.model = model(), .tok = fuzz_tokenizer(), .sampling = {.repeat_penalty = 1}, .max_choices = 4};
     dop_model_facts(model(), &a.facts);
     require(dop_chat_create(template, strlen(template), &diag, &chat) == DOP_OK);
     a.chat = chat;
+    require(dop_tool_form_create(chat, template, a.tok, &diag, &form) == DOP_OK);
+    a.form = form;
     require(dop_vocab_create(a.tok, a.facts.vocab, a.facts.end_ids, a.facts.n_end_ids, &diag, &vocab) == DOP_OK);
     require(dop_shapes_create(vocab, &diag, &a.shapes) == DOP_OK);
     require(dop_engine_create(model(), a.tok, &options, &diag, &a.engine) == DOP_OK);

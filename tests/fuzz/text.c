@@ -183,21 +183,23 @@ fuzz_tokenizer_blob(const uint8_t *data, size_t size)
     free(copy);
 }
 
-/* Calls in what a model wrote, by the form of its template, as they come and at the end. */
+/* Calls in what a model wrote, in the form of its template, as they come and at the end. */
 static void
-find_calls(const char *template, const char *text, size_t n)
+find_calls(const dop_chat *chat, const char *template, const json_t *tools, const char *text, size_t n)
 {
-    const dop_tool_form *form = dop_tool_form_of(template);
-    if (!form)
-        return;
-    for (size_t i = 0; i <= n; i += n / 8 + 1) {
-        dop_reading r = {.calls = NULL};
-        dop_reading_make(form, NULL, text, i, i == n, &r);
+    dop_tool_form *form;
+    dop_diag diag = {0};
+    const dop_status st = dop_tool_form_create(chat, template, NULL, &diag, &form);
+    fuzz_check(st, &diag);
+    for (int how = 0; how < 4 && st == DOP_OK; how++) {
+        dop_reading r;
+        dop_reading_begin(&r, &(dop_reading_terms){.form = form, .tools = how & 1 ? tools : NULL, .thinks = how & 2});
+        for (size_t i = 0; i < n; i += n / 8 + 1)
+            dop_reading_feed(&r, text, i, false);
+        dop_reading_feed(&r, text, n, true);
         dop_reading_finish(&r);
     }
-    dop_reading r = {.calls = NULL};
-    dop_reading_channels(text, n, true, &r);
-    dop_reading_finish(&r);
+    dop_tool_form_destroy(form);
 }
 
 /* A template; and behind a 0 byte a conversation as JSON, which is also looked through for calls. */
@@ -237,8 +239,8 @@ fuzz_chat(const uint8_t *data, size_t size)
         require(budget.bytes == 64 << 20);           /* memory was given back */
         require(dop_now_ms() - start < 20 * 1000.0); /* all work was charged; a sanitized build is slow */
     }
-    if (n < size) /* the template ends with a 0 there */
-        find_calls(text, text + n + 1, size - n - 1);
+    if (n < size && st == DOP_OK) /* the template ends with a 0 there */
+        find_calls(chat, text, tools, text + n + 1, size - n - 1);
     json_decref(given);
     json_decref(messages);
     json_decref(tools);

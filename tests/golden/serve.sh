@@ -98,11 +98,31 @@ tool='{"type": "function", "function": {"name": "look_up", "parameters":
 call='"name":"look_up","arguments":"\{\\"who\\":\\"(Romeo|Juliet)\\"\}"'
 ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*$call" /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": \"required\"}"
-ask 200 '"tool_calls":\[\{"id":"call.*"arguments":"\{\\"who\\":' /v1/chat/completions \
+ask 200 '"tool_calls":\[\{"index":0,"function":\{"arguments":"\{\\"who\\":' /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"look_up\"}}, \"stream\": true}"
 refers='{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties":
     {"who": {"$ref": "#/$defs/p"}}, "required": ["who"], "$defs": {"p": {"enum": ["Romeo", "Juliet"]}}}}}'
 ask 200 "\"finish_reason\":\"tool_calls\".*$call" /v1/chat/completions "{$who, \"tools\": [$refers], \"tool_choice\": \"required\"}"
+# Calls that are written without being required: one at most, or all; none that does not exist, none in a shaped answer.
+writes() { echo "\"grammar\": \"root ::= \\\"$(echo "$1" | sed 's/"/\\\\\\\"/g')\\\"\""; }
+twice='<tool_call>{"name": "look_up", "arguments": {}}</tool_call><tool_call>{"name": "look_up", "arguments": {"n": 0.10}}</tool_call>'
+ask 200 '"tool_calls":\[\{[^]]*"arguments":"\{\}"[^]]*"arguments":"\{\\"n\\":0\.10\}"' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], $(writes "$twice")}"
+ask 200 '"tool_calls":\[\{[^{]*\{[^}]*"\{\}"\}\}\]' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], \"parallel_tool_calls\": false, $(writes "$twice")}"
+ask 200 '"finish_reason":"stop".*"content":"<tool_call>' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], $(writes '<tool_call>{"name": "ghost", "arguments": {}}</tool_call>')}"
+ask 200 '"delta":\{"tool_calls":\[\{"index":1,"id":"call.{5}","type":"function","function":\{"name":"look_up","arguments":""\}' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], \"stream\": true, $(writes "$twice")}" -N
+check "a stream has the name first, then arguments" grep -q '"tool_calls":\[{"index":1,"function":{"arguments":' answer
+ask 200 '"finish_reason":"stop".*"content":"\{[^:]*\\"name\\":' /v1/chat/completions "{$who, \"tools\": [$tool],
+    \"response_format\": {\"type\": \"json_object\", \"schema\":
+        {\"type\": \"object\", \"properties\": {\"name\": {\"const\": \"look_up\"}}, \"required\": [\"name\"]}}}"
+ask 200 '"content"' /v1/chat/completions '{"messages": [{"role": "developer", "content": "d"}, {"role": "user", "content": "x"},
+    {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look_up", "arguments": ""}}]},
+    {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "ok"}]},
+    {"role": "assistant", "content": "b", "tool_calls": null, "reasoning_content": "r"}, {"role": "user", "content": "x"}], "max_tokens": 2}'
+ask 400 'a message has no content' /v1/chat/completions '{"messages": [{"role": "user"}]}'
 ask 200 '"text":"(yes|no)"' /v1/completions '{"prompt": "Or not?", "grammar": "root ::= \"yes\" | \"no\""}'
 ask 400 'line 1, column 10: a rule of this name is not there' /v1/completions '{"prompt": "a", "grammar": "root ::= x"}'
 # What is not enforced exactly is named and verified, and refused where the client is strict.
@@ -221,9 +241,14 @@ tokens=$(grep -o '"prompt_tokens":[0-9]*' answer)
 ask 200 "$tokens," /v1/chat/completions "{\"messages\": [$asked], \"max_tokens\": 1}"
 check "a tokenizer with more ids is said" grep -q 'note: the tokenizer has ids up to 5000 and the model.s vocabulary has 2048' one.log
 ask 400 'makes token id 5000 of the prompt, and the model.s vocabulary has 2048' /v1/completions '{"prompt": "To <far> be"}'
-# A call that is cut says so, as OpenAI does.
-ask 200 "\"finish_reason\":\"length\".*\"content\":null.*\"name\":\"look_up\",\"arguments\":" /v1/chat/completions \
-    "{$who, \"tools\": [$tool], \"tool_choice\": \"required\", \"max_tokens\": 8}"
+# A call that is cut is none.
+ask 200 '"finish_reason":"length"' /v1/chat/completions "{$who, \"tools\": [$tool], \"tool_choice\": \"required\", \"max_tokens\": 8}"
+check "and not among the calls" sh -c '! grep -q tool_calls answer'
+ask 200 '"finish_reason":"stop".*"content":"(true|false)"' /v1/chat/completions \
+    "{$who, \"max_tokens\": 16, \"response_format\":
+        {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", \"schema\": {\"type\": \"boolean\"}}}}"
+ask 400 'chat_template_kwargs cannot set messages' /v1/chat/completions "{$who, \"chat_template_kwargs\": {\"messages\": []}}"
+ask 400 'reasoning_effort is a text' /v1/chat/completions "{$who, \"reasoning_effort\": 3}"
 stop "and one of a template with channels"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
 finish

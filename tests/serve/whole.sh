@@ -55,6 +55,18 @@ elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --
 else
     check "OpenAI's client" node "$SRC/tests/serve/openai.mjs" "$url" "$PWD/npm"
     stop "it ends well"
+    mkdir -p forms
+    check "templates of many forms of calls" node "$SRC/tests/serve/tools.mjs" forms forms
+    if ! (cd npm && timeout 120 npm install --silent --no-audit --no-fund ai@6 @ai-sdk/openai-compatible@2 @langchain/core@1 \
+        @langchain/openai@1 zod@4 >../npm.log 2>&1); then
+        skip "other clients and tools" "npm cannot install them: $(tail -n 1 npm.log)"
+    else
+        for form in forms/*.jinja; do
+            serve demo --chat-template "./$form" --temp 1 --api-key-file keys
+            check "three clients, three rounds with tools: $form" node "$SRC/tests/serve/tools.mjs" "$url" "$PWD/npm"
+            stop "it ends well"
+        done
+    fi
     serve demo
     check "every schema, 5 samples at temperature 1" node "$SRC/tests/serve/schemas.mjs" "$url" "$PWD/npm" \
         "$SRC/tests/grammar/corpus.json" 5
