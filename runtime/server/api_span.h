@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-#include <jansson.h>
+#include "base/json.h"
 
 typedef enum dop_span {
     DOP_SPAN_BAD, /* it is no such value */

@@ -84,7 +84,7 @@ static const history_case cases[] = {
     {items, "[" USER ", " CALL("\"{\\\"a\\\": 0.5}\"") "]", "[user]x[assistant]<call>look(a=0.5)</call>"},
     {texts, "[" USER ", " CALL("\"{\\\"a\\\":  123456789012345678901}\"") "]",
      "[user]x[assistant]<call>look:{\"a\":  123456789012345678901}</call>"},
-    {texts, "[" USER ", " CALL("{\"a\": 1}") "]", "[user]x[assistant]<call>look:{\"a\": 1}</call>"},
+    {texts, "[" USER ", " CALL("{\"a\": 1}") "]", "[user]x[assistant]<call>look:{\"a\":1}</call>"},
     {texts, "[" USER ", " CALL("\"\"") "]", "[user]x[assistant]<call>look:{}</call>"},
     {texts, "[" USER ", " CALL("\"{cut\"") "]", "[user]x[assistant]<call>look:{cut</call>"},
     {objects,

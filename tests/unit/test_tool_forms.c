@@ -256,7 +256,7 @@ Test(tool_forms, required_calls)
         cr_assert_eq(dop_chat_create(text, strlen(text), NULL, &chat), DOP_OK);
         cr_assert_eq(dop_tool_form_create(chat, text, NULL, NULL, &form), DOP_OK);
         cr_assert_null(dop_tool_require(form, tools, NULL, &demand));
-        cr_assert_eq(dop_grammar_from_parts(vocab, demand.parts, NULL, &grammar), DOP_OK);
+        cr_assert_eq(dop_grammar_from_parts(vocab, demand.parts, NULL, NULL, &grammar), DOP_OK);
         for (size_t k = 0; k < 5; k++) {
             const char *yes = form->spelling[DOP_TYPE_BOOL];
             if (k == 4 && (form->item || (yes && strcmp(yes, "True") == 0))) /* lists are written as JSON there */
