@@ -41,7 +41,7 @@ static const struct {
     {PPL, " ppl-ctx ", "--ppl"},
     {SERVER,
      " api-key-file chat-template serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
-     "serve-grace ",
+     "serve-grace serve-prepare serve-memory serve-answer serve-host ",
      "--serve"},
     {BATCH, " batch ", "--profile"},
     {WHERE, " device ", "what runs on a device"},

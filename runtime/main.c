@@ -70,7 +70,8 @@ static const dop_option options[] = {
     HEADING("Server"),
     OPT(0, "serve", TEXT, serve, "[HOST:]PORT",
         "OpenAI-style server and chat page, on 127.0.0.1 unless HOST is given; port 0: any free one"),
-    OPT(0, "api-key-file", TEXT, api_key_file, "FILE", "require one of the keys in FILE, which has one per line"),
+    OPT(0, "api-key-file", TEXT, api_key_file, "FILE",
+        "require one of the keys in FILE, one a line; # begins a comment"),
     OPT(0, "chat-template", TEXT, chat_template, "NAME|FILE",
         "use this instead of the model's: chatml, llama3, ..., or a Jinja file"),
     NUM(0, "serve-queue", COUNT, serve_queue, "N", "requests that may wait for a sequence (default 256)", 1, 1e6),
@@ -79,6 +80,14 @@ static const dop_option options[] = {
         UINT32_MAX - 2),
     NUM(0, "serve-time", REAL, serve_time, "S", "seconds that a request may take; 0: no limit (default 600)", 0, 1e9),
     NUM(0, "serve-receive", REAL, serve_receive, "S", "seconds in which a request must arrive (default 30)", 0.1, 1e6),
+    NUM(0, "serve-prepare", REAL, serve_prepare, "S",
+        "seconds that reading a request may take before it waits for its turn; 0: no limit (default 10)", 0, 1e6),
+    NUM(0, "serve-memory", COUNT, serve_memory, "MIB",
+        "memory that reading a request may take; 0: no limit (default 64)", 0, 1 << 20),
+    NUM(0, "serve-answer", COUNT, serve_answer, "KIB",
+        "largest answer, as estimated before it begins; 0: no limit (default 131072)", 0, 1 << 30),
+    OPT(0, "serve-host", LIST, serve_hosts, "NAME",
+        "a further name under which clients may address the server, may be repeated; *: any"),
     NUM(0, "serve-connections", COUNT, serve_connections, "N", "most connections at once (default 1024)", 4, 1e6),
     NUM(0, "serve-grace", REAL, serve_grace, "S", "seconds that answers may continue after SIGTERM (default 30)", 0,
         1e6),
@@ -129,6 +138,9 @@ cli_init(dop_cli *cli)
     cli->serve_connections = 1024;
     cli->serve_time = 600;
     cli->serve_receive = cli->serve_grace = 30;
+    cli->serve_prepare = 10;
+    cli->serve_memory = 64;
+    cli->serve_answer = 131072;
     cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
 }
 
