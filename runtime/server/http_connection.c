@@ -48,7 +48,7 @@ settle(dop_connection *c)
         c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY || c->state == DOP_CONNECTION_LINGERS;
     uint32_t events = c->left ? 0 : EPOLLRDHUP;
     events |= reads && !c->left ? EPOLLIN : 0;
-    events |= c->out.size > c->sent ? EPOLLOUT : 0;
+    events |= c->out.size > c->sent || c->again ? EPOLLOUT : 0;
     want(c, events);
 }
 
@@ -480,11 +480,13 @@ take_body(dop_connection *c)
 
 /* --- events -------------------------------------------------------------------------------------------------------------------- */
 
-/* Does what can be done without waiting for the client or for a worker. */
+/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many things at
+ * once hold up nobody. */
 static void
 advance(dop_connection *c)
 {
-    for (bool goes_on = true; goes_on && c->fd >= 0;) {
+    c->again = false;
+    for (bool goes_on = true; goes_on;) {
         goes_on = false;
         if (c->state == DOP_CONNECTION_HEAD)
             goes_on = take_head(c);
@@ -494,7 +496,8 @@ advance(dop_connection *c)
             return;
         if (c->state == DOP_CONNECTION_FLUSHES && c->out.size == 0) {
             finish_answer(c);
-            goes_on = c->fd >= 0 && c->state == DOP_CONNECTION_HEAD;
+            c->again = c->in.size > 0 && c->state == DOP_CONNECTION_HEAD;
+            goes_on = false;
         }
     }
     if (c->fd >= 0)
@@ -521,8 +524,9 @@ receive(dop_connection *c)
         return false;
     if (c->state == DOP_CONNECTION_LINGERS)
         return true;
+    c->heard_ms = dop_now_ms();
     if (c->state == DOP_CONNECTION_HEAD && c->in.size == 0)
-        c->since_ms = dop_now_ms();
+        c->since_ms = c->heard_ms;
     dop_buf_append(&c->in, bytes, (size_t)n);
     return !c->in.failed;
 }
@@ -564,14 +568,15 @@ dop_connection_check(dop_connection *c, double now_ms)
 double
 dop_connection_idles(const dop_connection *c, double now_ms)
 {
-    enum { SILENT_MS = 200, KEPT_MS = 1000, HALF_MS = 1000, STALLED_MS = 3000 };
-    const double age = now_ms - c->since_ms, stalled = now_ms - c->progress_ms;
+    /* Where there is no room for others, a moment without a sign of life is enough: most requests come at once. */
+    enum { SILENT_MS = 30, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
+    const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
     if (c->state == DOP_CONNECTION_LINGERS)
         return 4e9 + age;
     if (c->state == DOP_CONNECTION_HEAD && c->in.size == 0)
         return age > (c->asked ? KEPT_MS : SILENT_MS) ? 3e9 + age : 0;
     if (c->state == DOP_CONNECTION_HEAD || c->state == DOP_CONNECTION_BODY)
-        return age > HALF_MS ? 2e9 + age : 0;
+        return quiet > QUIET_MS || age > HALF_MS ? 2e9 + age : 0;
     return c->out.size > c->sent && stalled > STALLED_MS ? 1e9 + stalled : 0;
 }
 

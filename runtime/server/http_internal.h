@@ -60,10 +60,12 @@ struct dop_connection {
     uint32_t events; /* for which it is registered */
     dop_connection_state state;
     double since_ms; /* of the state; of a head, of its first byte where there is one */
+    double heard_ms; /* when something came last */
     bool asked;      /* a request has come in full */
     bool closes;     /* after this answer */
     bool left;       /* the client sends nothing more */
     dop_buf in;      /* bytes that are not used yet */
+    bool again;      /* they may hold another request */
     size_t seen;     /* of them by dop_http_read_head */
     dop_http_head head;
     char *head_bytes; /* owned: what head points into */

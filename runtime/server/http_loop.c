@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, TICK_MS = 100 };
+enum { EVENTS = 256, TICK_MS = 100, PAUSE_MS = 20 };
 
 static void
 listen_or_not(dop_http *h, bool accepts)
@@ -59,7 +59,7 @@ accept_all(dop_http *h)
         if (room) /* no descriptor or no memory is left */
             (void)make_room(h, now);
         listen_or_not(h, false);
-        h->accept_ms = now + TICK_MS;
+        h->accept_ms = now + PAUSE_MS;
         return;
     }
 }
@@ -81,8 +81,6 @@ check_all(dop_http *h, double now_ms)
         next = c->next;
         dop_connection_check(c, now_ms);
     }
-    if (!h->accepts && now_ms >= h->accept_ms)
-        listen_or_not(h, true);
 }
 
 static void
@@ -125,7 +123,10 @@ dop_http_loop(void *http)
     double checked = 0;
     listen_or_not(h, true);
     while (follow_orders(h)) {
-        const int n = epoll_wait(h->epoll, events, EVENTS, h->n_connections || !h->accepts ? TICK_MS : -1);
+        const int n = epoll_wait(h->epoll, events, EVENTS,
+                                 !h->accepts && !h->stopped ? PAUSE_MS
+                                 : h->n_connections         ? TICK_MS
+                                                            : -1);
         for (int i = 0; i < n; i++) {
             void *what = events[i].data.ptr;
             if (what == &h->listener)
@@ -140,6 +141,8 @@ dop_http_loop(void *http)
             check_all(h, now);
             checked = now;
         }
+        if (!h->accepts && now >= h->accept_ms)
+            listen_or_not(h, true);
         free_closed(h);
     }
     free_closed(h);
