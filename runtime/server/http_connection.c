@@ -569,7 +569,7 @@ double
 dop_connection_idles(const dop_connection *c, double now_ms)
 {
     /* Where there is no room for others, a moment without a sign of life is enough: most requests come at once. */
-    enum { SILENT_MS = 30, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
+    enum { SILENT_MS = 100, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
     const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
     if (c->state == DOP_CONNECTION_LINGERS)
         return 4e9 + age;

@@ -27,7 +27,7 @@ enum { MOST = 4096, PATIENCE_MS = 30000 };
 
 typedef struct reader {
     pthread_t thread;
-    uint32_t served, failed;
+    uint32_t served, failed, retried;
     double worst_ms;
     char error[160];
 } reader;
@@ -104,8 +104,15 @@ read_answers(void *user)
 {
     char request[700];
     snprintf(request, sizeof request, "%s%s", head, body);
-    while (!atomic_load(&ends))
-        (void)ask(user, request, "data: [DONE]");
+    while (!atomic_load(&ends)) { /* like other clients, it asks three times */
+        reader once = {0}, *r = user;
+        for (int i = 0; i < 3 && once.served == 0; i++)
+            (void)ask(&once, request, "data: [DONE]");
+        r->served += once.served;
+        r->retried += once.failed;
+        if (once.served == 0 && r->failed++ == 0)
+            memcpy(r->error, once.error, sizeof r->error);
+    }
     return NULL;
 }
 
@@ -226,7 +233,7 @@ main(int argc, char **argv)
         usleep(20000);
     }
     atomic_store(&ends, true);
-    uint32_t served = 0, failed = 0, hungry = 0;
+    uint32_t served = 0, failed = 0, hungry = 0, retried = 0;
     const char *error = health.failed ? health.error : "";
     if (reads)
         pthread_join(health.thread, NULL);
@@ -234,19 +241,21 @@ main(int argc, char **argv)
         pthread_join(readers[i].thread, NULL);
         served += readers[i].served;
         failed += readers[i].failed;
+        retried += readers[i].retried;
         hungry += readers[i].served == 0;
         error = readers[i].failed ? readers[i].error : error;
     }
     for (int i = 0; i < n_others; i++)
         if (others[i].fd >= 0)
             close(others[i].fd);
-    printf("{\"served\": %u, \"failed\": %u, \"readersNotServed\": %u, \"health\": %u, \"worstHealthMs\": %.0f, "
+    printf("{\"served\": %u, \"retried\": %u, \"failed\": %u, \"readersNotServed\": %u, \"health\": %u, "
+           "\"worstHealthMs\": %.0f, "
            "\"grownMB\": %ld}\n",
-           served, failed, hungry, health.served, health.worst_ms, (most - before) / 1024);
+           served, retried, failed, hungry, health.served, health.worst_ms, (most - before) / 1024);
     if (*error)
         fprintf(stderr, "%s\n", error);
-    return reads && failed == 0 && hungry == 0 && health.failed == 0 && health.served > 0 && health.worst_ms <= 500 &&
-                   before > 0 && most - before < 300 * 1024
+    return reads && failed == 0 && retried * 100 <= served && hungry == 0 && health.failed == 0 && health.served > 0 &&
+                   health.worst_ms <= 500 && before > 0 && most - before < 300 * 1024
                ? 0
                : 1;
 }
