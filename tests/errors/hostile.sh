@@ -13,6 +13,8 @@ check "a plan" "$DOPPLERC" "$demo" -o demo.plan --ctx 4096 --chunks 32 --sequenc
 # serve [OPTION...]: starts a server and finds out where it is; $limit: descriptors that it may have
 limit=
 serve() {
+    : >log
+    url=
     (ulimit ${limit:+-n "$limit"} 2>/dev/null
      exec "$EXEC" demo.plan --serve 0 --chat-template chatml "$@") >log 2>&1 &
     server=$!
@@ -213,10 +215,10 @@ curl -sSN "${json[@]}" -d '{"prompt":"a","max_tokens":4000,"ignore_eos":true,"st
 reader=$!
 sleep 0.5
 begin=$(date +%s%N)
-for _ in 1 2 3; do kill -TERM "$server" && sleep 0.1; done 2>/dev/null
+for _ in 1 2 3; do kill -TERM "$server" && sleep 0.3; done 2>/dev/null
 wait "$server"
 server=
-check "three signals end it at once" [ $((($(date +%s%N) - begin) / 1000000)) -lt 3000 ]
+check "three signals end it at once" [ $((($(date +%s%N) - begin) / 1000000)) -lt 5000 ]
 wait "$reader"
 
 # ---- keys ---------------------------------------------------------------------------------------------------------------
