@@ -156,6 +156,9 @@ same '"temperature":2,"top_p":0,"logprobs":1'
 same '"temperature":2,"top_k":1'
 same '"temperature":0,"top_k":-1,"top_p":1,"min_p":0,"stop":"","seed":-1'
 same '"temperature":0,"repetition_penalty":1.0,"repeat_last_n":-1,"stop":["",""]'
+ids() { "$EXEC" demo.plan --quiet -p "To be, or" -n 6 --ignore-eos --print-ids --seed 3 "$@"; }
+check "the program: --top-p 0" [ "$(ids --temp 2 --top-p 0)" = "$(ids --temp 0)" ]
+check "the program: --top-k -1" [ "$(ids --temp 2 --top-k -1)" = "$(ids --temp 2 --top-k 0)" ]
 penalty=$(answered "{$greedy,\"temperature\":0,\"max_tokens\":40,\"repeat_penalty\":3}")
 check "repetition_penalty is repeat_penalty" [ "$(answered "{$greedy,\"temperature\":0,\"max_tokens\":40,\"repetition_penalty\":3}")" = "$penalty" ]
 complete 200 '"completion_tokens":3,' '{"prompt":"a","n_predict":3,"ignore_eos":true}'
