@@ -233,7 +233,7 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     handler_fn *handler = find_route(request->method, request->path, out_answer);
     json_t *root = NULL;
     *out_call = NULL;
-    if (!handler || (strcmp(request->method, "POST") == 0 && !(root = dop_json_read(request, out_answer))))
+    if (!handler || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
         return;
     handler(api, request, root, out_answer, out_call);
     json_decref(root);

@@ -35,7 +35,7 @@ const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
 void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
 void dop_json_append(dop_buf *out, const json_t *value);
 /* Parses a request's body within its budget; NULL: refused, and the answer says why. */
-json_t *dop_json_read(const dop_api_request *request, dop_answer *answer);
+json_t *dop_request_json(const dop_api_request *request, dop_answer *answer);
 /* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
 void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
 /* Four characters for three bytes (RFC 4648, section 4). */

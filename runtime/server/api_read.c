@@ -38,7 +38,7 @@ answer_limit(dop_answer *answer, const char *param, const dop_budget *budget, co
 }
 
 json_t *
-dop_json_read(const dop_api_request *request, dop_answer *answer)
+dop_request_json(const dop_api_request *request, dop_answer *answer)
 {
     const char *body = request->body ? request->body : "";
     json_error_t error = {.text = ""};
