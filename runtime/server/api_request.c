@@ -94,31 +94,40 @@ take_stops(gathering *g)
 }
 
 static void
+add_bias(gathering *g, int64_t id, const json_t *by)
+{
+    const double x = json_number_value(by);
+    if (id < 0 || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100))
+        dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
+                          g->api->facts.vocab);
+    else if (g->biases)
+        g->biases[g->job.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
+}
+
+/* {"ID": NUMBER, ...}, or as llama.cpp has it, [[ID, NUMBER], ...]. */
+static void
 take_biases(gathering *g)
 {
     const json_t *v = dop_reader_get(&g->r, "logit_bias");
-    size_t n = json_object_size(v);
+    const size_t n = json_is_array(v) ? json_array_size(v) : json_object_size(v);
     const char *key;
     json_t *by;
     if (!v)
         return;
-    if (!json_is_object(v) || n > DOP_JOB_MAX_BIAS) {
+    if ((!json_is_object(v) && !json_is_array(v)) || n > DOP_JOB_MAX_BIAS) {
         dop_reader_refuse(&g->r, "logit_bias", "logit_bias is an object of at most %d token ids", DOP_JOB_MAX_BIAS);
         return;
     }
     g->biases = calloc(n + 1, sizeof *g->biases);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
+        add_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
+    }
     json_object_foreach((json_t *)(uintptr_t)v, key, by)
     {
         char *end;
-        unsigned long id = strtoul(key, &end, 10);
-        double x = json_number_value(by);
-        if (end == key || *end || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100)) {
-            dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
-                              g->api->facts.vocab);
-            return;
-        }
-        if (g->biases)
-            g->biases[g->job.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
+        const unsigned long id = strtoul(key, &end, 10);
+        add_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
     }
     g->job.biases = g->biases;
 }

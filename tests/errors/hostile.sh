@@ -163,6 +163,8 @@ penalty=$(answered "{$greedy,\"temperature\":0,\"max_tokens\":40,\"repeat_penalt
 check "repetition_penalty is repeat_penalty" [ "$(answered "{$greedy,\"temperature\":0,\"max_tokens\":40,\"repetition_penalty\":3}")" = "$penalty" ]
 complete 200 '"completion_tokens":3,' '{"prompt":"a","n_predict":3,"ignore_eos":true}'
 complete 200 '"completion_tokens":3,' '{"prompt":"a","max_tokens":3.0,"ignore_eos":true,"max_completion_tokens":null}'
+complete 200 '"completion_tokens":2,' '{"prompt":"a","max_tokens":2,"logit_bias":[],"seed":42.0}'
+complete 200 '"completion_tokens":2,' '{"prompt":"a","max_tokens":2,"logit_bias":[[300,1.5],[301,-100]]}'
 complete 200 '"finish_reason":"stop"' '{"prompt":"a","max_tokens":-1,"stop":[""," "]}'
 complete 200 '^X-Doppler-Ignored: max_token, typical_p' '{"prompt":"a","max_tokens":1,"max_token":3,"typical_p":0.5,"mirostat":0,"user":"me"}'
 complete 400 '"param":"max_token"' '{"prompt":"a","max_tokens":1,"max_token":3,"strict":true}'
@@ -170,7 +172,7 @@ complete 200 '' '{"prompt":"a","max_tokens":1,"strict":true,"user":"me","metadat
 if grep -q Ignored answer; then fail "nothing is ignored"; else pass "nothing is ignored"; fi
 complete 200 '^X-Doppler-Ignored: aXb, <>' '{"prompt":"a","max_tokens":1,"a\r\nX\u00e9,b":1,"<>":2}'
 for pair in '"temperature":"hot"' '"top_p":true' '"top_k":[1]' '"max_tokens":"3"' '"n":1.5' '"seed":"x"' '"stop":3' \
-    '"stop":[3]' '"logit_bias":[1]' '"stream":"yes"' '"strict":1'; do
+    '"stop":[3]' '"logit_bias":[1]' '"logit_bias":[[1]]' '"logit_bias":{"-1":1}' '"stream":"yes"' '"strict":1'; do
     name=${pair%%:*}
     complete 400 "\"param\":$name" "{\"prompt\":\"a\",$pair}"
 done
