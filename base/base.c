@@ -229,6 +229,23 @@ open_nameless(const char *path)
     return fd;
 }
 
+/* May a link be followed to write to what it names?  The rule of fs.protected_symlinks, which the system applies only where it follows
+ * links itself: in a folder that everybody may write to and that keeps files apart (/tmp), links of others are not followed. */
+static bool
+may_follow(const char *link, const struct stat *of_link)
+{
+    struct stat folder;
+    const char *slash = strrchr(link, '/');
+    char *name = slash ? strndup(link, slash == link ? 1 : (size_t)(slash - link)) : strdup(".");
+    const bool known = name && stat(name, &folder) == 0;
+    free(name);
+    if (known && (!(folder.st_mode & S_ISVTX) || !(folder.st_mode & S_IWOTH) || of_link->st_uid == geteuid() ||
+                  of_link->st_uid == folder.st_uid))
+        return true;
+    errno = EACCES;
+    return false;
+}
+
 /* What a path names when its last part is a symbolic link, or a chain of them; what the last one names need not exist.
  * NULL with errno on failure. */
 static char *
@@ -241,6 +258,11 @@ follow_links(const char *path)
         ssize_t len = readlink(at, target, sizeof target);
         bool ok = i < 40 && len > 0 && (size_t)len < sizeof target;
         int folder = slash ? (int)(slash + 1 - at) : 0;
+        if (!may_follow(at, &sb)) {
+            free(at);
+            errno = EACCES;
+            return NULL;
+        }
         if (i == 40)
             errno = ELOOP;
         else if (!ok && len >= 0)
@@ -280,8 +302,12 @@ dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
             return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         }
         int fd = open_nameless(o.final);
-        o.f = fd >= 0 ? fdopen(fd, "wb") : fopen(o.tmp, "wbe");
         o.has_name = fd < 0;
+        if (o.has_name) {
+            unlink(o.tmp); /* of an earlier process with our number */
+            fd = open(o.tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        }
+        o.f = fd >= 0 ? fdopen(fd, "wb") : NULL;
         if (!o.f && fd >= 0)
             close(fd);
     }
@@ -293,6 +319,13 @@ dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
     }
     *out_output = o;
     return DOP_OK;
+}
+
+void
+dop_out_file_keep_private(dop_out_file *output)
+{
+    if (output->f && output->tmp)
+        (void)fchmod(fileno(output->f), S_IRUSR | S_IWUSR);
 }
 
 dop_status

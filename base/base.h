@@ -103,6 +103,8 @@ typedef struct dop_out_file {
 } dop_out_file;
 
 dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output); /* path is not copied */
+/* For a file that holds what somebody wrote: only its owner may read it.  Devices and pipes stay as they are. */
+void dop_out_file_keep_private(dop_out_file *output);
 /* Closes the file; with ok it gets its name, otherwise it is removed.  Does nothing with a zeroed one. */
 dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);
 

@@ -7,6 +7,7 @@
 #include "runtime/cli_process.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,22 @@ compile(const dop_cli *o, const char *model, dop_diag *diag)
     return st;
 }
 
+/* std::set_new_handler of the C++ library.  The shader compiler is C++ and may hold a lock when memory is refused to it: threads that
+ * wait for that lock would wait for ever, so the program ends instead. */
+void (*set_new_handler(void (*handler)(void)))(void) __asm__("_ZSt15set_new_handlerPFvvE");
+
+static void
+end_without_memory(void)
+{
+    static const char text[] = "dopplerc: error: out of memory in the shader compiler: fewer threads (-j) need less\n";
+    static atomic_flag ends = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&ends)) /* another thread is about to */
+        pause();
+    ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)n;
+    _exit(1);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -175,6 +192,7 @@ main(int argc, char **argv)
     dop_diag diag = {0};
     dop_texts rest = {0};
     dop_process_prepare("dopplerc");
+    set_new_handler(end_without_memory);
     dop_status st = dop_cli_parse(argc, argv, &diag, &o, &rest);
     if (st == DOP_OK && o.help)
         dop_cli_print_help();

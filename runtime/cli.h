@@ -54,8 +54,11 @@ typedef struct dop_cli {
     /* --serve */
     const char *serve, *api_key_file;
     uint32_t serve_queue, serve_body, serve_tokens,
-        serve_connections;                         /* jobs, KiB, tokens (0: no limit), connections */
-    double serve_time, serve_receive, serve_grace; /* seconds; serve_time 0: no limit */
+        serve_connections;               /* jobs, KiB, tokens (0: no limit), connections */
+    uint32_t serve_memory, serve_answer; /* MiB, KiB; 0: no limit */
+    double serve_time, serve_receive, serve_prepare,
+        serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
+    dop_texts serve_hosts;
     /* about */
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 

@@ -275,7 +275,7 @@ dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, do
     if (!isnan(cli->repeat_penalty))
         s->repeat_penalty = (float)cli->repeat_penalty;
     if (cli->top_k != DOP_CLI_UNSET)
-        s->top_k = cli->top_k;
+        s->top_k = cli->top_k == DOP_OPTION_MINUS_1 ? 0 : cli->top_k;
     if (cli->repeat_last_n != DOP_CLI_UNSET)
         s->repeat_last_n = cli->repeat_last_n;
     return cli->seed ? parse_seed(cli->seed, &s->seed, diag) : DOP_OK;

@@ -43,7 +43,7 @@ static const struct {
     {PPL, " ppl-ctx ", "--ppl"},
     {SERVER,
      " api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
-     "serve-grace ",
+     "serve-grace serve-prepare serve-memory serve-answer serve-host ",
      "--serve"},
     {CHAT, " chat-template system ", "--chat, -i, --render-chat and --serve"},
     {LETTERS, " no-special ", "prompts in words"},

@@ -21,10 +21,32 @@ typedef struct served {
     struct dop_tool_form *form;
     dop_vocab *vocab;
     dop_engine *engine;
-    dop_buf keys;
+    dop_http_keys keys;
     dop_api api;
     dop_http *http;
 } served;
+
+static dop_status
+read_keys(const char *path, dop_diag *diag, dop_http_keys *out_keys)
+{
+    dop_buf text = {0};
+    dop_status st = dop_cli_read(path, diag, &text);
+    if (st == DOP_OK)
+        st = dop_http_keys_read(path, text.data ? text.data : "", diag, out_keys);
+    dop_buf_finish(&text);
+    return st;
+}
+
+/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before the
+ * time is up, where the machine is not busy with others. */
+static dop_api_limits
+limits_of(const dop_cli *cli)
+{
+    const double steps_per_s = 4e7;
+    return (dop_api_limits){.steps = (uint64_t)(cli->serve_prepare * steps_per_s),
+                            .bytes = (uint64_t)cli->serve_memory << 20,
+                            .seconds = cli->serve_prepare};
+}
 
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
@@ -34,16 +56,17 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     dop_status st = dop_cli_plan(cli, diag, &path);
     if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &open)) != DOP_OK)
         return st;
-    if (cli->api_key_file && (st = dop_cli_read(cli->api_key_file, diag, &s->keys)) != DOP_OK)
+    if (cli->api_key_file && (st = read_keys(cli->api_key_file, diag, &s->keys)) != DOP_OK)
         return st;
-    if (cli->api_key_file && strspn(s->keys.data ? s->keys.data : "", " \r\n") == s->keys.size)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, cli->api_key_file, "no key in it: one a line");
     if ((st = dop_model_open(path, &open, diag, &s->model)) != DOP_OK)
         return st;
     dop_model_describe(s->model, &s->info);
     s->api = (dop_api){.max_tokens = cli->serve_tokens,
-                       .max_choices = 64,
+                       .max_choices = DOP_MAX_ANSWERS,
+                       .max_inputs = DOP_MAX_INPUTS,
+                       .max_answer = (uint64_t)cli->serve_answer << 10,
                        .time_limit_s = cli->serve_time,
+                       .limits = limits_of(cli),
                        .created = (int64_t)time(NULL)};
     dop_model_facts(s->model, &s->api.facts);
     st = cli->tokenizer ? dop_text_of_file(cli->tokenizer, diag, &s->text)
@@ -75,13 +98,20 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         return st;
     dop_http_options http = {
         .address = cli->serve,
-        .keys = cli->api_key_file ? s->keys.data : NULL,
+        .keys = &s->keys,
+        .names = cli->serve_hosts.items,
+        .n_names = cli->serve_hosts.count,
         .max_body = (size_t)cli->serve_body << 10,
         .max_connections = cli->serve_connections,
         .receive_s = cli->serve_receive,
         .idle_s = 75,
     };
-    return dop_http_start(&s->api, &http, diag, &s->http);
+    st = dop_http_start(&s->api, &http, diag, &s->http);
+    if (st == DOP_OK && !cli->quiet && dop_http_max_connections(s->http) < cli->serve_connections)
+        fprintf(stderr,
+                "doppler-exec: note: %u connections at once: the limit on open files (ulimit -n) allows no more\n",
+                dop_http_max_connections(s->http));
+    return st;
 }
 
 static void
@@ -95,24 +125,40 @@ close_all(served *s)
     dop_chat_destroy(s->chat);
     dop_text_destroy(s->text);
     dop_model_close(s->model);
-    dop_buf_finish(&s->keys);
+    dop_http_keys_finish(&s->keys);
 }
 
-/* Gives answers in progress grace_s seconds to end; another signal ends them at once. */
+/* From now on a signal ends the process at once, whatever its threads are doing. */
+static void
+let_signals_end(const sigset_t *signals)
+{
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+}
+
+/* Gives answers in progress grace_s seconds to end; another signal ends them now, and a third one the process. */
 static void
 wind_down(served *s, const sigset_t *signals, double grace_s)
 {
     enum { MOST_MS_MORE = 5000 };
     double last = dop_now_ms() + grace_s * 1e3 + MOST_MS_MORE;
+    bool again = false;
     dop_http_stop_listening(s->http);
     dop_engine_stop(s->engine, grace_s);
     while (dop_now_ms() < last && !(dop_engine_is_idle(s->engine) && dop_http_is_idle(s->http))) {
         struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
-        if (sigtimedwait(signals, NULL, &pause) > 0) {
+        if (again) {
+            nanosleep(&pause, NULL);
+        } else if (sigtimedwait(signals, NULL, &pause) > 0) {
+            again = true;
+            let_signals_end(signals);
             dop_engine_stop(s->engine, 0);
             last = dop_now_ms() + MOST_MS_MORE;
         }
     }
+    if (!again)
+        let_signals_end(signals);
 }
 
 dop_status

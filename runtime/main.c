@@ -29,12 +29,14 @@ static const dop_option options[] = {
     NUM('n', "predict", COUNT, n_predict, "N",
         "tokens to generate (default 128); -1: until the model or the context ends", -1, UINT32_MAX - 2),
     NUM(0, "temp", REAL, temperature, "X", "temperature; 0 is greedy (default: the model's own)", 0, 1000),
-    NUM(0, "top-k", COUNT, top_k, "N", "sample from the N most likely tokens; 0: all", 0, UINT32_MAX - 1),
-    NUM(0, "top-p", REAL, top_p, "X", "sample from the most likely tokens that make up this probability; 1: all", 0, 1),
+    NUM(0, "top-k", COUNT, top_k, "N", "sample from the N most likely tokens; 0 or -1: all", -1, UINT32_MAX - 2),
+    NUM(0, "top-p", REAL, top_p, "X",
+        "sample from the most likely tokens that make up this probability; 1: all, 0: the likeliest", 0, 1),
     NUM(0, "min-p", REAL, min_p, "X", "sample from tokens with at least this share of the largest probability", 0, 1),
     NUM(0, "repeat-penalty", REAL, repeat_penalty, "X", "divide the logits of recent tokens by this; 1: off", 0.01,
         1000),
-    NUM(0, "repeat-last-n", COUNT, repeat_last_n, "N", "how many tokens are recent (default 64)", 0, UINT32_MAX - 1),
+    NUM(0, "repeat-last-n", COUNT, repeat_last_n, "N", "how many tokens are recent (default 64); -1: all", -1,
+        UINT32_MAX - 2),
     OPT('s', "seed", TEXT, seed, "N", "seed of the random numbers (default 0; -1: a random one)"),
     OPT(0, "ignore-eos", FLAG, ignore_eos, NULL, "continue after the model's end token"),
     OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
@@ -74,13 +76,22 @@ static const dop_option options[] = {
     HEADING("Server"),
     OPT(0, "serve", TEXT, serve, "[HOST:]PORT",
         "OpenAI-style server and chat page, on 127.0.0.1 unless HOST is given; port 0: any free one"),
-    OPT(0, "api-key-file", TEXT, api_key_file, "FILE", "require one of the keys in FILE, which has one per line"),
+    OPT(0, "api-key-file", TEXT, api_key_file, "FILE",
+        "require one of the keys in FILE, one a line; # begins a comment"),
     NUM(0, "serve-queue", COUNT, serve_queue, "N", "requests that may wait for a sequence (default 256)", 1, 1e6),
     NUM(0, "serve-body", COUNT, serve_body, "KIB", "longest body of a request (default 4096)", 1, 1 << 20),
     NUM(0, "serve-tokens", COUNT, serve_tokens, "N", "most tokens of an answer (default: what the context holds)", 1,
         UINT32_MAX - 2),
     NUM(0, "serve-time", REAL, serve_time, "S", "seconds that a request may take; 0: no limit (default 600)", 0, 1e9),
     NUM(0, "serve-receive", REAL, serve_receive, "S", "seconds in which a request must arrive (default 30)", 0.1, 1e6),
+    NUM(0, "serve-prepare", REAL, serve_prepare, "S",
+        "seconds that reading a request may take before it waits for its turn; 0: no limit (default 10)", 0, 1e6),
+    NUM(0, "serve-memory", COUNT, serve_memory, "MIB",
+        "memory that reading a request may take; 0: no limit (default 64)", 0, 1 << 20),
+    NUM(0, "serve-answer", COUNT, serve_answer, "KIB",
+        "largest answer, as estimated before it begins; 0: no limit (default 131072)", 0, 1 << 30),
+    OPT(0, "serve-host", LIST, serve_hosts, "NAME",
+        "a further name under which clients may address the server, may be repeated; *: any"),
     NUM(0, "serve-connections", COUNT, serve_connections, "N", "most connections at once (default 1024)", 4, 1e6),
     NUM(0, "serve-grace", REAL, serve_grace, "S", "seconds that answers may continue after SIGTERM (default 30)", 0,
         1e6),
@@ -131,6 +142,9 @@ cli_init(dop_cli *cli)
     cli->serve_connections = 1024;
     cli->serve_time = 600;
     cli->serve_receive = cli->serve_grace = 30;
+    cli->serve_prepare = 10;
+    cli->serve_memory = 64;
+    cli->serve_answer = 131072;
     cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
 }
 

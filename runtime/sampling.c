@@ -26,7 +26,7 @@ bool
 dop_sampling_is_greedy(const dop_sampling *params)
 {
     bool penalty = params->repeat_penalty != 1.0f && params->repeat_last_n > 0;
-    return params->temperature <= 0.0f && !penalty;
+    return (params->temperature <= 0.0f || params->top_p <= 0.0f) && !penalty;
 }
 
 dop_status
@@ -43,7 +43,7 @@ dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag)
         dop_sampler_finish(sampler);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    sampler->params = (dop_sampling){.repeat_penalty = 1.0f};
+    sampler->params = (dop_sampling){.top_p = 1.0f, .repeat_penalty = 1.0f};
     return DOP_OK;
 }
 
@@ -307,9 +307,10 @@ select_candidates(dop_sampler *s, float largest)
 {
     const dop_sampling *p = &s->params;
     bool use_p = p->top_p > 0.0f && p->top_p < 1.0f;
+    const uint32_t k = p->top_p <= 0.0f ? 1 : p->top_k; /* a set of no probability still has the likeliest token */
     uint32_t n;
-    if (p->top_k > 0 && p->top_k < s->vocab) {
-        n = select_top_k(s, p->top_k);
+    if (k > 0 && k < s->vocab) {
+        n = select_top_k(s, k);
         if (use_p) {
             double total = 0;
             for (uint32_t i = 0; i < n; i++)

@@ -125,6 +125,7 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
     }
     if ((st = dop_out_file_open(path, diag, &f.out)) != DOP_OK)
         goto error;
+    dop_out_file_keep_private(&f.out); /* it holds a conversation */
     st = write_all(&f, sequence, note, n_note, diag);
     dop_status closed = dop_out_file_close(&f.out, st == DOP_OK, diag);
     st = st != DOP_OK ? st : closed;

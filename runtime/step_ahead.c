@@ -70,7 +70,9 @@ dop_sequence_way(const dop_sequence *sequence)
         .by = p->temperature > 1e-6f ? 1 / p->temperature : 1,
         .least = p->min_p > 0 ? logf(p->min_p) : -1e30f,
         .top_p = p->top_p > 0 && p->top_p < 1 ? p->top_p : 1,
-        .top_k = p->top_k < sequence->model->plan.model->vocab ? p->top_k : 0,
+        .top_k = p->top_p <= 0                                   ? 1
+                 : p->top_k < sequence->model->plan.model->vocab ? p->top_k
+                                                                 : 0,
         .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
     };
 }

@@ -9,7 +9,7 @@ if ! can_chroot; then
     finish
     exit
 fi
-packages="bash dash libc-bin libmicrohttpd12 coreutils findutils grep sed diffutils gcc g++
+packages="bash dash libc-bin coreutils findutils grep sed diffutils gcc g++
     libc6-dev make cmake pkgconf libvulkan-dev libjansson-dev libpcre2-dev
     libutf8proc-dev libxxhash-dev mesa-vulkan-drivers"
 ldd "$EXEC" | grep -q libmpi && packages+=" libopenmpi3" # plans in parts

@@ -6,7 +6,7 @@ text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob 
 models) targets="gguf hf hf_beside safetensors rdrr target kernel_path tuning quant" ;;
 ir) targets="ir ir_interpret ir_compile" ;;
 served)
-    targets="plan plan_run session api"
+    targets="plan plan_run session api http"
     "$DOPPLERC" "$SRC/tests/golden/llama" -o fuzz.plan --quiet --target tier3 --chunks 8 --ctx 64 --embed || exit 1
     ;;
 esac

@@ -1,7 +1,7 @@
 'use strict';
 const $ = (id) => document.getElementById(id);
 const kept = 'doppler-chat';
-const fields = ['system', 'temperature', 'tokens', 'key'];
+const fields = ['system', 'temperature', 'tokens'];
 let messages = [];
 let running = null; // AbortController of the answer under way
 
@@ -10,9 +10,27 @@ function keep() {
   const options = {};
   for (const f of fields) options[f] = $(f).value;
   try { localStorage.setItem(kept, JSON.stringify({ messages, options, draft: $('text').value })); } catch (e) { /* full or off */ }
+  keepKey();
+}
+// The key ends with the tab, unless it is to be kept: every page of this address could read it then.
+function keepKey() {
+  const [here, there] = $('keep-key').checked ? [localStorage, sessionStorage] : [sessionStorage, localStorage];
+  try {
+    there.removeItem(kept + '-key');
+    if ($('key').value) here.setItem(kept + '-key', $('key').value);
+    else here.removeItem(kept + '-key');
+  } catch (e) { /* off */ }
+}
+function restoreKey() {
+  try {
+    const long = localStorage.getItem(kept + '-key');
+    $('key').value = sessionStorage.getItem(kept + '-key') || long || '';
+    $('keep-key').checked = long !== null;
+  } catch (e) { /* off */ }
 }
 function restore() {
   let all = null;
+  restoreKey();
   try { all = JSON.parse(localStorage.getItem(kept)); } catch (e) { /* damaged: begin anew */ }
   if (!all || !Array.isArray(all.messages)) return;
   messages = all.messages.filter((m) => m && typeof m.role === 'string' && typeof m.content === 'string');
@@ -202,6 +220,7 @@ document.addEventListener('keydown', (e) => {
 addEventListener('beforeunload', keep);
 
 restore();
+keep(); // without what earlier versions kept
 draw();
 grow();
 fetch('v1/models', { headers: headers() }).then((r) => r.json()).then((all) => {

@@ -1,6 +1,7 @@
 /* Which function answers which path, and the answers that need no job. */
 #include "runtime/server/api.h"
 
+#include "base/clock.h"
 #include "runtime/page.h"
 #include "runtime/server/api_internal.h"
 
@@ -97,7 +98,7 @@ static void
 post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
               dop_call **out_call)
 {
-    (void)request, (void)out_call;
+    (void)out_call;
     dop_reader r = {.root = root, .answer = answer};
     dop_ids ids = {0};
     dop_diag diag = {0};
@@ -107,8 +108,9 @@ post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *
                      (dop_reader_bool(&r, "parse_special", true) ? DOP_ENCODE_PARSE_SPECIAL : 0);
     if (!text)
         dop_reader_refuse(&r, "content", "content is the text to tokenize");
-    if (!r.failed && dop_tokenizer_encode(api->tok, text, n, flags, &diag, &ids) != DOP_OK)
-        dop_reader_refuse(&r, "content", "%s", diag.message);
+    if (!r.failed && dop_tokenizer_encode_within(api->tok, text, n, flags, request->budget, &diag, &ids) != DOP_OK)
+        dop_reader_fail(&r, "content", &diag, request->budget);
+    dop_reader_report(&r);
     json_t *list = json_array();
     for (size_t i = 0; i < ids.count; i++)
         json_array_append_new(list, json_integer(ids.data[i]));
@@ -123,7 +125,7 @@ static void
 post_detokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                 dop_call **out_call)
 {
-    (void)request, (void)out_call;
+    (void)out_call;
     dop_reader r = {.root = root, .answer = answer};
     dop_ids ids = {0};
     dop_buf text = {0};
@@ -140,7 +142,8 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
             dop_ids_push(&ids, (uint32_t)json_integer_value(v));
     }
     if (!r.failed && dop_tokenizer_decode(api->tok, ids.data, ids.count, 0, &diag, &text) != DOP_OK)
-        dop_reader_refuse(&r, "tokens", "%s", diag.message);
+        dop_reader_fail(&r, "tokens", &diag, request->budget);
+    dop_reader_report(&r);
     if (!r.failed)
         dop_answer_json(answer, 200,
                         json_pack("{s:o}", "content", dop_json_text(text.size ? text.data : "", text.size)));
@@ -172,43 +175,66 @@ fits(const char *pattern, const char *path)
     return pattern[n - 1] == '*' ? strncmp(pattern, path, n - 1) == 0 : strcmp(pattern, path) == 0;
 }
 
+/* Finds what answers a request; otherwise the answer says that there is no such path or method. */
+static handler_fn *
+find_route(const char *method, const char *path, dop_answer *answer)
+{
+    const char *allowed = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!fits(routes[i].path, path))
+            continue;
+        allowed = routes[i].method;
+        if (strcmp(allowed, method) == 0 ||
+            (strcmp(allowed, "GET") == 0 && strcmp(method, "HEAD") == 0)) /* the body is dropped later */
+            return routes[i].handler;
+    }
+    if (!allowed) {
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: %s %.200s", method, path);
+        return NULL;
+    }
+    dop_answer_error(answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
+                     "%.200s takes %s only", path, allowed);
+    answer->allow = strcmp(allowed, "GET") == 0 ? "GET, HEAD" : allowed;
+    return NULL;
+}
+
+void
+dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out_budget)
+{
+    const dop_api_limits *l = &api->limits;
+    *out_budget = DOP_BUDGET_UNLIMITED;
+    if (l->steps > 0)
+        out_budget->steps = l->steps;
+    if (l->bytes > 0)
+        out_budget->bytes = l->bytes;
+    if (l->seconds > 0)
+        out_budget->until_ms = dop_now_ms() + l->seconds * 1e3;
+    out_budget->cancelled = cancelled;
+}
+
+bool
+dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer)
+{
+    const dop_api_request request = {.method = method, .path = path};
+    dop_call *call = NULL;
+    handler_fn *handler = find_route(method, path, out_answer);
+    if (!handler)
+        return true;
+    if (strcmp(method, "POST") == 0)
+        return false;
+    handler(api, &request, NULL, out_answer, &call);
+    return true;
+}
+
 void
 dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call)
 {
-    const char *allowed = NULL;
-    handler_fn *handler = NULL;
-    dop_diag diag = {0};
+    handler_fn *handler = find_route(request->method, request->path, out_answer);
     json_t *root = NULL;
     *out_call = NULL;
-    for (size_t i = 0; i < sizeof routes / sizeof *routes && !handler; i++) {
-        if (!fits(routes[i].path, request->path))
-            continue;
-        allowed = routes[i].method;
-        if (strcmp(allowed, request->method) == 0 ||
-            (strcmp(allowed, "GET") == 0 && strcmp(request->method, "HEAD") == 0)) /* the body is dropped later */
-            handler = routes[i].handler;
-    }
-    if (!allowed) {
-        dop_answer_error(out_answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
-                         "Unknown request URL: %s %.200s", request->method, request->path);
+    if (!handler || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
         return;
-    }
-    if (!handler) {
-        dop_answer_error(out_answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
-                         "%.200s takes %s only", request->path, allowed);
-        out_answer->allow = strcmp(allowed, "GET") == 0 ? "GET, HEAD" : allowed;
-        return;
-    }
-    if (strcmp(allowed, "POST") == 0) {
-        const dop_json_how how = {.flags = DOP_JSON_EXACT | DOP_JSON_UNIQUE};
-        if (dop_json_decode(request->body, request->n_body, &how, &diag, &root) != DOP_OK || !json_is_object(root)) {
-            dop_answer_error(out_answer, &(dop_api_error){400, "invalid_request_error", "invalid_json", NULL},
-                             "We could not parse the JSON body of your request: %s",
-                             root ? "it is not an object" : diag.message);
-            json_decref(root);
-            return;
-        }
-    }
     handler(api, request, root, out_answer, out_call);
     json_decref(root);
 }

@@ -8,8 +8,6 @@
 
 #include "base/json.h"
 
-enum { DOP_CALL_MAX_CHOICES = 128 };
-
 /* --- JSON ----------------------------------------------------------------------------------------------------------------- */
 
 /* Reads members of a request; the first one that is wrong sets an error as the answer. */
@@ -17,12 +15,17 @@ typedef struct dop_reader {
     const json_t *root;
     dop_answer *answer;
     bool failed;
+    const char *asked[128]; /* names that were looked for: other members have no effect */
+    size_t n_asked;
 } dop_reader;
 
 /* Refuses the request because `param` is wrong. */
 void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A member that exists and is not null; NULL otherwise. */
-const json_t *dop_reader_get(const dop_reader *r, const char *name);
+const json_t *dop_reader_get(dop_reader *r, const char *name);
+/* When everything has been read: names the members that have no effect in the header X-Doppler-Ignored of the answer; with "strict"
+ * the request is refused for them. */
+void dop_reader_report(dop_reader *r);
 double dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max);
 int64_t dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max);
 bool dop_reader_bool(dop_reader *r, const char *name, bool otherwise);
@@ -31,8 +34,10 @@ const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
 
 /* Takes ownership of the value. */
 void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
-/* The object or list at the beginning of a text and the offset behind it; NULL: there is none. */
-json_t *dop_json_begin(const char *text, size_t n, size_t *out_end);
+/* Parses a request's body within its budget; NULL: refused, and the answer says why. */
+json_t *dop_request_json(const dop_api_request *request, dop_answer *answer);
+/* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
+void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
 /* Four characters for three bytes (RFC 4648, section 4). */
 json_t *dop_json_base64(const void *bytes, size_t n);
 /* Bytes that are not UTF-8 become U+FFFD. */
@@ -113,8 +118,19 @@ typedef struct dop_choice {
     dop_reading reading;
     size_t sent, sent_reasoning, sent_calls; /* bytes of content and reasoning; calls */
     uint32_t sent_tokens;                    /* with logprobs */
+    size_t offset;                           /* bytes of these tokens */
     bool begun, over;
 } dop_choice;
+
+/* How far a whole answer has been written. */
+typedef struct dop_writing {
+    bool begun;
+    uint32_t choice;
+    bool in_choice;
+    int list;       /* of its log-probabilities */
+    uint32_t token; /* of this list */
+    size_t offset;  /* bytes of the tokens before */
+} dop_writing;
 
 struct dop_call {
     const dop_api *api;
@@ -128,7 +144,8 @@ struct dop_call {
     int64_t created;
     json_t *schema;             /* owned: what answers are validated for when they are complete; NULL: nothing */
     uint32_t n_choices, n_each; /* n_each: choices that share a prompt, which stand side by side */
-    dop_choice choices[DOP_CALL_MAX_CHOICES];
+    dop_writing writing;
+    dop_choice choices[]; /* [n_choices] */
 };
 
 /* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */

@@ -2,20 +2,10 @@
 
 #include "base/utf8.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-
-json_t *
-dop_json_begin(const char *text, size_t n, size_t *out_end)
-{
-    json_t *value;
-    dop_json_decode(text, n, &(dop_json_how){.flags = DOP_JSON_EXACT, .end = out_end}, NULL, &value);
-    if (json_is_object(value) || json_is_array(value))
-        return value;
-    json_decref(value);
-    return NULL;
-}
 
 void
 dop_answer_json(dop_answer *answer, unsigned status, json_t *value)
@@ -69,6 +59,14 @@ dop_json_base64(const void *bytes, size_t n)
 }
 
 void
+dop_answer_finish(dop_answer *answer)
+{
+    dop_buf_finish(&answer->headers);
+    dop_buf_finish(&answer->body);
+    *answer = (dop_answer){0};
+}
+
+void
 dop_answer_header(dop_answer *answer, const char *name, const char *const *values, size_t n)
 {
     enum { MOST_VALUES = 20, MOST_BYTES = 64 };
@@ -119,8 +117,14 @@ dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...)
 }
 
 const json_t *
-dop_reader_get(const dop_reader *r, const char *name)
+dop_reader_get(dop_reader *r, const char *name)
 {
+    const size_t most = sizeof r->asked / sizeof *r->asked;
+    size_t i = 0;
+    while (i < r->n_asked && strcmp(r->asked[i], name) != 0)
+        i++;
+    if (i == r->n_asked && i < most)
+        r->asked[r->n_asked++] = name;
     const json_t *v = json_object_get(r->root, name);
     return json_is_null(v) ? NULL : v;
 }
@@ -145,11 +149,14 @@ dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min
     const json_t *v = dop_reader_get(r, name);
     if (!v)
         return otherwise;
-    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max) {
+    const double x = json_is_real(v) ? json_real_value(v) : 0; /* 10.0 is a whole number too */
+    const bool whole = json_is_integer(v) || (json_is_real(v) && x == floor(x) && fabs(x) < 9e15);
+    const int64_t n = json_is_real(v) && whole ? (int64_t)x : json_integer_value(v);
+    if (!whole || n < min || n > max) {
         dop_reader_refuse(r, name, "%s is a whole number between %lld and %lld", name, (long long)min, (long long)max);
         return otherwise;
     }
-    return json_integer_value(v);
+    return n;
 }
 
 bool

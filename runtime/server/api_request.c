@@ -13,6 +13,7 @@ typedef struct gathering {
     const dop_api *api;
     dop_reader r;
     dop_call *call;
+    dop_budget *budget;  /* of this request */
     dop_job_request job; /* what all jobs have in common */
     const char *stops[DOP_JOB_MAX_STOPS];
     dop_bias *biases;
@@ -25,7 +26,15 @@ typedef struct gathering {
 static void
 refuse_by(gathering *g, const char *param, const dop_diag *diag)
 {
-    dop_reader_refuse(&g->r, param, "%s", diag->message);
+    dop_reader_fail(&g->r, param, diag, g->budget);
+}
+
+static void
+refuse_memory(gathering *g)
+{
+    dop_diag diag = {0};
+    DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    refuse_by(g, NULL, &diag);
 }
 
 static uint64_t
@@ -45,13 +54,16 @@ take_sampling(gathering *g)
     *s = g->api->sampling;
     s->temperature = (float)dop_reader_real(r, "temperature", (double)s->temperature, 0, 100);
     s->top_p = (float)dop_reader_real(r, "top_p", (double)s->top_p, 0, 1);
-    s->top_k = (uint32_t)dop_reader_whole(r, "top_k", s->top_k, 0, UINT32_MAX);
+    const int64_t top_k = dop_reader_whole(r, "top_k", s->top_k, -1, UINT32_MAX);
+    s->top_k = top_k > 0 ? (uint32_t)top_k : 0; /* -1 turns it off, as in other servers */
     s->min_p = (float)dop_reader_real(r, "min_p", (double)s->min_p, 0, 1);
+    s->repeat_penalty = (float)dop_reader_real(r, "repetition_penalty", (double)s->repeat_penalty, 0.01, 1000);
     s->repeat_penalty = (float)dop_reader_real(r, "repeat_penalty", (double)s->repeat_penalty, 0.01, 1000);
+    const int64_t last_n = dop_reader_whole(r, "repeat_last_n", s->repeat_last_n, -1, UINT32_MAX);
+    s->repeat_last_n = last_n < 0 ? UINT32_MAX : (uint32_t)last_n; /* -1: everything */
     const json_t *seed = dop_reader_get(r, "seed");
-    if (seed && !json_is_integer(seed))
-        dop_reader_refuse(r, "seed", "seed is a whole number");
-    s->seed = seed ? (uint64_t)json_integer_value(seed) : any_seed();
+    const int64_t seed_value = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
+    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : any_seed(); /* -1: any, as in other servers */
     g->job.presence = (float)dop_reader_real(r, "presence_penalty", 0, -2, 2);
     g->job.frequency = (float)dop_reader_real(r, "frequency_penalty", 0, -2, 2);
     g->job.ignore_end = dop_reader_bool(r, "ignore_eos", false);
@@ -66,13 +78,15 @@ take_stops(gathering *g)
     size_t known = 0;
     for (const char *const *s = g->call->chat ? dop_chat_stops(g->api->chat) : NULL; s && *s; s++)
         g->stops[known++] = *s;
-    if (n + known > DOP_JOB_MAX_STOPS)
-        dop_reader_refuse(&g->r, "stop", "at most %zu texts stop an answer", DOP_JOB_MAX_STOPS - known);
+    const size_t own = known;
     for (size_t i = 0; i < n && !g->r.failed; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
-        if (!json_is_string(one) || json_string_length(one) == 0 ||
-            strlen(json_string_value(one)) != json_string_length(one))
-            dop_reader_refuse(&g->r, "stop", "stop is a text that is not empty, or a list of such");
+        if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
+            dop_reader_refuse(&g->r, "stop", "stop is a text, or a list of texts");
+        else if (json_string_length(one) == 0) /* stops nothing */
+            continue;
+        else if (known == DOP_JOB_MAX_STOPS)
+            dop_reader_refuse(&g->r, "stop", "at most %zu texts stop an answer", DOP_JOB_MAX_STOPS - own);
         else
             g->stops[known++] = json_string_value(one);
     }
@@ -81,31 +95,40 @@ take_stops(gathering *g)
 }
 
 static void
+add_bias(gathering *g, int64_t id, const json_t *by)
+{
+    const double x = json_number_value(by);
+    if (id < 0 || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100))
+        dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
+                          g->api->facts.vocab);
+    else if (g->biases)
+        g->biases[g->job.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
+}
+
+/* {"ID": NUMBER, ...}, or as llama.cpp has it, [[ID, NUMBER], ...]. */
+static void
 take_biases(gathering *g)
 {
     const json_t *v = dop_reader_get(&g->r, "logit_bias");
-    size_t n = json_object_size(v);
+    const size_t n = json_is_array(v) ? json_array_size(v) : json_object_size(v);
     const char *key;
     json_t *by;
     if (!v)
         return;
-    if (!json_is_object(v) || n > DOP_JOB_MAX_BIAS) {
+    if ((!json_is_object(v) && !json_is_array(v)) || n > DOP_JOB_MAX_BIAS) {
         dop_reader_refuse(&g->r, "logit_bias", "logit_bias is an object of at most %d token ids", DOP_JOB_MAX_BIAS);
         return;
     }
     g->biases = calloc(n + 1, sizeof *g->biases);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
+        add_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
+    }
     json_object_foreach((json_t *)(uintptr_t)v, key, by)
     {
         char *end;
-        unsigned long id = strtoul(key, &end, 10);
-        double x = json_number_value(by);
-        if (end == key || *end || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100)) {
-            dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
-                              g->api->facts.vocab);
-            return;
-        }
-        if (g->biases)
-            g->biases[g->job.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
+        const unsigned long id = strtoul(key, &end, 10);
+        add_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
     }
     g->job.biases = g->biases;
 }
@@ -144,9 +167,10 @@ take_form(gathering *g)
         dop_reader_refuse(r, "best_of", "best_of is not supported");
     if (dop_reader_bool(r, "echo", false))
         dop_reader_refuse(r, "echo", "echo is not supported");
-    if (dop_reader_get(r, "suffix"))
-        dop_reader_refuse(r, "suffix", "suffix is not supported");
     size_t n;
+    (void)dop_reader_text(r, "suffix", &n);
+    if (n > 0)
+        dop_reader_refuse(r, "suffix", "suffix is not supported");
     (void)dop_reader_text(r, "model", &n); /* checks its type only: there is one model, under any name */
 }
 
@@ -191,8 +215,12 @@ static dop_status
 render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag, dop_buf *out)
 {
     static const char end[] = "\x01\x01";
-    dop_chat_input in = {
-        .messages = messages, .tools = tools, .add_generation_prompt = true, .tokenizer = g->api->tok, .extra = extra};
+    dop_chat_input in = {.messages = messages,
+                         .tools = tools,
+                         .add_generation_prompt = true,
+                         .tokenizer = g->api->tok,
+                         .extra = extra,
+                         .budget = g->budget};
     json_t *last = json_array_get(messages, json_array_size(messages) - 1);
     const char *role = json_string_value(json_object_get(last, "role"));
     const json_t *content = json_object_get(last, "content");
@@ -284,7 +312,9 @@ take_messages(gathering *g, const json_t *tools)
     if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
         g->job.keep_special = true;
     g->prompts = calloc(1, sizeof *g->prompts);
-    g->n_prompts = 1;
+    g->n_prompts = g->prompts ? 1 : 0;
+    if (!g->prompts)
+        refuse_memory(g);
     if (!g->r.failed && g->prompts) {
         dop_status st = render(g, messages, tools, extra, &diag, &text);
         if (st != DOP_OK && drop_reasoning(messages, form->reasoning)) {
@@ -294,7 +324,7 @@ take_messages(gathering *g, const json_t *tools)
         }
         if (st == DOP_OK) {
             look_at_end(g, &text);
-            st = dop_chat_encode(g->api->tok, &text, true, NULL, &diag, &g->prompts[0]);
+            st = dop_chat_encode(g->api->tok, &text, true, g->budget, &diag, &g->prompts[0]);
         }
         if (st != DOP_OK)
             refuse_by(g, "messages", &diag);
@@ -338,8 +368,8 @@ take_prompt(gathering *g, const char *param, const json_t *one, unsigned special
         take_ids(g, param, one, out);
     else if (!json_is_string(one))
         dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
-    else if (dop_tokenizer_encode(g->api->tok, json_string_value(one), json_string_length(one), special, &diag, out) !=
-             DOP_OK)
+    else if (dop_tokenizer_encode_within(g->api->tok, json_string_value(one), json_string_length(one), special,
+                                         g->budget, &diag, out) != DOP_OK)
         refuse_by(g, param, &diag);
 }
 
@@ -350,14 +380,30 @@ take_prompts(gathering *g, const char *param)
     bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
     size_t n = several ? json_array_size(v) : 1;
     const unsigned special = special_of(g);
-    if (n > g->api->max_choices) {
-        dop_reader_refuse(&g->r, param, "at most %u prompts", g->api->max_choices);
+    const uint32_t most = g->call->embeds ? g->api->max_inputs : g->api->max_choices;
+    if (n > most) {
+        dop_reader_refuse(&g->r, param, "at most %u %s", most, g->call->embeds ? "inputs" : "prompts");
         return;
     }
     g->prompts = calloc(n, sizeof *g->prompts);
-    g->n_prompts = (uint32_t)n;
+    g->n_prompts = g->prompts ? (uint32_t)n : 0;
+    if (!g->prompts)
+        refuse_memory(g);
     for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
         take_prompt(g, param, several ? json_array_get(v, i) : v, special, &g->prompts[i]);
+}
+
+/* How many tokens each of the answers may have before all of them together exceed what the server writes. */
+static uint64_t
+tokens_that_fit(const gathering *g)
+{
+    enum {
+        TEXT = 8,
+        PROBABILITY = 120
+    }; /* bytes of a token's text, and of a log-probability with its token, as JSON */
+    const uint64_t each = TEXT + (g->job.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
+                   n = (uint64_t)g->n_prompts * g->n_each;
+    return g->api->max_answer ? g->api->max_answer / (each * (n ? n : 1)) : UINT64_MAX;
 }
 
 /* Sets how long the answers may become; refuses prompts that fill the context. */
@@ -366,10 +412,13 @@ take_lengths(gathering *g)
 {
     dop_reader *r = &g->r;
     uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
-    int64_t wanted = dop_reader_whole(r, "max_tokens", -1, 0, INT32_MAX);
-    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, 0, INT32_MAX);
+    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -1, INT32_MAX); /* -1: no limit but the context's */
+    wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT32_MAX);
+    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT32_MAX);
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
-        if (g->prompts[i].failed || g->prompts[i].count == 0)
+        if (g->prompts[i].failed)
+            refuse_memory(g);
+        else if (g->prompts[i].count == 0)
             dop_reader_refuse(r, g->call->chat ? "messages" : "prompt", "the prompt is empty");
         /* A tokenizer may have more ids than the model. */
         for (size_t k = 0; k < g->prompts[i].count && !r->failed; k++)
@@ -392,8 +441,18 @@ take_lengths(gathering *g)
                          "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
                          room ? ": the answer that is asked for does not fit" : "");
     }
-    if (wanted < 0)
+    const uint64_t fits = tokens_that_fit(g);
+    if (wanted > 0 && (uint64_t)wanted > fits) {
+        dop_reader_refuse(
+            r, g->n_each > 1 ? "n" : "max_tokens",
+            "the answer could become too large for this server: it would have up to %llu tokens with what is "
+            "asked about each, and %llu fit",
+            (unsigned long long)wanted * g->n_prompts * g->n_each, (unsigned long long)fits * g->n_prompts * g->n_each);
+    }
+    if (wanted < 0) {
         wanted = most < room ? most : room;
+        wanted = (uint64_t)wanted > fits ? (int64_t)fits : wanted;
+    }
     g->job.max_tokens = (uint32_t)wanted;
 }
 
@@ -506,15 +565,33 @@ take_tools(gathering *g)
 
 /* --- jobs -------------------------------------------------------------------------------------------------------------------------- */
 
+/* Gives the call its choices; NULL: out of memory. */
+static dop_call *
+make_choices(gathering *g)
+{
+    const uint32_t n = g->n_prompts * g->n_each;
+    dop_call *c = realloc(g->call, sizeof *c + n * sizeof *c->choices);
+    if (!c)
+        return NULL;
+    g->call = c;
+    memset(c->choices, 0, n * sizeof *c->choices);
+    c->n_choices = n;
+    c->n_each = g->n_each;
+    return c;
+}
+
 static void
 submit(gathering *g)
 {
-    dop_call *c = g->call;
-    dop_job_request all[DOP_CALL_MAX_CHOICES];
-    dop_job *jobs[DOP_CALL_MAX_CHOICES];
+    dop_call *c = make_choices(g);
+    const uint32_t n = c ? c->n_choices : 0;
+    dop_job_request *all = calloc(n + 1, sizeof *all);
+    dop_job **jobs = calloc(n + 1, sizeof *jobs);
     dop_diag diag = {0};
-    dop_submit result = DOP_SUBMIT_OK;
-    for (uint32_t i = 0; i < c->n_choices; i++) {
+    dop_submit result = c && all && jobs ? DOP_SUBMIT_OK : DOP_SUBMIT_FAILED;
+    if (result == DOP_SUBMIT_FAILED)
+        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n && result == DOP_SUBMIT_OK; i++) {
         const dop_ids *prompt = &g->prompts[i / g->n_each];
         all[i] = g->job;
         all[i].prompt = prompt->data;
@@ -524,24 +601,32 @@ submit(gathering *g)
             result = DOP_SUBMIT_FAILED;
     }
     if (result == DOP_SUBMIT_OK)
-        result = dop_engine_submit(g->api->engine, all, c->n_choices, &diag, jobs);
-    for (uint32_t i = 0; i < c->n_choices; i++) {
+        result = dop_engine_submit(g->api->engine, all, n, &diag, jobs);
+    for (uint32_t i = 0; i < n && all && jobs; i++) {
         if (result == DOP_SUBMIT_OK)
             c->choices[i].job = jobs[i];
         else
             dop_matcher_destroy(all[i].matcher);
     }
+    free(all);
+    free(jobs);
+    if (result == DOP_SUBMIT_OK)
+        return;
+    g->r.failed = true;
     if (result == DOP_SUBMIT_QUEUE_FULL)
         dop_answer_error(g->r.answer, &(dop_api_error){429, "rate_limit_error", "queue_full", NULL},
                          "the queue is full: try again later");
     else if (result == DOP_SUBMIT_STOPPED)
         dop_answer_error(g->r.answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
                          "the server is shutting down");
-    else if (result == DOP_SUBMIT_FAILED && diag.code == DOP_E_LIMIT) /* of a grammar */
-        dop_answer_error(g->r.answer, &(dop_api_error){400, "invalid_request_error", NULL, NULL}, "%s", diag.message);
-    else if (result == DOP_SUBMIT_FAILED)
-        dop_answer_error(g->r.answer, &(dop_api_error){500, "server_error", NULL, NULL}, "%s", diag.message);
-    g->r.failed |= result != DOP_SUBMIT_OK;
+    else if (diag.code == DOP_E_LIMIT)
+        dop_answer_error(g->r.answer, &(dop_api_error){400, "invalid_request_error", "request_too_costly", NULL}, "%s",
+                         diag.message);
+    else
+        dop_answer_error(g->r.answer,
+                         diag.code == DOP_E_NOMEM ? &(dop_api_error){503, "server_error", "out_of_memory", NULL}
+                                                  : &(dop_api_error){500, "server_error", NULL, NULL},
+                         "%s", diag.message);
 }
 
 static void
@@ -577,9 +662,7 @@ gather(gathering *g)
         take_prompts(g, "prompt");
     if (!g->r.failed)
         take_lengths(g);
-    g->call->n_choices = g->n_prompts * g->n_each;
-    g->call->n_each = g->n_each;
-    if (!g->r.failed && (g->call->n_choices > g->api->max_choices || g->call->n_choices > DOP_CALL_MAX_CHOICES))
+    if (!g->r.failed && g->n_prompts * g->n_each > g->api->max_choices)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
 
@@ -595,8 +678,9 @@ gather_embedding(gathering *g)
         dop_reader_refuse(r, "encoding_format", "encoding_format is float or base64");
     if (pooling && strcmp(pooling, "last") != 0 && strcmp(pooling, "mean") != 0)
         dop_reader_refuse(r, "pooling", "pooling is last or mean");
-    if (dop_reader_get(r, "dimensions"))
-        dop_reader_refuse(r, "dimensions", "dimensions is not supported: vectors have the model's");
+    const uint32_t size = dop_model_embedding_size(g->api->model);
+    if (dop_reader_whole(r, "dimensions", size, 1, INT32_MAX) != size)
+        dop_reader_refuse(r, "dimensions", "dimensions is not supported: vectors have the model's, which are %u", size);
     g->call->base64 = format && strcmp(format, "base64") == 0;
     g->job.embeds = g->job.wake_at_end = true;
     g->job.pooling = pooling && strcmp(pooling, "mean") == 0 ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
@@ -605,15 +689,18 @@ gather_embedding(gathering *g)
     if (!r->failed)
         take_prompts(g, "input");
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
-        if (g->prompts[i].failed || g->prompts[i].count == 0)
+        if (g->prompts[i].failed)
+            refuse_memory(g);
+        else if (g->prompts[i].count == 0)
             dop_reader_refuse(r, "input", "an input is empty");
         else if (g->prompts[i].count > g->api->facts.ctx)
             dop_reader_refuse(r, "input", "an input has %zu tokens, and the model's maximum context length is %u",
                               g->prompts[i].count, g->api->facts.ctx);
     }
-    g->call->n_choices = g->n_prompts;
-    if (!r->failed && g->n_prompts > DOP_CALL_MAX_CHOICES)
-        dop_reader_refuse(r, "input", "at most %d inputs", DOP_CALL_MAX_CHOICES);
+    enum { VALUE = 13 }; /* bytes of a number as JSON; in base64 it has less than half */
+    const uint64_t bytes = (uint64_t)g->n_prompts * size * (g->call->base64 ? VALUE / 2 : VALUE);
+    if (!r->failed && g->api->max_answer && bytes > g->api->max_answer)
+        dop_reader_refuse(r, "input", "the vectors of so many inputs are more than this server writes in an answer");
 }
 
 dop_call *
@@ -624,9 +711,10 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     gathering g = {.api = api, .r = {.root = root, .answer = answer}};
     g.call = calloc(1, sizeof *g.call);
     if (!g.call) {
-        dop_answer_error(answer, &(dop_api_error){500, "server_error", NULL, NULL}, "out of memory");
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
         return NULL;
     }
+    g.budget = request->budget;
     g.call->api = api;
     g.call->chat = chat;
     g.call->terms.form = api->form;
@@ -642,6 +730,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
         gather_embedding(&g);
     else if (!g.r.failed)
         gather(&g);
+    dop_reader_report(&g.r);
     if (!g.r.failed)
         submit(&g);
     for (uint32_t i = 0; i < g.n_prompts && g.prompts; i++)

@@ -51,6 +51,7 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     if (!e)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->view_lock, NULL);
     pthread_cond_init(&e->work, NULL);
     e->model = model;
     e->tok = tok;
@@ -59,7 +60,7 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->rewind = options->rewind;
     e->replaces = options->replaces;
     e->n_slots = e->facts.n_sequences;
-    e->metrics.sequences = e->n_slots;
+    e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
     e->draws = dop_model_draws(model);
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
@@ -118,8 +119,31 @@ dop_engine_destroy(dop_engine *engine)
     free(e->slots);
     free(e->rows);
     pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->view_lock);
     pthread_cond_destroy(&e->work);
     free(e);
+}
+
+static uint64_t
+bytes_of(const dop_job_request *r)
+{
+    return (r->n_prompt + r->max_tokens) * (sizeof(uint32_t) + 1);
+}
+
+/* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it has. */
+static bool
+has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
+{
+    enum { MOST_BYTES = 1 << 28 }; /* of prompts and answers of jobs that wait */
+    uint64_t jobs = 0, bytes = 0;
+    for (const dop_job *j = e->first; j; j = j->next) {
+        jobs += !j->request.embeds || j->leads;
+        bytes += bytes_of(&j->request);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        bytes += bytes_of(&requests[i]);
+    jobs += requests[0].embeds ? 1 : n;
+    return jobs <= e->max_queue + (e->n_slots - e->metrics.running) && (!e->first || bytes <= MOST_BYTES);
 }
 
 dop_submit
@@ -140,13 +164,14 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
         result = DOP_SUBMIT_FAILED;
     } else if (result == DOP_SUBMIT_OK && e->stopped) {
         result = DOP_SUBMIT_STOPPED;
-    } else if (result == DOP_SUBMIT_OK && e->n_waiting + n > e->max_queue + (e->n_slots - e->metrics.running)) {
+    } else if (result == DOP_SUBMIT_OK && !has_room(e, requests, n)) {
         e->metrics.refused += n;
         result = DOP_SUBMIT_QUEUE_FULL;
     }
     for (uint32_t i = 0; i < made && result == DOP_SUBMIT_OK; i++) {
         dop_job *job = out_jobs[i];
         job->request.matcher = requests[i].matcher;
+        job->leads = i == 0;
         dop_engine_enqueue(e, job);
     }
     pthread_cond_signal(&e->work);
@@ -196,29 +221,28 @@ dop_job_release(dop_engine *engine, dop_job *job)
 dop_metrics
 dop_engine_metrics(dop_engine *engine)
 {
-    dop_engine_lock(engine);
-    dop_metrics m = engine->metrics;
-    m.waiting = engine->n_waiting;
-    dop_engine_unlock(engine);
+    pthread_mutex_lock(&engine->view_lock);
+    dop_metrics m = engine->view.metrics;
+    pthread_mutex_unlock(&engine->view_lock);
     return m;
 }
 
 void
 dop_engine_count_answer(dop_engine *engine, unsigned status)
 {
-    dop_engine_lock(engine);
+    pthread_mutex_lock(&engine->view_lock);
     if (status / 100 < DOP_METRIC_STATUSES)
-        engine->metrics.answers[status / 100]++;
-    dop_engine_unlock(engine);
+        engine->view.metrics.answers[status / 100]++;
+    pthread_mutex_unlock(&engine->view_lock);
 }
 
 bool
 dop_engine_is_broken(dop_engine *engine, dop_diag *out_diag)
 {
-    dop_engine_lock(engine);
-    bool broken = engine->broken;
+    pthread_mutex_lock(&engine->view_lock);
+    bool broken = engine->view.broken;
     if (broken)
-        *out_diag = engine->diag;
-    dop_engine_unlock(engine);
+        *out_diag = engine->view.diag;
+    pthread_mutex_unlock(&engine->view_lock);
     return broken;
 }

@@ -24,12 +24,13 @@ struct dop_job {
     char *stop_bytes;
 
     dop_job *next; /* in the queue */
+    bool leads;    /* the first job of a request */
     uint32_t slot; /* its sequence, where the phase has one */
     dop_job_phase phase;
     bool released; /* its caller has released it */
 
     /* of the engine's thread */
-    float *embedding; /* [n_embedding]; NULL: none is asked for */
+    float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
     uint32_t n_embedding;
     uint32_t n_read;   /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
     uint32_t *written; /* [max_tokens], in tokens_of */
@@ -95,6 +96,14 @@ struct dop_engine {
     dop_diag diag;  /* why it is broken */
     dop_metrics metrics;
 
+    /* Copies of what is under the lock, for those who must not wait for it; each unlocking brings them up to date. */
+    pthread_mutex_t view_lock;
+    struct {
+        dop_metrics metrics; /* answers: only here */
+        bool broken;
+        dop_diag diag;
+    } view;
+
     /* of the engine's thread; slots[].job is written under the lock */
     dop_slot *slots; /* owned, [facts.n_sequences] */
     uint32_t n_slots, n_running;
@@ -113,6 +122,9 @@ struct dop_engine {
     dop_sampler samplers[DOP_ENGINE_MAX_THREADS];
     float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: logits with what is added to them */
 };
+
+/* Under the lock: brings the engine's view up to date. */
+void dop_engine_publish(dop_engine *e);
 
 /* Under the lock: at the end of the queue. */
 static inline void

@@ -13,8 +13,25 @@ dop_engine_lock(dop_engine *engine)
 }
 
 void
+dop_engine_publish(dop_engine *e)
+{
+    pthread_mutex_lock(&e->view_lock);
+    uint64_t answers[DOP_METRIC_STATUSES];
+    memcpy(answers, e->view.metrics.answers, sizeof answers);
+    e->view.metrics = e->metrics;
+    memcpy(e->view.metrics.answers, answers, sizeof answers);
+    e->view.metrics.waiting = e->n_waiting;
+    if (e->broken && !e->view.broken) {
+        e->view.diag = e->diag;
+        e->view.broken = true;
+    }
+    pthread_mutex_unlock(&e->view_lock);
+}
+
+void
 dop_engine_unlock(dop_engine *engine)
 {
+    dop_engine_publish(engine);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -75,8 +92,7 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     job->biases = copy(r->biases, r->n_biases * sizeof *r->biases);
     job->is_new = malloc((size_t)r->max_tokens + 1);
     job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
-    job->embedding = r->embeds ? calloc((size_t)job->n_embedding + 1, sizeof(float)) : NULL;
-    if ((r->embeds && !job->embedding) || !job->tokens_of || !job->biases || !job->is_new || !copy_stops(job, r)) {
+    if (!job->tokens_of || !job->biases || !job->is_new || !copy_stops(job, r)) {
         dop_job_free(job);
         return NULL;
     }

@@ -318,6 +318,10 @@ embed(dop_engine *e, dop_job *job)
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
     dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
+    free(job->embedding); /* of a step that did not find enough pages */
+    job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
+    if (st == DOP_OK && !job->embedding)
+        st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
         st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
     if (st == DOP_E_DEVICE)
@@ -613,6 +617,7 @@ dop_engine_take_jobs(dop_engine *e)
     dop_engine_lock(e);
     end_jobs(e);
     give_sequences(e);
+    dop_engine_publish(e);
     while (e->metrics.running == 0 && !e->first && !e->stopped)
         pthread_cond_wait(&e->work, &e->lock);
     give_sequences(e);

@@ -44,7 +44,7 @@ trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null || true; rm -rf "$tmp"' EXIT
 
 # Sums of what a server counts: seconds of steps, seconds of picking, steps.
 counted() { # PORT
-    (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf 'GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n' >&3 && cat <&3) 2>/dev/null |
+    (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf 'GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3 && cat <&3) 2>/dev/null |
         awk '/^doppler_step_seconds_sum/ { s = $2 } /^doppler_pick_seconds_sum/ { p = $2 } /^doppler_steps_total/ { n = $2 }
              END { print s + 0, p + 0, n + 0 }'
 }

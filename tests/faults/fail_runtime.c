@@ -157,7 +157,7 @@ run_plan(job *j)
 {
     static const uint32_t prompt[] = {3, 14, 15, 9, 26, 5, 35, 8, 9, 7, 9};
     const dop_open_options o = {.threads = 2, .ordering = DOP_ORDERING_BARRIERS};
-    const dop_sampling warm = {.temperature = 0.8f, .top_k = 5, .repeat_penalty = 1, .seed = 7};
+    const dop_sampling warm = {.temperature = 0.8f, .top_p = 1, .top_k = 5, .repeat_penalty = 1, .seed = 7};
     dop_model *m = NULL;
     dop_sequence *s = NULL;
     dop_status st = dop_model_open(j->path, &o, &j->diag, &m);

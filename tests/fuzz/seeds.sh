@@ -61,6 +61,11 @@ safetensors)
 plan | plan_run)
     "$tools/fuzz_plan" --shrink "$tools/fuzz.plan" llama
     ;;
+http)
+    printf 'POST /v1/completions HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}' >length
+    printf 'POST / HTTP/1.1\r\nHost: [::1]\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: t\r\n\r\n' >chunks
+    printf 'GET http://localhost/a%%20b?c HTTP/1.0\r\nOrigin: http://a\r\nConnection: keep-alive, close\r\n\r\n' >absolute
+    ;;
 target)
     cp "$root"/examples/targets/*.yaml .
     ;;

@@ -4,6 +4,7 @@
 #include "runtime/model.h"
 #include "runtime/server/api.h"
 #include "runtime/server/api_form.h"
+#include "runtime/server/http_parse.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>
@@ -227,8 +228,14 @@ fuzz_api(const uint8_t *data, size_t size)
     if (!path)
         return;
     *path++ = 0;
-    const dop_api_request request = {
-        .method = line, .path = path, .body = (const char *)end + 1, .n_body = size - n - 1, .wake = wake};
+    dop_budget budget;
+    dop_api_budget(api(), NULL, &budget);
+    const dop_api_request request = {.method = line,
+                                     .path = path,
+                                     .body = (const char *)end + 1,
+                                     .n_body = size - n - 1,
+                                     .budget = &budget,
+                                     .wake = wake};
     dop_api_begin(api(), &request, &answer, &call);
     require(call || answer.status >= 200);
     if (call)
@@ -239,5 +246,38 @@ fuzz_api(const uint8_t *data, size_t size)
         require(root != NULL);
         json_decref(root);
     }
-    dop_buf_finish(&answer.body);
+    dop_answer_finish(&answer);
+}
+
+/* The bytes of a connection: heads, and bodies of both kinds.  In pieces they mean what they mean as a whole. */
+void
+fuzz_http(const uint8_t *data, size_t size)
+{
+    dop_http_head head, again;
+    dop_http_fault fault, other;
+    size_t seen = 0, n = 0, n_again = 0, used, n_body;
+    const char *body;
+    char *bytes = malloc(size + 1), *copy = malloc(size + 1);
+    require(bytes && copy);
+    memcpy(bytes, data, size);
+    memcpy(copy, data, size);
+    const dop_http_read r = dop_http_read_head(bytes, size, &seen, &head, &n, &fault);
+    dop_http_read piecewise = DOP_HTTP_MORE;
+    seen = 0;
+    for (size_t i = 1; i <= size && piecewise == DOP_HTTP_MORE; i++)
+        piecewise = dop_http_read_head(copy, i, &seen, &again, &n_again, &other);
+    require(size == 0 || (piecewise == r && n_again == n));
+    require(r != DOP_HTTP_WRONG || (fault.status >= 400 && fault.why));
+    require(r != DOP_HTTP_DONE || (head.method && head.path && n <= size && !(head.chunked && head.length)));
+    dop_http_chunks chunks = {0};
+    for (size_t i = r == DOP_HTTP_DONE && head.chunked ? n : size; i < size;) {
+        const dop_http_read c =
+            dop_http_read_chunks(&chunks, (const char *)data + i, size - i, &used, &body, &n_body, &fault);
+        if (c != DOP_HTTP_MORE)
+            break;
+        require(used > 0 && used <= size - i && n_body <= used);
+        i += used;
+    }
+    free(bytes);
+    free(copy);
 }

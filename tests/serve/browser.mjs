@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 
 // Gives what tests use; requests and problems grow as the page loads things and throws.
-export async function openBrowser(chromium) {
+export async function openBrowser(chromium, options = []) {
   const profile = mkdtempSync(tmpdir() + '/chromium-');
-  const browser = spawn(chromium, ['--headless', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe', '--user-data-dir=' + profile],
+  const browser = spawn(chromium, ['--headless', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe', '--user-data-dir=' + profile, ...options],
     { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
   const waiting = new Map();
   const requests = [];

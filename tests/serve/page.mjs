@@ -52,6 +52,19 @@ try {
     assert.equal(await run('document.getElementById("temperature").value'), '0.5');
     assert.equal(await run('document.getElementById("text").value'), 'a draft');
   });
+  await test('a key ends with the tab unless it is to be kept', async () => {
+    const type = (what) => run(`document.getElementById("key").value = ${JSON.stringify(what)}; document.getElementById("key").dispatchEvent(new Event("input", { bubbles: true }))`);
+    const stored = (where) => run(`JSON.stringify(Object.entries(${where})).includes("secret-9")`);
+    await type('secret-9');
+    assert.equal(await stored('localStorage'), false);
+    assert.equal(await stored('sessionStorage'), true);
+    await run('document.getElementById("keep-key").click()');
+    assert.equal(await stored('localStorage'), true);
+    await run('document.getElementById("keep-key").click()');
+    assert.equal(await stored('localStorage'), false);
+    await type('');
+    assert.equal(await stored('sessionStorage'), false);
+  });
   await test('400 pixels wide, light and dark', async () => {
     await send('Emulation.setDeviceMetricsOverride', { width: 400, height: 700, deviceScaleFactor: 2, mobile: true });
     await key('o', 79, 1);

@@ -148,10 +148,11 @@ ask(const client *c, int fd, uint32_t tokens)
         n += (size_t)sprintf(body + n, "%s ", words[x >> 29]);
     }
     n += (size_t)sprintf(body + n, "\",\"max_tokens\":%u,%s,\"ignore_eos\":true,\"stream\":true}", tokens, members);
-    int h = snprintf(head, sizeof head,
-                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
-                     "%zu\r\n\r\n",
-                     n);
+    int h = snprintf(
+        head, sizeof head,
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+        "%zu\r\n\r\n",
+        n);
     bool good = say(fd, head, (size_t)h) && say(fd, body, n);
     free(body);
     return good;
@@ -247,7 +248,8 @@ bad_client(void *user)
     double end = now_ms() + seconds * 1e3;
     unsigned seed = c->number;
     char buffer[4096];
-    static const char half[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"prompt\"";
+    static const char half[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                               "application/json\r\nContent-Length: 1000\r\n\r\n{\"prompt\"";
     for (uint32_t kind = c->number; now_ms() < end; kind++) {
         int fd = dial();
         size_t n = 0;
@@ -272,9 +274,12 @@ bad_client(void *user)
             usleep(20000);
             break;
         case 4: /* a body that is no JSON, and one that is too large */
-            (void)say(fd, "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n{\"a}", 60);
+            (void)say(fd,
+                      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+                      "4\r\n\r\n{\"a}",
+                      99);
             (void)hear(fd, buffer, sizeof buffer, &n, 1000);
-            (void)say(fd, "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", 67);
+            (void)say(fd, "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", 73);
             n = 0;
             (void)hear(fd, buffer, sizeof buffer, &n, 1000);
             break;
@@ -295,7 +300,7 @@ bad_client(void *user)
 static double
 written(void)
 {
-    static const char get[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    static const char get[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
                       name[] = "\ndoppler_written_tokens_total ";
     enum { SIZE = 1 << 16 };
     char *text = malloc(SIZE);
@@ -379,7 +384,8 @@ run(uint32_t n, bool storm)
 static int
 stays(size_t bytes, double most)
 {
-    static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+    static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                               "application/json\r\nContent-Length: 100000\r\n\r\n";
     int fd = dial();
     double begin = now_ms();
     char buffer[4096];
@@ -402,7 +408,7 @@ stays(size_t bytes, double most)
 static int
 silent(uint32_t n, double most)
 {
-    static const char ask[] = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    static const char ask[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     char buffer[64];
     size_t got = 0;
     const double begin = now_ms();

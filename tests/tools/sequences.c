@@ -443,7 +443,7 @@ shares_of(const state *t, const float *logits, const dop_sampling *p, const uint
         n = p->top_k;
     for (uint32_t i = 0; i < n; i++)
         total += exp(e[i].logit - e[0].logit);
-    while (kept < n && (p->top_p <= 0 || p->top_p >= 1 || sum < (double)p->top_p * total))
+    while (kept < n && (kept == 0 || p->top_p >= 1 || sum < (double)p->top_p * total))
         sum += exp(e[kept++].logit - e[0].logit);
     sum = 0;
     for (uint32_t i = 0; i < kept; i++)
@@ -485,7 +485,7 @@ static void
 check_draws(state *t)
 {
     static const dop_sampling ways[] = {
-        {.temperature = 0.5f, .top_k = 6, .repeat_penalty = 1},
+        {.temperature = 0.5f, .top_p = 1, .top_k = 6, .repeat_penalty = 1},
         {.temperature = 1.5f, .top_p = 0.4f, .repeat_penalty = 1},
         {.temperature = 2, .top_k = 20, .top_p = 0.7f, .min_p = 0.1f, .repeat_penalty = 1},
     };

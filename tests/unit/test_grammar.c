@@ -254,7 +254,7 @@ write_text(dop_grammar *grammar, uint64_t seed, dop_buf *out)
     cr_assert_eq(dop_matcher_create(grammar, &diag, &m), DOP_OK, "%s", diag.message);
     cr_assert(logits);
     cr_assert_eq(dop_sampler_init(&sampler, n_vocab, NULL), DOP_OK);
-    sampler.params = (dop_sampling){.temperature = 1, .repeat_penalty = 1, .seed = seed};
+    sampler.params = (dop_sampling){.temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = seed};
     uint64_t rng = seed + 1;
     for (uint32_t i = 0; i < MOST_TOKENS && !ended; i++) {
         make_logits(&rng, i, logits);

@@ -118,7 +118,7 @@ Test(ordering, probes_between_tokens)
     for (uint32_t i = 0; i < 8; i++) {
         dop_sequence *s =
             open_toy(i < 4 ? NEVER : 12 + i, &forced[0]); /* or stalls at once, before, or while it probes */
-        dop_sampling top1 = {.temperature = 1, .top_k = 1, .repeat_penalty = 1};
+        dop_sampling top1 = {.temperature = 1, .top_p = 1, .top_k = 1, .repeat_penalty = 1};
         uint32_t all[TOY_CTX];
         if (i % 2)
             dop_sequence_set_sampling(s, &top1);
@@ -138,7 +138,8 @@ Test(ordering, sampling_on_the_host_with_stages)
 {
     for (uint32_t stall_at = 0; stall_at < 60; stall_at += 7) {
         dop_sequence *s = open_toy(stall_at < 50 ? stall_at : NEVER, &forced[0]);
-        dop_sampling top1 = {.temperature = 1, .top_k = 1, .repeat_penalty = 1}, greedy = {.repeat_penalty = 1};
+        dop_sampling top1 = {.temperature = 1, .top_p = 1, .top_k = 1, .repeat_penalty = 1},
+                     greedy = {.repeat_penalty = 1};
         uint32_t all[TOY_CTX], n = 10;
         feed(s, all, 0, n);
         for (uint32_t i = 0; i < 12; i++, n += 4) {
@@ -190,7 +191,7 @@ Test(ordering, a_stall_in_steps_that_nobody_wants)
                 feed(s, all, n, 3);
                 n = 3;
             } else {
-                dop_sampling top1 = {.temperature = 1, .top_k = 1, .repeat_penalty = 1};
+                dop_sampling top1 = {.temperature = 1, .top_p = 1, .top_k = 1, .repeat_penalty = 1};
                 dop_sequence_set_sampling(s, &top1);
             }
             take(s, all, n, 20);

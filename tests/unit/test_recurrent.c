@@ -255,7 +255,8 @@ Test(recurrent, greedy_steps_run_ahead)
 /* What the device has under way is dropped by feeding, scoring, sampling on the host, steps of rows. */
 Test(recurrent, steps_that_are_dropped)
 {
-    const dop_sampling top1 = {.temperature = 1, .top_k = 1, .repeat_penalty = 1}, greedy = {.repeat_penalty = 1};
+    const dop_sampling top1 = {.temperature = 1, .top_p = 1, .top_k = 1, .repeat_penalty = 1},
+                       greedy = {.repeat_penalty = 1};
     uint32_t all[CTX], id;
     for (uint32_t way = 0; way < N_WAYS; way++) {
         dop_sequence *s = begin(way, all);

@@ -193,7 +193,7 @@ Test(sequence, sampling_on_the_host_and_back)
     uint32_t all[TOY_CTX], n = 10;
     fill_prompt(all, n);
     /* top-k 1 through the host gives the arg-max and so checks logits and positions. */
-    dop_sampling top1 = {.temperature = 1, .top_k = 1, .repeat_penalty = 1}, greedy = {.repeat_penalty = 1};
+    dop_sampling top1 = {.temperature = 1, .top_p = 1, .top_k = 1, .repeat_penalty = 1}, greedy = {.repeat_penalty = 1};
     cr_assert_eq(dop_sequence_feed(s, all, n, &diag), DOP_OK);
     for (uint32_t i = 0; i < 40; i++, n++) {
         if (i % 5 == 0)
@@ -211,7 +211,7 @@ Test(sequence, same_seed_same_tokens)
     fill_prompt(prompt, 4);
     dop_sequence *s = open_toy(NULL);
     for (int run = 0; run < 3; run++) {
-        dop_sampling p = {.temperature = 1.5f, .repeat_penalty = 1, .seed = run == 2 ? 8 : 7};
+        dop_sampling p = {.temperature = 1.5f, .top_p = 1, .repeat_penalty = 1, .seed = run == 2 ? 8 : 7};
         cr_assert_eq(dop_sequence_rewind(s, 0, &diag), DOP_OK);
         dop_sequence_set_sampling(s, &p);
         cr_assert_eq(dop_sequence_feed(s, prompt, 4, &diag), DOP_OK);
@@ -586,7 +586,7 @@ Test(step, logits_that_are_not_finite)
             memcpy(b.sections[DOP_SEC_WEIGHTS].data + (h * 64 + 7 + i) * 4, &bad[i], 4);
         dop_sequence *s = open_plan(&b, NULL, &diag);
         plan_builder_finish(&b);
-        dop_sampling sampled = {.temperature = 1, .repeat_penalty = 1};
+        dop_sampling sampled = {.temperature = 1, .top_p = 1, .repeat_penalty = 1};
         uint32_t ids[3] = {1, 2, 3}, id;
         dop_sequence_set_sampling(s, &sampled);
         cr_assert_eq(dop_sequence_feed(s, ids, 3, &diag), DOP_OK);

@@ -80,9 +80,9 @@ Test(sampling, greedy)
     cr_assert_eq(dop_sampler_pick(&s, logits, NULL, 0, NULL), 0);
     dop_sampler_finish(&s);
     cr_assert(dop_sampling_is_greedy(&(dop_sampling){.repeat_penalty = 1}));
-    cr_assert(dop_sampling_is_greedy(&(dop_sampling){.temperature = -1, .repeat_penalty = 2}));
+    cr_assert(dop_sampling_is_greedy(&(dop_sampling){.temperature = -1, .top_p = 1, .repeat_penalty = 2}));
     cr_assert(!dop_sampling_is_greedy(&(dop_sampling){.repeat_penalty = 2, .repeat_last_n = 3}));
-    cr_assert(!dop_sampling_is_greedy(&(dop_sampling){.temperature = 0.1f, .repeat_penalty = 1}));
+    cr_assert(!dop_sampling_is_greedy(&(dop_sampling){.temperature = 0.1f, .top_p = 1, .repeat_penalty = 1}));
 }
 
 Test(sampling, frequencies_follow_the_softmax)
@@ -92,7 +92,8 @@ Test(sampling, frequencies_follow_the_softmax)
     enum { N = 20000 };
     const double temperature = 0.8;
     fill_logits(logits);
-    draw((dop_sampling){.temperature = (float)temperature, .repeat_penalty = 1, .seed = 3}, logits, N, counts);
+    draw((dop_sampling){.temperature = (float)temperature, .top_p = 1, .repeat_penalty = 1, .seed = 3}, logits, N,
+         counts);
     double total = 0;
     for (int i = 0; i < VOCAB; i++)
         total += exp((double)logits[i] / temperature);
@@ -114,7 +115,7 @@ Test(sampling, top_k_keeps_exactly_k)
     unsigned counts[VOCAB];
     fill_logits(logits);
     for (uint32_t k = 1; k < 12; k++) {
-        draw((dop_sampling){.temperature = 5, .top_k = k, .repeat_penalty = 1}, logits, 4000, counts);
+        draw((dop_sampling){.temperature = 5, .top_p = 1, .top_k = k, .repeat_penalty = 1}, logits, 4000, counts);
         cr_assert_eq(n_drawn(counts), k);
         /* 500, 501, 499, 502, 498, ... */
         for (uint32_t i = 0; i < k; i++)
@@ -123,7 +124,7 @@ Test(sampling, top_k_keeps_exactly_k)
     /* Equal logits: the lower ids stay. */
     for (int i = 0; i < VOCAB; i++)
         logits[i] = 1;
-    draw((dop_sampling){.temperature = 1, .top_k = 3, .repeat_penalty = 1}, logits, 1000, counts);
+    draw((dop_sampling){.temperature = 1, .top_p = 1, .top_k = 3, .repeat_penalty = 1}, logits, 1000, counts);
     cr_assert_eq(n_drawn(counts), 3);
     cr_assert(counts[0] && counts[1] && counts[2]);
 }
@@ -157,7 +158,16 @@ Test(sampling, top_p_keeps_the_smallest_set_before_the_temperature)
     /* With top-k in front, probabilities are those among the k. */
     draw((dop_sampling){.temperature = 50, .top_k = 4, .top_p = 0.5f, .repeat_penalty = 1}, logits, 5000, counts);
     cr_assert_eq(n_drawn(counts), 2);
-    /* 1 and 0 mean all. */
+    /* 1 means all, and 0 the likeliest one: whatever the temperature, with and without top-k. */
+    draw((dop_sampling){.temperature = 1000, .top_p = 0, .repeat_penalty = 1}, logits, 500, counts);
+    cr_assert_eq(counts[500], 500);
+    draw((dop_sampling){.temperature = 1000, .top_p = 0, .top_k = 7, .repeat_penalty = 1}, logits, 500, counts);
+    cr_assert_eq(counts[500], 500);
+    dop_sampler s; /* with a penalty, which is no matter of the largest logit alone */
+    make(&s, (dop_sampling){.temperature = 1000, .top_p = 0, .repeat_penalty = 1.01f, .repeat_last_n = 1});
+    for (uint32_t i = 0; i < 100; i++)
+        cr_assert_eq(dop_sampler_pick(&s, logits, &i, 1, NULL), 500);
+    dop_sampler_finish(&s);
     draw((dop_sampling){.temperature = 1000, .top_p = 1, .repeat_penalty = 1}, logits, 20000, counts);
     cr_assert_eq(n_drawn(counts), VOCAB);
 }
@@ -167,10 +177,10 @@ Test(sampling, min_p)
     float logits[VOCAB];
     unsigned counts[VOCAB];
     fill_logits(logits);
-    draw((dop_sampling){.temperature = 100, .min_p = 0.5f, .repeat_penalty = 1}, logits, 4000, counts);
+    draw((dop_sampling){.temperature = 100, .top_p = 1, .min_p = 0.5f, .repeat_penalty = 1}, logits, 4000, counts);
     for (int i = 0; i < VOCAB; i++)
         cr_assert_eq(counts[i] > 0, exp((double)(logits[i] - logits[500])) >= 0.5, "token %d", i);
-    draw((dop_sampling){.temperature = 100, .min_p = 1, .repeat_penalty = 1}, logits, 100, counts);
+    draw((dop_sampling){.temperature = 100, .top_p = 1, .min_p = 1, .repeat_penalty = 1}, logits, 100, counts);
     cr_assert_eq(counts[500], 100);
 }
 
@@ -263,11 +273,11 @@ Test(sampling, top_p_on_random_logits)
 /* What may be drawn against sorting everything; many equal logits, and sizes that fill no block. */
 Test(sampling, candidates_as_by_sorting)
 {
-    static const dop_sampling ways[] = {{.temperature = 0.7f, .top_k = 1, .repeat_penalty = 1},
-                                        {.temperature = 0.7f, .top_k = 13, .repeat_penalty = 1},
+    static const dop_sampling ways[] = {{.temperature = 0.7f, .top_p = 1, .top_k = 1, .repeat_penalty = 1},
+                                        {.temperature = 0.7f, .top_p = 1, .top_k = 13, .repeat_penalty = 1},
                                         {.temperature = 2, .top_k = 400, .top_p = 0.7f, .repeat_penalty = 1},
                                         {.temperature = 1, .top_p = 0.5f, .repeat_penalty = 1},
-                                        {.temperature = 1, .min_p = 0.2f, .repeat_penalty = 1}};
+                                        {.temperature = 1, .top_p = 1, .min_p = 0.2f, .repeat_penalty = 1}};
     static const uint32_t sizes[] = {1, 15, 64, 65, 200, 997};
     uint32_t x = 1;
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)

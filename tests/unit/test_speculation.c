@@ -270,7 +270,7 @@ check_sampled(const char *what, const dop_speculation *drafts, uint64_t least)
 {
     dop_model *m = open_toy(0, 0.002f), *plain = open_toy(0, 0.002f);
     dop_sequence *s, *p;
-    dop_sampling how = {.temperature = 0.1f, .top_k = 5, .repeat_penalty = 1.1f, .repeat_last_n = 8};
+    dop_sampling how = {.temperature = 0.1f, .top_p = 1, .top_k = 5, .repeat_penalty = 1.1f, .repeat_last_n = 8};
     ok(dop_sequence_create(m, &diag, &s));
     ok(dop_sequence_create(plain, &diag, &p));
     start(s, drafts);
@@ -307,7 +307,7 @@ Test(speculation, sampled_as_without)
 }
 
 enum { TRIALS = 3000, BEST = 4 };
-static const dop_sampling drawn = {.temperature = 1.5f, .top_k = BEST, .repeat_penalty = 1, .seed = 77};
+static const dop_sampling drawn = {.temperature = 1.5f, .top_p = 1, .top_k = BEST, .repeat_penalty = 1, .seed = 77};
 
 /* The exact distribution of the token after n: its ids in order. */
 static void

@@ -85,10 +85,10 @@ typedef struct dop_open_options {
  * machine with the same C library, a device that draws gives the same but for rounding, and a sequence that is rewound and picks
  * again picks the same until it has another seed. */
 typedef struct dop_sampling {
-    float temperature;      /* <= 0: the largest logit, no draw */
-    uint32_t top_k;         /* keep the k largest; 0: all */
-    float top_p;            /* keep the smallest set of tokens with at least this probability; outside (0, 1): all */
-    float min_p;            /* keep tokens with at least this share of the largest probability; <= 0: all */
+    float temperature; /* <= 0: the largest logit, no draw */
+    uint32_t top_k;    /* keep the k largest; 0: all */
+    float top_p; /* keep the smallest set of tokens with at least this probability; 1: all; 0: the likeliest one */
+    float min_p; /* keep tokens with at least this share of the largest probability; <= 0: all */
     float repeat_penalty;   /* divides positive and multiplies negative logits of recent tokens; 1: none */
     uint32_t repeat_last_n; /* how many recent tokens count; 0: none */
     uint64_t seed;
