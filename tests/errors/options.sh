@@ -91,6 +91,15 @@ check "a context past the trained one" \
 check "no tokenizer" says ".*llama: note: no tokenizer is here: the plan takes and gives token ids only" --target tier1 -o ids
 [ "$(wc -l <said)" -eq 2 ] && pass "and nothing else" || fail "and nothing else" "$(cat said)"
 check "--quiet" says_nothing --target tier1 --ctx 2000 --quiet --emit ir
+"$TOOLS/make_gguf" tiny-mixtral q4_0 blocks.gguf empty
+again() { # TEXT TYPE: what --quant says of weights that are in blocks already
+    "$DOPPLERC" blocks.gguf --target tier1 --ctx 64 --chunks 8 --quant "$2" --emit ir 2>said >/dev/null && grep -qE "$1" said
+}
+check "weights that are rounded again" \
+    again '^dopplerc: blocks.gguf: note: [0-9]+ weights that the model stores as q4_0 become q8_0 \([0-9.]+ MiB become [0-9.]+\): they are rounded a second time, and both errors add up; leave them with --quant keep' q8_0
+check "weights that are expanded again" again 'stores as q4_0 become f16 .*: what was lost when they were rounded does not come back' f16
+check "weights that stay as they are" bash -c '"$0" blocks.gguf --target tier1 --ctx 64 --chunks 8 --quant keep --emit ir 2>said >/dev/null && ! grep -q "model stores as" said' "$DOPPLERC"
+rm blocks.gguf
 check "a layer's label in --force" says "target tier1: .*" --target tier1 --force L0/o=gemv --explain L0/o
 pair() { # TEXT PAIR: --explain says it of two neighbours
     "$DOPPLERC" "$model" --chunks 8 --target "${4:-tier1}" --quiet --explain "$2" >pairs && grep -qE "$1" pairs
@@ -123,7 +132,7 @@ grouped() {
 }
 check "--explain: equal layers are one line, with numbers" grouped
 changes() { pair "$@" --target lavapipe; }
-check "--explain A+B: what would have to change" changes '^prefill8 embed gather -> L\*/qkv .*: [0-9] dispatches read it: computing it in each reads [0-9.]+ KiB, storing and loading it moves [0-9.]+ KiB: .*; joined, [0-9.]+ KiB less would be moved \([0-9.e-]+ us\), and a dispatch' embed+qkv
+check "--explain A+B: what would have to change" changes '^prefill8 embed gather -> L\*/qkv .*; [0-9] dispatches read it: computing it in each reads [0-9.]+ KiB, storing and loading it moves [0-9.]+ KiB: .*; joined, [0-9.]+ KiB less would be moved \([0-9.e-]+ us\), and a dispatch' embed+qkv
 check "--explain A+B: a reduction is called one" pair '^decode1 head argmax_part -> head argmax_merge: not joined: reduction-barrier' argmax_part+argmax_merge
 check "--explain A+B: what is saved" pair '^decode1 .* silu -> .* mul: joined by [a-z-]+ as silu\+gate: [0-9.]+ .?i?B less are moved \([0-9.e-]+ us\)' silu+mul
 refuses 2 "--explain o+zz: no region of zz reads what one of o makes" "$model" --target tier1 --chunks 8 --explain o+zz
