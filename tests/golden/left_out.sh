@@ -103,7 +103,7 @@ for model in llama gpt_neox seed_oss; do without hoist-last-row $model; done
 three hoist-row-scale llama granite mistral_window
 three meet-products cohere2 gpt_neox qwen2_moe
 for model in qwen3 phi3 llama; do without merge-rows $model; done
-three merge-siblings llama mixtral gemma2
+for model in llama mixtral gemma2; do without merge-siblings $model; done
 without share-row gemma4_moe # the only one
 three split-argmax llama gpt2 apertus
 chunks=1
