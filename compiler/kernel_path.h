@@ -25,7 +25,9 @@
  *                                      are multiplied, the default
  *
  * Or the manifest.json of an RDRR directory: its storage types, and those of its kernels that have a counterpart here.
- * A rule that cannot be followed anywhere is an error that says what is possible there and what is missing. */
+ * A rule that cannot be followed anywhere is an error that says what is possible there and what is missing.  So is one that changes
+ * nothing: fuse: off for what is not joined without it either, fuse: on for a pair that ends in two dispatches (or for one op that
+ * nothing kept apart), and one that later rules of its file outvote wherever it applies. */
 #ifndef DOPPLER_COMPILER_KERNEL_PATH_H
 #define DOPPLER_COMPILER_KERNEL_PATH_H
 

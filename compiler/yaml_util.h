@@ -12,7 +12,8 @@ typedef struct dop_yaml {
     const yaml_node_t *root; /* of the requested kind */
 } dop_yaml;
 
-/* Fails for a file with a mapping that has a key twice.  type: of the root; what: the message when the root is of another type ("a target file is a mapping of fields"). */
+/* Fails for a file with a mapping that has a key twice.  type: of the root; what: the message when the root is of another type
+ * ("a target file is a mapping of fields"). */
 dop_status dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml);
 void dop_yaml_close(dop_yaml *y); /* accepts a zeroed one */
 

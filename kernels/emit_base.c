@@ -73,12 +73,13 @@ dop_emit_bind_norm(dop_emit *e, dop_node_id node, const char *scale, const char 
 const char *
 dop_emit_str(dop_emit *e, const char *fmt, ...)
 {
-    char text[512];
+    dop_buf text = {0};
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    dop_buf_vprintf(&text, fmt, ap);
     va_end(ap);
-    const char *s = dop_arena_strdup(e->g->arena, text);
+    const char *s = text.failed ? NULL : dop_arena_strdup(e->g->arena, text.data ? text.data : "");
+    dop_buf_finish(&text);
     if (!s && e->status == DOP_OK)
         e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
     return s ? s : "0";

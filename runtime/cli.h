@@ -63,7 +63,8 @@ typedef struct dop_cli {
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
-    const char *cache_dir; /* owned by main: the one thing that comes from the environment */
+    const char *cache_dir; /* owned by main: it and the next come from the environment */
+    bool launched;         /* mpirun or another launcher started this process */
     double start_ms;       /* of the process, dop_now_ms */
 } dop_cli;
 

@@ -164,7 +164,7 @@ print_help(dop_diag *diag)
 }
 
 /* Pipeline caches live where the user's caches live.  Beside that only the marks of a launcher come from the environment
- * (mpi/mpi.h). */
+ * (launched). */
 static void
 find_cache_dir(dop_buf *out)
 {
@@ -173,6 +173,13 @@ find_cache_dir(dop_buf *out)
         dop_buf_printf(out, "%s/doppler", xdg);
     else if (home && home[0] == '/')
         dop_buf_printf(out, "%s/.cache/doppler", home);
+}
+
+/* Did a launcher of MPI (Open MPI, PMIx, MPICH) start this process?  How many there are is asked of MPI. */
+static bool
+launched(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
 }
 
 int
@@ -196,6 +203,7 @@ main(int argc, char **argv)
     } else if (st == DOP_OK) {
         find_cache_dir(&cache_dir);
         cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
+        cli.launched = launched();
         if (!cli.bench)
             st = dop_cli_choose(options, N_OPTIONS, &cli, &unset, &diag, &mode);
         bool done = false;

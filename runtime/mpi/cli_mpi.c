@@ -91,7 +91,7 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
     uint32_t n = 1;
     *out_done = false;
     const dop_status counted = runs_model(mode) ? count_parts(cli, diag, &n) : DOP_OK;
-    if (counted == DOP_OK && n == 1 && !dop_mpi_launched())
+    if (counted == DOP_OK && n == 1 && !cli->launched)
         return DOP_OK;
     dop_status st = dop_mpi_start(NULL, diag, &cli->mpi);
     if (st != DOP_OK)

@@ -200,16 +200,6 @@ find_places(dop_mpi *m, dop_diag *diag)
     return DOP_OK;
 }
 
-bool
-dop_mpi_launched(void)
-{
-    static const char *const marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}; /* Open MPI, PMIx, MPICH */
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (getenv(marks[i]))
-            return true;
-    return false;
-}
-
 dop_status
 dop_mpi_start(const dop_mpi_options *options, dop_diag *diag, dop_mpi **out_mpi)
 {

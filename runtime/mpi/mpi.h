@@ -16,9 +16,6 @@ typedef struct dop_mpi_options {
     bool messages;    /* ranks of one host also exchange rows as messages, as ranks of different hosts do */
 } dop_mpi_options;
 
-/* Did a launcher (mpirun) start this process?  Launchers leave their marks in the environment; how many processes there are is
- * asked of MPI, once it is started. */
-bool dop_mpi_launched(void);
 /* Starts MPI; every rank calls it.  One at a time in a process, and once. */
 dop_status dop_mpi_start(const dop_mpi_options *options, dop_diag *diag, dop_mpi **out_mpi);
 /* The wire of this rank; lives as long as `mpi`. */

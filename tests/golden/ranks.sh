@@ -121,7 +121,8 @@ refused() {
 }
 refused "without mpirun" "a plan in 2 parts.*mpirun -n 2" "$EXEC" llama.2 --tokens 1 -n 1
 refused "three ranks for two parts" "in 2 parts and there are 3 ranks" ranks 3 "$EXEC" llama.2 --tokens 1 -n 1
-refused "two ranks for a plan in one piece" "llama.1: error: a plan in one piece, and there are 2 ranks: run it without mpirun, or compile it with --parts 2" \
+refused "two ranks for a plan in one piece" \
+    "llama.1: error: a plan in one piece, and there are 2 ranks: run it without mpirun, or compile it with --parts 2" \
     ranks 2 "$EXEC" llama.1 --tokens 1 -n 1
 refused "--bench of a plan in one piece" "a plan in one piece, and there are 2 ranks" ranks 2 "$EXEC" --bench llama.1 -p 4 -n 2 -r 1 --quiet
 "$EXEC" llama.1 --info >one.out

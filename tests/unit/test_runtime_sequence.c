@@ -1,6 +1,5 @@
 /* A hand-made plan on a real device: feeding, picking, scoring, and what may not happen after loading.
  * Needs runtime/device.h's Vulkan device. */
-#include "runtime/include/doppler/text.h"
 #include "runtime/model.h"
 #include "tests/unit/plan_builder.h"
 
@@ -381,36 +380,6 @@ Test(sequence, limits_have_clear_errors)
     cr_assert_eq(id, toy_argmax(ids, TOY_CTX));
     cr_assert_eq(dop_sequence_next(s, &diag, &id), DOP_E_INPUT);
     cr_assert(strstr(diag.message, "context of 128 tokens is full"), "%s", diag.message);
-    close_model(s);
-}
-
-/* Whatever a diagnostic held before, a call leaves its own failure in it, or none. */
-Test(sequence, a_diagnostic_serves_for_many_calls)
-{
-    dop_sequence *s = open_toy(NULL);
-    dop_text *text;
-    dop_diag diag;
-    uint32_t ids[TOY_CTX + 1], id;
-    fill_prompt(ids, TOY_CTX + 1);
-    memset(&diag, 0x5a, sizeof diag);
-    cr_assert_eq(dop_sequence_rewind(s, 7, &diag), diag.code);
-    cr_assert(diag.code != DOP_OK && strlen(diag.message) > 0 && !diag.path[0] && diag.line == 0);
-    char first[sizeof diag.message];
-    snprintf(first, sizeof first, "%s", diag.message);
-    cr_assert_eq(dop_sequence_feed(s, ids, TOY_CTX + 1, &diag), DOP_E_INPUT);
-    cr_assert(strstr(diag.message, "do not fit"), "%s", diag.message);
-    cr_assert_str_neq(diag.message, first);
-    cr_assert_eq(dop_text_open("/nowhere/one.plan", &diag, &text), DOP_E_IO);
-    cr_assert_str_eq(diag.path, "/nowhere/one.plan");
-    cr_assert_eq(dop_text_of_file("/nowhere/two.json", &diag, &text), DOP_E_IO);
-    cr_assert_str_eq(diag.path, "/nowhere/two.json");
-    cr_assert_eq(dop_sequence_feed(s, ids, 3, &diag), DOP_OK);
-    cr_assert(diag.code == DOP_OK && !diag.message[0] && !diag.path[0], "%s", diag.message);
-    cr_assert_eq(dop_sequence_rewind(s, 100, &diag), diag.code);
-    cr_assert_neq(diag.code, DOP_OK);
-    cr_assert_eq(dop_sequence_next(s, &diag, &id), DOP_OK, "%s", diag.message);
-    cr_assert(diag.code == DOP_OK && !diag.message[0], "%s", diag.message);
-    cr_assert_neq(dop_sequence_rewind(s, 100, NULL), DOP_OK); /* no message is wanted */
     close_model(s);
 }
 

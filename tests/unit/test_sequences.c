@@ -1,5 +1,6 @@
 /* Several sequences of a hand-made plan on a real device: beside each other, forked, copied, cut, kept in files; and what is
  * refused.  Needs runtime/device.h's Vulkan device.  Real models: tests/golden/sequences.sh. */
+#include "runtime/include/doppler/text.h"
 #include "runtime/model.h"
 #include "tests/unit/plan_builder.h"
 
@@ -529,4 +530,36 @@ Test(sequences, states_that_leave_their_slot)
         dop_buf_finish(&file);
         plan_builder_finish(&b);
     }
+}
+
+/* Whatever a diagnostic held before, a call leaves its own failure in it, or none. */
+Test(diagnostic, a_diagnostic_serves_for_many_calls)
+{
+    dop_model *m = open_toy(1, false);
+    dop_sequence *s;
+    dop_text *text;
+    uint32_t ids[TOY_CTX + 1], id;
+    for (uint32_t i = 0; i <= TOY_CTX; i++)
+        ids[i] = (i * 7 + 3) % TOY_VOCAB;
+    cr_assert_eq(dop_sequence_create(m, &diag, &s), DOP_OK, "%s", diag.message);
+    memset(&diag, 0x5a, sizeof diag);
+    cr_assert_eq(dop_sequence_rewind(s, 7, &diag), diag.code);
+    cr_assert(diag.code != DOP_OK && strlen(diag.message) > 0 && !diag.path[0] && diag.line == 0);
+    char first[sizeof diag.message];
+    snprintf(first, sizeof first, "%s", diag.message);
+    cr_assert_eq(dop_sequence_feed(s, ids, TOY_CTX + 1, &diag), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "do not fit"), "%s", diag.message);
+    cr_assert_str_neq(diag.message, first);
+    cr_assert_eq(dop_text_open("/nowhere/one.plan", &diag, &text), DOP_E_IO);
+    cr_assert_str_eq(diag.path, "/nowhere/one.plan");
+    cr_assert_eq(dop_text_of_file("/nowhere/two.json", &diag, &text), DOP_E_IO);
+    cr_assert_str_eq(diag.path, "/nowhere/two.json");
+    cr_assert_eq(dop_sequence_feed(s, ids, 3, &diag), DOP_OK);
+    cr_assert(diag.code == DOP_OK && !diag.message[0] && !diag.path[0], "%s", diag.message);
+    cr_assert_eq(dop_sequence_rewind(s, 100, &diag), diag.code);
+    cr_assert_neq(diag.code, DOP_OK);
+    cr_assert_eq(dop_sequence_next(s, &diag, &id), DOP_OK, "%s", diag.message);
+    cr_assert(diag.code == DOP_OK && !diag.message[0], "%s", diag.message);
+    cr_assert_neq(dop_sequence_rewind(s, 100, NULL), DOP_OK); /* no message is wanted */
+    dop_model_close(m);
 }
