@@ -148,7 +148,7 @@ multiples_of(dop_schema *s, number *n, const json_t *v, const char *keyword, dop
 }
 
 static void
-add_keywords(dop_schema *s, number *n, const json_t *schema)
+add_keywords(dop_schema *s, number *n, const json_t *schema, bool with_multiples)
 {
     const json_t *min = json_object_get(schema, "minimum"), *max = json_object_get(schema, "maximum"),
                  *above = json_object_get(schema, "exclusiveMinimum"),
@@ -169,7 +169,7 @@ add_keywords(dop_schema *s, number *n, const json_t *schema)
         else if (bounds[i].v)
             add_bound(s, n, bounds[i].name, bounds[i].v, bounds[i].at_least, bounds[i].strict);
     }
-    if (!of)
+    if (!of || !with_multiples)
         return;
     const dop_term t = multiples_of(s, n, of, "multipleOf", DOP_TERM_ANY);
     n->limits = true;
@@ -258,8 +258,8 @@ dop_schema_add_number(dop_schema *s, const dop_conjunction *c, unsigned bits, ui
             .r = r, .plus = DOP_TERM_ANY, .minus = DOP_TERM_ANY, .whole = WHOLE_DIGITS, .part = FRACTION_DIGITS};
         own = (dop_budget){.steps = most_steps, .bytes = most_bytes};
         dop_regular_init(r, &own);
-        for (size_t i = 0; i < c->n && tries == 0; i++)
-            add_keywords(s, &n, c->all[i]);
+        for (size_t i = 0; i < c->n; i++)
+            add_keywords(s, &n, c->all[i], tries == 0);
         if (tries == 0)
             add_nots(s, &n, c);
         else

@@ -326,7 +326,7 @@ counted(dop_schema *s, object *o)
         most = o->max > most ? o->max : most;
     if (o->min > needed)
         most = o->min > most ? o->min : most;
-    if (o->min > o->n && o->n_others > 0)
+    if (o->min > needed + 1 && o->n_others > 0)
         dop_schema_unenforced(s, "minProperties"); /* two others may have the same name */
     if ((o->n + 2) * (most + 1) > MOST_STATES) {
         dop_schema_unenforced(s, o->min > needed ? "minProperties" : "maxProperties");
