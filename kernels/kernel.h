@@ -110,7 +110,7 @@ typedef struct dop_kernel {
     const char *const *stages; /* GLSL of its functions */
 } dop_kernel;
 
-/* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
+/* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan/plan_format.h. */
 typedef enum dop_sync_kind {
     DOP_SYNC_STAGE, /* a function of a persistent dispatch, which receives and sends values through mailboxes */
     DOP_SYNC_ADVANCE /* ordered by barriers, but the last of its schedule: adds `runs` to its count of runs in dop_step */

@@ -46,24 +46,24 @@ may_include ir "ir/|base/"
 may_include passes "passes/|ir/|base/"
 may_include kernels "kernels/|ir/|base/"
 may_include compiler "compiler/|kernels/|passes/|ir/|base/|$compiler"
-find runtime -name '*.[ch]' ! -path 'runtime/check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
+find runtime -name '*.[ch]' ! -path 'runtime/inspect/check/' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
     grep -vE '"(runtime|base)/' | none "runtime/ includes no other room but base/"
 find runtime -name 'check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
-    grep -vE '"(runtime|ir|base)/' | none "runtime/check* includes the IR, too, and no other room"
+    grep -vE '"(runtime|ir|base)/' | none "runtime/inspect/check/ includes the IR, too, and no other room"
 # What generates, converses, scores, embeds and tokenizes is a client of the public headers, as other people's programs are.
 mkdir -p "$WORK/clients/runtime"
 for part in run generate output talk converse chat text shape score embed logits logprobs modes common; do
     cp runtime/cli_$part.c "$WORK/clients/runtime/" && { [ ! -e runtime/cli_$part.h ] || cp runtime/cli_$part.h "$WORK/clients/runtime/"; }
 done
-cp runtime/cli.h "$WORK/clients/runtime/"
+cp runtime/program/common/cli.h "$WORK/clients/runtime/"
 (cd "$WORK/clients" && includes runtime) | grep -vE ': *(base/(base|json|utf8)|runtime/(cli[a-z_]*|options|spans|sampling|text/ids))\.h$' |
     none "what the program does with models goes through the public headers"
-find runtime/text runtime/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
-    none "runtime/text/ and runtime/jinja/ know no device"
-grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"(base/|runtime/jinja/)' |
-    none "runtime/jinja/ needs no tokenizer"
+find runtime/library/text runtime/text/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
+    none "runtime/library/text/ and runtime/text/jinja/ know no device"
+grep -rhoE '^ *# *include +"[^"]+"' runtime/text/jinja | grep -vE '"(base/|runtime/text/jinja/)' |
+    none "runtime/text/jinja/ needs no tokenizer"
 find base ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
-    grep -vE '^(compiler/|base/json\.h:?$)' | none "devices stay out of base/ and, as JSON, out of ir/, passes/ and kernels/"
+    grep -vE '^(compiler/|base/json/json\.h:?$)' | none "devices stay out of base/ and, as JSON, out of ir/, passes/ and kernels/"
 
 # ---- circles --------------------------------------------------------------------------------------------------------
 # A file needs another when it names a function that the other defines (exported names begin their line).  Files that need
@@ -169,7 +169,7 @@ done | none "every example of contributing.md applies"
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
 find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
-    grep -vE '^runtime/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME|OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # where pipelines are kept; MPI
+    grep -vE '^runtime/program/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME|OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # where pipelines are kept; MPI
     none "no environment, no shell"
 find base compiler ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(time|gettimeofday|clock|rand|random|srand) *\(' | none "the compiler asks no clock and no dice"
@@ -177,7 +177,7 @@ sources c h def glsl comp sh | grep -v '^tests/check_layout.sh$' | xargs -r grep
     none "nothing is left to do"
 find . -path './.git' -prune -o -path './build*' -prune -o -type f -size +16M -print | none "no large files"
 
-version=$(sed -n 's/^#define DOP_VERSION "\(.*\)"/\1/p' runtime/include/doppler/status.h)
+version=$(sed -n 's/^#define DOP_VERSION "\(.*\)"/\1/p' base/include/doppler/status.h)
 check "one version number ($version)" grep -q "^project(doppler VERSION $version " CMakeLists.txt
 
 finish

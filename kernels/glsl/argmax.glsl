@@ -21,7 +21,7 @@ void dop_largest(float best, uint at)
 }
 ${DECLS}
 #ifdef DOP_COLUMNS
-// Draws a column as dop_row_way of runtime/plan_format.h says: of those that top-k, top-p and min-p leave, the one whose logit by
+// Draws a column as dop_row_way of runtime/plan/plan_format.h says: of those that top-k, top-p and min-p leave, the one whose logit by
 // temperature is largest with noise of the Gumbel distribution added to each, which is a draw from their softmax.
 shared vec2 dop_sums[WG];
 float dop_most;

@@ -28,7 +28,7 @@ layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { SHARED
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U64 { SHARED uint64_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHARED u64vec2 v[]; };
 #endif
-// These are dop_row and dop_step of runtime/plan_format.h.
+// These are dop_row and dop_step of runtime/plan/plan_format.h.
 struct Row {
     uint token, position, sequence, flags;
 };
@@ -105,7 +105,7 @@ vec4 dop_take4_f32(U32 p, uint i) { return uintBitsToFloat(H32x4(p).v[i >> 2]); 
 // --- mailboxes: how the stages of a persistent dispatch pass values on ------------------------------------------------
 // A word of a mailbox is DOP_NOTHING until its value is sent, and a receiver looks until it finds something else.  All mailboxes
 // have two copies, one for even and one for odd steps, so that the sender of a value can empty its place in the copy of the next
-// step, which nobody reads in this one.  compiler/persistent.h has a drawing.
+// step, which nobody reads in this one.  compiler/schedule/persistent.h has a drawing.
 #ifdef DOP_STAGE
 struct Stage {
     uvec2 args[16];

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
-#include "runtime/jinja/jinja.h"
+#include "base/encoding/utf8.h"
+#include "runtime/text/jinja/jinja.h"
 
 enum { max_stop = 40 };
 

@@ -1,6 +1,6 @@
 /* Chat templates: a conversation to the text that a model was trained on.
  *
- * A model ships its format as a Jinja template.  The template itself is executed (runtime/jinja/), so every format, with
+ * A model ships its format as a Jinja template.  The template itself is executed (runtime/text/jinja/), so every format, with
  * tools or without, comes out as its authors wrote it; there is no list of formats that are known. */
 #ifndef DOPPLER_RUNTIME_TEXT_CHAT_H
 #define DOPPLER_RUNTIME_TEXT_CHAT_H

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 
 /* Characters of a stretch while they are decomposed, put in order and composed. */
 typedef struct stretch {

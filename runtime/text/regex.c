@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 
 struct dop_regex {
     pcre2_code *code;

@@ -1,7 +1,7 @@
 /* Loading and checking the binary form, and the questions a tokenizer answers. */
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_charsmap.h"
 
 #define DAMAGED(diag, what) \

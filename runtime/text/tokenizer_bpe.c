@@ -5,7 +5,7 @@
  * belongs to the token that the joined text is.  Short words scan an array, long ones use a heap. */
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 
 /* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */

@@ -2,7 +2,7 @@
 
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 
 /* Bits of a unit of the double array. */
 static uint32_t

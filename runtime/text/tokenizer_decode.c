@@ -1,5 +1,5 @@
 /* Ids to text, whole characters only. */
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 
 void

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 #include <utf8proc.h>
 

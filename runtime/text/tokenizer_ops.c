@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/normal_form.h"
 #include "runtime/text/tokenizer_charsmap.h"
 

@@ -1,7 +1,7 @@
 /* The pieces of a vocabulary as a trie: nodes breadth first, so that the children of a node are neighbours. */
 #include <stdlib.h>
 
-#include "runtime/text/tokenizer_build.h"
+#include "compiler/import/text/tokenizer_build.h"
 
 typedef struct entry {
     const char *s;

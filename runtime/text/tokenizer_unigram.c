@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 
 /* What is known about the pieces that end at a byte of the word. */

@@ -4,7 +4,7 @@
  * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE). */
 #include <stdlib.h>
 
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 
 /* Nothing is kept from word to word. */

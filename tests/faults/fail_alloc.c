@@ -15,10 +15,10 @@
  *
  * tests/CMakeLists.txt links this program with --wrap for every function with a __wrap_ here.  The shader compiler is
  * asked once for each kernel, in the first run; it is not what is tested, and it ends the program when memory runs out. */
-#include "compiler/compile.h"
-#include "compiler/parts.h"
-#include "compiler/plan_write.h"
-#include "compiler/target.h"
+#include "compiler/parts/parts.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/target.h"
+#include "compiler/write/plan_write.h"
 #include "tests/faults/points.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
  *
  *   fuzz_graph FIRST COUNT   seeds; a failing graph is printed as text, with the reason as a comment
  *   fuzz_graph FILE...       such texts again, each for all targets */
-#include "runtime/options.h"
+#include "base/program/options.h"
 #include "tests/unit/kernels_util.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Grammars and schemas from anywhere.  What compiles is walked for some tokens. */
-#include "runtime/grammar/grammar.h"
+#include "runtime/text/grammar/grammar.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 /* Graphs as text: what reads them, evaluates them and makes kernels of them. */
-#include "compiler/pack.h"
-#include "compiler/target.h"
+#include "compiler/pack/pack.h"
+#include "compiler/target/target.h"
 #include "ir/interp.h"
 #include "ir/text.h"
 #include "kernels/kernel.h"

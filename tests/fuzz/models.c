@@ -1,9 +1,9 @@
 /* Models of every format, from their files to the graph.  The bytes of weights are zeros that nobody has to invent: a file is
  * as long as its description says, up to a limit. */
-#include "compiler/build.h"
-#include "compiler/hf/safetensors.h"
+#include "compiler/build/build.h"
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/import/hf/safetensors.h"
 #include "ir/text.h"
-#include "runtime/gguf.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,10 +1,10 @@
 /* What needs an open model: saved sequences, and requests to the server.  The model runs on a driver that computes nothing
  * (tests/driver/fake_driver.c). */
-#include "runtime/grammar/grammar.h"
-#include "runtime/model.h"
-#include "runtime/server/api.h"
-#include "runtime/server/api_form.h"
-#include "runtime/server/http_parse.h"
+#include "runtime/model/model.h"
+#include "runtime/serve/api/api.h"
+#include "runtime/serve/api/api_form.h"
+#include "runtime/serve/http_parse.h"
+#include "runtime/text/grammar/grammar.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

@@ -1,9 +1,9 @@
 /* What is read into tokenizers, and chat templates.  Whatever is not refused must be usable, and a tokenizer must survive a
  * round trip through its binary form. */
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/utf8.h"
-#include "runtime/server/api_internal.h"
+#include "base/encoding/utf8.h"
+#include "base/json/json.h"
+#include "runtime/serve/api/api_internal.h"
 #include "runtime/text/chat.h"
 #include "tests/fuzz/fuzz.h"
 

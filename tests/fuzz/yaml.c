@@ -1,8 +1,8 @@
 /* Files of YAML, and the words of --quant. */
-#include "compiler/kernel_path.h"
-#include "compiler/quant.h"
-#include "compiler/target.h"
-#include "compiler/tuning.h"
+#include "compiler/pack/quant.h"
+#include "compiler/schedule/kernel_path.h"
+#include "compiler/schedule/tuning.h"
+#include "compiler/target/target.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <unistd.h>

@@ -6,7 +6,7 @@ shown() { # KIND CODE: "# fused PASS CODE" or "# refused PASS CODE" in some case
 }
 
 reasons=$(sed -n 's/^REASON([a-z_]*, "\([a-z-]*\)".*/\1/p' "$SRC/passes/reasons.def")
-rules=$(grep -oE 'return [^;]*"[a-z+-]+"[^;]*;' "$SRC/compiler/report_rules.c" | grep -oE '"[a-z+-]+"' | tr -d '"' | sort -u)
+rules=$(grep -oE 'return [^;]*"[a-z+-]+"[^;]*;' "$SRC/compiler/report/report_rules.c" | grep -oE '"[a-z+-]+"' | tr -d '"' | sort -u)
 [ "$(echo "$reasons" | wc -l)" -ge 12 ] || fail "reasons" "not found in reasons.def"
 [ "$(echo "$rules" | wc -l)" -ge 20 ] || fail "rules" "not found in report_rules.c"
 for reason in $reasons; do

@@ -21,12 +21,12 @@
  *
  * `check` compares everything behind the first `---` and shows a diff; `update` shows it too and rewrites the file.
  * `kernels` generates and compiles a kernel for every region: what the passes join must be code that exists. */
-#include "compiler/pack.h"
-#include "compiler/region_facts.h"
-#include "compiler/report.h"
-#include "compiler/target.h"
+#include "base/program/options.h"
+#include "compiler/pack/pack.h"
+#include "compiler/report/report.h"
+#include "compiler/schedule/region_facts.h"
+#include "compiler/target/target.h"
 #include "ir/text.h"
-#include "runtime/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * first tokens) is compared with the decode rows.  Every logit must be within BOUND standard deviations of all logits.
  *
  * Exit status 0 when they agree, 1 when they do not, 2 when something cannot be used. */
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 #include <math.h>
 #include <stdio.h>

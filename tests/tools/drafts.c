@@ -5,7 +5,7 @@
  * The plain text of so many greedy tokens is the drafts' source, a part of which is made wrong; now and then the text is rewound
  * in the middle of what a round gave.  Then, with a draft plan, the same by its drafts.  How many drafts there are depends on
  * times, so these are given: rounds pay as long as a third of the drafts are right. */
-#include "runtime/speculator.h"
+#include "runtime/step/speculator.h"
 
 #include <stdio.h>
 #include <stdlib.h>

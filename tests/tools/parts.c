@@ -7,7 +7,7 @@
  * What a part sends is copied to the next by hand.  Prints what was compared.  With `persistent` single tokens are decoded
  * in that ordering, once a probe has found nothing wrong with it.  With `near`, for parts of different targets, logits may
  * be 1e-3 standard deviations of their row apart.  STEPS: so many single tokens are timed. */
-#include "runtime/part.h"
+#include "runtime/model/part.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * talk: rank 0 says "talked" when everything has come in order; messages: the same without memory between ranks.
  * Otherwise the last rank fails, or is killed or stopped by a signal while rank 0 waits for it (idle-stop: rank 0 waits
  * for nothing); rank 0 says what receive says.  first-...: rank 0 is the one that is lost, and the others wait for its orders. */
-#include "runtime/mpi/mpi.h"
+#include "runtime/parts/mpi/mpi.h"
 
 #include <signal.h>
 #include <stdio.h>

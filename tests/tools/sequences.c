@@ -16,8 +16,8 @@
 #include <string.h>
 
 #ifdef DOP_RANKS
-#include "runtime/mpi/mpi.h"
-#include "runtime/ranks.h"
+#include "runtime/parts/lead/ranks.h"
+#include "runtime/parts/mpi/mpi.h"
 #endif
 
 static const struct dop_wire *wire; /* NULL: the plan is in one part */

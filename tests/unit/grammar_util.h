@@ -2,7 +2,7 @@
 #ifndef DOPPLER_TESTS_UNIT_GRAMMAR_UTIL_H
 #define DOPPLER_TESTS_UNIT_GRAMMAR_UTIL_H
 
-#include "runtime/grammar/grammar.h"
+#include "runtime/text/grammar/grammar.h"
 #include "tests/unit/tokenizer_util.h"
 
 typedef struct util_bytes {

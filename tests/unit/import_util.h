@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compiler/arch.h"
-#include "compiler/json_util.h"
+#include "base/read/json_util.h"
+#include "compiler/model/arch.h"
 
 #define GOLDEN DOP_SOURCE_DIR "/tests/golden"
 

@@ -1,10 +1,10 @@
 #include "tests/unit/ir_plan.h"
 
-#include "compiler/checkpoint_leaves.h"
-#include "compiler/compilation.h"
-#include "compiler/plan_write.h"
-#include "compiler/target.h"
+#include "compiler/schedule/compilation.h"
+#include "compiler/target/target.h"
+#include "compiler/write/plan_write.h"
 #include "ir/text.h"
+#include "tests/unit/checkpoint_leaves.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

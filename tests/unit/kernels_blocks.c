@@ -1,7 +1,7 @@
 #include "tests/unit/kernels_blocks.h"
 
-#include "compiler/quant.h"
-#include "compiler/repack.h"
+#include "compiler/pack/quant.h"
+#include "compiler/pack/repack.h"
 #include "ir/interp.h"
 
 #include <stdlib.h>

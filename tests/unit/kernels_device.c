@@ -1,6 +1,6 @@
 #include "tests/unit/kernels_device.h"
 
-#include "runtime/memory.h"
+#include "runtime/device/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

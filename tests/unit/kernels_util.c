@@ -1,11 +1,11 @@
 #include "tests/unit/kernels_util.h"
 
-#include "compiler/compile.h"
+#include "compiler/program/compile.h"
 #include "ir/interp.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"
 #include "passes/region.h"
-#include "runtime/plan_format.h"
+#include "runtime/plan/plan_format.h"
 #include "tests/unit/kernels_blocks.h"
 #include "tests/unit/kernels_device.h"
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/build.h"
-#include "compiler/checkpoint_leaves.h"
-#include "compiler/json_util.h"
+#include "base/read/json_util.h"
+#include "compiler/build/build.h"
 #include "ir/text.h"
+#include "tests/unit/checkpoint_leaves.h"
 
 enum { UTIL_MAX_IDS = 512 };
 

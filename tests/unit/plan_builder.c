@@ -1,6 +1,6 @@
 #include "tests/unit/plan_builder.h"
 
-#include "runtime/plan_weights.h"
+#include "runtime/plan/plan_weights.h"
 
 #include "base/caps.h"
 

@@ -1,6 +1,6 @@
 /* base/base: conversions against an oracle that only uses doubles, buffers, files, diagnostics. */
 #include "base/base.h"
-#include "runtime/options.h"
+#include "base/program/options.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>

@@ -1,6 +1,6 @@
 /* --bench: statistics, the bytes that a step reads, and whole runs on a hand-made plan.
- * Needs runtime/device.h's Vulkan device. */
-#include "runtime/bench.h"
+ * Needs runtime/device/device.h's Vulkan device. */
+#include "runtime/inspect/bench/bench.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* Rotary tables against the formulas written out once more, on numbers that tell the scalings apart. */
-#include "compiler/build.h"
+#include "compiler/build/build.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Chat templates against renderings made by Jinja2 and llama.cpp. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "runtime/text/chat.h"
 #include "tests/unit/tokenizer_util.h"
 

@@ -1,7 +1,7 @@
 /* Where models keep their chat templates and how they name their tokens; and what a prompt gets. */
-#include "runtime/gguf.h"
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/import/text/chat_files.h"
 #include "runtime/text/chat.h"
-#include "runtime/text/chat_files.h"
 #include "tests/unit/gguf_writer.h"
 #include "tests/unit/tokenizer_util.h"
 

@@ -1,6 +1,6 @@
 /* Configurations with the values that well-known models were published with (tests/configs/models.jsonl): each is read as far as
  * the weights, whose number is the published one, or is refused by a name that the README lists as not supported. */
-#include "compiler/hf/hf.h"
+#include "compiler/import/hf/hf.h"
 #include "tests/unit/import_util.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Listing devices. */
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -2,13 +2,13 @@
  * checked, quantized, packed and read back; and what does not fit is refused with both shapes. */
 #include <math.h>
 
-#include "compiler/checkpoint_leaves.h"
-#include "compiler/gguf/gguf_import.h"
-#include "compiler/hf/hf.h"
-#include "compiler/pack.h"
-#include "compiler/quant.h"
+#include "compiler/import/gguf/gguf_import.h"
+#include "compiler/import/hf/hf.h"
+#include "compiler/pack/pack.h"
+#include "compiler/pack/quant.h"
 #include "kernels/weight_types.h"
-#include "runtime/check.h"
+#include "runtime/inspect/check/check.h"
+#include "tests/unit/checkpoint_leaves.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/test_ir_util.h"
 

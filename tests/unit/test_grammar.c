@@ -3,9 +3,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tests/unit/tokenizer_util.h"
 
-#include "runtime/grammar/grammar.h"
-#include "runtime/grammar/validate.h"
-#include "runtime/sampling.h"
+#include "runtime/sample/sampling.h"
+#include "runtime/text/grammar/grammar.h"
+#include "runtime/text/grammar/schema/validate.h"
 
 #include <math.h>
 #include <pcre2.h>

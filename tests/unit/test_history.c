@@ -1,7 +1,7 @@
 /* Conversations as clients send them: what the model's template is given of them. */
 #include "tests/unit/tokenizer_util.h"
 
-#include "runtime/server/api_internal.h"
+#include "runtime/serve/api/api_internal.h"
 
 #define SYSTEM_USER "{% if m.role in ['system', 'user', 'tool'] %}[{{ m.role }}]{{ m.content }}{% endif %}"
 #define CALLS(write) "{% for c in m.tool_calls or [] %}<call>" write "</call>{% endfor %}"

@@ -1,6 +1,6 @@
-/* Message framing of HTTP and who may ask (runtime/server/http_parse.c, http_rules.c). */
-#include "runtime/server/http_parse.h"
-#include "runtime/server/http_rules.h"
+/* Message framing of HTTP and who may ask (runtime/serve/http_parse.c, http_rules.c). */
+#include "runtime/serve/http_parse.h"
+#include "runtime/serve/http_rules.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What importers make of models that load: facts, weights, the text side. */
-#include "compiler/hf/hf.h"
-#include "compiler/pack_rows.h"
+#include "compiler/import/hf/hf.h"
+#include "compiler/pack/pack_rows.h"
 #include "tests/unit/import_util.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Models that must not load: each gives its one message.  The damaged files are made here from the golden ones. */
-#include "compiler/hf/safetensors.h"
-#include "compiler/import.h"
+#include "compiler/import/hf/safetensors.h"
+#include "compiler/model/import.h"
 #include "tests/unit/import_util.h"
 
 /* ---- config.json -------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* GGUF import: the golden models rewritten as GGUF (as converters of that ecosystem store them) must give the golden
  * logits; the published files give their published ids; damaged metadata gives its message. */
-#include "compiler/build.h"
-#include "compiler/import.h"
-#include "runtime/gguf.h"
+#include "compiler/build/build.h"
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/model/import.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/unit/hf_to_gguf.h"
 #include "tests/unit/import_util.h"

@@ -1,6 +1,6 @@
 /* AWQ and GPTQ checkpoints: values, logits, packed bytes, and what is refused. */
-#include "compiler/pack.h"
-#include "compiler/pack_rows.h"
+#include "compiler/pack/pack.h"
+#include "compiler/pack/pack_rows.h"
 #include "kernels/weight_types.h"
 #include "tests/tools/int4_model.h"
 #include "tests/unit/import_util.h"

@@ -2,7 +2,7 @@
  * name; damaged manifests and shards give their message. */
 #include <openssl/evp.h>
 
-#include "compiler/rdrr/rdrr.h"
+#include "compiler/import/rdrr/rdrr.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
 

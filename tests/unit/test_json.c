@@ -1,8 +1,8 @@
 /* The reader of JSON that others wrote: what it takes as Python does, what it refuses where, numbers, bounds, and text again. */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include "base/clock.h"
-#include "base/number.h"
+#include "base/json/number.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

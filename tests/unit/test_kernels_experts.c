@@ -3,7 +3,7 @@
 #include "tests/unit/kernels_util.h"
 
 #include "base/base.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

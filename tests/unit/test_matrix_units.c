@@ -1,6 +1,6 @@
 /* Matrix units that a device has and a plan needs: which form, which shape, and what is said when one is missing. */
-#include "runtime/device.h"
-#include "runtime/pipelines.h"
+#include "runtime/device/device.h"
+#include "runtime/device/pipelines.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

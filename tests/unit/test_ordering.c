@@ -1,6 +1,6 @@
 /* The choice between barriers and a persistent dispatch, and the way back from one that stalls, on a hand-made plan.
- * Also: a grid that is made on the device.  Needs runtime/device.h's Vulkan device. */
-#include "runtime/model.h"
+ * Also: a grid that is made on the device.  Needs runtime/device/device.h's Vulkan device. */
+#include "runtime/model/model.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

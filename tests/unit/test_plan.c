@@ -1,8 +1,8 @@
 /* The plan loader: a good plan, a damaged one, a hostile one whose digests are right, and external weights. */
 #include "tests/unit/plan_builder.h"
 
-#include "runtime/memory.h"
-#include "runtime/plan_weights.h"
+#include "runtime/device/memory.h"
+#include "runtime/plan/plan_weights.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* The profiler on a hand-made plan: the same tokens as without it, every dispatch of every replay accounted for, output
  * that its readers can parse.
- * Needs runtime/device.h's Vulkan device. */
+ * Needs runtime/device/device.h's Vulkan device. */
 #include "base/label.h"
-#include "runtime/model.h"
-#include "runtime/profile.h"
-#include "runtime/trace.h"
+#include "runtime/inspect/profile/profile.h"
+#include "runtime/model/model.h"
+#include "runtime/plan/trace.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

@@ -1,8 +1,8 @@
 /* Quantizers and --quant: errors against plain rounding and against published files, specifications. */
-#include "compiler/quant.h"
-#include "compiler/quant_lanes.h"
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/pack/quant.h"
+#include "compiler/pack/quant_lanes.h"
 #include "ir/interp.h"
-#include "runtime/gguf.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>

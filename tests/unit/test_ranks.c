@@ -1,8 +1,8 @@
-/* A model whose steps go through several ranks, here threads with memory between them (runtime/wire.h); orders as
+/* A model whose steps go through several ranks, here threads with memory between them (runtime/parts/lead/wire.h); orders as
  * messages.  Every rank has all of a hand-made plan, and what the last one makes counts: so everything that rank 0 does to
- * its sequences must have been done there too.  Needs runtime/device.h's Vulkan device.  Real parts: tests/golden/ranks.sh. */
-#include "runtime/chunks.h"
-#include "runtime/ranks.h"
+ * its sequences must have been done there too.  Needs runtime/device/device.h's Vulkan device.  Real parts: tests/golden/ranks.sh. */
+#include "runtime/parts/lead/ranks.h"
+#include "runtime/plan/chunks.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* doppler-exec without its main: the option parser, stop texts, and the modes' errors on a hand-made plan. */
-#include "runtime/cli.h"
-#include "runtime/cli_output.h"
+#include "base/program/output.h"
+#include "runtime/program/common/cli.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/unit/plan_builder.h"
 

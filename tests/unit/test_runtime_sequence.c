@@ -1,6 +1,6 @@
 /* A hand-made plan on a real device: feeding, picking, scoring, and what may not happen after loading.
- * Needs runtime/device.h's Vulkan device. */
-#include "runtime/model.h"
+ * Needs runtime/device/device.h's Vulkan device. */
+#include "runtime/model/model.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* The order of the filters, their limits, and the distribution that comes out. */
-#include "runtime/sampling.h"
+#include "runtime/sample/sampling.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * the same schemas accept the valid values and, unless they name a keyword that they do not enforce, refuse the others. */
 #include "tests/unit/grammar_util.h"
 
-#include "runtime/grammar/validate.h"
+#include "runtime/text/grammar/schema/validate.h"
 
 #include <math.h>
 

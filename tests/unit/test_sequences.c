@@ -1,7 +1,7 @@
 /* Several sequences of a hand-made plan on a real device: beside each other, forked, copied, cut, kept in files; and what is
- * refused.  Needs runtime/device.h's Vulkan device.  Real models: tests/golden/sequences.sh. */
+ * refused.  Needs runtime/device/device.h's Vulkan device.  Real models: tests/golden/sequences.sh. */
 #include "runtime/include/doppler/text.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

@@ -1,11 +1,11 @@
 /* dopplerc --simulate: steps through parts, times of stages for other shapes, and the file that describes devices and
  * links.  All numbers are worked out by hand. */
-#include "compiler/compile.h"
-#include "compiler/parts.h"
-#include "compiler/pipeline.h"
-#include "compiler/simulate.h"
-#include "compiler/stage_times.h"
-#include "compiler/target.h"
+#include "compiler/parts/parts.h"
+#include "compiler/parts/pipeline.h"
+#include "compiler/parts/simulate.h"
+#include "compiler/parts/stage_times.h"
+#include "compiler/program/compile.h"
+#include "compiler/target/target.h"
 #include "tests/unit/import_util.h"
 
 #include <criterion/criterion.h>

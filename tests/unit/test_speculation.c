@@ -1,6 +1,6 @@
 /* Speculation on a hand-made plan, whose logits are known: what is picked with drafts is what would be picked without.  Needs
- * runtime/device.h's Vulkan device.  Real models: tests/golden/sequences.sh. */
-#include "runtime/speculator.h"
+ * runtime/device/device.h's Vulkan device.  Real models: tests/golden/sequences.sh. */
+#include "runtime/step/speculator.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* The work on hostile texts: normal forms in linear time, and budgets through normalizing, splitting and merging. */
 #include "base/clock.h"
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "runtime/text/normal_form.h"
 #include "tests/unit/tokenizer_util.h"
 

@@ -1,5 +1,5 @@
 /* Ids to text: round trips, streaming, ill-formed bytes. */
-#include "base/utf8.h"
+#include "base/encoding/utf8.h"
 #include "tests/unit/tokenizer_util.h"
 
 #define DEMO DOP_SOURCE_DIR "/examples/shakespeare-gemma3"

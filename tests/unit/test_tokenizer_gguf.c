@@ -1,5 +1,5 @@
 /* Tokenizers out of GGUF files, and the container reader on damaged files. */
-#include "runtime/gguf.h"
+#include "compiler/import/gguf/gguf.h"
 #include "tests/unit/tokenizer_util.h"
 
 static dop_tokenizer *

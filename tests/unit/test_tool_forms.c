@@ -2,8 +2,8 @@
  * What a template writes of a call is read back as that call, and the grammar of a required call takes it. */
 #include "tests/unit/tokenizer_util.h"
 
-#include "runtime/grammar/grammar.h"
-#include "runtime/server/api_internal.h"
+#include "runtime/serve/api/api_internal.h"
+#include "runtime/text/grammar/grammar.h"
 
 #include <dirent.h>
 

@@ -1,5 +1,5 @@
 /* How answers are read that may call tools: in the forms of several families' templates, whole and as they come. */
-#include "runtime/server/api_internal.h"
+#include "runtime/serve/api/api_internal.h"
 
 #include <criterion/criterion.h>
 

@@ -1,15 +1,15 @@
 /* Every storage type through gather and every matmul variant on the first device, against the scalar decoder (integer
  * variants: with activations rounded as they round them): odd shapes, with the profiles of a CPU and of GPUs with and
  * without subgroups and 16-bit storage. */
-#include "compiler/repack.h"
-#include "compiler/target.h"
+#include "compiler/pack/repack.h"
+#include "compiler/target/target.h"
 #include "ir/interp.h"
 #include "ir/text.h"
 #include "kernels/kernel.h"
 #include "kernels/weight_types.h"
 #include "passes/pass.h"
 #include "passes/region.h"
-#include "runtime/plan_format.h"
+#include "runtime/plan/plan_format.h"
 #include "tests/unit/kernels_device.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* YAML files of the compiler: depth is bounded, in time that follows the length. */
 #include "base/clock.h"
-#include "compiler/yaml_util.h"
+#include "base/read/yaml_util.h"
 #include "tests/unit/import_util.h"
 
 static void

@@ -1,5 +1,5 @@
 // Quantized weights have units of 32 values.  Plane 0 holds each unit's low bits, plane 1 (in groups of 32 units) everything
-// else: scales, minimums, high bits; compiler/repack.c writes both and describes every field.
+// else: scales, minimums, high bits; compiler/pack/repack.c writes both and describes every field.
 //
 // A word keeps values in its two 16-bit halves: the four values 4j .. 4j+3 of a unit ("quad" j) lie at offset 0 of
 // the low and the high half, then at the next offset of both.  So one mask isolates two values, and as the low mantissa bits
@@ -347,7 +347,7 @@ vec4 dop_w4_iq4_nl(DOP_W p, uint i, uint aux)
     return dop_half(dop_ldw1(p, aux * 4u + (u >> 1)), u & 1u) * DOP_IQ4(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2));
 }
 
-// Twice the number of an mxfp4 value is its code (compiler/repack.c) less 1, and less another 13 where this sets the lowest bit of
+// Twice the number of an mxfp4 value is its code (compiler/pack/repack.c) less 1, and less another 13 where this sets the lowest bit of
 // the code's nibble.
 uint dop_e2m1_less(uint w)
 {

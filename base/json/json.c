@@ -1,0 +1,437 @@
+#include "base/json/json.h"
+
+#include "base/encoding/utf8.h"
+#include "base/json/number.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Python's own limit (sys.get_int_max_str_digits). */
+enum { MAX_DIGITS = 4300 };
+
+/* What values take, about, in Jansson 2.14. */
+enum { VALUE_BYTES = 64, CONTAINER_BYTES = 192, MEMBER_BYTES = 96 };
+
+typedef struct parser {
+    const char *s;
+    size_t n, at;
+    const dop_json_how *how;
+    dop_diag *diag;
+    dop_buf text;     /* of the last string, where it has escapes */
+    uint64_t charged; /* bytes */
+    json_t *open[DOP_JSON_MAX_DEPTH];
+    size_t depth;
+} parser;
+
+/* --- errors ------------------------------------------------------------------------------------------------------------------- */
+
+/* Characters of a message: what stands at an offset, in one printable line. */
+static void
+quote(const parser *p, size_t at, char out[64])
+{
+    size_t n = 0;
+    if (at >= p->n) {
+        snprintf(out, 64, "at the end");
+        return;
+    }
+    memcpy(out, "near '", 6);
+    for (n = 6; at < p->n && n < 40; n++, at++) {
+        const unsigned char c = (unsigned char)p->s[at];
+        const bool word =
+            (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || strchr("+-._", c);
+        if (n > 6 && (!word || c == 0))
+            break;
+        out[n] = c < 0x20 || c >= 0x7f ? '?' : (char)c;
+        if (!word || c == 0) {
+            n++;
+            break;
+        }
+    }
+    memcpy(out + n, "'", 2);
+}
+
+static dop_status wrong(const parser *p, size_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static dop_status
+wrong(const parser *p, size_t at, const char *fmt, ...)
+{
+    char what[160];
+    long line = 1, column = 1;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    for (size_t i = 0; i < at && i < p->n && p->diag; i++) {
+        if (p->s[i] == '\n') {
+            line++;
+            column = 1;
+        } else {
+            column += ((unsigned char)p->s[i] & 0xc0u) != 0x80u;
+        }
+    }
+    return DOP_FAIL_AT(p->diag, DOP_E_INPUT, p->how->path, line, column, "invalid JSON: %s", what);
+}
+
+static dop_status
+expected(const parser *p, const char *what)
+{
+    char near[64];
+    quote(p, p->at, near);
+    return wrong(p, p->at, "%s expected %s", what, near);
+}
+
+static dop_status
+out_of_memory(const parser *p)
+{
+    return DOP_FAIL_IN(p->diag, DOP_E_NOMEM, p->how->path, "out of memory");
+}
+
+/* Charges the reading of n bytes of text and `bytes` of memory. */
+static dop_status
+charge(parser *p, size_t n, uint64_t bytes)
+{
+    dop_budget *b = p->how->budget;
+    if (!dop_budget_step(b, 1 + n / 16) || !dop_budget_take(b, bytes))
+        return dop_budget_fail(b, p->diag, "JSON");
+    p->charged += bytes;
+    return DOP_OK;
+}
+
+/* --- strings ------------------------------------------------------------------------------------------------------------------ */
+
+/* Four hexadecimal digits; UINT32_MAX: there are not. */
+static uint32_t
+hex4(const parser *p, size_t at)
+{
+    uint32_t v = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const int digit = at + i < p->n ? dop_hex_digit(p->s[at + i]) : -1;
+        if (digit < 0)
+            return UINT32_MAX;
+        v = v << 4 | (uint32_t)digit;
+    }
+    return v;
+}
+
+/* The escape at a backslash. */
+static dop_status
+read_escape(parser *p)
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    const char c = p->at + 1 < p->n ? p->s[p->at + 1] : 0, *name = c ? strchr(names, c) : NULL;
+    if (name) {
+        dop_buf_append(&p->text, &values[name - names], 1);
+        p->at += 2;
+        return DOP_OK;
+    }
+    uint32_t cp = c == 'u' ? hex4(p, p->at + 2) : UINT32_MAX;
+    if (cp == UINT32_MAX)
+        return wrong(p, p->at, "invalid escape in a string");
+    p->at += 6;
+    if (cp >= 0xd800 && cp < 0xdc00 && p->n - p->at >= 6 && p->s[p->at] == '\\' && p->s[p->at + 1] == 'u') {
+        const uint32_t low = hex4(p, p->at + 2);
+        if (low >= 0xdc00 && low < 0xe000) {
+            cp = 0x10000 + ((cp - 0xd800) << 10) + (low - 0xdc00);
+            p->at += 6;
+        }
+    }
+    char utf8[4];
+    dop_buf_append(&p->text, utf8, dop_utf8_put(cp >= 0xd800 && cp < 0xe000 ? 0xfffd : cp, utf8));
+    return DOP_OK;
+}
+
+/* The string at a quote; *out_s lasts until the next one is read. */
+static dop_status
+read_string(parser *p, const char **out_s, size_t *out_n)
+{
+    const size_t open = p->at;
+    bool plain = true;
+    p->text.size = 0;
+    for (size_t from = ++p->at;;) {
+        while (p->at < p->n && p->s[p->at] != '"' && p->s[p->at] != '\\' && (unsigned char)p->s[p->at] >= 0x20)
+            p->at++;
+        const size_t len = p->at - from, good = dop_utf8_check(p->s + from, len);
+        if (good < len)
+            return wrong(p, from + good, "the byte 0x%02x is not UTF-8", (unsigned char)p->s[from + good]);
+        if (p->at >= p->n)
+            return wrong(p, open, "a string without end");
+        if ((unsigned char)p->s[p->at] < 0x20)
+            return wrong(p, p->at, "control character 0x%02x in a string", (unsigned char)p->s[p->at]);
+        const bool end = p->s[p->at] == '"';
+        if (end && plain) {
+            *out_s = p->s + from;
+            *out_n = len;
+            break;
+        }
+        plain = false;
+        dop_buf_append(&p->text, p->s + from, len);
+        if (end) {
+            *out_s = p->text.data ? p->text.data : "";
+            *out_n = p->text.size;
+            break;
+        }
+        dop_status st = read_escape(p);
+        if (st != DOP_OK)
+            return st;
+        from = p->at;
+    }
+    p->at++;
+    return p->text.failed ? out_of_memory(p) : DOP_OK;
+}
+
+/* --- numbers ------------------------------------------------------------------------------------------------------------------ */
+
+static size_t
+skip_digits(const parser *p, size_t at)
+{
+    while (at < p->n && p->s[at] >= '0' && p->s[at] <= '9')
+        at++;
+    return at;
+}
+
+/* The end of the number at an offset (RFC 8259, section 6); 0: there is none. */
+static size_t
+number_end(const parser *p, size_t at, bool *out_real)
+{
+    const char *s = p->s;
+    *out_real = false;
+    at += at < p->n && s[at] == '-';
+    size_t end = at < p->n && s[at] == '0' ? at + 1 : skip_digits(p, at);
+    if (end == at)
+        return 0;
+    if (end + 1 < p->n && s[end] == '.' && skip_digits(p, end + 1) > end + 1) {
+        *out_real = true;
+        end = skip_digits(p, end + 1);
+    }
+    if (end + 1 < p->n && (s[end] == 'e' || s[end] == 'E')) {
+        const size_t digits = end + 1 + (s[end + 1] == '+' || s[end + 1] == '-');
+        if (skip_digits(p, digits) > digits) {
+            *out_real = true;
+            end = skip_digits(p, digits);
+        }
+    }
+    return end;
+}
+
+/* The digits n of a number as a value of Jansson's or, where none can hold it, as an object. */
+static json_t *
+number_value(const char *text, size_t n, bool real, bool exact)
+{
+    char *end;
+    errno = 0;
+    if (!real) {
+        const long long i = strtoll(text, &end, 10);
+        if (errno == 0)
+            return json_integer(i);
+        if (exact)
+            return dop_json_kept_number(text, n);
+    }
+    const double d = dop_strtod(text, &end);
+    if (!isinf(d))
+        return json_real(d);
+    return exact   ? dop_json_kept_number(text, n)
+           : d > 0 ? dop_json_kept_number("Infinity", 8)
+                   : dop_json_kept_number("-Infinity", 9);
+}
+
+static dop_status
+read_number(parser *p, json_t **out)
+{
+    bool real;
+    const size_t from = p->at, end = number_end(p, from, &real), n = end - from;
+    char few[64], *text = few;
+    if (end == 0)
+        return expected(p, "a value");
+    if (n > MAX_DIGITS)
+        return wrong(p, from, "a number of %zu digits, at most %d are read", n, MAX_DIGITS);
+    if (n >= sizeof few && !(text = malloc(n + 1)))
+        return out_of_memory(p);
+    memcpy(text, p->s + from, n);
+    text[n] = 0;
+    *out = number_value(text, n, real, (p->how->flags & DOP_JSON_EXACT) != 0);
+    if (text != few)
+        free(text);
+    p->at = end;
+    return *out ? charge(p, n, VALUE_BYTES) : out_of_memory(p);
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------------------- */
+
+static void
+skip_space(parser *p)
+{
+    while (p->at < p->n && (p->s[p->at] == ' ' || p->s[p->at] == '\n' || p->s[p->at] == '\r' || p->s[p->at] == '\t'))
+        p->at++;
+}
+
+static bool
+word_is(const parser *p, const char *word)
+{
+    const size_t n = strlen(word);
+    return p->n - p->at >= n && memcmp(p->s + p->at, word, n) == 0;
+}
+
+/* true, false, null, and what Python writes for numbers that JSON has not. */
+static dop_status
+read_word(parser *p, json_t **out)
+{
+    static const char *const words[] = {"true", "false", "null", "Infinity", "-Infinity", "NaN"};
+    size_t i = 0;
+    while (i < sizeof words / sizeof *words && !word_is(p, words[i]))
+        i++;
+    if (i == sizeof words / sizeof *words)
+        return read_number(p, out);
+    *out = i == 0   ? json_true()
+           : i == 1 ? json_false()
+           : i == 2 ? json_null()
+                    : dop_json_kept_number(words[i], strlen(words[i]));
+    p->at += strlen(words[i]);
+    return *out ? charge(p, 1, i < 3 ? 0 : CONTAINER_BYTES) : out_of_memory(p);
+}
+
+/* A value, or only the beginning of one that has members, which is then open. */
+static dop_status
+read_value(parser *p, json_t **out)
+{
+    const char c = p->at < p->n ? p->s[p->at] : 0;
+    const char *s;
+    size_t n;
+    dop_status st = DOP_OK;
+    *out = NULL;
+    if (c == '"') {
+        if ((st = read_string(p, &s, &n)) != DOP_OK || (st = charge(p, n, VALUE_BYTES + n)) != DOP_OK)
+            return st;
+        *out = json_stringn_nocheck(s, n);
+    } else if (c == '{' || c == '[') {
+        if (p->depth == DOP_JSON_MAX_DEPTH)
+            return wrong(p, p->at, "nested more than %d deep", DOP_JSON_MAX_DEPTH);
+        if ((st = charge(p, 1, CONTAINER_BYTES)) != DOP_OK)
+            return st;
+        *out = c == '{' ? json_object() : json_array();
+        p->at++;
+        if (*out)
+            p->open[p->depth++] = *out;
+    } else {
+        return read_word(p, out);
+    }
+    return *out ? DOP_OK : out_of_memory(p);
+}
+
+static dop_status
+twice(const parser *p, size_t at)
+{
+    char near[64];
+    quote(p, at + 1, near);
+    return wrong(p, at, "a name comes twice in an object, %s", near);
+}
+
+/* A name, a colon and the beginning of a value, which becomes a member of an object. */
+static dop_status
+read_member(parser *p, json_t *object)
+{
+    const size_t at = p->at;
+    const char *s;
+    char *name;
+    size_t n;
+    json_t *value = NULL;
+    if (p->at >= p->n || p->s[p->at] != '"')
+        return expected(p, json_object_size(object) ? "a name in quotes" : "a name in quotes or '}'");
+    dop_status st = read_string(p, &s, &n);
+    if (st != DOP_OK || (st = charge(p, n, MEMBER_BYTES + n)) != DOP_OK)
+        return st;
+    if ((p->how->flags & DOP_JSON_UNIQUE) && json_object_getn(object, s, n))
+        return twice(p, at);
+    skip_space(p);
+    if (p->at >= p->n || p->s[p->at] != ':')
+        return expected(p, "':'");
+    p->at++;
+    skip_space(p);
+    if (!(name = malloc(n + 1))) /* the value may be a string with escapes, too */
+        return out_of_memory(p);
+    memcpy(name, s, n);
+    if ((st = read_value(p, &value)) == DOP_OK && json_object_setn_new_nocheck(object, name, n, value) != 0)
+        st = out_of_memory(p);
+    free(name);
+    return st;
+}
+
+/* What comes behind a value, until the outermost one is complete. */
+static dop_status
+read_members(parser *p)
+{
+    dop_status st = DOP_OK;
+    for (bool first = true; p->depth > 0 && st == DOP_OK;) {
+        json_t *in = p->open[p->depth - 1], *value;
+        const bool object = json_is_object(in);
+        const size_t open = p->depth;
+        skip_space(p);
+        if (p->at < p->n && p->s[p->at] == (object ? '}' : ']')) {
+            p->at++;
+            p->depth--;
+            first = false;
+            continue;
+        }
+        if (!first) {
+            if (p->at >= p->n || p->s[p->at] != ',')
+                return expected(p, object ? "',' or '}'" : "',' or ']'");
+            p->at++;
+            skip_space(p);
+        }
+        if (object)
+            st = read_member(p, in);
+        else if ((st = read_value(p, &value)) == DOP_OK && json_array_append_new(in, value) != 0)
+            st = out_of_memory(p);
+        first = p->depth > open;
+    }
+    return st;
+}
+
+static dop_status
+read_text(parser *p, json_t **out)
+{
+    if (p->n - p->at >= 2 && (memcmp(p->s + p->at, "\xff\xfe", 2) == 0 || memcmp(p->s + p->at, "\xfe\xff", 2) == 0))
+        return wrong(p, p->at, "the text is UTF-16; JSON is UTF-8");
+    if (word_is(p, "\xef\xbb\xbf"))
+        p->at += 3;
+    skip_space(p);
+    if (p->at >= p->n)
+        return wrong(p, p->at, p->n ? "there is no value" : "it is empty");
+    dop_status st = read_value(p, out);
+    if (st != DOP_OK || (st = read_members(p)) != DOP_OK)
+        return st;
+    if (p->how->end) {
+        *p->how->end = p->at;
+        return DOP_OK;
+    }
+    skip_space(p);
+    return p->at < p->n ? expected(p, "the end") : DOP_OK;
+}
+
+dop_status
+dop_json_decode(const void *text, size_t n, const dop_json_how *how, dop_diag *diag, json_t **out_value)
+{
+    static const dop_json_how plain = {0};
+    parser p = {.s = text ? text : "", .n = text ? n : 0, .how = how ? how : &plain, .diag = diag};
+    *out_value = NULL;
+    dop_status st = read_text(&p, out_value);
+    dop_buf_finish(&p.text);
+    if (st != DOP_OK) {
+        dop_budget_give(p.how->budget, p.charged);
+        json_decref(*out_value);
+        *out_value = NULL;
+    }
+    return st;
+}
+
+dop_status
+dop_json_decode_file(const dop_json_how *how, dop_diag *diag, json_t **out_value)
+{
+    dop_map map;
+    *out_value = NULL;
+    dop_status st = dop_map_open(how->path, diag, &map);
+    if (st == DOP_OK)
+        st = dop_json_decode(map.data, (size_t)map.size, how, diag, out_value);
+    dop_map_close(&map);
+    return st;
+}

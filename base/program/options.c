@@ -1,0 +1,269 @@
+#include "base/program/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+dop_status
+dop_texts_push(dop_texts *t, const char *text, dop_diag *diag)
+{
+    const char **items = realloc(t->items, (t->count + 1) * sizeof *items);
+    if (!items)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    t->items = items;
+    t->items[t->count++] = text;
+    return DOP_OK;
+}
+
+void
+dop_texts_finish(dop_texts *texts)
+{
+    free(texts->items);
+    memset(texts, 0, sizeof *texts);
+}
+
+static bool
+takes_value(const dop_option *o)
+{
+    return o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_OPTIONAL && o->kind != DOP_OPT_PAIRS;
+}
+
+static dop_status
+number(const dop_option *o, const char *shown, const char *text, double *out, dop_diag *diag)
+{
+    char *end;
+    errno = 0;
+    *out = strtod(text, &end);
+    bool whole = o->kind == DOP_OPT_COUNT;
+    if (end == text || *end || !isfinite(*out) || (whole && *out != floor(*out)))
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s needs a %snumber, not \"%s\"", shown, whole ? "whole " : "", text);
+    if (*out < o->min || *out > o->max)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s must lie between %.10g and %.10g, not %s", shown, o->min, o->max, text);
+    return DOP_OK;
+}
+
+static dop_status
+store(const dop_option *o, const char *shown, const char *value, void *values, dop_diag *diag)
+{
+    char *field = (char *)values + o->offset;
+    double v = 0;
+    dop_status st = DOP_OK;
+    switch (o->kind) {
+    case DOP_OPT_FLAG:
+        memcpy(field, &(bool){true}, sizeof(bool));
+        break;
+    case DOP_OPT_TEXT:
+    case DOP_OPT_OPTIONAL:
+        memcpy(field, &value, sizeof value);
+        break;
+    case DOP_OPT_COUNT:
+        if ((st = number(o, shown, value, &v, diag)) == DOP_OK)
+            memcpy(field, &(uint32_t){v < 0 ? DOP_OPTION_MINUS_1 : (uint32_t)v}, sizeof(uint32_t));
+        break;
+    case DOP_OPT_REAL:
+        if ((st = number(o, shown, value, &v, diag)) == DOP_OK)
+            memcpy(field, &v, sizeof v);
+        break;
+    case DOP_OPT_LIST:
+    case DOP_OPT_PAIRS:
+        st = dop_texts_push((dop_texts *)(void *)field, value, diag);
+        break;
+    case DOP_OPT_POINTER: /* refused before */
+        break;
+    }
+    return st;
+}
+
+/* Levenshtein distance of short names; anything longer is far away. */
+static unsigned
+distance(const char *a, const char *b)
+{
+    enum { MAX = 40 };
+    unsigned row[MAX + 1];
+    size_t na = strlen(a), nb = strlen(b);
+    if (na > MAX || nb > MAX)
+        return MAX;
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; i <= na; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= nb; j++) {
+            unsigned replace = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            unsigned shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            row[j] = replace < shift ? replace : shift;
+        }
+    }
+    return row[nb];
+}
+
+static dop_status
+unknown(const dop_option *table, size_t n, const char *name, const char *shown, dop_diag *diag)
+{
+    const char *best = NULL;
+    unsigned best_distance = 3;
+    for (size_t i = 0; i < n && name; i++) {
+        unsigned d = table[i].name && table[i].kind != DOP_OPT_POINTER ? distance(name, table[i].name) : UINT32_MAX;
+        if (d < best_distance) {
+            best = table[i].name;
+            best_distance = d;
+        }
+    }
+    if (best)
+        return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; did you mean --%s?", shown, best);
+    return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %s; see --help", shown);
+}
+
+static const dop_option *
+find_long(const dop_option *table, size_t n, const char *name, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (table[i].name && strlen(table[i].name) == len && memcmp(table[i].name, name, len) == 0)
+            return &table[i];
+    return NULL;
+}
+
+static const dop_option *
+find_letter(const dop_option *table, size_t n, char letter)
+{
+    for (size_t i = 0; i < n; i++)
+        if (table[i].letter == letter && table[i].kind != DOP_OPT_POINTER)
+            return &table[i];
+    return NULL;
+}
+
+/* -x, -name, --name, each also with =VALUE behind it. */
+static const dop_option *
+find_pointer(const dop_option *table, size_t n, const char *arg)
+{
+    const char *name = arg + (arg[1] == '-' ? 2 : 1);
+    size_t len = strcspn(name, "=");
+    for (size_t i = 0; i < n; i++) {
+        const dop_option *o = &table[i];
+        bool letter = arg[1] != '-' && o->letter == arg[1] && len == 1;
+        if (o->kind == DOP_OPT_POINTER && (letter || find_long(o, 1, name, len)))
+            return o;
+    }
+    return NULL;
+}
+
+/* One argument that starts with a dash; *io_i moves on when the value is the next argument. */
+static dop_status
+parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values, dop_diag *diag)
+{
+    const char *arg = argv[*io_i], *value = NULL;
+    const dop_option *o = find_pointer(table, n, arg);
+    char shown[64];
+    if (o)
+        return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %.*s: %s", (int)strcspn(arg, "="), arg, o->help);
+    if (arg[1] == '-') {
+        const char *equals = strchr(arg, '=');
+        size_t len = equals ? (size_t)(equals - arg) - 2 : strlen(arg) - 2;
+        snprintf(shown, sizeof shown, "%.*s", (int)(len + 2 < sizeof shown ? len + 2 : sizeof shown - 1), arg);
+        o = find_long(table, n, arg + 2, len);
+        if (!o)
+            return unknown(table, n, shown + 2, shown, diag);
+        value = equals ? equals + 1 : NULL;
+    } else {
+        snprintf(shown, sizeof shown, "-%c", arg[1]);
+        o = find_letter(table, n, arg[1]);
+        if (!o)
+            return unknown(table, n, NULL, arg, diag);
+        value = arg[2] ? arg + 2 : NULL;
+    }
+    if (o->kind == DOP_OPT_FLAG && value)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s takes no value", shown);
+    if (o->kind == DOP_OPT_OPTIONAL && !value)
+        value = "";
+    if (o->kind == DOP_OPT_PAIRS && !value) {
+        const char *next = *io_i + 1 < argc ? argv[*io_i + 1] : "";
+        const bool pair = next[0] != '-' && strchr(next, '+') && access(next, F_OK) != 0;
+        value = pair ? argv[++*io_i] : "";
+    }
+    if (takes_value(o) && !value) {
+        if (*io_i + 1 >= argc)
+            return DOP_FAIL(diag, DOP_E_USAGE, "%s needs a value: %s", shown, o->arg);
+        value = argv[++*io_i];
+    }
+    return store(o, shown, value, values, diag);
+}
+
+dop_status
+dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
+                  dop_texts *out_rest)
+{
+    bool only_rest = false;
+    memset(out_rest, 0, sizeof *out_rest);
+    for (int i = 1; i < argc; i++) {
+        dop_status st = DOP_OK;
+        if (only_rest || argv[i][0] != '-' || !argv[i][1])
+            st = dop_texts_push(out_rest, argv[i], diag);
+        else if (strcmp(argv[i], "--") == 0)
+            only_rest = true;
+        else
+            st = parse_option(table, n, argc, argv, &i, values, diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+void
+dop_options_help(const dop_option *table, size_t n, dop_buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const dop_option *o = &table[i];
+        if (o->kind == DOP_OPT_POINTER)
+            continue;
+        if (!o->letter && !o->name) {
+            dop_buf_printf(out, "\n%s\n", o->help);
+            continue;
+        }
+        char left[64];
+        size_t at = (size_t)snprintf(left, sizeof left, "  ");
+        if (o->letter)
+            at += (size_t)snprintf(left + at, sizeof left - at, "-%c%s", o->letter, o->name ? ", " : "");
+        if (o->name)
+            at += (size_t)snprintf(left + at, sizeof left - at, "--%s", o->name);
+        if (o->kind == DOP_OPT_OPTIONAL || o->kind == DOP_OPT_PAIRS)
+            snprintf(left + at, sizeof left - at, "[=%s]", o->arg);
+        else if (o->kind != DOP_OPT_FLAG)
+            snprintf(left + at, sizeof left - at, " %s", o->arg);
+        dop_buf_printf(out, "%-28s %s\n", left, o->help);
+    }
+}
+
+void
+dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
+{
+    fprintf(stderr, "%s: ", program);
+    if (diag->path[0]) {
+        fprintf(stderr, "%s:", diag->path);
+        if (diag->line > 0)
+            fprintf(stderr, "%ld:", diag->line);
+        if (diag->column > 0)
+            fprintf(stderr, "%ld:", diag->column);
+        fputc(' ', stderr);
+    }
+    fprintf(stderr, "error: %s%s\n", diag->message,
+            diag->code == DOP_E_INTERNAL ? " (this is a bug in Doppler, please report it)" : "");
+    if (verbose && diag->src_file)
+        fprintf(stderr, "  raised at %s:%d\n", diag->src_file, diag->src_line);
+}
+
+int
+dop_status_exit(dop_status code)
+{
+    switch (code) {
+    case DOP_OK:
+        return 0;
+    case DOP_E_USAGE:
+        return 2;
+    default:
+        return 1;
+    }
+}

@@ -1,0 +1,26 @@
+/* YAML files of the compiler: one document, a mapping or a list. */
+#ifndef DOPPLER_BASE_READ_YAML_UTIL_H
+#define DOPPLER_BASE_READ_YAML_UTIL_H
+
+#include "base/base.h"
+
+#include <yaml.h>
+
+typedef struct dop_yaml {
+    dop_map map;
+    yaml_document_t doc;
+    const yaml_node_t *root; /* of the requested kind */
+} dop_yaml;
+
+/* Fails for a file with a mapping that has a key twice.  type: of the root; what: the message when the root is of another type
+ * ("a target file is a mapping of fields"). */
+dop_status dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml);
+void dop_yaml_close(dop_yaml *y); /* accepts a zeroed one */
+
+/* Text of a scalar node, NULL for others. */
+const char *dop_yaml_text(const yaml_node_t *node);
+/* A failure at a node's line. */
+#define DOP_FAIL_NODE(diag, path, node, ...) \
+    DOP_FAIL_AT((diag), DOP_E_INPUT, (path), (long)(node)->start_mark.line + 1, 0, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,31 @@
+/* Named spans of time while a model opens, taken by several threads: where the time to the first token goes (-v). */
+#ifndef DOPPLER_BASE_SPANS_H
+#define DOPPLER_BASE_SPANS_H
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { DOP_MAX_SPANS = 48 };
+
+/* Zero-initialize.  Spans past the last row are dropped. */
+typedef struct dop_spans {
+    _Atomic uint32_t n;
+    struct {
+        const char *name; /* not owned */
+        double begin_ms;  /* dop_now_ms */
+        double end_ms;    /* 0: not ended */
+    } rows[DOP_MAX_SPANS];
+} dop_spans;
+
+/* spans may be NULL. */
+uint32_t dop_spans_begin(dop_spans *spans, const char *name);
+void dop_spans_end(dop_spans *spans, uint32_t span);
+/* Duration of the first finished span with that name; 0: there is none.  No thread may be recording spans meanwhile. */
+double dop_spans_length(const dop_spans *spans, const char *name);
+/* One line per span, in the order in which they began; times are relative to origin_ms.  No thread may be recording meanwhile. */
+void dop_spans_log(const dop_spans *spans, double origin_ms, const dop_log *log);
+
+#endif

@@ -1,0 +1,673 @@
+#include "compiler/build/builder.h"
+
+#include "ir/cache_row.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
+
+/* q, k or v from the projection: norm, heads. */
+static dop_node_id
+heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
+{
+    char normed[16], head_name[16];
+    snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
+    snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
+    const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
+    if (rows)
+        y = norm(b, normed, norm_role, y);
+    y = reshape(b, head_name, y, heads, t->head_dim);
+    return rows || (t->norm_after && norm_role != DOP_W_v_norm) ? y : norm(b, normed, norm_role, y);
+}
+
+static dop_node_id
+rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
+{
+    if (t->rope < 0 || !x)
+        return x;
+    const dop_rope *r = &b->a->ropes[t->rope];
+    dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}, {.i = dop_rope_low(b->opt->max_s)}};
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
+}
+
+/* Positions of a layer's cache: all or, where its rows see only the last ones, a ring with space for these, for those that a step
+ * adds, and for some that may be dropped again.  A multiple of 16, because matrix units read 16 contiguous positions. */
+static dop_dim
+cache_rows(const builder *b, const dop_attention *t)
+{
+    enum { DROPPED = 64, TILE = 16 };
+    const uint32_t sees = t->chunk && (!t->window || t->chunk < t->window) ? t->chunk : t->window;
+    const uint64_t rows = dop_align_u64((uint64_t)sees + b->opt->max_rows + DROPPED, TILE);
+    if (sees == 0 || b->opt->max_rows == 0 || rows >= b->opt->max_s)
+        return (dop_dim){1, DOP_SYM_S};
+    return (dop_dim){(uint32_t)rows, DOP_SYM_R};
+}
+
+/* Appends to the layer's cache; the new cache is a result of the graph. */
+static dop_node_id
+cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
+{
+    char name[48], node_name[64];
+    dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
+    snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
+    snprintf(node_name, sizeof node_name, "s.%s", name);
+    dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
+    if (dop_cache_blocks(type) && !dop_shape_blocks(&shape, type) && b->status == DOP_OK)
+        b->status =
+            DOP_FAIL(b->diag, DOP_E_INPUT,
+                     "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
+                     "no multiple of that: use --kv f16",
+                     dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)b->layer, role, dim);
+    dop_node_id old = leaf(b, DOP_OP_state, node_name, name, type, &shape);
+    snprintf(name, sizeof name, "%s_cache", role);
+    dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
+    b->states[b->n_states++] = id;
+    return id;
+}
+
+/* The stream plus `scale` times a branch: node %x3a or %x4. */
+static dop_node_id
+residual(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
+{
+    char name[24], scaled[32];
+    snprintf(name, sizeof name, "x%u%s", number, after);
+    snprintf(scaled, sizeof scaled, "%s_s", name);
+    b->layer = -1;
+    if (scale != 1) {
+        dop_attr by = {.f = scale};
+        branch = op1(b, DOP_OP_scale, scaled, branch, &by, b->opt->act_type);
+    }
+    /* The stream itself stays f32, because its error would grow with every layer. */
+    return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
+}
+
+/* What the queries of each row are multiplied by, [T,1,1]. */
+static dop_node_id
+temper(builder *b)
+{
+    dop_node_id x = op2(b, DOP_OP_gather, "temper_p", b->temper, b->pos, NULL, DOP_TYPE_none);
+    return reshape(b, "temper_h", x, 1, 1);
+}
+
+static dop_node_id
+attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v)
+{
+    dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
+    /* A window or a chunk that holds all positions of this cache is treated as none. */
+    const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
+    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = chunk}};
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
+}
+
+/* A product with a matrix for each head. */
+static dop_node_id
+head_product(builder *b, const char *name, dop_role role, dop_node_id x)
+{
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
+}
+
+/* Latent attention in its absorbed form: queries meet what the cache keeps, because the matrix that would make keys of that
+ * is applied to the queries instead, and the one that makes values to the result.  DeepSeek-V2:
+ * https://arxiv.org/abs/2405.04434, section 2.1. */
+static dop_node_id
+latent_attention(builder *b, const dop_attention *t, dop_node_id in)
+{
+    const dop_latent *l = &t->latent;
+    const dop_type act = b->opt->act_type;
+    dop_node_id x = l->q_rank ? norm(b, "q_an", DOP_W_q_a_norm, project(b, DOP_W_q_a, in)) : in;
+    dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
+    dop_node_id kr = project(b, DOP_W_k_rotated, in);
+    set_label(b, "q");
+    const dop_role plain = l->q_rank ? DOP_W_q_plain : DOP_W_q_whole_plain;
+    const dop_role rotated = l->q_rank ? DOP_W_q_rotated : DOP_W_q_whole_rotated;
+    dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
+    dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
+    set_label(b, "q_up");
+    qp = head_product(b, "q_up", DOP_W_k_up, qp);
+    set_label(b, "attn");
+    /* The rotated values come first, as in heads that are rotated in part, so that one program handles the whole head. */
+    dop_node_id q = rotate(b, t, "qr", op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
+    kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
+    kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
+    dop_node_id k = cache(b, t, "kv", rotate(b, t, "kr", kr), l->rank + l->rotated);
+    if (b->status != DOP_OK)
+        return 0;
+    dop_want values = {.shape = dop_node_at(b->g, k)->shape};
+    values.shape.dim[3] = dop_dim_n(l->rank);
+    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = l->rotated}, &values);
+    dop_node_id y = attend(b, t, q, k, v);
+    set_label(b, "v_up");
+    y = head_product(b, "v_up", DOP_W_v_up, y);
+    set_label(b, "o");
+    y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
+    return project(b, DOP_W_o, y);
+}
+
+/* A state of fixed size, as the previous step left it. */
+static dop_node_id
+old_state(builder *b, const char *role, const dop_shape *shape)
+{
+    char name[48], node_name[64];
+    snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
+    snprintf(node_name, sizeof node_name, "s.%s", name);
+    return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
+}
+
+/* Its new value: srcs are the state, the value and, when that is by rows, the sequences. */
+static void
+new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
+{
+    b->states[b->n_states++] =
+        add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, sequences}, sequences ? 3 : 2, NULL, NULL);
+}
+
+static dop_node_id
+convolution(builder *b, const dop_recurrent *s, dop_node_id x)
+{
+    const uint32_t channels = dop_conv_channels(s, b->a->hidden);
+    dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->opt->act_type};
+    dop_shape kept = {3, {{1, DOP_SYM_Q}, dop_dim_n(s->taps - 1), dop_dim_n(channels)}};
+    dop_node_id taps = weight(b, DOP_W_taps), old = old_state(b, "conv", &kept);
+    taps = add_node(b, DOP_OP_reshape, "taps", &taps, 1, NULL, &want);
+    dop_node_id srcs[] = {x, old, taps, b->seq, weight(b, DOP_W_taps_bias)};
+    dop_node_id y = add_node(b, DOP_OP_short_conv, "conv", srcs, srcs[4] ? 5 : 4, NULL, &type);
+    new_state(b, "conv_kept", old, x, b->seq);
+    return y;
+}
+
+/* Every head of q or k with length 1, times `by`: what the delta rule reads (the epsilon is that of
+ * modeling_qwen3_next.py's l2norm, added to the sum of squares). */
+static dop_node_id
+unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
+{
+    char stat[16], normed[16];
+    snprintf(stat, sizeof stat, "%s_rms", name);
+    snprintf(normed, sizeof normed, "%s_n", name);
+    dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = 1e-6 / dim}, DOP_TYPE_none);
+    x = op2(b, DOP_OP_mul, normed, x, k, NULL, DOP_TYPE_none);
+    return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
+}
+
+/* From the convolution's result and dt [T,H] to the result of the heads, [T,H,P]. */
+static dop_node_id
+scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
+{
+    const uint32_t values = s->n_heads * s->head_dim, keys = s->n_groups * s->state_dim;
+    const dop_shape kept = {4,
+                            {{1, DOP_SYM_Q}, dop_dim_n(s->n_heads), dop_dim_n(s->head_dim), dop_dim_n(s->state_dim)}};
+    dop_want one = {.shape = {3, {dop_dim_n(1), dop_dim_n(s->n_heads), dop_dim_n(1)}}};
+    dop_node_id v = reshape(b, "svh", slice(b, "sv", mixed, s->delta ? 2 * keys : 0, values), s->n_heads, s->head_dim);
+    dop_node_id k = reshape(b, "skh", slice(b, "sk", mixed, s->delta ? keys : values, keys), s->n_groups, s->state_dim);
+    dop_node_id q =
+        reshape(b, "sqh", slice(b, "sq", mixed, s->delta ? 0 : values + keys, keys), s->n_groups, s->state_dim);
+    dop_node_id rate = op1(b, DOP_OP_exp, "rate", weight(b, DOP_W_decay), NULL, DOP_TYPE_none), x = v;
+    rate = op2(b, DOP_OP_mul, "fade", dt, rate, NULL, DOP_TYPE_none);
+    rate = op1(b, DOP_OP_exp, "decay", scaled(b, "fades", rate, -1, DOP_TYPE_none), NULL, DOP_TYPE_none);
+    if (s->delta) {
+        q = unit_heads(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
+        k = unit_heads(b, "sku", k, s->state_dim, 1);
+    } else {
+        x = op2(b, DOP_OP_mul, "dtx", v, reshape(b, "dth", dt, s->n_heads, 1), NULL, DOP_TYPE_none);
+    }
+    dop_node_id old = old_state(b, "state", &kept);
+    dop_node_id srcs[] = {q, k, x, rate, old, b->seq, beta};
+    const dop_attr in_turn = {.i = s->in_turn};
+    dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, &in_turn, NULL);
+    dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, &in_turn, NULL);
+    new_state(b, "state_kept", old, after, 0);
+    if (!s->skip)
+        return y;
+    dop_node_id skip = weight(b, DOP_W_skip);
+    skip = op2(b, DOP_OP_mul, "skipped", v, add_node(b, DOP_OP_reshape, "skip", &skip, 1, NULL, &one), NULL,
+               DOP_TYPE_none);
+    return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
+}
+
+static dop_node_id
+recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
+{
+    const dop_type type = b->opt->act_type;
+    dop_node_id y, z, dt, beta = 0;
+    if (s->n_heads == 0) {
+        dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);
+        y = op2(b, DOP_OP_mul, "conv_bx", gate, project(b, DOP_W_conv_x, in), NULL, type);
+        y = op2(b, DOP_OP_mul, "conv_cx", convolution(b, s, y), c, NULL, type);
+        set_label(b, "mix_out");
+        return project(b, DOP_W_mix_out, y);
+    }
+    z = project(b, DOP_W_mix_z, in);
+    y = project(b, DOP_W_mix_in, in);
+    dt = op2(b, DOP_OP_matmul, "mix_dt", in, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
+    dt = scaled(b, "mix_dts", dt, s->dt_scale, DOP_TYPE_none);
+    dt = op2(b, DOP_OP_add, "mix_dtb", dt, weight(b, DOP_W_mix_dt_bias), NULL, DOP_TYPE_none);
+    dt = op1(b, DOP_OP_softplus, "dt", dt, NULL, DOP_TYPE_none);
+    if (s->delta)
+        beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
+    y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+    set_label(b, "scan");
+    y = scan(b, s, y, dt, beta);
+    z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
+    z = op1(b, DOP_OP_silu, "zg", z, NULL, type);
+    if (!s->norm_rows)
+        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
+    y = op2(b, DOP_OP_mul, "mix_g", y, z, NULL, type);
+    y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);
+    if (s->norm_rows)
+        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
+    set_label(b, "mix_out");
+    return project(b, DOP_W_mix_out, y);
+}
+
+static dop_node_id
+attention(builder *b, const dop_attention *t, dop_node_id in)
+{
+    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, project(b, DOP_W_q, in), t->n_heads), k = 0, v = 0;
+    if (!t->shares) {
+        dop_node_id made = project(b, DOP_W_k, in);
+        k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
+        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, t->k_is_v ? made : project(b, DOP_W_v, in), t->n_kv_heads);
+    }
+    dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
+    set_label(b, "attn");
+    q = rotate(b, t, "qr", q);
+    k = rotate(b, t, "kr", k);
+    if (t->norm_after) {
+        q = norm(b, "qn", DOP_W_q_norm, q);
+        k = norm(b, "kn", DOP_W_k_norm, k);
+    }
+    if (t->tempered)
+        q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
+    if (!t->shares) {
+        b->caches[b->layer][0] = cache(b, t, "k", k, t->head_dim); /* one by one: the nodes come in this order */
+        b->caches[b->layer][1] = cache(b, t, "v", v, t->head_dim);
+    }
+    const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
+    dop_node_id y = attend(b, t, q, b->caches[from][0], b->caches[from][1]);
+    set_label(b, "o");
+    y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
+    if (t->gate) {
+        gate = op1(b, DOP_OP_sigmoid, "attn_gs", gate, NULL, b->opt->act_type);
+        y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->opt->act_type);
+    }
+    return project(b, DOP_W_o, y);
+}
+
+static dop_node_id
+mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
+{
+    set_label(b, "qkv");
+    dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
+    *out_normed = in;
+    dop_node_id sum = 0;
+    for (uint32_t i = 0; i < l->n_mixers; i++) {
+        const dop_mixer *m = &l->mixers[i];
+        char name[16];
+        snprintf(name, sizeof name, "mixer%u", i);
+        const bool attends = m->kind == DOP_MIXER_ATTENTION || m->kind == DOP_MIXER_LATENT;
+        set_label(b, attends ? "qkv" : "mix_in");
+        dop_node_id y = m->kind == DOP_MIXER_LATENT ? latent_attention(b, &m->attn, in)
+                        : attends                   ? attention(b, &m->attn, in)
+                                                    : recurrent(b, &m->rec, in);
+        y = scaled(b, name, y, m->scale, b->opt->act_type);
+        sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->opt->act_type) : y;
+    }
+    return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
+}
+
+/* The clamped form of gate and up: arch.h has the formula. */
+static dop_node_id
+clamped(builder *b, dop_node_id gate, dop_node_id up)
+{
+    const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
+    const dop_type t = b->opt->act_type;
+    gate = op1(b, DOP_OP_at_most, "gate_c", gate, &limit, t);
+    up = op1(b, DOP_OP_at_least, "up_c", op1(b, DOP_OP_at_most, "up_m", up, &limit, t), &below, t);
+    dop_node_id s = op1(b, DOP_OP_sigmoid, "gate_g", op1(b, DOP_OP_scale, "gate_s", gate, &by, t), NULL, t);
+    gate = op2(b, DOP_OP_mul, "act", gate, s, NULL, t);
+    return op2(b, DOP_OP_mul, "gated", op1(b, DOP_OP_offset, "up_1", up, &one, t), gate, NULL, t);
+}
+
+static dop_node_id
+activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x)
+{
+    static const dop_op acts[] = {
+        [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
+        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2, [DOP_ACT_XIELU] = DOP_OP_xielu,
+    };
+    dop_want want = {.type = b->opt->act_type};
+    dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
+    return add_node(b, acts[kind], name, srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+}
+
+/* act(gate) * up, or act(up) where there is no gate (0). */
+static dop_node_id
+gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up)
+{
+    char act[24];
+    snprintf(act, sizeof act, "%s_a", name);
+    if (f->act == DOP_ACT_CLAMPED && gate)
+        return clamped(b, gate, up);
+    if (!gate)
+        return activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
+    gate = activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
+    return op2(b, DOP_OP_mul, name, gate, up, NULL, b->opt->act_type);
+}
+
+/* The experts that each row uses: ids and weights [T,k] from the router's logits [T,n].  Where weights are
+ * normalized softmax scores, the softmax of the chosen logits is the same. */
+static void
+choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id *out_ids, dop_node_id *out_weights)
+{
+    const dop_attr how[] = {{.i = x->active}, {.i = x->groups}, {.i = x->group_best}, {.i = x->group_keep}};
+    const dop_type f32 = DOP_TYPE_none;
+    const bool softmax = x->score == DOP_SCORE_SOFTMAX, plain = !x->correction && x->groups == 1;
+    const bool after = softmax && x->normalized && plain && !x->scaled;
+    dop_node_id scores = logits, by = logits;
+    if (!after)
+        scores = op1(b, softmax ? DOP_OP_softmax : DOP_OP_sigmoid, "scores", logits, NULL, f32);
+    if (x->correction)
+        by = op2(b, DOP_OP_add, "scores_c", scores, weight(b, DOP_W_router_correction), NULL, f32);
+    else if (!plain)
+        by = scores;
+    *out_ids = op1(b, DOP_OP_top_k, "ids", by, how, f32);
+    dop_node_id w = op2(b, DOP_OP_pick, "picked", scores, *out_ids, NULL, f32);
+    if (after)
+        w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
+    dop_node_id taken = w; /* with what the experts' own values make of the scores; the sum is of the scores */
+    if (x->scaled) {
+        taken = op2(b, DOP_OP_mul, "scores_e", scores, weight(b, DOP_W_expert_scale), NULL, f32);
+        taken = op2(b, DOP_OP_pick, "picked_e", taken, *out_ids, NULL, f32);
+    }
+    if (x->normalized && !after) {
+        const dop_attr k = {.f = x->active}, eps = {.f = x->sum_eps};
+        dop_node_id sum =
+            op1(b, DOP_OP_scale, "weight_sum", op1(b, DOP_OP_row_mean, "weight_mean", w, NULL, f32), &k, f32);
+        if (x->sum_eps > 0)
+            sum = op1(b, DOP_OP_offset, "weight_sum_e", sum, &eps, f32);
+        w = op2(b, DOP_OP_div, "weights", taken, sum, NULL, f32);
+    } else if (x->scaled) {
+        w = taken;
+    }
+    if (x->scale != 1) {
+        const dop_attr scale = {.f = x->scale};
+        w = op1(b, DOP_OP_scale, "weights_s", w, &scale, f32);
+    }
+    *out_weights = w;
+}
+
+/* The product of x with the chosen experts' matrices of a role, [T,k,..], without their biases. */
+static dop_node_id
+expert_product(builder *b, dop_role role, dop_node_id x, dop_node_id ids)
+{
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_matmul_at, dop_role_name(role), (dop_node_id[]){x, weight(b, role), ids}, 3, NULL, &want);
+}
+
+/* The biases of the chosen experts, [T,k,..]; 0: there are none. */
+static dop_node_id
+expert_bias(builder *b, dop_role role, dop_node_id ids)
+{
+    const dop_node_id bias = weight(b, dop_role_bias(role));
+    return bias ? op2(b, DOP_OP_gather, dop_role_name(dop_role_bias(role)), bias, ids, NULL, DOP_TYPE_none) : 0;
+}
+
+static dop_node_id
+expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_node_id ids)
+{
+    dop_node_id y = expert_product(b, role, x, ids), bias = expert_bias(b, role, ids);
+    return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->opt->act_type) : y;
+}
+
+/* The shared expert's result for the same rows. */
+static dop_node_id
+shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
+{
+    dop_node_id gate = f->gated ? project(b, DOP_W_shared_gate, in) : 0, up = project(b, DOP_W_shared_up, in), mix = 0;
+    if (f->experts.shared_gate) {
+        mix = op2(b, DOP_OP_matmul, "shared_router", in, weight(b, DOP_W_shared_router), NULL, DOP_TYPE_none);
+        mix = op1(b, DOP_OP_sigmoid, "shared_mix", mix, NULL, DOP_TYPE_none);
+    }
+    dop_node_id y = gated(b, f, "shared_gated", gate, up);
+    set_label(b, "shared_down");
+    y = project(b, DOP_W_shared_down, y);
+    return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
+}
+
+/* The chosen experts' results, each times its weight, and the shared expert's; by: what the router reads. */
+static dop_node_id
+experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
+{
+    const dop_experts *x = &f->experts;
+    dop_node_id ids, weights, bias, gate = 0;
+    set_label(b, "router");
+    dop_node_id logits = op2(b, DOP_OP_matmul, "router", by, weight(b, DOP_W_router), NULL, DOP_TYPE_none);
+    if (x->router_scale > 0)
+        logits = scaled(b, "router_s", logits, x->router_scale, DOP_TYPE_none);
+    if (x->router_bias)
+        logits = op2(b, DOP_OP_add, "router_b", logits, weight(b, DOP_W_router_bias), NULL, DOP_TYPE_none);
+    dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
+    set_label(b, "router");
+    choose_experts(b, x, logits, &ids, &weights);
+    set_label(b, "expert_up");
+    if (f->gated)
+        gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
+    dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
+    if (x->scales_input) { /* products are linear, and their results are available where the weight is */
+        weights = reshape(b, "weightsh", weights, 1, 1);
+        gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->opt->act_type) : 0;
+        y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->opt->act_type);
+    }
+    y = gated(b, f, "gated", gate, y);
+    set_label(b, "expert_down");
+    y = expert_product(b, DOP_W_expert_down, y, ids);
+    y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
+                        : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
+    bias =
+        expert_bias(b, DOP_W_expert_down, ids); /* summed separately, so that the sum over slots can join the product */
+    if (bias) {
+        bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
+        y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->opt->act_type);
+    }
+    return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->opt->act_type) : y;
+}
+
+static dop_node_id
+dense_part(builder *b, const dop_ffn *f, dop_node_id in)
+{
+    dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
+    if (f->gated)
+        gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
+    dop_node_id y = gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
+    set_label(b, "ffn_down");
+    y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
+    return norm(b, "post_dense_norm", DOP_W_post_dense_norm, y);
+}
+
+static dop_node_id
+ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+{
+    const dop_experts *e = &f->experts;
+    set_label(b, "ffn_up");
+    dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), by = in, dense = 0, y = 0;
+    if (dop_ffn_dense(f))
+        y = dense = dense_part(b, f, in);
+    if (dop_ffn_experts(f)) {
+        set_label(b, "router");
+        if (e->router_norm.kind != DOP_NORM_NONE)
+            by = norm(b, "router_norm", DOP_W_router_norm, x);
+        if (e->norm.kind != DOP_NORM_NONE)
+            in = norm(b, "expert_norm", DOP_W_expert_norm, x);
+        y = norm(b, "post_expert_norm", DOP_W_post_expert_norm, experts_part(b, f, in, by));
+    }
+    if (dense && y != dense)
+        y = op2(b, DOP_OP_add, "both", dense, y, NULL, b->opt->act_type);
+    return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
+}
+
+/* Adds to the stream what a layer computes from it and from the layer's own input. */
+static dop_node_id
+input_part(builder *b, uint32_t i, const char *after, dop_node_id x)
+{
+    const dop_layer *l = &b->a->layers[i];
+    const uint32_t n = b->a->inputs.width;
+    b->layer = (int32_t)i;
+    set_label(b, "input_gate");
+    dop_node_id y = activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
+    y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->opt->act_type);
+    set_label(b, "input_up");
+    y = norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
+    return residual(b, i + 1, after, 1, x, y);
+}
+
+/* From the residual stream before layer i to that after it. */
+static dop_node_id
+build_layer(builder *b, uint32_t i, dop_node_id x)
+{
+    const dop_layer *l = &b->a->layers[i];
+    b->layer = (int32_t)i;
+    dop_node_id before = x, normed, y = mixer_part(b, l, x, &normed);
+    if (l->ffn.kind == DOP_FFN_NONE)
+        return residual(b, i + 1, "", l->residual_scale, x, y);
+    x = residual(b, i, "a", l->residual_scale, x, y);
+    b->layer = (int32_t)i;
+    y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
+    const char *const unscaled = l->scaled ? "u" : "";
+    x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
+    if (b->inputs)
+        x = input_part(b, i, unscaled, x);
+    if (!l->scaled)
+        return x;
+    b->layer = (int32_t)i;
+    dop_node_id scale = weight(b, DOP_W_layer_scale);
+    char name[24];
+    snprintf(name, sizeof name, "x%u", i + 1);
+    b->layer = -1;
+    return op2(b, DOP_OP_mul, name, x, scale, NULL, DOP_TYPE_none);
+}
+
+static void
+inputs(builder *b)
+{
+    dop_shape ids = {1, {{1, DOP_SYM_T}}};
+    b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
+    b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
+    dop_shape one = {1, {{1, DOP_SYM_1}}};
+    bool several = b->g->max_q > 1 && !b->opt->mixed;
+    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
+    bool used[DOP_MAX_ROPES] = {false};
+    for (uint32_t i = 0; i < b->a->n_layers; i++) {
+        const dop_attention *t = dop_layer_attention(&b->a->layers[i]);
+        if (t && t->rope >= 0)
+            used[t->rope] = true;
+    }
+    dop_shape per_position = {2, {{1, DOP_SYM_S}, dop_dim_n(1)}};
+    if (b->a->temper.floor > 0)
+        b->temper = leaf(b, DOP_OP_weight, "temper", "temper", DOP_TYPE_f32, &per_position);
+    for (uint32_t i = 0; i < b->a->n_ropes; i++) {
+        char name[16];
+        dop_shape table = {2, {{1, DOP_SYM_S}, dop_dim_n(b->a->ropes[i].dims)}};
+        if (dop_rope_low(b->opt->max_s))
+            table.dim[0] = dop_dim_n(dop_rope_rows(b->opt->max_s));
+        snprintf(name, sizeof name, "rope.%u", i);
+        if (used[i])
+            b->ropes[i] = leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table);
+    }
+}
+
+static dop_node_id
+embedding(builder *b)
+{
+    set_label(b, "embed");
+    b->embed = weight(b, DOP_W_embed);
+    dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
+    x = scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none);
+    if (b->a->learned_positions) {
+        dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
+        x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
+    }
+    return x;
+}
+
+/* The inputs of all layers, side by side; x is the model's embedding. */
+static dop_node_id
+layer_inputs(builder *b, dop_node_id x)
+{
+    const dop_layer_inputs *p = &b->a->inputs;
+    if (p->width == 0)
+        return 0;
+    set_label(b, "inputs");
+    dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok, NULL, DOP_TYPE_none);
+    own = scaled(b, "input_emb_s", own, p->scale, DOP_TYPE_none);
+    dop_node_id y = op2(b, DOP_OP_matmul, "input_proj", x, weight(b, DOP_W_input_proj), NULL, DOP_TYPE_none);
+    y = reshape(b, "input_h", scaled(b, "input_ps", y, p->projected, DOP_TYPE_none), b->a->n_layers, p->width);
+    y = reshape(b, "input_r", norm(b, "input_n", DOP_W_input_norm, y), 0, b->a->n_layers * p->width);
+    return scaled(b, "inputs", op2(b, DOP_OP_add, "input_sum", y, own, NULL, DOP_TYPE_none), sqrt(0.5), DOP_TYPE_none);
+}
+
+static dop_node_id
+logits(builder *b, dop_node_id x)
+{
+    const dop_arch *a = b->a;
+    dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
+    x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
+    x = scaled(b, "logits_s", x, a->logit_scale, DOP_TYPE_none);
+    if (a->logit_softcap > 0) {
+        dop_attr cap = {.f = a->logit_softcap};
+        x = op1(b, DOP_OP_softcap, "logits_c", x, &cap, DOP_TYPE_none);
+    }
+    return x;
+}
+
+/* From the residual stream to logits and the arg-max, or to hidden states. */
+static void
+head(builder *b, dop_node_id x)
+{
+    set_label(b, "head");
+    if (b->opt->phase == DOP_PHASE_PREFILL)
+        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
+    x = norm(b, "final_norm", DOP_W_final_norm, x);
+    x = b->opt->embeds ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
+    dop_node_id outs[2] = {x, 0};
+    uint32_t n = 1;
+    if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
+        outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
+    for (uint32_t i = 0; i < n && b->status == DOP_OK; i++)
+        b->status = dop_graph_output(b->g, outs[i], b->diag);
+    for (uint32_t i = 0; i < b->n_states && b->status == DOP_OK; i++)
+        b->status = dop_graph_output(b->g, b->states[i], b->diag);
+}
+
+dop_status
+dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
+                dop_graph *out_graph)
+{
+    static const char *const names[] = {
+        [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
+    builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .layer = -1};
+    b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
+    b.caches = dop_arena_alloc(arena, m->arch.n_layers * sizeof *b.caches);
+    if (!b.states || !b.caches)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "a context of %u tokens is longer than the %u positions this model has learned; lower it",
+                        opt->max_s, m->arch.ctx_train);
+    b.status = dop_graph_init(out_graph, arena, names[opt->phase], opt->phase == DOP_PHASE_DECODE ? 1 : opt->max_t,
+                              opt->max_s, diag);
+    if (opt->max_q > 1)
+        out_graph->max_q = opt->max_q;
+    if (opt->mixed || opt->embeds)
+        out_graph->name = opt->mixed ? "rows" : "embed";
+    inputs(&b);
+    dop_node_id x = embedding(&b);
+    b.inputs = layer_inputs(&b, x);
+    for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)
+        x = build_layer(&b, i, x);
+    head(&b, x);
+    return b.status;
+}

@@ -1,0 +1,52 @@
+/* The graph builder: makes the graph of one phase from the facts of an architecture. */
+#ifndef DOPPLER_COMPILER_BUILD_BUILD_H
+#define DOPPLER_COMPILER_BUILD_BUILD_H
+
+#include "compiler/model/arch.h"
+#include "ir/graph.h"
+
+typedef enum dop_phase {
+    DOP_PHASE_DECODE,  /* T = 1; output: logits [1,V] and their arg-max */
+    DOP_PHASE_PREFILL, /* T <= chunk; output: logits of the last valid token and their arg-max */
+    DOP_PHASE_SCORE    /* T <= chunk; output: logits [T,V] */
+} dop_phase;
+
+typedef struct dop_build_options {
+    dop_phase phase;
+    uint32_t max_t; /* chunk size; 1 for decode */
+    uint32_t max_s; /* cache length */
+    /* Chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings. */
+    uint32_t max_rows;
+    dop_type kv_type;  /* storage of caches: f16, f32, q8_0 or q4_0 */
+    dop_type v_type;   /* of values; none: as kv_type */
+    dop_type act_type; /* f32 or f16: storage of activations between regions */
+    uint32_t max_q;    /* sequences that states have room for; 0: 1 */
+    bool mixed;        /* score: a step may have rows of several sequences */
+    bool embeds;       /* score: hidden states after the final norm instead of logits */
+} dop_build_options;
+
+/* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
+ * one of several sequences, weight NAME with the type it is stored with, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
+ * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
+ * that see only the last positions have a ring of rows instead of S.
+ * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
+ * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; every final cache
+ * is an output too. */
+dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
+                           dop_graph *out_graph);
+
+/* Up to DOP_ROPE_FULL positions the table has a row for each: [n_pos, dims], at most 128 KiB for each value of a head.  For
+ * longer contexts it has rows for the positions below DOP_ROPE_LOW, which carry the attention factor, and for the multiples of
+ * DOP_ROPE_LOW, and kernels add the two angles: two million positions of 128 values take 1.5 MB instead of 1 GB.
+ * dop_rope_low: DOP_ROPE_LOW or 0, the attribute `low` of rope. */
+enum { DOP_ROPE_FULL = 32768, DOP_ROPE_LOW = 1024 };
+uint32_t dop_rope_low(uint32_t n_pos);
+uint32_t dop_rope_rows(uint32_t n_pos);
+/* table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are
+ * named in build_rope.c. */
+dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
+
+/* [n_pos]: the factor of queries at each position. */
+void dop_temper_table(const dop_temper *t, uint32_t n_pos, float *out_table);
+
+#endif

@@ -1,0 +1,179 @@
+/* The vocabulary of the graph builder: each function adds one node, named after its place, and the first failure is kept.  Only
+ * the builder's files include this. */
+#ifndef DOPPLER_COMPILER_BUILD_BUILDER_H
+#define DOPPLER_COMPILER_BUILD_BUILDER_H
+
+#include "compiler/build/build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
+ * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
+typedef struct builder {
+    const dop_checkpoint *m;
+    const dop_arch *a;
+    const dop_build_options *opt;
+    dop_graph *g;
+    dop_diag *diag;
+    dop_status status; /* the first failure; every later call does nothing and returns 0 */
+    char label[32];
+    int32_t layer;                    /* -1 outside */
+    dop_node_id tok, pos, seq, embed; /* embed: the weight */
+    dop_node_id ropes[DOP_MAX_ROPES];
+    dop_node_id temper;       /* 0: queries are not tempered */
+    dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
+    dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
+    dop_node_id *states;      /* the final one of each state, in the order of the layers */
+    uint32_t n_states;
+} builder;
+
+static inline dop_node_id
+add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const dop_attr *attrs,
+         const dop_want *want)
+{
+    dop_node_id id = 0;
+    char full[96];
+    if (b->status != DOP_OK)
+        return 0;
+    if (b->layer >= 0)
+        snprintf(full, sizeof full, "L%d.%s", (int)b->layer, name);
+    else
+        snprintf(full, sizeof full, "%s", name);
+    b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
+    if (b->status != DOP_OK || (dop_op_of(op)->traits & DOP_LEAF))
+        return id;
+    char *label = dop_arena_strdup(b->g->arena, b->label);
+    if (!label) {
+        b->status = DOP_FAIL(b->diag, DOP_E_NOMEM, "out of host memory");
+        return 0;
+    }
+    dop_node_at(b->g, id)->label = label;
+    return id;
+}
+
+/* Sets where the following nodes belong. */
+static inline void
+set_label(builder *b, const char *part)
+{
+    if (b->layer >= 0)
+        snprintf(b->label, sizeof b->label, "L%d/%s", (int)b->layer, part);
+    else
+        snprintf(b->label, sizeof b->label, "%s", part);
+}
+
+/* A computed value; `type` none: f32. */
+static inline dop_node_id
+op1(builder *b, dop_op op, const char *name, dop_node_id x, const dop_attr *attrs, dop_type type)
+{
+    dop_want want = {.type = type};
+    return add_node(b, op, name, &x, 1, attrs, type == DOP_TYPE_none ? NULL : &want);
+}
+
+static inline dop_node_id
+op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const dop_attr *attrs, dop_type type)
+{
+    dop_want want = {.type = type};
+    return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
+}
+
+static inline dop_node_id
+leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
+{
+    dop_want want = {type, *shape};
+    dop_attr attr[2] = {{.s = name}, /* the second one of states only */
+                        {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
+    int32_t layer = b->layer;
+    b->layer = -1; /* a leaf's name says its layer already */
+    dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
+    b->layer = layer;
+    return id;
+}
+
+/* The weight of a role in the current layer (or outside); 0 when the facts call for none. */
+static inline dop_node_id
+weight(builder *b, dop_role role)
+{
+    char node_name[64];
+    dop_weight_need need;
+    if (b->status != DOP_OK || !dop_arch_weight(b->a, b->layer, role, &need))
+        return 0;
+    snprintf(node_name, sizeof node_name, "w.%s", need.name);
+    const dop_weight *w = dop_weights_find(&b->m->weights, need.name);
+    if (!w) {
+        b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
+        return 0;
+    }
+    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the last `rank` of them */
+    dop_shape shape = {.rank = w->rank};
+    for (uint32_t i = 0; i < w->rank; i++)
+        shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
+    return leaf(b, DOP_OP_weight, node_name, need.name, w->type, &shape);
+}
+
+/* x through the norm of a role; x itself when the facts have none there. */
+static inline dop_node_id
+norm(builder *b, const char *name, dop_role role, dop_node_id x)
+{
+    const dop_norm n = dop_arch_norm(b->a, b->layer, role);
+    dop_want want = {.type = b->opt->act_type};
+    if (n.kind == DOP_NORM_NONE)
+        return x;
+    if (n.plain) {
+        char stat[48];
+        snprintf(stat, sizeof stat, "%s_rms", name);
+        dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n.eps}, DOP_TYPE_none);
+        return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
+    }
+    dop_node_id srcs[3] = {x, weight(b, role), 0};
+    if (n.kind == DOP_NORM_RMS) {
+        dop_attr attrs[] = {{.f = n.eps}, {.f = n.add}};
+        return add_node(b, DOP_OP_rmsnorm, name, srcs, 2, attrs, &want);
+    }
+    if (n.add != 0) {
+        char sum[48];
+        snprintf(sum, sizeof sum, "%s_w", name);
+        srcs[1] = op1(b, DOP_OP_offset, sum, srcs[1], &(dop_attr){.f = n.add}, DOP_TYPE_none);
+    }
+    srcs[2] = weight(b, (dop_role)(role + 1)); /* weights.def: the bias of a norm follows its weight */
+    dop_attr attrs[] = {{.f = n.eps}};
+    return add_node(b, DOP_OP_layernorm, name, srcs, srcs[2] ? 3 : 2, attrs, &want);
+}
+
+/* x times the weight of `role`, plus its bias where there is one. */
+static inline dop_node_id
+project(builder *b, dop_role role, dop_node_id x)
+{
+    char name[48];
+    dop_node_id y = op2(b, DOP_OP_matmul, dop_role_name(role), x, weight(b, role), NULL, b->opt->act_type);
+    dop_node_id bias = weight(b, dop_role_bias(role));
+    if (!bias)
+        return y;
+    snprintf(name, sizeof name, "%sb", dop_role_name(role));
+    return op2(b, DOP_OP_add, name, y, bias, NULL, b->opt->act_type);
+}
+
+static inline dop_node_id
+reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t dim)
+{
+    dop_want want = {.shape = {heads ? 3 : 2, {{1, DOP_SYM_T}, dop_dim_n(heads ? heads : dim)}}};
+    if (heads)
+        want.shape.dim[2] = dop_dim_n(dim);
+    return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
+}
+
+/* Columns of a row. */
+static inline dop_node_id
+slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
+{
+    dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(n)}}};
+    return add_node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = start}, &want);
+}
+
+static inline dop_node_id
+scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
+{
+    return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
+}
+
+#endif

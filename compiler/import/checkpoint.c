@@ -1,0 +1,107 @@
+#include "base/encoding/utf8.h"
+#include "base/foreign.h"
+#include "compiler/import/not_a_model.h"
+#include "compiler/model/import.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_NAME = 96 }; /* bytes */
+
+/* Parameters counted from the shapes the facts call for, so that a repacked or quantized file says the same. */
+static dop_status
+count_weight(void *user, const dop_weight_need *need)
+{
+    uint64_t *n = user;
+    *n += (uint64_t)need->rows * (need->rank > 1 ? need->cols : 1) * (need->rank == 3 ? need->experts : 1);
+    return DOP_OK;
+}
+
+static bool
+printable(const char *name)
+{
+    const size_t n = strlen(name);
+    size_t i = 0;
+    while (i < n && (unsigned char)name[i] >= 0x20 && name[i] != 0x7f)
+        i++;
+    return i == n && n > 0 && n <= MAX_NAME && dop_utf8_check(name, n) == n;
+}
+
+/* A model that does not say its name is called by its family and size: "gemma3-5M".  Never by its path, because plans
+ * do not depend on where a model lies. */
+static dop_status
+name_model(dop_checkpoint *m)
+{
+    if (m->name && printable(m->name))
+        return DOP_OK;
+    uint64_t n = 0;
+    dop_status st = dop_arch_each_weight(&m->arch, count_weight, &n);
+    if (st != DOP_OK)
+        return st;
+    static const struct {
+        double unit;
+        char letter;
+    } units[] = {{1e9, 'B'}, {1e6, 'M'}, {1e3, 'K'}};
+    size_t u = 0;
+    while (u < 2 && (double)n < 0.9995 * units[u].unit)
+        u++;
+    const double size = (double)n / units[u].unit;
+    m->name = dop_arena_printf(m->arena, "%s-%.*f%c", m->arch.family, size < 10 && units[u].letter != 'K', size,
+                               units[u].letter);
+    return m->name ? DOP_OK : DOP_E_NOMEM;
+}
+
+static dop_status
+load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
+{
+    char *gguf = NULL;
+    /* A converted model may keep its config.json, but not its safetensors. */
+    const bool safetensors =
+        dop_has_file(path, "model.safetensors") || dop_has_file(path, "model.safetensors.index.json");
+    if (!safetensors && dop_has_file(path, "manifest.json"))
+        return dop_import_rdrr(path, diag, m);
+    dop_status st = safetensors ? DOP_OK : dop_look_around(path, m->arena, diag, &gguf);
+    if (st != DOP_OK)
+        return st;
+    return gguf ? dop_import_gguf(gguf, diag, m) : dop_import_hf(path, diag, m);
+}
+
+/* The first bytes tell a GGUF file from everything else. */
+static dop_status
+load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
+{
+    dop_map map;
+    dop_status st = dop_map_open(path, diag, &map);
+    const dop_file_kind kind = dop_file_kind_of(map.data, map.size);
+    dop_map_close(&map);
+    if (st != DOP_OK)
+        return st;
+    return kind == DOP_FILE_GGUF ? dop_import_gguf(path, diag, m) : dop_not_a_model(path, kind, diag);
+}
+
+dop_status
+dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model)
+{
+    struct stat sb;
+    *out_model = (dop_checkpoint){.arena = arena, .temperature = -1, .top_p = 1};
+    if (stat(path, &sb) != 0)
+        return dop_refuse_absent(path, errno, diag);
+    dop_status st = S_ISDIR(sb.st_mode) ? load_directory(path, diag, out_model) : load_file(path, diag, out_model);
+    if (st == DOP_OK && (st = name_model(out_model)) == DOP_E_NOMEM)
+        DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    if (st != DOP_OK)
+        dop_checkpoint_finish(out_model);
+    return st;
+}
+
+void
+dop_checkpoint_finish(dop_checkpoint *m)
+{
+    for (uint32_t i = 0; i < m->weights.n_maps; i++)
+        dop_map_close(&m->weights.maps[i]);
+    free(m->weights.maps);
+    memset(m, 0, sizeof *m);
+}

@@ -1,0 +1,155 @@
+/* Forms of attention that single families have, in GGUF files: the latent one of DeepSeek-V3, the chunks of Llama 4, and
+ * Gemma 4's layers that share keys and values and have inputs of their own (llama.cpp, src/models/deepseek2.cpp, llama4.cpp
+ * and gemma4.cpp). */
+#include "compiler/import/gguf/gguf_import.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Keys that do not end in "_mla" describe the single head of the compressed cache. */
+dop_status
+dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
+{
+    dop_latent *l = &t->latent;
+    char full[96];
+    uint32_t dim = 0;
+    dop_status st = dop_gi_size(gi, "attention.kv_lora_rank", layer, DOP_MAX_HEAD_DIM, 0, &l->rank);
+    if (st == DOP_OK && dop_gi_find(gi, "attention.q_lora_rank", full,
+                                    sizeof full)) /* otherwise queries are projected from the input directly */
+        st = dop_gi_size(gi, "attention.q_lora_rank", layer, DOP_MAX_WIDTH, 0, &l->q_rank);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "attention.key_length_mla", layer, DOP_MAX_HEAD_DIM, 0, &dim);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "attention.value_length_mla", layer, DOP_MAX_HEAD_DIM, 0, &l->value_dim);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "rope.dimension_count", layer, DOP_MAX_HEAD_DIM, 0, &l->rotated);
+    if (st != DOP_OK)
+        return st;
+    if (l->rotated >= dim)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "%s.rope.dimension_count is %u, but %s.attention.key_length_mla is %u", gi->family->gguf,
+                           l->rotated, gi->family->gguf, dim);
+    l->plain = dim - l->rotated;
+    if (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4)
+        return DOP_FAIL_IN(
+            gi->diag, DOP_E_INPUT, gi->path,
+            "heads of %u values, %u of them rotated, made of %u, and values of %u are not multiples of 4 "
+            "(of 8 where rotated)",
+            dim, l->rotated, l->rank, l->value_dim);
+    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = gi->layer.attn_norm.eps};
+    l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
+    t->head_dim = dim;
+    t->n_kv_heads = 1;
+    t->scale = 1 / sqrt(dim);
+    return DOP_OK;
+}
+
+/* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, whose effect on the scale of the scores is squared.  Files do not
+ * state mscale.  It is taken to be the same, which leaves cosines and sines unscaled. */
+dop_status
+dop_gi_latent_rope(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    dop_rope *r = &a->ropes[0];
+    double by = 0;
+    dop_status st = dop_gi_number(gi, "rope.scaling.yarn_log_multiplier", 0, 1e3, 0, &by);
+    if (st != DOP_OK || r->scaling != DOP_ROPE_YARN || by == 0.0 || r->factor <= 1)
+        return st;
+    const double m = 1 + by * log(r->factor);
+    r->mscale = r->mscale_all_dim = by * 10;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        a->layers[i].mixers[0].attn.scale *= m * m;
+    return DOP_OK;
+}
+
+/* llama.cpp assumes for Llama 4: chunks of 8192 positions, the temperature of queries that do not rotate, and norms after the
+ * rotation of those that do, except in the size with 128 experts.  A file may state other lengths. */
+dop_status
+dop_gi_chunks(dop_gi *gi)
+{
+    enum { KNOWN = 8192, NOT_NORMED = 128 };
+    dop_arch *a = &gi->model->arch;
+    uint32_t chunk = 0, floor = 0;
+    dop_status st = dop_gi_size(gi, "attention.sliding_window", 0, DOP_MAX_CTX, KNOWN, &chunk);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "attention.temperature_length", 0, DOP_MAX_CTX, KNOWN, &floor);
+    if (st == DOP_OK)
+        st = dop_gi_number(gi, "attention.temperature_scale", 0, 1e3, 0.1, &a->temper.scale);
+    a->temper.floor = floor;
+    bool normed = true;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        normed = normed && a->layers[i].ffn.experts.n != NOT_NORMED;
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        const bool rotates = t->rope >= 0;
+        t->chunk = rotates ? chunk : 0;
+        t->tempered = !rotates;
+        if (normed && rotates) {
+            t->norm_after = true;
+            t->q_norm = t->k_norm = (dop_norm){.kind = DOP_NORM_RMS, .plain = true, .eps = a->layers[i].attn_norm.eps};
+        }
+    }
+    return st;
+}
+
+/* Granite's files mark a model without rotary embedding by a scaling that is not finetuned. */
+dop_status
+dop_gi_rotates(const dop_gi *gi, bool *out)
+{
+    char full[96];
+    const dop_gguf_kv *kv = dop_gi_find(gi, "rope.scaling.finetuned", full, sizeof full);
+    *out = true;
+    if (!kv || !(gi->family->flags & DOP_FAM_MULTIPLIERS))
+        return DOP_OK;
+    return dop_gguf_bool(kv, 0, out) ? DOP_OK
+                                     : DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
+}
+
+/* A key that may be 0 or missing. */
+static dop_status
+count(const dop_gi *gi, const char *key, uint32_t max, uint32_t *out)
+{
+    char full[96];
+    uint64_t v = 0;
+    const dop_gguf_kv *kv = dop_gi_find(gi, key, full, sizeof full);
+    if (kv && (!dop_gguf_u64(kv, 0, &v) || v > max))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not an integer from 0 to %u", full, max);
+    *out = (uint32_t)v;
+    return DOP_OK;
+}
+
+dop_status
+dop_gi_layer_inputs(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    dop_layer_inputs *p = &a->inputs;
+    uint32_t n = 0;
+    dop_status st = count(gi, "embedding_length_per_layer_input", DOP_MAX_WIDTH, &p->width);
+    if (st == DOP_OK)
+        st = count(gi, "attention.shared_kv_layers", a->n_layers, &n);
+    const dop_gguf_tensor *embed = dop_gi_tensor(gi, "per_layer_token_embd.weight", NULL);
+    p->vocab = !embed ? a->vocab : embed->dims[1] <= DOP_MAX_VOCAB ? (uint32_t)embed->dims[1] : 0;
+    p->scale = (double)sqrtf((float)p->width);
+    p->projected = 1 / sqrt(a->hidden);
+    p->norm = p->width ? a->final_norm : (dop_norm){0};
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        uint32_t from = i < a->n_layers - n ? 0 : a->n_layers - n;
+        char name[64];
+        a->layers[i].post_input_norm = p->norm;
+        snprintf(name, sizeof name, "blk.%u.attn_v.weight", i);
+        t->k_is_v = !gi->slides[i] && !dop_gi_tensor(gi, name, NULL);
+        while (from > 0 && gi->slides[from - 1] != gi->slides[i])
+            from--;
+        if (i < a->n_layers - n)
+            continue;
+        if (from == 0)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                               "%s.attention.shared_kv_layers is %u of %u layers: none is left whose keys and values "
+                               "layer %u, which has %s attention, could take",
+                               gi->family->gguf, n, a->n_layers, i, gi->slides[i] ? "sliding" : "full");
+        t->shares = from;
+        t->k_norm = t->v_norm = (dop_norm){0};
+    }
+    return st;
+}

@@ -1,0 +1,356 @@
+/* GGUF metadata to facts.  Keys: the GGUF specification (ggml repository, docs/gguf.md); what a missing key means, and
+ * what is not stated at all (layer patterns and rotary bases of Gemma, query scales of its largest sizes), follows
+ * llama.cpp, which is what writes and reads these files (load_arch_hparams in src/models/). */
+#include "compiler/import/gguf/gguf_import.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool
+has_tensor(const dop_gi *gi, const char *name)
+{
+    return dop_gi_tensor(gi, name, NULL) != NULL;
+}
+
+static dop_status
+read_sizes(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    char full[96];
+    dop_status st = dop_gi_size(gi, "block_count", 0, DOP_MAX_LAYERS, 0, &a->n_layers);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "embedding_length", 0, DOP_MAX_WIDTH, 0, &a->hidden);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "context_length", 0, DOP_MAX_CTX, 0, &a->ctx_train);
+    uint64_t experts = 0, draft = 0;
+    if (st == DOP_OK && !gi->family->experts &&
+        dop_gguf_u64(dop_gi_find(gi, "expert_count", full, sizeof full), 0, &experts) && experts)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s models have no experts", full,
+                         (unsigned long long)experts, gi->family->name);
+    if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, "nextn_predict_layers", full, sizeof full), 0, &draft) &&
+        draft >= a->n_layers)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s.block_count is %u", full,
+                         (unsigned long long)draft, gi->family->gguf, a->n_layers);
+    if (st != DOP_OK)
+        return st;
+    gi->draft = (uint32_t)draft;
+    a->n_layers -= gi->draft;
+    const dop_gguf_tensor *embed = dop_gi_tensor(gi, "token_embd.weight", NULL);
+    if (!embed)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_embd.weight is missing");
+    if (embed->dims[1] > DOP_MAX_VOCAB)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_embd.weight has %llu rows, at most %d fit",
+                           (unsigned long long)embed->dims[1], DOP_MAX_VOCAB);
+    const dop_gguf_kv *tokens = dop_gguf_find(&gi->parts[0], "tokenizer.ggml.tokens");
+    if (tokens && tokens->count > embed->dims[1])
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "tokenizer.ggml.tokens has %llu entries, but tensor token_embd.weight %llu rows",
+                           (unsigned long long)tokens->count, (unsigned long long)embed->dims[1]);
+    a->vocab = (uint32_t)embed->dims[1];
+    a->tied = !has_tensor(gi, "output.weight");
+    return st;
+}
+
+/* Refuses keys that ask for something the facts cannot express, when they are not 0. */
+static dop_status
+refuse(const dop_gi *gi)
+{
+    static const char *const keys[] = {"attention.clamp_kqv", "attention.max_alibi_bias", "attention.shared_kv_layers",
+                                       "embedding_length_per_layer_input"};
+    char full[96];
+    double v = 0;
+    enum { KNOWN_TO_SOME = 2 }; /* from this key on, some families read them */
+    const size_t n = gi->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
+    for (size_t i = 0; i < n; i++)
+        if (dop_gguf_f64(dop_gi_find(gi, keys[i], full, sizeof full), 0, &v) && v != 0.0)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %g, which is not supported", full, v);
+    return DOP_OK;
+}
+
+/* ---- windows ------------------------------------------------------------------------------------------------------ */
+
+/* attention.sliding_window_pattern: a period (the last of each is full) or one flag per layer. */
+static dop_status
+read_pattern(dop_gi *gi)
+{
+    const uint32_t n = gi->model->arch.n_layers;
+    char full[96];
+    const dop_gguf_kv *kv = dop_gi_find(gi, "attention.sliding_window_pattern", full, sizeof full);
+    uint32_t period = gi->family->period;
+    if (kv && kv->type == DOP_GGUF_ARRAY) {
+        for (uint32_t i = 0; i < n; i++)
+            if (kv->count != n + gi->draft || !dop_gguf_bool(kv, i, &gi->slides[i]))
+                return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one true or false per layer", full);
+        return DOP_OK;
+    }
+    dop_status st = dop_gi_size(gi, "attention.sliding_window_pattern", 0, DOP_MAX_CTX, period ? period : 1, &period);
+    for (uint32_t i = 0; st == DOP_OK && i < n; i++)
+        gi->slides[i] = (i + 1) % period != 0;
+    return st;
+}
+
+/* Which layers slide, and the window that they have. */
+static dop_status
+read_windows(dop_gi *gi, uint32_t *out_window)
+{
+    const dop_family *f = gi->family;
+    char full[96];
+    const dop_gguf_kv *kv = dop_gi_find(gi, "attention.sliding_window", full, sizeof full);
+    if (f->window_rule == DOP_WINDOW_CHUNKS) /* in such families the key states no window */
+        return DOP_OK;
+    const bool pattern = f->window_rule == DOP_WINDOW_PATTERN;
+    uint64_t stated = 0;
+    const bool none = dop_gguf_u64(kv, 0, &stated) && stated == 0;
+    if (kv && !none && f->window_rule == DOP_WINDOW_NONE && !f->gguf_windows)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, which %s models do not have", full,
+                           (unsigned long long)stated, f->name);
+    dop_status st = pattern ? read_pattern(gi) : DOP_OK;
+    for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
+        gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
+    /* Families whose full layers do not rotate have sizes without windows under the same name: there the file decides. */
+    const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL);
+    if (st == DOP_OK && !none && (kv || always))
+        st = dop_gi_size(gi, "attention.sliding_window", 0, DOP_MAX_CTX, f->window, out_window);
+    return st;
+}
+
+/* ---- layers ------------------------------------------------------------------------------------------------------- */
+
+/* Values of a head; layers with a window may have another number of them. */
+static dop_status
+read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
+{
+    const dop_arch *a = &gi->model->arch;
+    const bool own_keys = gi->slides[i] && gi->family->flags & DOP_FAM_HEADS_BY_TYPE;
+    uint32_t value_dim = 0, dim = 0;
+    char full[96];
+    if (!dop_gi_find(gi, "attention.key_length", full, sizeof full) && a->hidden % t->n_heads != 0)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->family->gguf,
+                           a->hidden, gi->family->gguf, t->n_heads);
+    dim = a->hidden >= t->n_heads ? a->hidden / t->n_heads : 1;
+    dop_status st = dop_gi_size(gi, "attention.key_length", i, DOP_MAX_HEAD_DIM, dim, &dim);
+    if (st == DOP_OK && own_keys)
+        st = dop_gi_size(gi, "attention.key_length_swa", i, DOP_MAX_HEAD_DIM, dim, &dim);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, own_keys ? "attention.value_length_swa" : "attention.value_length", i, DOP_MAX_HEAD_DIM,
+                         dim, &value_dim);
+    t->head_dim = dim;
+    if (st == DOP_OK && value_dim != dim)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "heads of %u for keys and %u for values are not supported",
+                         dim, value_dim);
+    return st;
+}
+
+/* What multiplies q.k. */
+static dop_status
+read_scale(dop_gi *gi, dop_attention *t)
+{
+    const dop_family *f = gi->family;
+    const dop_arch *a = &gi->model->arch;
+    const bool wide = f->gguf_wide_layers && a->n_layers == f->gguf_wide_layers;
+    const double own =
+        f->attn_scale > 0 ? f->attn_scale : 1 / sqrt(wide ? (double)a->hidden / t->n_heads : t->head_dim);
+    dop_status st = dop_gi_number(gi, "attention.scale", 0, 1e6, own, &t->scale);
+    if (st == DOP_OK && t->scale == 0.0) /* not stated */
+        t->scale = own;
+    return st;
+}
+
+static dop_status
+read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
+{
+    t->rope = gi->model->arch.learned_positions ? -1 : 0;
+    t->window = gi->slides[i] ? window : 0;
+    if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
+        t->q_norm = t->k_norm = (dop_norm){0};
+    dop_status st = dop_gi_size(gi, "attention.head_count", i, DOP_MAX_HEADS, 0, &t->n_heads);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "attention.head_count_kv", i, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_LATENT))
+        return dop_gi_latent(gi, i, t);
+    if (st == DOP_OK)
+        st = read_head_dim(gi, i, t);
+    return st == DOP_OK ? read_scale(gi, t) : st;
+}
+
+static dop_status
+read_layer(dop_gi *gi, uint32_t i, uint32_t window)
+{
+    dop_layer *y = &gi->model->arch.layers[i];
+    dop_status st = DOP_OK;
+    *y = gi->layer;
+    if (gi->family->flags & DOP_FAM_LATENT)
+        y->mixers[0].kind = DOP_MIXER_LATENT;
+    if (dop_gi_attends(gi, i))
+        st = read_attention(gi, i, window, &y->mixers[0].attn);
+    if (st == DOP_OK && dop_gi_recurs(gi, i))
+        st = dop_gi_recurrent(gi, i, gi->model->arch.final_norm.eps);
+    if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE)
+        st = dop_gi_size(gi, "feed_forward_length", i, DOP_MAX_WIDTH, 0, &y->ffn.width);
+    return st;
+}
+
+static dop_status
+read_layers(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    uint32_t window = 0;
+    a->layers = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *a->layers);
+    gi->slides = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *gi->slides);
+    if (!a->layers || !gi->slides)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    dop_status st = read_windows(gi, &window);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
+        st = read_layer(gi, i, window);
+    return st;
+}
+
+/* Clears the rotary embedding of layers that do not rotate: all of them, every fourth, or, in models with windows, those without
+ * a window. */
+static void
+leave_positions_out(dop_gi *gi, bool rotates)
+{
+    enum { FOURTH = 4 }; /* llama.cpp assumes it for smollm3; files do not state it */
+    dop_arch *a = &gi->model->arch;
+    bool some = false;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        some = some || a->layers[i].mixers[0].attn.window; /* all zero in a layer without attention */
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        if (!rotates || (gi->family->flags & DOP_FAM_NOPE && (i + 1) % FOURTH == 0) ||
+            (gi->family->flags & DOP_FAM_NOPE_FULL && some && !t->window))
+            t->rope = -1;
+    }
+}
+
+/* ---- facts of all layers ------------------------------------------------------------------------------------------ */
+
+static bool
+layer_has(const dop_gi *gi, uint32_t layer, const char *name)
+{
+    char full[96];
+    snprintf(full, sizeof full, "blk.%u.%s", layer, name);
+    return has_tensor(gi, full);
+}
+
+/* A model has biases where its first layer with attention has them, and those of feed-forward parts where its first layer has them.
+ * In a layer that differs a weight is then missing or ignored, which is reported. */
+static void
+find_biases(dop_gi *gi)
+{
+    dop_attention *t = &gi->layer.mixers[0].attn;
+    uint32_t i = 0;
+    while (i + 1 < gi->model->arch.n_layers && !dop_gi_attends(gi, i))
+        i++;
+    const bool fused = layer_has(gi, i, "attn_qkv.bias");
+    t->bias_q = fused || layer_has(gi, i, "attn_q.bias");
+    t->bias_k = fused || layer_has(gi, i, "attn_k.bias");
+    t->bias_v = fused || layer_has(gi, i, "attn_v.bias");
+    t->bias_o = layer_has(gi, i, "attn_output.bias");
+    gi->layer.ffn.bias = layer_has(gi, 0, "ffn_down.bias");
+}
+
+/* Do attention and feed-forward part run side by side?  In families that may have one norm for both, they do where the second norm
+ * is missing; other families state it with a key. */
+static dop_status
+read_parallel(dop_gi *gi)
+{
+    const dop_family *f = gi->family;
+    dop_layer *y = &gi->layer;
+    char full[96];
+    const dop_gguf_kv *kv = dop_gi_find(gi, "use_parallel_residual", full, sizeof full);
+    if (f->flags & DOP_FAM_ONE_NORM) {
+        y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
+        if (y->parallel)
+            y->ffn_norm = (dop_norm){0};
+    } else if (f->parallel.key && kv && !dop_gguf_bool(kv, 0, &y->parallel)) {
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_multipliers(dop_gi *gi)
+{
+    const uint32_t has = gi->family->flags;
+    dop_arch *a = &gi->model->arch;
+    double logits = 1;
+    dop_status st = DOP_OK;
+    if (has & (DOP_FAM_MULTIPLIERS | DOP_FAM_LOGIT_SCALE))
+        st = dop_gi_number(gi, "logit_scale", 1e-6, 1e6, 1, &logits);
+    a->logit_scale = has & DOP_FAM_MULTIPLIERS ? 1 / logits : logits;
+    if (!(has & DOP_FAM_MULTIPLIERS))
+        return st;
+    if (st == DOP_OK)
+        st = dop_gi_number(gi, "embedding_scale", 1e-6, 1e6, 1, &a->embed_scale);
+    return st == DOP_OK ? dop_gi_number(gi, "residual_scale", 1e-6, 1e6, 1, &gi->layer.residual_scale) : st;
+}
+
+static dop_status
+read_scalars(dop_gi *gi)
+{
+    const dop_family *f = gi->family;
+    dop_arch *a = &gi->model->arch;
+    const bool ln = f->flags & DOP_FAM_LAYER_NORM,
+               gemma2 = f->flags & DOP_FAM_SOFTCAPS && !(f->flags & DOP_FAM_QK_NORM);
+    double eps = 0;
+    dop_status st =
+        dop_gi_number(gi, ln ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1, -1, &eps);
+    if (st == DOP_OK && eps < 0)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", f->gguf,
+                         ln ? "" : "rms_");
+    dop_set_norms(a, &gi->layer, eps, 0); /* where a family adds 1 to norm weights, the file's weights include it */
+    dop_act_by_name(f->act, &gi->layer.ffn.act);
+    /* llama.cpp computes this factor in f32, and its files are made for that. */
+    if (f->flags & DOP_FAM_EMBED_SQRT)
+        a->embed_scale = (double)sqrtf((float)a->hidden);
+    if (st == DOP_OK)
+        st = read_multipliers(gi);
+    if (st == DOP_OK)
+        st = read_parallel(gi);
+    if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
+        st = dop_gi_number(gi, "attn_logit_softcapping", 0, 1e6, gemma2 ? 50 : 0, &gi->layer.mixers[0].attn.softcap);
+    if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
+        st = dop_gi_number(gi, "final_logit_softcapping", 0, 1e6, gemma2 ? 30 : 0, &a->logit_softcap);
+    return st;
+}
+
+dop_status
+dop_gi_config(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    dop_arch_defaults(a, &gi->layer);
+    dop_family_facts(gi->family, a, &gi->layer);
+    snprintf(a->family, sizeof a->family, "%s", gi->family->name);
+    if (!gi->family->keys->ffn) { /* layers have a mixer and no feed-forward part */
+        gi->layer.ffn.kind = DOP_FFN_NONE;
+        gi->layer.ffn_norm = (dop_norm){0};
+    }
+    dop_status st = read_sizes(gi);
+    if (st == DOP_OK)
+        st = refuse(gi);
+    if (st == DOP_OK)
+        find_biases(gi);
+    if (st == DOP_OK)
+        st = read_scalars(gi);
+    if (st == DOP_OK)
+        st = read_layers(gi);
+    if (st == DOP_OK)
+        st = dop_gi_experts(gi);
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_LAYER_INPUTS))
+        st = dop_gi_layer_inputs(gi);
+    bool rotates = !a->learned_positions && gi->family->keys->heads;
+    if (st == DOP_OK && rotates)
+        st = dop_gi_rotates(gi, &rotates);
+    if (st == DOP_OK && rotates)
+        st = dop_gi_ropes(gi);
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_LATENT))
+        st = dop_gi_latent_rope(gi);
+    if (st == DOP_OK)
+        leave_positions_out(gi, rotates);
+    if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_CHUNKS)
+        st = dop_gi_chunks(gi);
+    return st == DOP_OK ? dop_gi_text(gi) : st;
+}

@@ -1,0 +1,121 @@
+/* Mixtures of experts in GGUF files: keys "expert_*", and tensors where the keys are silent. */
+#include "compiler/import/gguf/gguf_import.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const dop_gguf_tensor *
+layer_tensor(const dop_gi *gi, uint32_t layer, const char *name)
+{
+    char full[96];
+    snprintf(full, sizeof full, "blk.%u.%s", layer, name);
+    return dop_gi_tensor(gi, full, NULL);
+}
+
+/* The first layer that has experts; the number of layers when none has. */
+static uint32_t
+first_with_experts(const dop_gi *gi)
+{
+    uint32_t i = 0;
+    while (i < gi->model->arch.n_layers && !layer_tensor(gi, i, "ffn_gate_inp.weight"))
+        i++;
+    return i;
+}
+
+static dop_status
+read_flag(const dop_gi *gi, const char *key, bool otherwise, bool *out)
+{
+    char full[96];
+    const dop_gguf_kv *kv = dop_gi_find(gi, key, full, sizeof full);
+    *out = otherwise;
+    if (kv && !dop_gguf_bool(kv, 0, out))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
+    return DOP_OK;
+}
+
+/* expert_gating_func: 1 softmax, 2 sigmoid; 0 or nothing: the family's. */
+static dop_status
+read_score(const dop_gi *gi, dop_experts *x)
+{
+    char full[96];
+    uint64_t v = 0;
+    const dop_gguf_kv *kv = dop_gi_find(gi, "expert_gating_func", full, sizeof full);
+    if (!kv || (dop_gguf_u64(kv, 0, &v) && v == 0)) {
+        if (gi->family->experts->gguf_plain) {
+            x->score = DOP_SCORE_SOFTMAX;
+            x->normalized = false;
+        }
+        return DOP_OK;
+    }
+    if (v != 1 && v != 2)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not 1 (softmax) or 2 (sigmoid)", full);
+    x->score = v == 1 ? DOP_SCORE_SOFTMAX : DOP_SCORE_SIGMOID;
+    return DOP_OK;
+}
+
+static dop_status
+read_choice(const dop_gi *gi, dop_experts *x)
+{
+    const dop_expert_keys *k = gi->family->experts;
+    double scale = 0;
+    dop_status st = read_score(gi, x);
+    if (st == DOP_OK)
+        st = read_flag(gi, "expert_weights_norm", x->normalized || k->gguf_normalized, &x->normalized);
+    if (st == DOP_OK)
+        st = dop_gi_number(gi, "expert_weights_scale", 0, 1e6, 0, &scale);
+    if (scale > 0) /* 0 stands for none */
+        x->scale = scale;
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "expert_group_count", 0, DOP_MAX_EXPERTS, 1, &x->groups);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "expert_group_used_count", 0, DOP_MAX_EXPERTS, 1, &x->group_keep);
+    if (x->groups <= 1)
+        x->group_best = x->group_keep = 1;
+    return st;
+}
+
+/* The width of the shared expert is stated, or as many times that of one as are stated, or what its tensor has. */
+static dop_status
+read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
+{
+    const dop_gguf_tensor *up = layer_tensor(gi, layer, "ffn_up_shexp.weight");
+    char full[96];
+    uint32_t n = 0;
+    if (!up)
+        return DOP_OK;
+    if (dop_gi_find(gi, "expert_shared_feed_forward_length", full, sizeof full))
+        return dop_gi_size(gi, "expert_shared_feed_forward_length", 0, DOP_MAX_WIDTH, 0, &x->shared_width);
+    if (dop_gi_find(gi, "expert_shared_count", full, sizeof full)) {
+        dop_status st = dop_gi_size(gi, "expert_shared_count", 0, DOP_MAX_EXPERTS, 0, &n);
+        x->shared_width = n * x->width; /* at most 2^32: dop_arch_check() refuses what is too large */
+        return st;
+    }
+    x->shared_width = up->dims[1] <= DOP_MAX_WIDTH ? (uint32_t)up->dims[1] : DOP_MAX_WIDTH + 1;
+    return DOP_OK;
+}
+
+dop_status
+dop_gi_experts(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    const dop_expert_keys *k = gi->family->experts;
+    const uint32_t first = first_with_experts(gi);
+    if (!k || first == a->n_layers)
+        return DOP_OK;
+    dop_experts x = k->facts;
+    dop_status st = dop_gi_size(gi, "expert_count", 0, DOP_MAX_EXPERTS, 0, &x.n);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "expert_used_count", 0, DOP_MAX_ACTIVE, 0, &x.active);
+    if (st == DOP_OK) /* Mixtral's files state one width for all */
+        st = dop_gi_size(gi, "expert_feed_forward_length", 0, DOP_MAX_WIDTH, a->layers[first].ffn.width, &x.width);
+    if (st == DOP_OK)
+        st = read_choice(gi, &x);
+    if (st == DOP_OK)
+        st = read_shared(gi, first, &x);
+    x.correction = layer_tensor(gi, first, "exp_probs_b.bias") != NULL;
+    for (uint32_t i = first; i < a->n_layers && st == DOP_OK; i++) {
+        if (layer_tensor(gi, i, "ffn_gate_inp.weight"))
+            dop_set_experts(k, a, &x, &a->layers[i]);
+    }
+    return st;
+}

@@ -1,0 +1,66 @@
+/* The parts of the GGUF importer; only compiler/import/gguf/ includes this. */
+#ifndef DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
+#define DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
+
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/model/import.h"
+
+enum { DOP_GGUF_MAX_PARTS = 1024 };
+
+/* An open model: one file, or all parts of a split one. */
+typedef struct dop_gi {
+    const char *path; /* of the first file */
+    dop_gguf *parts;  /* [n_parts], malloc'ed; the first has the metadata */
+    uint32_t n_parts;
+    bool *taken; /* [tensors of all parts] dop_gi_take() has returned it; in the arena */
+    const dop_family *family;
+    dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
+    bool *slides;    /* [n_layers] the layer has the window; in the arena */
+    uint32_t draft;  /* layers after those of the model that predict further tokens; they are not read */
+    dop_diag *diag;
+    dop_checkpoint *model;
+} dop_gi;
+
+/* Opens gi->path and the parts that belong to it. */
+dop_status dop_gi_open(dop_gi *gi);
+/* Passes the mapped files to the model's weights and closes the rest; also after a failed opening. */
+void dop_gi_close(dop_gi *gi);
+/* Reads facts, ids, tokenizer and chat template from the metadata. */
+dop_status dop_gi_config(dop_gi *gi);
+/* The value of a key of the architecture, such as "block_count"; NULL: it is absent.  out_full is its whole name. */
+const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size);
+/* An integer in [1, max]; `otherwise` 0: it must be there.  An array has a value per layer, of which `layer` is taken. */
+dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uint32_t otherwise,
+                       uint32_t *out);
+/* A number in [min, max]; `otherwise` may lie outside. */
+dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
+/* Rotary embeddings, and which layer uses which.  The layers, and which of them slide, must be known. */
+dop_status dop_gi_ropes(dop_gi *gi);
+/* attention.c: latent attention, everything but n_heads; and, once the rotary embedding is known, its effect on the scores. */
+dop_status dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t);
+dop_status dop_gi_latent_rope(dop_gi *gi);
+/* Which layers see chunks, and which do not rotate but temper their queries. */
+dop_status dop_gi_chunks(dop_gi *gi);
+/* Gemma 4: per-layer inputs, and layers that use the keys and values of another one. */
+dop_status dop_gi_layer_inputs(dop_gi *gi);
+/* Whether layers rotate at all. */
+dop_status dop_gi_rotates(const dop_gi *gi, bool *out);
+/* Whether a layer has a recurrent mixer, and attention. */
+bool dop_gi_recurs(const dop_gi *gi, uint32_t layer);
+bool dop_gi_attends(const dop_gi *gi, uint32_t layer);
+/* The recurrent mixer of a layer, beside its attention or instead of it. */
+dop_status dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps);
+/* A copy of the vector w in the file, in the form that the graph needs (DOP_PART_TAPS, DOP_PART_DECAY). */
+dop_status dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w);
+/* Which layers have experts, and how many. */
+dop_status dop_gi_experts(dop_gi *gi);
+/* End ids, chat template, name, vocabulary. */
+dop_status dop_gi_text(dop_gi *gi);
+/* Fills the model's weights with those that the facts call for. */
+dop_status dop_gi_weights(dop_gi *gi);
+/* NULL when no part has it; *out_part: which. */
+const dop_gguf_tensor *dop_gi_tensor(const dop_gi *gi, const char *name, const dop_gguf **out_part);
+/* The same, and marks the tensor as read. */
+const dop_gguf_tensor *dop_gi_take(const dop_gi *gi, const char *name, const dop_gguf **out_part);
+
+#endif

@@ -1,0 +1,284 @@
+/* GGUF files to facts and canonical weights. */
+#include "compiler/import/gguf/gguf_import.h"
+#include "compiler/model/leftovers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Our types have ggml's names in lower case. */
+static dop_status
+type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf_tensor *t, dop_type *out)
+{
+    static const char *const known[] = {"F32",  "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0",   "Q5_1", "Q8_0",
+                                        "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "MXFP4"};
+    dop_gguf_tensor_info info = {.name = "?"};
+    char lower[16] = {0};
+    dop_gguf_tensor_type(t->type, &info);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i], info.name) != 0)
+            continue;
+        for (size_t k = 0; k < sizeof lower - 1 && info.name[k]; k++)
+            lower[k] = (char)(info.name[k] >= 'A' && info.name[k] <= 'Z' ? info.name[k] + 32 : info.name[k]);
+        if (dop_type_parse(lower, strlen(lower), out) && dop_type_of(*out)->block == info.block &&
+            dop_type_of(*out)->bytes == info.bytes)
+            return DOP_OK;
+    }
+    return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
+                       "tensor %s: type %s is not supported; known: F32, F16, BF16, "
+                       "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, MXFP4",
+                       name, info.name);
+}
+
+/* "8 x 64 x 32 values, expected 4 x 64 x 32": in our order of axes, in which the axis that products sum over is the last. */
+static dop_status
+wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint64_t *got, const uint64_t *want)
+{
+    char text[2][72];
+    const uint64_t *dims[] = {got, want};
+    for (int i = 0; i < 2; i++) {
+        int n = 0;
+        if (got[2] != 1 || want[2] != 1)
+            n = snprintf(text[i], sizeof text[i], "%llu x ", (unsigned long long)dims[i][2]);
+        snprintf(text[i] + n, sizeof text[i] - (size_t)n, "%llu x %llu", (unsigned long long)dims[i][1],
+                 (unsigned long long)dims[i][0]);
+    }
+    return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: %s values, expected %s by the metadata", name,
+                       text[0], text[1]);
+}
+
+/* Makes w from these rows (rank 1: values; rank 3: rows of each expert) of the tensor of this name. */
+static dop_status
+take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
+{
+    const dop_gguf *part = NULL;
+    const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
+    if (!t)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
+    uint64_t row = 0, want[4] = {w->cols, rows->total, w->rank == 3 ? w->experts : 1, 1};
+    if (w->rank == 1) {
+        want[0] = rows->turned ? rows->block_step : rows->total;
+        want[1] = rows->turned ? rows->block : 1;
+    }
+    /* Files have vectors of recurrent layers as a column too, or as a row for each group. */
+    const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
+                        gi->family->recurrent && t->dims[0] <= rows->total && t->dims[1] <= rows->total &&
+                        t->dims[0] * t->dims[1] == rows->total;
+    if (!folded && memcmp(t->dims, want, sizeof want) != 0)
+        return wrong_shape(gi, part, name, t->dims, want);
+    dop_status st = type_of(gi, part, name, t, &w->type);
+    if (st != DOP_OK)
+        return st;
+    if (!dop_type_row_bytes(w->type, w->cols, &row) || (w->rank == 1 && dop_type_of(w->type)->block != 1))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
+                           dop_type_of(w->type)->name);
+    w->row_stride = row;
+    if (w->rank == 2) {
+        w->block_rows = rows->block;
+        w->block_stride = rows->block_step * row;
+    }
+    w->expert_stride = w->rank == 3 ? rows->total * row : 0;
+    w->data = part->map.data + t->offset + rows->start * (w->rank == 1 ? dop_type_of(w->type)->bytes : row);
+    w->source = dop_arena_strdup(gi->model->arena, name);
+    return w->source ? DOP_OK : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+}
+
+/* Makes w, a single value, from a key that has a value for each layer or one for all. */
+static dop_status
+take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
+{
+    const dop_gguf_kv *kv = dop_gguf_find(&gi->parts[0], key);
+    const uint64_t n = gi->model->arch.n_layers;
+    double v = 0;
+    float *value = dop_arena_alloc(gi->model->arena, sizeof *value);
+    if (!value)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    if (!kv)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is missing", key);
+    if ((kv->type == DOP_GGUF_ARRAY && kv->count != n) ||
+        !dop_gguf_f64(kv, kv->type == DOP_GGUF_ARRAY ? (uint64_t)layer : 0, &v))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one number per layer", key);
+    *value = (float)v;
+    w->type = DOP_TYPE_f32;
+    w->row_stride = sizeof *value;
+    w->data = (const uint8_t *)value;
+    w->source = key;
+    return DOP_OK;
+}
+
+/* The name of a weight's tensor, or of its key. */
+static const dop_tensor_name *
+name_of(const dop_gi *gi, const dop_weight_need *need)
+{
+    char fused[48];
+    const dop_tensor_name *n = dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role);
+    if (n && need->layer >= 0) {
+        snprintf(fused, sizeof fused, "blk.%d.%s", (int)need->layer, n->source);
+        if (dop_gi_tensor(gi, fused, NULL))
+            return n;
+    }
+    return dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+}
+
+/* Older files have a tensor for each expert, "ffn_gate.0" to "ffn_gate.7", in place of "ffn_gate_exps". */
+static void
+split_name(const dop_gi *gi, const dop_weight_need *need, char *name, size_t size)
+{
+    char one[96], pattern[96];
+    const char *mark = strstr(name, "_exps.");
+    if (need->rank != 3 || !mark || dop_gi_tensor(gi, name, NULL))
+        return;
+    snprintf(pattern, sizeof pattern, "%.*s.*.%s", (int)(mark - name), name, mark + strlen("_exps."));
+    dop_expert_name(pattern, 0, one, sizeof one);
+    if (dop_gi_tensor(gi, one, NULL))
+        snprintf(name, size, "%s", pattern);
+}
+
+static dop_status
+fill(void *user, const dop_weight_need *need)
+{
+    dop_gi *gi = user;
+    const dop_tensor_name *n = name_of(gi, need);
+    if (!n)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "the metadata calls for a tensor that files of %s do not have (%s)", gi->family->name,
+                           dop_role_name(need->role));
+    char name[96], one[112];
+    if (need->layer >= 0 && n->part != DOP_PART_KEY)
+        snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
+    else
+        snprintf(name, sizeof name, "%s", n->source);
+    dop_weight *each = NULL, w = {.name = need->name,
+                                  .rank = need->rank,
+                                  .experts = need->experts,
+                                  .rows = need->rows,
+                                  .cols = need->cols};
+    const uint32_t own = need->rank == 1 ? need->cols : need->rows;
+    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
+    split_name(gi, need, name, sizeof name);
+    dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
+    if (st == DOP_OK && n->part == DOP_PART_KEY)
+        st = take_key(gi, n->source, need->layer, &w);
+    else if (st == DOP_OK && !each)
+        st = take(gi, name, &rows, &w);
+    if (st == DOP_OK && (rows.turned || n->part == DOP_PART_DECAY))
+        st = dop_gi_vector(gi, &rows, &w);
+    for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
+        dop_expert_name(name, e, one, sizeof one);
+        st = take(gi, one, &rows, &each[e]);
+    }
+    if (st == DOP_OK && each) {
+        w.each = each;
+        w.type = each[0].type;
+        w.source = each[0].source;
+    }
+    return st == DOP_OK ? dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag) : st;
+}
+
+dop_status
+dop_gi_weights(dop_gi *gi)
+{
+    dop_status st = dop_arch_each_weight(&gi->model->arch, fill, gi);
+    return st == DOP_OK ? dop_weights_seal(&gi->model->weights, gi->diag) : st;
+}
+
+static bool
+says(const dop_gguf *g, const char *key, const char *value)
+{
+    dop_gguf_str s;
+    return dop_gguf_string(dop_gguf_find(g, key), &s) && s.len == strlen(value) && memcmp(s.data, value, s.len) == 0;
+}
+
+/* Refuses GGUF files that are not models. */
+static dop_status
+refuse_type(const dop_gi *gi)
+{
+    const dop_gguf *g = &gi->parts[0];
+    dop_gguf_str base;
+    if (says(g, "general.type", "adapter")) {
+        const bool named = dop_gguf_string(dop_gguf_find(g, "general.base_model.0.name"), &base) && base.len < 100;
+        return DOP_FAIL_IN(
+            gi->diag, DOP_E_INPUT, gi->path,
+            "this is a LoRA adapter%s%.*s, not a model: merge it into its model first, and name the result",
+            named ? " of " : "", named ? (int)base.len : 0, named ? base.data : "");
+    }
+    if (says(g, "general.type", "mmproj") || says(g, "general.architecture", "clip"))
+        return DOP_FAIL_IN(
+            gi->diag, DOP_E_INPUT, gi->path,
+            "this is the vision part (mmproj) of a model, which is not supported: name the GGUF file of its "
+            "text part");
+    if (says(g, "general.type", "imatrix"))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "this is an importance matrix, not a model");
+    return DOP_OK;
+}
+
+static dop_status
+find_family(dop_gi *gi)
+{
+    dop_gguf_str arch;
+    dop_status st = refuse_type(gi);
+    if (st != DOP_OK)
+        return st;
+    if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
+    char key[96];
+    uint64_t experts = 0;
+    snprintf(key, sizeof key, "%.*s.expert_count", (int)(arch.len > 60 ? 60 : arch.len), arch.data);
+    dop_gguf_u64(dop_gguf_find(&gi->parts[0], key), 0, &experts);
+    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len, experts > 0);
+    if (gi->family)
+        return DOP_OK;
+    dop_buf known = {0};
+    dop_family_list_gguf(&known);
+    st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                     "architecture \"%.*s\" is not supported in GGUF files; "
+                     "known: %s",
+                     (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
+    dop_buf_finish(&known);
+    return st;
+}
+
+static dop_status
+leftovers(const dop_gi *gi)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.block_count", gi->family->gguf);
+    dop_leftovers l = {.model = gi->model,
+                       .diag = gi->diag,
+                       .facts = "the metadata",
+                       .layer_prefix = "blk.",
+                       .layers_key = key,
+                       .draft_layers = gi->draft};
+    dop_status st = DOP_OK;
+    size_t at = 0;
+    for (uint32_t i = 0; i < gi->n_parts; i++)
+        for (size_t k = 0; st == DOP_OK && k < gi->parts[i].tensor_count; k++) {
+            const dop_gguf_tensor *t = &gi->parts[i].tensors[k];
+            if (gi->taken[at++])
+                continue;
+            char *name = dop_arena_printf(gi->model->arena, "%.*s", (int)t->name.len, t->name.data);
+            st = name ? dop_leftovers_add(&l, name, t->dims_count, gi->parts[i].path)
+                      : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
+dop_status
+dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
+{
+    dop_gi gi = {.path = path, .diag = diag, .model = m};
+    dop_status st = dop_gi_open(&gi);
+    if (st == DOP_OK)
+        st = find_family(&gi);
+    if (st == DOP_OK)
+        st = dop_gi_config(&gi);
+    if (st == DOP_OK)
+        st = dop_arch_check(&m->arch, path, diag);
+    if (st == DOP_OK)
+        st = dop_gi_weights(&gi);
+    if (st == DOP_OK)
+        st = leftovers(&gi);
+    dop_gi_close(&gi);
+    if (st == DOP_OK && m->weights.n_maps != gi.n_parts)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    return st == DOP_OK ? dop_arch_check_weights(&m->arch, &m->weights, path, diag) : st;
+}

@@ -1,0 +1,137 @@
+/* Forms of attention that single families have, in config.json: the latent one of DeepSeek-V3, the chunks of Llama 4, and
+ * Gemma 4's layers that share keys and values and have inputs of their own (transformers, models/deepseek_v3, models/llama4
+ * and models/gemma4). */
+#include "compiler/import/hf/hf.h"
+
+#include <math.h>
+
+dop_status
+dop_hf_latent(dop_hf *hf, dop_attention *t)
+{
+    dop_latent *l = &t->latent;
+    const bool said = hf->cfg.object && json_object_get(hf->cfg.object, "q_lora_rank");
+    dop_status st = dop_json_u32_or(&hf->cfg, "kv_lora_rank", 1, DOP_MAX_HEAD_DIM, 512, &l->rank);
+    if (st == DOP_OK) /* null: queries are projected from the input directly */
+        st = dop_json_u32_or(&hf->cfg, "q_lora_rank", 1, DOP_MAX_WIDTH, said ? 0 : 1536, &l->q_rank);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "qk_nope_head_dim", 1, DOP_MAX_HEAD_DIM, 128, &l->plain);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "qk_rope_head_dim", 1, DOP_MAX_HEAD_DIM, 64, &l->rotated);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "v_head_dim", 1, DOP_MAX_HEAD_DIM, 128, &l->value_dim);
+    if (st == DOP_OK && (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4))
+        st = DOP_FAIL_IN(
+            hf->diag, DOP_E_INPUT, hf->path,
+            "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
+            "(of 8 for qk_rope_head_dim)",
+            hf->cfg.where, l->plain, l->rotated, l->rank, l->value_dim);
+    uint32_t sum = l->plain + l->rotated;
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "qk_head_dim", 1, DOP_MAX_HEAD_DIM, sum, &sum);
+    if (st == DOP_OK && sum != l->plain + l->rotated)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                         "%sqk_head_dim is %u, and qk_nope_head_dim %u and qk_rope_head_dim %u make another one",
+                         hf->cfg.where, sum, l->plain, l->rotated);
+    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* these norms do not use rms_norm_eps */
+    l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
+    t->head_dim = l->plain + l->rotated;
+    t->n_kv_heads = 1;
+    return st;
+}
+
+/* YaRN's mscale_all_dim is squared into the scale of the scores (DeepseekV3Attention). */
+dop_status
+dop_hf_latent_rope(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_rope *r = &a->ropes[0];
+    dop_status st = dop_json_bool_or(&hf->cfg, "rope_interleave", true, &r->interleaved);
+    const double m = r->scaling == DOP_ROPE_YARN && r->mscale_all_dim > 0 && r->factor > 1
+                         ? 0.1 * r->mscale_all_dim * log(r->factor) + 1
+                         : 1;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        a->layers[i].mixers[0].attn.scale *= m * m;
+    return st;
+}
+
+/* Llama4TextAttention: some layers see chunks.  Queries and keys that rotate are normed after the rotation, without weights;
+ * queries that do not rotate are scaled by a temperature that grows with their position. */
+dop_status
+dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
+{
+    dop_arch *a = &hf->model->arch;
+    uint32_t chunk = 0;
+    bool normed = true;
+    const json_t *tempers = hf->cfg.object ? json_object_get(hf->cfg.object, "attn_temperature_tuning") : NULL;
+    const bool tempered =
+        !tempers || json_is_true(tempers) || (json_is_number(tempers) && json_number_value(tempers) != 0.0);
+    dop_status st = dop_json_u32_or(&hf->cfg, "attention_chunk_size", 1, DOP_MAX_CTX, hf->family->window, &chunk);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "use_qk_norm", true, &normed);
+    if (st == DOP_OK && tempered)
+        st = dop_json_f64_or(&hf->cfg, "floor_scale", 1, 1e9, 8192, &a->temper.floor);
+    if (st == DOP_OK && tempered)
+        st = dop_json_f64_or(&hf->cfg, "attn_scale", 0, 1e3, 0.1, &a->temper.scale);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        t->chunk = chunked[i] ? chunk : 0;
+        t->tempered = tempered && !rotates[i];
+        if (normed && rotates[i]) {
+            t->norm_after = true;
+            t->q_norm = t->k_norm = (dop_norm){.kind = DOP_NORM_RMS, .plain = true, .eps = a->layers[i].attn_norm.eps};
+        }
+    }
+    return st;
+}
+
+/* The last layers have no keys and values of their own and use those of the last layer before them that has their type.  Their
+ * feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
+static dop_status
+share_caches(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    uint32_t n = 0;
+    bool wide = false;
+    dop_status st = dop_json_u32_or(&hf->cfg, "num_kv_shared_layers", 0, a->n_layers, 0, &n);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "use_double_wide_mlp", false, &wide);
+    for (uint32_t i = a->n_layers - n; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        uint32_t from = a->n_layers - n;
+        while (from > 0 && sliding[from - 1] != sliding[i])
+            from--;
+        if (from == 0)
+            return DOP_FAIL_IN(
+                hf->diag, DOP_E_INPUT, hf->path,
+                "%snum_kv_shared_layers is %u of %u layers: none is left whose keys and values layer %u, "
+                "which has %s attention, could take",
+                hf->cfg.where, n, a->n_layers, i, sliding[i] ? "sliding" : "full");
+        t->shares = from;
+        t->k_norm = t->v_norm = (dop_norm){0};
+        if (wide)
+            a->layers[i].ffn.width *= 2;
+    }
+    return st;
+}
+
+dop_status
+dop_hf_layer_inputs(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_layer_inputs *p = &a->inputs;
+    bool both = false;
+    dop_status st = dop_json_u32_or(&hf->cfg, "hidden_size_per_layer_input", 0, DOP_MAX_WIDTH, 256, &p->width);
+    if (st == DOP_OK && p->width)
+        st = dop_json_u32_or(&hf->cfg, "vocab_size_per_layer_input", 1, DOP_MAX_VOCAB, hf->family->vocab, &p->vocab);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "attention_k_eq_v", false, &both);
+    if (st == DOP_OK)
+        st = share_caches(hf, sliding);
+    p->projected = 1 / sqrt(a->hidden);
+    p->norm = p->width ? a->final_norm : (dop_norm){0};
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        a->layers[i].post_input_norm = p->norm;
+        a->layers[i].mixers[0].attn.k_is_v = both && !sliding[i];
+    }
+    return st;
+}

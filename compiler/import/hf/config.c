@@ -1,0 +1,445 @@
+/* config.json to facts.  Old files (torch_dtype, rope_theta, rope_scaling) and new ones (dtype, rope_parameters,
+ * layer_types) state the same; a field that neither has takes the value of the family's configuration class. */
+#include "compiler/import/hf/hf.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An integer; the family's default is 0 where the file has to state it. */
+static dop_status
+size_field(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint32_t *out)
+{
+    return otherwise ? dop_json_u32_or(&hf->cfg, key, 1, max, otherwise, out)
+                     : dop_json_u32(&hf->cfg, key, 1, max, out);
+}
+
+/* Number and size of heads, which are the same in every layer of most families. */
+static dop_status
+read_heads(dop_hf *hf, dop_attention *t)
+{
+    const dop_family *f = hf->family;
+    const dop_arch *a = &hf->model->arch;
+    if (!f->keys->heads)
+        return DOP_OK;
+    dop_status st = size_field(hf, f->keys->heads, DOP_MAX_HEADS, f->heads, &t->n_heads);
+    if (st == DOP_OK)
+        st = size_field(hf, "num_key_value_heads", DOP_MAX_HEADS, f->kv_heads ? f->kv_heads : t->n_heads,
+                        &t->n_kv_heads);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "head_dim", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim);
+    if (st != DOP_OK)
+        return st;
+    if (t->n_heads % t->n_kv_heads != 0)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s %u is not a multiple of num_key_value_heads %u",
+                           hf->cfg.where, f->keys->heads, t->n_heads, t->n_kv_heads);
+    if (t->head_dim == 0) {
+        if (a->hidden % t->n_heads != 0)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s %u is not divisible by %s %u", hf->cfg.where,
+                               f->keys->hidden, a->hidden, f->keys->heads, t->n_heads);
+        t->head_dim = a->hidden / t->n_heads;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_sizes(dop_hf *hf)
+{
+    const dop_hf_keys *k = hf->family->keys;
+    dop_arch *a = &hf->model->arch;
+    dop_status st = size_field(hf, k->hidden, DOP_MAX_WIDTH, 0, &a->hidden);
+    if (st == DOP_OK)
+        st = size_field(hf, k->layers, DOP_MAX_LAYERS, 0, &a->n_layers);
+    if (st == DOP_OK)
+        st = size_field(hf, "vocab_size", DOP_MAX_VOCAB, hf->family->vocab, &a->vocab);
+    a->ctx_train = hf->family->ctx;
+    if (st == DOP_OK && k->ctx)
+        st = size_field(hf, k->ctx, DOP_MAX_CTX, hf->family->ctx, &a->ctx_train);
+    if (!k->ffn) {
+        hf->layer.ffn.kind = DOP_FFN_NONE;
+        hf->layer.ffn_norm = (dop_norm){0};
+    }
+    /* GPT-2's n_inner may be absent: four times the width.  Where there is another field for it, that one is read below. */
+    const uint32_t otherwise = hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : dop_hf_adjusts_ffn(hf) ? 1 : 0;
+    if (st == DOP_OK && k->ffn)
+        st = size_field(hf, k->ffn, DOP_MAX_WIDTH, otherwise, &hf->layer.ffn.width);
+    if (st == DOP_OK)
+        st = dop_hf_adjust_ffn(hf);
+    if (st == DOP_OK)
+        st = read_heads(hf, &hf->layer.mixers[0].attn);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT)) {
+        hf->layer.mixers[0].kind = DOP_MIXER_LATENT;
+        st = dop_hf_latent(hf, &hf->layer.mixers[0].attn);
+    }
+    return st;
+}
+
+/* ---- sliding windows ---------------------------------------------------------------------------------------------- */
+
+/* The list layer_types, which newer files have. */
+static dop_status
+read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
+{
+    const uint32_t n = hf->model->arch.n_layers;
+    const char *limited = hf->family->window_rule == DOP_WINDOW_CHUNKS ? "chunked_attention" : "sliding_attention";
+    if (!json_is_array(list))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayer_types is %s, expected a list", hf->cfg.where,
+                           dop_json_kind(list));
+    if (json_array_size(list) != n)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayer_types has %zu entries, expected %u (%s)",
+                           hf->cfg.where, json_array_size(list), n, hf->family->keys->layers);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *type = json_string_value(json_array_get(list, i));
+        bool slides = type && strcmp(type, limited) == 0;
+        if (dop_hf_recurs(hf, type))
+            continue;
+        const bool full =
+            type && (strcmp(type, "full_attention") == 0 || (hf->family->recurrent && strcmp(type, "attention") == 0));
+        if (!slides && !full)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                               "%slayer_types[%u] is %.60s, expected full_attention or %s", hf->cfg.where, i,
+                               type ? type : dop_json_kind(json_array_get(list, i)), limited);
+        if (slides && hf->family->window_rule == DOP_WINDOW_NONE)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                               "%slayer_types[%u] is sliding_attention, which %s models do not have", hf->cfg.where, i,
+                               hf->family->name);
+        sliding[i] = slides;
+    }
+    return DOP_OK;
+}
+
+/* SmolLM3: a list says with 0 and 1 which layers rotate, or every n-th layer does not. */
+static dop_status
+read_nope(dop_hf *hf, bool *rotates)
+{
+    const uint32_t n = hf->model->arch.n_layers;
+    const json_t *list = dop_json_get(&hf->cfg, "no_rope_layers");
+    uint32_t interval = 4;
+    dop_status st = dop_json_u32_or(&hf->cfg, "no_rope_layer_interval", 1, DOP_MAX_CTX, 4, &interval);
+    if (st != DOP_OK)
+        return st;
+    if (json_is_array(list) && json_array_size(list) == 0) /* an empty list states nothing */
+        list = NULL;
+    if (list && (!json_is_array(list) || json_array_size(list) != n))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sno_rope_layers is not a list of %u entries (%s)",
+                           hf->cfg.where, n, hf->family->keys->layers);
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *v = list ? json_array_get(list, i) : NULL;
+        if (list && (!json_is_integer(v) || (json_integer_value(v) != 0 && json_integer_value(v) != 1)))
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sno_rope_layers[%u] is not 0 or 1", hf->cfg.where, i);
+        rotates[i] = list ? json_integer_value(v) == 1 : (i + 1) % interval != 0;
+    }
+    return DOP_OK;
+}
+
+/* Sets which layers have a window, by the family's rule. */
+static dop_status
+apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
+{
+    const uint32_t n = hf->model->arch.n_layers;
+    uint32_t from = 0, period = 0;
+    dop_status st = DOP_OK;
+    switch (hf->family->window_rule) {
+    case DOP_WINDOW_QWEN:
+        st = dop_json_u32_or(&hf->cfg, "max_window_layers", 0, DOP_MAX_CTX, 28, &from);
+        break;
+    case DOP_WINDOW_PATTERN:
+        st = dop_json_u32_or(&hf->cfg, "_sliding_window_pattern", 1, DOP_MAX_CTX, hf->family->period, &period);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(&hf->cfg, "sliding_window_pattern", 1, DOP_MAX_CTX, period, &period);
+        break;
+    default:
+        break;
+    }
+    for (uint32_t i = 0; st == DOP_OK && i < n; i++)
+        switch (hf->family->window_rule) {
+        case DOP_WINDOW_NONE:
+            sliding[i] = false;
+            break;
+        case DOP_WINDOW_ALL:
+            sliding[i] = true;
+            break;
+        case DOP_WINDOW_QWEN:
+            sliding[i] = i >= from;
+            break;
+        case DOP_WINDOW_PATTERN:
+            sliding[i] = (i + 1) % period != 0;
+            break;
+        case DOP_WINDOW_NOPE:
+            sliding[i] = !rotates[i];
+            break;
+        case DOP_WINDOW_CHUNKS:
+            sliding[i] = rotates[i];
+            break;
+        }
+    return st;
+}
+
+static dop_status
+read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_window)
+{
+    dop_arch *a = &hf->model->arch;
+    const dop_window_rule rule = hf->family->window_rule;
+    const json_t *types = dop_json_get(&hf->cfg, "layer_types");
+    bool use = true;
+    uint32_t window = 0;
+    dop_status st = types ? read_layer_types(hf, types, sliding) : apply_window_rule(hf, rotates, sliding);
+    if (st != DOP_OK || rule == DOP_WINDOW_NONE)
+        return st;
+    if (rule == DOP_WINDOW_CHUNKS)
+        return dop_hf_chunks(hf, rotates, sliding);
+    if (rule == DOP_WINDOW_QWEN || rule == DOP_WINDOW_NOPE)
+        st = dop_json_bool_or(&hf->cfg, "use_sliding_window", false, &use);
+    /* null means no window.  The family's default is for files without the field. */
+    if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, "sliding_window")))
+        window = hf->family->window;
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
+    *out_window = use ? window : 0;
+    for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++) {
+        a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
+        if (types && sliding[i] && !window)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                             "%slayer_types[%u] is sliding_attention, but sliding_window is null", hf->cfg.where, i);
+    }
+    return st;
+}
+
+/* ---- scalars ------------------------------------------------------------------------------------------------------ */
+
+static dop_status
+read_attention(dop_hf *hf)
+{
+    const uint32_t has = hf->family->flags;
+    dop_arch *a = &hf->model->arch;
+    dop_attention *t = &hf->layer.mixers[0].attn;
+    double scalar = t->head_dim;
+    bool refuse = false, causal = true;
+    dop_status st = dop_json_bool_or(&hf->cfg, "is_causal", true, &causal);
+    if (st == DOP_OK && !causal)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "%sis_causal is false: attention in both directions is not supported", hf->cfg.where);
+    if (st == DOP_OK && (has & DOP_FAM_QUERY_SCALAR))
+        st = dop_json_f64_or(&hf->cfg, "query_pre_attn_scalar", 1e-3, 1e6, 256, &scalar);
+    t->scale = hf->family->attn_scale > 0 ? hf->family->attn_scale : 1 / sqrt(scalar);
+    if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
+        st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &t->scale);
+    if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
+        /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults. */
+        bool gemma2 = !(has & DOP_FAM_LOCAL_ROPE);
+        bool said = json_object_get(hf->cfg.object, "attn_logit_softcapping") != NULL;
+        st = dop_json_f64_or(&hf->cfg, "attn_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 50 : 0, &t->softcap);
+        said = json_object_get(hf->cfg.object, "final_logit_softcapping") != NULL;
+        if (st == DOP_OK)
+            st = dop_json_f64_or(&hf->cfg, "final_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 30 : 0,
+                                 &a->logit_softcap);
+    }
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "use_bidirectional_attention", false, &refuse);
+    if (st == DOP_OK && refuse)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%suse_bidirectional_attention is not supported",
+                           hf->cfg.where);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "scale_attn_by_inverse_layer_idx", false, &refuse);
+    if (st == DOP_OK && refuse)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sscale_attn_by_inverse_layer_idx is not supported",
+                           hf->cfg.where);
+    bool scaled = true;
+    if (st == DOP_OK && (has & DOP_FAM_LEARNED_POS))
+        st = dop_json_bool_or(&hf->cfg, "scale_attn_weights", true, &scaled);
+    if (!scaled)
+        t->scale = 1;
+    return st;
+}
+
+static dop_status
+read_multipliers(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    double divisor = 1;
+    if (!(hf->family->flags & DOP_FAM_MULTIPLIERS))
+        return DOP_OK;
+    dop_status st = dop_json_f64_or(&hf->cfg, "embedding_multiplier", 1e-6, 1e6, 1, &a->embed_scale);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, "residual_multiplier", 1e-6, 1e6, 1, &hf->layer.residual_scale);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, "logits_scaling", 1e-6, 1e6, 1, &divisor);
+    a->logit_scale = 1 / divisor;
+    return st;
+}
+
+static dop_status
+read_fact(const dop_hf *hf, const dop_fact_field *f, bool *out)
+{
+    *out = f->otherwise;
+    return f->key ? dop_json_bool_or(&hf->cfg, f->key, f->otherwise, out) : DOP_OK;
+}
+
+static dop_status
+read_biases(dop_hf *hf)
+{
+    dop_attention *t = &hf->layer.mixers[0].attn;
+    bool qkv = false;
+    dop_status st = read_fact(hf, &hf->family->bias_qkv, &qkv);
+    t->bias_q = t->bias_k = t->bias_v = qkv;
+    if (st == DOP_OK)
+        st = read_fact(hf, &hf->family->bias_o, &t->bias_o);
+    if (st == DOP_OK)
+        st = read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias);
+    return st;
+}
+
+/* Do attention and feed-forward part run side by side, or one after the other? */
+static dop_status
+read_parallel(dop_hf *hf)
+{
+    dop_status st = read_fact(hf, &hf->family->parallel, &hf->layer.parallel);
+    if (hf->layer.parallel && (hf->family->flags & DOP_FAM_ONE_NORM))
+        hf->layer.ffn_norm = (dop_norm){0};
+    return st;
+}
+
+static dop_status
+read_scalars(dop_hf *hf)
+{
+    const dop_family *f = hf->family;
+    dop_arch *a = &hf->model->arch;
+    const char *act = NULL;
+    double eps = 0;
+    dop_status st = dop_json_f64_or(&hf->cfg, f->keys->eps, 0, 1, f->eps, &eps);
+    dop_set_norms(a, &hf->layer, eps, f->flags & DOP_FAM_NORM_ADD_1 ? 1 : 0);
+    if (st == DOP_OK)
+        st = dop_json_str_or(&hf->cfg, f->keys->act, f->act, &act);
+    if (st == DOP_OK && !dop_act_by_name(act, &hf->layer.ffn.act))
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s \"%.60s\" is not supported", hf->cfg.where,
+                         f->keys->act, act);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->top, "tie_word_embeddings", f->flags & DOP_FAM_TIED, &a->tied);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "tie_word_embeddings", a->tied, &a->tied);
+    if (st == DOP_OK)
+        st = read_biases(hf);
+    if (st == DOP_OK)
+        st = read_parallel(hf);
+    bool qk_norm = true;
+    if (st == DOP_OK && f->qk_norm.key)
+        st = read_fact(hf, &f->qk_norm, &qk_norm);
+    if (!qk_norm)
+        hf->layer.mixers[0].attn.q_norm = hf->layer.mixers[0].attn.k_norm = (dop_norm){0};
+    if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_SCALE))
+        st = dop_json_f64_or(&hf->cfg, "logit_scale", 1e-6, 1e6, 0.0625, &a->logit_scale);
+    if (st == DOP_OK)
+        st = read_multipliers(hf);
+    return st == DOP_OK ? read_attention(hf) : st;
+}
+
+/* Gemma 4: full layers have heads of their own, and single layers may state others. */
+static dop_status
+read_heads_by_type(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_json list, entry;
+    bool own = false;
+    uint32_t head_dim = 512, kv_heads = hf->layer.mixers[0].attn.n_kv_heads;
+    dop_status st = dop_json_sub(&hf->cfg, "per_layer_config", &list);
+    if (list.object && !dop_json_has(&hf->cfg, "global_head_dim"))
+        head_dim = hf->layer.mixers[0].attn.head_dim;
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "global_head_dim", 1, DOP_MAX_HEAD_DIM, head_dim, &head_dim);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "attention_k_eq_v", false, &own);
+    if (st == DOP_OK && own) /* otherwise the field below is not used (configuration_gemma4.py) */
+        st = dop_json_u32_or(&hf->cfg, "num_global_key_value_heads", 1, DOP_MAX_HEADS, kv_heads, &kv_heads);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        if (!sliding[i]) {
+            t->head_dim = head_dim;
+            t->n_kv_heads = kv_heads;
+        }
+        st = dop_json_sub(&list, key, &entry);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(&entry, "head_dim", 1, DOP_MAX_HEAD_DIM, t->head_dim, &t->head_dim);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(&entry, "num_key_value_heads", 1, DOP_MAX_HEADS, t->n_kv_heads, &t->n_kv_heads);
+    }
+    return st;
+}
+
+/* Refuses fields that ask for something the facts cannot express, when they are set (not null, not false, not 0). */
+static dop_status
+refuse(const dop_hf *hf)
+{
+    static const char *const keys[] = {"qk_layernorm",
+                                       "clip_qkv",
+                                       "enable_moe_block",
+                                       "attention_k_eq_v",
+                                       "hidden_size_per_layer_input",
+                                       "num_kv_shared_layers",
+                                       "use_double_wide_mlp"};
+    enum { KNOWN_TO_SOME = 2 }; /* from this key on, some families read them */
+    const size_t n = hf->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = dop_json_get(&hf->cfg, keys[i]);
+        if (v && !json_is_false(v) && !(json_is_number(v) && json_number_value(v) == 0.0))
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where, keys[i]);
+    }
+    return DOP_OK;
+}
+
+/* What differs between layers: windows, rotary embeddings. */
+static dop_status
+read_layers(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
+    bool *rotates = dop_arena_alloc(hf->arena, a->n_layers * sizeof *rotates);
+    uint32_t window = 0;
+    a->layers = dop_arena_alloc(hf->arena, a->n_layers * sizeof *a->layers);
+    if (!sliding || !rotates || !a->layers)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        a->layers[i] = hf->layer;
+        rotates[i] = !a->learned_positions;
+    }
+    dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_hf_positions(hf, rotates);
+    if (st == DOP_OK)
+        st = read_windows(hf, rotates, sliding, &window);
+    if (st == DOP_OK && hf->family->experts)
+        st = dop_hf_experts(hf);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
+        st = read_heads_by_type(hf, sliding);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LAYER_INPUTS))
+        st = dop_hf_layer_inputs(hf, sliding);
+    /* Where a window is stated, only layers with a window rotate, so that without any such layer none does. */
+    for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
+        rotates[i] = a->layers[i].mixers[0].attn.window;
+    if (st == DOP_OK && !a->learned_positions && hf->family->keys->heads)
+        st = dop_hf_ropes(hf, sliding);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
+        st = dop_hf_latent_rope(hf);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
+        if (!rotates[i])
+            a->layers[i].mixers[0].attn.rope = -1;
+    return st == DOP_OK ? dop_hf_settle_mixers(hf) : st;
+}
+
+dop_status
+dop_hf_config(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_arch_defaults(a, &hf->layer);
+    dop_family_facts(hf->family, a, &hf->layer);
+    snprintf(a->family, sizeof a->family, "%s", hf->family->name);
+    dop_status st = refuse(hf);
+    if (st == DOP_OK)
+        st = read_sizes(hf);
+    if (st == DOP_OK)
+        st = read_scalars(hf);
+    if (st == DOP_OK)
+        st = dop_hf_read_recurrent(hf);
+    return st == DOP_OK ? read_layers(hf) : st;
+}

@@ -1,0 +1,128 @@
+/* Mixtures of experts in config.json, by the fields that the family's row names. */
+#include "compiler/import/hf/hf.h"
+
+#include <string.h>
+
+/* A number of the file where the key is known, else `otherwise`. */
+static dop_status
+number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint32_t *out)
+{
+    *out = otherwise;
+    if (!key)
+        return DOP_OK;
+    return otherwise == UINT32_MAX ? dop_json_u32(&hf->cfg, key, 1, max, out)
+                                   : dop_json_u32_or(&hf->cfg, key, 0, max, otherwise, out);
+}
+
+static dop_status
+read_sizes(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
+{
+    const char *n = k->n_too && dop_json_has(&hf->cfg, k->n_too) ? k->n_too : k->n;
+    uint32_t shared = 0;
+    dop_status st = number(hf, n, DOP_MAX_EXPERTS, k->n_otherwise, &x->n);
+    if (st == DOP_OK)
+        st = number(hf, k->active, DOP_MAX_ACTIVE, k->active_otherwise, &x->active);
+    if (st == DOP_OK)
+        st = number(hf, k->width, DOP_MAX_WIDTH, UINT32_MAX, &x->width);
+    if (st == DOP_OK && k->shared_width)
+        st = number(hf, k->shared_width, DOP_MAX_WIDTH, k->shared_otherwise, &x->shared_width);
+    if (st == DOP_OK && k->shared_n) {
+        st = number(hf, k->shared_n, DOP_MAX_EXPERTS, k->shared_otherwise, &shared);
+        x->shared_width = shared * x->width; /* at most 2^32 - 2^20: dop_arch_check() refuses what is too large */
+    }
+    return st;
+}
+
+static dop_status
+read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
+{
+    double limit = 7;
+    dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, x->groups, &x->groups);
+    if (st == DOP_OK)
+        st = number(hf, k->group_keep, DOP_MAX_EXPERTS, x->group_keep, &x->group_keep);
+    if (st == DOP_OK && k->normalized)
+        st = dop_json_bool_or(&hf->cfg, k->normalized, x->normalized, &x->normalized);
+    if (st == DOP_OK && k->scale)
+        st = dop_json_f64_or(&hf->cfg, k->scale, 1e-6, 1e6, x->scale, &x->scale);
+    if (st == DOP_OK && k->limit)
+        st = dop_json_f64_or(&hf->cfg, k->limit, 0, 1e6, limit, &limit);
+    if (st == DOP_OK && limit != 7)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %g; only 7 is supported", hf->cfg.where, k->limit,
+                           limit);
+    if (x->groups <= 1)
+        x->group_best = x->group_keep = 1;
+    return st;
+}
+
+/* Layers that a list of the file names have experts (mark), or have none (not mark). */
+static dop_status
+mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
+{
+    const uint32_t n = hf->model->arch.n_layers;
+    const json_t *list = key ? dop_json_get(&hf->cfg, key) : NULL;
+    if (!list)
+        return DOP_OK;
+    if (!json_is_array(list))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %s, expected a list", hf->cfg.where, key,
+                           dop_json_kind(list));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= n)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where, key,
+                               i, n);
+        has[json_integer_value(v)] = mark;
+    }
+    return DOP_OK;
+}
+
+/* Which layers have experts. */
+static dop_status
+find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
+{
+    const uint32_t n = hf->model->arch.n_layers;
+    const json_t *end = k->last ? dop_json_get(&hf->cfg, k->last) : NULL;
+    uint32_t first, step, last = n - 1;
+    dop_status st = number(hf, k->first, DOP_MAX_LAYERS, k->first_otherwise, &first);
+    if (st == DOP_OK)
+        st = number(hf, k->step, DOP_MAX_LAYERS, 1, &step);
+    if (st == DOP_OK && end && !(json_is_integer(end) && json_integer_value(end) < 0))
+        st = number(hf, k->last, DOP_MAX_LAYERS, last, &last);
+    if (st != DOP_OK)
+        return st;
+    if (step == 0)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is 0, expected 1 to %d", hf->cfg.where, k->step,
+                           DOP_MAX_LAYERS);
+    const bool listed = k->only && json_array_size(dop_json_get(&hf->cfg, k->only)) > 0;
+    for (uint32_t i = 0; i < n; i++)
+        has[i] = !listed && i >= first && i <= last && (i + 1) % step == 0;
+    return listed ? mark_layers(hf, k->only, true, has) : mark_layers(hf, k->dense, false, has);
+}
+
+dop_status
+dop_hf_experts(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const dop_expert_keys *k = hf->family->experts;
+    dop_experts x = k->facts;
+    bool some = true;
+    dop_status st = k->enabled ? dop_json_bool_or(&hf->cfg, k->enabled, false, &some) : DOP_OK;
+    if (st != DOP_OK || !some)
+        return st;
+    bool *has = dop_arena_alloc(hf->arena, a->n_layers * sizeof *has);
+    if (!has)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    st = read_sizes(hf, k, &x);
+    if (st == DOP_OK && k->shared_alone && x.n == 0) {
+        for (uint32_t i = 0; i < a->n_layers; i++)
+            a->layers[i].ffn.width = x.shared_width;
+        return DOP_OK;
+    }
+    if (st == DOP_OK)
+        st = read_choice(hf, k, &x);
+    if (st == DOP_OK)
+        st = find_layers(hf, k, has);
+    for (uint32_t i = 0; i < a->n_layers && st == DOP_OK; i++)
+        if (has[i])
+            dop_set_experts(k, a, &x, &a->layers[i]);
+    return st;
+}

@@ -1,0 +1,77 @@
+/* The parts of the Hugging Face importer; only compiler/import/hf/ includes this. */
+#ifndef DOPPLER_COMPILER_IMPORT_HF_HF_H
+#define DOPPLER_COMPILER_IMPORT_HF_HF_H
+
+#include "base/read/json_util.h"
+#include "compiler/import/hf/safetensors.h"
+#include "compiler/model/import.h"
+
+/* quantization_config. */
+typedef struct dop_hf_quant {
+    bool used;  /* the checkpoint is quantized this way */
+    bool awq;   /* else GPTQ */
+    bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
+    bool act_order, symmetric;
+    uint32_t group;    /* inputs per scale; 0: a whole row */
+    uint32_t zero_add; /* to stored zero points */
+} dop_hf_quant;
+
+/* config.json, opened. */
+typedef struct dop_hf {
+    const char *dir;
+    const char *path; /* of config.json */
+    json_t *root;     /* owned */
+    dop_json top;     /* the file */
+    dop_json cfg;     /* text_config where there is one, else the file */
+    const dop_family *family;
+    dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
+    dop_hf_quant quant;
+    const char *headless; /* the architecture, which has no output matrix (dop_family_without_head); NULL: it has one */
+    dop_arena *arena;
+    dop_diag *diag;
+    dop_checkpoint *model;
+} dop_hf;
+
+/* All that files say before the weights.  hf->root is the caller's to release. */
+dop_status dop_hf_facts(dop_hf *hf);
+/* Sizes, layers, multipliers, biases: everything of dop_arch except the rotary embeddings and the ids. */
+dop_status dop_hf_config(dop_hf *hf);
+/* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
+dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
+/* recurrent.c: the recurrent mixer of the family as hf->layer.mixers[1]; the width of a feed-forward part that is stated for
+ * another form; whether layers of a type in layer_types recur; and, when everything else of the layers is known, the mixers
+ * that each of them has. */
+dop_status dop_hf_read_recurrent(dop_hf *hf);
+dop_status dop_hf_adjust_ffn(dop_hf *hf);
+bool dop_hf_adjusts_ffn(const dop_hf *hf); /* it is stated so here */
+bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
+dop_status dop_hf_settle_mixers(dop_hf *hf);
+/* Clears rotates[n_layers] where the family has a field for whether attention rotates, and it says no. */
+dop_status dop_hf_positions(const dop_hf *hf, bool *rotates);
+/* The layers that have experts, and how many: sets their feed-forward parts. */
+dop_status dop_hf_experts(dop_hf *hf);
+/* Latent attention: its sizes, before what differs between layers is read; and what its rotary embedding states besides. */
+dop_status dop_hf_latent(dop_hf *hf, dop_attention *t);
+dop_status dop_hf_latent_rope(dop_hf *hf);
+/* Gemma 4: per-layer inputs, and layers that use the keys and values of another one, with the width of feed-forward part that
+ * follows.  sliding[n_layers]: the layer is of type sliding_attention. */
+dop_status dop_hf_layer_inputs(dop_hf *hf, const bool *sliding);
+/* Which layers see chunks, and what differs between those that rotate and the others. */
+dop_status dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked);
+/* End ids, sampling defaults, tokenizer, chat template. */
+dop_status dop_hf_text(dop_hf *hf);
+/* Maps the tensors and fills model->weights with those that the facts call for. */
+dop_status dop_hf_weights(dop_hf *hf);
+
+/* Fills hf->quant; refuses what the rest of quant.c does not read. */
+dop_status dop_hf_quant_config(dop_hf *hf);
+/* Sets type, source and parts of w, whose rows, cols and name are set, from the quantized tensors NAME.*: the rows are
+ * the outputs from `first` on of `outputs`.  name ends in a dot. */
+dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
+                               dop_weight *w);
+/* The same of experts in mxfp4: NAME_blocks [experts, outputs, inputs / 32, 16] and NAME_scales [experts, outputs,
+ * inputs / 32], both bytes. */
+dop_status dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
+                               dop_weight *w);
+
+#endif

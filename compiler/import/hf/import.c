@@ -1,0 +1,129 @@
+/* Hugging Face directories: config.json and safetensors to facts and weights. */
+#include "compiler/import/hf/hf.h"
+
+#include <string.h>
+
+static dop_status
+unknown(const dop_hf *hf, const char *what, const char *name, void (*list)(dop_buf *out))
+{
+    dop_buf known = {0};
+    list(&known);
+    dop_status st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s \"%.80s\" is not supported; known: %s", what, name,
+                                known.data ? known.data : "");
+    dop_buf_finish(&known);
+    return st;
+}
+
+/* Is it a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text alone
+ * then goes through it as through that model.  Families whose models have a text part of their own list it in their row. */
+static bool
+has_any_text_part(const char *arch)
+{
+    static const char *const archs[] = {
+        "AyaVisionForConditionalGeneration",      "Cohere2VisionForConditionalGeneration",
+        "GraniteSpeechForConditionalGeneration",  "Idefics3ForConditionalGeneration",
+        "InternVLForConditionalGeneration",       "Lfm2VlForConditionalGeneration",
+        "LlavaForConditionalGeneration",          "LlavaNextForConditionalGeneration",
+        "LlavaOnevisionForConditionalGeneration", "Mistral3ForConditionalGeneration",
+        "SmolVLMForConditionalGeneration",        "VoxtralForConditionalGeneration",
+    };
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (strcmp(archs[i], arch) == 0)
+            return true;
+    return false;
+}
+
+/* The family is what `architectures` names; model_type decides only where that list is absent, or names a model of several
+ * parts.  Where both name a family it must be the same, because some programs use the one and some the other.  An unknown
+ * type is refused: it may be another model under a known architecture's name. */
+static dop_status
+find_family(dop_hf *hf)
+{
+    const bool parts = hf->cfg.object != hf->top.object;
+    const char *const key = parts ? "text_config.model_type" : "model_type";
+    const json_t *list = dop_json_get(&hf->top, "architectures");
+    const char *model_type = NULL;
+    dop_status st = dop_json_str_or(&hf->cfg, "model_type", NULL, &model_type);
+    if (st != DOP_OK)
+        return st;
+    if (list && (!json_is_array(list) || json_array_size(list) == 0 || !json_is_string(json_array_get(list, 0))))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "architectures is not a list of names");
+    if (!list && !model_type)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "architectures and model_type are both missing");
+    const dop_family *by_type = model_type ? dop_family_by_model_type(model_type) : NULL;
+    const char *arch = list ? json_string_value(json_array_get(list, 0)) : NULL;
+    hf->family = arch ? dop_family_by_arch(arch) : by_type;
+    if (arch && !hf->family && (hf->family = dop_family_without_head(arch)))
+        hf->headless = arch;
+    if (arch && parts && model_type && has_any_text_part(arch))
+        hf->family = by_type;
+    else if (arch && !hf->family && dop_family_with_classes(arch))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "%.80s gives scores of classes in place of tokens, which is not supported", arch);
+    else if (arch && !hf->family)
+        return unknown(hf, "architecture", arch, dop_family_list);
+    if (!hf->family || (model_type && !by_type))
+        return unknown(hf, key, model_type, dop_family_list_types);
+    if (by_type && by_type != hf->family)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "architectures names %s, which is %s, but %s is \"%s\": one of the two is wrong", arch,
+                           hf->family->name, key, model_type);
+    return DOP_OK;
+}
+
+static dop_status
+open_config(dop_hf *hf)
+{
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = hf->path}, hf->diag, &hf->root);
+    if (st == DOP_OK)
+        st = dop_json_root(hf->root, hf->path, hf->diag, &hf->top);
+    if (st == DOP_OK)
+        st = dop_json_sub(&hf->top, "text_config", &hf->cfg);
+    if (st == DOP_OK && !hf->cfg.object)
+        hf->cfg = hf->top;
+    return st;
+}
+
+/* The name under which the model was published, "org/name" or "name"; a path on its author's disk is no name. */
+static dop_status
+read_name(dop_hf *hf)
+{
+    const char *name = NULL;
+    dop_status st = dop_json_str_or(&hf->top, "_name_or_path", NULL, &name);
+    const char *slash = name ? strchr(name, '/') : NULL;
+    if (st != DOP_OK || !name || *name == '/' || *name == '.' || (slash && strchr(slash + 1, '/')))
+        return st;
+    hf->model->name = dop_arena_strdup(hf->arena, slash ? slash + 1 : name);
+    return hf->model->name ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+}
+
+dop_status
+dop_hf_facts(dop_hf *hf)
+{
+    hf->path = dop_arena_printf(hf->arena, "%s/config.json", hf->dir);
+    if (!hf->path)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    dop_status st = open_config(hf);
+    if (st == DOP_OK)
+        st = find_family(hf);
+    if (st == DOP_OK)
+        st = dop_hf_quant_config(hf);
+    if (st == DOP_OK)
+        st = dop_hf_config(hf);
+    if (st == DOP_OK)
+        st = dop_hf_text(hf);
+    if (st == DOP_OK)
+        st = read_name(hf);
+    return st == DOP_OK ? dop_arch_check(&hf->model->arch, hf->path, hf->diag) : st;
+}
+
+dop_status
+dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m)
+{
+    dop_hf hf = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
+    dop_status st = dop_hf_facts(&hf);
+    if (st == DOP_OK)
+        st = dop_hf_weights(&hf);
+    json_decref(hf.root);
+    return st;
+}

@@ -1,0 +1,283 @@
+/* Recurrent mixers of config.json: sizes, multipliers, and which layers have them.  Field names and defaults are those of
+ * transformers' configuration_mamba2.py, configuration_falcon_h1.py, configuration_lfm2.py and configuration_qwen3_5.py. */
+#include "compiler/import/hf/hf.h"
+
+#include <math.h>
+#include <string.h>
+
+static dop_status
+size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
+{
+    if (!f->key)
+        return DOP_OK;
+    return f->otherwise ? dop_json_u32_or(&hf->cfg, f->key, 1, max, f->otherwise, out)
+                        : dop_json_u32(&hf->cfg, f->key, 1, max, out);
+}
+
+/* Files state the width of all heads too; it must be heads times head dim. */
+static dop_status
+check_width(const dop_hf *hf, const dop_recurrent *s)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    uint32_t width = 0, expand = 2;
+    dop_status st = r->width ? dop_json_u32_or(&hf->cfg, r->width, 1, DOP_MAX_WIDTH, 0, &width) : DOP_OK;
+    if (st == DOP_OK && r->expand)
+        st = dop_json_u32_or(&hf->cfg, r->expand, 1, 64, 2, &expand);
+    if (st != DOP_OK || (!r->width && !r->expand))
+        return st;
+    const char *key = width ? r->width : r->expand;
+    width = width ? width : expand * hf->model->arch.hidden;
+    if ((uint64_t)s->n_heads * s->head_dim == width)
+        return DOP_OK;
+    return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s asks for %u values, but %u heads of %u have %llu",
+                       hf->cfg.where, key, width, s->n_heads, s->head_dim,
+                       (unsigned long long)s->n_heads * s->head_dim);
+}
+
+/* Refuses what the builder has no form for. */
+static dop_status
+refuse(const dop_hf *hf)
+{
+    static const char *const keys[] = {"use_bias", "mamba_proj_bias", "projectors_bias"};
+    bool set = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        dop_status st = dop_json_bool_or(&hf->cfg, keys[i], false, &set);
+        if (st == DOP_OK && set)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where, keys[i]);
+        if (st != DOP_OK)
+            return st;
+    }
+    /* dt is never negative, so a lower limit of 0 changes nothing. */
+    const json_t *limit = dop_json_get(&hf->cfg, "time_step_limit");
+    double low = 0, high = 0;
+    const bool known =
+        dop_json_number(json_array_get(limit, 0), &low) && dop_json_number(json_array_get(limit, 1), &high);
+    if (limit && (!known || low > 0 || !(high >= 1e30)))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "%stime_step_limit other than 0 and infinity is not supported", hf->cfg.where);
+    return DOP_OK;
+}
+
+/* Falcon-H1 may have the norm of Mamba-2, over all heads after the gate. */
+static dop_status
+read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
+{
+    bool norm = false, first = true;
+    dop_status st = dop_json_bool_or(&hf->cfg, "mamba_rms_norm", false, &norm);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "mamba_norm_before_gate", true, &first);
+    if (st != DOP_OK || !norm || s->norm.kind != DOP_NORM_NONE)
+        return st;
+    if (first || s->n_groups != 1)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smamba_rms_norm %s is not supported", hf->cfg.where,
+                           first ? "before the gate (mamba_norm_before_gate)" : "in groups (mamba_n_groups)");
+    s->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
+    s->norm_rows = true;
+    return DOP_OK;
+}
+
+static dop_status
+list_of(const dop_hf *hf, const char *key, uint32_t n, double *out)
+{
+    const double *list = NULL;
+    uint32_t got = 0;
+    dop_status st = dop_json_f64_list(&hf->cfg, key, -1e6, 1e6, hf->arena, &list, &got);
+    if (st == DOP_OK && list && got != n)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s has %u entries, expected %u", hf->cfg.where, key, got,
+                         n);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = st == DOP_OK && list ? list[i] : 1;
+    return st;
+}
+
+/* Falcon-H1: factors before and after a projection without bias are multiplied into one. */
+static dop_status
+read_multipliers(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_mixer *attn = &hf->layer.mixers[0], *ssm = &hf->layer.mixers[1];
+    double attn_in = 1, key = 1, ssm_in = 1, zones[5], mlp[2];
+    const struct {
+        const char *key;
+        double *out;
+    } fields[] = {{"embedding_multiplier", &a->embed_scale},
+                  {"lm_head_multiplier", &a->logit_scale},
+                  {"attention_in_multiplier", &attn_in},
+                  {"attention_out_multiplier", &attn->scale},
+                  {"key_multiplier", &key},
+                  {"ssm_in_multiplier", &ssm_in},
+                  {"ssm_out_multiplier", &ssm->scale}};
+    dop_status st = DOP_OK;
+    for (size_t i = 0; st == DOP_OK && i < sizeof fields / sizeof *fields; i++)
+        st = dop_json_f64_or(&hf->cfg, fields[i].key, -1e6, 1e6, 1, fields[i].out);
+    if (st == DOP_OK)
+        st = list_of(hf, "ssm_multipliers", 5, zones);
+    if (st == DOP_OK)
+        st = list_of(hf, "mlp_multipliers", 2, mlp);
+    if (st != DOP_OK)
+        return st;
+    if (attn->attn.bias_q && attn_in != 1)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "%sattention_in_multiplier with attention_bias is not supported", hf->cfg.where);
+    attn->attn.scale *= attn_in * attn_in * key;
+    attn->scale *= attn_in;
+    ssm->rec.gate_scale = ssm_in * zones[0];
+    ssm->rec.value_scale = ssm_in * zones[1];
+    ssm->rec.key_scale = ssm_in * zones[2];
+    ssm->rec.query_scale = ssm_in * zones[3];
+    ssm->rec.dt_scale = ssm_in * zones[4];
+    hf->layer.ffn.gate_scale = mlp[0];
+    hf->layer.ffn.scale = mlp[1];
+    return DOP_OK;
+}
+
+dop_status
+dop_hf_read_recurrent(dop_hf *hf)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    dop_mixer *m = &hf->layer.mixers[1];
+    dop_recurrent *s = &m->rec;
+    double eps = 0;
+    if (!r)
+        return DOP_OK;
+    *m = (dop_mixer){.kind = r->kind, .scale = 1};
+    *s = (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
+                         .skip = r->kind == DOP_MIXER_SSM,
+                         .norm_rows = r->norm_rows,
+                         .gate_scale = 1,
+                         .dt_scale = 1,
+                         .value_scale = 1,
+                         .key_scale = 1,
+                         .query_scale = 1};
+    dop_status st = refuse(hf);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, hf->family->keys->eps, 0, 1, hf->family->eps, &eps);
+    s->norm = r->norm ? (dop_norm){.kind = DOP_NORM_RMS, .eps = eps} : (dop_norm){0};
+    if (st == DOP_OK)
+        st = size_or(hf, &r->taps, DOP_MAX_TAPS, &s->taps);
+    if (st == DOP_OK)
+        st = size_or(hf, &r->heads, DOP_MAX_HEADS, &s->n_heads);
+    if (st == DOP_OK)
+        st = size_or(hf, &r->head_dim, DOP_MAX_HEAD_DIM, &s->head_dim);
+    if (st == DOP_OK)
+        st = size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups);
+    if (st == DOP_OK)
+        st = size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim);
+    if (st == DOP_OK && r->kind == DOP_MIXER_SSM)
+        st = read_norm(hf, eps, s);
+    s->conv_bias = r->conv_bias.otherwise;
+    if (st == DOP_OK && r->conv_bias.key)
+        st = dop_json_bool_or(&hf->cfg, r->conv_bias.key, r->conv_bias.otherwise, &s->conv_bias);
+    if (st == DOP_OK)
+        st = check_width(hf, s);
+    if (st == DOP_OK && s->n_heads && hf->layer.ffn.act != DOP_ACT_SILU)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s of a recurrent layer must be silu", hf->cfg.where,
+                         hf->family->keys->act);
+    if (st == DOP_OK && r->multipliers)
+        st = read_multipliers(hf);
+    return st;
+}
+
+bool
+dop_hf_adjusts_ffn(const dop_hf *hf)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    return r && r->adjusts_ffn && dop_json_has(&hf->cfg, "block_ff_dim");
+}
+
+/* LFM2's first files state the width that a feed-forward part without a gate would have; the gated one is two thirds of it. */
+dop_status
+dop_hf_adjust_ffn(dop_hf *hf)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    uint32_t width = hf->layer.ffn.width, multiple = 256;
+    bool adjust = true;
+    double factor = 1;
+    if (!r || !r->adjusts_ffn)
+        return DOP_OK;
+    dop_status st = dop_json_u32_or(&hf->cfg, "block_ff_dim", 1, DOP_MAX_WIDTH, width, &width);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "block_auto_adjust_ff_dim", true, &adjust);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, "block_ffn_dim_multiplier", 1e-3, 1e3, 1, &factor);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "block_multiple_of", 1, DOP_MAX_WIDTH, 256, &multiple);
+    if (st != DOP_OK)
+        return st;
+    if (adjust) {
+        double w = floor(factor * (double)(uint32_t)(2.0 * width / 3.0));
+        width = (uint32_t)ceil(fmin(w, DOP_MAX_WIDTH) / multiple) * multiple;
+    }
+    hf->layer.ffn.width = width;
+    return DOP_OK;
+}
+
+bool
+dop_hf_recurs(const dop_hf *hf, const char *layer_type)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    for (unsigned k = 0; r && layer_type && k < 2 && r->layer_types[k]; k++)
+        if (strcmp(r->layer_types[k], layer_type) == 0)
+            return true;
+    return false;
+}
+
+/* Which layers recur where config.json has no layer_types. */
+static dop_status
+default_layers(dop_hf *hf, bool *recurs)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    const uint32_t n = hf->model->arch.n_layers;
+    const json_t *list = r->attention_list ? dop_json_get(&hf->cfg, r->attention_list) : NULL;
+    uint32_t interval = 0;
+    dop_status st = r->interval ? dop_json_u32_or(&hf->cfg, r->interval, 1, DOP_MAX_LAYERS, 4, &interval) : DOP_OK;
+    for (uint32_t i = 0; i < n; i++)
+        recurs[i] = r->attention_list ? list != NULL : !interval || (i + 1) % interval != 0;
+    for (size_t k = 0; st == DOP_OK && k < json_array_size(list); k++) {
+        const json_t *v = json_array_get(list, k);
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= (json_int_t)n)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where,
+                             r->attention_list, k, n);
+        else
+            recurs[json_integer_value(v)] = false;
+    }
+    return st;
+}
+
+dop_status
+dop_hf_settle_mixers(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    const json_t *types = dop_json_get(&hf->cfg, "layer_types");
+    bool *recurs = dop_arena_alloc(hf->arena, a->n_layers * sizeof *recurs);
+    if (!recurs)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    dop_status st = DOP_OK;
+    if (r && types && r->layer_types[0]) /* their entries have been checked */
+        for (uint32_t i = 0; i < a->n_layers; i++)
+            recurs[i] = dop_hf_recurs(hf, json_string_value(json_array_get(types, i)));
+    else if (r)
+        st = default_layers(hf, recurs);
+    for (uint32_t i = 0; r && st == DOP_OK && i < a->n_layers; i++) {
+        dop_layer *y = &a->layers[i];
+        if (recurs[i] && r->beside)
+            y->n_mixers = 2;
+        else if (recurs[i])
+            y->mixers[0] = y->mixers[1];
+        if (y->n_mixers == 1)
+            y->mixers[1] = (dop_mixer){.scale = 1};
+    }
+    return st;
+}
+
+dop_status
+dop_hf_positions(const dop_hf *hf, bool *rotates)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    const char *how = "rope";
+    dop_status st = r && r->positions ? dop_json_str_or(&hf->cfg, r->positions, "nope", &how) : DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < hf->model->arch.n_layers; i++)
+        rotates[i] = rotates[i] && strcmp(how, "rope") == 0;
+    return st;
+}

@@ -1,0 +1,49 @@
+/* Safetensors files: 8 bytes of header length, a JSON header of names, types, shapes and byte ranges, then the bytes.
+ * Format: https://huggingface.co/docs/safetensors (section "Format").  Little-endian. */
+#ifndef DOPPLER_COMPILER_IMPORT_HF_SAFETENSORS_H
+#define DOPPLER_COMPILER_IMPORT_HF_SAFETENSORS_H
+
+#include "base/arena.h"
+#include "base/base.h"
+#include "ir/types.h"
+
+enum { DOP_ST_MAX_RANK = 8 };
+
+typedef struct dop_st_tensor {
+    const char *name;  /* in the arena */
+    const char *file;  /* path of the file that holds it, for messages */
+    const char *dtype; /* as the header spells it */
+    dop_type type;     /* f32, f16, bf16; i32, u32 as they are; none: a type of which only the size is known */
+    uint32_t rank;
+    uint64_t shape[DOP_ST_MAX_RANK];
+    const uint8_t *data; /* in the mapped file, not necessarily aligned */
+    uint64_t bytes;
+} dop_st_tensor;
+
+typedef struct dop_st_set {
+    dop_st_tensor *tensors; /* sorted by name, no duplicates; in the arena */
+    uint32_t n;
+    bool *taken;      /* [n], set by dop_st_open_dir(): dop_st_take() has returned it */
+    const char *path; /* the file or index that lists them, for messages */
+} dop_st_set;
+
+/* Checks the header of one mapped file completely (length, JSON, types, shape against size, ranges inside the file, no
+ * overlap) and lists its tensors. */
+dop_status dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *diag, dop_st_set *out_set);
+
+/* Maps DIR/model.safetensors, or the shards that DIR/model.safetensors.index.json names, and lists the tensors of all
+ * of them.  The maps (*out_maps, malloc'ed array; closed and freed by the caller also after an error) must outlive
+ * every use of the data. */
+dop_status dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *out_set, dop_map **out_maps,
+                           uint32_t *out_n_maps);
+
+/* NULL when there is none. */
+const dop_st_tensor *dop_st_find(const dop_st_set *set, const char *name);
+/* The same, and marks the tensor as read. */
+const dop_st_tensor *dop_st_take(const dop_st_set *set, const char *name);
+/* "[320, 64]" */
+void dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size);
+/* Fails, naming the tensor, unless its shape is dims[rank], which follows from config.json. */
+dop_status dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, const uint64_t *dims, dop_diag *diag);
+
+#endif

@@ -1,0 +1,330 @@
+/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
+ * Conv1D tensors by strides, experts as one tensor or one each.  Nothing is copied. */
+#include "compiler/import/hf/hf.h"
+#include "compiler/model/leftovers.h"
+#include "ir/interp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct filler {
+    dop_hf *hf;
+    dop_st_set set;
+    const char *prefix;     /* of all names except lm_head's */
+    const dop_layer *layer; /* of the current weight; NULL: it is of no layer */
+} filler;
+
+static bool
+has_tensor(void *user, const char *name)
+{
+    const filler *f = user;
+    return dop_st_find(&f->set, name) != NULL;
+}
+
+/* Copies the values of a vector that lie in several blocks of a tensor. */
+static dop_status
+collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const size_t value = dop_type_of(t->type)->bytes;
+    uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < w->cols; i++)
+        memcpy(copy + i * value,
+               t->data + (rows->start + (uint64_t)(i / rows->block) * rows->block_step + i % rows->block) * value,
+               value);
+    w->data = copy;
+    return DOP_OK;
+}
+
+/* Copies the taps of a convolution: from one channel after the other to one position after the other, each scaled by the multiplier
+ * of the values that it is applied to. */
+static dop_status
+turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const dop_recurrent *s = f->layer ? dop_layer_recurrent(f->layer) : NULL;
+    const uint32_t channels = rows->block, taps = rows->block_step, values = s ? s->n_heads * s->head_dim : 0;
+    const uint64_t row = taps * dop_type_of(t->type)->bytes;
+    float one[DOP_MAX_TAPS], *copy = dop_arena_alloc(f->hf->arena, w->cols * sizeof *copy);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t c = 0; c < channels; c++) {
+        double by = !s || !values                          ? 1
+                    : c < values                           ? s->value_scale
+                    : c < values + (channels - values) / 2 ? s->key_scale
+                                                           : s->query_scale;
+        dop_decode_row(t->type, t->data + c * row, taps, one);
+        for (uint32_t k = 0; k < taps; k++)
+            copy[(uint64_t)k * channels + c] = (float)(by * (double)one[k]);
+    }
+    w->type = DOP_TYPE_f32;
+    w->row_stride = w->cols * sizeof *copy;
+    w->data = (const uint8_t *)copy;
+    return DOP_OK;
+}
+
+/* Checks the shape of a tensor of which w is these rows; the axis of experts comes first. */
+static dop_status
+check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
+{
+    const uint64_t taps[] = {rows->block, 1, rows->block_step};
+    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    const uint64_t single[] = {1, rows->total};
+    const uint64_t vector[] = {rows->total}, matrix[] = {w->experts, rows->total, w->cols},
+                   turned[] = {w->experts, w->cols, rows->total};
+    if (one)
+        return DOP_OK;
+    if (rows->each) { /* the matrices of all experts are one matrix, one below the other */
+        const uint64_t inner = transposed ? w->rows : w->cols, below[] = {w->experts * rows->each / inner, inner};
+        return dop_st_check_shape(t, 2, below, f->hf->diag);
+    }
+    if (rows->turned)
+        return dop_st_check_shape(t, 3, taps, f->hf->diag);
+    if (rows->one_row)
+        return dop_st_check_shape(t, 2, single, f->hf->diag);
+    if (w->rank == 1)
+        return dop_st_check_shape(t, 1, vector, f->hf->diag);
+    return dop_st_check_shape(t, w->rank, (transposed ? turned : matrix) + 3 - w->rank, f->hf->diag);
+}
+
+/* Places w in the floats of t: these rows (rank 1: values; rank 3: of each expert). */
+static dop_status
+place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
+{
+    dop_diag *diag = f->hf->diag;
+    dop_status st = check_shape(f, t, transposed, rows, w);
+    if (st != DOP_OK)
+        return st;
+    if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
+                           t->name, t->dtype);
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    w->type = t->type;
+    w->source = t->name;
+    if (w->rank > 1 && transposed) {
+        w->row_stride = value;
+        w->col_stride = rows->total * value;
+    } else {
+        w->row_stride = w->cols * value;
+    }
+    if (rows->turned)
+        return turn(f, t, rows, w);
+    if (w->rank == 1 && rows->block)
+        return collect(f, t, rows, w);
+    w->expert_stride = w->rank == 3 ? (rows->each ? rows->each : rows->total * w->cols) * value : 0;
+    w->block_rows = rows->block;
+    w->block_stride = rows->block_step * w->row_stride;
+    w->data = t->data + rows->start * (w->rank == 1 ? value : w->row_stride);
+    return DOP_OK;
+}
+
+/* "model.layers.0.mlp.up_proj.weight" without "weight": what a quantized matrix's tensors begin with. */
+static bool
+cut_weight(char *name)
+{
+    size_t n = strlen(name);
+    const bool ends = n > 7 && strcmp(name + n - 7, ".weight") == 0;
+    if (ends)
+        name[n - 6] = 0;
+    return ends;
+}
+
+/* Makes w, a matrix with a row for each expert, from these values of a tensor with a vector for each expert. */
+static dop_status
+place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const uint64_t shape[] = {w->rows, rows->total};
+    dop_status st = dop_st_check_shape(t, 2, shape, f->hf->diag);
+    if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
+                         "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+    if (st != DOP_OK)
+        return st;
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    w->type = t->type;
+    w->source = t->name;
+    w->row_stride = rows->total * value;
+    w->col_stride = rows->block ? rows->block_step * value : 0; /* each block is a single value */
+    w->data = t->data + rows->start * value;
+    return DOP_OK;
+}
+
+/* Makes w from the tensor of this name, or from what a quantizer made of it. */
+static dop_status
+take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
+{
+    dop_hf *hf = f->hf;
+    const dop_st_tensor *t = dop_st_take(&f->set, name);
+    if (t) /* quantizers leave some matrices as they are */
+        return place(f, t, n->transposed, rows, w);
+    if (hf->quant.mxfp4 && w->rank == 3)
+        return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
+    if (hf->quant.used && w->rank == 2 && !rows->block && cut_weight(name))
+        return dop_hf_quant_weight(hf, &f->set, name, rows->total, rows->start, w);
+    return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+}
+
+/* Rows `own` and on of w, which is filled up to there.  They come from the names after n in the family's table that have the same
+ * role. */
+static dop_status
+take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
+{
+    dop_hf *hf = f->hf;
+    dop_weight *above = w;
+    dop_status st = DOP_OK;
+    for (; st == DOP_OK && n[1].role == n->role; n++) {
+        char name[256];
+        const dop_rows rows = dop_part_rows(f->layer, n[1].part, need->rows);
+        dop_weight *below = dop_arena_alloc(hf->arena, sizeof *below);
+        if (!below)
+            return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        if (need->rank != 2 || own == 0 || own >= above->rows || above->parts)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "weight %s cannot be made of parts", need->name);
+        dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n[1].source, name, sizeof name);
+        *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
+        st = take(f, name, &n[1], &rows, below);
+        above->own_rows = own;
+        above->below = below;
+        above = below;
+        own = rows.own;
+    }
+    return st;
+}
+
+static dop_status
+fill(void *user, const dop_weight_need *need)
+{
+    filler *f = user;
+    dop_hf *hf = f->hf;
+    const dop_tensor_name *n = dop_find_tensor_name(hf->family->more_names, hf->family->names, need->role);
+    if (!n)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
+                           dop_role_name(need->role), hf->family->name);
+    char name[256], one[272];
+    dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
+    dop_weight *each = NULL, w = {.name = need->name,
+                                  .rank = need->rank,
+                                  .experts = need->experts,
+                                  .rows = need->rows,
+                                  .cols = need->cols};
+    const uint32_t own =
+        need->rank == 1 || need->vectors ? need->cols : need->rows; /* along the axis that fusing concatenates */
+    f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
+    const dop_rows rows = dop_part_rows(f->layer, n->part, own);
+    dop_status st = dop_expert_list(need, name, hf->arena, hf->diag, &each);
+    if (st == DOP_OK && need->vectors) {
+        const dop_st_tensor *t = dop_st_take(&f->set, name);
+        st = t ? place_vectors(f, t, &rows, &w)
+               : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    } else if (st == DOP_OK && !each) {
+        st = take(f, name, n, &rows, &w);
+        if (st == DOP_OK)
+            st = take_below(f, n, need, rows.own, &w);
+    }
+    for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
+        dop_expert_name(name, e, one, sizeof one);
+        st = take(f, one, n, &rows, &each[e]);
+    }
+    if (st == DOP_OK && each) {
+        w.each = each;
+        w.type = each[0].type;
+        w.source = name;
+    }
+    return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
+}
+
+/* Gemma multiplies embeddings by the root of their width rounded to the embedding's own type: the models were trained so,
+ * and transformers keeps the rounding (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). */
+static void
+scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
+{
+    const dop_weight *embed = dop_weights_find(&hf->model->weights, name);
+    float s = sqrtf((float)width);
+    if (!(hf->family->flags & DOP_FAM_EMBED_SQRT) || !embed)
+        return;
+    if (embed->type == DOP_TYPE_bf16)
+        s = dop_bf16_to_f32(dop_f32_to_bf16(s));
+    else if (embed->type == DOP_TYPE_f16)
+        s = dop_f16_to_f32(dop_f32_to_f16(s));
+    *out = (double)s;
+}
+
+/* Is it a bias of zeros?  Quantizers write one for every matrix, whether the model has a bias or not. */
+static bool
+zero_bias(const dop_hf *hf, const dop_st_tensor *t)
+{
+    const size_t n = strlen(t->name);
+    if (!hf->quant.used || t->rank != 1 || n < 5 || strcmp(t->name + n - 5, ".bias") != 0)
+        return false;
+    for (uint64_t i = 0; i < t->bytes; i++)
+        if (t->data[i] != 0)
+            return false;
+    return true;
+}
+
+static dop_status
+leftovers(const filler *f)
+{
+    dop_hf *hf = f->hf;
+    dop_leftovers l = {.model = hf->model,
+                       .diag = hf->diag,
+                       .facts = "config.json",
+                       .layer_prefix = hf->family->layer_prefix,
+                       .layers_key = hf->family->keys->layers};
+    dop_status st = dop_json_u32_or(&hf->cfg, "num_nextn_predict_layers", 0, DOP_MAX_LAYERS, 0, &l.draft_layers);
+    for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
+        const dop_st_tensor *t = &f->set.tensors[i];
+        if (f->set.taken[i])
+            continue;
+        if (zero_bias(hf, t))
+            l.excused[DOP_EXCUSE_ZERO_BIAS]++;
+        else
+            st = dop_leftovers_add(&l, t->name, t->rank, t->file);
+    }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
+/* A model without output matrix computes hidden states; the embedding stands in for the matrix, as where the two are tied. */
+static dop_status
+do_without_head(filler *f)
+{
+    const dop_tensor_name *head = dop_find_tensor_name(f->hf->family->more_names, f->hf->family->names, DOP_W_lm_head);
+    const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
+    char name[256], note[256];
+    dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
+    if (has_tensor(f, name))
+        return DOP_OK;
+    f->hf->model->arch.tied = true;
+    snprintf(note, sizeof note,
+             "%.80s has no output matrix: its plan is for vectors (--embed), and its logits mean nothing",
+             f->hf->headless);
+    return dop_checkpoint_note(f->hf->model, note, f->hf->diag);
+}
+
+dop_status
+dop_hf_weights(dop_hf *hf)
+{
+    filler f = {.hf = hf};
+    dop_weights *w = &hf->model->weights;
+    dop_status st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
+    w->cap_maps = w->n_maps;
+    if (st != DOP_OK)
+        return st;
+    const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
+    f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
+    st = hf->headless ? do_without_head(&f) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_arch_each_weight(&hf->model->arch, fill, &f);
+    if (st == DOP_OK)
+        st = dop_weights_seal(w, hf->diag);
+    if (st == DOP_OK)
+        st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
+    if (st == DOP_OK)
+        st = leftovers(&f);
+    if (st == DOP_OK)
+        scale_embedding(hf, "embed", hf->model->arch.hidden, &hf->model->arch.embed_scale);
+    if (st == DOP_OK)
+        scale_embedding(hf, "input_embed", hf->model->arch.inputs.width, &hf->model->arch.inputs.scale);
+    return st;
+}

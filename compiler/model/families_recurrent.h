@@ -1,0 +1,18 @@
+/* Facts that the rows of recurrent families refer to; only families.c includes this. */
+#ifndef DOPPLER_COMPILER_MODEL_FAMILIES_RECURRENT_H
+#define DOPPLER_COMPILER_MODEL_FAMILIES_RECURRENT_H
+
+#include "compiler/model/import.h"
+
+extern const dop_hf_keys dop_keys_mamba2, dop_keys_lfm2;
+extern const dop_tensor_name dop_names_mamba2[], dop_names_falcon_h1[], dop_names_lfm2[], dop_names_qwen3_5[];
+extern const dop_tensor_name dop_gguf_names_falcon_h1[], dop_gguf_names_lfm2[], dop_gguf_names_qwen3_5[];
+extern const dop_hf_recurrent dop_recurrent_mamba2, dop_recurrent_falcon_h1, dop_recurrent_lfm2, dop_recurrent_qwen3_5;
+extern const dop_tensor_name dop_names_granite_hybrid[];
+extern const dop_hf_recurrent dop_recurrent_granite_hybrid;
+extern const dop_expert_keys dop_experts_granite_hybrid;
+extern const dop_tensor_name dop_names_qwen3_next[], dop_gguf_names_qwen3_next[];
+extern const dop_hf_recurrent dop_recurrent_qwen3_next;
+extern const dop_expert_keys dop_experts_qwen3_next;
+
+#endif

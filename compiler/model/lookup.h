@@ -1,0 +1,22 @@
+/* A hash table from hashes to numbers, used where linear searches through names would make compiling quadratic. */
+#ifndef DOPPLER_COMPILER_MODEL_LOOKUP_H
+#define DOPPLER_COMPILER_MODEL_LOOKUP_H
+
+#include "base/base.h"
+
+/* Zeroed is empty.  Plain heap memory. */
+typedef struct dop_lookup {
+    uint32_t n, cap; /* cap is a power of two */
+    struct {
+        uint32_t hash, value; /* value is one more than the number; 0: free */
+    } * slots;
+} dop_lookup;
+
+uint32_t dop_lookup_hash(const char *text);
+/* False: out of memory. */
+bool dop_lookup_add(dop_lookup *x, uint32_t hash, uint32_t value);
+/* The numbers under a hash, one after the other: *cursor starts at 0.  False: there are no more. */
+bool dop_lookup_next(const dop_lookup *x, uint32_t hash, uint32_t *cursor, uint32_t *out_value);
+void dop_lookup_finish(dop_lookup *x);
+
+#endif

@@ -1,0 +1,214 @@
+#include "compiler/model/arch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+dop_status
+dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag)
+{
+    if (w->n == w->cap) {
+        /* The old list stays in the arena: it at most doubles a few kilobytes. */
+        uint32_t cap = w->cap ? w->cap * 2 : 64;
+        dop_weight *list = dop_arena_alloc(arena, (size_t)cap * sizeof *list);
+        if (!list)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+        if (w->n)
+            memcpy(list, w->items, w->n * sizeof *list);
+        w->items = list;
+        w->cap = cap;
+    }
+    dop_weight copy = *item;
+    copy.name = dop_arena_strdup(arena, item->name);
+    copy.source = dop_arena_strdup(arena, item->source ? item->source : item->name);
+    if (!copy.name || !copy.source)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    w->items[w->n++] = copy;
+    return DOP_OK;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    return strcmp(((const dop_weight *)a)->name, ((const dop_weight *)b)->name);
+}
+
+dop_status
+dop_weights_seal(dop_weights *w, dop_diag *diag)
+{
+    if (w->n)
+        qsort(w->items, w->n, sizeof *w->items, compare);
+    for (uint32_t i = 1; i < w->n; i++)
+        if (strcmp(w->items[i - 1].name, w->items[i].name) == 0)
+            return DOP_FAIL(diag, DOP_E_INPUT, "tensors %s and %s are both the weight %s", w->items[i - 1].source,
+                            w->items[i].source, w->items[i].name);
+    return DOP_OK;
+}
+
+const dop_weight *
+dop_weights_find(const dop_weights *w, const char *name)
+{
+    dop_weight key = {.name = name};
+    return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
+}
+
+const dop_weight *
+dop_weights_find_rows(const dop_weights *w, const char *name, uint32_t *out_first, uint32_t *out_rows)
+{
+    const dop_weight *whole = dop_weights_find(w, name);
+    const char *bracket = strrchr(name, '[');
+    char own[256];
+    uint32_t end;
+    int read = 0;
+    *out_first = 0;
+    *out_rows = whole ? whole->rows : 0;
+    if (whole || !bracket || (size_t)(bracket - name) >= sizeof own ||
+        sscanf(bracket, "[%" SCNu32 ":%" SCNu32 "]%n", out_first, &end, &read) != 2 || bracket[read])
+        return whole;
+    memcpy(own, name, (size_t)(bracket - name));
+    own[bracket - name] = 0;
+    whole = dop_weights_find(w, own);
+    if (!whole || *out_first >= end || end > whole->rows)
+        return NULL;
+    *out_rows = end - *out_first;
+    return whole;
+}
+
+dop_weight
+dop_weight_expert(const dop_weight *w, uint32_t expert)
+{
+    if (w->rank != 3)
+        return *w;
+    if (w->each)
+        return w->each[expert];
+    dop_weight m = *w;
+    m.rank = 2;
+    m.experts = 0;
+    m.expert_stride = 0;
+    m.data = w->data + expert * w->expert_stride;
+    return m;
+}
+
+/* A weight that starts inside a mapped file must end there too (one that lies in none was assembled in memory). */
+static bool
+inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
+{
+    uintptr_t at = (uintptr_t)x->data;
+    for (uint32_t i = 0; i < w->n_maps; i++) {
+        uintptr_t begin = (uintptr_t)w->maps[i].data;
+        if (w->maps[i].data && at >= begin && at - begin <= w->maps[i].size)
+            return bytes <= w->maps[i].size - (at - begin);
+    }
+    return true;
+}
+
+/* Bytes from a matrix's first to its last value, strides included; false on overflow. */
+static bool
+matrix_extent(const dop_weight *x, uint64_t *out)
+{
+    uint64_t row = 0, skip = 0;
+    if (x->col_stride) {
+        if (!dop_mul_u64(x->col_stride, x->cols - 1, &row) || !dop_add_u64(row, dop_type_of(x->type)->bytes, &row))
+            return false;
+    } else if (!dop_type_row_bytes(x->type, x->cols, &row)) {
+        return false;
+    }
+    if (x->block_rows)
+        return dop_add_u64((uint64_t)(dop_weight_at(x, x->rows - 1) - x->data), row, out);
+    return dop_mul_u64(x->row_stride, x->rows - 1, &skip) && dop_add_u64(skip, row, out);
+}
+
+/* The same of a weight in one tensor, whose experts follow each other. */
+static bool
+extent(const dop_weight *x, uint64_t *out)
+{
+    const dop_weight first = dop_weight_expert(x, 0);
+    uint64_t skip = 0;
+    return matrix_extent(&first, out) && dop_mul_u64(x->expert_stride, dop_weight_experts(x) - 1, &skip) &&
+           dop_add_u64(skip, *out, out);
+}
+
+typedef struct checker {
+    const dop_weights *w;
+    const char *path;
+    dop_diag *diag;
+} checker;
+
+/* Type and place of a weight, or of the tensor of one expert. */
+static dop_status
+check_tensor(const checker *c, const dop_weight *x)
+{
+    const dop_type_info *type = dop_type_of(x->type);
+    if (type->kind == DOP_KIND_INT || (x->rank == 1 && type->kind != DOP_KIND_FLOAT))
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s is not supported here", x->source,
+                           type->name);
+    if (x->col_stride && type->kind != DOP_KIND_FLOAT)
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: transposed values of type %s are not supported",
+                           x->source, type->name);
+    if (x->parts) /* of whole tensors, which the importer has checked */
+        return DOP_OK;
+    for (const dop_weight *below = x; below; below = below->below) {
+        dop_weight own = *below;
+        uint64_t bytes = 0;
+        if (own.type != x->type || own.col_stride != x->col_stride || own.parts ||
+            (own.below && (own.own_rows == 0 || own.rows != own.own_rows + own.below->rows)))
+            return DOP_FAIL_IN(c->diag, DOP_E_INTERNAL, c->path, "the parts of weight %s do not fit", x->name);
+        own.rows = own.below ? own.own_rows : own.rows;
+        own.below = NULL;
+        if (!own.data || !extent(&own, &bytes) || !inside_its_map(c->w, &own, bytes))
+            return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s ends past its file", x->source);
+    }
+    return DOP_OK;
+}
+
+/* "8 x 64 x 32", the experts first */
+static const char *
+shape_text(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *out, size_t size)
+{
+    if (rank == 3)
+        snprintf(out, size, "%u x %u x %u", experts, rows, cols);
+    else
+        snprintf(out, size, "%u x %u", rows, cols);
+    return out;
+}
+
+static dop_status
+check_shape(const checker *c, const dop_weight *x, uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols)
+{
+    char got[40], want[40];
+    if (x->rank == rank && x->experts == experts && x->rows == rows && x->cols == cols)
+        return DOP_OK;
+    return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: %s values, expected %s", x->source,
+                       shape_text(x->rank, x->experts, x->rows, x->cols, got, sizeof got),
+                       shape_text(rank, experts, rows, cols, want, sizeof want));
+}
+
+static dop_status
+check_weight(void *user, const dop_weight_need *need)
+{
+    const checker *c = user;
+    const dop_weight *x = dop_weights_find(c->w, need->name);
+    if (!x)
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "weight %s is missing", need->name);
+    dop_status st = check_shape(c, x, need->rank, need->experts, need->rows, need->cols);
+    if (st != DOP_OK || !x->each)
+        return st == DOP_OK ? check_tensor(c, x) : st;
+    for (uint32_t e = 0; e < x->experts && st == DOP_OK; e++) {
+        const dop_weight *one = &x->each[e];
+        st = check_shape(c, one, 2, 0, need->rows, need->cols);
+        if (st == DOP_OK && one->type != x->type) /* kernels find all experts by one type and stride */
+            st = DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s, but %s of the first expert is %s",
+                             one->source, dop_type_of(one->type)->name, x->each[0].source, dop_type_of(x->type)->name);
+        if (st == DOP_OK)
+            st = check_tensor(c, one);
+    }
+    return st;
+}
+
+dop_status
+dop_arch_check_weights(const dop_arch *a, const dop_weights *w, const char *path, dop_diag *diag)
+{
+    checker c = {w, path, diag};
+    return dop_arch_each_weight(a, check_weight, &c);
+}

@@ -1,0 +1,372 @@
+#include "compiler/pack/pack.h"
+
+#include "base/parallel.h"
+#include "compiler/build/build.h"
+#include "compiler/pack/pack_rows.h"
+#include "compiler/pack/quant.h"
+#include "compiler/pack/repack.h"
+#include "ir/interp.h"
+#include "kernels/weight_types.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
+enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
+
+void
+dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx)
+{
+    memset(p, 0, sizeof *p);
+    p->model = model;
+    p->ctx = ctx;
+}
+
+void
+dop_pack_finish(dop_pack *p)
+{
+    free(p->items);
+    dop_lookup_finish(&p->by_name);
+    memset(p, 0, sizeof *p);
+}
+
+const dop_packed *
+dop_pack_find(const dop_pack *p, const char *name)
+{
+    uint32_t cursor = 0, i;
+    while (dop_lookup_next(&p->by_name, dop_lookup_hash(name), &cursor, &i))
+        if (strcmp(p->items[i].name, name) == 0)
+            return &p->items[i];
+    return NULL;
+}
+
+/* Bytes of a segment that one weight takes. */
+static uint64_t
+taken(uint64_t size)
+{
+    return dop_align_u64(size + TAIL, ALIGN);
+}
+
+uint32_t
+dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
+{
+    const uint32_t rank = shape->rank, rows = shape->dim[rank - 2].mul, cols = shape->dim[rank - 1].mul;
+    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* matrices */
+    uint32_t most = rows + 1, least = 0;                           /* so many do not fit, and so many do */
+    while (most - least > 1) {
+        const uint32_t half = most > rows ? rows : least + (most - least) / 2;
+        const uint64_t size = others * dop_packed_expert_stride(type, half, cols) + dop_packed_bytes(type, half, cols);
+        if (taken(size) <= max_segment)
+            least = half;
+        else
+            most = half;
+    }
+    if (least == 0 || least == rows)
+        return 0;
+    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels like to make together */
+    const uint32_t even = dop_div_up_u32(rows, dop_div_up_u32(rows, least / unit * unit));
+    return dop_div_up_u32(even, unit) * unit;
+}
+
+static dop_status
+add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
+{
+    const dop_node *n = dop_node_at(g, id);
+    const char *name = dop_node_s(g, id, DOP_A_name);
+    dop_packed item = {.name = name, .type = n->type, .experts = 1};
+    if (dop_pack_find(p, name))
+        return DOP_OK;
+    item.source = dop_weights_find_rows(&p->model->weights, name, &item.first, &item.rows);
+    if (item.source) {
+        item.cols = item.source->cols;
+        item.experts = dop_weight_experts(item.source);
+    } else if (strncmp(name, "rope.", 5) == 0) {
+        item.rope = (uint32_t)strtoul(name + 5, NULL, 10);
+        item.rows = dop_rope_rows(p->ctx);
+        item.cols = dop_node_cols(g, id);
+    } else if (strcmp(name, "temper") == 0) {
+        item.rope = DOP_PACK_TEMPER;
+        item.rows = p->ctx;
+        item.cols = 1;
+    } else {
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
+    }
+    bool matrix = !item.source || item.source->rank > 1;
+    uint32_t values = matrix ? dop_packed_row_values(item.type, item.cols) : item.cols;
+    if (!dop_type_row_bytes(item.type, values, &item.row_bytes))
+        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
+    item.size = matrix ? dop_packed_bytes(item.type, item.rows, item.cols) : item.row_bytes;
+    if (item.source && item.source->rank == 3) {
+        item.expert_stride = dop_packed_expert_stride(item.type, item.rows, item.cols);
+        uint64_t others = 0;
+        if (!dop_mul_u64(item.expert_stride, item.experts - 1, &others) || !dop_add_u64(others, item.size, &item.size))
+            return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
+    }
+    if (p->n == p->cap) {
+        uint32_t cap = p->cap ? p->cap * 2 : 64;
+        dop_packed *items = realloc(p->items, cap * sizeof *items);
+        if (!items)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        p->items = items;
+        p->cap = cap;
+    }
+    if (!dop_lookup_add(&p->by_name, dop_lookup_hash(name), p->n))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    p->items[p->n++] = item;
+    return DOP_OK;
+}
+
+dop_status
+dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        dop_status st = dop_node_at(g, id)->op == DOP_OP_weight ? add_leaf(p, g, id, diag) : DOP_OK;
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+void
+dop_pack_join(dop_pack *p, const dop_graph *g)
+{
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        uint32_t first = UINT32_MAX, last = 0;
+        for (uint32_t i = 0; i < g->regions[r].n_nodes; i++) {
+            const dop_node *n = dop_node_at(g, g->regions[r].nodes[i]);
+            for (uint32_t k = 0; k < n->n_srcs; k++) {
+                const dop_node *w = dop_node_at(g, n->src[k]);
+                const dop_packed *x = w->op == DOP_OP_weight && w->shape.rank > 1
+                                          ? dop_pack_find(p, dop_node_s(g, n->src[k], DOP_A_name))
+                                          : NULL;
+                const uint32_t at = x ? (uint32_t)(x - p->items) : first;
+                first = at < first ? at : first;
+                last = x && at > last ? at : last;
+            }
+        }
+        for (uint32_t i = first; i < last; i++)
+            p->items[i + 1].joined = true;
+    }
+}
+
+/* Bytes of item i and of all that are joined to it. */
+static uint64_t
+run_bytes(const dop_pack *p, uint32_t i)
+{
+    uint64_t bytes = taken(p->items[i].size);
+    for (uint32_t k = i + 1; k < p->n && p->items[k].joined; k++)
+        bytes += taken(p->items[k].size);
+    return bytes;
+}
+
+dop_status
+dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
+{
+    uint64_t usual = max_segment < SEGMENT ? max_segment : SEGMENT;
+    p->n_segments = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        dop_packed *x = &p->items[i];
+        uint64_t bytes = taken(x->size);
+        if (bytes > max_segment)
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "weight %s takes %llu bytes, more than one allocation of the target (%llu): %s%s%s",
+                            x->name, (unsigned long long)bytes, (unsigned long long)max_segment,
+                            x->source ? "quantize it (--quant " : "take a smaller --ctx, which is its rows",
+                            !x->source             ? ""
+                            : strchr(x->name, '.') ? strchr(x->name, '.') + 1
+                                                   : x->name,
+                            x->source ? "=q8_0)" : "");
+        const uint64_t run = run_bytes(p, i), room = x->joined ? max_segment : usual;
+        const uint64_t next = !x->joined && run <= max_segment ? run : bytes;
+        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + next > room) {
+            if (p->n_segments == DOP_MAX_SEGMENTS)
+                return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than %d allocations on this target",
+                                DOP_MAX_SEGMENTS);
+            p->segment_size[p->n_segments++] = 0;
+        }
+        x->segment = p->n_segments - 1;
+        x->offset = p->segment_size[x->segment];
+        p->segment_size[x->segment] += bytes;
+    }
+    return DOP_OK;
+}
+
+static void
+encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t h = t == DOP_TYPE_f16 ? dop_f32_to_f16(in[i]) : dop_f32_to_bf16(in[i]);
+        if (t == DOP_TYPE_f32)
+            memcpy(out + i * 4u, &in[i], 4);
+        else
+            memcpy(out + i * 2u, &h, 2);
+    }
+}
+
+static dop_status
+write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+{
+    float *table = calloc((size_t)item->rows * item->cols, sizeof *table);
+    if (!table)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = DOP_OK;
+    if (item->rope == DOP_PACK_TEMPER)
+        dop_temper_table(&p->model->arch.temper, item->rows, table);
+    else
+        st = dop_rope_table(&p->model->arch.ropes[item->rope], p->ctx, table, diag);
+    memset(out, 0, item->size);
+    for (uint32_t r = 0; r < item->rows && st == DOP_OK; r++)
+        memcpy(out + r * item->row_bytes, table + (size_t)r * item->cols, item->cols * sizeof *table);
+    free(table);
+    return st;
+}
+
+/* Words of parts hold the same input of many rows: a cache line of them is read once. */
+enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128 };
+
+/* n is a multiple of 16. */
+static bool
+all_finite(const float *x, uint32_t n)
+{
+    enum { AT_ONCE = 16 };
+    const uint32_t exponent = 0x7f800000;
+    uint32_t u[AT_ONCE], bad[AT_ONCE] = {0}, any = 0;
+    for (uint32_t i = 0; i < n; i += AT_ONCE) {
+        memcpy(u, x + i, sizeof u);
+        for (int k = 0; k < AT_ONCE; k++)
+            bad[k] |= (u[k] & exponent) == exponent;
+    }
+    for (int k = 0; k < AT_ONCE; k++)
+        any |= bad[k];
+    return any == 0;
+}
+
+/* What a thread works with. */
+typedef struct row_buffers {
+    float *values;
+    uint8_t *blocks; /* of one row as packed */
+    uint8_t *parts;  /* of several rows as stored */
+} row_buffers;
+
+/* Threads take blocks of rows in turn, which do not cross experts; every row's bytes are its own. */
+typedef struct row_job {
+    const dop_packed *item;
+    uint8_t *out;
+    uint32_t at_once; /* rows of a block */
+    uint32_t blocks;  /* of an expert */
+    row_buffers buffers[DOP_MAX_THREADS];
+} row_job;
+
+/* One row of matrix w, which is packed at out; its stored blocks are at `stored` (NULL: at none).  False when it cannot be
+ * quantized. */
+static bool
+write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
+          uint8_t *out)
+{
+    const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
+    if (w->type != item->type || !quant) {
+        if (stored)
+            dop_decode_row(w->type, stored, w->cols, b->values);
+        else
+            dop_weight_row(w, item->first + row, b->values);
+    }
+    if (!quant) {
+        encode_row(item->type, b->values, item->cols, out + row * item->row_bytes);
+        return true;
+    }
+    if (w->type != item->type) {
+        memset(b->values + item->cols, 0, 16 * sizeof *b->values);
+        if (!all_finite(b->values, (item->cols + 15) / 16 * 16))
+            return false;
+        dop_quantize_row(item->type, b->values, item->cols, b->blocks);
+        stored = b->blocks;
+    }
+    dop_repack_row(item->type, stored, row, item->rows, item->cols, out);
+    return true;
+}
+
+/* "expert 3, ": where in a tensor of several, for messages. */
+static const char *
+expert_text(const dop_packed *item, uint32_t expert, char *out, size_t size)
+{
+    if (item->source->rank == 3 && !item->source->each)
+        snprintf(out, size, "expert %u, ", expert);
+    else
+        out[0] = 0;
+    return out;
+}
+
+static dop_status
+write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    row_job *j = user;
+    const dop_packed *item = j->item;
+    const uint32_t expert = index / j->blocks;
+    const dop_weight w = dop_weight_expert(item->source, expert);
+    uint8_t *out = j->out + expert * item->expert_stride;
+    row_buffers *b = &j->buffers[worker];
+    uint64_t packed = 0, stored = 0;
+    uint32_t first = index % j->blocks * j->at_once, left = item->rows - first,
+             n = left < j->at_once ? left : j->at_once;
+    (void)dop_type_row_bytes(item->type, item->cols, &packed);
+    (void)dop_type_row_bytes(w.type, item->cols, &stored);
+    if (!b->values) {
+        b->values = malloc(((size_t)item->cols + 256) * sizeof *b->values);
+        b->blocks = malloc((size_t)packed + 1);
+    }
+    if (w.parts && !b->parts)
+        b->parts = malloc(j->at_once * (size_t)stored);
+    if (!b->values || !b->blocks || (w.parts && !b->parts))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (w.parts)
+        dop_int4_rows(&w, item->first + first, n, b->parts);
+    for (uint32_t r = first; r < first + n; r++) {
+        const uint8_t *at = w.parts        ? b->parts + (r - first) * stored
+                            : w.col_stride ? NULL
+                                           : dop_weight_at(&w, item->first + r);
+        if (!write_row(item, &w, b, r, at, out))
+            return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
+                            w.source, expert_text(item, expert, (char[24]){0}, 24), item->first + r);
+    }
+    return DOP_OK;
+}
+
+/* Rows that need more than a copy: repacked, quantized, converted. */
+static dop_status
+write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+{
+    const uint32_t experts = dop_weight_experts(item->source);
+    const dop_weight first = dop_weight_expert(item->source, 0);
+    row_job j = {.item = item, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
+    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth a thread */
+    j.blocks = dop_div_up_u32(item->rows, j.at_once);
+    const uint64_t n = (uint64_t)j.blocks * experts;
+    if (n > UINT32_MAX)
+        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", item->name);
+    dop_status st = dop_parallel_for((uint32_t)n, small ? 1 : p->threads, write_rows, &j, diag);
+    for (uint32_t i = 0; i < DOP_MAX_THREADS; i++) {
+        free(j.buffers[i].values);
+        free(j.buffers[i].blocks);
+        free(j.buffers[i].parts);
+    }
+    return st;
+}
+
+dop_status
+dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+{
+    uint64_t bytes = 0;
+    if (!item->source)
+        return write_rope(p, item, out, diag);
+    memset(out, 0, item->size);
+    (void)dop_type_row_bytes(item->type, item->cols, &bytes);
+    for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
+        const dop_weight w = dop_weight_expert(item->source, e);
+        if (w.type != item->type || w.col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
+            return write_in_threads(p, item, out - e * item->expert_stride, diag);
+        for (uint32_t r = 0; r < item->rows; r++)
+            memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->first + r), bytes);
+    }
+    return DOP_OK;
+}

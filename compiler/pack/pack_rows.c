@@ -1,0 +1,147 @@
+#include "compiler/pack/pack_rows.h"
+
+#include "ir/interp.h"
+
+#include <string.h>
+
+enum { WORD = 8 /* integers */, MAX_BLOCK = 128 /* integers */, MAX_BLOCK_BYTES = MAX_BLOCK / 2 + 4 };
+
+static uint32_t
+word_at(const uint8_t *p, uint64_t i)
+{
+    p += 4 * i;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Which four bits of a word are output o. */
+static uint32_t
+shift_of(const dop_int4_parts *p, uint64_t o)
+{
+    static const uint8_t interleaved[WORD] = {0, 16, 4, 20, 8, 24, 12, 28};
+    return p->by_output ? interleaved[o % WORD] : 4 * (uint32_t)(o % WORD);
+}
+
+static uint16_t
+scale_at(const dop_int4_parts *p, uint64_t i)
+{
+    float v;
+    dop_decode_row(p->scale_type, p->scales + i * dop_type_of(p->scale_type)->bytes, 1, &v);
+    return dop_f32_to_f16(v);
+}
+
+static void
+put_u16(uint8_t *p, uint16_t v)
+{
+    p[0] = (uint8_t)(v & 255);
+    p[1] = (uint8_t)(v >> 8);
+}
+
+/* Behind the integers of a block that begins with input k: scale and zero point of output o. */
+static void
+put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
+{
+    uint64_t group = k / p->group;
+    uint32_t zero = 8;
+    if (p->zeros)
+        zero = ((word_at(p->zeros, group * (p->outputs / WORD) + o / WORD) >> shift_of(p, o)) + p->zero_add) & 15;
+    put_u16(at, scale_at(p, group * p->outputs + o));
+    put_u16(at + 2, dop_f32_to_f16((float)zero));
+}
+
+/* Integer i of a block: of each 32 the first 16 are the low nibbles of 16 bytes. */
+static void
+put_integer(uint8_t *block, uint32_t i, uint32_t q)
+{
+    uint8_t *at = &block[i / 32 * 16 + i % 16];
+    *at = (uint8_t)(*at | (q & 15) << (i % 32 < 16 ? 0 : 4));
+}
+
+/* Input k of n outputs from o on, integer i of blocks that are `stride` bytes apart. */
+static void
+put_outputs(const dop_int4_parts *p, uint32_t k, uint64_t o, uint32_t n, uint32_t i, uint8_t *block, uint64_t stride)
+{
+    uint64_t row = k * (p->outputs / WORD);
+    uint32_t word = word_at(p->words, row + o / WORD);
+    for (uint32_t r = 0; r < n; r++, o++) {
+        if (r > 0 && o % WORD == 0)
+            word = word_at(p->words, row + o / WORD);
+        put_integer(block + r * stride, i, word >> shift_of(p, o));
+    }
+}
+
+/* Blocks of mxfp4: in a byte of theirs lie value i and value i + 16, where the file has two neighbours. */
+static void
+put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, uint8_t *at)
+{
+    const dop_int4_parts *p = w->parts;
+    const uint64_t output = p->first + (uint64_t)row * (p->step ? p->step : 1), groups = w->cols / 32;
+    for (uint32_t k = from; k < to; k += 32, at += 17) {
+        const uint8_t *bytes = p->words + (output * groups + k / 32) * 16;
+        at[0] = p->scales[output * groups + k / 32];
+        for (uint32_t i = 0; i < 16; i++) {
+            const uint32_t low = bytes[i / 2] >> 4 * (i % 2), high = bytes[8 + i / 2] >> 4 * (i % 2);
+            at[1 + i] = (uint8_t)((low & 15) | (high & 15) << 4);
+        }
+    }
+}
+
+/* Blocks of the inputs from `from` to `to`, which is the last one or where a block ends; `stride` bytes from row to row. */
+static void
+put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint32_t to, uint8_t *at, uint64_t stride)
+{
+    const dop_int4_parts *p = w->parts;
+    const dop_type_info *ti = dop_type_of(w->type);
+    const uint64_t o = p->first + first;
+    for (uint32_t r = 0; p->microscaling && r < n; r++)
+        put_microscaling(w, first + r, from, to, at + r * stride);
+    if (p->microscaling)
+        return;
+    for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
+        const uint32_t inputs = to - k < ti->block ? to - k : ti->block;
+        for (uint32_t r = 0; r < n; r++)
+            put_scale(p, k, o + r, at + r * stride + ti->block / 2);
+        for (uint32_t i = 0; i < inputs && p->by_output; i++)
+            put_outputs(p, k + i, o, n, i, at, stride);
+        for (uint32_t i = 0; i < inputs && !p->by_output; i++)
+            for (uint32_t r = 0; r < n; r++)
+                put_integer(at + r * stride, i,
+                            word_at(p->words, (k + i) / WORD * p->outputs + o + r) >> 4 * ((k + i) % WORD));
+    }
+}
+
+void
+dop_int4_rows(const dop_weight *w, uint32_t first, uint32_t n, uint8_t *blocks)
+{
+    uint64_t stride = 0;
+    (void)dop_type_row_bytes(w->type, w->cols, &stride);
+    memset(blocks, 0, n * stride);
+    put_blocks(w, first, n, 0, w->cols, blocks, stride);
+}
+
+static void
+int4_row(const dop_weight *w, uint32_t row, float *out)
+{
+    const uint32_t block = dop_type_of(w->type)->block;
+    for (uint32_t k = 0; k < w->cols; k += block) {
+        const uint32_t to = w->cols - k < block ? w->cols : k + block;
+        uint8_t bytes[MAX_BLOCK_BYTES] = {0};
+        put_blocks(w, row, 1, k, to, bytes, 0);
+        dop_decode_row(w->type, bytes, to - k, out + k);
+    }
+}
+
+void
+dop_weight_row(const dop_weight *w, uint32_t row, float *out)
+{
+    if (w->parts) {
+        int4_row(w, row, out);
+        return;
+    }
+    const uint8_t *src = dop_weight_at(w, row);
+    if (w->col_stride == 0) {
+        dop_decode_row(w->type, src, w->cols, out);
+        return;
+    }
+    for (uint32_t c = 0; c < w->cols; c++)
+        dop_decode_row(w->type, src + (uint64_t)c * w->col_stride, 1, &out[c]);
+}

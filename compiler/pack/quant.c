@@ -1,0 +1,459 @@
+/* Floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
+ * the values.  Given q the best factors have a closed form; given the factors the best q is a rounding.  Each search
+ * tries a range of first factors, fits, and improves the best by turns (quant_lanes.c); scales that are themselves
+ * rounded (to f16, or to small integers in the formats with blocks of 256) are chosen among neighbours by the error they
+ * really cause. */
+#include "compiler/pack/quant.h"
+
+#include "base/base.h"
+#include "compiler/pack/quant_lanes.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* values of a lane */, MAX_BYTES = 256 };
+
+/* Eight blocks: one after the other, and value by value side by side. */
+typedef struct eight {
+    const dop_lanes *lanes;
+    uint32_t n; /* values of each */
+    float x[LANES * MAX_N], side[MAX_N * LANES];
+} eight;
+
+/* fmaxf is a call. */
+static float
+larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+/* Of n magnitudes, an even number. */
+static float
+largest(const float *x, uint32_t n)
+{
+    float a = 0, b = 0;
+    for (uint32_t i = 0; i < n; i += 2) {
+        a = larger(a, fabsf(x[i]));
+        b = larger(b, fabsf(x[i + 1]));
+    }
+    return larger(a, b);
+}
+
+static float
+clamp(float v, float lo, float hi)
+{
+    v = v < lo ? lo : v;
+    return v > hi ? hi : v;
+}
+
+/* 1 / scale; 0 where that would leave the range of floats. */
+static float
+inverse_of(float scale)
+{
+    return fabsf(scale) > 1e-37f ? 1 / scale : 0;
+}
+
+static float
+to_f16(float v, uint8_t *out)
+{
+    uint16_t h = dop_f32_to_f16(clamp(v, -65504, 65504));
+    out[0] = (uint8_t)(h & 255);
+    out[1] = (uint8_t)(h >> 8);
+    return dop_f16_to_f32(h);
+}
+
+/* Integers of block j for scale * q + off. */
+static void
+integers(const eight *e, uint32_t j, float scale, float off, float hi, uint8_t *q)
+{
+    e->lanes->round(e->x + j * e->n, e->n, inverse_of(scale), off, 0, hi, q);
+}
+
+/* 32 at a time: low nibbles are the first 16. */
+static void
+put_nibbles(uint8_t *out, const uint8_t *q, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += 32)
+        for (uint32_t j = 0; j < 16; j++)
+            out[i / 2 + j] = (uint8_t)((q[i + j] & 15) | q[i + 16 + j] << 4);
+}
+
+/* --- blocks of 32 and groups ------------------------------------------------------------------------------------------- */
+
+static void
+make_q4_0(const eight *e, uint8_t *out)
+{
+    float scale[LANES];
+    e->lanes->fit_scale(e->side, 32, -8, 7, scale);
+    for (uint32_t j = 0; j < LANES; j++, out += 18) {
+        uint8_t q[32];
+        float d = to_f16(scale[j], out);
+        integers(e, j, d, -8 * d, 15, q);
+        put_nibbles(out + 2, q, 32);
+    }
+}
+
+static void
+make_q5_1(const eight *e, uint8_t *out)
+{
+    float scale[LANES], off[LANES];
+    e->lanes->fit_affine(e->side, 32, 31, true, scale, off);
+    for (uint32_t j = 0; j < LANES; j++, out += 24) {
+        uint8_t q[32];
+        float d = to_f16(scale[j], out), m = to_f16(off[j], out + 2);
+        integers(e, j, d, m, 31, q);
+        for (int i = 0; i < 32; i++)
+            out[4 + i / 8] = (uint8_t)(out[4 + i / 8] | (q[i] >> 4) << i % 8);
+        put_nibbles(out + 8, q, 32);
+    }
+}
+
+static void
+make_q8_0(const eight *e, uint8_t *out)
+{
+    static const float zero[LANES] = {0};
+    float amax[LANES], best[LANES] = {0}, least[LANES];
+    for (uint32_t j = 0; j < LANES; j++) {
+        amax[j] = largest(e->x + j * 32, 32);
+        least[j] = INFINITY;
+    }
+    /* The finest scale that clips nothing, then finer ones by steps of f16 and a fit. */
+    for (int step = -4; step <= 4; step++) {
+        float inverse[LANES], d[LANES], error[LANES];
+        uint8_t bytes[2];
+        dop_lane_sums s;
+        for (int j = 0; j < LANES; j++)
+            inverse[j] = amax[j] < 1e-30f ? 0 : (127 + (float)step * 0.25f) / amax[j];
+        e->lanes->sums(e->side, 32, inverse, zero, -128, 127, &s);
+        for (int j = 0; j < LANES; j++)
+            d[j] = to_f16(s.qq[j] > 0 ? s.xq[j] / s.qq[j] : 0, bytes);
+        e->lanes->error(e->side, 32, d, zero, -128, 127, error);
+        for (int j = 0; j < LANES; j++)
+            if (error[j] < least[j]) {
+                least[j] = error[j];
+                best[j] = d[j];
+            }
+    }
+    for (uint32_t j = 0; j < LANES; j++, out += 34) {
+        float d = to_f16(best[j], out);
+        integers(e, j, d, -128 * d, 255, out + 2);
+        for (int i = 0; i < 32; i++)
+            out[2 + i] ^= 128;
+    }
+}
+
+/* e2m1 of |v|, and the sign bit. */
+static uint8_t
+to_e2m1(float v)
+{
+    const float a = fabsf(v);
+    int n = (a > 0.25f) + (a > 0.75f) + (a > 1.25f) + (a > 1.75f) + (a > 2.5f) + (a > 3.5f) + (a > 5);
+    return (uint8_t)(n | (v < 0 ? 8 : 0));
+}
+
+static void
+make_mxfp4(const eight *e, uint8_t *out)
+{
+    int first[LANES], best[LANES] = {0};
+    float least[LANES];
+    for (int j = 0; j < LANES; j++) {
+        float amax = largest(e->x + j * 32, 32);
+        int top = 0;
+        first[j] = amax > 0 ? (frexpf(amax, &top), top - 1 - 3) : -127;
+        least[j] = INFINITY;
+    }
+    for (int step = 0; step <= 3; step++) {
+        int stored[LANES];
+        float scale[LANES], error[LANES];
+        for (int j = 0; j < LANES; j++) {
+            stored[j] = first[j] + step + 127 < 2 ? 2 : first[j] + step + 127 > 254 ? 254 : first[j] + step + 127;
+            scale[j] = ldexpf(1, stored[j] - 127);
+        }
+        e->lanes->error_e2m1(e->side, 32, scale, error);
+        for (int j = 0; j < LANES; j++)
+            if (error[j] < least[j]) {
+                least[j] = error[j];
+                best[j] = stored[j];
+            }
+    }
+    for (int j = 0; j < LANES; j++, out += 17) {
+        uint8_t q[32];
+        float inverse = ldexpf(1, 127 - best[j]);
+        for (int i = 0; i < 32; i++)
+            q[i] = to_e2m1(e->x[j * 32 + i] * inverse);
+        out[0] = (uint8_t)best[j];
+        put_nibbles(out + 1, q, 32);
+    }
+}
+
+/* Groups with an f16 scale and an f16 zero point. */
+static void
+make_int4(const eight *e, uint8_t *out)
+{
+    float scale[LANES], off[LANES];
+    e->lanes->fit_affine(e->side, e->n, 15, true, scale, off);
+    for (uint32_t j = 0; j < LANES; j++, out += e->n / 2 + 4) {
+        uint8_t q[MAX_N];
+        float d = to_f16(scale[j], out + e->n / 2), z = to_f16(d > 0 ? -off[j] / d : 0, out + e->n / 2 + 2);
+        integers(e, j, d, -d * z, 15, q);
+        put_nibbles(out, q, e->n);
+    }
+}
+
+/* --- blocks of 256 ------------------------------------------------------------------------------------------------------ */
+
+/* q4_k, q5_k: eight sub-blocks with six-bit scales and minimums. */
+typedef struct kblock {
+    float d, dmin;
+    int scale[LANES], min[LANES];
+    float scales[LANES], offs[LANES]; /* what they stand for */
+    uint8_t d_bytes[2], dmin_bytes[2];
+    double error;
+} kblock;
+
+/* Takes neighbours (ds, dm) of each sub-block's integers from[] where they are in range and cause less error. */
+static void
+try_neighbours(const eight *e, float hi, const int *scale, const int *min, int ds, int dm, kblock *b, float *least)
+{
+    float s[LANES], off[LANES], error[LANES];
+    for (int j = 0; j < LANES; j++) {
+        s[j] = b->d * (float)(scale[j] + ds);
+        off[j] = -b->dmin * (float)(min[j] + dm);
+    }
+    e->lanes->error(e->side, 32, s, off, 0, hi, error);
+    for (int j = 0; j < LANES; j++) {
+        int sj = scale[j] + ds, mj = min[j] + dm;
+        if (sj < 0 || sj > 63 || mj < 0 || mj > 63 || !(error[j] < least[j]))
+            continue;
+        least[j] = error[j];
+        b->scale[j] = sj;
+        b->min[j] = mj;
+        b->scales[j] = s[j];
+        b->offs[j] = off[j];
+    }
+}
+
+/* Chooses each sub-block's integers around what its own fit asks for, by the error they cause: first the scale, then the
+ * minimum. */
+static void
+choose_scales(const eight *e, const float *scale, const float *off, float hi, kblock *b)
+{
+    int s0[LANES], m0[LANES];
+    float least[LANES];
+    for (int j = 0; j < LANES; j++) {
+        s0[j] = b->d > 0 ? (int)rintf(clamp(scale[j] / b->d, 0, 63)) : 0;
+        m0[j] = b->dmin > 0 ? (int)rintf(clamp(-off[j] / b->dmin, 0, 63)) : 0;
+        least[j] = INFINITY;
+    }
+    for (int i = 0; i < 3; i++)
+        try_neighbours(e, hi, s0, m0, (int[]){0, -1, 1}[i], 0, b, least);
+    memcpy(s0, b->scale, sizeof s0);
+    for (int i = -1; i <= 1; i += 2)
+        try_neighbours(e, hi, s0, m0, 0, i, b, least);
+    b->error = 0;
+    for (int j = 0; j < LANES; j++)
+        b->error += (double)least[j];
+}
+
+/* The best d and dmin for the integers of b. */
+static void
+refit(const eight *e, float hi, const kblock *b, float *out_d, float *out_dmin)
+{
+    float inverse[LANES];
+    double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
+    dop_lane_sums sums;
+    for (int j = 0; j < LANES; j++)
+        inverse[j] = inverse_of(b->scales[j]);
+    e->lanes->sums(e->side, 32, inverse, b->offs, 0, hi, &sums);
+    for (int j = 0; j < LANES; j++) {
+        double s = b->scale[j], m = -b->min[j];
+        aa += s * s * (double)sums.qq[j];
+        ab += s * m * (double)sums.q[j];
+        bb += m * m * 32;
+        ax += s * (double)sums.xq[j];
+        bx += m * (double)sums.x[j];
+    }
+    double det = aa * bb - ab * ab;
+    *out_d = b->d;
+    *out_dmin = b->dmin;
+    if (det > 1e-9 * aa * bb) {
+        *out_d = (float)((ax * bb - bx * ab) / det);
+        *out_dmin = (float)((bx * aa - ax * ab) / det);
+    } else if (aa > 0) {
+        *out_d = (float)(ax / aa);
+    }
+}
+
+static void
+put_k_block(const eight *e, bool five, const kblock *b, uint8_t *out)
+{
+    uint8_t q[LANES][32], *fifth = out + 16, *nibbles = out + (five ? 48 : 16);
+    memcpy(out, b->d_bytes, 2);
+    memcpy(out + 2, b->dmin_bytes, 2);
+    for (int j = 0; j < 4; j++) {
+        out[4 + j] = (uint8_t)(b->scale[j] | (b->scale[j + 4] >> 4) << 6);
+        out[8 + j] = (uint8_t)(b->min[j] | (b->min[j + 4] >> 4) << 6);
+        out[12 + j] = (uint8_t)((b->scale[j + 4] & 15) | (b->min[j + 4] & 15) << 4);
+    }
+    for (uint32_t j = 0; j < LANES; j++)
+        integers(e, j, b->scales[j], b->offs[j], five ? 31 : 15, q[j]);
+    for (int j = 0; j < LANES; j += 2)
+        for (int i = 0; i < 32; i++)
+            nibbles[j / 2 * 32 + i] = (uint8_t)((q[j][i] & 15) | q[j + 1][i] << 4);
+    for (int j = 0; j < LANES && five; j++)
+        for (int i = 0; i < 32; i++)
+            fifth[i] = (uint8_t)(fifth[i] | (q[j][i] >> 4) << j);
+}
+
+static void
+make_q4_or_q5_k(const eight *e, bool five, uint8_t *out)
+{
+    float hi = five ? 31 : 15, scale[LANES], off[LANES], most = 0, min = 0;
+    kblock best = {0};
+    e->lanes->fit_affine(e->side, 32, hi, false, scale, off);
+    for (int j = 0; j < LANES; j++) {
+        most = larger(most, scale[j]);
+        min = larger(min, -off[j]);
+    }
+    float d = most / 63, dmin = min / 63;
+    for (int turn = 0; turn < 2; turn++) {
+        kblock b = {0};
+        b.d = to_f16(larger(d, 0), b.d_bytes);
+        b.dmin = to_f16(larger(dmin, 0), b.dmin_bytes);
+        choose_scales(e, scale, off, hi, &b);
+        if (turn > 0 && !(b.error < best.error))
+            break;
+        best = b;
+        refit(e, hi, &b, &d, &dmin);
+    }
+    put_k_block(e, five, &best, out);
+}
+
+/* Sixteen sub-blocks of 16 with int8 scales: two times eight. */
+static void
+make_q6_k(const eight half[2], uint8_t *out)
+{
+    static const float zero[LANES] = {0};
+    float scale[2 * LANES], max = 0;
+    for (int h = 0; h < 2; h++)
+        half[h].lanes->fit_scale(half[h].side, 16, -32, 31, scale + h * LANES);
+    for (int j = 0; j < 2 * LANES; j++)
+        if (fabsf(scale[j]) > fabsf(max))
+            max = scale[j];
+    float d = to_f16(max / -128, out + 208);
+    for (int h = 0; h < 2; h++) {
+        int from[LANES], best[LANES] = {0};
+        float least[LANES], step[LANES], error[LANES];
+        uint8_t q[LANES][16];
+        for (int j = 0; j < LANES; j++) {
+            from[j] = d != 0 ? (int)rintf(clamp(scale[h * LANES + j] / d, -128, 127)) : 0;
+            least[j] = INFINITY;
+        }
+        for (int k = -1; k <= 1; k++) {
+            for (int j = 0; j < LANES; j++)
+                step[j] = d * (float)(from[j] + k);
+            half[h].lanes->error(half[h].side, 16, step, zero, -32, 31, error);
+            for (int j = 0; j < LANES; j++)
+                if (from[j] + k >= -128 && from[j] + k <= 127 && error[j] < least[j]) {
+                    least[j] = error[j];
+                    best[j] = from[j] + k;
+                }
+        }
+        for (int j = 0; j < LANES; j++) {
+            out[192 + h * LANES + j] = (uint8_t)(best[j] & 255);
+            integers(&half[h], (uint32_t)j, d * (float)best[j], -32 * (d * (float)best[j]), 63, q[j]);
+        }
+        /* 128 values: quarter k of 32 is in sub-blocks 2k, 2k + 1. */
+        for (int l = 0; l < 32; l++) {
+            const uint8_t *first = &q[0][0] + l;
+            out[h * 64 + l] = (uint8_t)((first[0] & 15) | first[64] << 4);
+            out[h * 64 + 32 + l] = (uint8_t)((first[32] & 15) | first[96] << 4);
+            out[128 + h * 32 + l] =
+                (uint8_t)(first[0] >> 4 | first[32] >> 4 << 2 | first[64] >> 4 << 4 | first[96] >> 4 << 6);
+        }
+    }
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------------------- */
+
+bool
+dop_quantizable(dop_type t)
+{
+    switch (t) {
+    case DOP_TYPE_q4_0:
+    case DOP_TYPE_q5_1:
+    case DOP_TYPE_q8_0:
+    case DOP_TYPE_q4_k:
+    case DOP_TYPE_q5_k:
+    case DOP_TYPE_q6_k:
+    case DOP_TYPE_mxfp4:
+    case DOP_TYPE_int4_g128:
+    case DOP_TYPE_int4_g64:
+    case DOP_TYPE_int4_g32:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+fill(eight *e, const float *in, uint32_t left)
+{
+    const uint32_t room = e->n * LANES, n = left < room ? left : room;
+    memcpy(e->x, in, n * sizeof *in);
+    memset(e->x + n, 0, (room - n) * sizeof *in);
+    e->lanes->side_by_side(e->x, e->n, e->side);
+}
+
+/* What lanes are: blocks of up to 128 values, or the sub-blocks of one of 256. */
+static void
+make_blocks(dop_type t, const eight *e, uint8_t *out)
+{
+    switch (t) {
+    case DOP_TYPE_q4_0:
+        make_q4_0(e, out);
+        break;
+    case DOP_TYPE_q5_1:
+        make_q5_1(e, out);
+        break;
+    case DOP_TYPE_q8_0:
+        make_q8_0(e, out);
+        break;
+    case DOP_TYPE_q4_k:
+    case DOP_TYPE_q5_k:
+        make_q4_or_q5_k(e, t == DOP_TYPE_q5_k, out);
+        break;
+    case DOP_TYPE_q6_k:
+        make_q6_k(e, out);
+        break;
+    case DOP_TYPE_mxfp4:
+        make_mxfp4(e, out);
+        break;
+    default:
+        make_int4(e, out);
+        break;
+    }
+}
+
+void
+dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
+{
+    const dop_type_info *ti = dop_type_of(t);
+    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values made at once */
+    const uint32_t halves = t == DOP_TYPE_q6_k ? 2 : 1;
+    eight e[2];
+    e[0].lanes = e[1].lanes = dop_lanes_best();
+    e[0].n = e[1].n = whole / halves / LANES;
+    for (uint32_t at = 0; at < n; at += whole) {
+        const uint32_t left = n - at, blocks = left < whole ? (left + ti->block - 1) / ti->block : whole / ti->block;
+        uint8_t bytes[LANES * MAX_BYTES];
+        for (uint32_t h = 0; h < halves; h++) {
+            const uint32_t skip = h * (whole / 2);
+            fill(&e[h], in + at + (skip < left ? skip : 0), skip < left ? left - skip : 0);
+        }
+        memset(bytes, 0, (size_t)(whole / ti->block) * ti->bytes);
+        make_blocks(t, e, bytes);
+        memcpy(out, bytes, (size_t)blocks * ti->bytes);
+        out += (size_t)blocks * ti->bytes;
+    }
+}

@@ -1,0 +1,32 @@
+/* Quantization at compile time: which storage type each weight gets, and floats to blocks. */
+#ifndef DOPPLER_COMPILER_PACK_QUANT_H
+#define DOPPLER_COMPILER_PACK_QUANT_H
+
+#include "compiler/model/arch.h"
+
+/* True when dop_quantize_row can make type t (floats are conversions, not quantization: false for them). */
+bool dop_quantizable(dop_type t);
+/* n finite values to whole blocks of type t in the layout that dop_decode_row reads; a last block that n does not fill
+ * is filled with zeros.  Every block's scales are searched for the least squared error. */
+void dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out);
+
+/* Rows that do not fill blocks of 256 are padded, which can add a third to the bytes.  Returns the type in blocks of 32, of no
+ * larger error, that takes fewer bytes for a matrix (llama.cpp also falls back to blocks of 32 there): int4_g32 for q4_k, q5_1
+ * for q5_k, q8_0 for q6_k; otherwise t itself. */
+dop_type dop_quant_fallback(dop_type t, uint32_t rows, uint32_t cols);
+
+/* Reads SPEC and fills types[w->n], one per weight; vectors keep what they have.  SPEC is
+ *   keep                        (also NULL) as stored
+ *   TYPE                        every matrix except routers, other small ones that make decisions, and biases
+ *   CLASS=TYPE,CLASS=TYPE,...   classes attn, ffn, embed, head, or one role (q k v o gate up down pos_embed
+ *                               router expert_gate expert_up expert_down; ffn has the experts too), or all (as TYPE alone);
+ *                               the last one that matches a weight counts, weights without one keep their type
+ *   FILE.yaml                   a mapping of patterns (* ? []) to types or keep; a pattern is compared with the names of
+ *                               this compiler (L3.q, embed) and with those in the model; the first one that matches counts
+ * A type with blocks of 256 that rows do not fill is replaced as dop_quant_fallback says, unless the file stores that type.
+ * asked[w->n] has the types before that.
+ * Errors (DOP_E_USAGE, DOP_E_INPUT with file and line): unknown type or class, a type without quantizer, a pattern or
+ * class that fits no weight. */
+dop_status dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_type *types, dop_type *asked);
+
+#endif

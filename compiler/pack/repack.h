@@ -1,0 +1,12 @@
+/* From a file's blocks to the planes that kernels read (kernels/weight_types.h, kernels/glsl/types/quant.glsl). */
+#ifndef DOPPLER_COMPILER_PACK_REPACK_H
+#define DOPPLER_COMPILER_PACK_REPACK_H
+
+#include "ir/types.h"
+
+/* Writes one row of `cols` values, given as whole blocks of quantized type t (not aligned), into a packed matrix of
+ * rows x cols at out, dop_packed_bytes(t, rows, cols) bytes that were zero.  Rows touch different bytes, so several
+ * threads may write rows of one matrix. */
+void dop_repack_row(dop_type t, const uint8_t *blocks, uint32_t row, uint32_t rows, uint32_t cols, uint8_t *out);
+
+#endif

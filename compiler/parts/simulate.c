@@ -1,0 +1,324 @@
+#include "compiler/parts/simulate.h"
+
+#include "base/label.h"
+#include "compiler/parts/parts.h"
+#include "compiler/report/report.h"
+#include "compiler/schedule/region_facts.h"
+#include "passes/region.h"
+#include "runtime/plan/chunks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct simulation {
+    const dop_sim_setup *setup;
+    const char *path;
+    const dop_compilation *parts;
+    uint32_t n;
+    dop_diag *diag;
+    dop_sim_result *out;
+} simulation;
+
+static const dop_sim_device *
+device_of(const simulation *m, uint32_t part)
+{
+    return &m->setup->devices[m->setup->n_devices > 1 ? part : 0];
+}
+
+static const dop_sim_link *
+link_of(const simulation *m, uint32_t cut)
+{
+    return &m->setup->links[m->setup->n_links > 1 ? cut : 0];
+}
+
+/* --- one dispatch ---------------------------------------------------------------------------------------------------- */
+
+typedef struct weigher {
+    const dop_compilation *c;
+    const dop_graph *g;
+    double bytes, elements;
+} weigher;
+
+static void
+count_weight(void *user, dop_node_id base)
+{
+    weigher *w = user;
+    const dop_node_id leaf = dop_storage_node(w->g, base);
+    if (dop_node_at(w->g, leaf)->op != DOP_OP_weight)
+        return;
+    const dop_packed *p = dop_pack_find(&w->c->pack, dop_node_s(w->g, leaf, DOP_A_name));
+    w->bytes += p ? (double)p->size : 0;
+    w->elements += p ? (double)p->rows * p->cols * p->experts : 0;
+}
+
+/* As runtime/inspect/profile/profile_times.c counts it. */
+static dop_stage_wanted
+work_of(const dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_step_kind kind)
+{
+    const dop_region *region = &s->g.regions[r];
+    weigher w = {.c = c, .g = &s->g};
+    uint64_t read, written;
+    dop_region_reads(region, count_weight, &w);
+    dop_region_traffic(&s->g, region, 0, &read, &written);
+    const double share = w.bytes > (double)read ? (double)read / w.bytes : 1;
+    return (dop_stage_wanted){.step = kind,
+                              .rows = s->g.max_t,
+                              .kernel = dop_variant_of(s->regions[r].choice.variant)->name,
+                              .weights = w.bytes * share,
+                              .bytes = (double)(read + written),
+                              .products = w.elements * share * s->g.max_t};
+}
+
+static double
+time_of(const dop_sim_device *d, const dop_target *target, const dop_stage_wanted *w, bool *out_guessed)
+{
+    const double fixed = d->stage_us < 0 ? target->dispatch_us + target->barrier_us : d->stage_us;
+    *out_guessed = false;
+    if (d->times.n > 0)
+        return dop_stage_times_of(&d->times, w, fixed, d->memory_speed, d->product_speed, out_guessed);
+    const double by_bytes = w->bytes / d->bandwidth * 1e6, by_products = 2 * w->products / d->flops * 1e6;
+    return fixed + (by_bytes > by_products ? by_bytes : by_products);
+}
+
+/* --- one step -------------------------------------------------------------------------------------------------------- */
+
+static dop_step_kind
+kind_of(const dop_schedule *s)
+{
+    return s->embeds                       ? DOP_STEP_KINDS
+           : s->mixed                      ? DOP_STEP_ROWS
+           : s->phase == DOP_PHASE_DECODE  ? DOP_STEP_DECODE
+           : s->phase == DOP_PHASE_PREFILL ? DOP_STEP_PREFILL
+                                           : DOP_STEP_KINDS;
+}
+
+/* The smallest schedule of a kind for at least so many rows, and at most `most`; UINT32_MAX: there is none. */
+static uint32_t
+schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t most)
+{
+    const dop_schedule *list = m->parts[0].schedules;
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
+        if (kind_of(&list[i]) == kind && list[i].g.max_t >= rows && list[i].g.max_t <= most &&
+            (best == UINT32_MAX || list[i].g.max_t < list[best].g.max_t))
+            best = i;
+    return best;
+}
+
+/* What the host adds to a part's step.  One device runs ahead of its host while it decodes; measured steps of rows, which
+ * it waits for, contain it once. */
+static double
+host_us(const simulation *m, uint32_t part, dop_step_kind kind)
+{
+    const dop_sim_device *d = device_of(m, part);
+    if (kind == DOP_STEP_ROWS && d->times.n > 0)
+        return d->step_us * (m->n - 1) / m->n;
+    return m->n > 1 || kind == DOP_STEP_ROWS ? d->step_us : 0;
+}
+
+static const char *const profile_how[DOP_STEP_KINDS] = {"-n 40", "a prompt of 128 tokens and more", "-b N"};
+static const char *const kind_names[DOP_STEP_KINDS] = {"decode", "prefill", "rows"};
+
+static dop_status
+time_part(const simulation *m, uint32_t part, const dop_schedule *s, dop_step_kind kind, dop_sim_step *out)
+{
+    const dop_compilation *c = &m->parts[part];
+    const double host = host_us(m, part, kind);
+    out->part_us[part] = out->body_us[part] = host;
+    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+        char label[128];
+        bool guessed;
+        dop_stage_wanted w = work_of(c, s, r, kind);
+        dop_label_any_layer(dop_region_label(&s->g, &s->g.regions[r]), label, sizeof label);
+        w.op = label;
+        const double us = time_of(device_of(m, part), &c->target, &w, &guessed);
+        if (us < 0)
+            return DOP_FAIL_IN(
+                m->diag, DOP_E_INPUT, m->path,
+                "stage_times has no %s steps: profile some with doppler-exec PLAN --profile FILE.yaml, %s",
+                kind_names[kind], profile_how[kind]);
+        out->part_us[part] += us;
+        out->body_us[part] += r <= s->n_body ? us : 0;
+        m->out->n_guessed += guessed;
+    }
+    return DOP_OK;
+}
+
+/* A step of schedule i, of which `rows` rows are in use. */
+static dop_status
+time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
+{
+    dop_status st = DOP_OK;
+    memset(out, 0, sizeof *out);
+    out->rows = rows;
+    for (uint32_t k = 0; k < m->n && st == DOP_OK; k++) {
+        const dop_schedule *s = &m->parts[k].schedules[i];
+        st = time_part(m, k, s, kind_of(s), out);
+        for (uint32_t v = 0; v < s->n_sent; v++) {
+            const uint64_t bytes = dop_node_bytes(&s->g, s->sent[v]);
+            out->hop_bytes[k] += dop_node_per_token(&s->g, s->sent[v]) ? bytes * rows / s->g.max_t : bytes;
+        }
+        if (k + 1 < m->n)
+            out->hop_us[k] = link_of(m, k)->latency_us + (double)out->hop_bytes[k] / link_of(m, k)->bandwidth * 1e6;
+    }
+    return st;
+}
+
+/* body: nobody waits for what the step makes. */
+static dop_pipeline_step
+pipeline_step(const simulation *m, const dop_sim_step *s, bool body)
+{
+    dop_pipeline_step p = {.answer = 0};
+    for (uint32_t k = 0; k < m->n; k++) {
+        p.part[k] = body ? s->body_us[k] : s->part_us[k];
+        p.hop[k] = s->hop_us[k];
+        p.waits[k] = k + 1 < m->n && !link_of(m, k)->overlaps;
+    }
+    p.answer = m->n > 1 && !body ? link_of(m, m->n - 2)->latency_us : 0;
+    return p;
+}
+
+/* --- what is predicted ----------------------------------------------------------------------------------------------- */
+
+static dop_status
+predict_decode(const simulation *m)
+{
+    dop_sim_result *o = m->out;
+    const uint32_t i = schedule_for(m, DOP_STEP_DECODE, 1, 1);
+    dop_status st =
+        i == UINT32_MAX ? DOP_FAIL(m->diag, DOP_E_INTERNAL, "no decode schedule") : time_step(m, i, 1, &o->decode);
+    const dop_pipeline_step p = pipeline_step(m, &o->decode, false);
+    o->decode_us = st == DOP_OK ? dop_pipeline_period(m->n, &p, 1) : 0;
+    return st;
+}
+
+/* As many groups as dop_step_groups of runtime/model/info.h makes. */
+enum { GROUPS_MOST = 8 };
+
+static dop_status
+predict_many(const simulation *m)
+{
+    dop_sim_result *o = m->out;
+    const uint32_t has = m->parts[0].options.sequences;
+    o->sequences = m->setup->sequences < has ? m->setup->sequences : has;
+    if (o->sequences < 2) {
+        o->sequences = 0;
+        return DOP_OK;
+    }
+    const uint32_t asked = m->setup->groups ? m->setup->groups : m->n < GROUPS_MOST ? m->n : GROUPS_MOST;
+    o->groups = m->n == 1 ? 1 : asked < o->sequences ? asked : o->sequences;
+    const uint32_t rows = (o->sequences + o->groups - 1) / o->groups;
+    const uint32_t i = schedule_for(m, DOP_STEP_ROWS, rows, UINT32_MAX);
+    if (i == UINT32_MAX) {
+        o->sequences = 0;
+        return DOP_OK;
+    }
+    dop_status st = time_step(m, i, rows, &o->many);
+    const dop_pipeline_step p = pipeline_step(m, &o->many, false);
+    o->many_us = st == DOP_OK ? dop_pipeline_period(m->n, &p, o->groups) * o->groups : 0;
+    return st;
+}
+
+/* The most tokens of a piece, as dop_step_choose_chunks has it. */
+static uint32_t
+most_of_piece(const simulation *m, uint32_t n)
+{
+    const dop_schedule *list = m->parts[0].schedules;
+    uint32_t sizes[DOP_MAX_SCHEDULES];
+    size_t n_sizes = 0;
+    for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
+        if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t > 1)
+            sizes[n_sizes++] = list[i].g.max_t;
+    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(m->parts[0].target.cpu, sizes, n_sizes, n, m->n) : UINT32_MAX;
+}
+
+/* The piece of n tokens that dop_step_choose of the runtime takes: its schedule and its tokens. */
+static void
+choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
+{
+    const dop_schedule *list = m->parts[0].schedules;
+    dop_chunk_size sizes[DOP_MAX_SCHEDULES];
+    uint32_t schedules[DOP_MAX_SCHEDULES];
+    size_t n_sizes = 0;
+    for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
+        if (kind_of(&list[i]) == DOP_STEP_DECODE ||
+            (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= most)) {
+            schedules[n_sizes] = i;
+            sizes[n_sizes++] = (dop_chunk_size){list[i].g.max_t, list[i].g.max_t};
+        }
+    const size_t next = dop_chunks_next(m->parts[0].target.cpu, sizes, n_sizes, n);
+    *out_schedule = schedules[next];
+    *out_take = n < sizes[next].most ? n : sizes[next].most;
+}
+
+static dop_status
+predict_prompt(const simulation *m)
+{
+    dop_sim_result *o = m->out;
+    dop_pipeline p = {.n_parts = m->n};
+    dop_status st = DOP_OK;
+    uint32_t last = UINT32_MAX;
+    double busy = 0;
+    o->prompt = m->setup->prompt;
+    const uint32_t most = most_of_piece(m, o->prompt);
+    for (uint32_t at = 0, i, take; at < o->prompt && st == DOP_OK; at += take) {
+        choose_piece(m, o->prompt - at, most, &i, &take);
+        const bool same = o->n_chunks > 0 && i == last && o->chunks[o->n_chunks - 1].rows == take;
+        if (!same && o->n_chunks == DOP_SIM_CHUNKS)
+            return DOP_FAIL(m->diag, DOP_E_INTERNAL, "a prompt in more kinds of pieces than there are chunk sizes");
+        if (!same)
+            st = time_step(m, i, take, &o->chunks[o->n_chunks++]);
+        last = i;
+        o->repeats[o->n_chunks - 1]++;
+        if (st != DOP_OK)
+            break;
+        const dop_pipeline_step s = pipeline_step(m, &o->chunks[o->n_chunks - 1], at + take < o->prompt);
+        o->prompt_us = dop_pipeline_run(&p, &s, 0);
+    }
+    for (uint32_t k = 0; k < m->n; k++)
+        busy += p.part_busy[k];
+    o->idle = o->prompt_us > 0 ? 1 - busy / (o->prompt_us * m->n) : 0;
+    return st;
+}
+
+static void
+weigh_parts(const simulation *m)
+{
+    dop_sim_result *o = m->out;
+    o->all_fit = true;
+    for (uint32_t k = 0; k < m->n; k++) {
+        const dop_compilation *c = &m->parts[k];
+        uint64_t scratch = 0;
+        for (uint32_t i = 0; i < c->pack.n_segments; i++)
+            o->weights[k] += c->pack.segment_size[i];
+        for (uint32_t i = 0; i < c->n_schedules; i++)
+            scratch = c->schedules[i].placement.scratch > scratch ? c->schedules[i].placement.scratch : scratch;
+        o->memory[k] = o->weights[k] + dop_report_state_bytes(c) + scratch;
+        o->first_layer[k] = c->cut ? c->cut->first_layer : 0;
+        o->end_layer[k] = c->cut ? c->cut->end_layer : c->model.arch.n_layers;
+        o->target[k] = c->target.name;
+        o->fits[k] = device_of(m, k)->memory == 0 || (double)o->memory[k] <= device_of(m, k)->memory;
+        o->all_fit = o->all_fit && o->fits[k];
+    }
+}
+
+dop_status
+dop_simulate(const dop_sim_setup *setup, const char *path, const dop_compilation *parts, uint32_t n, dop_diag *diag,
+             dop_sim_result *out_result)
+{
+    const simulation m = {setup, path, parts, n, diag, out_result};
+    memset(out_result, 0, sizeof *out_result);
+    out_result->n_parts = n;
+    if (n > 1 && setup->n_links != 1 && setup->n_links != n - 1)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "%u links for %u parts: one for all, or one for each of the %u cuts", setup->n_links, n,
+                           n - 1);
+    if (n > 1 && setup->n_devices != 1 && setup->n_devices != n)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%u devices for %u parts: one for all, or one for each",
+                           setup->n_devices, n);
+    weigh_parts(&m);
+    dop_status st = predict_decode(&m);
+    if (st == DOP_OK)
+        st = predict_many(&m);
+    return st == DOP_OK ? predict_prompt(&m) : st;
+}

@@ -1,0 +1,95 @@
+/* Predicts how fast a plan in parts would be on described devices and links, from stage times measured on one device
+ * (stage_times.h).  Every result is a prediction: nothing is run.
+ *
+ * The description is a YAML mapping:
+ *
+ *   link: {latency_us: 3, bandwidth: 5e9}   # of every cut, bytes per second; or a list, one for each cut
+ *   device: {stage_times: h200.yaml}        # every part's; or a list, one for each part
+ *   sequences: 32                           # default 32, but not more than the model is compiled for
+ *   groups: 2                               # groups of their rows in flight; default: as in the runtime
+ *   prompt: 2048                            # tokens; default 2048
+ *
+ * A link may also have `overlaps: false`: the part after it receives only while it runs no step.
+ *
+ * A device has `stage_times`, a file or a list of files beside the description; `memory_speed` and `product_speed`, how many
+ * times as fast as the measured one it is in steps of up to 64 rows and in larger ones (default 1).  Or, without
+ * stage_times, what it reaches: `bandwidth` in bytes and `flops` in operations per second; a dispatch then takes the longer of
+ * the two times.  In both cases: `stage_us`, the fixed cost of a dispatch (default: the target's); `step_us`, what the host
+ * needs to submit a step and to notice its end (default 40); `memory`, in bytes (default: not stated). */
+#ifndef DOPPLER_COMPILER_PARTS_SIMULATE_H
+#define DOPPLER_COMPILER_PARTS_SIMULATE_H
+
+#include "compiler/parts/pipeline.h"
+#include "compiler/parts/stage_times.h"
+#include "compiler/schedule/compilation.h"
+
+typedef struct dop_sim_link {
+    double latency_us, bandwidth; /* bytes per second */
+    bool overlaps;
+} dop_sim_link;
+
+typedef struct dop_sim_device {
+    dop_stage_times times; /* n == 0: there are rates */
+    double memory_speed, product_speed;
+    double bandwidth, flops;  /* per second */
+    double stage_us, step_us; /* stage_us below 0: the target's */
+    double memory;            /* bytes; 0: not stated */
+} dop_sim_device;
+
+typedef struct dop_sim_setup {
+    uint32_t n_links, n_devices; /* 1: for all */
+    dop_sim_link links[DOP_MAX_PARTS];
+    dop_sim_device *devices;            /* owned, [DOP_MAX_PARTS] */
+    uint32_t sequences, groups, prompt; /* groups 0: as in the runtime */
+} dop_sim_setup;
+
+dop_status dop_sim_load(const char *path, dop_diag *diag, dop_sim_setup *out_setup);
+void dop_sim_setup_finish(dop_sim_setup *s); /* accepts a zeroed one */
+
+enum { DOP_SIM_CHUNKS = 8 }; /* kinds of pieces of a prompt */
+
+/* Steps of one size. */
+typedef struct dop_sim_step {
+    uint32_t rows;                 /* 0: the plan has no such steps */
+    double part_us[DOP_MAX_PARTS]; /* with the host's share */
+    double body_us[DOP_MAX_PARTS]; /* prompts: a piece that is not the last */
+    double hop_us[DOP_MAX_PARTS];  /* over the cut after the part */
+    uint64_t hop_bytes[DOP_MAX_PARTS];
+} dop_sim_step;
+
+typedef struct dop_sim_result {
+    uint32_t n_parts; /* 1: the whole model on the first device, with nothing to wait for */
+    uint64_t weights[DOP_MAX_PARTS], memory[DOP_MAX_PARTS]; /* bytes: of weights, of all */
+    uint32_t first_layer[DOP_MAX_PARTS], end_layer[DOP_MAX_PARTS];
+    const char *target[DOP_MAX_PARTS];
+    bool fits[DOP_MAX_PARTS], all_fit;
+    dop_sim_step decode, many, chunks[DOP_SIM_CHUNKS];
+    uint32_t n_chunks; /* in the order of the prompt, equal ones once */
+    uint32_t repeats[DOP_SIM_CHUNKS];
+    double decode_us;           /* a token of one sequence */
+    uint32_t sequences, groups; /* 0: the model is compiled for one */
+    double many_us;             /* a token of each of them */
+    uint32_t prompt;
+    double prompt_us;
+    double idle;        /* fraction of the parts' time that they spend waiting while the prompt runs */
+    uint32_t n_guessed; /* dispatches of a kind that was not measured */
+} dop_sim_result;
+
+/* parts[n]: of dop_parts_make; or one compilation with n == 1, which is the whole. */
+dop_status dop_simulate(const dop_sim_setup *setup, const char *path, const dop_compilation *parts, uint32_t n,
+                        dop_diag *diag, dop_sim_result *out_result);
+
+/* simulate_print.c: both the parts and the whole on one device.  The JSON is one object:
+ *   format       "doppler-prediction 1"
+ *   predicted    true
+ *   model        name
+ *   measured     [{device, model, weights}]: whose stage times these are; empty: stated rates
+ *   parts, one   {decode_tps, sequences, groups, sequences_tps, prompt, prompt_tps, fits, not_measured (dispatches),
+ *                parts [{layers [first, last], target, weights, memory (bytes), fits, decode_us, sequences_us,
+ *                chunks_us [..], hop_bytes, hop_us, sequences_hop_us, chunks_hop_us [..]}]} */
+void dop_sim_text(const dop_sim_setup *setup, const dop_compilation *whole, const dop_sim_result *parts,
+                  const dop_sim_result *one, dop_buf *out);
+dop_status dop_sim_json(const dop_sim_setup *setup, const dop_compilation *whole, const dop_sim_result *parts,
+                        const dop_sim_result *one, dop_diag *diag, dop_buf *out);
+
+#endif

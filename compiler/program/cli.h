@@ -1,0 +1,60 @@
+/* The command line of dopplerc: its options, what they ask of a compilation, and what is printed and written of one. */
+#ifndef DOPPLER_COMPILER_PROGRAM_CLI_H
+#define DOPPLER_COMPILER_PROGRAM_CLI_H
+
+#include "base/program/options.h"
+#include "compiler/parts/parts.h"
+#include "compiler/program/inputs.h"
+#include "compiler/schedule/compilation.h"
+
+/* Options as they were given.  Texts point into argv; what is not given is NULL, 0 or false. */
+typedef struct dop_cli {
+    const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
+        *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory, *simulate;
+    uint32_t ctx, threads, sequences, ctx_total;
+    dop_texts skip, force, no_fuse;
+    bool split, json, embed, check, quiet, verbose, help, version;
+} dop_cli;
+
+/* cli_options.c */
+/* *out_rest: the arguments that are no options.  To be finished even where this fails. */
+dop_status dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_cli *out, dop_texts *out_rest);
+void dop_cli_finish(dop_cli *o); /* accepts a zeroed one */
+/* Refuses values that are not known and options that make no sense together. */
+dop_status dop_cli_check(const dop_cli *o, dop_diag *diag);
+/* What the options ask of dop_compile(); all but the target.  *out points into *o, which outlives it. */
+dop_status dop_cli_fill(const dop_cli *o, dop_compile_options *out, dop_diag *diag);
+void dop_cli_print_help(void);
+/* Is the stage of --emit printed once, for all targets together? */
+bool dop_cli_emits_all(const dop_cli *o);
+/* What the name of a report's file ends in, ".json" for example; "": nothing. */
+const char *dop_cli_ending(const char *file);
+
+/* cli_output.c */
+/* What --parts asks for. */
+typedef struct dop_cli_parts {
+    dop_cuts cuts;
+    dop_compilation *list; /* owned, [cuts.n_parts]; NULL: the plan is one */
+} dop_cli_parts;
+
+/* Writes the files of --dump-dir and prints the graphs of -d. */
+typedef struct dop_dumper {
+    const dop_cli *c;
+    uint32_t serial;          /* number of the next file */
+    const char *target;       /* part of names when there are several; NULL */
+    const dop_inputs *inputs; /* files that are not to be replaced */
+    dop_diag *diag;
+    dop_status status; /* of the first file that failed; none is written after it */
+} dop_dumper;
+
+/* Fits `dump` of the pass driver's options (passes/pass.h), with a dop_dumper as `user`. */
+void dop_dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed);
+/* Everything that the options ask for of these compilations, one for each target: files of --dump-dir, what is printed, the report,
+ * the prediction, the plan. */
+dop_status dop_cli_write(const dop_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p, dop_dumper *d,
+                         dop_diag *diag);
+/* Prints what was compiled for, and what may surprise.  Called when everything is written: an error stays the only line. */
+void dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *list, uint32_t n,
+                       const dop_cli_parts *p);
+
+#endif

@@ -1,0 +1,341 @@
+/* The options of dopplerc: their table, what their values may be, and what they ask of a compilation. */
+#include "compiler/program/cli.h"
+#include "ir/cache_row.h"
+#include "runtime/plan/plan_format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_CHUNK = 4096 };
+
+#define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
+#define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
+#define HEADING DOP_OPTION_HEADING
+
+static const dop_option options[] = {
+    HEADING("Output"),
+    OPT('o', "output", TEXT, output, "FILE", "the plan"),
+    OPT(0, "report", OPTIONAL, report, "FILE",
+        "fusion report: text on stdout, or a file whose name says the form: FILE.txt, .json, .html"),
+    OPT(0, "explain", TEXT, explain, "OP",
+        "why each instance of OP got its kernel; A+B: why these two are, or are not, one dispatch"),
+    OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv (all modules as a tar archive) or plan"),
+    OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as a numbered file"),
+    OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
+    HEADING("Model"),
+    OPT(0, "target", TEXT, target, "NAME|FILE",
+        "the device to compile for: auto (default), tier1, tier2, tier3, lavapipe, ...; with a comma-separated list a "
+        "device uses the first target that it can run"),
+    OPT(0, "quant", TEXT, quant, "SPEC",
+        "storage of the weights: keep (default), f16, q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, int4_g128, ...; by class as "
+        "attn=q8_0,ffn=q4_k,embed=q6_k; or a .yaml of name patterns"),
+    NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
+    OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
+    NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
+    NUM(0, "ctx-total", COUNT, ctx_total, "N", "cache positions that all sequences share (default: sequences x ctx)", 1,
+        1u << 30),
+    OPT(0, "rows", TEXT, rows, "LIST",
+        "sizes of steps with rows of several sequences, for example 4,16 (default: a row of each sequence, and a "
+        "quarter and less of that)"),
+    OPT(0, "embed", FLAG, embed, NULL, "let the plan also compute hidden states, for embeddings"),
+    OPT(0, "kv", TEXT, kv, "TYPE",
+        "storage of the cache: f16 (default), f32, q8_0 or q4_0; keys and values apart as k=q8_0,v=q4_0"),
+    OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
+    OPT(0, "weights", TEXT, weights, "HOW",
+        "embed (default), or external: in a separate file FILE.weights beside the plan"),
+    OPT(0, "parts", TEXT, parts, "N|LIST|auto",
+        "cut the model at layers into parts for one device each: a number of parts, their layers as 20,12, or auto for "
+        "as many as --part-memory requires"),
+    OPT(0, "part-memory", TEXT, part_memory, "LIST", "memory of the parts' devices, for example 24GiB,16GiB"),
+    OPT(0, "split", FLAG, split, NULL, "with --parts: one file for each part, FILE.part0 and so on"),
+    OPT(0, "simulate", TEXT, simulate, "FILE.yaml",
+        "with --parts: predict their speed from measured stage times and the links that FILE describes"),
+    OPT(0, "json", FLAG, json, NULL, "with --simulate: as JSON"),
+    HEADING("Compilation"),
+    OPT(0, "no-fuse", PAIRS, no_fuse, "A+B",
+        "one dispatch per op; with A+B keep only this pair apart, named as for --explain; repeatable"),
+    OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable"),
+    OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop after this pass; for --emit ir"),
+    OPT(0, "kernel-path", TEXT, kernel_path, "NAME|FILE", "which kernel each op uses, and what is fused"),
+    OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
+    OPT(0, "tune", OPTIONAL, tune, "OP",
+        "time all possible kernels and tiles on this device (or only those of OP) and write -o FILE.yaml for --tuning"),
+    OPT(0, "tuning", TEXT, tuning, "FILE",
+        "use what --tune has measured; ignored for another device, driver or version of the kernels"),
+    OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
+    NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no progress, no notes"),
+    OPT('v', "verbose", FLAG, verbose, NULL, "show where in the source errors come from"),
+    OPT('h', "help", FLAG, help, NULL, "this text"),
+    OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
+    DOP_OPTION_POINTER('m', "model", "the model comes without an option: dopplerc MODEL -o PLAN"),
+    DOP_OPTION_POINTER('c', "ctx-size", "use --ctx N"),
+    DOP_OPTION_POINTER('t', NULL, "use -j N"),
+    DOP_OPTION_POINTER('n', "n-predict", "doppler-exec PLAN -n N generates"),
+    DOP_OPTION_POINTER('p', "prompt", "doppler-exec PLAN -p TEXT generates"),
+    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --target"),
+    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --target"),
+    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --target"),
+};
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+dop_status
+dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_cli *out, dop_texts *out_rest)
+{
+    memset(out, 0, sizeof *out);
+    return dop_options_parse(options, N_OPTIONS, argc, argv, diag, out, out_rest);
+}
+
+void
+dop_cli_finish(dop_cli *o)
+{
+    dop_texts_finish(&o->skip);
+    dop_texts_finish(&o->force);
+    dop_texts_finish(&o->no_fuse);
+}
+
+void
+dop_cli_print_help(void)
+{
+    dop_buf text = {0};
+    dop_buf_puts(&text,
+                 "usage: dopplerc MODEL -o PLAN [options]\n\n"
+                 "Compiles a language model ahead of time into a plan for doppler-exec.  MODEL is a Hugging Face\n"
+                 "directory, an RDRR directory or a .gguf file.\n");
+    dop_options_help(options, N_OPTIONS, &text);
+    dop_buf_puts(&text, "\nPasses (for --skip, --stop-after, -d)\n");
+    for (int i = 0; i < DOP_PASS_COUNT; i++) {
+        const dop_pass_info *p = dop_pass_of((dop_pass_id)i);
+        dop_buf_printf(&text, "  %c  %-16s %s\n", p->letter, p->name, p->what);
+    }
+    fputs(text.data ? text.data : "", stdout);
+    dop_buf_finish(&text);
+}
+
+/* Sizes from 1 to `largest`, each kept once, at most `most` of them. */
+static dop_status
+parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t most, dop_diag *diag, uint32_t *out_sizes,
+            uint32_t *out_n)
+{
+    const char *p = list;
+    uint32_t n = 0;
+    while (*p) {
+        char *end = NULL;
+        unsigned long v = strtoul(p, &end, 10);
+        if (end == p || v < 1 || v > largest || (*end && *end != ','))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: expected sizes from 1 to %u, separated by commas", option,
+                            list, largest);
+        bool there = false;
+        for (uint32_t i = 0; i < n; i++)
+            there = there || out_sizes[i] == v;
+        if (!there && n == most)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: at most %u sizes", option, list, most);
+        if (!there)
+            out_sizes[n++] = (uint32_t)v;
+        p = *end ? end + 1 : end;
+    }
+    *out_n = n;
+    return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
+}
+
+static dop_status
+parse_storage(const char *option, const char *text, dop_type *out, dop_diag *diag)
+{
+    *out = DOP_TYPE_none;
+    if (!text)
+        return DOP_OK;
+    if (strcmp(text, "f16") == 0)
+        *out = DOP_TYPE_f16;
+    else if (strcmp(text, "f32") == 0)
+        *out = DOP_TYPE_f32;
+    else
+        return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: known are f16 and f32", option, text);
+    return DOP_OK;
+}
+
+static bool
+cache_type(const char *text, size_t len, dop_type *out)
+{
+    return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
+}
+
+/* One type for all, or k=TYPE,v=TYPE in either order. */
+static dop_status
+parse_cache(const char *text, dop_compile_options *o, dop_diag *diag)
+{
+    if (!text || cache_type(text, strlen(text), &o->kv_type))
+        return DOP_OK;
+    dop_type types[2] = {DOP_TYPE_none, DOP_TYPE_none};
+    for (const char *p = text; p;) {
+        const char *end = strchr(p, ',');
+        size_t len = end ? (size_t)(end - p) : strlen(p);
+        dop_type *which = p[0] == 'k' ? &types[0] : p[0] == 'v' ? &types[1] : NULL;
+        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !cache_type(p + 2, len - 2, which))
+            break;
+        p = end ? end + 1 : NULL;
+        if (!p && types[0] != DOP_TYPE_none && types[1] != DOP_TYPE_none) {
+            o->kv_type = types[0];
+            o->v_type = types[1];
+            return DOP_OK;
+        }
+    }
+    return DOP_FAIL(diag, DOP_E_USAGE, "--kv %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE",
+                    text);
+}
+
+static dop_status
+check_letters(const char *letters, dop_diag *diag)
+{
+    for (; *letters; letters++) {
+        int i = 0;
+        while (i < DOP_PASS_COUNT && dop_pass_of((dop_pass_id)i)->letter != *letters)
+            i++;
+        if (i == DOP_PASS_COUNT)
+            return DOP_FAIL(diag, DOP_E_USAGE, "-d: no pass has the letter %c; see --help", *letters);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+unknown_pass(const char *name, dop_diag *diag)
+{
+    dop_buf list = {0};
+    for (int i = 0; i < DOP_PASS_COUNT; i++)
+        dop_buf_printf(&list, " %s", dop_pass_of((dop_pass_id)i)->name);
+    dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "unknown pass %s; known:%s", name, list.data ? list.data : "");
+    dop_buf_finish(&list);
+    return st;
+}
+
+static dop_status
+parse_passes(const dop_cli *c, dop_compile_options *o, dop_diag *diag)
+{
+    dop_pass_id p;
+    o->passes.stop_after = -1;
+    o->passes.check = c->check;
+    for (size_t i = 0; i < c->skip.count; i++) {
+        if (!dop_pass_parse(c->skip.items[i], &p))
+            return unknown_pass(c->skip.items[i], diag);
+        o->passes.skip[p] = true;
+    }
+    if (c->stop_after) {
+        if (!dop_pass_parse(c->stop_after, &p))
+            return unknown_pass(c->stop_after, diag);
+        o->passes.stop_after = (int)p;
+    }
+    for (size_t i = 0; i < c->no_fuse.count; i++) {
+        if (!*c->no_fuse.items[i])
+            dop_passes_skip_fusion(&o->passes);
+        else if (o->n_apart == DOP_MAX_FORCES)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--no-fuse: at most %d pairs", DOP_MAX_FORCES);
+        else
+            o->apart[o->n_apart++] = c->no_fuse.items[i];
+    }
+    for (size_t i = 0; i < c->force.count; i++) {
+        char *eq = strchr(c->force.items[i], '=');
+        if (!eq || o->n_forces == DOP_MAX_FORCES)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--force %s: expected OP=VARIANT", c->force.items[i]);
+        *eq = 0; /* argv is ours to cut */
+        o->forces[o->n_forces++] = (dop_force){c->force.items[i], eq + 1};
+    }
+    return DOP_OK;
+}
+
+bool
+dop_cli_emits_all(const dop_cli *o)
+{
+    return o->emit && (strcmp(o->emit, "plan") == 0 || strcmp(o->emit, "spirv") == 0);
+}
+
+const char *
+dop_cli_ending(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *dot = strrchr(slash ? slash : file, '.');
+    return dot ? dot : "";
+}
+
+dop_status
+dop_cli_check(const dop_cli *o, dop_diag *diag)
+{
+    static const char *const stages[] = {"ir", "regions", "glsl", "spirv", "plan"};
+    bool known = !o->emit;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        known = known || strcmp(o->emit, stages[i]) == 0;
+    if (!known)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--emit %s: known are ir, regions, glsl, spirv and plan", o->emit);
+    if (o->emit && strcmp(o->emit, "spirv") == 0 && (o->explain || o->dumps || (o->report && !*o->report)))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--emit spirv makes an archive of stdout, which has no room for more");
+    if (o->emit && strcmp(o->emit, "spirv") == 0 && isatty(1))
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "--emit spirv makes an archive, which is no text: | tar x, or --dump-dir DIR");
+    if (o->weights && strcmp(o->weights, "embed") != 0 && strcmp(o->weights, "external") != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known are embed and external", o->weights);
+    dop_status st = o->dumps ? check_letters(o->dumps, diag) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    if (!o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps && !o->simulate)
+        return DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
+    if (o->tune && (!o->output || o->emit || o->report || o->explain || o->dump_dir || o->dumps || o->tuning ||
+                    o->parts || o->simulate))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--tune writes a tuning file and nothing else: give -o FILE.yaml");
+    if (o->stop_after && (o->output || o->report || o->explain))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
+    if (o->stop_after && o->emit && strcmp(o->emit, "ir") != 0 && strcmp(o->emit, "regions") != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no kernels for --emit %s: use it with --emit ir",
+                        o->emit);
+    if ((o->part_memory || o->split) && !o->parts)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--%s is about a plan in parts: give --parts",
+                        o->split ? "split" : "part-memory");
+    if ((o->simulate && !o->parts) || (o->json && !o->simulate))
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        o->simulate ? "--simulate is about a plan in parts: give --parts"
+                                    : "--json is the form of a prediction: give --simulate");
+    if (o->parts && !o->output && !o->simulate)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--parts %s is about a plan: give -o FILE, or --simulate", o->parts);
+    if (o->split && !o->output)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--split is about the files of a plan: give -o FILE");
+    if (o->weights && !o->output)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s is about a plan: give -o FILE", o->weights);
+    const char *ending = o->report ? dop_cli_ending(o->report) : "";
+    if (*ending && strcmp(ending, ".txt") != 0 && strcmp(ending, ".json") != 0 && strcmp(ending, ".html") != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--report=%s: known are FILE.txt, FILE.json and FILE.html", o->report);
+    return DOP_OK;
+}
+
+static void
+show_progress(void *user, const char *what, double done)
+{
+    const dop_cli *o = user;
+    if (o->quiet || !isatty(2))
+        return;
+    fprintf(stderr, "\r%-8s %3.0f%%%s", what, done * 100, done >= 1 ? "\r              \r" : "");
+}
+
+dop_status
+dop_cli_fill(const dop_cli *o, dop_compile_options *opt, dop_diag *diag)
+{
+    *opt = (dop_compile_options){.ctx = o->ctx,
+                                 .quant = o->quant,
+                                 .threads = o->threads,
+                                 .tuning = o->tuning,
+                                 .kernel_path = o->kernel_path,
+                                 .progress = show_progress,
+                                 .user = (void *)(uintptr_t)o};
+    opt->no_spirv = !o->output && !o->report && !o->dump_dir && !dop_cli_emits_all(o);
+    dop_status st = parse_passes(o, opt, diag);
+    if (st == DOP_OK && o->chunks)
+        st = parse_sizes("chunks", o->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, opt->chunks, &opt->n_chunks);
+    opt->sequences = o->sequences;
+    opt->ctx_total = o->ctx_total;
+    opt->embed = o->embed;
+    opt->in_parts = o->parts != NULL;
+    if (st == DOP_OK && o->rows)
+        st = parse_sizes("rows", o->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, opt->rows, &opt->n_rows);
+    if (st == DOP_OK)
+        st = parse_cache(o->kv, opt, diag);
+    if (st == DOP_OK)
+        st = parse_storage("act", o->act, &opt->act_type, diag);
+    return st;
+}

@@ -1,0 +1,170 @@
+#include "compiler/program/compile.h"
+
+#include "compiler/pack/quant.h"
+#include "compiler/program/compile_options.h"
+#include "compiler/schedule/persistent.h"
+#include "compiler/target/target.h"
+#include "runtime/model/info.h"
+#include "runtime/text/chat.h"
+
+#include <string.h>
+
+void
+dop_compilation_drop_persistent(dop_compilation *c)
+{
+    for (uint32_t i = 0; i < c->n_schedules; i++) {
+        dop_schedule *s = &c->schedules[i];
+        if (s->persistent && c->kernels.items[s->persistent->kernel].dropped) {
+            s->persistent = NULL;
+            s->persistent_no = "its stages need more shared memory than a workgroup has";
+        }
+    }
+}
+
+static dop_status
+compile_kernels(dop_compilation *c, dop_diag *diag)
+{
+    dop_status st =
+        dop_kernel_set_compile(&c->kernels, &c->target, c->options.threads, c->options.progress, c->options.user, diag);
+    dop_compilation_drop_persistent(c);
+    return st;
+}
+
+static dop_status
+lay_out_weights(dop_compilation *c, dop_diag *diag)
+{
+    return dop_pack_layout(&c->pack, dop_compilation_max_segment(c), diag);
+}
+
+dop_status
+dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 1; i < n && st == DOP_OK; i++) {
+        for (uint32_t k = 0; k < list[i].n_schedules && st == DOP_OK; k++)
+            if ((st = dop_pack_add_graph(&list[0].pack, &list[i].schedules[k].g, diag)) == DOP_OK &&
+                dop_target_views(&list[i].target))
+                dop_pack_join(&list[0].pack, &list[i].schedules[k].g);
+        for (uint32_t k = 0; k < list[i].pack.n && st == DOP_OK; k++) {
+            const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, own->name);
+            if (!shared || shared->type != own->type || shared->experts != own->experts || shared->rows != own->rows ||
+                shared->cols != own->cols)
+                st = DOP_FAIL(diag, DOP_E_INPUT,
+                              "targets %s and %s store weight %s in different ways: make a plan for each",
+                              list[0].target.name, list[i].target.name, own->name);
+        }
+    }
+    return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
+}
+
+/* Measurements on another device, with another driver or other kernels, say nothing about these. */
+static dop_status
+load_tuning(dop_compilation *c, dop_diag *diag)
+{
+    dop_device_caps here = {.name = "no device"};
+    dop_tuning_key key;
+    dop_diag ignored = {0};
+    dop_status st = dop_tuning_load(c->options.tuning, &c->tuning, diag);
+    if (st != DOP_OK || !*c->tuning.key.device)
+        return st;
+    (void)dop_device_probe(NULL, &ignored, &here);
+    dop_tuning_key_of(&here, &c->templates, &key);
+    c->tuning_stale = dop_tuning_stale(&c->tuning, &key);
+    if (c->tuning_stale)
+        c->tuning.n = 0;
+    return DOP_OK;
+}
+
+/* Parses them, so that errors are noticed now and not by users of the plan. */
+static dop_status
+check_template(const char *model_path, const char *text, dop_diag *diag)
+{
+    dop_chat *chat = NULL;
+    dop_diag why = {0};
+    dop_status st = text ? dop_chat_create(text, strlen(text), &why, &chat) : DOP_OK;
+    dop_chat_destroy(chat);
+    if (st != DOP_OK)
+        (void)dop_fail(diag, why.src_file, why.src_line, st, model_path, 0, 0, "%s%s", why.message,
+                       st == DOP_E_INPUT ? "; mend it, or take it out of the model to go without a chat format" : "");
+    return st;
+}
+
+dop_status
+dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
+{
+    dop_compilation *c = out;
+    memset(c, 0, sizeof *c);
+    c->options = *options;
+    dop_arena_init(&c->arena);
+    dop_status st = DOP_OK;
+    if (options->target)
+        c->target = *options->target;
+    else
+        st = dop_target_resolve("auto", diag, &c->target);
+    /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
+    if (options->kv_type == DOP_TYPE_f32) {
+        c->target.caps &= ~(uint32_t)DOP_CAP_coop;
+        if (c->target.int_dot == DOP_INT_DOT_PREFER)
+            c->target.int_dot = DOP_INT_DOT_ALLOW;
+    }
+    if (st == DOP_OK)
+        st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
+    if (st == DOP_OK)
+        st = check_template(model_path, c->model.chat_template, diag);
+    if (st == DOP_OK)
+        st = dop_settle_sizes(c, model_path, diag);
+    if (st == DOP_OK)
+        st = dop_templates_load(options->exe_path, &c->templates, diag);
+    if (st == DOP_OK)
+        st = dop_settle_path(c, diag);
+    if (st == DOP_OK) {
+        c->packed_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->packed_types);
+        c->asked_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->asked_types);
+        st = c->packed_types && c->asked_types
+                 ? dop_quant_choose(c->options.quant, &c->model.weights, diag, c->packed_types, c->asked_types)
+                 : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    if (st == DOP_OK && options->tuning)
+        st = load_tuning(c, diag);
+    if (st != DOP_OK)
+        goto error;
+    dop_pack_init(&c->pack, &c->model, c->ctx);
+    c->pack.threads = c->options.threads;
+    st = dop_schedule_add(c, DOP_PHASE_DECODE, 1, diag);
+    for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
+        if (c->options.chunks[i] > 1)
+            st = dop_schedule_add(c, DOP_PHASE_PREFILL, c->options.chunks[i], diag);
+    for (uint32_t i = 0; i < c->options.n_rows && st == DOP_OK; i++)
+        if (c->options.rows[i] > 1 && /* several sequences whose states are replaced are stepped one by one */
+            (c->options.sequences == 1 || !dop_graph_replaces(&c->schedules[0].g)))
+            st = dop_schedule_add_rows(c, c->options.rows[i], diag);
+    /* Logits of every position: the middle size, since [T, vocab] is large. */
+    uint32_t score = c->options.chunks[c->options.n_chunks > 1 ? 1 : 0];
+    if (st == DOP_OK)
+        st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
+    if (st == DOP_OK && options->embed)
+        st = dop_schedule_add_embed(c, score, diag);
+    if (st == DOP_OK && options->passes.stop_after < 0)
+        st = dop_kernel_path_check(&c->path, diag);
+    if (st == DOP_OK)
+        st = lay_out_weights(c, diag);
+    if (st == DOP_OK && !options->no_spirv && options->passes.stop_after < 0)
+        st = compile_kernels(c, diag);
+error:
+    if (st != DOP_OK)
+        dop_compilation_finish(c);
+    return st;
+}
+
+void
+dop_compilation_finish(dop_compilation *c)
+{
+    dop_kernel_set_finish(&c->kernels);
+    for (uint32_t i = 0; i < c->n_schedules; i++)
+        dop_fusion_log_finish(&c->schedules[i].log);
+    dop_pack_finish(&c->pack);
+    dop_templates_finish(&c->templates);
+    dop_checkpoint_finish(&c->model);
+    dop_arena_finish(&c->arena);
+    memset(c, 0, sizeof *c);
+}

@@ -1,0 +1,150 @@
+#include "compiler/program/compile_options.h"
+
+#include "compiler/target/target.h"
+#include "ir/cache_row.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int
+compare_sizes(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Steps of several sequences: a row of each, and schedules of a quarter and less for when not all have something to do.  GPUs,
+ * whose steps cost little more with more rows, also have one that takes a piece of a prompt beside a row of each other one. */
+static void
+settle_rows(dop_compile_options *o, bool cpu)
+{
+    if (o->sequences == 0)
+        o->sequences = 1;
+    const bool given = o->n_rows > 0;
+    uint32_t most = 1;
+    while (most < o->sequences)
+        most *= 2;
+    if (!given && most > 1 && !cpu)
+        o->rows[o->n_rows++] = most < 64 ? 64 : 2 * most;
+    for (; !given && most > 1; most /= 4)
+        o->rows[o->n_rows++] = most;
+    qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
+}
+
+/* Are the regions of a step of a few rows such as can be stages?  Experts and states that a step replaces are not. */
+static bool
+rows_as_stages(const dop_compilation *c)
+{
+    const dop_arch *a = &c->model.arch;
+    bool all = c->target.persistent && c->options.sequences > 1 && !c->options.in_parts;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        const dop_layer *l = &a->layers[i];
+        all = all && !dop_ffn_experts(&l->ffn);
+        for (uint32_t k = 0; k < l->n_mixers; k++)
+            all = all && l->mixers[k].kind == DOP_MIXER_ATTENTION;
+    }
+    return all;
+}
+
+dop_status
+dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
+{
+    const dop_arch *a = &c->model.arch;
+    c->ctx = c->options.ctx;
+    if (c->ctx == 0)
+        c->ctx = a->ctx_train < 4096 ? a->ctx_train : 4096;
+    if (a->learned_positions && c->ctx > a->ctx_train)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
+                           a->ctx_train);
+    settle_rows(&c->options, c->target.cpu);
+    c->target.rows_as_stages = rows_as_stages(c);
+    if (c->options.ctx_total && c->options.sequences == 1)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
+    if (c->options.ctx_total && c->options.ctx_total < c->ctx)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total %u has no room for one sequence of --ctx %u",
+                           c->options.ctx_total, c->ctx);
+    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than could ever be used */
+        c->options.ctx_total = 0;
+    if (c->options.n_chunks == 0) {
+        /* Large chunks amortize weights on GPUs, and even larger ones fill matrix units better, which need a size between few tokens
+         * and many, too; a software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
+         * from part to part, others wait for a chunk to end, so it should not be too large. */
+        static const uint32_t matrix[] = {16, 64, 128, 512, 1024}, gpu[] = {16, 64, 512}, cpu[] = {8, 64};
+        const bool alone = c->options.sequences == 1 && !c->options.in_parts;
+        c->options.n_chunks = c->target.cpu ? 2 : !c->target.matrix ? 3 : alone ? 5 : 4;
+        const uint32_t *sizes = c->target.cpu ? cpu : c->target.matrix ? matrix : gpu;
+        memcpy(c->options.chunks, sizes, c->options.n_chunks * sizeof *sizes);
+    }
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        if (c->options.chunks[i] > c->ctx)
+            c->options.chunks[i] = c->ctx;
+    /* ascending, each once */
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        for (uint32_t k = i + 1; k < c->options.n_chunks;) {
+            uint32_t x = c->options.chunks[i], y = c->options.chunks[k];
+            if (x == y) {
+                c->options.chunks[k] = c->options.chunks[--c->options.n_chunks];
+                continue;
+            }
+            if (x > y) {
+                c->options.chunks[i] = y;
+                c->options.chunks[k] = x;
+            }
+            k++;
+        }
+    return DOP_OK;
+}
+
+dop_status
+dop_settle_path(dop_compilation *c, dop_diag *diag)
+{
+    dop_compile_options *o = &c->options;
+    bool f16 = (c->target.caps & DOP_CAP_f16_storage) != 0;
+    dop_status st;
+    if (o->kernel_path) {
+        st = dop_kernel_path_load(o->kernel_path, c->templates.dir, c->model.arch.n_layers, &c->arena, diag, &c->path);
+    } else {
+        st = dop_kernel_path_of_model(&c->model, &c->arena, diag, &c->path);
+        if (!f16) /* the types that the model states are only a preference */
+            c->path.act = c->path.kv = DOP_TYPE_none;
+    }
+    if (st != DOP_OK)
+        return st;
+    c->path_name = c->path.name;
+    if (c->path.int_dot)
+        (void)dop_int_dot_parse(c->path.int_dot, &c->target.int_dot);
+    if (c->target.int_dot == DOP_INT_DOT_OFF)
+        c->target.caps &= ~(uint32_t)DOP_CAP_int_dot;
+    if (c->path.int_dot && c->target.int_dot == DOP_INT_DOT_PREFER && !(c->target.caps & DOP_CAP_int_dot))
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "kernel path %s: int_dot: prefer needs int_dot (packed 4x8 integer dot products), which target %s "
+            "lacks",
+            c->path_name, c->target.name);
+    if (o->kv_type == DOP_TYPE_none)
+        o->kv_type = c->path.kv != DOP_TYPE_none ? c->path.kv : f16 ? DOP_TYPE_f16 : DOP_TYPE_f32;
+    if (o->act_type == DOP_TYPE_none)
+        o->act_type = c->path.act != DOP_TYPE_none ? c->path.act : DOP_TYPE_f32;
+    if (!o->quant)
+        o->quant = c->path.weights;
+    if (o->v_type == DOP_TYPE_none)
+        o->v_type = o->kv_type;
+    const dop_type cache = o->kv_type != DOP_TYPE_f32 ? o->kv_type : o->v_type;
+    if (!f16 && (cache != DOP_TYPE_f32 || o->act_type == DOP_TYPE_f16))
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "target %s lacks f16_storage (16-bit storage buffers), which %s in %s needs; "
+                        "possible: f32",
+                        c->target.name, cache != DOP_TYPE_f32 ? "a cache" : "an activation",
+                        cache != DOP_TYPE_f32 ? dop_type_of(cache)->name : "f16");
+    const bool blocks = dop_cache_blocks(o->kv_type) || dop_cache_blocks(o->v_type);
+    if (blocks && (!(c->target.caps & DOP_CAP_subgroup) || c->target.subgroup < 8))
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "a cache in blocks is written by neighbouring invocations together, and target %s has no "
+                        "subgroups of 8 and more; possible: f16, f32",
+                        c->target.name);
+    for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
+        st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
+    for (uint32_t i = 0; i < o->n_apart && st == DOP_OK; i++)
+        st = dop_kernel_path_no_fuse(&c->path, o->apart[i], &c->arena, diag);
+    return st;
+}

@@ -1,0 +1,411 @@
+#include "compiler/program/tune.h"
+
+#include "compiler/schedule/region_facts.h"
+#include "kernels/descriptor.h"
+#include "passes/region.h"
+#include "runtime/inspect/bench/bench_kernels.h"
+#include "runtime/plan/plan_format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_WAYS = 24,
+    MOST_SHAPES = 16,
+    ROUNDS = 9,
+    AT_POSITION = 511,
+    SLACK = 4096,
+    STATE_ROWS = 32 /* behind a cache */
+};
+static const double worth = 0.97; /* of the default's time: less than this is noise */
+
+/* Regions of an op whose kernels are equal. */
+typedef struct shape {
+    dop_region_id region;
+    uint32_t count;
+} shape;
+
+/* One way to make an op: the kernels of all its shapes, and their time. */
+typedef struct way {
+    dop_choice choice[MOST_SHAPES];
+    dop_kernel kernel[MOST_SHAPES];
+    double us;
+} way;
+
+typedef struct tuner {
+    dop_compilation c;
+    dop_kernel_bench *bench;
+    dop_diag *diag;
+    const dop_schedule *s;
+    const char *only; /* op; NULL: all */
+    uint32_t met;     /* regions that are to be tuned, each op once */
+    uint32_t n_shapes, n_ways;
+    shape shapes[MOST_SHAPES];
+    way ways[MOST_WAYS];
+    dop_kernel_run runs[MOST_WAYS * MOST_SHAPES]; /* [n_ways][n_shapes] */
+    double us[MOST_WAYS * MOST_SHAPES];
+    uint64_t *
+        places; /* [n_nodes] of the schedule's graph: offset of a value's memory, behind the step and the merges; 0: none */
+    uint64_t used;                /* bytes */
+    uint64_t sums_at, sums_bytes; /* memory for DOP_ARG_SUMS, which kernels use one after the other */
+    dop_buf out;
+    dop_step step;
+} tuner;
+
+static const char *
+op_of(const dop_schedule *s, dop_region_id r)
+{
+    return dop_tuning_op(dop_region_label(&s->g, &s->g.regions[r]));
+}
+
+/* All regions of an op, equal ones together.  False: an entry cannot speak for all of them, because they are too many or their
+ * tiles differ. */
+static bool
+find_shapes(tuner *t, const char *op, dop_template tpl)
+{
+    const dop_schedule *s = t->s;
+    t->n_shapes = 0;
+    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+        uint32_t i = 0;
+        if (s->g.regions[r].dead || s->g.regions[r].tpl != tpl || strcmp(op_of(s, r), op) != 0)
+            continue;
+        while (i < t->n_shapes &&
+               (s->regions[t->shapes[i].region].kernel != s->regions[r].kernel ||
+                memcmp(s->regions[t->shapes[i].region].grid, s->regions[r].grid, sizeof s->regions[r].grid) != 0))
+            i++;
+        const dop_choice *own = &s->regions[r].choice,
+                         *first = &s->regions[t->n_shapes ? t->shapes[0].region : r].choice;
+        if (i == MOST_SHAPES || own->variant != first->variant ||
+            memcmp(&own->tile, &first->tile, sizeof own->tile) != 0)
+            return false;
+        if (i == t->n_shapes)
+            t->shapes[t->n_shapes++] = (shape){r, 0};
+        t->shapes[i].count++;
+    }
+    return true;
+}
+
+/* --- memory ---------------------------------------------------------------------------------------------------------- */
+
+/* The step and what may lie behind it (page tables) come first, then counters of workgroups; all that is zero. */
+enum { VALUES_AT = 1 << 20, COUNTS_AT = VALUES_AT - 8192 };
+
+static uint64_t
+bytes_of(const tuner *t, dop_node_id id)
+{
+    const dop_graph *g = &t->s->g;
+    const dop_node *n = dop_node_at(g, id);
+    const dop_packed *x = n->op == DOP_OP_weight ? dop_pack_find(&t->c.pack, dop_node_s(g, id, DOP_A_name)) : NULL;
+    const uint64_t bytes = x ? x->size : dop_node_bytes(g, id);
+    if (n->op != DOP_OP_state)
+        return bytes;
+    return dop_shape_appends(&n->shape) ? bytes + STATE_ROWS * (bytes / dop_node_rows(g, id, 1)) : 2 * bytes;
+}
+
+/* Every value has memory of its own, whichever kernels read it. */
+static void
+place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
+{
+    *out = (dop_kernel_run){.grid = {k->grid[0], k->grid[1], k->grid[2]}, .n_args = k->n_args};
+    for (uint32_t i = 0; i < k->n_args; i++) {
+        const dop_kernel_arg *a = &k->args[i];
+        if (a->numbers) {
+            out->args[i] = a->number[0] | (uint64_t)a->number[1] << 32;
+            continue;
+        }
+        if (a->value && !t->places[a->value]) {
+            t->places[a->value] = t->used;
+            t->used = dop_align_u64(t->used + bytes_of(t, a->value) + SLACK, 256);
+        }
+        if (a->kind == DOP_ARG_SUMS && a->bytes > t->sums_bytes) {
+            t->sums_at = t->used;
+            t->sums_bytes = a->bytes;
+            t->used = dop_align_u64(t->used + a->bytes, 256);
+        }
+        out->args[i] = a->value                    ? t->places[a->value]
+                       : a->kind == DOP_ARG_COUNTS ? COUNTS_AT
+                       : a->kind == DOP_ARG_SUMS   ? t->sums_at
+                                                   : 0;
+        *(a->view ? &out->views : &out->addresses) |= 1u << i;
+    }
+}
+
+/* Memory for all runs: ids and counts are zero, and the step has its rows. */
+static dop_status
+make_memory(tuner *t)
+{
+    const dop_graph *g = &t->s->g;
+    uint64_t base = 0;
+    memset(&t->step, 0, sizeof t->step);
+    t->step.n_rows = g->max_t;
+    for (uint32_t i = 0; i < g->max_t; i++)
+        t->step.rows[i].position = g->max_t > 1 ? i : AT_POSITION < t->c.ctx ? AT_POSITION : t->c.ctx - 1;
+    dop_status st = dop_kernel_bench_memory(t->bench, t->used, t->diag, &base);
+    if (st == DOP_OK)
+        st = dop_kernel_bench_write(t->bench, 0, &t->step, sizeof t->step, t->diag);
+    if (st == DOP_OK)
+        st = dop_kernel_bench_write(t->bench, sizeof t->step, NULL, VALUES_AT - sizeof t->step, t->diag);
+    for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
+        if (t->places[id] && dop_node_at(g, id)->type == DOP_TYPE_u32)
+            st = dop_kernel_bench_write(t->bench, t->places[id], NULL, dop_align_u64(bytes_of(t, id), 4), t->diag);
+    for (uint32_t i = 0; i < t->n_ways * t->n_shapes; i++)
+        for (uint32_t k = 0; k < t->runs[i].n_args; k++)
+            t->runs[i].args[k] += t->runs[i].addresses & 1u << k ? base : 0;
+    return st;
+}
+
+/* --- ways ------------------------------------------------------------------------------------------------------------ */
+
+static bool
+known(const tuner *t, const way *w)
+{
+    for (uint32_t i = 0; i < t->n_ways; i++) {
+        bool same = true;
+        for (uint32_t k = 0; k < t->n_shapes; k++)
+            same = same && strcmp(t->ways[i].kernel[k].glsl, w->kernel[k].glsl) == 0 &&
+                   memcmp(t->ways[i].kernel[k].grid, w->kernel[k].grid, sizeof w->kernel[k].grid) == 0;
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+static dop_status
+compile(tuner *t, const dop_kernel *k, dop_diag *diag, uint32_t *out_kernel)
+{
+    dop_buf spirv = {0};
+    uint32_t shared = 0;
+    dop_status st = dop_kernel_compile("--tune", k, &t->c.target, diag, &spirv, &shared);
+    if (st == DOP_OK && shared > t->c.target.shared_bytes)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "too much shared memory");
+    if (st == DOP_OK)
+        st = dop_kernel_bench_add(t->bench, &spirv, k->subgroup, k->local, diag, out_kernel);
+    dop_buf_finish(&spirv);
+    return st;
+}
+
+/* Makes the way's kernels and puts their runs behind the others.  One that cannot be made, or is the same as another, is
+ * left out; the first is the default and must be there. */
+static dop_status
+add_way(tuner *t, const dop_choice *choice)
+{
+    way *w = &t->ways[t->n_ways];
+    dop_diag why = {0}, *diag = t->n_ways ? &why : t->diag;
+    dop_status st = DOP_OK;
+    if (t->n_ways == MOST_WAYS)
+        return DOP_OK;
+    memcpy(w->choice, choice, t->n_shapes * sizeof *choice);
+    for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++)
+        st = dop_kernel_generate(&t->c.templates, &t->s->g, &t->s->g.regions[t->shapes[k].region], &t->c.target,
+                                 &w->choice[k], NULL, diag, &w->kernel[k]);
+    if (st == DOP_OK && known(t, w))
+        return DOP_OK;
+    for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++) {
+        dop_kernel_run *run = &t->runs[t->n_ways * t->n_shapes + k];
+        place(t, &w->kernel[k], run);
+        st = compile(t, &w->kernel[k], diag, &run->kernel);
+    }
+    if (st != DOP_OK)
+        return t->n_ways ? DOP_OK : st;
+    t->n_ways++;
+    return DOP_OK;
+}
+
+/* A field of the tile, and whether the descriptor offers it. */
+static const struct {
+    uint32_t bit;
+    size_t offset;
+} steps[] = {{DOP_TUNES_rows, offsetof(dop_tile, rows)},
+             {DOP_TUNES_lanes, offsetof(dop_tile, lanes)},
+             {DOP_TUNES_unroll, offsetof(dop_tile, unroll)},
+             {DOP_TUNES_wg, offsetof(dop_tile, wg)}};
+
+/* Tiles beside those of a way: each field that may be changed, twice as large and half. */
+static dop_status
+add_tiles(tuner *t, const dop_choice *from)
+{
+    dop_choice choice[MOST_SHAPES];
+    dop_status st = DOP_OK;
+    const uint32_t offered = dop_variant_of(from->variant)->descriptor->tunes;
+    for (size_t i = 0; i < 2 * (sizeof steps / sizeof *steps) && st == DOP_OK; i++) {
+        bool can = (offered & steps[i / 2].bit) != 0;
+        for (uint32_t k = 0; k < t->n_shapes && can; k++) {
+            uint32_t value;
+            choice[k] = from[k];
+            char *field = (char *)&choice[k].tile + steps[i / 2].offset;
+            memcpy(&value, field, sizeof value);
+            value = i % 2 ? value / 2 : value * 2;
+            memcpy(field, &value, sizeof value);
+            const dop_tile *tile = &choice[k].tile;
+            can = value > 0 && tile->wg <= t->c.target.max_workgroup && tile->lanes <= tile->wg &&
+                  (!tile->lanes || tile->wg % tile->lanes == 0);
+        }
+        if (can)
+            st = add_way(t, choice);
+    }
+    return st;
+}
+
+/* The default, the other kernels that make all shapes without rounding more, and tiles of each. */
+static dop_status
+add_ways(tuner *t)
+{
+    const dop_built_region *first = &t->s->regions[t->shapes[0].region];
+    const dop_variant *own = dop_variant_of(first->choice.variant);
+    dop_choice choice[MOST_SHAPES];
+    for (uint32_t k = 0; k < t->n_shapes; k++)
+        choice[k] = t->s->regions[t->shapes[k].region].choice;
+    dop_status st = add_way(t, choice);
+    for (int v = 1; v < DOP_VARIANT_COUNT && st == DOP_OK; v++) {
+        const dop_variant *other = dop_variant_of((dop_variant_id)v);
+        const bool rounds = other->descriptor->ints || (other->caps & DOP_CAP_coop);
+        bool can = other->tpl == own->tpl && (!rounds || other->descriptor->ints == own->descriptor->ints);
+        for (uint32_t k = 0; k < t->n_shapes && can; k++) {
+            dop_diag no = {0};
+            const dop_region *r = &t->s->g.regions[t->shapes[k].region];
+            can = !dop_kernel_fits((dop_variant_id)v, &t->s->g, r, &t->c.target).why &&
+                  dop_kernel_select(&t->s->g, r, &t->c.target, other->name, &no, &choice[k]) == DOP_OK;
+        }
+        if (can)
+            st = add_way(t, choice);
+        if (can && st == DOP_OK && t->n_shapes)
+            st = add_tiles(t, choice);
+    }
+    return st;
+}
+
+/* --- ops ------------------------------------------------------------------------------------------------------------- */
+
+static void
+report(tuner *t, const char *phase, const char *op, const way *best, void (*line)(const char *))
+{
+    const way *own = &t->ways[0];
+    dop_buf entry = {0}, text = {0};
+    bool other = best->choice[0].variant != own->choice[0].variant;
+    if (best != own) {
+        dop_tile usual = own->choice[0].tile;
+        dop_choice again;
+        dop_diag no = {0};
+        const dop_region *r = &t->s->g.regions[t->shapes[0].region];
+        const char *name = dop_variant_of(best->choice[0].variant)->name;
+        if (other && dop_kernel_select(&t->s->g, r, &t->c.target, name, &no, &again) == DOP_OK)
+            usual = again.tile; /* what the entry changes, it changes of the tile that this kernel gets */
+        dop_buf_printf(&entry, "- {op: %s, template: %s, phase: %s, step: %u", op, dop_template_name(r->tpl), phase,
+                       t->s->g.max_t);
+        if (other)
+            dop_buf_printf(&entry, ", variant: %s", name);
+        dop_tuning_put_tile(&best->choice[0].tile, &usual, &entry);
+        dop_buf_printf(&t->out, "%s} # %.1f us, %.1f by default\n", entry.data ? entry.data : "", best->us, own->us);
+    }
+    if (line) {
+        dop_buf_printf(&text, "%s %s: %.1f us, best of %u ways %.1f us (%s)", dop_schedule_name(t->s), op, own->us,
+                       t->n_ways, best->us,
+                       best == own ? "the default" : dop_variant_of(best->choice[0].variant)->name);
+        line(text.data ? text.data : "");
+    }
+    dop_buf_finish(&entry);
+    dop_buf_finish(&text);
+}
+
+static dop_status
+tune_op(tuner *t, const dop_tuning_site *at, dop_template tpl, void (*line)(const char *))
+{
+    const char *op = dop_tuning_op(at->label);
+    t->n_ways = 0;
+    t->used = VALUES_AT;
+    t->sums_bytes = 0;
+    memset(t->places, 0, t->s->g.n_nodes * sizeof *t->places);
+    if (!find_shapes(t, op, tpl))
+        return DOP_OK;
+    dop_status st = add_ways(t);
+    if (st != DOP_OK || t->n_ways < 2)
+        return st;
+    st = make_memory(t);
+    if (st == DOP_OK)
+        st = dop_kernel_bench_time(t->bench, t->runs, t->n_ways * t->n_shapes, ROUNDS, t->diag, t->us);
+    if (st != DOP_OK)
+        return st;
+    way *best = &t->ways[0];
+    for (uint32_t i = 0; i < t->n_ways; i++) {
+        t->ways[i].us = 0;
+        for (uint32_t k = 0; k < t->n_shapes; k++)
+            t->ways[i].us += t->us[i * t->n_shapes + k] * t->shapes[k].count;
+        if (t->ways[i].us < worth * t->ways[0].us && (best == &t->ways[0] || t->ways[i].us < best->us))
+            best = &t->ways[i];
+    }
+    report(t, at->phase, op, best, line);
+    return DOP_OK;
+}
+
+/* Each op of a schedule once: where its template meets it first. */
+static dop_status
+tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
+{
+    dop_status st = DOP_OK;
+    t->s = s;
+    t->places = calloc(s->g.n_nodes, sizeof *t->places);
+    if (!t->places)
+        return DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
+        const dop_tuning_site at = dop_schedule_tuning_site(s, r);
+        bool first = !s->g.regions[r].dead;
+        for (dop_region_id k = 1; k < r && first; k++)
+            first = s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl ||
+                    strcmp(op_of(s, k), dop_tuning_op(at.label)) != 0;
+        if (first && t->only && strcmp(t->only, dop_tuning_op(at.label)) != 0)
+            continue;
+        t->met += first;
+        if (first)
+            st = tune_op(t, &at, s->g.regions[r].tpl, line);
+    }
+    free(t->places);
+    t->places = NULL;
+    return st;
+}
+
+dop_status
+dop_tune(const char *model, const dop_compile_options *options, const char *only, const char *out_path,
+         void (*line)(const char *text), dop_diag *diag)
+{
+    dop_compile_options o = *options;
+    dop_tuning_key key;
+    tuner *t = calloc(1, sizeof *t);
+    if (!t)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    t->diag = diag;
+    t->only = only;
+    o.no_spirv = true;
+    o.tuning = NULL;
+    dop_status st = dop_compile(model, &o, diag, &t->c);
+    if (st != DOP_OK) {
+        free(t);
+        return st;
+    }
+    if ((st = dop_kernel_bench_open(diag, &t->bench)) == DOP_OK) {
+        const dop_device_caps *d = dop_kernel_bench_caps(t->bench);
+        const uint32_t missing = dop_caps_missing(t->c.target.caps, d->caps);
+        if (missing)
+            st = DOP_FAIL(diag, DOP_E_DEVICE,
+                          "--tune measures on the device at hand, %s, which is no %s: leave --target out", d->name,
+                          t->c.target.name);
+        dop_tuning_key_of(d, &t->c.templates, &key);
+        dop_buf_printf(&t->out, "- {device: \"%s\", driver: \"%s\", kernels: \"%s\"}\n", key.device, key.driver,
+                       key.kernels);
+    }
+    for (uint32_t i = 0; i < t->c.n_schedules && st == DOP_OK; i++)
+        if (t->c.schedules[i].phase != DOP_PHASE_SCORE)
+            st = tune_schedule(t, &t->c.schedules[i], line);
+    if (st == DOP_OK && t->only && !t->met)
+        st = DOP_FAIL(diag, DOP_E_USAGE,
+                      "--tune=%s: no region here is %s; known are a label's last parts, as qkv, o, head", t->only,
+                      t->only);
+    if (st == DOP_OK && t->out.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_write_file(out_path, t->out.data, t->out.size, diag);
+    dop_kernel_bench_close(t->bench);
+    dop_buf_finish(&t->out);
+    dop_compilation_finish(&t->c);
+    free(t);
+    return st;
+}

@@ -1,0 +1,559 @@
+/* Reading kernel paths: YAML files, RDRR manifests, --force. */
+#include "base/read/yaml_util.h"
+#include "compiler/import/rdrr/rdrr.h"
+#include "compiler/schedule/kernel_path.h"
+#include "compiler/schedule/region_facts.h"
+#include "compiler/target/target.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_RULES = 1024 };
+
+/* Of "L0-9/qkv": the model must have all these layers. */
+static dop_status
+check_label(const dop_kernel_path *p, const dop_path_rule *rule, const char *label, dop_diag *diag)
+{
+    const char *slash = label ? strchr(label, '/') : NULL;
+    unsigned long first, last;
+    if (!slash || !dop_label_layers(label, slash, &first, &last) || last == ULONG_MAX)
+        return DOP_OK;
+    const dop_status code = rule->forced ? DOP_E_USAGE : DOP_E_INPUT;
+    if (first > last)
+        return DOP_FAIL(diag, code, "%s: %.60s: the first layer comes after the last", rule->source, label);
+    if (last >= p->n_layers)
+        return DOP_FAIL(diag, code, "%s: %.60s, but the model has layers 0-%u", rule->source, label, p->n_layers - 1);
+    if (rule->n_layers)
+        return DOP_FAIL(diag, code, "%s: layers stands beside op %.60s, which names its layers: leave one of them out",
+                        rule->source, label);
+    return DOP_OK;
+}
+
+static dop_status
+add_rule(dop_kernel_path *p, const dop_path_rule *rule, dop_arena *arena, dop_diag *diag)
+{
+    dop_status st = check_label(p, rule, rule->op, diag);
+    if (st == DOP_OK)
+        st = check_label(p, rule, rule->reader, diag);
+    if (st != DOP_OK)
+        return st;
+    if (p->n_rules >= MAX_RULES)
+        return DOP_FAIL(diag, DOP_E_INPUT, "%s: a kernel path has at most %d rules", rule->source, MAX_RULES);
+    if (p->n_rules == p->cap_rules) {
+        uint32_t cap = p->cap_rules ? 2 * p->cap_rules : 16;
+        dop_path_rule *list = dop_arena_alloc(arena, cap * sizeof *list);
+        if (!list)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        if (p->n_rules)
+            memcpy(list, p->rules, p->n_rules * sizeof *list);
+        p->rules = list;
+        p->cap_rules = cap;
+    }
+    p->rules[p->n_rules++] = *rule;
+    return DOP_OK;
+}
+
+static dop_status
+unknown_variant(const char *source, const char *name, dop_status code, dop_diag *diag)
+{
+    dop_buf list = {0};
+    for (int k = 1; k < DOP_VARIANT_COUNT; k++)
+        dop_buf_printf(&list, " %s", dop_variant_of((dop_variant_id)k)->name);
+    dop_status st = DOP_FAIL(diag, code, "%s: no kernel %.60s; known:%s", source, name, list.data ? list.data : "");
+    dop_buf_finish(&list);
+    return st;
+}
+
+dop_status
+dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena, dop_diag *diag)
+{
+    dop_path_rule r = {.decode = true, .prefill = true, .op = op, .forced = true};
+    r.source = dop_arena_printf(arena, "--force %s=%s", op, variant);
+    if (!r.source)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (!dop_variant_parse(variant, &r.variant))
+        return unknown_variant(r.source, variant, DOP_E_USAGE, diag);
+    return add_rule(p, &r, arena, diag);
+}
+
+/* "A+B" becomes op and reader. */
+static dop_status
+take_pair(dop_path_rule *rule, const char *pair, dop_arena *arena, dop_diag *diag)
+{
+    const size_t at = strcspn(pair, "+");
+    char *op = dop_arena_printf(arena, "%.*s", (int)at, pair);
+    if (!op)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (at == 0 || !pair[at + 1] || strchr(pair + at + 1, '+'))
+        return DOP_FAIL(diag, rule->forced ? DOP_E_USAGE : DOP_E_INPUT, "%s: expected A+B, where B reads what A makes",
+                        rule->source);
+    rule->op = op;
+    rule->reader = pair + at + 1;
+    return DOP_OK;
+}
+
+dop_status
+dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, dop_diag *diag)
+{
+    dop_path_rule r = {.decode = true, .prefill = true, .unfused = true, .forced = true};
+    r.source = dop_arena_printf(arena, "--no-fuse %s", pair);
+    if (!r.source)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = take_pair(&r, pair, arena, diag);
+    return st == DOP_OK ? add_rule(p, &r, arena, diag) : st;
+}
+
+/* --- YAML --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const char *path;
+    yaml_document_t *doc;
+    dop_arena *arena;
+    dop_diag *diag;
+    uint32_t n_layers;
+    const char *spec;   /* the name asked for; NULL: the file was */
+    const char *family; /* what stands before the file's name in spec, with its dash, or "" */
+    bool family_known;  /* the file lists it */
+    dop_kernel_path *out;
+} reader;
+
+#define FAIL_NODE(r, node, ...) DOP_FAIL_NODE((r)->diag, (r)->path, node, __VA_ARGS__)
+
+static dop_status
+read_text(reader *r, const char *key, const yaml_node_t *v, const char **out)
+{
+    if (v->type != YAML_SCALAR_NODE || !*v->data.scalar.value)
+        return FAIL_NODE(r, v, "%s: expected a word", key);
+    *out = dop_arena_strdup(r->arena, (const char *)v->data.scalar.value);
+    return *out ? DOP_OK : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+}
+
+static dop_status
+read_storage(reader *r, const char *key, const yaml_node_t *v, dop_type *out)
+{
+    const char *s = "";
+    dop_status st = read_text(r, key, v, &s);
+    if (st != DOP_OK)
+        return st;
+    if (strcmp(s, "f16") != 0 && strcmp(s, "f32") != 0)
+        return FAIL_NODE(r, v, "%s: %.40s is not known; known: f16, f32", key, s);
+    *out = s[1] == '1' ? DOP_TYPE_f16 : DOP_TYPE_f32;
+    return DOP_OK;
+}
+
+static dop_status
+read_switch(reader *r, const char *key, const yaml_node_t *v, bool *out_on)
+{
+    const char *s = "";
+    dop_status st = read_text(r, key, v, &s);
+    if (st != DOP_OK)
+        return st;
+    *out_on = strcmp(s, "on") == 0 || strcmp(s, "true") == 0;
+    if (!*out_on && strcmp(s, "off") != 0 && strcmp(s, "false") != 0)
+        return FAIL_NODE(r, v, "%s: %.40s is neither on nor off", key, s);
+    return DOP_OK;
+}
+
+/* "3" or "0-17" */
+static dop_status
+read_range(reader *r, const yaml_node_t *v, dop_path_rule *rule)
+{
+    const char *s = "";
+    char *end = NULL;
+    dop_status st = read_text(r, "layers", v, &s);
+    if (st != DOP_OK)
+        return st;
+    unsigned long a = strtoul(s, &end, 10), b = a;
+    bool ok = end != s && *s >= '0' && *s <= '9';
+    if (ok && *end == '-') {
+        const char *from = end + 1;
+        b = strtoul(from, &end, 10);
+        ok = end != from && *from >= '0' && *from <= '9';
+    }
+    if (!ok || *end || a > b)
+        return FAIL_NODE(r, v, "layers: %.40s is neither a number nor FIRST-LAST", s);
+    if (b >= r->n_layers)
+        return FAIL_NODE(r, v, "layers: %.40s, but the model has layers 0-%u", s, r->n_layers - 1);
+    if (rule->n_layers == DOP_MAX_RANGES)
+        return FAIL_NODE(r, v, "layers: at most %d ranges", DOP_MAX_RANGES);
+    rule->layers[rule->n_layers++] = (dop_layer_range){(uint32_t)a, (uint32_t)b};
+    return DOP_OK;
+}
+
+static dop_status
+read_layers(reader *r, const yaml_node_t *v, dop_path_rule *rule)
+{
+    dop_status st = DOP_OK;
+    if (v->type != YAML_SEQUENCE_NODE)
+        return read_range(r, v, rule);
+    if (v->data.sequence.items.start == v->data.sequence.items.top)
+        return FAIL_NODE(r, v, "layers: an empty list is about no layer; leave it out for all");
+    for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)
+        st = read_range(r, yaml_document_get_node(r->doc, *i), rule);
+    return st;
+}
+
+static dop_status
+read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule *rule)
+{
+    const char *s = "";
+    if (strcmp(key, "layers") == 0)
+        return read_layers(r, v, rule);
+    if (strcmp(key, "op") == 0)
+        return read_text(r, key, v, &rule->op);
+    if (strcmp(key, "fuse") == 0) {
+        dop_status st = read_switch(r, key, v, &rule->fused);
+        rule->unfused = !rule->fused;
+        return st;
+    }
+    if (strcmp(key, "variant") == 0) {
+        dop_status st = read_text(r, key, v, &s);
+        if (st == DOP_OK && !dop_variant_parse(s, &rule->variant))
+            st = unknown_variant(rule->source, s, DOP_E_INPUT, r->diag);
+        return st;
+    }
+    if (strcmp(key, "phase") == 0) {
+        dop_status st = read_text(r, key, v, &s);
+        rule->decode = strcmp(s, "prefill") != 0;
+        rule->prefill = strcmp(s, "decode") != 0;
+        if (st == DOP_OK && rule->decode && rule->prefill && strcmp(s, "both") != 0)
+            st = FAIL_NODE(r, v, "phase: %.40s is not known; known: decode, prefill, both", s);
+        return st;
+    }
+    if (strcmp(key, "weights") == 0) {
+        dop_status st = read_text(r, key, v, &s);
+        rule->expands = true;
+        rule->expand = strcmp(s, "dequant") == 0       ? DOP_TYPE_f16
+                       : strcmp(s, "dequant_f32") == 0 ? DOP_TYPE_f32
+                                                       : DOP_TYPE_none;
+        if (st == DOP_OK && rule->expand == DOP_TYPE_none && strcmp(s, "fused") != 0)
+            st = FAIL_NODE(r, v, "weights: %.40s is not known; known: dequant, dequant_f32, fused", s);
+        return st;
+    }
+    return FAIL_NODE(r, v, "%.60s is no field of a rule; known: phase, layers, op, variant, fuse, weights", key);
+}
+
+static dop_status
+read_rule(reader *r, const yaml_node_t *map)
+{
+    dop_path_rule rule = {.decode = true, .prefill = true};
+    if (map->type != YAML_MAPPING_NODE)
+        return FAIL_NODE(r, map, "a rule is a mapping: {phase: decode, op: qkv, variant: gemv}");
+    rule.source = dop_arena_printf(r->arena, "%s:%lu", r->path, (unsigned long)map->start_mark.line + 1);
+    if (!rule.source)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
+        const yaml_node_t *k = yaml_document_get_node(r->doc, p->key), *v = yaml_document_get_node(r->doc, p->value);
+        if (k->type != YAML_SCALAR_NODE)
+            return FAIL_NODE(r, k, "expected the name of a field");
+        dop_status st = read_rule_field(r, (const char *)k->data.scalar.value, v, &rule);
+        if (st != DOP_OK)
+            return st;
+    }
+    if (rule.variant == DOP_VARIANT_none && !rule.fused && !rule.unfused && !rule.expands)
+        return FAIL_NODE(r, map, "a rule says variant, fuse or weights");
+    if (rule.expands && rule.decode)
+        return FAIL_NODE(r, map, "a rule that says weights says phase: prefill too: one token reads each weight once");
+    if (rule.op && strchr(rule.op, '+')) {
+        if ((!rule.unfused && !rule.fused) || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers)
+            return FAIL_NODE(r, map, "a rule for a pair A+B says fuse and nothing else but a phase; layers as L0-3/A");
+        dop_status st = take_pair(&rule, rule.op, r->arena, r->diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    return add_rule(r->out, &rule, r->arena, r->diag);
+}
+
+/* families: [gemma3, llama]: "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml. */
+static dop_status
+read_families(reader *r, const yaml_node_t *v)
+{
+    size_t len = strlen(r->family);
+    if (v->type != YAML_SEQUENCE_NODE)
+        return FAIL_NODE(r, v, "families: expected a list");
+    for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++) {
+        const char *name = "";
+        dop_status st = read_text(r, "families", yaml_document_get_node(r->doc, *i), &name);
+        if (st != DOP_OK)
+            return st;
+        r->family_known = r->family_known || (len == strlen(name) + 1 && strncmp(r->family, name, len - 1) == 0);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_field(reader *r, const char *key, const yaml_node_t *v)
+{
+    const char *about = "";
+    dop_status st = DOP_OK;
+    if (strcmp(key, "name") == 0)
+        return read_text(r, key, v, &r->out->name);
+    if (strcmp(key, "about") == 0)
+        return read_text(r, key, v, &about);
+    if (strcmp(key, "families") == 0)
+        return read_families(r, v);
+    if (strcmp(key, "activation") == 0)
+        return read_storage(r, key, v, &r->out->act);
+    if (strcmp(key, "kv") == 0)
+        return read_storage(r, key, v, &r->out->kv);
+    if (strcmp(key, "weights") == 0)
+        return read_text(r, key, v, &r->out->weights);
+    if (strcmp(key, "int_dot") == 0) {
+        dop_int_dot ignored;
+        st = read_text(r, key, v, &r->out->int_dot);
+        if (st == DOP_OK && !dop_int_dot_parse(r->out->int_dot, &ignored))
+            st = FAIL_NODE(r, v, "int_dot: %.40s is not known; known: allow, prefer, off", r->out->int_dot);
+        return st;
+    }
+    if (strcmp(key, "fuse") == 0) {
+        bool on = true;
+        st = read_switch(r, key, v, &on);
+        r->out->unfused = !on;
+        return st;
+    }
+    if (strcmp(key, "rules") != 0)
+        return FAIL_NODE(
+            r, v,
+            "%.60s is no field of a kernel path; known: name, about, families, activation, kv, weights, fuse, int_dot, "
+            "rules",
+            key);
+    if (v->type != YAML_SEQUENCE_NODE)
+        return FAIL_NODE(r, v, "rules: expected a list");
+    for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)
+        st = read_rule(r, yaml_document_get_node(r->doc, *i));
+    return st;
+}
+
+/* The name asked for, or "dir/gemma3.yaml" -> "gemma3". */
+static dop_status
+name_of_file(reader *r)
+{
+    if (!r->out->name && r->spec)
+        r->out->name = dop_arena_strdup(r->arena, r->spec);
+    const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path, *dot = strrchr(base, '.');
+    if (!r->out->name)
+        r->out->name = dop_arena_printf(r->arena, "%.*s", (int)(dot ? dot - base : (long)strlen(base)), base);
+    return r->out->name ? DOP_OK : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+}
+
+static dop_status
+load_yaml(reader *r)
+{
+    dop_yaml y;
+    dop_status st = dop_yaml_open(r->path, YAML_MAPPING_NODE, "a kernel path is a mapping of fields", r->diag, &y);
+    if (st != DOP_OK)
+        return st;
+    r->doc = &y.doc;
+    for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; st == DOP_OK && p < y.root->data.mapping.pairs.top;
+         p++) {
+        const yaml_node_t *k = yaml_document_get_node(&y.doc, p->key);
+        st = dop_yaml_text(k) ? read_field(r, dop_yaml_text(k), yaml_document_get_node(&y.doc, p->value))
+                              : FAIL_NODE(r, k, "expected the name of a field");
+    }
+    if (st == DOP_OK)
+        st = name_of_file(r);
+    dop_yaml_close(&y);
+    return st;
+}
+
+/* --- manifests ---------------------------------------------------------------------------------------------------------- */
+
+/* Kernels of the original engine that have a counterpart; the others are fused or chosen here. */
+static const struct {
+    const char *prefix;
+    dop_variant_id decode, prefill;
+} counterparts[] = {
+    {"matmul_gemv_subgroup", DOP_VARIANT_gemv_subgroup, DOP_VARIANT_none},
+    {"matmul_gemv", DOP_VARIANT_gemv, DOP_VARIANT_none},
+    {"matmul_f16w_f32a", DOP_VARIANT_none, DOP_VARIANT_matmul_tiled},
+    {"matmul_f16", DOP_VARIANT_none, DOP_VARIANT_matmul_tiled},
+    {"matmul_f32", DOP_VARIANT_none, DOP_VARIANT_matmul_tiled},
+    {"fused_matmul_q4_batched", DOP_VARIANT_none, DOP_VARIANT_matmul_tiled},
+    {"fused_matmul_q4_widetile", DOP_VARIANT_none, DOP_VARIANT_matmul_tiled},
+};
+
+static const struct {
+    const char *op, *label;
+} labels[] = {
+    {"q_proj", "qkv"},         {"k_proj", "qkv"},       {"v_proj", "qkv"},           {"qkv_proj", "qkv"},
+    {"o_proj", "o"},           {"gate_proj", "ffn_up"}, {"up_proj", "ffn_up"},       {"gate_up_proj", "ffn_up"},
+    {"down_proj", "ffn_down"}, {"lm_head", "head"},     {"lm_head_prefill", "head"},
+};
+
+static dop_status
+add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag *diag)
+{
+    dop_path_rule rule = {.hint = true};
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
+        if (strcmp(labels[i].op, s->op) == 0)
+            rule.op = labels[i].label;
+    for (size_t i = 0; rule.op && i < sizeof counterparts / sizeof *counterparts; i++) {
+        if (strncmp(s->kernel, counterparts[i].prefix, strlen(counterparts[i].prefix)) != 0)
+            continue;
+        rule.decode = counterparts[i].decode != DOP_VARIANT_none && strcmp(s->phase, "prefill") != 0;
+        rule.prefill = counterparts[i].prefill != DOP_VARIANT_none && strcmp(s->phase, "decode") != 0;
+        rule.variant = rule.decode ? counterparts[i].decode : counterparts[i].prefill;
+        break;
+    }
+    if (!rule.decode && !rule.prefill)
+        return DOP_OK;
+    if (s->layer >= 0) {
+        rule.n_layers = 1;
+        rule.layers[0] = (dop_layer_range){(uint32_t)s->layer, (uint32_t)s->layer};
+    }
+    for (uint32_t i = 0; i < p->n_rules; i++) { /* q_proj, k_proj and v_proj say the same */
+        const dop_path_rule *x = &p->rules[i];
+        if (x->op == rule.op && x->variant == rule.variant && x->decode == rule.decode && x->prefill == rule.prefill &&
+            x->n_layers == rule.n_layers && (!x->n_layers || x->layers[0].first == rule.layers[0].first))
+            return DOP_OK;
+    }
+    rule.source = "the manifest's kernel path";
+    return add_rule(p, &rule, arena, diag);
+}
+
+dop_status
+dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
+{
+    dop_kernel_path *p = out;
+    dop_status st = DOP_OK;
+    memset(p, 0, sizeof *p);
+    p->n_layers = m->arch.n_layers;
+    p->act = m->path_act;
+    p->kv = m->path_kv;
+    if (m->path_name || m->n_path || p->act != DOP_TYPE_none || p->kv != DOP_TYPE_none)
+        p->name = m->path_name ? m->path_name : "manifest";
+    for (uint32_t i = 0; i < m->n_path && st == DOP_OK; i++)
+        st = add_step(p, &m->path[i], arena, diag);
+    return st;
+}
+
+static dop_status
+load_manifest(reader *r)
+{
+    dop_checkpoint m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
+    dop_rdrr rdrr = {.path = r->path, .arena = r->arena, .diag = r->diag, .model = &m};
+    dop_status st =
+        dop_json_decode_file(&(dop_json_how){.path = r->path, .flags = DOP_JSON_UNIQUE}, r->diag, &rdrr.root);
+    if (st == DOP_OK)
+        st = dop_json_root(rdrr.root, r->path, r->diag, &rdrr.top);
+    if (st == DOP_OK)
+        st = dop_rdrr_path(&rdrr);
+    if (st == DOP_OK)
+        st = dop_kernel_path_of_model(&m, r->arena, r->diag, r->out);
+    if (st == DOP_OK && !r->out->name)
+        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "states no kernel path");
+    json_decref(rdrr.root);
+    return st;
+}
+
+/* --- names -------------------------------------------------------------------------------------------------------------- */
+
+static bool
+ends_with(const char *s, const char *end)
+{
+    size_t a = strlen(s), b = strlen(end);
+    return a > b && strcmp(s + a - b, end) == 0;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* " {gemma3-,llama-,}NAME" for a file with families, else " NAME". */
+static void
+put_names(const char *file, const char *name, dop_buf *out)
+{
+    dop_yaml y;
+    dop_diag ignored = {0};
+    dop_buf families = {0};
+    bool open = dop_yaml_open(file, YAML_MAPPING_NODE, "", &ignored, &y) == DOP_OK;
+    for (yaml_node_pair_t *p = open ? y.root->data.mapping.pairs.start : NULL;
+         open && p < y.root->data.mapping.pairs.top; p++) {
+        const char *key = dop_yaml_text(yaml_document_get_node(&y.doc, p->key));
+        const yaml_node_t *v = yaml_document_get_node(&y.doc, p->value);
+        if (!key || strcmp(key, "families") != 0 || v->type != YAML_SEQUENCE_NODE)
+            continue;
+        for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++) {
+            const char *family = dop_yaml_text(yaml_document_get_node(&y.doc, *i));
+            if (family)
+                dop_buf_printf(&families, "%s-,", family);
+        }
+    }
+    dop_buf_printf(out, families.data ? " {%s}%s" : " %s%s", families.data ? families.data : "", name);
+    dop_buf_finish(&families);
+    if (open)
+        dop_yaml_close(&y);
+}
+
+static dop_status
+unknown_path(const char *spec, const char *dir, dop_arena *arena, dop_diag *diag)
+{
+    dop_buf list = {0};
+    char *names[128];
+    uint32_t n = 0;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && n < 128 && (e = readdir(d));)
+        if (ends_with(e->d_name, ".yaml")) {
+            names[n] = dop_arena_printf(arena, "%.*s", (int)strlen(e->d_name) - 5, e->d_name);
+            n += names[n] != NULL;
+        }
+    if (d)
+        closedir(d);
+    qsort(names, n, sizeof *names, compare_names);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *file = dop_arena_printf(arena, "%s/%s.yaml", dir, names[i]);
+        if (file)
+            put_names(file, names[i], &list);
+    }
+    dop_status st =
+        DOP_FAIL(diag, DOP_E_USAGE, "unknown kernel path %.80s; known:%s, or a file ending in .yaml or .json", spec,
+                 list.data ? list.data : " none");
+    dop_buf_finish(&list);
+    return st;
+}
+
+/* NAME.yaml, or for FAMILY-NAME a NAME.yaml that lists this family. */
+static dop_status
+load_named(reader *r, const char *glsl_dir)
+{
+    /* Installed beside the templates; in the sources with the examples. */
+    const char *dirs[2] = {dop_arena_printf(r->arena, "%s/../kernel-paths", glsl_dir),
+                           dop_arena_printf(r->arena, "%s/../../examples/kernel-paths", glsl_dir)};
+    if (!dirs[0] || !dirs[1])
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    const char *dir = access(dirs[0], R_OK) == 0 ? dirs[0] : dirs[1], *dash = strchr(r->spec, '-');
+    const char *whole = dop_arena_printf(r->arena, "%s/%s.yaml", dir, r->spec),
+               *rest = dop_arena_printf(r->arena, "%s/%s.yaml", dir, dash ? dash + 1 : r->spec);
+    if (!whole || !rest)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    r->path = access(whole, R_OK) == 0 ? whole : rest;
+    if (access(r->path, R_OK) != 0)
+        return unknown_path(r->spec, dir, r->arena, r->diag);
+    if (r->path == rest && dash)
+        r->family = dop_arena_printf(r->arena, "%.*s", (int)(dash + 1 - r->spec), r->spec);
+    if (!r->family)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = load_yaml(r);
+    return st == DOP_OK && *r->family && !r->family_known ? unknown_path(r->spec, dir, r->arena, r->diag) : st;
+}
+
+dop_status
+dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena, dop_diag *diag,
+                     dop_kernel_path *out)
+{
+    reader r = {.path = spec, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .out = out};
+    memset(out, 0, sizeof *out);
+    out->n_layers = n_layers;
+    if (ends_with(spec, ".json"))
+        return load_manifest(&r);
+    if (strchr(spec, '/') || ends_with(spec, ".yaml") || ends_with(spec, ".yml"))
+        return load_yaml(&r);
+    r.spec = spec;
+    return load_named(&r, glsl_dir);
+}

@@ -1,0 +1,32 @@
+/* The kernels of a plan: each different one once, compiled on all cores. */
+#ifndef DOPPLER_COMPILER_SCHEDULE_KERNEL_SET_H
+#define DOPPLER_COMPILER_SCHEDULE_KERNEL_SET_H
+
+#include "kernels/kernel.h"
+
+/* A distinct kernel: equal GLSL text is one kernel. */
+typedef struct dop_built_kernel {
+    dop_kernel k;
+    dop_template tpl;
+    const char *label; /* of its first use, for people */
+    dop_buf spirv;
+    uint32_t shared_bytes;
+    bool optional; /* if it needs too much shared memory, that is not an error: */
+    bool dropped;  /* ... it and what uses it are then left out */
+} dop_built_kernel;
+
+typedef struct dop_kernel_set {
+    uint32_t n, cap;
+    dop_built_kernel *items;
+} dop_kernel_set;
+
+/* Adds the kernel unless an equal one exists, and gives its index in the set.  `label` is not copied. */
+dop_status dop_kernel_set_add(dop_kernel_set *set, const dop_kernel *k, dop_template tpl, const char *label,
+                              dop_diag *diag, uint32_t *out_index);
+/* Compiles all to SPIR-V on `threads` threads, 0: one per core.  progress may be NULL; it is called by one thread at a time. */
+dop_status dop_kernel_set_compile(dop_kernel_set *set, const dop_target *target, uint32_t threads,
+                                  void (*progress)(void *user, const char *what, double done), void *user,
+                                  dop_diag *diag);
+void dop_kernel_set_finish(dop_kernel_set *set); /* accepts a zeroed one */
+
+#endif

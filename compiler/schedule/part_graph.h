@@ -1,0 +1,29 @@
+/* One schedule of a model in parts: which of its regions each part runs, what crosses, and the part's own graph. */
+#ifndef DOPPLER_COMPILER_SCHEDULE_PART_GRAPH_H
+#define DOPPLER_COMPILER_SCHEDULE_PART_GRAPH_H
+
+#include "compiler/schedule/schedule.h"
+
+/* layers[g->n_regions]: the layer of each region, which is never before the layer of a region that it reads from.  Regions
+ * before all layers belong to the first, the head to the last. */
+dop_status dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_t *out_layers);
+
+/* The values that cross where the regions of a graph are divided: numbers[g->n_regions] is the part that runs each region, never
+ * before a part that it reads from. */
+typedef struct dop_crossings {
+    dop_region_id *owner; /* [n_nodes] region that stores the value, 0: none */
+    uint32_t *last;       /* [n_nodes] of a value that crosses: the last part that reads it, else 0 */
+    /* Why these parts are impossible, in which case the lists are incomplete; NULL: they are possible. */
+    const char *refused;
+    dop_node_id refused_at; /* the value that it is about */
+} dop_crossings;
+
+dop_status dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, dop_crossings *out);
+void dop_crossings_finish(dop_crossings *x); /* accepts a zeroed one */
+
+/* The regions of part `number` of n, with the kernels that they have in the whole.  Made in `arena`; names of nodes are shared
+ * with the whole.  What the part receives and sends is in out->received and out->sent. */
+dop_status dop_schedule_take_part(const dop_schedule *whole, const uint32_t *numbers, const dop_crossings *x,
+                                  uint32_t number, uint32_t n, dop_arena *arena, dop_diag *diag, dop_schedule *out);
+
+#endif

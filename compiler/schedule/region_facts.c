@@ -1,0 +1,137 @@
+#include "compiler/schedule/region_facts.h"
+
+#include "base/label.h"
+#include "ir/region.h"
+#include "passes/region.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *
+dop_region_label(const dop_graph *g, const dop_region *r)
+{
+    dop_node_id root = r->info->root;
+    /* What stands at the region's heart names it; a row program alone is named by what it stores. */
+    const char *label = dop_node_at(g, root)->label;
+    return label && *label ? label : dop_node_at(g, r->outs[0])->label;
+}
+
+bool
+dop_label_layers(const char *text, const char *slash, unsigned long *out_first, unsigned long *out_last)
+{
+    char *end;
+    if (text[0] != 'L')
+        return false;
+    *out_first = 0;
+    *out_last = ULONG_MAX;
+    if (text[1] == '*')
+        return slash == text + 2;
+    if (text[1] < '0' || text[1] > '9')
+        return false;
+    *out_first = *out_last = strtoul(text + 1, &end, 10);
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+        *out_last = strtoul(end + 1, &end, 10);
+    return end == slash;
+}
+
+bool
+dop_label_is(const char *label, const char *name)
+{
+    const char *part = strchr(label, '/'), *asked = strchr(name, '/');
+    unsigned long first, last;
+    uint32_t layer;
+    if (strcmp(label, name) == 0 || (part && strcmp(part + 1, name) == 0))
+        return true;
+    return part && asked && strcmp(part, asked) == 0 && dop_label_layers(name, asked, &first, &last) &&
+           dop_label_layer(label, &layer) && layer >= first && layer <= last;
+}
+
+void
+dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        dop_buf_printf(out, "%s%s", i ? " " : "", dop_op_of(dop_node_at(g, r->nodes[i])->op)->name);
+}
+
+typedef struct traffic {
+    const dop_graph *g;
+    const dop_region *r;
+    uint32_t depth;
+    uint64_t bytes;
+} traffic;
+
+/* A cache is read as deep as the sequence is long, a ring as far as it goes. */
+static uint64_t
+cache_bytes(const traffic *t, dop_node_id cache)
+{
+    const uint32_t rows = dop_cache_rows(t->g, cache);
+    return dop_node_bytes(t->g, cache) / rows / t->g->max_q * (t->depth < rows ? t->depth : rows);
+}
+
+/* Does the region read the cache whose row it writes, `write`? */
+static bool
+reads_own(const traffic *t, dop_node_id write)
+{
+    for (uint32_t i = 0; i < t->r->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(t->g, t->r->nodes[i])->n_srcs; k++)
+            if (dop_node_base(t->g, dop_node_at(t->g, t->r->nodes[i])->src[k], NULL) == write &&
+                dop_node_access(t->g, t->r->nodes[i], k)->axis[DOP_AXIS_pos] == DOP_ACCESS_all)
+                return true;
+    return false;
+}
+
+static void
+count_read(void *user, dop_node_id base)
+{
+    traffic *t = user;
+    const dop_graph *g = t->g;
+    uint64_t bytes = dop_node_bytes(g, base);
+    uint64_t rows_at = 0, experts_at = 0; /* of a table, and matrices of a stack, as values choose them */
+    bool once = false, cache = false;
+    if (dop_node_is_input(g, base))
+        return;
+    for (uint32_t i = 0; i < t->r->n_nodes; i++) {
+        dop_node_id id = t->r->nodes[i];
+        for (uint32_t k = dop_node_is(g, id, DOP_EFFECT); k < dop_node_at(g, id)->n_srcs; k++) {
+            const dop_access *a = dop_node_access(g, id, k);
+            if (dop_node_base(g, dop_node_at(g, id)->src[k], NULL) != base)
+                continue;
+            if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all)
+                cache = true;
+            else
+                once = true;
+            if (a->by >= dop_node_at(g, id)->n_srcs) /* nothing chooses, or the step record one row */
+                continue;
+            const dop_node_id by = dop_node_at(g, id)->src[a->by];
+            const uint64_t choices = dop_node_rows(g, by, g->max_t) * dop_node_cols(g, by);
+            if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && choices > rows_at)
+                rows_at = choices;
+            if (a->axis[DOP_AXIS_expert] == DOP_ACCESS_at && choices > experts_at)
+                experts_at = choices;
+        }
+    }
+    if (cache)
+        t->bytes += cache_bytes(t, base);
+    /* Of a table only the gathered or rotated rows are read, of experts the chosen ones, each once. */
+    const uint64_t first = dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1);
+    const uint64_t chosen = rows_at ? rows_at : experts_at < first ? experts_at : 0;
+    if (once)
+        t->bytes += chosen ? bytes / first * chosen : bytes;
+}
+
+void
+dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint64_t *out_read, uint64_t *out_written)
+{
+    traffic t = {g, r, depth, 0};
+    dop_region_reads(r, count_read, &t);
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, r->nodes[i])->shape) &&
+            reads_own(&t, r->nodes[i]))
+            t.bytes += cache_bytes(&t, r->nodes[i]);
+    *out_read = t.bytes;
+    *out_written = 0;
+    for (uint32_t i = 0; i < r->n_outs; i++) /* of a cache what this step writes */
+        *out_written += dop_node_bytes(g, dop_node_space(g, r->outs[i]));
+}

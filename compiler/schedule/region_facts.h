@@ -1,0 +1,20 @@
+/* Descriptions of a region for reports and for other files: where it belongs, its ops, the bytes it moves. */
+#ifndef DOPPLER_COMPILER_SCHEDULE_REGION_FACTS_H
+#define DOPPLER_COMPILER_SCHEDULE_REGION_FACTS_H
+
+#include "ir/graph.h"
+
+/* Where a region belongs: its root's label. */
+const char *dop_region_label(const dop_graph *g, const dop_region *r);
+/* Does the name match this label?  A name is a label ("L3/qkv"), its last part ("qkv"), or a label for several layers ("L0-3" or
+ * "L*" in place of the layer). */
+bool dop_label_is(const char *label, const char *name);
+/* Of a name with a slash: the layers that stand before it.  "L3/", "L0-3/" and "L*" (up to ULONG_MAX); false: none do. */
+bool dop_label_layers(const char *name, const char *slash, unsigned long *out_first, unsigned long *out_last);
+/* Its ops in order, separated by spaces. */
+void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
+/* Bytes it reads and writes per replay at the largest T; cache traffic is counted at `depth` positions. */
+void dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint64_t *out_read,
+                        uint64_t *out_written);
+
+#endif

@@ -1,0 +1,359 @@
+#include "compiler/schedule/schedule.h"
+
+#include "compiler/parts/parts.h"
+#include "compiler/schedule/compilation.h"
+#include "compiler/schedule/persistent.h"
+#include "compiler/schedule/region_facts.h"
+#include "passes/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *
+dop_schedule_name(const dop_schedule *s)
+{
+    return s->g.name;
+}
+
+static dop_status
+take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const dop_kernel *k, dop_built_region *b,
+            dop_diag *diag)
+{
+    memcpy(b->grid, k->grid, sizeof b->grid);
+    memcpy(b->args, k->args, sizeof b->args);
+    b->n_args = k->n_args;
+    return dop_kernel_set_add(&c->kernels, k, r->tpl, dop_region_label(g, r), diag, &b->kernel);
+}
+
+dop_tuning_site
+dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r)
+{
+    static const char *const phases[] = {"decode", "prefill", "score"};
+    const dop_region *region = &s->g.regions[r];
+    return (dop_tuning_site){.phase = phases[s->phase],
+                             .tpl = dop_template_name(region->tpl),
+                             .label = dop_region_label(&s->g, region),
+                             .step = s->g.max_t};
+}
+
+/* What a tuning file says, where that can make the region. */
+static const char *
+tuned_variant(const dop_compilation *c, const dop_tuning_site *at, const dop_graph *g, const dop_region *r)
+{
+    const char *name = dop_tuning_variant(&c->tuning, at);
+    dop_variant_id v;
+    bool can = name && dop_variant_parse(name, &v) && dop_variant_of(v)->tpl == r->tpl &&
+               !dop_kernel_fits(v, g, r, &c->target).why;
+    return can ? name : NULL;
+}
+
+static dop_status
+generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
+{
+    const dop_graph *g = &s->g;
+    /* The last one is the same kernel as after a persistent dispatch, where it counts the run (persistent.h). */
+    const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
+    s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
+    if (!s->regions)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id i = 1; i < g->n_regions; i++) {
+        const dop_region *r = &g->regions[i];
+        dop_built_region *b = &s->regions[i];
+        dop_kernel k;
+        bool advances = c->target.persistent && s->phase != DOP_PHASE_SCORE && i + 1 == g->n_regions;
+        if (r->dead)
+            continue;
+        const char *variant = NULL;
+        dop_status st = dop_kernel_path_choose(&c->path, s->phase, g, r, &c->target, diag, &variant);
+        const dop_tuning_site at = dop_schedule_tuning_site(s, i);
+        if (!variant)
+            variant = tuned_variant(c, &at, g, r);
+        if (st == DOP_OK)
+            st = dop_kernel_select(g, r, &c->target, variant, diag, &b->choice);
+        if (st == DOP_OK)
+            dop_tuning_apply(&c->tuning, &at, &b->choice.tile);
+        if (st == DOP_OK)
+            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, advances ? &advance : NULL, diag, &k);
+        if (st == DOP_OK)
+            st = take_kernel(c, g, r, &k, b, diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+/* Regions up to the last one that a cache write needs: what follows (the last layer behind its attention, the LM head) is
+ * for this step's logits only. */
+static dop_status
+count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
+{
+    dop_flow f = {0};
+    dop_status st = dop_flow_init(g, diag, &f);
+    bool *needed = calloc(g->n_regions, sizeof *needed);
+    if (st == DOP_OK && !needed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *out_n = 0;
+    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* readers come later */
+        const dop_region *reg = &g->regions[r];
+        for (uint32_t i = 0; i < reg->n_outs; i++) {
+            needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
+            for (uint32_t k = 0; k < f.readers[reg->outs[i]].n; k++)
+                needed[r] = needed[r] || needed[f.readers[reg->outs[i]].ids[k]];
+        }
+        if (needed[r] && *out_n == 0)
+            *out_n = r;
+    }
+    if (*out_n == 0)
+        *out_n = g->n_regions - 1;
+    dop_flow_finish(&f);
+    free(needed);
+    return st;
+}
+
+void
+dop_passes_skip_fusion(dop_pass_options *o)
+{
+    static const dop_pass_id fusing[] = {DOP_PASS_hoist_last,    DOP_PASS_split_norms,   DOP_PASS_hoist_scale,
+                                         DOP_PASS_split_kv,      DOP_PASS_split_argmax,  DOP_PASS_merge_siblings,
+                                         DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_meet_products,
+                                         DOP_PASS_share_row,     DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
+    for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
+        o->skip[fusing[i]] = true;
+}
+
+typedef struct path_in_phase {
+    dop_kernel_path *path;
+    dop_phase phase;
+    const dop_cuts *cuts;
+    uint64_t max_segment; /* bytes */
+} path_in_phase;
+
+static bool
+keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const path_in_phase *x = user;
+    return (x->cuts && dop_parts_divide(x->cuts, g, a, b)) || dop_kernel_path_apart(x->path, x->phase, g, a, b);
+}
+
+static bool
+joins(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const path_in_phase *x = user;
+    return dop_kernel_path_joins(x->path, x->phase, g, a, b);
+}
+
+static dop_type
+expand(void *user, const dop_graph *g, dop_node_id matmul)
+{
+    const path_in_phase *x = user;
+    return dop_kernel_path_expand(x->path, x->phase, g, matmul);
+}
+
+static uint32_t
+piece_rows(void *user, const dop_graph *g, dop_node_id weight)
+{
+    const path_in_phase *x = user;
+    const dop_node *w = dop_node_at(g, weight);
+    return dop_pack_piece_rows(w->type, &w->shape, x->max_segment);
+}
+
+static dop_schedule *
+next_schedule(dop_compilation *c, dop_phase phase)
+{
+    dop_schedule *s = &c->schedules[c->n_schedules++];
+    s->phase = phase;
+    dop_fusion_log_init(&s->log);
+    return s;
+}
+
+/* Everything up to kernels.  `in` is what cx points at afterwards. */
+static dop_status
+run_passes(dop_compilation *c, dop_phase phase, path_in_phase *in, dop_pass_ctx *cx, dop_pass_options *passes,
+           dop_graph *g)
+{
+    if (dop_kernel_path_unfused(&c->path, phase))
+        dop_passes_skip_fusion(passes);
+    else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
+        cx->keep_apart = keep_apart;
+    cx->joins = joins;
+    if (dop_kernel_path_has_expand(&c->path, phase))
+        cx->expand = expand;
+    cx->piece_rows = piece_rows;
+    *in = (path_in_phase){&c->path, phase, c->options.cuts, dop_compilation_max_segment(c)};
+    cx->user = in;
+    return dop_passes_run(cx, passes, g);
+}
+
+/* A graph without regions whose nodes no pass over the other one changes. */
+static dop_status
+copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *out)
+{
+    *out = *from;
+    out->arena = arena;
+    out->nodes = dop_arena_alloc(arena, from->n_nodes * sizeof *out->nodes);
+    out->outs = dop_arena_alloc(arena, (from->n_outs + 1) * sizeof *out->outs);
+    out->regions = dop_arena_alloc(arena, sizeof *out->regions);
+    if (!out->nodes || !out->outs || !out->regions)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    memcpy(out->nodes, from->nodes, from->n_nodes * sizeof *out->nodes);
+    memcpy(out->outs, from->outs, from->n_outs * sizeof *out->outs);
+    out->cap_nodes = from->n_nodes;
+    out->cap_outs = from->n_outs + 1;
+    out->n_regions = out->cap_regions = 1;
+    return DOP_OK;
+}
+
+/* Does the rule change which regions are formed?  Runs the passes again without it. */
+static dop_status
+judge_rule(dop_compilation *c, const dop_schedule *s, const dop_graph *built, uint32_t rule, dop_diag *diag)
+{
+    dop_path_rule *r = &c->path.rules[rule];
+    dop_arena arena;
+    dop_fusion_log log;
+    dop_graph g;
+    path_in_phase in;
+    dop_pass_options passes = c->options.passes;
+    passes.dump = NULL;
+    dop_arena_init(&arena);
+    dop_fusion_log_init(&log);
+    dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = &c->target, .log = &log};
+    dop_status st = copy_graph(built, &arena, diag, &g);
+    c->path.muted = rule + 1;
+    if (st == DOP_OK)
+        st = run_passes(c, s->phase, &in, &cx, &passes, &g);
+    c->path.muted = 0;
+    if (st == DOP_OK)
+        r->changed = dop_graph_hash(&g) != dop_graph_hash(&s->g);
+    if (st == DOP_OK && !r->changed && r->reader)
+        dop_path_rule_look(r, &g, &log);
+    dop_fusion_log_finish(&log);
+    dop_arena_finish(&arena);
+    return st;
+}
+
+/* What each rule about fusion did here. */
+static dop_status
+judge_rules(dop_compilation *c, const dop_schedule *s, const dop_graph *built, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < c->path.n_rules && st == DOP_OK; i++) {
+        if (dop_path_rule_joins(&c->path.rules[i], s->phase))
+            dop_path_rule_look(&c->path.rules[i], &s->g, &s->log);
+        if (dop_kernel_path_to_judge(&c->path, i, s->phase))
+            st = judge_rule(c, s, built, i, diag);
+    }
+    return st;
+}
+
+static bool
+has_fuse_rules(const dop_kernel_path *p)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        if (p->rules[i].fused || p->rules[i].unfused)
+            return true;
+    return false;
+}
+
+/* From the graph as it was built to kernels. */
+static dop_status
+build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
+{
+    dop_phase phase = s->phase;
+    dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = &c->target, .log = &s->log};
+    dop_pass_options passes = c->options.passes;
+    const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
+    path_in_phase in;
+    dop_graph built = {0};
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name has it */
+    if (!s->g.name)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (dop_node_id id = 1; id < s->g.n_nodes; id++)
+        s->n_ops += dop_node_computed(&s->g, id);
+    s->before = s->g;
+    dop_status st = judged ? copy_graph(&s->g, &c->arena, diag, &built) : DOP_OK;
+    if (st == DOP_OK)
+        st = run_passes(c, phase, &in, &cx, &passes, &s->g);
+    if (st == DOP_OK && judged)
+        st = judge_rules(c, s, &built, diag);
+    if (st != DOP_OK)
+        return st;
+    s->placement = cx.placement;
+    if (c->options.passes.stop_after >= 0)
+        return DOP_OK;
+    st = dop_passes_need(&cx, PF_PLACED, "a plan");
+    if (st != DOP_OK || s->g.n_regions <= 1)
+        return st;
+    st = count_body(&s->g, diag, &s->n_body);
+    if (st == DOP_OK)
+        st = generate_kernels(c, s, diag);
+    const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && s->g.max_t <= DOP_STEP_SEVERAL);
+    if (st == DOP_OK && steps && c->target.persistent && !c->options.in_parts) /* those of parts.c */
+        st = dop_persistent_build(c, s, diag);
+    if (st == DOP_OK)
+        st = dop_pack_add_graph(&c->pack, &s->g, diag);
+    if (st == DOP_OK && dop_target_views(&c->target))
+        dop_pack_join(&c->pack, &s->g);
+    return st;
+}
+
+static dop_status
+add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, dop_diag *diag)
+{
+    dop_schedule *s = next_schedule(c, phase);
+    dop_build_options build = {.phase = phase,
+                               .max_t = max_t,
+                               .max_s = c->ctx,
+                               .kv_type = c->options.kv_type,
+                               .v_type = c->options.v_type,
+                               .act_type = c->options.act_type,
+                               .max_q = c->options.sequences,
+                               .mixed = mixed,
+                               .embeds = embeds};
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
+    for (uint32_t i = 0; i < c->options.n_rows; i++) /* all of them may be of one sequence */
+        build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
+    if (build.max_rows < c->options.sequences)
+        build.max_rows = c->options.sequences;
+    s->mixed = mixed;
+    s->embeds = embeds;
+    dop_weights *w = &c->model.weights;
+    /* The builder sees the types that weights are packed with. */
+    dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
+    if (!stored)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < w->n; i++) {
+        stored[i] = w->items[i].type;
+        w->items[i].type = c->packed_types[i];
+    }
+    dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
+    for (uint32_t i = 0; i < w->n; i++)
+        w->items[i].type = stored[i];
+    return st == DOP_OK ? build_schedule(c, s, diag) : st;
+}
+
+dop_status
+dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
+{
+    return add_schedule(c, phase, max_t, false, false, diag);
+}
+
+dop_status
+dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, true, false, diag);
+}
+
+dop_status
+dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, false, true, diag);
+}
+
+dop_status
+dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag)
+{
+    dop_schedule *s = next_schedule(c, phase);
+    s->g = *g;
+    return build_schedule(c, s, diag);
+}

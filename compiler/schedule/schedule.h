@@ -1,0 +1,58 @@
+/* A schedule: the graph of one phase and chunk size after the passes, with a kernel for each region. */
+#ifndef DOPPLER_COMPILER_SCHEDULE_SCHEDULE_H
+#define DOPPLER_COMPILER_SCHEDULE_SCHEDULE_H
+
+#include "compiler/build/build.h"
+#include "compiler/schedule/tuning.h"
+#include "kernels/kernel.h"
+#include "passes/pass.h"
+#include "runtime/plan/plan_format.h"
+
+typedef struct dop_compilation dop_compilation; /* compiler/schedule/compilation.h */
+
+typedef struct dop_built_region {
+    uint32_t kernel; /* index into the set of kernels */
+    uint32_t grid[3];
+    uint32_t n_args;
+    dop_kernel_arg args[DOP_MAX_ARGS];
+    dop_choice choice;
+} dop_built_region;
+
+typedef struct dop_persistent dop_persistent; /* compiler/schedule/persistent.h */
+
+typedef struct dop_schedule {
+    dop_phase phase;
+    dop_graph g;
+    dop_graph before; /* as the builder made it, for the report */
+    uint32_t n_ops;   /* computed nodes before the passes: dispatches without fusion */
+    dop_placement placement;
+    dop_fusion_log log;
+    dop_built_region *regions;        /* [g.n_regions] */
+    const dop_persistent *persistent; /* the same as one dispatch of stages; NULL: there is no such form, */
+    const char *persistent_no;        /* for this reason, where one was asked for */
+    bool mixed;                       /* steps of rows of any sequences */
+    bool embeds;                      /* hidden states instead of logits */
+    uint32_t n_body;                  /* regions before those that only this step's logits need */
+    /* In a part of a model (part_graph.h): values that come from the previous part, and values that go to the next. */
+    uint32_t n_received, n_sent;
+    dop_node_id received[DOP_PART_MAX_VALUES], sent[DOP_PART_MAX_VALUES];
+} dop_schedule;
+
+/* Builds the graph for `max_t` tokens, runs the passes, and chooses and generates kernels: the compilation's next schedule. */
+dop_status dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag);
+/* A schedule for steps of up to max_t rows of any sequences, with the logits of every row. */
+dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* A schedule for up to max_t tokens of one sequence, with the hidden states of every row. */
+dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* The same from an existing graph in the compilation's arena, which must have the builder's names and outputs. */
+dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
+
+/* The key by which a tuning file's entries for a region are found. */
+dop_tuning_site dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r);
+
+/* Skips every pass that joins ops or splits them for fusion: --no-fuse. */
+void dop_passes_skip_fusion(dop_pass_options *o);
+/* "decode1", "prefill64", ... */
+const char *dop_schedule_name(const dop_schedule *s);
+
+#endif

@@ -1,0 +1,20 @@
+/* Targets: built-in rows, YAML files, the device at hand. */
+#ifndef DOPPLER_COMPILER_TARGET_TARGET_H
+#define DOPPLER_COMPILER_TARGET_TARGET_H
+
+#include "base/base.h"
+#include "ir/target.h"
+#include "runtime/plan/plan_format.h"
+
+/* name: "auto" (the device doppler-exec would pick; an error without one), a built-in name, or a YAML file whose
+ * fields are those of dop_target.  Errors list the built-in names. */
+dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target);
+
+/* "allow", "prefer" or "off". */
+bool dop_int_dot_parse(const char *word, dop_int_dot *out);
+
+/* The same for a comma-separated list: at least one, no name twice. */
+dop_status dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS],
+                               uint32_t *out_n);
+
+#endif

@@ -1,0 +1,41 @@
+/* Writes the sections of a plan (runtime/plan/plan_format.h) to a file or to memory. */
+#ifndef DOPPLER_COMPILER_WRITE_PLAN_FILE_H
+#define DOPPLER_COMPILER_WRITE_PLAN_FILE_H
+
+#include "compiler/pack/pack.h"
+#include "runtime/plan/plan.h"
+
+typedef struct dop_plan_sections {
+    dop_buf sec[DOP_SEC_LIMIT]; /* owned; all but the weights */
+    const dop_pack *pack;       /* produces DOP_SEC_WEIGHTS while it is written, because it may be larger than memory */
+    uint64_t weights_size;      /* bytes */
+    /* Weights go into a file beside the plan, whose one row of DOP_SEC_FILES still lacks size and digest. */
+    bool external;
+    void (*progress)(void *user, const char *what, double done); /* may be NULL */
+    void *user;
+} dop_plan_sections;
+
+void dop_plan_sections_finish(dop_plan_sections *sections); /* accepts a zeroed one */
+
+/* Written to a temporary name beside `path` and renamed when complete; nothing is left after a failure.  External
+ * weights: the same for `path`.weights. */
+dop_status dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag *diag);
+
+/* The parts of a model: one file with the directory `rows`, of which offsets, sizes and digests are set here; or, with
+ * `split`, files `path`.part0 and so on.  External weights are in files `path`.part0.weights and so on.  Every part
+ * gets the digest of the set. */
+dop_status dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row *rows, uint32_t n, const char *path,
+                              bool split, dop_diag *diag);
+
+/* Fails when a program has the plan at `path` open (dop_plan_open). */
+dop_status dop_plan_refuse_open(const char *path, dop_diag *diag);
+
+/* The plan in memory, for dop_plan_open_memory, with zeros for weights (their digest is 0 and must not be checked). */
+typedef struct dop_plan_image {
+    void *bytes;
+    uint64_t size;
+} dop_plan_image;
+dop_status dop_plan_sections_image(const dop_plan_sections *sections, dop_diag *diag, dop_plan_image *out_image);
+void dop_plan_image_finish(dop_plan_image *image); /* accepts a zeroed one */
+
+#endif

@@ -1,0 +1,198 @@
+/* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
+#include "compiler/import/gguf/gguf.h"
+#include "compiler/parts/parts.h"
+#include "compiler/write/plan_writer.h"
+#include "runtime/text/tokenizer.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Why each kernel was chosen, by its name: the reason of the first region that uses it.  For --trace-kernels. */
+static json_t *
+choices_json(const dop_plan_writer *w)
+{
+    json_t *choices = json_object();
+    for (uint32_t k = 0; k < w->n_targets; k++) {
+        const dop_compilation *c = w->targets[k].c;
+        for (uint32_t i = 0; i < c->n_schedules; i++)
+            for (dop_region_id r = 1; r < c->schedules[i].g.n_regions; r++) {
+                const dop_built_region *b = &c->schedules[i].regions[r];
+                char name[160];
+                dop_plan_writer_kernel_name(&w->targets[k], b->kernel, name, sizeof name);
+                if (!b->choice.why[0] || json_object_get(choices, name))
+                    continue;
+                if (json_object_set_new(choices, name, json_string(b->choice.why)) != 0) {
+                    json_decref(choices);
+                    return NULL;
+                }
+            }
+    }
+    return choices;
+}
+
+/* Storage types of the matrices, the one with most bytes first: "q4_k, q6_k". */
+static void
+weight_types(const dop_pack *p, dop_buf *out)
+{
+    uint64_t bytes[DOP_TYPE_COUNT] = {0};
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->items[i].source && p->items[i].source->rank > 1)
+            bytes[p->items[i].type] += p->items[i].size;
+    for (;;) {
+        uint32_t most = 0;
+        for (uint32_t t = 1; t < DOP_TYPE_COUNT; t++)
+            most = bytes[t] > bytes[most] ? t : most;
+        if (bytes[most] == 0)
+            return;
+        dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_type_of((dop_type)most)->name);
+        bytes[most] = 0;
+    }
+}
+
+/* What each target's schedules were made with.  NULL: out of memory, as in choices_json. */
+static json_t *
+targets_json(const dop_plan_writer *w)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < w->n_targets; i++) {
+        const dop_compilation *c = w->targets[i].c;
+        const dop_schedule *d = &c->schedules[0];
+        const char *k = dop_type_of(c->options.kv_type)->name, *v = dop_type_of(c->options.v_type)->name;
+        json_t *row = json_pack("{s:s, s:o, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
+                                k == v ? json_string(k) : json_sprintf("k=%s,v=%s", k, v), "activationType",
+                                dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
+                                "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);
+        if (json_array_append_new(list, row) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static int
+append_json(const char *text, size_t size, void *user)
+{
+    dop_buf *out = user;
+    dop_buf_append(out, text, size);
+    return out->failed ? -1 : 0;
+}
+
+uint32_t
+dop_compilation_rewind(const dop_compilation *c)
+{
+    uint32_t least = DOP_PLAN_NO_RINGS;
+    const dop_graph *g = &c->schedules[0].g;
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        if (dop_op_of(dop_node_at(g, id)->op)->root != DOP_ROOT_attention)
+            continue;
+        const dop_reach r = dop_attention_reach(g, id);
+        uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
+        if (r.ring && r.ring - sees < least)
+            least = r.ring - sees;
+    }
+    return least;
+}
+
+/* See dop_plan_model. */
+static uint32_t
+rewind_of(const dop_plan_writer *w)
+{
+    uint32_t least = DOP_PLAN_NO_RINGS;
+    for (uint32_t i = 0; i < w->n_targets; i++) {
+        const dop_compilation *c = w->targets[i].c;
+        const uint32_t own = c->cut ? c->cut->rewind : dop_compilation_rewind(c);
+        least = own < least ? own : least;
+    }
+    return least;
+}
+
+void
+dop_plan_writer_part(dop_plan_writer *w)
+{
+    const dop_cut *cut = w->targets[0].c->cut;
+    if (!cut)
+        return;
+    dop_plan_part row = {.number = cut->number, /* the digest follows when all parts are written */
+                         .n_parts = cut->n_parts,
+                         .first_layer = cut->first_layer,
+                         .end_layer = cut->end_layer,
+                         .flags = cut->flags};
+    dop_buf_append(&w->sections.sec[DOP_SEC_PART], &row, sizeof row);
+}
+
+void
+dop_plan_writer_model(dop_plan_writer *w)
+{
+    const dop_compilation *c = w->targets[0].c;
+    const dop_arch *a = &c->model.arch;
+    dop_buf types = {0};
+    weight_types(w->sections.pack, &types);
+    dop_plan_model m = {.vocab = a->vocab,
+                        .ctx = c->ctx,
+                        .ctx_train = a->ctx_train,
+                        .hidden = a->hidden,
+                        .rewind = rewind_of(w),
+                        .n_layers = a->n_layers,
+                        .n_sequences = c->schedules[0].g.max_q,
+                        .page = dop_graph_page(&c->schedules[0].g),
+                        .n_pages = dop_plan_writer_pages(c),
+                        .bos_id = (int32_t)a->bos_id,
+                        .n_end_ids = a->n_end_ids,
+                        .temperature = (float)c->model.temperature,
+                        .top_p = (float)c->model.top_p,
+                        .min_p = (float)c->model.min_p,
+                        .top_k = c->model.top_k,
+                        .name = dop_plan_writer_string(w, c->model.name ? c->model.name : ""),
+                        .family = dop_plan_writer_string(w, a->family),
+                        .quant = dop_plan_writer_string(w, types.data ? types.data : ""),
+                        .kernel_path = c->path_name ? dop_plan_writer_string(w, c->path_name) : 0};
+    for (uint32_t i = 0; i < a->n_end_ids && i < 16; i++)
+        m.end_ids[i] = (uint32_t)a->end_ids[i];
+    if (types.failed)
+        dop_plan_writer_no_memory(w);
+    dop_buf_finish(&types);
+    dop_buf_append(&w->sections.sec[DOP_SEC_MODEL], &m, sizeof m);
+    json_t *card =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
+                  a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
+                  (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
+    /* json_dumps of Jansson 2.14 may leave out a key when memory runs out; a buffer of ours remembers that it did. */
+    if (!card || json_dump_callback(card, append_json, &w->sections.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
+        dop_plan_writer_no_memory(w);
+    json_decref(card);
+}
+
+void
+dop_plan_writer_text(dop_plan_writer *w)
+{
+    const dop_checkpoint *m = &w->targets[0].c->model;
+    dop_tokenizer *tok = NULL;
+    dop_status st = DOP_OK;
+    if (w->targets[0].c->cut && w->targets[0].c->cut->number > 0)
+        return; /* text is what the first part reads and writes */
+    if (m->tokenizer_json_path) {
+        char dir[1024];
+        snprintf(dir, sizeof dir, "%s", m->tokenizer_json_path);
+        char *slash = strrchr(dir, '/');
+        if (slash)
+            *slash = 0;
+        else
+            snprintf(dir, sizeof dir, ".");
+        st = dop_tokenizer_from_hf_dir(dir, w->diag, &tok);
+    } else if (m->tokenizer_gguf_path) {
+        dop_gguf gguf = {0};
+        st = dop_gguf_open(m->tokenizer_gguf_path, w->diag, &gguf);
+        if (st == DOP_OK)
+            st = dop_tokenizer_from_gguf(&gguf, w->diag, &tok);
+        dop_gguf_close(&gguf);
+    }
+    if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->sections.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
+        dop_plan_writer_no_memory(w);
+    if (st == DOP_OK && m->chat_template)
+        dop_buf_puts(&w->sections.sec[DOP_SEC_TEMPLATE], m->chat_template);
+    if (st != DOP_OK)
+        w->status = st;
+    dop_tokenizer_destroy(tok);
+}

@@ -1,0 +1,681 @@
+#include "compiler/schedule/region_facts.h"
+#include "compiler/write/plan_writer.h"
+
+#include "compiler/parts/parts.h"
+#include "compiler/schedule/persistent.h"
+#include "ir/text.h"
+#include "kernels/weight_types.h"
+#include "passes/region.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes: a region's counts have cache lines of their own */ };
+enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
+
+static uint32_t
+add_slot(dop_plan_writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
+{
+    dop_plan_slot s = {.kind = kind,
+                       .name = dop_plan_writer_string(w, name),
+                       .size = size,
+                       .file_offset = file_offset,
+                       .file = kind == DOP_SLOT_WEIGHTS && w->sections.external ? 0 : 0xffffffffu};
+    dop_buf_append(&w->sections.sec[DOP_SEC_SLOTS], &s, sizeof s);
+    return w->n_slots++;
+}
+
+static void
+write_weights_slots(dop_plan_writer *w)
+{
+    const dop_pack *p = w->sections.pack;
+    uint64_t at = 0;
+    w->slot_weights = w->n_slots;
+    for (uint32_t i = 0; i < p->n_segments; i++) {
+        add_slot(w, DOP_SLOT_WEIGHTS, "weights", p->segment_size[i], at);
+        at += p->segment_size[i];
+    }
+    w->sections.weights_size = at;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const dop_packed *x = &p->items[i];
+        dop_plan_tensor t = {.name = dop_plan_writer_string(w, x->name),
+                             .type = x->type,
+                             .rows = x->rows,
+                             .cols = x->cols,
+                             .experts = x->experts,
+                             .slot = w->slot_weights + x->segment,
+                             .offset = x->offset,
+                             .size = x->size - (x->experts - 1) * x->expert_stride,
+                             .expert_stride = x->expert_stride};
+        dop_buf_append(&w->sections.sec[DOP_SEC_TENSORS], &t, sizeof t);
+    }
+}
+
+static uint32_t
+add_state_slot(dop_plan_writer *w, uint32_t kind, uint64_t size, uint32_t rows)
+{
+    dop_plan_slot s = {.kind = DOP_SLOT_STATE,
+                       .name = dop_plan_writer_string(w, kind == DOP_PLAN_STATE_APPEND ? "cache" : "state"),
+                       .size = size,
+                       .file = 0xffffffffu,
+                       .state = kind,
+                       .rows = rows};
+    dop_buf_append(&w->sections.sec[DOP_SEC_SLOTS], &s, sizeof s);
+    return w->n_slots++;
+}
+
+/* Does the state lie in pages? */
+static bool
+is_paged(const dop_graph *g, dop_node_id state)
+{
+    return dop_graph_page(g) && dop_shape_appends(&dop_node_at(g, state)->shape) && !dop_cache_ring(g, state);
+}
+
+/* Rows of append state, of all sequences. */
+static uint32_t
+state_rows(const dop_compilation *c, dop_node_id state)
+{
+    const dop_graph *g = &c->schedules[0].g;
+    const dop_shape *s = &dop_node_at(g, state)->shape;
+    if (is_paged(g, state))
+        return dop_plan_writer_pages(c) * dop_graph_page(g);
+    return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
+}
+
+/* The step record, and the tables of pages and the masks behind it. */
+static uint64_t
+step_bytes(const dop_compilation *c)
+{
+    const dop_graph *g = &c->schedules[0].g;
+    const uint32_t page = dop_graph_page(g);
+    _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
+    _Static_assert((int)DOP_FLAG_MASKED == (int)DOP_ROW_MASKED && (int)DOP_FLAG_DRAWN == (int)DOP_ROW_DRAWN &&
+                       (int)DOP_FLAG_CONTINUED == (int)DOP_ROW_CONTINUED &&
+                       (int)DOP_PICK_TURNS == (int)DOP_STEP_TURNS && (int)DOP_PICK_ROWS == (int)DOP_STEP_MAX_SEQUENCES,
+                   "kernels know the flags of rows and where picks lie");
+    const uint64_t words = (page ? g->max_s / page : 0) + (uint64_t)dop_div_up_u32(c->model.arch.vocab, 32);
+    return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
+}
+
+/* The states of one kind, behind the n that have their places already. */
+static uint32_t
+write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t n)
+{
+    const dop_graph *g = &t->c->schedules[0].g;
+    uint64_t used = 0;
+    uint32_t from = n, fewest = 0;
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
+        if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
+            continue;
+        /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
+        const bool paged = is_paged(g, id);
+        const uint32_t all = appends ? state_rows(t->c, id) : 0;
+        uint64_t bytes = dop_node_bytes(g, id);
+        uint32_t rows = appends ? (uint32_t)dop_dim_value(g, dop_node_at(g, id)->shape.dim[1], g->max_t) : 1;
+        uint64_t row_bytes = bytes / g->max_q / rows;
+        if (paged)
+            bytes = row_bytes * all;
+        uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : 2 * bytes, STATE_ALIGN);
+        if (used > 0 && used + size > STATE_SEGMENT) {
+            uint32_t slot = add_state_slot(w, kind, used, fewest);
+            for (; from < n; from++)
+                t->states[from].slot = slot;
+            used = fewest = 0;
+        }
+        fewest = used == 0 || all < fewest ? all : fewest;
+        dop_plan_state row = {.name = dop_plan_writer_string(w, dop_node_s(g, id, DOP_A_name)),
+                              .rows = rows,
+                              .offset = used,
+                              .row_bytes = row_bytes,
+                              .paged = paged,
+                              .sequence_stride = paged ? 0 : bytes / g->max_q,
+                              .copy_stride = appends ? 0 : bytes};
+        t->states[n++] = (dop_state_place){dop_node_s(g, id, DOP_A_name), 0, used, size, row};
+        used += size;
+    }
+    if (used > 0) {
+        uint32_t slot = add_state_slot(w, kind, used, fewest);
+        for (; from < n; from++)
+            t->states[from].slot = slot;
+    }
+    return n;
+}
+
+/* States of all schedules of a target are the same: the first graph lists them. */
+static void
+write_state_slots(dop_plan_writer *w, dop_target_rows *t)
+{
+    t->states = calloc(t->c->schedules[0].g.n_nodes, sizeof *t->states);
+    if (!t->states) {
+        dop_plan_writer_no_memory(w);
+        return;
+    }
+    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_APPEND, 0);
+    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_REPLACE, t->n_states);
+    for (uint32_t i = 0; i < t->n_states; i++) {
+        t->states[i].row.slot = t->states[i].slot;
+        dop_buf_append(&w->sections.sec[DOP_SEC_STATES], &t->states[i].row, sizeof t->states[i].row);
+    }
+}
+
+/* Where the memory of a region's sums begins, behind that of regions that may run at the same time; *out_bytes: how long it is. */
+static uint64_t
+sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
+{
+    uint64_t at = 0;
+    *out_bytes = 0;
+    for (dop_region_id r = 1; r <= region; r++) {
+        at = s->placement.barrier[r] ? 0 : at + *out_bytes;
+        *out_bytes = 0;
+        for (uint32_t k = 0; k < s->regions[r].n_args; k++)
+            if (s->regions[r].args[k].kind == DOP_ARG_SUMS)
+                *out_bytes = dop_align_u64(s->regions[r].args[k].bytes, STATE_ALIGN);
+    }
+    return at;
+}
+
+/* Counters for each region of the largest schedule whose workgroups count anything, and behind them memory for sums. */
+static void
+write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
+{
+    uint64_t most = 0, sums = 0;
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_schedule *s = &t->c->schedules[i];
+        bool used = false;
+        for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+            uint64_t bytes;
+            const uint64_t at = sums_offset(s, r, &bytes);
+            sums = at + bytes > sums ? at + bytes : sums;
+            for (uint32_t k = 0; k < s->regions[r].n_args; k++)
+                used = used || s->regions[r].args[k].kind == DOP_ARG_COUNTS;
+        }
+        if (used && s->g.n_regions > most)
+            most = s->g.n_regions;
+    }
+    t->sums_at = most * COUNTS_STRIDE;
+    if (most)
+        t->slot_counts = add_slot(w, DOP_SLOT_COUNTS, "counts", t->sums_at + sums, 0);
+}
+
+/* Bytes into the slot for what crosses, of number `k` of these values; of their number: bytes of all. */
+static uint64_t
+crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
+{
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < k; i++)
+        at += dop_align_u64(dop_node_bytes(g, values[i]), STATE_ALIGN);
+    return at;
+}
+
+/* A value that crosses, among these; their number: it is none of them. */
+static uint32_t
+find_crossing(const dop_node_id *values, uint32_t n, dop_node_id id)
+{
+    uint32_t i = 0;
+    while (i < n && values[i] != id)
+        i++;
+    return i;
+}
+
+static void
+write_crossing_slots(dop_plan_writer *w, dop_target_rows *t)
+{
+    uint64_t received = 0, sent = 0;
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_schedule *s = &t->c->schedules[i];
+        const uint64_t in = crossing_offset(&s->g, s->received, s->n_received),
+                       out = crossing_offset(&s->g, s->sent, s->n_sent);
+        received = in > received ? in : received;
+        sent = out > sent ? out : sent;
+    }
+    if (received)
+        t->slot_received = add_slot(w, DOP_SLOT_RECEIVED, "received", received + STATE_ALIGN, 0);
+    if (sent)
+        t->slot_sent = add_slot(w, DOP_SLOT_SENT, "sent", sent + STATE_ALIGN, 0);
+}
+
+/* Buffers of one target.  The runtime makes those of the target it takes, and no others. */
+static void
+write_target_slots(dop_plan_writer *w, dop_target_rows *t)
+{
+    uint64_t scratch = 256;
+    for (uint32_t i = 0; i < t->c->n_schedules; i++)
+        if (t->c->schedules[i].placement.scratch > scratch)
+            scratch = t->c->schedules[i].placement.scratch;
+    t->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
+    write_counts_slot(w, t);
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_persistent *p = t->c->schedules[i].persistent;
+        if (p) {
+            t->slot_mailbox[i] = add_slot(w, DOP_SLOT_MAILBOX, "mailboxes", 2 * p->copy_bytes, 0);
+            t->slot_table[i] = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
+        }
+    }
+    write_crossing_slots(w, t);
+    write_state_slots(w, t);
+}
+
+/* Does the part make logits? */
+static bool
+is_inner(const dop_compilation *c)
+{
+    return c->cut && c->cut->number + 1 < c->cut->n_parts;
+}
+
+static void
+write_slots(dop_plan_writer *w)
+{
+    uint64_t result = 4;
+    for (uint32_t t = 0; t < w->n_targets; t++)
+        for (uint32_t i = 0; i < w->targets[t].c->n_schedules; i++) {
+            const dop_graph *g = &w->targets[t].c->schedules[i].g;
+            if (g->n_outs == 0)
+                continue;
+            uint64_t bytes = dop_align_u64(dop_node_bytes(g, dop_node_base(g, g->outs[0], NULL)), 256);
+            result = bytes > result ? bytes : result;
+        }
+    w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", step_bytes(w->targets[0].c), 0);
+    w->slot_result = is_inner(w->targets[0].c) ? DOP_PLAN_NO_SLOT : add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
+    for (uint32_t t = 0; t < w->n_targets; t++)
+        write_target_slots(w, &w->targets[t]);
+    write_weights_slots(w);
+}
+
+static dop_plan_arg
+arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r, const dop_kernel_arg *a)
+{
+    const dop_graph *g = &s->g;
+    if (a->kind == DOP_ARG_TABLE)
+        return (dop_plan_arg){.slot = t->slot_table[s - t->c->schedules], .size = s->persistent->table};
+    if (a->mailbox) /* of both copies: they are copy_bytes apart */
+        return (dop_plan_arg){.slot = t->slot_mailbox[s - t->c->schedules],
+                              .value = dop_plan_writer_string(w, dop_node_at(g, a->value)->name),
+                              .offset = s->persistent->mailbox[a->value],
+                              .size = s->persistent->copy_bytes + s->persistent->mailbox_bytes[a->value]};
+    if (a->kind == DOP_ARG_COUNTS)
+        return (dop_plan_arg){.slot = t->slot_counts, .offset = r * COUNTS_STRIDE, .size = COUNTS_STRIDE};
+    if (a->kind == DOP_ARG_SUMS) {
+        uint64_t bytes;
+        const uint64_t at = sums_offset(s, r, &bytes);
+        return (dop_plan_arg){.slot = t->slot_counts, .offset = t->sums_at + at, .size = bytes};
+    }
+    if (a->numbers)
+        return (dop_plan_arg){.slot = DOP_ARG_NUMBERS, .offset = a->number[0] | (uint64_t)a->number[1] << 32};
+    if (a->value == 0)
+        return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = step_bytes(t->c)};
+    const dop_node *n = dop_node_at(g, a->value);
+    dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name), .view = a->view};
+    uint32_t k;
+    if (n->op == DOP_OP_weight) {
+        const dop_packed *x = dop_pack_find(w->sections.pack, dop_node_s(g, a->value, DOP_A_name));
+        out.slot = w->slot_weights + x->segment;
+        out.offset = x->offset;
+        out.size = x->size;
+    } else if (n->op == DOP_OP_state) {
+        for (uint32_t i = 0; i < t->n_states; i++)
+            if (strcmp(t->states[i].name, dop_node_s(g, a->value, DOP_A_name)) == 0) {
+                out.slot = t->states[i].slot;
+                out.offset = t->states[i].offset;
+                out.size = t->states[i].size;
+            }
+    } else if ((k = find_crossing(s->received, s->n_received, a->value)) < s->n_received) {
+        out.slot = t->slot_received;
+        out.offset = crossing_offset(g, s->received, k);
+        out.size = dop_node_bytes(g, a->value);
+    } else if ((k = find_crossing(s->sent, s->n_sent, a->value)) < s->n_sent) {
+        out.slot = t->slot_sent;
+        out.offset = crossing_offset(g, s->sent, k);
+        out.size = dop_node_bytes(g, a->value);
+    } else if (s->placement.values[a->value].size > 0) {
+        out.slot = t->slot_scratch;
+        out.offset = s->placement.values[a->value].offset;
+        out.size = s->placement.values[a->value].size;
+    } else if (!is_inner(t->c) && a->value == dop_node_base(g, g->outs[0], NULL)) {
+        out.slot = w->slot_result;
+        out.size = dop_node_bytes(g, a->value);
+    } else {
+        w->status = DOP_FAIL(w->diag, DOP_E_INTERNAL, "value %%%s has no place", n->name);
+    }
+    return out;
+}
+
+static const dop_stage_form no_stage = {0};
+
+static void
+write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
+               const dop_built_region *b, uint32_t flags, const dop_stage_form *f)
+{
+    const dop_region *reg = &s->g.regions[r];
+    dop_buf ops = {0};
+    dop_region_ops(&s->g, reg, &ops);
+    dop_plan_dispatch d = {.kernel = t->kernels[b->kernel],
+                           .grid = {b->grid[0], b->grid[1], b->grid[2]},
+                           .first_arg = (uint32_t)(w->sections.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
+                           .n_args = b->n_args,
+                           .flags = flags,
+                           .label = dop_plan_writer_string(w, dop_region_label(&s->g, reg)),
+                           .ops = dop_plan_writer_string(w, ops.data ? ops.data : ""),
+                           .region = r,
+                           .short_positions = f->short_positions,
+                           .short_function = f->short_function,
+                           .short_groups = f->short_groups,
+                           .short_splits = f->short_splits,
+                           .stage_rounding = f->rounding};
+    dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
+    for (uint32_t i = 0; i < b->n_args; i++) {
+        dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);
+        dop_buf_append(&w->sections.sec[DOP_SEC_ARGS], &a, sizeof a);
+    }
+    dop_buf_append(&w->sections.sec[DOP_SEC_DISPATCHES], &d, sizeof d);
+    dop_buf_finish(&ops);
+}
+
+static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
+
+static uint32_t
+n_dispatches(const dop_plan_writer *w)
+{
+    return (uint32_t)(w->sections.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
+}
+
+static void
+write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, uint32_t way, uint32_t i)
+{
+    const dop_node_id id = way == DOP_CROSSING_SENT ? s->sent[i] : s->received[i];
+    const dop_node *n = dop_node_at(&s->g, id);
+    const bool here = n->op == DOP_OP_received; /* also what is passed on */
+    _Static_assert((int)DOP_PLAN_F32 == (int)DOP_TYPE_f32, "the runtime knows this number");
+    const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
+    dop_plan_crossing row = {.schedule =
+                                 (uint32_t)(w->sections.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
+                             .way = way,
+                             .name = dop_plan_writer_string(w, n->name),
+                             .type = n->type,
+                             .slot = here ? t->slot_received : t->slot_sent,
+                             .one_row = !dop_node_per_token(&s->g, id),
+                             .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
+                             .row_bytes = dop_node_bytes(&s->g, id) / dop_node_rows(&s->g, id, s->g.max_t)};
+    dop_buf_append(&w->sections.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
+}
+
+/* Before the row of the schedule is written. */
+static void
+write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
+{
+    for (uint32_t i = 0; i < s->n_received; i++)
+        write_crossing(w, t, s, DOP_CROSSING_RECEIVED, i);
+    for (uint32_t i = 0; i < s->n_sent; i++)
+        write_crossing(w, t, s, DOP_CROSSING_SENT, i);
+}
+
+static void
+write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
+{
+    dop_plan_schedule row = {.kind = s->mixed    ? DOP_SCHED_ROWS
+                                     : s->embeds ? DOP_SCHED_EMBED
+                                                 : kinds[s->phase],
+                             .profile = (uint32_t)(t - w->targets),
+                             .max_rows = s->g.max_t,
+                             .first_dispatch = n_dispatches(w),
+                             .n_dispatches = s->g.n_regions - 1,
+                             .n_body = s->n_body,
+                             .logits_slot = w->slot_result,
+                             .greedy = is_inner(t->c)                ? DOP_PICKS_NONE
+                                       : s->mixed                    ? DOP_PICKS_EACH
+                                       : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
+                                                                     : DOP_PICKS_NONE,
+                             .logits_offset = 0,
+                             .ordering = DOP_ORDER_BARRIERS};
+    for (dop_region_id r = 1; r < s->g.n_regions; r++)
+        write_dispatch(w, t, s, r, &s->regions[r], s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
+    write_crossings(w, t, s);
+    dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
+    dop_graph_print(&s->g,
+                    &w->sections.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
+}
+
+/* The dispatch of all stages, the dispatches after it, then the stages' rows. */
+static void
+write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
+{
+    const dop_persistent *p = s->persistent;
+    dop_built_region whole = {.kernel = p->kernel, .grid = {p->groups, 1, 1}, .n_args = 3};
+    memcpy(whole.args, t->c->kernels.items[p->kernel].k.args, sizeof whole.args);
+    dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
+                             .profile = (uint32_t)(t - w->targets),
+                             .max_rows = s->g.max_t,
+                             .first_dispatch = n_dispatches(w),
+                             .n_dispatches = s->g.n_regions - p->n_stages,
+                             .n_body = s->g.n_regions - p->n_stages,
+                             .logits_slot = w->slot_result,
+                             .greedy = is_inner(t->c) ? DOP_PICKS_NONE
+                                       : s->mixed     ? DOP_PICKS_EACH
+                                                      : DOP_PICKS_NEXT,
+                             .ordering = DOP_ORDER_PERSISTENT,
+                             .n_stages = p->n_stages,
+                             .table_slot = t->slot_table[s - t->c->schedules]};
+    write_dispatch(w, t, s, 1, &whole, 0, &no_stage);
+    dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->sections.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
+    if (w->sections.sec[DOP_SEC_DISPATCHES].failed)
+        return;
+    all->label = dop_plan_writer_string(w, "stages");
+    all->ops = dop_plan_writer_string(w, "");
+    for (dop_region_id r = 2; r <= p->n_stages; r++) {
+        uint64_t reads, writes;
+        dop_region_traffic(&s->g, &s->g.regions[r], 0, &reads, &writes);
+        all->bytes_read += reads;
+        all->bytes_written += writes;
+    }
+    for (dop_region_id r = p->n_stages + 1; r < s->g.n_regions; r++)
+        write_dispatch(w, t, s, r, &p->regions[r],
+                       s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
+    row.first_stage = n_dispatches(w);
+    for (dop_region_id r = 1; r <= p->n_stages; r++) {
+        dop_built_region stage = p->regions[r];
+        stage.kernel = p->kernel;
+        write_dispatch(w, t, s, r, &stage, p->forms[r].function, &p->forms[r]);
+    }
+    write_crossings(w, t, s);
+    dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
+    dop_graph_print(&s->g, &w->sections.sec[DOP_SEC_IR]);
+}
+
+static void
+write_schedules(dop_plan_writer *w)
+{
+    for (uint32_t k = 0; k < w->n_targets; k++) {
+        const dop_target_rows *t = &w->targets[k];
+        for (uint32_t i = 0; i < t->c->n_schedules && w->status == DOP_OK; i++) {
+            write_schedule(w, t, &t->c->schedules[i]);
+            if (t->c->schedules[i].persistent)
+                write_persistent(w, t, &t->c->schedules[i]);
+        }
+    }
+}
+
+/* The same module for the same needs, made for a target before; UINT32_MAX: none. */
+static uint32_t
+find_kernel(const dop_plan_writer *w, const dop_built_kernel *k)
+{
+    const dop_buf *rows = &w->sections.sec[DOP_SEC_KERNELS], *words = &w->sections.sec[DOP_SEC_SPIRV];
+    for (uint32_t i = 0; i < w->n_kernels; i++) {
+        const dop_plan_kernel *row = (const dop_plan_kernel *)(const void *)rows->data + i;
+        if (row->spirv_words == k->spirv.size / 4 && row->caps == k->k.caps && row->subgroup == k->k.subgroup &&
+            row->local[0] == k->k.local &&
+            memcmp(words->data + (size_t)row->spirv_first * 4, k->spirv.data, k->spirv.size) == 0)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+static void
+write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
+{
+    const dop_built_kernel *k = &t->c->kernels.items[i];
+    char name[160];
+    uint32_t before = w->n_targets > 1 ? find_kernel(w, k) : UINT32_MAX;
+    t->kernels[i] = before == UINT32_MAX ? w->n_kernels++ : before;
+    if (before != UINT32_MAX)
+        return;
+    dop_plan_writer_kernel_name(t, i, name, sizeof name);
+    dop_plan_kernel row = {.name = dop_plan_writer_string(w, name),
+                           .variant = dop_plan_writer_string(w, dop_variant_of(k->k.variant)->name),
+                           .spirv_first = (uint32_t)(w->sections.sec[DOP_SEC_SPIRV].size / 4),
+                           .spirv_words = (uint32_t)(k->spirv.size / 4),
+                           .caps = k->k.caps,
+                           .subgroup = k->k.subgroup,
+                           .local = {k->k.local, 1, 1},
+                           .shared_bytes = k->shared_bytes,
+                           .push_bytes = 8 * k->k.n_args,
+                           .rounding = k->k.rounding};
+    dop_buf_append(&w->sections.sec[DOP_SEC_KERNELS], &row, sizeof row);
+    dop_buf_append(&w->sections.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
+    if (w->sections.sec[DOP_SEC_KERNELS].failed || w->sections.sec[DOP_SEC_SPIRV].failed)
+        dop_plan_writer_no_memory(w);
+}
+
+/* The kernels of a target, and its row: what they need at most. */
+static void
+write_target(dop_plan_writer *w, dop_target_rows *t)
+{
+    const dop_compilation *c = t->c;
+    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .draws = !c->target.cpu};
+    t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
+    if (!t->kernels)
+        dop_plan_writer_no_memory(w);
+    for (uint32_t i = 0; i < c->kernels.n && w->status == DOP_OK; i++) {
+        const dop_built_kernel *k = &c->kernels.items[i];
+        if (k->dropped)
+            continue;
+        write_kernel(w, t, i);
+        profile.caps |= k->k.caps;
+        profile.subgroup = k->k.subgroup ? k->k.subgroup : profile.subgroup;
+        profile.shared_bytes = k->shared_bytes > profile.shared_bytes ? k->shared_bytes : profile.shared_bytes;
+        profile.max_workgroup = k->k.local > profile.max_workgroup ? k->k.local : profile.max_workgroup;
+    }
+    profile.matrix = profile.caps & DOP_CAP_coop ? c->target.matrix : 0;
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
+}
+
+/* --- all of it -------------------------------------------------------------------------------------------------------- */
+
+static void
+finish(dop_plan_writer *w)
+{
+    for (uint32_t i = 0; i < w->n_targets; i++) {
+        free(w->targets[i].states);
+        free(w->targets[i].kernels);
+    }
+    dop_lookup_finish(&w->strings);
+    dop_plan_sections_finish(&w->sections);
+}
+
+/* weights: file name of external weights, NULL: they are part of the plan. */
+static dop_status
+write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
+{
+    const uint64_t failures = dop_buf_failures();
+    *w = (dop_plan_writer){.diag = diag, .n_targets = n};
+    w->sections.external = weights != NULL;
+    w->sections.pack = &list[0].pack;
+    w->sections.progress = list[0].options.progress;
+    w->sections.user = list[0].options.user;
+    for (uint32_t i = 0; i < n; i++)
+        w->targets[i].c = &list[i];
+    dop_plan_writer_string(w, "");
+    write_slots(w);
+    for (uint32_t i = 0; i < n && w->status == DOP_OK; i++)
+        write_target(w, &w->targets[i]);
+    if (w->status == DOP_OK)
+        write_schedules(w);
+    if (w->status == DOP_OK)
+        dop_plan_writer_model(w);
+    if (w->status == DOP_OK)
+        dop_plan_writer_part(w);
+    if (w->status == DOP_OK)
+        dop_plan_writer_text(w);
+    if (weights) /* its size and digest follow when it is written */
+        dop_buf_append(&w->sections.sec[DOP_SEC_FILES], &(dop_plan_file){.name = dop_plan_writer_string(w, weights)},
+                       sizeof(dop_plan_file));
+    if (w->status == DOP_OK && dop_buf_failures() != failures)
+        dop_plan_writer_no_memory(w);
+    return w->status;
+}
+
+dop_status
+dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights, dop_diag *diag)
+{
+    dop_plan_writer w = {.n_targets = 0};
+    char *weights = NULL;
+    const char *slash = strrchr(path, '/');
+    if (external_weights && asprintf(&weights, "%s.weights", slash ? slash + 1 : path) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = write_rows(&w, list, n, weights, diag);
+    if (st == DOP_OK)
+        st = dop_plan_sections_write(&w.sections, path, diag);
+    finish(&w);
+    free(weights);
+    return st;
+}
+
+/* Names of the files of external weights, and of plans that are files of their own. */
+static dop_status
+part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, char **out_weights)
+{
+    const char *slash = strrchr(path, '/');
+    *out_plan = *out_weights = NULL;
+    if (asprintf(out_plan, "%s.part%u", path, part) < 0 ||
+        asprintf(out_weights, "%s.part%u.weights", slash ? slash + 1 : path, part) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_OK;
+}
+
+dop_status
+dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights, bool split,
+                     dop_diag *diag)
+{
+    dop_plan_writer *w = calloc(n, sizeof *w);
+    dop_plan_sections **sections = calloc(n, sizeof *sections);
+    dop_plan_set_row *rows = calloc(n, sizeof *rows);
+    dop_status st = w && sections && rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        char *plan, *weights;
+        st = part_names(path, i, diag, &plan, &weights);
+        if (st == DOP_OK)
+            st = write_rows(&w[i], &parts[i], 1, external_weights ? weights : NULL, diag);
+        sections[i] = &w[i].sections;
+        rows[i].first_layer = parts[i].cut->first_layer;
+        rows[i].end_layer = parts[i].cut->end_layer;
+        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target.name);
+        free(plan);
+        free(weights);
+    }
+    if (st == DOP_OK)
+        st = dop_plan_set_write(sections, rows, n, path, split, diag);
+    for (uint32_t i = 0; w && i < n; i++)
+        finish(&w[i]);
+    free(w);
+    free(sections);
+    free(rows);
+    return st;
+}
+
+dop_status
+dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out)
+{
+    dop_plan_writer w;
+    dop_plan plan = {0};
+    dop_plan_image image = {0};
+    dop_status st = write_rows(&w, list, n, NULL, diag);
+    if (st == DOP_OK)
+        st = dop_plan_sections_image(&w.sections, diag, &image);
+    if (st == DOP_OK)
+        st = dop_plan_open_memory(image.bytes, image.size, diag, &plan);
+    if (st == DOP_OK)
+        dop_plan_disasm(&plan, out);
+    dop_plan_image_finish(&image);
+    finish(&w);
+    return st;
+}

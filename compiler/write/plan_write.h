@@ -1,0 +1,25 @@
+/* Writes compilations of one model, one for each target, as one plan (runtime/plan/plan_format.h). */
+#ifndef DOPPLER_COMPILER_WRITE_PLAN_WRITE_H
+#define DOPPLER_COMPILER_WRITE_PLAN_WRITE_H
+
+#include "compiler/schedule/compilation.h"
+
+/* list: at most DOP_MAX_TARGETS, whose weights are those of the first (dop_compilations_share).  Written to a temporary
+ * name beside `path` and renamed when complete; nothing is left after a failure.  With external_weights the packed
+ * weights become a file of their own, `path`.weights, which the plan names relative to its own folder, with size and
+ * digest; the two are moved and copied together. */
+dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights,
+                          dop_diag *diag);
+
+/* The same of the parts of a model (parts.h), as one file with a directory; or, with `split`, as files `path`.part0,
+ * `path`.part1 and so on.  External weights are files `path`.part0.weights and so on in both cases. */
+dop_status dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights,
+                                bool split, dop_diag *diag);
+
+/* dop_plan_model.rewind for one compilation. */
+uint32_t dop_compilation_rewind(const dop_compilation *c);
+
+/* What doppler-exec --disasm prints for that plan. */
+dop_status dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out);
+
+#endif

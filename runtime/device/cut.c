@@ -1,0 +1,56 @@
+/* Copies of what crosses a cut, between device and host memory (cut.h).  Kernels read and write device memory, because copies
+ * are a few large transfers where stores of kernels to host memory would be many small ones, and because the host may
+ * use its mirror while kernels run. */
+#include "runtime/device/cut.h"
+
+/* Is this a value of the schedule that must be copied?  A forwarded value is sent from where it was received. */
+static bool
+crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut cut)
+{
+    const uint32_t kind = plan->slots[x->slot].kind;
+    if (x->schedule != schedule)
+        return false;
+    return cut == DOP_CUT_IN ? x->way == DOP_CROSSING_RECEIVED : x->way == DOP_CROSSING_SENT && kind == DOP_SLOT_SENT;
+}
+
+bool
+dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut cut)
+{
+    for (uint32_t i = 0; i < plan->n_crossings; i++)
+        if (crosses(plan, &plan->crossings[i], schedule, cut))
+            return true;
+    return false;
+}
+
+static void
+record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_crossing *x, dop_cut cut,
+            VkCommandBuffer commands)
+{
+    const dop_place *p = &memory->places[x->slot];
+    const uint64_t rows = x->one_row ? 1 : plan->schedules[x->schedule].max_rows;
+    const uint64_t device = p->offset + x->offset, host = p->mirror_offset + x->offset;
+    const bool in = cut == DOP_CUT_IN;
+    VkBuffer own = memory->blocks[p->block].buffer, mirror = memory->blocks[p->mirror].buffer;
+    const VkBufferCopy copy = {
+        .srcOffset = in ? host : device, .dstOffset = in ? device : host, .size = x->row_bytes * rows};
+    vkCmdCopyBuffer(commands, in ? mirror : own, in ? own : mirror, 1, &copy);
+}
+
+void
+dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, dop_cut cut, VkCommandBuffer commands)
+{
+    for (uint32_t i = 0; i < plan->n_crossings; i++)
+        if (crosses(plan, &plan->crossings[i], schedule, cut))
+            record_copy(plan, memory, &plan->crossings[i], cut, commands);
+    /* The step before ends with a barrier of its own. */
+    const VkMemoryBarrier after = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask =
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT,
+    };
+    vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT |
+                             VK_PIPELINE_STAGE_HOST_BIT,
+                         0, 1, &after, 0, NULL, 0, NULL);
+}

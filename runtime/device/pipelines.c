@@ -1,0 +1,309 @@
+#include "runtime/device/pipelines.h"
+
+#include "base/parallel.h"
+#include "runtime/device/views.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Why the device cannot run the kernel, capabilities aside; nothing is said of one that it can run. */
+static void
+refuse_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_kernel *k, dop_buf *out)
+{
+    const char *name = dop_plan_string(plan, k->name), *device = info->caps.name;
+    if (k->subgroup && (k->subgroup < info->subgroup_min || k->subgroup > info->subgroup_max)) {
+        dop_buf_printf(out, "needs subgroups of %u invocations and %s has %u to %u (kernel %s)", k->subgroup, device,
+                       info->subgroup_min, info->subgroup_max, name);
+        return;
+    }
+    uint32_t n = k->local[0] * k->local[1] * k->local[2]; /* at most 4096, checked at load */
+    const char *what = NULL;
+    uint32_t need = 0, has = 0;
+    if (k->shared_bytes > info->caps.shared_bytes) {
+        what = "bytes of shared memory";
+        need = k->shared_bytes;
+        has = info->caps.shared_bytes;
+    } else if (n > info->caps.max_workgroup) {
+        what = "invocations per workgroup";
+        need = n;
+        has = info->caps.max_workgroup;
+    } else if (k->push_bytes > info->caps.push_bytes) {
+        what = "bytes of push constants";
+        need = k->push_bytes;
+        has = info->caps.push_bytes;
+    } else if (k->subgroup && info->subgroup_control && n > k->subgroup * info->max_subgroups) {
+        what = "subgroups per workgroup";
+        need = dop_div_up_u32(n, k->subgroup);
+        has = info->max_subgroups;
+    }
+    for (int d = 0; d < 3 && !what; d++)
+        if (k->local[d] > info->max_local[d]) {
+            what = "invocations per workgroup in one direction";
+            need = k->local[d];
+            has = info->max_local[d];
+        }
+    if (what)
+        dop_buf_printf(out, "needs %u %s and %s has %u (kernel %s)", need, what, device, has, name);
+}
+
+static void
+refuse_grids(const dop_device_info *info, const dop_plan *plan, const dop_plan_schedule *s, dop_buf *out)
+{
+    const uint32_t *max = info->max_grid;
+    for (uint32_t i = 0; i < s->n_dispatches && out->size == 0; i++) {
+        const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
+        if (d->grid[0] > max[0] || d->grid[1] > max[1] || d->grid[2] > max[2])
+            dop_buf_printf(out, "needs %u x %u x %u workgroups and %s has %u x %u x %u (dispatch %s)", d->grid[0],
+                           d->grid[1], d->grid[2], info->caps.name, max[0], max[1], max[2],
+                           dop_plan_string(plan, d->label));
+    }
+}
+
+void
+dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
+                     uint32_t matrix, dop_buf *out_reason)
+{
+    uint32_t missing = 0, first = 0, forms = 0;
+    for (uint32_t i = 0; i < plan->n_kernels; i++) {
+        uint32_t lacks = kernels[i] ? plan->kernels[i].caps & ~info->caps.caps : 0;
+        first = missing ? first : i;
+        missing |= lacks;
+        forms |= kernels[i] ? plan->kernels[i].caps & DOP_CAP_coop : 0;
+    }
+    if (missing) {
+        dop_buf_puts(out_reason, "needs ");
+        dop_caps_names(missing, out_reason);
+        dop_buf_printf(out_reason, ", which %s lacks (kernel %s)", info->caps.name,
+                       dop_plan_string(plan, plan->kernels[first].name));
+    }
+    if (!missing && forms && !dop_device_has_matrix(info, forms, matrix)) {
+        dop_buf_printf(out_reason, "needs matrix units of %ux%ux%u with f16 factors and f32 sums, and %s has ",
+                       dop_matrix_m(matrix), dop_matrix_n(matrix), dop_matrix_k(matrix), info->caps.name);
+        bool nv = (forms & DOP_CAP_coop_nv) && !dop_device_has_matrix(info, DOP_CAP_coop_nv, matrix);
+        dop_matrix_names(nv ? &info->matrix_nv : &info->matrix_khr, out_reason);
+    }
+    for (uint32_t i = 0; i < plan->n_kernels && out_reason->size == 0; i++)
+        if (kernels[i])
+            refuse_kernel(info, plan, &plan->kernels[i], out_reason);
+    for (uint32_t i = 0; i < plan->n_schedules && out_reason->size == 0; i++)
+        if (schedules[i])
+            refuse_grids(info, plan, &plan->schedules[i], out_reason);
+}
+
+typedef struct dop_pipeline_build {
+    dop_pipelines *out;
+    const dop_plan *plan;
+    const dop_log *log;
+    const char *cache_dir; /* until the cache is loaded */
+    dop_pipeline_cache cache;
+    uint32_t *order;
+    uint32_t n_order;
+    _Atomic uint32_t next;
+    _Atomic bool stop; /* a failure, or nobody wants them any more */
+    uint32_t n_builders;
+    dop_team team;        /* of builders */
+    pthread_mutex_t lock; /* of what follows, and of rows that are not there yet */
+    pthread_cond_t changed;
+    bool cache_loaded;
+    bool *made; /* by kernel */
+    dop_status st;
+    dop_diag diag;
+} dop_pipeline_build;
+
+static dop_status
+create_one(const dop_pipeline_build *b, uint32_t i, VkPipeline *out_pipeline, dop_diag *diag)
+{
+    const dop_plan_kernel *k = &b->plan->kernels[i];
+    dop_device *d = b->out->device;
+    VkShaderModuleCreateInfo module_info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = (size_t)k->spirv_words * 4,
+        .pCode = b->plan->spirv + k->spirv_first,
+    };
+    VkShaderModule module = VK_NULL_HANDLE;
+    VkResult r = vkCreateShaderModule(d->handle, &module_info, NULL, &module);
+    if (r == VK_SUCCESS) {
+        bool control = k->subgroup && d->info.subgroup_control;
+        VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
+            .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+            .requiredSubgroupSize = k->subgroup,
+        };
+        VkComputePipelineCreateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+            .stage =
+                {
+                    .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                    .pNext = control ? &size : NULL,
+                    .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                    .module = module,
+                    .pName = "main",
+                },
+            .layout = b->out->layout,
+        };
+        if (control && d->info.full_subgroups && k->local[0] % k->subgroup == 0)
+            info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+        r = vkCreateComputePipelines(d->handle, b->cache.handle, 1, &info, NULL, out_pipeline);
+    }
+    vkDestroyShaderModule(d->handle, module, NULL);
+    if (r == VK_SUCCESS)
+        return DOP_OK;
+    *out_pipeline = VK_NULL_HANDLE;
+    char what[256];
+    snprintf(what, sizeof what, "creating the pipeline of kernel %s", dop_plan_string(b->plan, k->name));
+    return DOP_VK_FAIL(diag, r, what);
+}
+
+/* The first thread loads the cache and the others wait for it: whoever started them has other things to do. */
+static void
+load_cache(dop_pipeline_build *b)
+{
+    pthread_mutex_lock(&b->lock);
+    if (!b->cache_loaded) {
+        b->cache_loaded = true;
+        b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
+        if (b->st != DOP_OK) {
+            atomic_store(&b->stop, true);
+            pthread_cond_broadcast(&b->changed); /* somebody may wait already for what nobody makes now */
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void
+build_pipelines(void *user, uint32_t member)
+{
+    dop_pipeline_build *b = user;
+    (void)member;
+    load_cache(b);
+    while (!atomic_load(&b->stop)) {
+        uint32_t next = atomic_fetch_add(&b->next, 1);
+        if (next >= b->n_order)
+            break;
+        uint32_t i = b->order[next];
+        dop_diag diag = {0};
+        VkPipeline pipeline = VK_NULL_HANDLE;
+        dop_status st = create_one(b, i, &pipeline, &diag);
+        pthread_mutex_lock(&b->lock);
+        b->out->rows[i] = pipeline;
+        b->made[i] = st == DOP_OK;
+        if (st != DOP_OK && b->st == DOP_OK) {
+            b->st = st;
+            b->diag = diag;
+        }
+        if (st != DOP_OK)
+            atomic_store(&b->stop, true);
+        pthread_cond_broadcast(&b->changed);
+        pthread_mutex_unlock(&b->lock);
+    }
+}
+
+/* Its memory and locks; dop_pipelines_destroy frees them. */
+static dop_status
+make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32_t n_order, uint32_t n_threads,
+           dop_diag *diag)
+{
+    dop_pipeline_build *b = calloc(1, sizeof *b);
+    if (!b)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    b->out = p;
+    b->plan = plan;
+    b->n_order = n_order;
+    b->n_builders = n_threads < 1 ? 1 : n_threads > DOP_MAX_THREADS ? DOP_MAX_THREADS : n_threads;
+    if (b->n_builders > n_order)
+        b->n_builders = n_order;
+    b->order = calloc((size_t)n_order + 1, sizeof *b->order);
+    b->made = calloc(plan->n_kernels, sizeof *b->made);
+    bool lock = pthread_mutex_init(&b->lock, NULL) == 0, cond = pthread_cond_init(&b->changed, NULL) == 0;
+    if (!b->order || !b->made || !lock || !cond) {
+        if (lock)
+            pthread_mutex_destroy(&b->lock);
+        if (cond)
+            pthread_cond_destroy(&b->changed);
+        free(b->order);
+        free(b->made);
+        free(b);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    memcpy(b->order, order, n_order * sizeof *order);
+    p->build = b;
+    return DOP_OK;
+}
+
+dop_status
+dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *order, uint32_t n_order,
+                    uint32_t n_threads, const char *cache_dir, const dop_log *log, dop_diag *diag,
+                    dop_pipelines *out_pipelines)
+{
+    dop_pipelines *p = out_pipelines;
+    memset(p, 0, sizeof *p);
+    p->device = device;
+    p->n_rows = plan->n_kernels;
+    p->rows = calloc(plan->n_kernels, sizeof(VkPipeline));
+    dop_status st = p->rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && (st = make_build(p, plan, order, n_order, n_threads, diag)) == DOP_OK)
+        st = dop_pipeline_layout(p->device, diag, &p->layout);
+    if (st != DOP_OK) {
+        dop_pipelines_destroy(p);
+        return st;
+    }
+    p->build->log = log;
+    p->build->cache_dir = cache_dir;
+    if (dop_team_start(&p->build->team, p->build->n_builders, build_pipelines, p->build) == 0)
+        build_pipelines(p->build, 0);
+    return DOP_OK;
+}
+
+dop_status
+dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, dop_diag *diag)
+{
+    dop_pipeline_build *b = pipelines->build;
+    dop_status st = DOP_OK;
+    pthread_mutex_lock(&b->lock);
+    for (uint32_t i = 0; i < pipelines->n_rows && st == DOP_OK; i++) {
+        while (used[i] && !b->made[i] && b->st == DOP_OK)
+            pthread_cond_wait(&b->changed, &b->lock);
+        if (used[i] && !b->made[i]) {
+            st = b->st;
+            if (diag)
+                *diag = b->diag;
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
+    return st;
+}
+
+void
+dop_pipelines_end(dop_pipelines *pipelines)
+{
+    dop_pipeline_build *b = pipelines->build;
+    dop_team_join(&b->team);
+    if (b->st == DOP_OK)
+        dop_pipeline_cache_save(pipelines->device, &b->cache, b->log);
+}
+
+void
+dop_pipelines_destroy(dop_pipelines *pipelines)
+{
+    dop_device *d = pipelines->device;
+    dop_pipeline_build *b = pipelines->build;
+    if (b) {
+        atomic_store(&b->stop, true);
+        dop_team_join(&b->team);
+        if (!d->lost)
+            vkDestroyPipelineCache(d->handle, b->cache.handle, NULL);
+        pthread_mutex_destroy(&b->lock);
+        pthread_cond_destroy(&b->changed);
+        free(b->order);
+        free(b->made);
+        free(b);
+    }
+    if (d && d->handle && !d->lost) {
+        for (uint32_t i = 0; i < pipelines->n_rows && pipelines->rows; i++)
+            vkDestroyPipeline(d->handle, pipelines->rows[i], NULL);
+        vkDestroyPipelineLayout(d->handle, pipelines->layout, NULL);
+    }
+    free(pipelines->rows);
+    memset(pipelines, 0, sizeof *pipelines);
+}

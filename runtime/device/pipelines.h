@@ -1,0 +1,49 @@
+/* Compute pipelines of a plan's kernels, created by several threads and kept in a cache on disk.
+ *
+ * Every kernel takes device addresses as push constants, and at most the views of views.h, so all share one layout. */
+#ifndef DOPPLER_RUNTIME_DEVICE_PIPELINES_H
+#define DOPPLER_RUNTIME_DEVICE_PIPELINES_H
+
+#include "base/log.h"
+#include "runtime/device/device.h"
+#include "runtime/plan/plan.h"
+
+typedef struct dop_pipelines {
+    dop_device *device;
+    VkPipelineLayout layout;
+    VkPipeline *rows; /* one per kernel of the plan; VK_NULL_HANDLE: not used, or not finished yet */
+    uint32_t n_rows;
+    struct dop_pipeline_build *build; /* owned: what creates them */
+} dop_pipelines;
+
+/* Compares the capabilities, subgroup sizes and limits that the kernels and schedules in use need with the device.  Appends
+ * what is missing ("needs 8-bit storage buffers, which X lacks (kernel Y)"), or nothing when the device has everything. */
+void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
+                          uint32_t matrix, dop_buf *out_reason);
+
+/* Starts threads that create the kernels order[0 .. n_order) in that order, and returns before they are finished.
+ * cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign cache is ignored, and failing to write
+ * one is not an error. */
+dop_status dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *order, uint32_t n_order,
+                               uint32_t n_threads, const char *cache_dir, const dop_log *log, dop_diag *diag,
+                               dop_pipelines *out_pipelines);
+/* Waits until the kernels with used[kernel], which must be in the order, are finished.  After a failure no
+ * more are created. */
+dop_status dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, dop_diag *diag);
+/* Waits until all are finished and the cache is saved.  One thread may do this while others wait. */
+void dop_pipelines_end(dop_pipelines *pipelines);
+/* No thread may be inside any of the above; threads that create pipelines stop.  Accepts a zeroed one. */
+void dop_pipelines_destroy(dop_pipelines *pipelines);
+
+/* pipeline_cache.c.  The file is named by device, driver and cache UUID; its bytes carry a digest. */
+typedef struct dop_pipeline_cache {
+    VkPipelineCache handle;
+    char path[768];  /* "": not kept */
+    uint64_t loaded; /* bytes that came from the file; a cache that has not grown is not written again */
+} dop_pipeline_cache;
+
+dop_status dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log *log, dop_diag *diag,
+                                   dop_pipeline_cache *out_cache);
+void dop_pipeline_cache_save(dop_device *device, const dop_pipeline_cache *cache, const dop_log *log);
+
+#endif

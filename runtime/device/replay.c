@@ -1,0 +1,450 @@
+#include "runtime/device/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
+        VkAccessFlags touches)
+{
+    VkMemoryBarrier b = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = wrote,
+        .dstAccessMask = touches,
+    };
+    vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
+}
+
+/* What the commands before have bound. */
+typedef struct bindings {
+    VkPipeline pipeline;
+    VkDescriptorSet views[DOP_N_VIEWS];
+} bindings;
+
+static void
+record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, bindings *io_bound, VkCommandBuffer commands)
+{
+    const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    bool indirect = (d->flags & DOP_DISPATCH_INDIRECT) != 0;
+    if (d->flags & DOP_DISPATCH_BARRIER)
+        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT,
+                compute | (indirect ? VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT : 0),
+                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                    (indirect ? VK_ACCESS_INDIRECT_COMMAND_READ_BIT : 0));
+    VkPipeline pipeline = r->pipelines->rows[d->kernel];
+    if (pipeline != io_bound->pipeline)
+        vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    io_bound->pipeline = pipeline;
+    dop_memory_bind(r->memory, r->plan, d, r->pipelines->layout, io_bound->views, commands);
+    uint64_t args[DOP_PLAN_MAX_ARGS];
+    for (uint32_t i = 0; i < d->n_args; i++)
+        args[i] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
+    if (d->n_args > 0)
+        vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                           d->n_args * (uint32_t)sizeof args[0], args);
+    if (indirect) {
+        const dop_place *p = &r->memory->places[d->indirect_slot];
+        vkCmdDispatchIndirect(commands, r->memory->blocks[p->block].buffer, p->offset + d->indirect_offset);
+    } else {
+        vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
+    }
+}
+
+/* Copies logits that lie where the host reads slowly to their mirror. */
+static void
+record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
+{
+    const dop_place *p = &r->memory->places[s->logits_slot];
+    VkBufferCopy copy = {
+        .srcOffset = p->offset + s->logits_offset,
+        .dstOffset = p->mirror_offset + s->logits_offset,
+        .size = dop_plan_result_bytes(r->plan, s),
+    };
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_TRANSFER_READ_BIT);
+    vkCmdCopyBuffer(commands, r->memory->blocks[p->block].buffer, r->memory->blocks[p->mirror].buffer, 1, &copy);
+}
+
+bool
+dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
+{
+    return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
+}
+
+/* Begins a command buffer that is kept, and counts it.  It may be in flight several times at once, since steps are submitted
+ * ahead. */
+static dop_status
+start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
+{
+    replay->recordings++;
+    replay->device->recordings++;
+    return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
+}
+
+dop_status
+dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps, uint32_t first_query,
+                  VkCommandBuffer commands, dop_diag *diag)
+{
+    const dop_plan_schedule *s = &replay->plan->schedules[schedule];
+    dop_status st = start_recording(replay, commands, diag);
+    if (st != DOP_OK)
+        return st;
+    uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+    bindings bound = {0};
+    if (timestamps) {
+        vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
+        vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
+        if (timestamps)
+            vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
+    }
+    if (form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
+        replay->memory->places[s->logits_slot].mirror != UINT32_MAX)
+        record_mirror(replay, s, commands);
+    /* Makes results visible to the host and to the next submission. */
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    const VkResult r = vkEndCommandBuffer(commands);
+    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
+}
+
+static bool
+is_cleared(dop_clear what, uint32_t slot_kind)
+{
+    return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
+           ((slot_kind == DOP_SLOT_COUNTS || slot_kind == DOP_SLOT_MAILBOX) && what != DOP_CLEAR_STATE) ||
+           (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
+}
+
+/* The rows of a persistent dispatch, with the addresses that its arguments have now. */
+static void
+record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
+{
+    const dop_place *p = &r->memory->places[s->table_slot];
+    for (uint32_t i = 0; i < s->n_stages; i++) {
+        const dop_plan_dispatch *d = &r->plan->dispatches[s->first_stage + i];
+        dop_stage_row row = {.groups = (uint16_t)(d->grid[0] * d->grid[1]),
+                             .splits = (uint16_t)d->grid[2],
+                             .short_groups = (uint16_t)d->short_groups,
+                             .short_splits = (uint16_t)d->short_splits,
+                             .function = (uint16_t)d->flags,
+                             .short_function = (uint16_t)d->short_function,
+                             .short_positions = d->short_positions};
+        for (uint32_t k = 0; k < d->n_args; k++)
+            row.args[k] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + k]);
+        vkCmdUpdateBuffer(commands, r->memory->blocks[p->block].buffer, p->offset + i * sizeof row, sizeof row, &row);
+    }
+}
+
+/* Sets slots, after making what the copy queue uploaded visible to the compute queue. */
+static dop_status
+record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
+{
+    VkCommandBuffer commands = r->clear[what];
+    dop_status st = start_recording(r, commands, diag);
+    if (st != DOP_OK)
+        return st;
+    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    for (uint32_t i = 0; i < r->plan->n_slots; i++) {
+        const dop_plan_slot *s = &r->plan->slots[i];
+        const dop_place *p = &r->memory->places[i];
+        if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
+            continue;
+        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(p->size, 4),
+                        s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);
+    }
+    for (uint32_t i = 0; i < r->plan->n_schedules && what == DOP_CLEAR_ALL; i++)
+        if (r->plan->schedules[i].n_stages > 0 &&
+            r->memory->places[r->plan->schedules[i].table_slot].block != UINT32_MAX)
+            record_table(r, &r->plan->schedules[i], commands);
+    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    const VkResult res = vkEndCommandBuffer(commands);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
+static dop_status
+allocate_commands(dop_replay *r, VkCommandPool pool, uint32_t n, VkCommandBuffer *out_commands, dop_diag *diag)
+{
+    VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = n,
+    };
+    VkResult res = vkAllocateCommandBuffers(r->device->handle, &allocate, out_commands);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkAllocateCommandBuffers");
+}
+
+static dop_status
+record_cut(dop_replay *r, uint32_t schedule, dop_cut cut, VkCommandBuffer commands, dop_diag *diag)
+{
+    dop_status st = start_recording(r, commands, diag);
+    if (st != DOP_OK)
+        return st;
+    dop_cut_record(r->plan, r->memory, schedule, cut, commands);
+    const VkResult res = vkEndCommandBuffer(commands);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
+dop_status
+dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag)
+{
+    dop_replay *r = replay;
+    VkCommandBuffer *commands = &r->commands[schedule * DOP_N_FORMS];
+    dop_status st = allocate_commands(r, r->pools[later], DOP_N_FORMS, commands, diag);
+    for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
+        if (dop_replay_has_form(r->plan, schedule, (dop_form)f))
+            st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, commands[f], diag);
+    for (uint32_t c = 0; c < DOP_N_CUTS && st == DOP_OK; c++) {
+        VkCommandBuffer *cut = &r->cuts[schedule * DOP_N_CUTS + c];
+        if (dop_cut_is_crossed(r->plan, schedule, (dop_cut)c) &&
+            (st = allocate_commands(r, r->pools[later], 1, cut, diag)) == DOP_OK)
+            st = record_cut(r, schedule, (dop_cut)c, *cut, diag);
+    }
+    return st;
+}
+
+dop_status
+dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory, const dop_pipelines *pipelines,
+                  dop_diag *diag, dop_replay *out_replay)
+{
+    dop_status st = DOP_OK;
+    dop_replay *r = out_replay;
+    memset(r, 0, sizeof *r);
+    r->device = device;
+    r->plan = plan;
+    r->memory = memory;
+    r->pipelines = pipelines;
+    r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof(VkCommandBuffer));
+    r->cuts = calloc((size_t)plan->n_schedules * DOP_N_CUTS, sizeof(VkCommandBuffer));
+    r->rows = calloc(DOP_STEP_MAX_ROWS, sizeof *r->rows);
+    r->took_ms = calloc((size_t)plan->n_schedules, sizeof *r->took_ms);
+    r->looks = dop_replay_may_look(device);
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        r->pairs = r->pairs || (plan->kernels[i].caps & DOP_CAP_coop_pairs);
+    if (!r->commands || !r->cuts || !r->rows || !r->took_ms) {
+        dop_replay_destroy(r);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = device->info.queue_family,
+    };
+    for (int i = 0; i < 2 && st == DOP_OK; i++) {
+        VkResult res = vkCreateCommandPool(device->handle, &pool, NULL, &r->pools[i]);
+        st = res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
+    }
+    if (st == DOP_OK && (st = allocate_commands(r, r->pools[0], DOP_N_CLEARS, r->clear, diag)) == DOP_OK)
+        st = dop_device_timeline(device, diag, &r->timeline);
+    for (uint32_t i = 0; i < DOP_N_CLEARS && st == DOP_OK; i++)
+        st = record_clear(r, (dop_clear)i, diag);
+    if (st != DOP_OK)
+        dop_replay_destroy(r);
+    return st;
+}
+
+void
+dop_replay_destroy(dop_replay *replay)
+{
+    dop_device *d = replay->device;
+    if (d && d->handle && !d->lost) {
+        if (replay->submitted > 0)
+            (void)dop_device_wait(d, replay->timeline, replay->submitted, NULL);
+        if (!d->lost) {
+            vkDestroySemaphore(d->handle, replay->timeline, NULL);
+            for (int i = 0; i < 2; i++)
+                vkDestroyCommandPool(d->handle, replay->pools[i], NULL);
+        }
+    }
+    free(replay->commands);
+    free(replay->cuts);
+    free(replay->rows);
+    free(replay->took_ms);
+    memset(replay, 0, sizeof *replay);
+}
+
+static dop_status
+submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
+{
+    uint64_t value = r->submitted + 1;
+    dop_status st = dop_device_submit(r->device, r->device->queue, commands, n, r->timeline, value, diag);
+    if (st != DOP_OK)
+        return st;
+    r->submitted = value;
+    *out_ticket = value;
+    return DOP_OK;
+}
+
+dop_status
+dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                  uint64_t *out_ticket)
+{
+    return dop_replay_submit_pieces(replay, schedule, form, times, DOP_PIECES_ALL, diag, out_ticket);
+}
+
+dop_status
+dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, uint32_t pieces,
+                         dop_diag *diag, uint64_t *out_ticket)
+{
+    VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES + DOP_N_CUTS];
+    const VkCommandBuffer *cuts = &replay->cuts[schedule * DOP_N_CUTS];
+    uint32_t n = 0;
+    if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
+    if (!dop_replay_has_form(replay->plan, schedule, form))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is not ordered by barriers");
+    const dop_replay_observer *o = replay->observer;
+    if ((pieces & DOP_PIECE_IN) && cuts[DOP_CUT_IN])
+        commands[n++] = cuts[DOP_CUT_IN];
+    for (uint32_t i = 0; i < times && (pieces & DOP_PIECE_STEP); i++, n++) {
+        commands[n] = replay->commands[schedule * DOP_N_FORMS + form];
+        dop_status st = o ? o->commands(o->user, schedule, form, replay->submitted + 1, diag, &commands[n]) : DOP_OK;
+        if (st != DOP_OK)
+            return st;
+    }
+    if ((pieces & DOP_PIECE_OUT) && cuts[DOP_CUT_OUT])
+        commands[n++] = cuts[DOP_CUT_OUT];
+    if (o)
+        o->begin(o->user, "submit");
+    dop_status st = submit(replay, commands, n, diag, out_ticket);
+    if (st == DOP_OK)
+        dop_replay_note_submission(replay, schedule, times);
+    if (o)
+        o->end(o->user);
+    return st;
+}
+
+dop_status
+dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket)
+{
+    return submit(replay, &replay->clear[what], 1, diag, out_ticket);
+}
+
+/* Everything before is seen by everything after. */
+static void
+barrier_of_all(VkCommandBuffer commands)
+{
+    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+}
+
+dop_status
+dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer *out_commands)
+{
+    dop_replay *r = replay;
+    if (r->piece)
+        vkFreeCommandBuffers(r->device->handle, r->pools[0], 1, &r->piece);
+    r->piece = VK_NULL_HANDLE;
+    dop_status st = allocate_commands(r, r->pools[0], 1, &r->piece, diag);
+    if (st == DOP_OK)
+        st = dop_device_begin(r->piece, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
+    if (st != DOP_OK)
+        return st;
+    barrier_of_all(r->piece);
+    *out_commands = r->piece;
+    return DOP_OK;
+}
+
+dop_status
+dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
+{
+    barrier_of_all(replay->piece);
+    VkResult res = vkEndCommandBuffer(replay->piece);
+    return res == VK_SUCCESS ? submit(replay, &replay->piece, 1, diag, out_ticket)
+                             : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
+static dop_status
+record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
+{
+    dop_status st = start_recording(r, r->copy, diag);
+    if (st != DOP_OK)
+        return st;
+    barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    for (uint32_t i = 0; i < r->plan->n_slots; i++) {
+        const dop_place *to = &r->memory->places[i], *at = &from->places[i];
+        if (r->plan->slots[i].kind != DOP_SLOT_STATE || to->block == UINT32_MAX)
+            continue;
+        VkBuffer source = from->blocks[at->block].buffer, target = r->memory->blocks[to->block].buffer;
+        bool pieces = false;
+        for (uint32_t k = 0; k < r->memory->n_pieces; k++) {
+            const dop_piece *p = &r->memory->pieces[k];
+            VkBufferCopy copy = {.srcOffset = at->offset + p->from, .dstOffset = to->offset + p->to, .size = p->size};
+            if (p->slot != i || p->size == 0)
+                continue;
+            pieces = true;
+            vkCmdCopyBuffer(r->copy, source, target, 1, &copy);
+        }
+        VkBufferCopy whole = {.srcOffset = at->offset, .dstOffset = to->offset, .size = to->size};
+        if (!pieces)
+            vkCmdCopyBuffer(r->copy, source, target, 1, &whole);
+    }
+    barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    const VkResult res = vkEndCommandBuffer(r->copy);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
+dop_status
+dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket)
+{
+    dop_status st = DOP_OK;
+    if (!replay->copy && (st = allocate_commands(replay, replay->pools[0], 1, &replay->copy, diag)) == DOP_OK)
+        st = record_copy(replay, from, diag);
+    return st == DOP_OK ? submit(replay, &replay->copy, 1, diag, out_ticket) : st;
+}
+
+const float *
+dop_replay_logits(const dop_replay *replay, uint32_t schedule)
+{
+    const dop_plan_schedule *s = &replay->plan->schedules[schedule];
+    if (s->logits_slot == DOP_PLAN_NO_SLOT)
+        return NULL;
+    const uint8_t *host = dop_memory_host(replay->memory, s->logits_slot);
+    return (const float *)(const void *)(host + s->logits_offset);
+}
+
+volatile dop_step *
+dop_replay_step(const dop_replay *replay)
+{
+    return dop_memory_host(replay->memory, replay->plan->step_slot);
+}
+
+void
+dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
+{
+    dop_replay_write_step_of(replay, 0, ids, n, pos, parity);
+}
+
+void
+dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+                         uint32_t parity)
+{
+    volatile dop_step *step = dop_replay_step(replay);
+    step->n_rows = n;
+    step->flags = 0;
+    step->parity[place] = parity;
+    replay->n_rows = n;
+    for (uint32_t i = 0; i < n; i++)
+        dop_replay_write_row(replay, i, &(dop_row){ids[i], pos + i, place, 0});
+}
+
+void
+dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row)
+{
+    volatile dop_row *to = &dop_replay_step(replay)->rows[i];
+    to->token = row->token;
+    to->position = row->position;
+    to->sequence = row->sequence;
+    to->flags = row->flags;
+    replay->rows[i] = *row;
+}

@@ -1,0 +1,149 @@
+/* Replay: one recorded command buffer per schedule and form, submitted as often as needed.
+ *
+ * Barriers are where the plan has them, and at the end of every command buffer: steps always run in order, and only inside a
+ * persistent dispatch do stages order themselves.
+ *
+ * Everything is recorded when the plan is loaded, or by another thread soon after.  A submission names a schedule and a
+ * form; each one signals the next value of one timeline semaphore.  Submissions run in order, and each sees what the
+ * previous one wrote. */
+#ifndef DOPPLER_RUNTIME_DEVICE_REPLAY_H
+#define DOPPLER_RUNTIME_DEVICE_REPLAY_H
+
+#include "runtime/device/cut.h"
+#include "runtime/device/memory.h"
+#include "runtime/device/pipelines.h"
+
+typedef enum dop_form {
+    DOP_FORM_BODY, /* without the head: no logits, and the step record stays as it is (where the schedule has a split).
+                      Only for schedules ordered by barriers, because the last dispatch of others belongs to every run */
+    DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
+    DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
+    DOP_N_FORMS
+} dop_form;
+
+/* A step of a part is submitted in pieces where the host uses a mirror (cut.h) meanwhile. */
+enum {
+    DOP_PIECE_IN =
+        1, /* copies what was received to where kernels read it; then the host may write the next step's input */
+    DOP_PIECE_STEP = 2, /* the form, which may run while the host reads what the previous step has sent */
+    DOP_PIECE_OUT = 4,  /* copies what is sent to where the host reads it */
+    DOP_PIECES_ALL = 7
+};
+
+/* What to set to its initial value: zeros, or all ones for mailboxes. */
+typedef enum dop_clear {
+    DOP_CLEAR_STATE, /* caches, for a new sequence */
+    DOP_CLEAR_SYNC, /* counters of workgroups, and mailboxes; dop_step.persistent_runs must then be 0 for the next step */
+    DOP_CLEAR_ALL, /* both, the scratch slots, and the tables of stages: once, after loading */
+    DOP_N_CLEARS
+} dop_clear;
+
+/* Watches a replay, for the profiler. */
+typedef struct dop_replay_observer {
+    void *user;
+    /* Gives a command buffer to submit instead of the recorded one; it must do the same. */
+    dop_status (*commands)(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag,
+                           VkCommandBuffer *out_commands);
+    /* Called before and after what the host does: "submit", "wait". */
+    void (*begin)(void *user, const char *name);
+    void (*end)(void *user);
+} dop_replay_observer;
+
+/* A submission of a schedule: for how long to wait (replay_wait.c). */
+typedef struct dop_replay_submission {
+    uint64_t ticket;
+    uint32_t schedule, times;
+    double ms; /* dop_now_ms when it was submitted */
+} dop_replay_submission;
+enum { DOP_REPLAY_WAITS = 32 };
+
+typedef struct dop_replay {
+    dop_device *device;
+    const dop_plan *plan;
+    const dop_memory *memory;
+    const dop_pipelines *pipelines;
+    VkCommandPool pools[2];    /* for what is recorded first, and for later */
+    VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer *cuts;     /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
+    VkCommandBuffer clear[DOP_N_CLEARS];
+    VkCommandBuffer copy;  /* of states; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer piece; /* of the last dop_replay_begin; VK_NULL_HANDLE: it was not called */
+    VkSemaphore timeline;
+    dop_row *rows;      /* owned, [DOP_STEP_MAX_ROWS]: the rows last written to the step record, which is slow to read
+                                            if it lies in device memory */
+    uint32_t n_rows;    /* of them */
+    uint64_t submitted; /* value of the last submission */
+    bool pairs;         /* some kernel of the plan needs DOP_CAP_coop_pairs */
+    bool looks;         /* waits may look at the semaphore for a short time without sleeping */
+    double *took_ms;    /* owned, [schedule]: of one step lately; 0: not known */
+    dop_replay_submission waits[DOP_REPLAY_WAITS]; /* the last ones, by ticket */
+    uint64_t ended;                                /* the last one that was waited for, */
+    double ended_ms;                               /* and when it had ended */
+    _Atomic uint64_t recordings;                   /* of command buffers */
+    const dop_replay_observer *observer;           /* not owned; NULL: none */
+} dop_replay;
+
+/* Prepares, but records no schedule yet. */
+dop_status dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory,
+                             const dop_pipelines *pipelines, dop_diag *diag, dop_replay *out_replay);
+/* Does a schedule have this form? */
+bool dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form);
+/* Records all forms of a schedule, whose pipelines must be finished.  later: one thread may do this while another one records
+ * without `later` and submits schedules that are already recorded. */
+dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag);
+/* Waits for what is in flight unless the device is lost; accepts a zeroed one. */
+void dop_replay_destroy(dop_replay *replay);
+
+/* Submits a schedule `times` in a row (1 .. DOP_REPLAY_MAX_TIMES) as one submission.  out_ticket: what to wait for. */
+enum { DOP_REPLAY_MAX_TIMES = 256 };
+dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                             uint64_t *out_ticket);
+/* Submits some of its pieces, DOP_PIECE_*, in order; the function above submits all.  Each is submitted once per step. */
+dop_status dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times,
+                                    uint32_t pieces, dop_diag *diag, uint64_t *out_ticket);
+dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
+/* For work other than schedules: begins a command buffer that sees everything submitted before.  The caller records it and passes
+ * it to dop_replay_end, which submits it; the host and what is submitted later see what it wrote.  One at a time, and nothing
+ * may be in flight. */
+dop_status dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer *out_commands);
+dop_status dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket);
+/* Copies the states from another memory of the same plan, with nothing in flight there; records a command buffer. */
+dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket);
+/* Fails with DOP_E_DEVICE where a kernel of a step of several rows has found that the device lacks what it claims
+ * (DOP_STEP_UNPAIRED). */
+dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
+/* Do the device and the number of processors allow waits that look? */
+bool dop_replay_may_look(const dop_device *device);
+/* Looks for at most so many milliseconds, without sleeping, whether a submission has ended, calling meanwhile (NULL: nothing)
+ * again and again; returns whether it has. */
+bool dop_replay_look(const dop_replay *replay, uint64_t ticket, double ms, void (*meanwhile)(void *user), void *user);
+/* Call after a schedule was submitted. */
+void dop_replay_note_submission(dop_replay *replay, uint32_t schedule, uint32_t times);
+
+/* Whether everything submitted is done; does not wait. */
+bool dop_replay_is_idle(const dop_replay *replay);
+/* Has a submission ended?  Asks without waiting. */
+bool dop_replay_has_ended(const dop_replay *replay, uint64_t ticket);
+/* Waits for a submission for at most this many microseconds; returns whether it is done. */
+bool dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us);
+
+/* Host pointer to the logits of a schedule, f32, NULL in parts that make none; valid after waiting for a DOP_FORM_READ submission. */
+const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
+/* The step record; the host may access it only while nothing is in flight, except to read ids of finished steps. */
+volatile dop_step *dop_replay_step(const dop_replay *replay);
+
+/* Writes the step record: n tokens from position pos on, of a sequence whose current states are in copy `parity`.  Nothing
+ * that uses the record may be in flight. */
+void dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
+/* Row i of the record, and of its copy. */
+void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
+/* The same for the sequence at a place in the plan's states; the function above is for place 0. */
+void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+                              uint32_t parity);
+
+/* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
+ * and one after each: n_dispatches + 1 from first_query on. */
+dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
+                             uint32_t first_query, VkCommandBuffer commands, dop_diag *diag);
+
+#endif

@@ -1,0 +1,127 @@
+/* Waiting for submissions.
+ *
+ * Waking a thread that sleeps in vkWaitSemaphores takes 50 us and more, as long as many dispatches.  So where the host has
+ * processors enough it sleeps only until shortly before a step is expected to end, by how long the same step took before, and then
+ * looks at the semaphore without sleeping, for at most EARLY_US + LATE_US per wait.  A CPU device needs the processor
+ * itself. */
+#include "runtime/device/replay.h"
+
+#include <unistd.h>
+
+/* Timers are 50 us late, too. */
+enum { EARLY_US = 150, LATE_US = 150, LEAST_PROCESSORS = 4 };
+
+bool
+dop_replay_may_look(const dop_device *device)
+{
+    return !device->info.caps.cpu && sysconf(_SC_NPROCESSORS_ONLN) >= LEAST_PROCESSORS;
+}
+
+bool
+dop_replay_look(const dop_replay *replay, uint64_t ticket, double ms, void (*meanwhile)(void *user), void *user)
+{
+    const double end = dop_now_ms() + ms;
+    bool ended;
+    while (!(ended = dop_replay_has_ended(replay, ticket)) && dop_now_ms() < end)
+        if (meanwhile)
+            meanwhile(user);
+    return ended;
+}
+
+void
+dop_replay_note_submission(dop_replay *replay, uint32_t schedule, uint32_t times)
+{
+    replay->waits[replay->submitted % DOP_REPLAY_WAITS] =
+        (dop_replay_submission){replay->submitted, schedule, times, dop_now_ms()};
+}
+
+/* When a submission began: when it was submitted, or when the one before it was seen to end; a negative number: nobody knows. */
+static double
+began_ms(const dop_replay *r, const dop_replay_submission *s)
+{
+    const dop_replay_submission *before = &r->waits[(s->ticket - 1) % DOP_REPLAY_WAITS];
+    if (r->ended == s->ticket - 1)
+        return r->ended_ms > s->ms ? r->ended_ms : s->ms;
+    return before->ticket == s->ticket - 1 && before->ticket > r->ended ? -1 : s->ms;
+}
+
+/* Sleeps and looks until about when the submission is expected to end. */
+static void
+wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s, double began)
+{
+    const double expected = began + r->took_ms[s->schedule] * s->times, now = dop_now_ms();
+    if (r->took_ms[s->schedule] <= 0)
+        return;
+    const double sleep_us = (expected - now) * 1e3 - EARLY_US;
+    if (sleep_us > 0 && dop_replay_ends_within(r, ticket, (uint32_t)(sleep_us < 1e9 ? sleep_us : 1e9)))
+        return;
+    (void)dop_replay_look(r, ticket, (EARLY_US + LATE_US) * 1e-3, NULL, NULL);
+}
+
+/* The record may be slow to read, and only kernels of many rows look. */
+static dop_status
+check_pairs(const dop_replay *r, dop_diag *diag)
+{
+    const volatile dop_step *step = dop_memory_host(r->memory, r->plan->step_slot);
+    if (!r->pairs || r->n_rows < 2 || !(step->flags & DOP_STEP_UNPAIRED))
+        return DOP_OK;
+    return DOP_FAIL(
+        diag, DOP_E_DEVICE,
+        "%s orders the elements of matrices otherwise than this plan's kernels: compile it for a target without "
+        "coop_pairs",
+        r->device->info.caps.name);
+}
+
+dop_status
+dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
+{
+    dop_replay *r = replay;
+    const dop_replay_observer *o = r->observer;
+    const dop_replay_submission *s = &r->waits[ticket % DOP_REPLAY_WAITS];
+    const bool known = r->looks && !o && s->ticket == ticket && ticket > r->ended;
+    const double began = known ? began_ms(r, s) : -1;
+    if (o)
+        o->begin(o->user, "wait");
+    if (began >= 0)
+        wait_nearby(r, ticket, s, began);
+    dop_status st = dop_device_wait(r->device, r->timeline, ticket, diag);
+    if (o)
+        o->end(o->user);
+    if (st == DOP_OK)
+        st = check_pairs(r, diag);
+    if (st != DOP_OK || !r->looks || ticket <= r->ended)
+        return st;
+    r->ended = ticket;
+    r->ended_ms = dop_now_ms();
+    if (began >= 0) {
+        const double took = (r->ended_ms - began) / s->times, before = r->took_ms[s->schedule];
+        r->took_ms[s->schedule] = before > 0 ? (before + took) / 2 : took;
+    }
+    return st;
+}
+
+bool
+dop_replay_has_ended(const dop_replay *replay, uint64_t ticket)
+{
+    uint64_t value = 0;
+    return vkGetSemaphoreCounterValue(replay->device->handle, replay->timeline, &value) == VK_SUCCESS &&
+           value >= ticket;
+}
+
+bool
+dop_replay_is_idle(const dop_replay *replay)
+{
+    return dop_replay_has_ended(replay, replay->submitted);
+}
+
+bool
+dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us)
+{
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &replay->timeline,
+        .pValues = &ticket,
+    };
+    return vkWaitSemaphores(replay->device->handle, &info, us * UINT64_C(1000)) == VK_SUCCESS;
+}

@@ -1,0 +1,118 @@
+/* tgN: as it is, with drafts that are replayed, and with sampled tokens. */
+#include "base/spans.h"
+#include "runtime/inspect/bench/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is usual. */
+static const dop_sampling usual = {
+    .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1};
+
+/* The chance of each of n drafts to be right if all before it are, with which `share` of them are accepted: then
+ * c + c^2 + ... + c^n = n * share. */
+static double
+chance_of(double share, uint32_t n)
+{
+    double low = 0, high = 1;
+    for (int i = 0; i < 40; i++) {
+        double c = (low + high) / 2, reached = 1, sum = 0;
+        for (uint32_t k = 0; k < n; k++)
+            sum += reached *= c;
+        *(sum < n * share ? &low : &high) = c;
+    }
+    return high;
+}
+
+/* The text of the last run, of which so many tokens are right that the wanted share of all drafts is accepted.  What chance
+ * gave too little or too much so far is made good over the next rounds. */
+static dop_status
+replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
+       uint32_t *out_n)
+{
+    dop_bench_replay *r = user;
+    (void)tokens;
+    (void)diag;
+    const double left = (double)(r->n > n_tokens ? r->n - n_tokens : 0), n = left < most ? left : most;
+    const double share = r->percent * 0.01, missing = share * (double)r->drafted - (double)r->right;
+    const double chance = n > 0 ? chance_of(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
+    bool all = r->percent > 0;
+    for (*out_n = 0; *out_n < (uint32_t)n; ++*out_n) {
+        uint32_t right = r->ids[n_tokens + *out_n];
+        r->x = r->x * 1664525u + 1013904223u;
+        all = all && (double)(r->x >> 8) < chance * (1 << 24);
+        r->right += all;
+        out_ids[*out_n] = all ? right : right ? right - 1 : 1;
+    }
+    r->drafted += *out_n;
+    return DOP_OK;
+}
+
+dop_status
+dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                   dop_diag *diag, double *out_ms)
+{
+    dop_sequence *s = sequence;
+    double start = dop_now_ms();
+    dop_sequence_expect(s, test->n_gen);
+    dop_status st = dop_sequence_feed(s, ids, 1, diag);
+    for (uint32_t i = 0; i < test->n_gen && st == DOP_OK; i++) {
+        uint32_t id;
+        st = dop_sequence_next(s, diag, &id);
+        if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
+            break;
+    }
+    *out_ms = dop_now_ms() - start;
+    return st;
+}
+
+static dop_status
+remember(dop_bench_replay *r, const dop_sequence *s, dop_diag *diag)
+{
+    size_t n;
+    const uint32_t *ids = dop_sequence_tokens(s, &n);
+    uint32_t *copy = realloc(r->ids, n * sizeof *copy);
+    if (!copy)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    memcpy(copy, ids, n * sizeof *ids);
+    r->ids = copy;
+    r->n = n;
+    return DOP_OK;
+}
+
+dop_status
+dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                 dop_bench_replay *replayed, dop_diag *diag, double *out_ms)
+{
+    dop_sequence *s = sequence;
+    dop_bench_replay *r = replayed;
+    dop_speculation how = {.fn = replay, .user = r};
+    bool plain = limit_ms > 0; /* the run that is not counted gives the first text */
+    r->percent = test->drafts - 1;
+    r->x = 1;
+    r->drafted = r->right = 0;
+    dop_status st = dop_sequence_rewind(s, test->depth, diag);
+    if (st == DOP_OK && !plain)
+        st = dop_sequence_set_speculation(s, &how, diag);
+    if (st == DOP_OK)
+        st = dop_bench_generate(s, test, ids, 0, diag, out_ms);
+    if (st == DOP_OK)
+        st = remember(r, s, diag);
+    r->counts = dop_sequence_speculation_counts(s);
+    (void)dop_sequence_set_speculation(s, NULL, NULL);
+    return st;
+}
+
+dop_status
+dop_bench_sampled(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                  dop_diag *diag, double *out_ms)
+{
+    const dop_sampling greedy = {.repeat_penalty = 1};
+    dop_status st = dop_sequence_rewind(sequence, test->depth, diag);
+    dop_sequence_set_sampling(sequence, &usual);
+    if (st == DOP_OK)
+        st = dop_bench_generate(sequence, test, ids, limit_ms, diag, out_ms);
+    dop_sequence_set_sampling(sequence, &greedy);
+    return st;
+}

@@ -1,0 +1,101 @@
+#include "base/parallel.h"
+#include "runtime/inspect/check/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const dop_plan_tensor *
+dop_check_find_weight(const dop_plan *plan, const char *name)
+{
+    for (uint32_t i = 0; i < plan->n_tensors; i++)
+        if (strcmp(dop_plan_string(plan, plan->tensors[i].name), name) == 0)
+            return &plan->tensors[i];
+    return NULL;
+}
+
+dop_status
+dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t row, float *out,
+                     dop_diag *diag)
+{
+    const dop_plan_slot *slot = &plan->slots[weight->slot];
+    dop_type type = weight->type < DOP_TYPE_COUNT ? (dop_type)weight->type : DOP_TYPE_none;
+    const uint8_t *data =
+        slot->kind == DOP_SLOT_WEIGHTS ? dop_plan_slot_bytes(plan, weight->slot) + weight->offset : NULL;
+    uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0;
+    bool ok = data && row < weight->rows && expert < weight->experts;
+    if (ok)
+        data += expert * weight->expert_stride;
+    if (ok && dop_type_of(type)->kind == DOP_KIND_FLOAT) {
+        ok = dop_type_row_bytes(type, weight->cols, &need) && need <= stride;
+        if (ok)
+            dop_decode_row(type, data + row * stride, weight->cols, out);
+    } else {
+        ok = ok && dop_check_unpack_row(type, data, weight->size, weight->rows, weight->cols, row, out);
+    }
+    if (!ok)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
+                           "weight %s: %u rows of %u values of type %s in %llu bytes are not what --check can decode",
+                           dop_plan_string(plan, weight->name), weight->rows, weight->cols, dop_type_of(type)->name,
+                           (unsigned long long)weight->size);
+    return DOP_OK;
+}
+
+void
+dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
+{
+    enum { UNIT = 32 };
+    for (uint64_t r = 0; r < rows; r++, x += k)
+        for (uint64_t u = 0; u < k; u += UNIT) {
+            uint64_t n = k - u < UNIT ? k - u : UNIT;
+            float top = 0;
+            for (uint64_t i = u; i < u + n; i++)
+                top = fmaxf(top, fabsf(x[i]));
+            for (uint64_t i = u; i < u + n; i++)
+                x[i] = top > 1e-30f ? rintf(x[i] * (127.0f / top)) * (top / 127.0f) : 0.0f;
+        }
+}
+
+typedef struct product {
+    const dop_plan *plan;
+    const dop_plan_tensor *weight;
+    uint32_t expert;
+    const float *x;
+    uint32_t n_tokens;
+    const bool *want;
+    float *out;
+} product;
+
+enum { ROWS = 64 }; /* of the weight in one iteration */
+
+static dop_status
+multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    const product *p = user;
+    uint64_t k = p->weight->cols, n = p->weight->rows;
+    float *row = malloc((size_t)k * sizeof *row);
+    dop_status st = row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    (void)worker;
+    for (uint64_t r = (uint64_t)index * ROWS, end = r + ROWS; r < n && r < end && st == DOP_OK; r++) {
+        if (!p->want[r])
+            continue;
+        st = dop_check_weight_row(p->plan, p->weight, p->expert, (uint32_t)r, row, diag);
+        for (uint32_t t = 0; t < p->n_tokens && st == DOP_OK; t++) {
+            const float *x = p->x + t * k;
+            double sum[4] = {0};
+            for (uint64_t i = 0; i < k; i++)
+                sum[i & 3] += (double)x[i] * (double)row[i];
+            p->out[t * n + r] = (float)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        }
+    }
+    free(row);
+    return st;
+}
+
+dop_status
+dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, const float *x,
+                 uint32_t n_tokens, const bool *want, float *out, dop_diag *diag)
+{
+    product p = {plan, weight, expert, x, n_tokens, want, out};
+    return dop_parallel_for(weight->rows / ROWS + (weight->rows % ROWS != 0), 0, multiply, &p, diag);
+}

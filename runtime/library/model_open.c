@@ -1,0 +1,524 @@
+/* Opens a model: everything that happens before the first token. */
+#include "runtime/parts/lead/ranks.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* orderings: bits 1 << DOP_ORDER_*. */
+static dop_status
+mark_used(const dop_model *model, uint32_t profile, uint32_t orderings, dop_used *out, dop_diag *diag)
+{
+    const dop_plan *plan = &model->plan;
+    free(out->schedules);
+    dop_status st = dop_used_init(plan, diag, out);
+    if (st != DOP_OK)
+        return st;
+    out->slots[plan->step_slot] = true;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->profile != profile || !(orderings >> s->ordering & 1) ||
+            ((s->kind == DOP_SCHED_SCORE || s->kind == DOP_SCHED_EMBED) && model->no_scoring))
+            continue;
+        out->schedules[i] = true;
+        dop_model_mark(plan, i, out);
+    }
+    return DOP_OK;
+}
+
+/* The decode schedules of a profile by ordering; the first one of each. */
+static void
+find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t out[DOP_N_ORDERS])
+{
+    for (uint32_t i = 0; i < DOP_N_ORDERS; i++)
+        out[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (used[i] && s->profile == profile && s->kind == DOP_SCHED_DECODE && out[s->ordering] == UINT32_MAX)
+            out[s->ordering] = i;
+    }
+}
+
+/* Appends why the device cannot run a profile, nothing when it can. */
+static dop_status
+try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_t orderings, dop_used *out,
+            dop_diag *diag, dop_buf *why)
+{
+    const dop_plan *plan = &m->plan;
+    dop_status st = mark_used(m, profile, orderings, out, diag);
+    if (st != DOP_OK)
+        return st;
+    find_decode(plan, profile, out->schedules, m->decode);
+    dop_pipelines_refuse(info, plan, out->kernels, out->schedules, plan->profiles[profile].matrix, why);
+    return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* Includes the other orderings only where they may and can be used, so that nothing is created that will not be used. */
+static dop_status
+try_orderings(dop_model *m, const dop_device_info *info, uint32_t profile, dop_ordering ordering, dop_used *out,
+              dop_diag *diag, dop_buf *why)
+{
+    const uint32_t barriers = 1u << DOP_ORDER_BARRIERS;
+    uint32_t orderings = barriers;
+    if (ordering > DOP_ORDERING_BARRIERS)
+        orderings |= 1u << (ordering - DOP_ORDERING_BARRIERS);
+    else if (ordering == DOP_ORDERING_AUTO && !info->caps.cpu)
+        orderings |= 1u << DOP_ORDER_PERSISTENT;
+    dop_buf without = {0};
+    dop_status st = try_profile(m, info, profile, orderings, out, diag, why);
+    if (st != DOP_OK || why->size == 0 || orderings == barriers || ordering != DOP_ORDERING_AUTO)
+        return st;
+    st = try_profile(m, info, profile, barriers, out, diag, &without);
+    if (st == DOP_OK && without.size == 0) {
+        dop_log_printf(&m->log, "ordering: by barriers only: the plan %s", why->data);
+        dop_buf_finish(why);
+    }
+    dop_buf_finish(&without);
+    return st;
+}
+
+/* The first profile that the device can run; without one, what is missing for each. */
+static dop_status
+choose_profile(dop_model *m, const dop_device_info *info, dop_ordering ordering, dop_used *out, dop_diag *diag)
+{
+    const dop_plan *plan = &m->plan;
+    dop_buf reasons = {0};
+    dop_status st = DOP_OK;
+    for (uint32_t p = 0; p < plan->n_profiles && st == DOP_OK; p++) {
+        const char *name = dop_plan_string(plan, plan->profiles[p].name);
+        dop_buf why = {0};
+        st = try_orderings(m, info, p, ordering, out, diag, &why);
+        if (st == DOP_OK && why.size == 0) {
+            m->info.profile = p;
+            m->info.decode = m->decode[DOP_ORDER_BARRIERS];
+            dop_log_printf(&m->log, "target: %s", name);
+            dop_buf_finish(&reasons);
+            return DOP_OK;
+        }
+        if (st == DOP_OK)
+            dop_log_printf(&m->log, "target %s not taken: it %s", name, why.data);
+        if (plan->n_profiles > 1)
+            dop_buf_printf(&reasons, "%s%s ", p ? "; " : "", name);
+        dop_buf_puts(&reasons, why.data ? why.data : "");
+        dop_buf_finish(&why);
+    }
+    if (st == DOP_OK)
+        st =
+            DOP_FAIL(diag, DOP_E_DEVICE, "%s%s: compile for this device with --target auto, or choose another --device",
+                     plan->n_profiles > 1 ? "none of the plan's targets can run here: " : "the plan ",
+                     reasons.data ? reasons.data : "needs more than the device has");
+    dop_buf_finish(&reasons);
+    return st;
+}
+
+/* Digests of the weights, from the moment the plan is open. */
+typedef struct verification {
+    dop_model *m;
+    _Atomic bool stop;
+    dop_status st;
+    dop_diag diag;
+    pthread_t thread;
+    bool started;
+} verification;
+
+static void *
+verify_main(void *arg)
+{
+    verification *v = arg;
+    uint32_t span = dop_spans_begin(&v->m->spans, "digests of the weights");
+    v->st = dop_plan_verify_weights(&v->m->plan, &v->stop, &v->diag);
+    dop_spans_end(&v->m->spans, span);
+    return NULL;
+}
+
+static dop_status
+open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
+{
+    uint32_t index = 0, span = dop_spans_begin(&m->spans, "instance");
+    dop_status st = dop_instance_create(diag, &m->instance);
+    dop_spans_end(&m->spans, span);
+    if (st != DOP_OK || (st = dop_instance_choose_nth(&m->instance, o->device, o->nth_device, diag, &index)) != DOP_OK)
+        return st;
+    const dop_device_info *info = &m->instance.devices[index];
+    dop_log_printf(&m->log, "device: %s, %s", info->caps.name, info->caps.driver);
+    if ((st = choose_profile(m, info, o->ordering, &m->used, diag)) != DOP_OK)
+        return st;
+    uint32_t caps = 0;
+    for (uint32_t i = 0; i < m->plan.n_kernels; i++)
+        caps |= m->used.kernels[i] ? m->plan.kernels[i].caps : 0;
+    span = dop_spans_begin(&m->spans, "device");
+    st = dop_device_create(&m->instance, index, caps, diag, &m->device);
+    dop_spans_end(&m->spans, span);
+    if (st == DOP_OK && o->timeout_s > 0)
+        m->device.timeout_s = o->timeout_s;
+    return st;
+}
+
+/* The default number of steps in one submission.  On an H200 the gap between steps is about 10 us shorter within a submission,
+ * which is 3 to 4% of a small model's step.  Large models gain less, and lose more time to steps that are in flight when the caller
+ * stops. */
+static uint32_t
+steps_at_once(const dop_model *m)
+{
+    const uint64_t gib = UINT64_C(1) << 30;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < m->plan.n_slots; i++)
+        bytes += m->plan.slots[i].kind == DOP_SLOT_WEIGHTS ? m->plan.slots[i].size : 0;
+    return m->device.info.caps.cpu || m->plan.part ? 1 : bytes <= 4 * gib ? 4 : bytes <= 16 * gib ? 2 : 1;
+}
+
+static dop_status
+open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
+{
+    m->max_chunk = o->max_chunk;
+    m->steps_per_submit = o->steps_per_submit ? o->steps_per_submit : steps_at_once(m);
+    if (m->steps_per_submit > DOP_REPLAY_MAX_TIMES)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%u steps in one submission; at most %d", m->steps_per_submit,
+                        DOP_REPLAY_MAX_TIMES);
+    m->steps_ahead = o->steps_ahead ? o->steps_ahead : m->device.info.caps.cpu || m->steps_per_submit > 1 ? 2 : 4;
+    if (m->steps_ahead > DOP_MAX_AHEAD)
+        m->steps_ahead = DOP_MAX_AHEAD;
+    if (m->plan.replaces) { /* only one step can be undone */
+        m->steps_ahead = m->steps_ahead < 2 ? m->steps_ahead : 2;
+        m->steps_per_submit = 1;
+    }
+    return DOP_OK;
+}
+
+/* The schedules that opening waits for: all of them, or what feeds that many tokens. */
+static dop_status
+choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *diag)
+{
+    const dop_plan *plan = &m->plan;
+    bool *first = calloc((size_t)plan->n_schedules + 1, sizeof *first);
+    m->loader.ready = calloc((size_t)plan->n_schedules + 1, sizeof *m->loader.ready);
+    m->loader.run = calloc((size_t)plan->n_kernels + 1, sizeof *m->loader.run);
+    *out_first = first;
+    if (!first || !m->loader.ready || !m->loader.run)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    uint32_t left = first_tokens < plan->model->ctx ? first_tokens : plan->model->ctx, schedule, take;
+    for (; left > 0; left -= take) {
+        dop_step_choose(m, DOP_SCHED_PREFILL, left, &schedule, &take);
+        first[schedule] = true;
+    }
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        first[i] = m->used.schedules[i] && (first[i] || first_tokens == 0);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+make_first(dop_model *m, const bool *first, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&m->spans, "the first schedules");
+    dop_status st = dop_replay_create(&m->device, &m->plan, &m->memory, &m->pipelines, diag, &m->replay);
+    for (uint32_t i = 0; i < m->plan.n_schedules && st == DOP_OK; i++)
+        if (first[i])
+            st = dop_model_make(m, i, false, diag);
+    dop_spans_end(&m->spans, span);
+    return st;
+}
+
+static dop_status
+allocate(dop_model *m, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&m->spans, "memory");
+    dop_status st = dop_memory_allocate(&m->memory, &m->plan, diag);
+    dop_spans_end(&m->spans, span);
+    return st;
+}
+
+/* Creating pipelines and reading weights need only the device, so memory is allocated while both are running.  Where device
+ * memory is host memory, allocating takes no time, and a driver whose compiler runs out of memory may crash, so there it
+ * comes first. */
+static dop_status
+load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
+{
+    const dop_memory_use use = {m->used.slots, m->used.schedules,
+                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, 0};
+    dop_status st = dop_memory_place(&m->device, &m->plan, &use, &m->log, diag, &m->memory);
+    bool early = m->device.info.caps.cpu && m->memory.shared;
+    double start = dop_now_ms();
+    if (st == DOP_OK && early)
+        st = allocate(m, diag);
+    if (st != DOP_OK || (st = dop_model_start_pipelines(m, first, threads, o->cache_dir, diag)) != DOP_OK ||
+        (st = dop_upload_start(&m->device, &m->plan, &m->memory, threads, &m->spans, diag, &m->upload)) != DOP_OK)
+        return st;
+    if (!early)
+        st = allocate(m, diag);
+    if (st != DOP_OK || (st = make_first(m, first, diag)) != DOP_OK)
+        return st;
+    m->info.pipelines_ms = dop_now_ms() - start;
+    if ((st = dop_upload_wait(m->upload, diag)) != DOP_OK)
+        return st;
+    uint32_t span = dop_spans_begin(&m->spans, "clearing");
+    uint64_t ticket;
+    if ((st = dop_replay_clear(&m->replay, DOP_CLEAR_ALL, diag, &ticket)) == DOP_OK &&
+        (st = dop_replay_wait(&m->replay, ticket, diag)) == DOP_OK)
+        st = dop_model_choose_ordering(m, o->ordering, diag);
+    dop_spans_end(&m->spans, span);
+    return st;
+}
+
+static dop_status
+open_plan(dop_model *m, const char *path, const dop_open_options *o, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&m->spans, "plan");
+    dop_status st = dop_plan_open_part(path, o->parts, o->part, diag, &m->plan);
+    dop_spans_end(&m->spans, span);
+    return st == DOP_OK && o->parts == 0 && m->plan.part ? dop_plan_wants_ranks(path, m->plan.part->n_parts, diag) : st;
+}
+
+static dop_status
+open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = o->threads ? o->threads : cores > 0 ? (uint32_t)cores : 1;
+    bool *first = NULL;
+    verification v = {.m = m};
+    v.started = pthread_create(&v.thread, NULL, verify_main, &v) == 0;
+    dop_diag mine = {0};
+    dop_status st;
+    if ((st = open_device(m, o, &mine)) == DOP_OK && (st = open_host(m, o, &mine)) == DOP_OK &&
+        (st = choose_first(m, o->first_tokens, &first, &mine)) == DOP_OK)
+        st = load(m, o, threads, first, &mine);
+    free(first);
+    bool loaded = m->memory.n_blocks > 0; /* damaged weights may have caused the failure, so they are reported first */
+    atomic_store(&v.stop, st != DOP_OK && !loaded);
+    if (v.started)
+        pthread_join(v.thread, NULL);
+    else if (st == DOP_OK || loaded)
+        verify_main(&v);
+    m->info.upload_ms = dop_spans_length(&m->spans, "upload");
+    m->info.verify_ms = dop_spans_length(&m->spans, "digests of the weights");
+    bool damaged = v.st != DOP_OK && (st == DOP_OK || loaded);
+    if (diag && (damaged || st != DOP_OK))
+        *diag = damaged ? v.diag : mine;
+    return damaged ? v.st : st;
+}
+
+/* Pages can be found again by their tokens if a sequence has no other state. */
+static dop_status
+open_pages(dop_model *m, dop_diag *diag)
+{
+    bool shares = !m->plan.part || !(m->plan.part->flags & DOP_PART_UNPAGED);
+    for (uint32_t i = 0; i < m->plan.n_states; i++)
+        shares = shares && (m->plan.states[i].paged || m->memory.places[m->plan.states[i].slot].block == UINT32_MAX);
+    uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
+    dop_status st =
+        dop_pages_init(m->plan.model, shares, (volatile uint32_t *)(void *)(step + sizeof(dop_step)), diag, &m->pages);
+    if (st == DOP_OK && m->pages.page)
+        dop_log_printf(&m->log, "pages: %u of %u positions, for %u sequences of at most %u; prefixes are %s",
+                       m->pages.n_pages, m->pages.page, m->plan.model->n_sequences, m->pages.per,
+                       shares ? "found again" : "not found again: sequences have other states too");
+    return st;
+}
+
+/* Which part a rank has, on which device; steps of parts are ordered by barriers, and none runs ahead. */
+static void
+choose_part(const dop_wire *wire, dop_open_options *out)
+{
+    if (!wire->twins) {
+        out->parts = wire->n;
+        out->part = wire->rank;
+    }
+    out->nth_device = wire->local;
+}
+
+dop_status
+dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
+{
+    dop_diag_clear(diag);
+    dop_open_options own = {0}, *o = &own;
+    double start = dop_now_ms();
+    dop_status st;
+    *out_model = NULL;
+    dop_model *m = calloc(1, sizeof *m);
+    if (!m)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (options)
+        own = *options;
+    if (own.wire)
+        choose_part(own.wire, &own);
+    m->log = o->log;
+    m->no_scoring = o->no_scoring;
+    if ((st = open_plan(m, plan_path, o, diag)) != DOP_OK ||
+        (o->wire && (st = dop_ranks_start(m, plan_path, o, diag)) != DOP_OK) ||
+        (st = open_opened(m, o, diag)) != DOP_OK)
+        goto error;
+    if ((st = open_pages(m, diag)) != DOP_OK || (o->wire && (st = dop_ranks_join(m, diag)) != DOP_OK) ||
+        (st = dop_step_prepare_model(m, diag)) != DOP_OK)
+        goto error;
+    m->replay.looks = m->replay.looks && !(o->wire && o->wire->crowded);
+    m->base_allocations = m->device.allocations;
+    m->base_recordings = m->device.recordings;
+    m->base_submissions = m->replay.submitted;
+    m->info.plan = &m->plan;
+    m->info.device = &m->device.info.caps;
+    m->info.device_bytes = m->memory.total;
+    m->info.load_ms = dop_now_ms() - start;
+    dop_spans_log(&m->spans, start, &m->log);
+    if (m->device.second_best > 0)
+        dop_log_printf(&m->log,
+                       "memory: %" PRIu64 " of %" PRIu64
+                       " allocations are in another memory than suits best, which is full",
+                       (uint64_t)m->device.second_best, (uint64_t)m->device.allocations);
+    dop_log_printf(&m->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", m->info.load_ms,
+                   m->info.pipelines_ms, m->info.upload_ms, m->info.verify_ms);
+    if ((st = dop_model_start_loader(m, diag)) == DOP_OK)
+        *out_model = m;
+error:
+    if (st != DOP_OK)
+        dop_model_close(m);
+    return st;
+}
+
+dop_status
+dop_model_open_part(const char *path, const dop_open_options *options, const dop_wire *wire, dop_diag *diag,
+                    dop_model **out_model)
+{
+    dop_open_options o = *options;
+    o.wire = NULL;
+    choose_part(wire, &o);
+    dop_status st = dop_model_open(path, &o, diag, out_model);
+    if (st == DOP_OK && wire->crowded)
+        (*out_model)->replay.looks = false;
+    return st;
+}
+
+void
+dop_model_close(dop_model *model)
+{
+    if (!model)
+        return;
+    for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
+        dop_sequence_destroy(model->sequences[i]);
+    dop_model_end_loader(model); /* before the plan that it reads is closed */
+    dop_ranks_end(model);
+    free(model->step.kept);
+    dop_pages_finish(&model->pages);
+    dop_upload_destroy(model->upload);
+    /* A device that was only slow has finished by now, so that everything can be freed. */
+    if (model->device.lost && model->replay.timeline && dop_replay_is_idle(&model->replay))
+        model->device.lost = false;
+    dop_replay_destroy(&model->replay);
+    dop_pipelines_destroy(&model->pipelines);
+    dop_memory_destroy(&model->memory);
+    bool lost = model->device.lost;
+    dop_device_destroy(&model->device);
+    if (lost)
+        memset(&model->instance.handle, 0, sizeof model->instance.handle); /* its device still exists */
+    dop_instance_destroy(&model->instance);
+    free(model->used.schedules);
+    dop_plan_close(&model->plan);
+    free(model);
+}
+
+void
+dop_model_describe(const dop_model *model, dop_model_info *out_info)
+{
+    *out_info = model->info;
+}
+
+void
+dop_model_facts(const dop_model *model, dop_facts *out_facts)
+{
+    const dop_plan *plan = &model->plan;
+    const dop_plan_model *m = plan->model;
+    *out_facts = (dop_facts){
+        .name = dop_plan_string(plan, m->name),
+        .family = dop_plan_string(plan, m->family),
+        .quant = dop_plan_string(plan, m->quant),
+        .device = model->device.info.caps.name,
+        .driver = model->device.info.caps.driver,
+        .target = dop_plan_string(plan, plan->profiles[model->info.profile].name),
+        .software = model->device.info.caps.cpu,
+        .digest = plan->digest,
+        .vocab = m->vocab,
+        .ctx = m->ctx,
+        .ctx_trained = m->ctx_train,
+        .n_layers = m->n_layers,
+        .n_sequences = m->n_sequences,
+        .page = m->page,
+        .n_pages = m->n_pages,
+        .has_text = plan->tokenizer_size > 0,
+        .bos_id = m->bos_id,
+        .n_end_ids = m->n_end_ids,
+        .end_ids = m->end_ids,
+        .sampling = dop_plan_sampling(plan),
+        .device_bytes = model->memory.total,
+        .load_ms = model->info.load_ms,
+    };
+}
+
+dop_counters
+dop_model_counters(const dop_model *model)
+{
+    /* In this order, because a deferred schedule is counted before it is recorded. */
+    uint64_t recordings = model->device.recordings - model->base_recordings, later = model->loader.recordings;
+    return (dop_counters){
+        .allocations = model->device.allocations - model->base_allocations,
+        .recordings = recordings > later ? recordings - later : 0,
+        .descriptor_updates = 0,
+        .submissions = model->replay.submitted - model->base_submissions,
+        .tokens_reused = model->pages.reused,
+        .pages_copied = model->pages.copied,
+        .pages_free = dop_pages_available(&model->pages),
+        .waited_ms = model->info.waited_ms,
+        .steps_ahead = model->steps_taken_ahead,
+        .rows_dropped = model->rows_dropped,
+    };
+}
+
+const char *
+dop_model_ordering(const dop_model *model)
+{
+    return dop_plan_ordering_name(model->info.ordering);
+}
+
+dop_status
+dop_devices(dop_device_fn *fn, void *user, dop_diag *diag)
+{
+    dop_diag_clear(diag);
+    dop_instance instance;
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < instance.n_devices && st == DOP_OK; i++) {
+        const dop_device_info *d = &instance.devices[i];
+        dop_buf line = {0};
+        dop_device_describe(d, &line);
+        if (line.failed) {
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        } else {
+            line.data[line.size - 1] = 0; /* its newline */
+            const dop_device_facts facts = {.number = d->index,
+                                            .name = d->caps.name,
+                                            .driver = d->caps.driver,
+                                            .missing = d->missing,
+                                            .memory = d->caps.memory,
+                                            .software = d->caps.cpu,
+                                            .line = line.data};
+            st = fn(user, &facts, diag);
+        }
+        dop_buf_finish(&line);
+    }
+    dop_instance_destroy(&instance);
+    return st;
+}
+
+dop_status
+dop_device_probe(const char *device, dop_diag *diag, dop_device_caps *out_caps)
+{
+    dop_instance instance;
+    uint32_t index = 0;
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    st = dop_instance_choose(&instance, device, diag, &index);
+    if (st == DOP_OK)
+        *out_caps = instance.devices[index].caps;
+    dop_instance_destroy(&instance);
+    return st;
+}

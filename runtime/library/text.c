@@ -1,0 +1,388 @@
+/* doppler/text.h: the tokenizer and chat template of a plan. */
+#include "base/json/json.h"
+#include "compiler/import/gguf/gguf.h"
+#include "runtime/library/text_internal.h"
+#include "runtime/model/model.h"
+#include "runtime/text/chat.h"
+
+#include <doppler/text.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct dop_text {
+    dop_plan own;         /* of a text that was opened from a plan's file; zeroed otherwise */
+    const dop_plan *plan; /* own, or a model's; NULL: of a tokenizer's file */
+    dop_gguf gguf;        /* of a text that was opened from one; zeroed otherwise */
+    dop_tokenizer *tok;   /* owned */
+};
+
+struct dop_decoder {
+    dop_text_stream stream;
+    dop_buf out; /* what the last call gave out */
+};
+
+static dop_status
+start(dop_text *t, const dop_plan *plan, dop_diag *diag)
+{
+    t->plan = plan;
+    if (plan->tokenizer_size == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan has no tokenizer: the model came without one");
+    return dop_tokenizer_from_blob(plan->tokenizer, (size_t)plan->tokenizer_size, diag, &t->tok);
+}
+
+/* Ends the making of a text: it becomes the caller's, or goes. */
+static dop_status
+give(dop_text *t, dop_status st, dop_text **out_text)
+{
+    if (st == DOP_OK)
+        *out_text = t;
+    else
+        dop_text_destroy(t);
+    return st;
+}
+
+dop_status
+dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
+{
+    dop_diag_clear(diag);
+    *out_text = NULL;
+    dop_text *t = calloc(1, sizeof *t);
+    if (!t)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = start(t, &model->plan, diag);
+    return give(t, st, out_text);
+}
+
+dop_status
+dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
+{
+    dop_diag_clear(diag);
+    *out_text = NULL;
+    dop_text *t = calloc(1, sizeof *t);
+    if (!t)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_plan_open(plan_path, diag, &t->own);
+    if (st == DOP_OK)
+        st = start(t, &t->own, diag);
+    return give(t, st, out_text);
+}
+
+static dop_status
+open_file(dop_text *t, const char *path, dop_diag *diag)
+{
+    struct stat sb;
+    if (stat(path, &sb) == 0 && S_ISDIR(sb.st_mode))
+        return dop_tokenizer_from_hf_dir(path, diag, &t->tok);
+    dop_map map;
+    dop_status st = dop_map_open(path, diag, &map);
+    if (st != DOP_OK)
+        return st;
+    if (map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0) {
+        st = dop_gguf_open(path, diag, &t->gguf);
+        if (st == DOP_OK)
+            st = dop_tokenizer_from_gguf(&t->gguf, diag, &t->tok);
+    } else {
+        st = dop_tokenizer_from_bytes(path, map.data, (size_t)map.size, NULL, diag, &t->tok);
+    }
+    dop_map_close(&map);
+    return st;
+}
+
+dop_status
+dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
+{
+    dop_diag_clear(diag);
+    *out_text = NULL;
+    dop_text *t = calloc(1, sizeof *t);
+    if (!t)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = open_file(t, path, diag);
+    return give(t, st, out_text);
+}
+
+void
+dop_text_destroy(dop_text *text)
+{
+    if (!text)
+        return;
+    dop_tokenizer_destroy(text->tok);
+    dop_gguf_close(&text->gguf);
+    dop_plan_close(&text->own);
+    free(text);
+}
+
+/* What was gathered becomes the caller's. */
+static dop_status
+give_ids(dop_status st, dop_ids *ids, dop_diag *diag, uint32_t **out_ids, size_t *out_n)
+{
+    if (st == DOP_OK && ids->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && ids->count > 0) {
+        *out_ids = ids->data;
+        *out_n = ids->count;
+        memset(ids, 0, sizeof *ids);
+    }
+    dop_ids_finish(ids);
+    return st;
+}
+
+static dop_status
+give_bytes(dop_status st, dop_buf *bytes, dop_diag *diag, char **out_bytes, size_t *out_len)
+{
+    *out_bytes = NULL;
+    *out_len = 0;
+    dop_buf_append(bytes, "", 1); /* also where nothing was appended */
+    if (st == DOP_OK && bytes->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK) {
+        dop_buf_finish(bytes);
+        return st;
+    }
+    *out_bytes = bytes->data;
+    *out_len = bytes->size - 1;
+    return DOP_OK;
+}
+
+dop_status
+dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag, uint32_t **out_ids,
+                size_t *out_n)
+{
+    dop_diag_clear(diag);
+    dop_ids ids = {0};
+    unsigned how = (flags & DOP_TEXT_ADD_SPECIAL ? DOP_ENCODE_ADD_SPECIAL : 0) |
+                   (flags & DOP_TEXT_ONCE ? DOP_ENCODE_ONCE : 0) |
+                   (flags & DOP_TEXT_PARSE_SPECIAL ? DOP_ENCODE_PARSE_SPECIAL : 0);
+    *out_ids = NULL;
+    *out_n = 0;
+    return give_ids(dop_tokenizer_encode(text->tok, bytes, len, how, diag, &ids), &ids, diag, out_ids, out_n);
+}
+
+dop_status
+dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes, size_t *out_len)
+{
+    dop_diag_clear(diag);
+    dop_buf out = {0};
+    dop_status st = dop_tokenizer_decode(text->tok, ids, n, DOP_DECODE_SKIP_SPECIAL, diag, &out);
+    return give_bytes(st, &out, diag, out_bytes, out_len);
+}
+
+uint32_t
+dop_text_vocab(const dop_text *text)
+{
+    return dop_tokenizer_vocab_size(text->tok);
+}
+
+bool
+dop_text_adds_bos(const dop_text *text)
+{
+    return dop_tokenizer_adds_bos(text->tok);
+}
+
+const dop_plan *
+dop_text_plan(const dop_text *text)
+{
+    return text->plan;
+}
+
+const dop_tokenizer *
+dop_text_tokenizer(const dop_text *text)
+{
+    return text->tok;
+}
+
+bool
+dop_text_is_end(const dop_text *text, uint32_t id)
+{
+    if (!text->plan)
+        return dop_tokenizer_is_end(text->tok, id);
+    const dop_plan_model *m = text->plan->model;
+    for (uint32_t i = 0; i < m->n_end_ids; i++)
+        if (m->end_ids[i] == id)
+            return true;
+    return false;
+}
+
+dop_status
+dop_decoder_create(const dop_text *text, unsigned flags, dop_diag *diag, dop_decoder **out_decoder)
+{
+    dop_diag_clear(diag);
+    dop_decoder *d = calloc(1, sizeof *d);
+    *out_decoder = d;
+    if (!d)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_text_stream_init(&d->stream, text->tok,
+                         (flags & DOP_TEXT_KEEP_SPECIAL ? 0 : (unsigned)DOP_DECODE_SKIP_SPECIAL) |
+                             (flags & DOP_TEXT_GOES_ON ? (unsigned)DOP_DECODE_CONTINUE : 0));
+    return DOP_OK;
+}
+
+void
+dop_decoder_destroy(dop_decoder *decoder)
+{
+    if (!decoder)
+        return;
+    dop_buf_finish(&decoder->out);
+    free(decoder);
+}
+
+static dop_status
+give_text(dop_decoder *d, dop_diag *diag, const char **out_bytes, size_t *out_len)
+{
+    *out_bytes = d->out.size ? d->out.data : "";
+    *out_len = d->out.size;
+    if (!d->out.failed)
+        return DOP_OK;
+    *out_bytes = "";
+    *out_len = 0;
+    dop_buf_finish(&d->out);
+    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+dop_status
+dop_decoder_push(dop_decoder *decoder, uint32_t id, dop_diag *diag, const char **out_bytes, size_t *out_len)
+{
+    dop_diag_clear(diag);
+    *out_bytes = "";
+    *out_len = 0;
+    decoder->out.size = 0;
+    dop_status st = dop_text_stream_push(&decoder->stream, id, diag, &decoder->out);
+    return st == DOP_OK ? give_text(decoder, diag, out_bytes, out_len) : st;
+}
+
+dop_status
+dop_decoder_end(dop_decoder *decoder, dop_diag *diag, const char **out_bytes, size_t *out_len)
+{
+    dop_diag_clear(diag);
+    decoder->out.size = 0;
+    dop_text_stream_flush(&decoder->stream, &decoder->out);
+    return give_text(decoder, diag, out_bytes, out_len);
+}
+
+bool
+dop_text_has_chat(const dop_text *text)
+{
+    size_t len;
+    return (text->plan && text->plan->template_size > 0) || dop_tokenizer_chat_template(text->tok, &len);
+}
+
+dop_status
+dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat)
+{
+    dop_diag_clear(diag);
+    const dop_plan *plan = text->plan;
+    *out_chat = NULL;
+    if (plan && plan->template_size > 0)
+        return dop_chat_create(plan->chat_template, (size_t)plan->template_size, diag, out_chat);
+    return dop_chat_create_from_tokenizer(text->tok, diag, out_chat);
+}
+
+dop_status
+dop_chat_of_template(const char *template_text, size_t len, dop_diag *diag, dop_chat **out_chat)
+{
+    return dop_chat_create(template_text, len, diag, out_chat);
+}
+
+dop_status
+dop_chat_of_name(const char *name, dop_diag *diag, dop_chat **out_chat)
+{
+    return dop_chat_create_builtin(name, diag, out_chat);
+}
+
+static dop_status
+render(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
+{
+    dop_chat *chat = NULL;
+    dop_status st = dop_chat_of_text(t, diag, &chat);
+    dop_chat_input in = {.messages = list, .add_generation_prompt = true, .tokenizer = t->tok};
+    if (st == DOP_OK)
+        st = dop_chat_render(chat, &in, diag, out);
+    if (st == DOP_OK && out->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_chat_destroy(chat);
+    return st;
+}
+
+dop_status
+dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_diag *diag, uint32_t **out_ids,
+              size_t *out_n)
+{
+    dop_diag_clear(diag);
+    dop_ids ids = {0};
+    dop_buf rendered = {0};
+    dop_status st = DOP_OK;
+    *out_ids = NULL;
+    *out_n = 0;
+    json_t *list = json_array();
+    for (size_t i = 0; i < n && list && st == DOP_OK; i++) {
+        json_t *content = json_string(messages[i].content);
+        if (!content)
+            st = DOP_FAIL(diag, DOP_E_INPUT, "message %zu is not valid UTF-8", i);
+        else if (json_array_append_new(list, json_pack("{s:s, s:o}", "role", messages[i].role, "content", content)) !=
+                 0)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    if (!list)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = render(text, list, diag, &rendered);
+    if (st == DOP_OK)
+        st = dop_chat_encode(text->tok, &rendered, true, NULL, diag, &ids);
+    json_decref(list);
+    dop_buf_finish(&rendered);
+    return give_ids(st, &ids, diag, out_ids, out_n);
+}
+
+static dop_status
+render_json(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
+            dop_buf *out)
+{
+    json_t *root;
+    dop_status st = dop_json_decode(json, len, &(dop_json_how){.flags = DOP_JSON_EXACT}, diag, &root);
+    if (st != DOP_OK)
+        return st;
+    const json_t *messages = json_is_object(root) ? json_object_get(root, "messages") : root;
+    const json_t *tools = json_object_get(root, "tools"), *add = json_object_get(root, "add_generation_prompt");
+    const dop_chat_input in = {
+        .messages = messages,
+        .tools = json_is_array(tools) ? tools : NULL,
+        .add_generation_prompt = !add || json_is_true(add),
+        .tokenizer = text->tok,
+    };
+    if (!json_is_array(messages))
+        st = DOP_FAIL(diag, DOP_E_INPUT, "expected an array of {\"role\", \"content\"}");
+    else if (flags & DOP_CHAT_LAST)
+        st = dop_chat_render_added(chat, &in, diag, out);
+    else
+        st = dop_chat_render(chat, &in, diag, out);
+    if (st == DOP_OK && out->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    json_decref(root);
+    return st;
+}
+
+dop_status
+dop_chat_text(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
+              char **out_bytes, size_t *out_len)
+{
+    dop_diag_clear(diag);
+    dop_buf out = {0};
+    return give_bytes(render_json(chat, text, json, len, flags, diag, &out), &out, diag, out_bytes, out_len);
+}
+
+dop_status
+dop_chat_ids(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
+             uint32_t **out_ids, size_t *out_n)
+{
+    dop_diag_clear(diag);
+    dop_ids ids = {0};
+    dop_buf rendered = {0};
+    *out_ids = NULL;
+    *out_n = 0;
+    dop_status st = render_json(chat, text, json, len, flags, diag, &rendered);
+    if (st == DOP_OK)
+        st = dop_chat_encode(text->tok, &rendered, !(flags & DOP_CHAT_LAST), NULL, diag, &ids);
+    dop_buf_finish(&rendered);
+    return give_ids(st, &ids, diag, out_ids, out_n);
+}

@@ -1,0 +1,377 @@
+/* The inside of a model, its sequences and steps.  Programs that only run models use doppler.h; the profiler, the benchmark and
+ * --check need this. */
+#ifndef DOPPLER_RUNTIME_MODEL_MODEL_H
+#define DOPPLER_RUNTIME_MODEL_MODEL_H
+
+#include "base/spans.h"
+#include "runtime/device/replay.h"
+#include "runtime/model/info.h"
+#include "runtime/model/pages.h"
+
+struct dop_ranks; /* ranks.h */
+
+enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4 };
+
+/* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
+typedef struct dop_used {
+    bool *schedules, *kernels, *slots;
+} dop_used;
+
+/* model_load.c: the thread that prepares what the first tokens do not need. */
+typedef struct dop_loader {
+    _Atomic bool *ready; /* owned, by schedule: recorded */
+    bool *run;           /* owned, by kernel: its machine code exists, on software devices (dop_model_make_code) */
+    _Atomic uint64_t recordings;
+    pthread_mutex_t lock; /* guards the following fields */
+    pthread_cond_t changed;
+    bool lock_made, ended;
+    dop_status st; /* why schedules are missing when the thread has ended */
+    dop_diag diag;
+    pthread_t thread;
+    bool started;
+} dop_loader;
+
+/* A step that dop_step_run ran and that is neither committed nor rolled back.  The tokens of its rows follow those of their
+ * sequences. */
+typedef struct dop_open_step {
+    uint32_t n_rows; /* 0: there is no step */
+    uint32_t n_sequences;
+    struct {
+        dop_sequence *sequence;
+        uint32_t n_rows; /* of it in this step */
+        bool ran;        /* its replay is done, and its states are those after its rows */
+    } of[DOP_STEP_MAX_SEQUENCES];
+    uint32_t slot[DOP_STEP_MAX_ROWS];       /* index into of[] */
+    uint32_t number[DOP_STEP_MAX_ROWS];     /* of the row among those of its sequence */
+    const float *logits[DOP_STEP_MAX_ROWS]; /* of rows that want something, where the host has them; else NULL */
+    uint32_t picks[DOP_STEP_MAX_ROWS];      /* made by the device for rows that want one; UINT32_MAX: none */
+    uint8_t wants[DOP_STEP_MAX_ROWS];
+    /* Where one schedule runs all rows: that schedule, the first row of each sequence, and whether it makes the wanted picks. */
+    uint32_t together, first[DOP_STEP_MAX_SEQUENCES];
+    bool by_device;
+    /* The device itself makes the next step from its picks, and commits it; of a schedule with DOP_PICKS_NEXT, pick_end is the number
+     * of the first pick after it. */
+    bool continued;
+    bool goes_on; /* that next step may be submitted */
+    uint32_t pick_end;
+    float *kept;     /* owned: copies of logits, for steps that take several replays; NULL: none yet */
+    size_t cap_kept; /* rows of it */
+} dop_open_step;
+
+/* The persistent form of a schedule of rows. */
+typedef struct dop_rows_order {
+    uint32_t schedule; /* UINT32_MAX: there is none */
+    bool probed, use;  /* after a probe: whether to use it */
+} dop_rows_order;
+
+struct dop_model {
+    dop_plan plan;
+    dop_instance instance;
+    dop_device device;
+    dop_memory memory;
+    dop_pipelines pipelines;
+    dop_replay replay;
+    dop_upload *upload; /* owned; its threads have ended, or are freeing staging buffers */
+    dop_used used;      /* owned */
+    dop_loader loader;
+    dop_spans spans; /* of opening */
+    dop_log log;
+    dop_model_info info;
+    uint32_t max_chunk, steps_ahead, steps_per_submit;
+    bool no_scoring;
+    uint64_t base_allocations, base_recordings, base_submissions;
+
+    /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
+     * scoring always use barriers. */
+    uint32_t decode[DOP_N_ORDERS];
+    dop_rows_order several[DOP_STEP_SEVERAL]; /* the same for schedules of rows, by max_rows - 1 (ordering_rows.c) */
+    uint32_t
+        last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: it was ordered by barriers */
+    bool probes;   /* probes decide which one to use: */
+    uint32_t probe_at;      /* the next probe, when all schedules are ready and this position is reached */
+    uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
+
+    /* Largest difference seen between logits of a token from a step of several rows and from a step of one, and the number of
+     * tokens that were compared (speculate.c). */
+    double apart;
+    uint32_t n_compared;
+
+    /* Indexed by the place of a sequence in the plan's states. */
+    dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
+    uint32_t n_sequences;
+    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* they are no longer zero, as a new sequence needs them */
+    dop_pages pages;                          /* of their caches; zeros where each sequence has one piece */
+    /* While no step is in flight; see dop_step in plan_format.h. */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
+
+    /* Steps that begin with the picks of the step before, so that the device continues by itself: greedy ones of one sequence
+     * (sequence.c), or those of dop_step_run with a row of each sequence (step_ahead.c).  `running`: the step record holds
+     * the device's own next step, whose row i is of runners[i].  Picks of schedules with DOP_PICKS_NEXT are numbered since the
+     * plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
+    bool running;
+    bool by_rows; /* the steps in ahead[] are of dop_step_run: nobody knows the tokens of their rows yet */
+    struct {
+        dop_sequence *sequence;
+        /* by_rows: the position that the oldest step in ahead[] writes, the row's flags, and how it is drawn. */
+        uint32_t pos, flags;
+        dop_row_way way;
+    } runners[DOP_STEP_MAX_SEQUENCES]; /* of the steps in ahead[] */
+    uint32_t n_runners;
+    uint32_t rows_schedule;                   /* by_rows: what runs them */
+    uint32_t n_commits;                       /* of steps of dop_step_run */
+    uint64_t steps_taken_ahead, rows_dropped; /* dop_counters */
+    uint32_t dev_pos; /* the position of a single runner that the device's own next step will write */
+    uint32_t picks_asked, picks_taken;
+    struct {
+        uint64_t ticket;
+        uint32_t end; /* number of the first pick that is not part of it */
+    } ahead[DOP_MAX_AHEAD];
+    uint32_t n_ahead; /* submissions that were not waited for yet, oldest first */
+
+    dop_open_step step;
+    struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
+};
+
+typedef struct dop_speculator dop_speculator; /* speculator.h */
+
+/* tokens[0 .. n_fed) are in its states; usually only the last pick is not yet. */
+struct dop_sequence {
+    dop_model *model;
+    uint32_t place;   /* number of its place in the plan's states */
+    uint32_t *tokens; /* owned, [ctx + 1] */
+    uint32_t n_tokens, n_fed;
+    /* The other copy of states that steps replace is of tokens[0 .. n_kept): those before the last step, also while
+     * that step is in flight.  UINT32_MAX: that copy is not valid. */
+    uint32_t n_kept;
+    /* Positions written since the states were cleared, including dropped ones, for which rings have lost earlier ones. */
+    uint32_t n_written;
+    uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
+    dop_sampler sampler;
+    dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
+    void *pick_user;
+    const float *logits;        /* of the last token that was fed, for the host to pick from; NULL: none */
+    dop_speculator *speculator; /* owned; NULL: none */
+    bool drawn;                 /* the device draws from the last row of the current step */
+    /* The pick of its only row in the last step of dop_step_run that had it, and the number of commits with that one. */
+    uint32_t row_pick, row_commit;
+    bool masked;          /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
+    uint32_t *mask;       /* owned, [(vocab + 31) / 32], equal to the device's; NULL: there never was one */
+    float *masked_logits; /* owned, [vocab], where there is a mask */
+};
+
+/* step.c, and step_rows.c for the steps of doppler.h */
+/* Allocates memory that steps need later, once schedules are known. */
+dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
+/* Whether a schedule is for feeding or scoring n tokens as `kind`: decode stands in for one token of every kind. */
+bool dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n);
+/* The schedule with which to feed n tokens next, and how many of them it takes. */
+void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
+/* Call before n tokens are fed as `kind` to a plan in parts: sets the size of the chunks that the above chooses from then on. */
+void dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n);
+/* The decode schedule for n steps from pos on. */
+uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
+/* Makes the other copy of states that steps replace the current one, because a step of the sequence at this place was committed
+ * or undone.  Nothing may be in flight. */
+void dop_step_swap_states(dop_model *model, uint32_t place);
+/* The same while later steps may be in flight: the device itself has changed the step record. */
+void dop_step_note_swap(dop_model *model, uint32_t place);
+/* Submits, and counts the device's own picks.  Logits of earlier steps become invalid. */
+dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                           uint64_t *out_ticket);
+/* That count, for code that submits by itself. */
+void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times);
+/* Waits for a step; in a plan in parts, only for this part, which then passes its rows on, */
+dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
+/* and then for the result of all parts for the oldest step that was passed on. */
+dop_status dop_step_take(dop_model *model, dop_diag *diag);
+/* Both of these. */
+dop_status dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag);
+/* The logits or hidden states of a schedule, after waiting for a step with DOP_FORM_READ; f32, valid until the next step. */
+const float *dop_model_logits(const dop_model *model, uint32_t schedule);
+/* One whole step of n rows, the tokens of a sequence from pos on, from writing the record to committing.  If it stalls (only a
+ * persistent schedule can), it is run again with barriers, and *io_schedule is the schedule that ran in the end. */
+dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
+                           dop_diag *diag);
+/* For plans in parts: are there started steps (dop_step_start)? */
+bool dop_step_started(const dop_model *model);
+/* Fails with DOP_E_USAGE while a step is open. */
+dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
+/* The same while a step is open, or one with this sequence is in flight.  States of other sequences may be changed, because all
+ * ranks execute orders in order. */
+dop_status dop_step_none_has(const dop_model *model, const dop_sequence *sequence, dop_diag *diag);
+/* The error for logits, after the token at pos, that are not finite. */
+dop_status dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag);
+
+/* The best number of groups, with a step for each, in which to run rows of different sequences so that all parts are busy; 1
+ * for a plan in one part, or without a schedule for rows of several sequences. */
+uint32_t dop_step_groups(const dop_model *model, uint32_t n_rows);
+/* For plans in parts: starts a step of rows of sequences that are in no other started step and whose tokens are all in their
+ * states.  With one sequence it may be a chunk of a prompt, of which only the last row may want something.  Returns when this part
+ * has done its share.  Up to dop_step_groups may be in flight.  Meanwhile sequences that are in none of them may be rewound,
+ * copied, given a mask, and given cached tokens; apart from that, steps may only be started and finished. */
+dop_status dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
+/* The oldest started step becomes the open step, as after dop_step_run. */
+dop_status dop_step_end(dop_model *model, dop_diag *diag);
+
+/* step_ahead.c: steps that the device continues by itself */
+/* Are steps of this sequence in flight, or is the device's own next step one of it? */
+bool dop_step_runs(const dop_model *model, const dop_sequence *sequence);
+/* Is a step of rows in flight, so that anything but its rows would drop it? */
+bool dop_step_rows_run(const dop_model *model);
+/* Waits for everything submitted, and drops picks that were not taken.  A single sequence that ran keeps the replaced states from
+ * after the first step that was in flight, because all tokens of that step were known; the sequences of steps of rows have
+ * the states of their tokens. */
+dop_status dop_step_drain(dop_model *model, dop_diag *diag);
+/* Is the step that is in m->step, of n rows that want what they get, likely to be followed by one with its picks? */
+bool dop_step_may_continue(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
+/* Submits the step that follows the last one submitted, which was that of m->step, unless a row cannot or need not go on.  What
+ * fails here fails again when that step is wanted. */
+void dop_step_continue(dop_model *model, uint32_t n_rows);
+/* Is what m->step wants in flight? */
+bool dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
+/* Makes m->step the oldest step in flight, whose other rows are dropped, and returns what to wait for. */
+void dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket);
+/* When that has ended: the sequences that are not in m->step lose what it has made of them.  Does nothing while more is in flight. */
+void dop_step_drop_rest(dop_model *model);
+
+/* sequence.c */
+/* Do n more tokens fit the context? */
+dop_status dop_sequence_check_room(const dop_sequence *sequence, size_t n, dop_diag *diag);
+/* Checks n more tokens, and drops steps that ran ahead. */
+dop_status dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag);
+/* Feeds the tokens that are not in the states yet. */
+dop_status dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag);
+
+/* A pick by the caller's own sampler, from the logits after the first n_tokens tokens. */
+dop_status dop_sequence_own_pick(dop_sequence *sequence, const float *logits, size_t n_tokens, dop_diag *diag,
+                                 uint32_t *out_id);
+
+/* Is the sequence greedy, so that the device may pick? */
+bool dop_sequence_is_greedy(const dop_sequence *sequence);
+/* Pieces of dop_sequence_next: checks that there may be a next token; picks it by a step of one token and appends it;
+ * and does what follows after a token was returned. */
+dop_status dop_sequence_may_pick(dop_sequence *sequence, dop_diag *diag);
+dop_status dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+void dop_sequence_picked(dop_sequence *sequence);
+/* All of these: the next token without drafts. */
+dop_status dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+/* A pick that is not appended yet, from a step of one token whose logits the host has. */
+dop_status dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+
+/* How the device draws from a row of the sequence. */
+dop_row_way dop_sequence_way(const dop_sequence *sequence);
+
+/* sequence_mask.c */
+/* DOP_ROW_* for a row that is picked from. */
+static inline uint32_t
+dop_sequence_row_flags(const dop_sequence *sequence)
+{
+    return (sequence->masked && !sequence->model->ranks ? DOP_ROW_MASKED : 0u) | (sequence->drawn ? DOP_ROW_DRAWN : 0u);
+}
+/* The logits or, with a mask, a copy in which those of other ids are -infinity, valid until the next call. */
+const float *dop_sequence_masked(dop_sequence *sequence, const float *logits);
+/* The largest logit that the mask allows, the lowest id among equals; UINT32_MAX: one of all logits is not finite. */
+uint32_t dop_sequence_largest(const dop_sequence *sequence, const float *logits);
+
+/* sequence_states.c */
+/* Call before positions below `end` are written. */
+static inline void
+dop_sequence_note_written(dop_sequence *sequence, uint32_t end)
+{
+    sequence->n_written = end > sequence->n_written ? end : sequence->n_written;
+}
+/* Rings may have lost positions that the row at `next` sees, because later positions were written and dropped again.  In that
+ * case this empties the states, so that everything is fed again.  Nothing may be in flight. */
+dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag);
+/* Takes the states back to at most the first n tokens, to fewer where steps replace them and no copy from that point is left.
+ * Nothing may be in flight. */
+dop_status dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag);
+/* Drops tokens that speculation has made and nobody took, also from the states.  Nothing may be in flight. */
+dop_status dop_sequence_settle(dop_sequence *sequence, dop_diag *diag);
+/* Empties the sequence and zeroes its states.  Nothing may be in flight. */
+dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
+
+/* sequence_pages.c */
+/* Makes the pages of positions [from, to) the sequence's own, so that a step may write there, and takes missing ones from the
+ * pool.  DOP_E_FULL, with nothing changed: there are not enough.  Where a page is shared, nothing may be in flight. */
+dop_status dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_diag *diag);
+/* The end of the positions to reserve for steps that end at this one.  A persistent step that stalls may also write the next
+ * position. */
+uint32_t dop_sequence_end(const dop_sequence *sequence, uint32_t schedule, uint32_t end);
+/* Releases the pages after the tokens that are in the states.  Nothing may be in flight. */
+void dop_sequence_trim(dop_sequence *sequence);
+
+/* transfer.c: the states of the sequence at a place, with nothing in flight: the first n positions of append state, and the
+ * current copy of state that steps replace. */
+bool dop_transfer_can(const dop_model *model); /* whether the plan says where each state is */
+dop_status dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag);
+dop_status dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_diag *diag);
+/* Copies the first rows of a page to another page.  Of the other functions only those that read and write states access pages. */
+dop_status dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t rows, dop_diag *diag);
+/* Size of the states in bytes, and reading and writing them, in the order of the plan's states. */
+uint64_t dop_transfer_size(dop_model *model, uint32_t n);
+typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
+dop_status dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user,
+                             dop_diag *diag);
+dop_status dop_transfer_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag);
+
+/* model_load.c */
+/* Starts creating pipelines: those of the schedules with first[schedule], then those of decoding, then the rest. */
+dop_status dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads, const char *cache_dir,
+                                     dop_diag *diag);
+/* Waits for a schedule's pipelines and records it; later as in dop_replay_add. */
+dop_status dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag);
+/* Starts the thread for all other schedules, or does its work at once if no thread can be made. */
+dop_status dop_model_start_loader(dop_model *model, dop_diag *diag);
+void dop_model_end_loader(dop_model *model); /* waits for it; accepts one that was not started */
+bool dop_model_has(const dop_model *model, uint32_t schedule);
+/* Blocks until a schedule can be submitted. */
+dop_status dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag);
+/* A software driver compiles a kernel to machine code when it first runs.  Dispatches without workgroups make it do so before the
+ * step that needs the kernel, so that the time counts as waiting and not as the step's. */
+dop_status dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag);
+
+/* ordering.c */
+/* Uses the decode schedule with this DOP_ORDER_* from now on; does nothing when there is none.  May be called at any time
+ * between calls; steps in flight are not affected. */
+void dop_model_use_ordering(dop_model *model, uint32_t ordering);
+/* After loading: chooses what the options ask for. */
+dop_status dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag);
+/* Is a probe due before the next step?  If so, nothing may be in flight. */
+bool dop_model_probes_next(const dop_model *model);
+/* Chooses the fastest ordering for steps from pos on whose results are those of barriers. */
+dop_status dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag);
+/* The same, if a probe is due. */
+dop_status dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag);
+/* Has a finished step stalled, or did the step that should have made the last of n_picks finish without it?  If so, all picks
+ * that were not taken yet are invalid. */
+bool dop_model_stalled(const dop_model *model, uint32_t n_picks);
+/* Returns to barriers for good.  Drops every pick that was not taken, and empties the mailboxes. */
+dop_status dop_model_fall_back(dop_model *model, dop_diag *diag);
+
+/* ordering_rows.c */
+/* After loading: finds the persistent forms of schedules of rows, which probes are to judge unless they are wanted. */
+void dop_model_find_rows_orders(dop_model *model, dop_ordering wanted);
+/* Which schedule to run for a step that `schedule`, of rows and ordered by barriers, holds; the first time a probe decides.
+ * Nothing may be in flight. */
+dop_status dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *diag, uint32_t *out_schedule);
+
+/* model_used.c */
+/* Allocates a struct in which nothing is used; free() its `schedules`. */
+dop_status dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used);
+/* Marks kernels and slots of a schedule. */
+void dop_model_mark(const dop_plan *plan, uint32_t schedule, dop_used *out);
+
+/* probe.c */
+typedef struct dop_probe_result {
+    const char *fault;      /* why the other ordering cannot be used; NULL: it can */
+    double ms[2];           /* best time of a step: by barriers, in the other ordering */
+    double distance, bound; /* of the logits, in standard deviations of a row */
+    uint64_t bytes;         /* the probe's own device memory */
+} dop_probe_result;
+/* Compares one ordering with barriers from pos on, with the probe's own rows, step record, states and mailboxes. */
+dop_status dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out);
+/* The same for two schedules of rows, with as many rows of one sequence as they hold, from position 0 on. */
+dop_status dop_probe_rows(dop_model *model, uint32_t barriers, uint32_t other, dop_diag *diag, dop_probe_result *out);
+
+#endif

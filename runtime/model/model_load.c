@@ -1,0 +1,230 @@
+/* Work that continues while the first tokens are computed.  Kernels are created in the order in which they will be needed, and
+ * the largest first among equals, because the driver takes longest for it; schedules are recorded as their kernels become ready. */
+#include "runtime/model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+mark_kernels(const dop_plan *plan, uint32_t schedule, bool *out_kernels)
+{
+    const dop_plan_schedule *s = &plan->schedules[schedule];
+    for (uint32_t i = 0; i < s->n_dispatches; i++)
+        out_kernels[plan->dispatches[s->first_dispatch + i].kernel] = true;
+}
+
+typedef struct ranked {
+    uint32_t kernel, rank, words;
+} ranked;
+
+static int
+compare_ranks(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->words != y->words)
+        return x->words > y->words ? -1 : 1;
+    return x->kernel < y->kernel ? -1 : x->kernel > y->kernel;
+}
+
+dop_status
+dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads, const char *cache_dir, dop_diag *diag)
+{
+    dop_model *m = model;
+    const dop_plan *plan = &m->plan;
+    uint32_t n = 0;
+    ranked *rows = calloc((size_t)plan->n_kernels + 1, sizeof *rows);
+    uint32_t *order = calloc((size_t)plan->n_kernels + 1, sizeof *order);
+    bool *kernels = calloc((size_t)plan->n_kernels * 2, sizeof *kernels), *decode = kernels + plan->n_kernels;
+    dop_status st = rows && order && kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
+        goto error;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        if (first[i])
+            mark_kernels(plan, i, kernels);
+        if (m->used.schedules[i] && plan->schedules[i].kind == DOP_SCHED_DECODE)
+            mark_kernels(plan, i, decode);
+    }
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        if (m->used.kernels[i])
+            rows[n++] = (ranked){i, kernels[i] ? 0 : decode[i] ? 1 : 2, plan->kernels[i].spirv_words};
+    qsort(rows, n, sizeof *rows, compare_ranks);
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = rows[i].kernel;
+    /* Fewer threads than cores, because others write weights meanwhile; and two compilers on one core are hardly faster than one. */
+    uint32_t most = threads / 2 > 8 ? threads / 2 : 8;
+    threads = threads < most ? threads : most;
+    st = dop_pipelines_start(&m->device, plan, order, n, threads, cache_dir, &m->log, diag, &m->pipelines);
+error:
+    free(rows);
+    free(order);
+    free(kernels);
+    return st;
+}
+
+dop_status
+dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag)
+{
+    dop_model *m = model;
+    bool *kernels = calloc(m->plan.n_kernels, sizeof *kernels);
+    if (!kernels)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    mark_kernels(&m->plan, schedule, kernels);
+    dop_status st = dop_pipelines_wait(&m->pipelines, kernels, diag);
+    free(kernels);
+    for (int f = 0; f < DOP_N_FORMS && later; f++) /* before they are counted as recordings: see dop_model_counters */
+        m->loader.recordings += dop_replay_has_form(&m->plan, schedule, (dop_form)f);
+    for (int c = 0; c < DOP_N_CUTS && later; c++)
+        m->loader.recordings += dop_cut_is_crossed(&m->plan, schedule, (dop_cut)c);
+    if (st == DOP_OK)
+        st = dop_replay_add(&m->replay, schedule, later, diag);
+    if (st == DOP_OK)
+        atomic_store(&m->loader.ready[schedule], true);
+    return st;
+}
+
+static dop_status
+make_rest(dop_model *m, dop_diag *diag)
+{
+    dop_loader *l = &m->loader;
+    dop_status st = DOP_OK;
+    for (int decode = 1; decode >= 0; decode--)
+        for (uint32_t i = 0; i < m->plan.n_schedules && st == DOP_OK; i++) {
+            if (!m->used.schedules[i] || l->ready[i] || (m->plan.schedules[i].kind == DOP_SCHED_DECODE) != decode)
+                continue;
+            st = dop_model_make(m, i, true, diag);
+            pthread_mutex_lock(&l->lock);
+            pthread_cond_broadcast(&l->changed);
+            pthread_mutex_unlock(&l->lock);
+        }
+    return st;
+}
+
+static void *
+loader_main(void *arg)
+{
+    dop_model *m = arg;
+    dop_loader *l = &m->loader;
+    dop_diag diag = {0};
+    double start = dop_now_ms();
+    bool rest = false;
+    for (uint32_t i = 0; i < m->plan.n_schedules; i++)
+        rest = rest || (m->used.schedules[i] && !l->ready[i]);
+    dop_status st = make_rest(m, &diag);
+    pthread_mutex_lock(&l->lock);
+    l->st = st;
+    l->diag = diag;
+    l->ended = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    dop_pipelines_end(&m->pipelines);
+    if (rest && st == DOP_OK)
+        dop_log_printf(&m->log, "start: the other schedules were there %.1f ms later", dop_now_ms() - start);
+    else if (st != DOP_OK)
+        dop_log_printf(&m->log, "start: a schedule could not be made: %s", diag.message);
+    return NULL;
+}
+
+dop_status
+dop_model_start_loader(dop_model *model, dop_diag *diag)
+{
+    dop_loader *l = &model->loader;
+    bool lock = pthread_mutex_init(&l->lock, NULL) == 0;
+    l->lock_made = lock && pthread_cond_init(&l->changed, NULL) == 0;
+    if (!l->lock_made) {
+        if (lock)
+            pthread_mutex_destroy(&l->lock);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock");
+    }
+    l->started = pthread_create(&l->thread, NULL, loader_main, model) == 0;
+    if (!l->started)
+        loader_main(model);
+    return DOP_OK;
+}
+
+void
+dop_model_end_loader(dop_model *model)
+{
+    dop_loader *l = &model->loader;
+    if (l->started)
+        pthread_join(l->thread, NULL);
+    l->started = false;
+    if (l->lock_made) {
+        pthread_mutex_destroy(&l->lock);
+        pthread_cond_destroy(&l->changed);
+    }
+    l->lock_made = false;
+    free(l->ready);
+    free(l->run);
+    l->ready = NULL;
+    l->run = NULL;
+}
+
+bool
+dop_model_has(const dop_model *model, uint32_t schedule)
+{
+    return atomic_load(&model->loader.ready[schedule]);
+}
+
+dop_status
+dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag)
+{
+    dop_loader *l = &model->loader;
+    dop_status st = DOP_OK;
+    if (dop_model_has(model, schedule))
+        return DOP_OK;
+    const double start = dop_now_ms();
+    pthread_mutex_lock(&l->lock);
+    while (!dop_model_has(model, schedule) && !l->ended)
+        pthread_cond_wait(&l->changed, &l->lock);
+    model->info.waited_ms += dop_now_ms() - start;
+    if (!dop_model_has(model, schedule)) {
+        st = l->st != DOP_OK ? l->st : DOP_FAIL(diag, DOP_E_INTERNAL, "schedule %u was never made", schedule);
+        if (diag && l->st != DOP_OK)
+            *diag = l->diag;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+dop_status
+dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag)
+{
+    dop_model *m = model;
+    const dop_plan_schedule *s = &m->plan.schedules[schedule];
+    const uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+    const uint64_t none[DOP_PLAN_MAX_ARGS] = {0};
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    dop_status st = DOP_OK;
+    if (!m->device.info.caps.cpu || m->ranks)
+        return DOP_OK;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        const dop_plan_dispatch *d = &m->plan.dispatches[s->first_dispatch + i];
+        const uint32_t kernel = d->kernel;
+        if (m->loader.run[kernel])
+            continue;
+        /* Wait first, so that the time of steps in flight is not counted as waiting for kernels. */
+        if (!commands && (st = dop_replay_wait(&m->replay, m->replay.submitted, diag)) == DOP_OK)
+            st = dop_replay_begin(&m->replay, diag, &commands);
+        if (st == DOP_OK) {
+            vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, m->pipelines.rows[kernel]);
+            VkDescriptorSet views[DOP_N_VIEWS] = {VK_NULL_HANDLE};
+            dop_memory_bind(&m->memory, &m->plan, d, m->pipelines.layout, views, commands);
+            if (d->n_args > 0) /* no workgroup reads them */
+                vkCmdPushConstants(commands, m->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                   d->n_args * (uint32_t)sizeof none[0], none);
+            vkCmdDispatch(commands, 0, 1, 1);
+            m->loader.run[kernel] = true;
+        }
+    }
+    if (!commands)
+        return st;
+    uint64_t ticket;
+    const double start = dop_now_ms();
+    if (st == DOP_OK && (st = dop_replay_end(&m->replay, diag, &ticket)) == DOP_OK)
+        st = dop_replay_wait(&m->replay, ticket, diag);
+    m->base_submissions++;
+    m->info.waited_ms += dop_now_ms() - start;
+    return st;
+}

@@ -1,0 +1,183 @@
+/* Chooses the decode schedule, ordered by barriers or in another way, and returns to barriers when the other way fails.
+ * All compute the same, so steps of any may follow one another.  The mailboxes and their parity stay consistent because every
+ * run of a schedule is complete. */
+#include "runtime/model/part.h"
+
+#include <math.h>
+
+static bool
+has_others(const dop_model *m)
+{
+    for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
+        if (m->decode[o] != UINT32_MAX)
+            return true;
+    return false;
+}
+
+bool
+dop_model_stalled(const dop_model *model, uint32_t n_picks)
+{
+    const volatile dop_step *step = dop_replay_step(&model->replay);
+    /* llvmpipe ends invocations that loop for too long, so that nothing reports the stall; the missing count shows it. */
+    return has_others(model) && ((step->flags & DOP_STEP_STALLED) || (int32_t)(step->n_out - n_picks) < 0);
+}
+
+void
+dop_model_use_ordering(dop_model *model, uint32_t ordering)
+{
+    if (model->decode[ordering] == UINT32_MAX)
+        return;
+    model->info.decode = model->decode[ordering];
+    model->info.ordering = ordering;
+}
+
+dop_status
+dop_model_fall_back(dop_model *model, dop_diag *diag)
+{
+    dop_model *m = model;
+    uint64_t ticket;
+    dop_log_printf(&m->log, "ordering: a wait ran out: back to barriers");
+    dop_status st = dop_replay_wait(&m->replay, m->replay.submitted, diag);
+    if (st == DOP_OK)
+        st = dop_replay_clear(&m->replay, DOP_CLEAR_SYNC, diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&m->replay, ticket, diag);
+    if (st != DOP_OK)
+        return st;
+    bool lost =
+        m->plan.replaces && m->n_ahead > 1; /* the step after the stalled one overwrote the states that it began with */
+    m->n_ahead = 0;
+    m->running = false;
+    m->picks_taken = m->picks_asked;
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    step->persistent_runs = 0;
+    for (uint32_t i = 0; i < DOP_STEP_SEVERAL; i++) {
+        step->several_runs[i] = 0;
+        m->several[i].schedule = UINT32_MAX;
+    }
+    step->flags = 0;
+    step->n_out = m->picks_asked;
+    dop_sequence *runner = m->n_runners > 0 ? m->runners[0].sequence : NULL;
+    for (uint32_t i = 0; i < m->n_runners; i++) { /* the stalled step is not committed, and wrote the other copy */
+        dop_sequence *s = m->runners[i].sequence;
+        s->n_kept = UINT32_MAX;
+        step->parity[s->place] = m->parity[s->place];
+    }
+    m->n_runners = 0;
+    m->by_rows = false;
+    dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
+    for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
+        m->decode[o] = UINT32_MAX;
+    m->info.stalled = true;
+    if (!lost)
+        return DOP_OK;
+    runner->n_fed = runner->n_written = 0; /* it was the only sequence, so no other states are cleared */
+    st = dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+}
+
+/* Compares one ordering with barriers; *io_best: the best time of a step so far, that of the chosen ordering. */
+static dop_status
+probe(dop_model *m, uint32_t pos, uint32_t other, double *io_best, dop_diag *diag)
+{
+    const char *name = dop_plan_ordering_name(other);
+    dop_probe_result r;
+    dop_status st = dop_probe_run(m, other, pos, diag, &r);
+    if (st != DOP_OK)
+        return st;
+    if (r.fault) {
+        m->decode[other] = UINT32_MAX;
+        dop_log_printf(&m->log, "ordering: not %s: %s", name, r.fault);
+        return DOP_OK;
+    }
+    dop_log_printf(
+        &m->log,
+        "ordering: a step took %.3f ms %s and %.3f ms with barriers; logits differ by %.1e standard deviations "
+        "(%.1e allowed)",
+        r.ms[1], name, r.ms[0], r.distance, r.bound);
+    if (r.ms[1] < r.ms[0] && r.ms[1] < *io_best) {
+        *io_best = r.ms[1];
+        dop_model_use_ordering(m, other);
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag)
+{
+    dop_model *m = model;
+    double start = dop_now_ms(), best = (double)INFINITY;
+    dop_status st = DOP_OK;
+    /* The costs of the orderings change as the cache fills, because attention has more to do. */
+    m->probe_at = pos * 2 > 1024 ? pos * 2 : 1024;
+    dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
+    for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS && st == DOP_OK; o++)
+        if (m->decode[o] != UINT32_MAX)
+            st = probe(m, pos, o, &best, diag);
+    m->info.probe_ms = dop_now_ms() - start;
+    if (st == DOP_OK)
+        dop_log_printf(&m->log, "ordering: %s; probe %.1f ms", dop_plan_ordering_name(m->info.ordering),
+                       m->info.probe_ms);
+    return st;
+}
+
+static bool
+all_made(const dop_model *m)
+{
+    for (uint32_t o = 0; o < DOP_N_ORDERS; o++)
+        if (m->decode[o] != UINT32_MAX && !dop_model_has(m, m->decode[o]))
+            return false;
+    return m->probe_prefill == UINT32_MAX || dop_model_has(m, m->probe_prefill);
+}
+
+bool
+dop_model_probes_next(const dop_model *model)
+{
+    const dop_model *m = model;
+    return m->probes && m->dev_pos >= m->probe_at && m->dev_pos + DOP_PROBE_ROWS < m->plan.model->ctx &&
+           has_others(m) && all_made(m);
+}
+
+dop_status
+dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag)
+{
+    model->dev_pos = pos;
+    return dop_model_probes_next(model) ? dop_model_probe(model, pos, diag) : DOP_OK;
+}
+
+/* The smallest one that takes a probe's rows. */
+static uint32_t
+prefill_for_probes(const dop_model *m)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
+        const dop_plan_schedule *s = &m->plan.schedules[i];
+        if (m->used.schedules[i] && s->kind == DOP_SCHED_PREFILL && s->ordering == DOP_ORDER_BARRIERS &&
+            s->profile == m->info.profile && s->max_rows >= DOP_PROBE_ROWS &&
+            (best == UINT32_MAX || s->max_rows < m->plan.schedules[best].max_rows))
+            best = i;
+    }
+    return best;
+}
+
+dop_status
+dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
+{
+    dop_model *m = model;
+    uint32_t order = wanted > DOP_ORDERING_BARRIERS ? wanted - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
+    if (!m->plan.schedules[m->decode[DOP_ORDER_BARRIERS]].greedy &&
+        !dop_part_is_inner(m)) /* schedules that differ in more than the ordering */
+        for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
+            m->decode[o] = UINT32_MAX;
+    if (m->decode[order] == UINT32_MAX)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
+                           "the plan has no %s decode schedule for target %s: compile it for a target that has one, or "
+                           "leave --ordering out",
+                           dop_plan_ordering_name(order),
+                           dop_plan_string(&m->plan, m->plan.profiles[m->info.profile].name));
+    dop_model_use_ordering(m, order);
+    dop_model_find_rows_orders(m, wanted);
+    m->probes = wanted == DOP_ORDERING_AUTO && has_others(m);
+    m->probe_prefill = prefill_for_probes(m);
+    return dop_model_probes_next(m) ? dop_model_probe(m, 0, diag) : DOP_OK;
+}

@@ -1,0 +1,60 @@
+/* The ordering of steps of a few rows that are run together: by barriers, or as a persistent dispatch where a probe has found that
+ * right and faster. */
+#include "runtime/model/model.h"
+
+void
+dop_model_find_rows_orders(dop_model *model, dop_ordering wanted)
+{
+    dop_model *m = model;
+    m->last_rows = UINT32_MAX;
+    for (uint32_t i = 0; i < DOP_STEP_SEVERAL; i++)
+        m->several[i] = (dop_rows_order){.schedule = UINT32_MAX};
+    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
+        const dop_plan_schedule *s = &m->plan.schedules[i];
+        if (m->used.schedules[i] && s->profile == m->info.profile && s->kind == DOP_SCHED_ROWS &&
+            s->ordering == DOP_ORDER_PERSISTENT && !m->ranks)
+            m->several[s->max_rows - 1] =
+                (dop_rows_order){.schedule = i, .probed = wanted == DOP_ORDERING_PERSISTENT, .use = true};
+    }
+}
+
+static dop_status
+probe(dop_model *m, uint32_t barriers, dop_rows_order *order, dop_diag *diag)
+{
+    const double start = dop_now_ms();
+    dop_probe_result r;
+    dop_status st = dop_probe_rows(m, barriers, order->schedule, diag, &r);
+    order->probed = true;
+    if (st != DOP_OK)
+        return st;
+    order->use = !r.fault && r.ms[1] < r.ms[0];
+    if (r.fault)
+        dop_log_printf(&m->log, "ordering: steps of %u rows not persistent: %s", m->plan.schedules[barriers].max_rows,
+                       r.fault);
+    else
+        dop_log_printf(
+            &m->log,
+            "ordering: a step of %u rows took %.3f ms persistent and %.3f ms with barriers; logits differ by "
+            "%.1e standard deviations (%.1e allowed); probe %.1f ms",
+            m->plan.schedules[barriers].max_rows, r.ms[1], r.ms[0], r.distance, r.bound, dop_now_ms() - start);
+    return DOP_OK;
+}
+
+dop_status
+dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *diag, uint32_t *out_schedule)
+{
+    dop_model *m = model;
+    const dop_plan_schedule *s = &m->plan.schedules[schedule];
+    *out_schedule = schedule;
+    if (s->kind != DOP_SCHED_ROWS || s->max_rows > DOP_STEP_SEVERAL)
+        return DOP_OK;
+    dop_rows_order *order = &m->several[s->max_rows - 1];
+    dop_status st = DOP_OK;
+    if (order->schedule == UINT32_MAX || (!order->probed && !dop_model_has(m, order->schedule)))
+        return DOP_OK;
+    if (!order->probed && (st = dop_model_need(m, schedule, diag)) == DOP_OK)
+        st = probe(m, schedule, order, diag);
+    if (st == DOP_OK && order->use && (st = dop_model_need(m, order->schedule, diag)) == DOP_OK)
+        *out_schedule = order->schedule;
+    return st;
+}

@@ -1,0 +1,276 @@
+#include "runtime/model/pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define NONE UINT32_MAX
+
+dop_status
+dop_pages_init(const dop_plan_model *model, bool shares, volatile uint32_t *device_tables, dop_diag *diag,
+               dop_pages *out_pages)
+{
+    dop_pages *p = out_pages;
+    memset(p, 0, sizeof *p);
+    if (model->page == 0)
+        return DOP_OK;
+    p->page = model->page;
+    p->n_pages = model->n_pages;
+    p->per = model->ctx / model->page;
+    p->shares = shares;
+    p->device_tables = device_tables;
+    for (p->n_buckets = 1; p->n_buckets < p->n_pages; p->n_buckets *= 2)
+        ;
+    const size_t entries = (size_t)model->n_sequences * p->per;
+    p->tables = calloc(entries, sizeof *p->tables);
+    p->prefixes = calloc(entries, sizeof *p->prefixes);
+    p->rows = calloc(p->n_pages, sizeof *p->rows);
+    p->tokens = calloc((size_t)p->n_pages * p->page, sizeof *p->tokens);
+    p->buckets = calloc(p->n_buckets, sizeof *p->buckets);
+    if (!p->tables || !p->prefixes || !p->rows || !p->tokens || !p->buckets) {
+        dop_pages_finish(p);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    memset(p->buckets, 0xff, p->n_buckets * sizeof *p->buckets);
+    for (uint32_t i = 0; i < p->n_pages; i++)
+        p->rows[i].next = i + 1 < p->n_pages ? i + 1 : NONE;
+    p->first_kept = p->last_kept = NONE;
+    p->n_free = p->n_pages;
+    return DOP_OK;
+}
+
+void
+dop_pages_finish(dop_pages *pages)
+{
+    free(pages->tables);
+    free(pages->prefixes);
+    free(pages->rows);
+    free(pages->tokens);
+    free(pages->buckets);
+    memset(pages, 0, sizeof *pages);
+}
+
+uint32_t
+dop_pages_available(const dop_pages *pages)
+{
+    return pages->n_free + pages->n_kept;
+}
+
+/* --- prefixes -------------------------------------------------------------------------------------------------------- */
+
+/* Prefixes are chains: the prefix before a page has its own number, which is never reused. */
+static uint32_t
+bucket_of(const dop_pages *p, uint64_t before, const uint32_t *tokens)
+{
+    return (uint32_t)XXH3_64bits_withSeed(tokens, p->page * sizeof *tokens, before) & (p->n_buckets - 1);
+}
+
+/* The known page with these tokens after that prefix; NONE: there is none. */
+static uint32_t
+look_up(const dop_pages *p, uint64_t before, const uint32_t *tokens)
+{
+    uint32_t i = p->buckets[bucket_of(p, before, tokens)];
+    while (i != NONE && (p->rows[i].before != before ||
+                         memcmp(p->tokens + (size_t)i * p->page, tokens, p->page * sizeof *tokens) != 0))
+        i = p->rows[i].same;
+    return i;
+}
+
+static void
+forget(dop_pages *p, uint32_t page)
+{
+    dop_page_row *row = &p->rows[page];
+    if (row->prefix == 0)
+        return;
+    uint32_t *at = &p->buckets[bucket_of(p, row->before, p->tokens + (size_t)page * p->page)];
+    while (*at != page)
+        at = &p->rows[*at].same;
+    *at = row->same;
+    row->prefix = row->before = 0;
+}
+
+/* --- available pages ------------------------------------------------------------------------------------------------- */
+
+static void
+leave_kept(dop_pages *p, uint32_t page)
+{
+    const dop_page_row *row = &p->rows[page];
+    if (row->previous == NONE)
+        p->first_kept = row->next;
+    else
+        p->rows[row->previous].next = row->next;
+    if (row->next == NONE)
+        p->last_kept = row->previous;
+    else
+        p->rows[row->next].previous = row->previous;
+    p->n_kept--;
+}
+
+/* A free page, or else the known page that was released first.  The caller knows that there is one. */
+static uint32_t
+take(dop_pages *p)
+{
+    uint32_t page = p->first_free;
+    if (p->n_free > 0) {
+        p->first_free = p->rows[page].next;
+        p->n_free--;
+    } else {
+        page = p->first_kept;
+        leave_kept(p, page);
+        forget(p, page);
+    }
+    p->rows[page].refs = 1;
+    return page;
+}
+
+static void
+let_go(dop_pages *p, uint32_t page)
+{
+    dop_page_row *row = &p->rows[page];
+    if (--row->refs > 0)
+        return;
+    if (row->prefix == 0) {
+        row->next = p->n_free > 0 ? p->first_free : NONE;
+        p->first_free = page;
+        p->n_free++;
+        return;
+    }
+    row->next = NONE;
+    row->previous = p->n_kept > 0 ? p->last_kept : NONE;
+    if (p->n_kept > 0)
+        p->rows[p->last_kept].next = page;
+    else
+        p->first_kept = page;
+    p->last_kept = page;
+    p->n_kept++;
+}
+
+/* --- sequences ------------------------------------------------------------------------------------------------------- */
+
+static void
+set(dop_pages *p, uint32_t place, uint32_t i, uint32_t page)
+{
+    p->tables[(size_t)place * p->per + i] = page;
+    p->device_tables[(size_t)place * p->per + i] = page;
+}
+
+static uint32_t
+of(const dop_pages *p, uint32_t place, uint32_t i)
+{
+    return p->tables[(size_t)place * p->per + i];
+}
+
+uint32_t
+dop_pages_missing(const dop_pages *pages, uint32_t place, uint32_t from, uint32_t to)
+{
+    const dop_pages *p = pages;
+    uint32_t n = 0;
+    if (p->page == 0 || from >= to)
+        return 0;
+    for (uint32_t i = from / p->page; i <= (to - 1) / p->page; i++)
+        n += i >= p->of[place].n || p->rows[of(p, place, i)].refs > 1;
+    return n;
+}
+
+void
+dop_pages_own(dop_pages *pages, uint32_t place, uint32_t i, uint32_t *out_old)
+{
+    dop_pages *p = pages;
+    dop_page_list *list = &p->of[place];
+    *out_old = NONE;
+    list->n_known = list->n_known < i ? list->n_known : i;
+    if (i < list->n) {
+        const uint32_t page = of(p, place, i);
+        if (p->rows[page].refs == 1) {
+            forget(p, page);
+            return;
+        }
+        *out_old = page;
+        p->rows[page].refs--; /* others have it */
+    }
+    set(p, place, i, take(p));
+    list->n = list->n > i ? list->n : i + 1;
+}
+
+void
+dop_pages_keep(dop_pages *pages, uint32_t place, uint32_t n)
+{
+    dop_pages *p = pages;
+    if (p->page == 0)
+        return;
+    dop_page_list *list = &p->of[place];
+    /* The last page first: pages that are released first are reused first, and a prefix is useless without its beginning. */
+    while (list->n > 0 && (uint64_t)(list->n - 1) * p->page >= n)
+        let_go(p, of(p, place, --list->n));
+    list->n_known = list->n_known < n / p->page ? list->n_known : n / p->page;
+}
+
+void
+dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n)
+{
+    dop_pages *p = pages;
+    if (p->page == 0)
+        return;
+    dop_page_list *a = &p->of[from], *b = &p->of[to];
+    for (b->n = 0; (uint64_t)b->n * p->page < n; b->n++) {
+        set(p, to, b->n, of(p, from, b->n));
+        p->rows[of(p, from, b->n)].refs++;
+    }
+    b->n_known = a->n_known < n / p->page ? a->n_known : n / p->page;
+    memcpy(p->prefixes + (size_t)to * p->per, p->prefixes + (size_t)from * p->per, b->n_known * sizeof *p->prefixes);
+}
+
+void
+dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_t n)
+{
+    dop_pages *p = pages;
+    if (!p->shares)
+        return;
+    dop_page_list *list = &p->of[place];
+    uint64_t *prefixes = p->prefixes + (size_t)place * p->per;
+    for (; list->n_known < list->n && (list->n_known + 1) * p->page <= n; list->n_known++) {
+        const uint32_t i = list->n_known, *own = tokens + (size_t)i * p->page;
+        const uint64_t before = i > 0 ? prefixes[i - 1] : 0;
+        const uint32_t mine = of(p, place, i);
+        uint32_t page = look_up(p, before, own);
+        if (page == NONE) {
+            page = mine;
+            forget(p, page);
+            dop_page_row *row = &p->rows[page];
+            uint32_t *bucket = &p->buckets[bucket_of(p, before, own)];
+            row->prefix = ++p->last_prefix;
+            row->before = before;
+            row->same = *bucket;
+            *bucket = page;
+            memcpy(p->tokens + (size_t)page * p->page, own, p->page * sizeof *own);
+        } else if (page != mine) { /* it holds the same, so one of the two is enough */
+            if (p->rows[page].refs++ == 0)
+                leave_kept(p, page);
+            let_go(p, mine);
+            set(p, place, i, page);
+        }
+        prefixes[i] = p->rows[page].prefix;
+    }
+}
+
+uint32_t
+dop_pages_find(dop_pages *pages, uint32_t place, const uint32_t *tokens, size_t n)
+{
+    dop_pages *p = pages;
+    if (!p->shares)
+        return 0;
+    dop_page_list *list = &p->of[place];
+    uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = 0;
+    while (list->n < p->per && (size_t)(list->n + 1) * p->page <= n) {
+        uint32_t page = look_up(p, before, tokens + (size_t)list->n * p->page);
+        if (page == NONE)
+            break;
+        if (p->rows[page].refs++ == 0)
+            leave_kept(p, page);
+        prefixes[list->n] = before = p->rows[page].prefix;
+        set(p, place, list->n++, page);
+    }
+    list->n_known = list->n;
+    p->reused += (uint64_t)list->n * p->page;
+    return list->n * p->page;
+}

@@ -1,0 +1,48 @@
+#include "runtime/model/part.h"
+
+static uint32_t
+values(const dop_model *m, uint32_t schedule, uint32_t way, dop_part_value out[DOP_PART_MAX_VALUES])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->plan.n_crossings; i++) {
+        const dop_plan_crossing *x = &m->plan.crossings[i];
+        if (x->schedule != schedule || x->way != way)
+            continue;
+        uint8_t *slot = dop_memory_host(&m->memory, x->slot);
+        out[n++] = (dop_part_value){.name = dop_plan_string(&m->plan, x->name),
+                                    .bytes = slot + x->offset,
+                                    .row_bytes = x->row_bytes,
+                                    .one_row = x->one_row,
+                                    .type = x->type};
+    }
+    return n;
+}
+
+uint32_t
+dop_part_inputs(const dop_model *model, uint32_t schedule, dop_part_value out_values[DOP_PART_MAX_VALUES])
+{
+    return values(model, schedule, DOP_CROSSING_RECEIVED, out_values);
+}
+
+uint32_t
+dop_part_outputs(const dop_model *model, uint32_t schedule, dop_part_value out_values[DOP_PART_MAX_VALUES])
+{
+    return values(model, schedule, DOP_CROSSING_SENT, out_values);
+}
+
+bool
+dop_part_is_inner(const dop_model *model)
+{
+    return model->plan.part && model->plan.part->number + 1 < model->plan.part->n_parts;
+}
+
+uint32_t
+dop_part_schedule(const dop_model *model, uint32_t kind, uint32_t max_rows)
+{
+    for (uint32_t i = 0; i < model->plan.n_schedules; i++) {
+        const dop_plan_schedule *s = &model->plan.schedules[i];
+        if (s->kind == kind && s->max_rows == max_rows && s->ordering == DOP_ORDER_BARRIERS && model->used.schedules[i])
+            return i;
+    }
+    return UINT32_MAX;
+}

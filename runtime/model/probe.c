@@ -1,0 +1,337 @@
+/* Probes: is an ordering right, and is it faster than barriers?
+ *
+ * A probe has its own memory for everything except weights: rows, step record, states, results and mailboxes, and its own
+ * command buffers.  From the caller's sequence it takes only a copy of the states, so that a probe at a depth finds a cache of
+ * that depth, and nothing that goes wrong here can affect the sequence.  It copies only as many positions of the caches as it
+ * reads, because it runs between two tokens, where allocating and copying memory for a long context would be noticeable.
+ *
+ * A few pseudo-random rows are decoded by barriers and in the other ordering, each from the same states, and their logits
+ * are compared.  They may differ only as much as the same sums in another order would.  The plan itself tells how much that
+ * is: a schedule of several rows computes the same logits with other kernels.  Twice the distance between its logits and those
+ * by barriers is allowed, plus a little because two kernels may happen to sum in the same order.
+ *
+ * A part of a model that makes no logits is judged by what it sends, and a part that receives values gets pseudo-random
+ * numbers. */
+#include "runtime/model/part.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Times are the best of (1 + ROUNDS) submissions of WARM_UP or STEPS steps of each ordering, fewer where steps take long. */
+enum { WARM_UP = 2, ROUNDS = 2, STEPS = DOP_PROBE_ROWS };
+static const double round_ms = 10; /* about as long as one round of one ordering may take */
+
+/* In standard deviations of a row of logits.  Sums of f32 in another order differ by 1e-5, or by 1e-3 where intermediate values
+ * are rounded to f16; a broken schedule differs by 0.1 and more. */
+static const double floor_distance = 2e-3;
+
+typedef struct prober {
+    dop_model *m;
+    dop_diag *diag;
+    dop_memory memory;
+    dop_replay replay;
+    dop_used used;
+    uint32_t pos;  /* of the first row */
+    uint32_t n;    /* rows, at most STEPS: */
+    bool together; /* all of them in one step, or one step for each */
+    uint32_t schedules[3];
+    uint32_t rows[STEPS];
+    size_t cols;      /* of a row of logits, or of what is sent */
+    float *logits[3]; /* [n][cols] by schedule: barriers, the other ordering, several rows; one allocation */
+} prober;
+
+enum { BARRIERS, OTHER, SEVERAL };
+
+static uint32_t
+xorshift(uint32_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 17;
+    *x ^= *x << 5;
+    return *x;
+}
+
+/* The crossings of schedule `which`, one after the other from row `from` of the plan's on. */
+static const dop_plan_crossing *
+next_crossing(const prober *p, uint32_t which, uint32_t way, uint32_t *io_from)
+{
+    const dop_plan *plan = &p->m->plan;
+    while (*io_from < plan->n_crossings) {
+        const dop_plan_crossing *x = &plan->crossings[(*io_from)++];
+        if (x->schedule == p->schedules[which] && x->way == way)
+            return x;
+    }
+    return NULL;
+}
+
+/* Values of a row that are f32 and sent. */
+static size_t
+sent_cols(const prober *p)
+{
+    const dop_plan_crossing *x;
+    size_t n = 0;
+    for (uint32_t at = 0; (x = next_crossing(p, BARRIERS, DOP_CROSSING_SENT, &at));)
+        n += x->type == DOP_PLAN_F32 ? x->row_bytes / sizeof(float) : 0;
+    return n;
+}
+
+/* Row `first` of the probe and the following ones, as an earlier part might have computed them.  Indices are 0. */
+static void
+receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
+{
+    const dop_plan_crossing *x;
+    for (uint32_t at = 0; (x = next_crossing(p, which, DOP_CROSSING_RECEIVED, &at));) {
+        uint8_t *slot = dop_memory_host(&p->memory, x->slot);
+        for (uint32_t r = 0; r < (x->one_row ? 1 : n_rows); r++) {
+            uint32_t seed = 0x9e3779b9u + 977u * (x->one_row ? first + n_rows - 1 : first + r);
+            float *row = (float *)(void *)(slot + x->offset + r * x->row_bytes);
+            memset(row, 0, x->row_bytes);
+            for (size_t i = 0; x->type == DOP_PLAN_F32 && i < x->row_bytes / sizeof *row; i++)
+                row[i] = (float)(int32_t)xorshift(&seed) * 0x1p-31f;
+        }
+    }
+}
+
+/* The logits of the last of n rows, or the values of it that are sent. */
+static void
+keep(prober *p, uint32_t which, uint32_t n_rows, float *out)
+{
+    const dop_plan_crossing *x;
+    if (!dop_part_is_inner(p->m)) {
+        memcpy(out, dop_replay_logits(&p->replay, p->schedules[which]), p->cols * sizeof *out);
+        return;
+    }
+    for (uint32_t at = 0; (x = next_crossing(p, which, DOP_CROSSING_SENT, &at));) {
+        const uint8_t *slot = dop_memory_host(&p->memory, x->slot);
+        const size_t n = x->type == DOP_PLAN_F32 ? x->row_bytes / sizeof(float) : 0;
+        memcpy(out, slot + x->offset + (x->one_row ? 0 : n_rows - 1) * x->row_bytes, n * sizeof(float));
+        out += n;
+    }
+}
+
+static dop_status
+prober_init(prober *p)
+{
+    dop_model *m = p->m;
+    const dop_plan *plan = &m->plan;
+    p->cols = dop_part_is_inner(m) ? sent_cols(p) : plan->model->vocab;
+    size_t n = (size_t)p->n * p->cols;
+    uint32_t x = 0x9e3779b9u;
+    dop_status st = dop_used_init(plan, p->diag, &p->used);
+    p->logits[0] = calloc(3 * n + 1, sizeof(float));
+    if (st == DOP_OK && !p->logits[0])
+        st = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < 3; i++) {
+        p->logits[i] = p->logits[0] + i * n;
+        if (p->schedules[i] != UINT32_MAX) {
+            p->used.schedules[p->schedules[i]] = true;
+            dop_model_mark(plan, p->schedules[i], &p->used);
+        }
+    }
+    for (uint32_t i = 0; i < STEPS; i++)
+        p->rows[i] = xorshift(&x) % plan->model->vocab;
+    const dop_memory_use use = {p->used.slots, p->used.schedules, m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF,
+                                p->pos + STEPS};
+    uint64_t allocations = m->device.allocations;
+    if ((st = dop_memory_beside(&m->memory, plan, &use, p->diag, &p->memory)) == DOP_OK)
+        st = dop_replay_create(&m->device, plan, &p->memory, &m->pipelines, p->diag, &p->replay);
+    for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
+        if (p->schedules[i] != UINT32_MAX)
+            st = dop_replay_add(&p->replay, p->schedules[i], false, p->diag);
+    m->base_allocations += m->device.allocations - allocations; /* the probe's own do not count as the model's */
+    return st;
+}
+
+static void
+prober_finish(prober *p)
+{
+    p->m->base_recordings += p->replay.recordings;
+    if (p->replay.device)
+        dop_replay_destroy(&p->replay);
+    dop_memory_destroy(&p->memory);
+    free(p->logits[0]);
+    free(p->used.schedules);
+}
+
+/* Resets the states to those of the sequence, and empties the mailboxes. */
+static dop_status
+restore(prober *p)
+{
+    uint64_t ticket;
+    dop_status st = dop_replay_clear(&p->replay, DOP_CLEAR_ALL, p->diag, &ticket);
+    if (st == DOP_OK && p->pos > 0)
+        st = dop_replay_copy_states(&p->replay, &p->m->memory, p->diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&p->replay, ticket, p->diag);
+    if (st == DOP_OK)
+        memset((void *)(uintptr_t)dop_replay_step(&p->replay), 0, sizeof(dop_step));
+    return st;
+}
+
+/* Runs the schedule n times with rows from `first` on; *out_stalled: a wait exceeded its bound, or a step did not end. */
+static dop_status
+run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity, dop_form form, uint32_t n,
+    bool *out_stalled)
+{
+    volatile dop_step *step = dop_replay_step(&p->replay);
+    uint32_t before = step->n_out;
+    /* In the first of several parts, schedules state what the last part picks; this device itself picks nothing. */
+    const bool picks_here =
+        !dop_part_is_inner(p->m) && p->m->plan.schedules[p->schedules[which]].greedy == DOP_PICKS_NEXT;
+    const uint32_t picks = picks_here ? n : 0;
+    uint64_t ticket;
+    receive(p, which, first, n_rows);
+    dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first, parity);
+    dop_status st = dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&p->replay, ticket, p->diag);
+    *out_stalled = which == OTHER && ((step->flags & DOP_STEP_STALLED) || step->n_out - before != picks);
+    return st;
+}
+
+/* The logits of every row, by one schedule. */
+static dop_status
+collect(prober *p, uint32_t which, bool *out_stalled)
+{
+    dop_status st = restore(p);
+    *out_stalled = false;
+    if (p->together && which != SEVERAL && st == DOP_OK) {
+        st = run(p, which, 0, p->n, p->m->parity[0], DOP_FORM_READ, 1, out_stalled);
+        if (st == DOP_OK)
+            memcpy(p->logits[which], dop_replay_logits(&p->replay, p->schedules[which]),
+                   p->n * p->cols * sizeof(float));
+        return st;
+    }
+    for (uint32_t i = 0; i < p->n && st == DOP_OK && !*out_stalled; i++) {
+        /* Several rows begin with the first one each time, from the states that the sequence has; otherwise steps follow
+         * one another. */
+        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity[0] ^ (first & 1u);
+        st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
+        if (st == DOP_OK)
+            keep(p, which, n, p->logits[which] + i * p->cols);
+    }
+    return st;
+}
+
+/* Largest over the rows: root mean square difference, in standard deviations of the row by barriers.  NaN or infinite when
+ * a logit is. */
+static double
+distance(const prober *p, uint32_t which)
+{
+    const size_t cols = p->cols;
+    double worst = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const float *a = p->logits[BARRIERS] + i * cols, *b = p->logits[which] + i * cols;
+        double sum = 0, squares = 0, apart = 0;
+        for (size_t k = 0; k < cols; k++) {
+            double x = (double)a[k], d = (double)b[k] - x;
+            sum += x;
+            squares += x * x;
+            apart += d * d;
+        }
+        double n = (double)cols, variance = squares / n - (sum / n) * (sum / n);
+        double here = apart > 0 ? sqrt(apart / n / variance) : apart;
+        if (!(here <= worst))
+            worst = here;
+        if (isnan(worst))
+            break;
+    }
+    return worst;
+}
+
+static dop_status
+compare(prober *p, dop_probe_result *out)
+{
+    bool stalled;
+    out->bound = floor_distance;
+    dop_status st = collect(p, BARRIERS, &stalled);
+    if (st == DOP_OK && p->schedules[SEVERAL] != UINT32_MAX && (st = collect(p, SEVERAL, &stalled)) == DOP_OK)
+        out->bound += 2 * distance(p, SEVERAL);
+    if (st == DOP_OK)
+        st = collect(p, OTHER, &stalled);
+    if (st != DOP_OK)
+        return st;
+    out->distance = distance(p, OTHER);
+    if (stalled)
+        out->fault = "a wait ran out";
+    else if (!isfinite(out->bound) || !(out->distance <= out->bound))
+        out->fault = "its logits are others";
+    return DOP_OK;
+}
+
+/* Best times of one step, in turns; what goes first takes turns too. */
+static dop_status
+measure(prober *p, dop_probe_result *out)
+{
+    uint32_t n = WARM_UP;
+    out->ms[0] = out->ms[1] = (double)INFINITY;
+    for (uint32_t round = 0; round <= ROUNDS; round++) {
+        double t[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t o = (round + i) % 2;
+            bool stalled;
+            double start = dop_now_ms();
+            dop_status st = run(p, o, 0, p->together ? p->n : 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
+            t[o] = (dop_now_ms() - start) / n;
+            if (st != DOP_OK)
+                return st;
+            if (stalled) {
+                out->fault = "a wait ran out";
+                return DOP_OK;
+            }
+        }
+        if (round == 0)
+            n = t[0] * STEPS < round_ms ? STEPS : t[0] * 2 < round_ms ? 2 : 1;
+        for (uint32_t o = 0; o < 2 && round > 0; o++)
+            out->ms[o] = t[o] < out->ms[o] ? t[o] : out->ms[o];
+    }
+    return DOP_OK;
+}
+
+static dop_status
+probe(const prober *of, dop_diag *diag, dop_probe_result *out)
+{
+    dop_diag why = {0};
+    prober p = *of;
+    dop_model *m = p.m;
+    p.diag = &why;
+    *out = (dop_probe_result){.fault = NULL};
+    dop_status st = prober_init(&p);
+    out->bytes = p.memory.total;
+    if (st != DOP_OK && !m->device.lost) {
+        dop_log_printf(&m->log, "ordering: a probe has no room beside the model: %s", why.message);
+        out->fault = "there is no room for a probe";
+        st = DOP_OK;
+    } else if (st == DOP_OK && (st = compare(&p, out)) == DOP_OK && !out->fault) {
+        st = measure(&p, out);
+    }
+    if (st != DOP_OK && diag)
+        *diag = why;
+    prober_finish(&p);
+    return st;
+}
+
+dop_status
+dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out)
+{
+    prober p = {.m = model,
+                .pos = pos,
+                .n = STEPS,
+                .schedules = {model->decode[DOP_ORDER_BARRIERS], model->decode[other], model->probe_prefill}};
+    return probe(&p, diag, out);
+}
+
+dop_status
+dop_probe_rows(dop_model *model, uint32_t barriers, uint32_t other, dop_diag *diag, dop_probe_result *out)
+{
+    const uint32_t prefill = model->probe_prefill;
+    prober p = {
+        .m = model,
+        .n = model->plan.schedules[barriers].max_rows,
+        .together = true,
+        .schedules = {barriers, other, prefill != UINT32_MAX && dop_model_has(model, prefill) ? prefill : UINT32_MAX}};
+    return probe(&p, diag, out);
+}

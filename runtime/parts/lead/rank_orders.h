@@ -1,0 +1,64 @@
+/* The orders that rank 0 of a plan in parts gives to the others, as messages.
+ *
+ * The others know nothing of tokens and sequences: rank 0 says which rows to run and which states to change, in terms of the
+ * plan's schedules, places and pages, and an order means the same on every part.  A message is eight words, followed by
+ * rows of the size that the table says.  All ranks run the same build and the same plan (both are compared at the start), so
+ * numbers are sent as they are in memory. */
+#ifndef DOPPLER_RUNTIME_PARTS_LEAD_RANK_ORDERS_H
+#define DOPPLER_RUNTIME_PARTS_LEAD_RANK_ORDERS_H
+
+#include "base/base.h"
+#include "runtime/plan/plan_format.h"
+
+#define DOP_ORDERS_VERSION 2u
+
+/* ORDER(name, words, bytes of a row, what): words is how many of dop_order.args are used. */
+#define DOP_ORDERS(ORDER)                                                                                   \
+    ORDER(OPEN, 4, 1, "version, tokens that come first, longest chunk, no scoring; rows: the plan's path")  \
+    ORDER(CLOSE, 0, 0, "close the plan")                                                                    \
+    ORDER(END, 0, 0, "nothing more comes")                                                                  \
+    ORDER(STEP, 5, 16, "kind and most rows of the schedule, form, what to answer, ordering; dop_order_row") \
+    ORDER(PAGES, 2, 4, "place, first entry; entries of its table of pages")                                 \
+    ORDER(CLEAR, 1, 0, "dop_clear")                                                                         \
+    ORDER(CLEAR_PLACE, 1, 0, "place: its states in one piece are zeros")                                    \
+    ORDER(COPY_PLACE, 5, 0, "places from and to, positions, the parity of each: states in one piece")       \
+    ORDER(COPY_PAGE, 3, 0, "pages from and to, rows")                                                       \
+    ORDER(SIZE, 1, 0, "positions: answer how many bytes their states take")                                 \
+    ORDER(READ, 3, 0, "place, positions, parity: answer the states")                                        \
+    ORDER(WRITE, 3, 0, "place, positions, parity: states come in messages of bytes, as many as SIZE says")  \
+    ORDER(BYTES, 0, 1, "the next bytes of states")
+
+typedef enum dop_order_kind {
+#define ORDER(name, words, row, what) DOP_ORDER_##name,
+    DOP_ORDERS(ORDER)
+#undef ORDER
+        DOP_N_ORDER_KINDS
+} dop_order_kind;
+
+/* What the last part must answer to a step. */
+typedef enum dop_answer { DOP_ANSWER_NOTHING, DOP_ANSWER_PICKS, DOP_ANSWER_ROWS, DOP_N_ANSWERS } dop_answer;
+
+typedef struct dop_order_row {
+    uint32_t token, position; /* as in dop_row */
+    uint32_t place;           /* of its sequence in the plan's states */
+    uint32_t parity;          /* of that sequence before the step */
+} dop_order_row;
+
+enum { DOP_ORDER_WORDS = 6 };
+typedef struct dop_order {
+    uint32_t kind;   /* DOP_ORDER_* */
+    uint32_t n_rows; /* that follow */
+    uint32_t args[DOP_ORDER_WORDS];
+    const void *rows; /* not owned */
+} dop_order;
+
+/* Bytes of a row of this kind of order. */
+size_t dop_order_row_bytes(uint32_t kind);
+/* Appends the message. */
+void dop_order_encode(const dop_order *order, dop_buf *out);
+/* *out_order->rows points into the message, which is aligned to 4 bytes.  DOP_E_INTERNAL: a message that dop_order_encode did not
+ * make, or not for a plan with these facts (a place, page, position or row out of range). */
+dop_status dop_order_decode(const uint8_t *bytes, size_t size, const dop_plan_model *model, dop_diag *diag,
+                            dop_order *out_order);
+
+#endif

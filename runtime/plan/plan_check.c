@@ -1,0 +1,461 @@
+/* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
+ * these checks say that using it stays inside the file and inside the slots. */
+#include "base/caps.h"
+#include "runtime/plan/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Limits far above anything a device takes; they keep products of outside numbers inside 64 bits. */
+enum {
+    MAX_VOCAB = 1 << 24,
+    MAX_CTX = 1 << 24, /* what --ctx takes */
+    MAX_INVOCATIONS = 4096,
+};
+static const uint64_t max_slot = (uint64_t)1 << 42;
+static const uint64_t max_weight_slot = (uint64_t)1 << 31;
+
+#define DAMAGED(...) \
+    DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path[0] ? plan->path : NULL, "the plan is damaged: " __VA_ARGS__)
+
+static bool
+string_ok(const dop_plan *plan, uint32_t offset)
+{
+    return offset < plan->strings_size;
+}
+
+/* [first, first + n) lies in [0, limit) */
+static bool
+range_ok(uint64_t first, uint64_t n, uint64_t limit)
+{
+    uint64_t end;
+    return dop_add_u64(first, n, &end) && end <= limit;
+}
+
+static dop_status
+check_strings(const dop_plan *plan, dop_diag *diag)
+{
+    if (plan->strings_size == 0 || plan->strings[0] != 0 || plan->strings[plan->strings_size - 1] != 0)
+        return DAMAGED("section STRINGS does not start and end with a 0 byte");
+    /* Names go into messages and listings: one line each, and nothing that a terminal obeys. */
+    for (uint64_t i = 0; i < plan->strings_size; i++) {
+        unsigned char c = (unsigned char)plan->strings[i];
+        if ((c > 0 && c < 0x20) || c == 0x7f)
+            return DAMAGED("section STRINGS holds control character 0x%02x", c);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_model(const dop_plan *plan, dop_diag *diag)
+{
+    const dop_plan_model *m = plan->model;
+    if (m->vocab == 0 || m->vocab > MAX_VOCAB)
+        return DAMAGED("vocabulary of %u tokens", m->vocab);
+    if (m->ctx == 0 || m->ctx > MAX_CTX)
+        return DAMAGED("context of %u positions", m->ctx);
+    if (m->n_sequences == 0 || m->n_sequences > DOP_STEP_MAX_SEQUENCES)
+        return DAMAGED("room for %u sequences", m->n_sequences);
+    const bool pages = m->page > 0 && (m->page & (m->page - 1)) == 0 && m->ctx % m->page == 0;
+    const uint64_t each = pages ? m->ctx / m->page : 0;
+    if (m->n_pages < each || m->n_pages > each * m->n_sequences || (m->page > 0 && !pages))
+        return DAMAGED("%u pages of %u positions", m->n_pages, m->page);
+    if (m->bos_id < -1 || m->bos_id >= (int32_t)m->vocab)
+        return DAMAGED("BOS id %d of %u tokens", m->bos_id, m->vocab);
+    if (m->n_end_ids > sizeof m->end_ids / sizeof m->end_ids[0])
+        return DAMAGED("%u end ids", m->n_end_ids);
+    for (uint32_t i = 0; i < m->n_end_ids; i++)
+        if (m->end_ids[i] >= m->vocab)
+            return DAMAGED("end id %u of %u tokens", m->end_ids[i], m->vocab);
+    if (!isfinite(m->temperature) || !isfinite(m->top_p) || !isfinite(m->min_p))
+        return DAMAGED("sampling defaults are not numbers");
+    if (!string_ok(plan, m->name) || !string_ok(plan, m->family) || !string_ok(plan, m->quant) ||
+        !string_ok(plan, m->kernel_path))
+        return DAMAGED("a string of the model row is outside section STRINGS");
+    return DOP_OK;
+}
+
+static bool
+subgroup_ok(uint32_t size)
+{
+    return size <= 128 && (size & (size - 1)) == 0;
+}
+
+static dop_status
+check_profiles(const dop_plan *plan, dop_diag *diag)
+{
+    if (plan->n_profiles > DOP_MAX_TARGETS)
+        return DAMAGED("%u profiles", plan->n_profiles);
+    for (uint32_t i = 0; i < plan->n_profiles; i++) {
+        const dop_plan_profile *p = &plan->profiles[i];
+        if (!string_ok(plan, p->name))
+            return DAMAGED("the name of profile %u is outside section STRINGS", i);
+        if (!subgroup_ok(p->subgroup))
+            return DAMAGED("profile %u has a subgroup size of %u", i, p->subgroup);
+        if (p->matrix >> 24)
+            return DAMAGED("profile %u has matrix units of shape %#x", i, p->matrix);
+    }
+    return DOP_OK;
+}
+
+/* A profile says what its kernels need: who reads it decides by that which device will do. */
+static dop_status
+check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
+{
+    const dop_plan_profile *p = &plan->profiles[s->profile];
+    for (uint32_t i = 0; i < s->n_dispatches; i++) {
+        const dop_plan_kernel *k = &plan->kernels[plan->dispatches[s->first_dispatch + i].kernel];
+        if ((k->caps & ~p->caps) || ((k->caps & DOP_CAP_coop) && !p->matrix) || k->shared_bytes > p->shared_bytes ||
+            k->local[0] * k->local[1] * k->local[2] > p->max_workgroup)
+            return DAMAGED("profile %s says less than its kernel %s needs", dop_plan_string(plan, p->name),
+                           dop_plan_string(plan, k->name));
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_decodes(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t p = 0; p < plan->n_profiles; p++) {
+        bool decodes = false;
+        for (uint32_t i = 0; i < plan->n_schedules; i++)
+            decodes = decodes || (plan->schedules[i].profile == p && plan->schedules[i].kind == DOP_SCHED_DECODE &&
+                                  plan->schedules[i].ordering == DOP_ORDER_BARRIERS);
+        if (!decodes)
+            return DAMAGED("no decode schedule for profile %s", dop_plan_string(plan, plan->profiles[p].name));
+    }
+    return DOP_OK;
+}
+
+/* What a walk over a SPIR-V module finds (SPIR-V specification 1.6, section 2.3: physical layout). */
+typedef struct spirv_facts {
+    uint32_t entry_points;
+    bool compute_main;
+    bool has_local;
+    uint32_t local[3];
+} spirv_facts;
+
+static bool
+spirv_walk(const uint32_t *w, uint32_t n, spirv_facts *out)
+{
+    enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, MODEL_GL_COMPUTE = 5, MODE_LOCAL_SIZE = 17 };
+    memset(out, 0, sizeof *out);
+    if (n < 5 || w[0] != 0x07230203u)
+        return false;
+    for (uint32_t at = 5; at < n;) {
+        uint32_t len = w[at] >> 16, op = w[at] & 0xffffu;
+        if (len == 0 || len > n - at)
+            return false;
+        if (op == OP_ENTRY_POINT) {
+            out->entry_points++;
+            /* "main" and its terminator: two words, little-endian */
+            out->compute_main = len >= 5 && w[at + 1] == MODEL_GL_COMPUTE && w[at + 3] == 0x6e69616du && w[at + 4] == 0;
+        } else if (op == OP_EXECUTION_MODE && len == 6 && w[at + 2] == MODE_LOCAL_SIZE) {
+            out->has_local = true;
+            memcpy(out->local, &w[at + 3], sizeof out->local);
+        }
+        at += len;
+    }
+    return true;
+}
+
+static dop_status
+check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
+{
+    const dop_plan_kernel *k = &plan->kernels[i];
+    if (!string_ok(plan, k->name) || !string_ok(plan, k->variant))
+        return DAMAGED("a string of kernel %u is outside section STRINGS", i);
+    const char *name = dop_plan_string(plan, k->name);
+    if (!range_ok(k->spirv_first, k->spirv_words, plan->n_spirv))
+        return DAMAGED("kernel %s: words %u..+%u lie outside section SPIRV (%llu words)", name, k->spirv_first,
+                       k->spirv_words, (unsigned long long)plan->n_spirv);
+    if (k->rounding > DOP_ROUNDING_i8)
+        return DAMAGED("kernel %s: rounding %u is not known", name, k->rounding);
+    uint64_t n = 1;
+    for (int d = 0; d < 3; d++) {
+        if (k->local[d] == 0 || k->local[d] > MAX_INVOCATIONS)
+            return DAMAGED("kernel %s: workgroup of %u x %u x %u", name, k->local[0], k->local[1], k->local[2]);
+        n *= k->local[d];
+    }
+    if (n > MAX_INVOCATIONS || !subgroup_ok(k->subgroup) || k->push_bytes % 8 != 0 ||
+        k->push_bytes > 8 * DOP_PLAN_MAX_ARGS)
+        return DAMAGED("kernel %s: %llu invocations, subgroup size %u, %u bytes of push constants", name,
+                       (unsigned long long)n, k->subgroup, k->push_bytes);
+    spirv_facts f;
+    if (!spirv_walk(plan->spirv + k->spirv_first, k->spirv_words, &f))
+        return DAMAGED("kernel %s is not a SPIR-V module", name);
+    if (f.entry_points != 1 || !f.compute_main)
+        return DAMAGED("kernel %s is not a module with one compute entry point \"main\"", name);
+    if (f.has_local && memcmp(f.local, k->local, sizeof f.local) != 0)
+        return DAMAGED("kernel %s: its module has workgroups of %u x %u x %u, its row says %u x %u x %u", name,
+                       f.local[0], f.local[1], f.local[2], k->local[0], k->local[1], k->local[2]);
+    return DOP_OK;
+}
+
+static dop_status
+check_files(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_files; i++) {
+        if (!string_ok(plan, plan->files[i].name))
+            return DAMAGED("the name of file %u is outside section STRINGS", i);
+        const char *name = dop_plan_string(plan, plan->files[i].name);
+        if (!name[0] || name[0] == '/' || strstr(name, ".."))
+            return DAMAGED("external weights \"%s\": not a name inside the plan's directory", name);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_slots(dop_plan *plan, dop_diag *diag)
+{
+    plan->step_slot = UINT32_MAX;
+    plan->replaces = plan->part && (plan->part->flags & DOP_PART_REPLACES);
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const dop_plan_slot *s = &plan->slots[i];
+        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_SENT)
+            return DAMAGED("slot %u has kind %u", i, s->kind);
+        if (!string_ok(plan, s->name))
+            return DAMAGED("the name of slot %u is outside section STRINGS", i);
+        if (s->size == 0 || s->size > (s->kind == DOP_SLOT_WEIGHTS ? max_weight_slot : max_slot))
+            return DAMAGED("slot %u has %llu bytes", i, (unsigned long long)s->size);
+        if (s->kind == DOP_SLOT_STEP) {
+            if (plan->step_slot != UINT32_MAX)
+                return DAMAGED("more than one step record");
+            if (s->size < dop_plan_step_bytes(plan))
+                return DAMAGED("the step record has %llu bytes, expected %llu", (unsigned long long)s->size,
+                               (unsigned long long)dop_plan_step_bytes(plan));
+            plan->step_slot = i;
+        }
+        if (s->kind == DOP_SLOT_STATE ? s->state < DOP_PLAN_STATE_APPEND || s->state > DOP_PLAN_STATE_REPLACE
+                                      : s->state != 0)
+            return DAMAGED("slot %u holds state of kind %u", i, s->state);
+        if ((s->state == DOP_PLAN_STATE_APPEND) != (s->rows > 0))
+            return DAMAGED("slot %u, which holds state of kind %u, has states of %u rows", i, s->state, s->rows);
+        plan->replaces = plan->replaces || s->state == DOP_PLAN_STATE_REPLACE;
+        if (s->kind != DOP_SLOT_WEIGHTS)
+            continue;
+        if (s->file != UINT32_MAX && s->file >= plan->n_files)
+            return DAMAGED("slot %u is in external file %u of %u", i, s->file, plan->n_files);
+        uint64_t limit = s->file == UINT32_MAX ? plan->weights_size : plan->files[s->file].size;
+        if (!range_ok(s->file_offset, s->size, limit))
+            return DAMAGED("slot %u reads past the end of the weights (offset %llu, %llu bytes, %llu there)", i,
+                           (unsigned long long)s->file_offset, (unsigned long long)s->size, (unsigned long long)limit);
+    }
+    if (plan->step_slot == UINT32_MAX)
+        return DAMAGED("no step record");
+    return DOP_OK;
+}
+
+static dop_status
+check_args(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_args; i++) {
+        const dop_plan_arg *a = &plan->args[i];
+        if (!string_ok(plan, a->value))
+            return DAMAGED("the name of argument %u is outside section STRINGS", i);
+        if (a->slot == DOP_ARG_NUMBERS && a->size == 0 && a->view == 0)
+            continue;
+        if (a->slot >= plan->n_slots)
+            return DAMAGED("argument %u is in slot %u of %u", i, a->slot, plan->n_slots);
+        if (a->view > DOP_N_VIEWS || (a->view && a->offset % DOP_TEXEL_BYTES != 0))
+            return DAMAGED("argument %u (%s) begins at byte %llu of view %u", i, dop_plan_string(plan, a->value),
+                           (unsigned long long)a->offset, a->view);
+        if (!range_ok(a->offset, a->size, plan->slots[a->slot].size))
+            return DAMAGED("argument %u (%s) leaves its slot (offset %llu, %llu bytes, %llu there)", i,
+                           dop_plan_string(plan, a->value), (unsigned long long)a->offset, (unsigned long long)a->size,
+                           (unsigned long long)plan->slots[a->slot].size);
+    }
+    return DOP_OK;
+}
+
+/* Arguments of stages are in a table. */
+static bool
+is_stage(const dop_plan *plan, uint32_t dispatch)
+{
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->n_stages > 0 && dispatch >= s->first_stage && dispatch - s->first_stage < s->n_stages)
+            return true;
+    }
+    return false;
+}
+
+/* The grid lies inside its slot, and a barrier stands between those who write it and the dispatch. */
+static dop_status
+check_indirect(const dop_plan *plan, uint32_t i, dop_diag *diag)
+{
+    const dop_plan_dispatch *d = &plan->dispatches[i];
+    bool indirect = !is_stage(plan, i) && (d->flags & DOP_DISPATCH_INDIRECT);
+    if (!indirect && (d->indirect_slot != 0 || d->indirect_offset != 0))
+        return DAMAGED("dispatch %u names memory for its grid and does not read it", i);
+    if (indirect && !(d->flags & DOP_DISPATCH_BARRIER))
+        return DAMAGED("dispatch %u reads its grid without a barrier", i);
+    if (indirect &&
+        (d->indirect_slot >= plan->n_slots || plan->slots[d->indirect_slot].kind != DOP_SLOT_SCRATCH ||
+         d->indirect_offset % 4 != 0 || !range_ok(d->indirect_offset, 12, plan->slots[d->indirect_slot].size)))
+        return DAMAGED("dispatch %u reads its grid from byte %llu of slot %u", i,
+                       (unsigned long long)d->indirect_offset, d->indirect_slot);
+    return DOP_OK;
+}
+
+static dop_status
+check_dispatches(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_dispatches; i++) {
+        const dop_plan_dispatch *d = &plan->dispatches[i];
+        if (d->kernel >= plan->n_kernels)
+            return DAMAGED("dispatch %u runs kernel %u of %u", i, d->kernel, plan->n_kernels);
+        if (!string_ok(plan, d->label) || !string_ok(plan, d->ops))
+            return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
+        if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
+            return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
+        dop_status st = check_indirect(plan, i, diag);
+        if (st != DOP_OK)
+            return st;
+        if (d->n_args > DOP_PLAN_MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
+            return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
+        for (uint32_t k = 0; k < d->n_args; k++)
+            if (plan->args[d->first_arg + k].view && !(plan->kernels[d->kernel].caps & DOP_CAP_texels))
+                return DAMAGED("dispatch %u has a view, which kernel %s does not read", i,
+                               dop_plan_string(plan, plan->kernels[d->kernel].name));
+        if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes && !is_stage(plan, i))
+            return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,
+                           dop_plan_string(plan, plan->kernels[d->kernel].name),
+                           plan->kernels[d->kernel].push_bytes / 8);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
+{
+    const dop_plan_schedule *s = &plan->schedules[i];
+    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles ||
+        s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
+        return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
+    if (s->ordering >= DOP_N_ORDERS)
+        return DAMAGED("schedule %u has ordering %u", i, s->ordering);
+    /* Only the last dispatch of a decode schedule counts persistent runs. */
+    const bool inner = s->logits_slot == DOP_PLAN_NO_SLOT && plan->part && plan->part->number + 1 < plan->part->n_parts;
+    const bool decodes = s->kind == DOP_SCHED_DECODE && (s->greedy == DOP_PICKS_NEXT || inner);
+    const bool rows =
+        s->kind == DOP_SCHED_ROWS && s->greedy == DOP_PICKS_EACH && s->max_rows > 1 && s->max_rows <= DOP_STEP_SEVERAL;
+    if (s->ordering != DOP_ORDER_BARRIERS && !decodes && !rows)
+        return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
+    if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
+        !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))
+        return DAMAGED("schedule %u has stages %u..+%u of %u dispatches", i, s->first_stage, s->n_stages,
+                       plan->n_dispatches);
+    if (s->n_stages > 0 && (s->table_slot >= plan->n_slots || plan->slots[s->table_slot].kind != DOP_SLOT_TABLE ||
+                            plan->slots[s->table_slot].size != s->n_stages * sizeof(dop_stage_row)))
+        return DAMAGED("schedule %u has the table of its stages in slot %u, which is none", i, s->table_slot);
+    for (uint32_t k = 0; k < s->n_stages; k++) {
+        const dop_plan_dispatch *d = &plan->dispatches[s->first_stage + k];
+        uint64_t most = (uint64_t)d->grid[0] * d->grid[1];
+        most = d->short_groups > most ? d->short_groups : most;
+        if (most > UINT16_MAX || d->grid[2] > UINT16_MAX || d->short_splits > UINT16_MAX || d->flags > UINT16_MAX ||
+            d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_splits)))
+            return DAMAGED("stage %u of schedule %u has more workgroups or functions than there can be", k, i);
+        if (d->stage_rounding > DOP_ROUNDING_i8)
+            return DAMAGED("stage %u of schedule %u: rounding %u is not known", k, i, d->stage_rounding);
+    }
+    if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1) ||
+        (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0))
+        return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
+    if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
+        s->n_body > s->n_dispatches)
+        return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
+                       s->n_dispatches, plan->n_dispatches, s->n_body);
+    if (inner)
+        return s->greedy == DOP_PICKS_NONE ? check_needs(plan, s, diag)
+                                           : DAMAGED("schedule %u picks and has no logits", i);
+    if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
+        return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
+    if (s->logits_offset % 4 != 0 ||
+        !range_ok(s->logits_offset, dop_plan_result_bytes(plan, s), plan->slots[s->logits_slot].size))
+        return DAMAGED("the logits of schedule %u leave their slot", i);
+    return check_needs(plan, s, diag);
+}
+
+static dop_status
+check_tensors(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_tensors; i++) {
+        const dop_plan_tensor *t = &plan->tensors[i];
+        if (!string_ok(plan, t->name))
+            return DAMAGED("the name of tensor %u is outside section STRINGS", i);
+        uint64_t bytes = 0;
+        if (t->experts == 0 || (t->experts > 1 && t->expert_stride < t->size))
+            return DAMAGED("tensor %s has %u experts of %llu bytes every %llu", dop_plan_string(plan, t->name),
+                           t->experts, (unsigned long long)t->size, (unsigned long long)t->expert_stride);
+        if (t->slot >= plan->n_slots || !dop_mul_u64(t->expert_stride, t->experts - 1, &bytes) ||
+            !dop_add_u64(bytes, t->size, &bytes) || !range_ok(t->offset, bytes, plan->slots[t->slot].size))
+            return DAMAGED("tensor %s leaves its slot", dop_plan_string(plan, t->name));
+    }
+    return DOP_OK;
+}
+
+static bool
+is_multiple_of_4(uint64_t bytes)
+{
+    return bytes % 4 == 0;
+}
+
+/* States in pages: the pool has the bytes of all of them. */
+static bool
+pool_ok(const dop_plan *plan, const dop_plan_state *s)
+{
+    uint64_t rows, all;
+    return plan->model->page && plan->slots[s->slot].state == DOP_PLAN_STATE_APPEND && s->rows == plan->model->ctx &&
+           dop_mul_u64(plan->model->n_pages, plan->model->page, &rows) && dop_mul_u64(s->row_bytes, rows, &all) &&
+           range_ok(s->offset, all, plan->slots[s->slot].size);
+}
+
+/* All bytes of a state lie in its slot, and those of its sequences and copies apart. */
+static dop_status
+check_states(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_states; i++) {
+        const dop_plan_state *s = &plan->states[i];
+        if (!string_ok(plan, s->name) || s->slot >= plan->n_slots || plan->slots[s->slot].kind != DOP_SLOT_STATE)
+            return DAMAGED("state %u has no name, or is in slot %u, which is none for states", i, s->slot);
+        bool replaces = plan->slots[s->slot].state == DOP_PLAN_STATE_REPLACE;
+        uint64_t one, all, copies = replaces ? 2 : 1;
+        if (s->rows == 0 || (replaces && s->rows != 1) || !is_multiple_of_4(s->offset) || s->row_bytes == 0 ||
+            !is_multiple_of_4(s->row_bytes) || !is_multiple_of_4(s->sequence_stride) ||
+            !is_multiple_of_4(s->copy_stride) || (!replaces && s->copy_stride > 0))
+            return DAMAGED("state %s has %u rows of %llu bytes", dop_plan_string(plan, s->name), s->rows,
+                           (unsigned long long)s->row_bytes);
+        if (s->paged > 1 || (s->paged && !pool_ok(plan, s)))
+            return DAMAGED("state %s leaves the pages of its pool", dop_plan_string(plan, s->name));
+        if (s->paged)
+            continue;
+        if (!dop_mul_u64(s->row_bytes, s->rows, &one) || s->sequence_stride < one ||
+            !dop_mul_u64(s->sequence_stride, plan->model->n_sequences, &all) ||
+            (replaces && (s->copy_stride < all || !dop_mul_u64(s->copy_stride, copies, &all))) ||
+            !range_ok(s->offset, all, plan->slots[s->slot].size))
+            return DAMAGED("state %s leaves its slot", dop_plan_string(plan, s->name));
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
+{
+    dop_status st;
+    if ((st = check_strings(plan, diag)) != DOP_OK || (st = check_model(plan, diag)) != DOP_OK ||
+        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_files(plan, diag)) != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        if ((st = check_kernel(plan, i, diag)) != DOP_OK)
+            return st;
+    if ((st = check_slots(plan, diag)) != DOP_OK || (st = check_args(plan, diag)) != DOP_OK ||
+        (st = check_dispatches(plan, diag)) != DOP_OK || (st = check_tensors(plan, diag)) != DOP_OK ||
+        (st = check_states(plan, diag)) != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < plan->n_schedules; i++)
+        if ((st = check_schedule(plan, i, diag)) != DOP_OK)
+            return st;
+    st = dop_plan_check_part(plan, diag);
+    return st == DOP_OK ? check_decodes(plan, diag) : st;
+}

@@ -1,0 +1,403 @@
+/* plan.bin: the interface between dopplerc and doppler-exec.
+ *
+ * Little-endian, fixed-width rows, mapped and never parsed into copies.  Layout:
+ *   dop_plan_header, dop_plan_section[n_sections], then the sections, each aligned to 16 bytes and DOP_SEC_WEIGHTS to
+ *   4096.  Every offset below is in bytes from the start of its section unless it says otherwise.  Strings are offsets
+ *   into DOP_SEC_STRINGS, each 0-terminated; offset 0 is "".
+ * A reader checks: magic, version, sizes, that sections lie inside the file and do not overlap, each section's digest
+ * (XXH3, 64 bits; of the weights as in runtime/plan/plan_weights.h), then every index, offset and count in the rows.  The
+ * header's digest covers the header (with the digest field zero) and the section table.
+ * A model in parts is several plans, one for each device: in separate files, or one after the other in a file that begins
+ * with a directory (dop_plan_set_header).  Each of them states which part it is (DOP_SEC_PART).
+ * Nothing in the file depends on time, paths, the environment or the number of threads: equal inputs, equal bytes. */
+#ifndef DOPPLER_RUNTIME_PLAN_PLAN_FORMAT_H
+#define DOPPLER_RUNTIME_PLAN_PLAN_FORMAT_H
+
+#include <stdint.h>
+
+#define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
+#define DOP_PLAN_VERSION 14u
+
+/* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
+#define DOP_PLAN_SECTIONS(SECTION)                                                        \
+    SECTION(1, STRINGS, char, "0-terminated strings")                                     \
+    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                 \
+    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                 \
+    SECTION(4, IR, char, "the graphs after all passes, golden text")                      \
+    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for") \
+    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                              \
+    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                            \
+    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                    \
+    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                            \
+    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                     \
+    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                   \
+    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                     \
+    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")          \
+    SECTION(14, TEMPLATE, char, "chat template text")                                     \
+    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                         \
+    SECTION(16, FILES, dop_plan_file, "files of external weights")                        \
+    SECTION(17, STATES, dop_plan_state, "directory of the states")                        \
+    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")            \
+    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")
+
+enum {
+#define SECTION(number, name, type, what) DOP_SEC_##name = number,
+    DOP_PLAN_SECTIONS(SECTION)
+#undef SECTION
+        DOP_SEC_LIMIT = 32
+};
+
+typedef struct dop_plan_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t n_sections;
+    uint64_t file_size; /* bytes */
+    uint64_t digest;    /* of this header with digest = 0, then the section table */
+} dop_plan_header;
+
+typedef struct dop_plan_section {
+    uint32_t kind;      /* DOP_SEC_* */
+    uint32_t row_bytes; /* size of one row as the writer knew it; must equal the reader's */
+    uint64_t offset;    /* from the start of the file */
+    uint64_t size;      /* bytes, a multiple of row_bytes */
+    uint64_t digest;    /* XXH3 of the section's bytes (weights: plan_weights.h) */
+} dop_plan_section;
+
+#define DOP_PLAN_NO_RINGS 0xffffffffu
+typedef struct dop_plan_model {
+    uint32_t vocab;
+    uint32_t ctx; /* cache length S: positions 0 .. ctx - 1 */
+    uint32_t ctx_train;
+    uint32_t n_layers;
+    uint32_t hidden; /* values of a row of hidden states */
+    /* How many positions may be written and then dropped.  Where append state is a ring, dropped positions have overwritten
+     * some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
+    uint32_t rewind;
+    uint32_t n_sequences; /* most sequences, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
+    /* Positions of a page, a power of two that divides ctx; 0: every sequence has its states in one piece. */
+    uint32_t page;
+    uint32_t n_pages; /* of the pool, at least as many as one sequence may have; 0 with page 0 */
+    int32_t bos_id;   /* -1: none */
+    uint32_t n_end_ids;
+    uint32_t end_ids[16];
+    float temperature; /* the model's own sampling defaults; < 0: not stated, greedy */
+    float top_p, min_p;
+    uint32_t top_k;
+    uint32_t name;        /* string */
+    uint32_t family;      /* string */
+    uint32_t quant;       /* string: how the weights are stored, as text */
+    uint32_t kernel_path; /* string: which path made it, "" for the default */
+} dop_plan_model;
+
+/* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
+ * others.  Each has its own schedules, and its own buffers where they differ; kernels and weights are shared. */
+enum { DOP_MAX_TARGETS = 8 };
+enum { DOP_PLAN_MAX_ARGS = 16 }; /* of a dispatch, 8 bytes each: the push constants that every device has */
+typedef struct dop_plan_profile {
+    uint32_t name;          /* string */
+    uint32_t caps;          /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */
+    uint32_t subgroup;      /* size the kernels were compiled for; 0: any */
+    uint32_t shared_bytes;  /* largest use */
+    uint32_t max_workgroup; /* largest use, invocations */
+    uint32_t matrix;        /* shape of products on matrix units that kernels with coop_nv or coop_khr use: M, N << 8,
+                               K << 16; f16 factors, f32 sums, one subgroup; 0: no such kernels */
+    uint32_t draws;         /* 1: kernels that pick draw rows with DOP_ROW_DRAWN */
+} dop_plan_profile;
+
+typedef struct dop_plan_kernel {
+    uint32_t name;        /* string: variant and shape, for people */
+    uint32_t variant;     /* string: row of kernels.def */
+    uint32_t spirv_first; /* first word in DOP_SEC_SPIRV */
+    uint32_t spirv_words;
+    uint32_t caps;     /* DOP_CAP_* bits */
+    uint32_t subgroup; /* required subgroup size; 0: any */
+    uint32_t local[3]; /* workgroup size */
+    uint32_t shared_bytes;
+    uint32_t push_bytes; /* size of the push-constant block: 8 per argument */
+    uint32_t rounding;   /* dop_rounding of its products (caps.h): how near to exact sums --check expects it */
+} dop_plan_kernel;
+
+/* Device buffers.  Slots of one kind may share an allocation. */
+enum {
+    DOP_SLOT_WEIGHTS = 1, /* filled from DOP_SEC_WEIGHTS [file_offset, +size) at load; at most 2 GiB each */
+    DOP_SLOT_STATE,       /* zeroed at load, kept between steps; dop_plan_slot.state says how */
+    DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
+    DOP_SLOT_STEP,        /* dop_step, host visible */
+    DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
+    DOP_SLOT_COUNTS, /* counters by which workgroups of a dispatch agree, zero between dispatches; and sums for the last one */
+    DOP_SLOT_MAILBOX,  /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
+    DOP_SLOT_TABLE,    /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
+    DOP_SLOT_RECEIVED, /* in a part: what the previous part computed for the step's rows */
+    DOP_SLOT_SENT      /* in a part: what the next part receives */
+};
+#define DOP_PLAN_NO_SLOT 0xffffffffu
+
+typedef struct dop_plan_slot {
+    uint32_t kind;
+    uint32_t name;        /* string */
+    uint64_t size;        /* bytes */
+    uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
+    uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
+    uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
+    uint32_t rows;        /* APPEND: rows of the slot's state with the fewest rows, all sequences together; else 0 */
+    uint32_t reserved;
+} dop_plan_slot;
+
+/* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row
+ * again does not change it.
+ * Replace: two copies of a state that a step replaces as a whole, one after the other in the bytes of each argument; the first
+ * is current while the parity of the sequence is 0 (dop_step). */
+enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
+
+/* A step of prefill, score or embed has rows of one sequence, a step of rows those of any sequences.  Score and rows give the
+ * logits of every row; embed gives the hidden states of every row after the final norm (f32 [max_rows, hidden], in place of
+ * logits); the others give the logits of the last row. */
+enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS, DOP_SCHED_EMBED };
+
+/* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
+ * step; or the arg-max of every row t, which it stores in ids[t] of the step record and changes nothing else, except for rows
+ * with DOP_ROW_CONTINUED (dop_step). */
+enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
+
+/* How the dispatches of a schedule are ordered.
+ * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
+ * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
+ * There are two copies.  The parity of dop_step.persistent_runs, or of several_runs for schedules of rows, says which one a step
+ * uses; the sender of a word empties its place in the other copy.
+ * It is used only where a probe shows that it makes progress.  A wait that exceeds its bound sets DOP_STEP_STALLED and
+ * continues: the results of that step are garbage, and it must be run again with barriers.  The last dispatch counts the run. */
+enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
+
+typedef struct dop_plan_schedule {
+    uint32_t kind;     /* DOP_SCHED_* */
+    uint32_t profile;  /* row of DOP_SEC_PROFILES */
+    uint32_t max_rows; /* most rows one replay takes: 1 for decode */
+    uint32_t first_dispatch;
+    uint32_t n_dispatches;
+    uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
+                                unless logits are wanted; n_body == n_dispatches when there is no such split */
+    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab], or hidden states; DOP_PLAN_NO_SLOT in all
+                               parts except the last, which never make any */
+    uint32_t greedy;        /* DOP_PICKS_*: what the last dispatch does */
+    uint64_t logits_offset; /* bytes into that slot */
+    uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ only in it the runtime uses the faster */
+    uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
+    uint32_t first_stage;   /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
+                               grid are the stage's, and flags is the number of its function in the kernel */
+    uint32_t table_slot;    /* persistent: the slot of its table of n_stages dop_stage_row */
+} dop_plan_schedule;
+
+enum {
+    DOP_DISPATCH_BARRIER = 1,  /* a memory barrier before this dispatch */
+    DOP_DISPATCH_INDIRECT = 2, /* an earlier dispatch of the schedule wrote the grid: three u32 in memory,
+                                  and the barrier makes them visible (so both flags) */
+};
+
+typedef struct dop_plan_dispatch {
+    uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
+    uint32_t grid[3];                   /* workgroups; an upper bound where the grid is indirect */
+    uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
+    uint32_t n_args;                    /* at most 16, eight bytes each, in push-constant order */
+    uint32_t flags;                     /* DOP_DISPATCH_* */
+    uint32_t label;                     /* string: "L3/qkv" */
+    uint32_t ops;                       /* string: the region's ops, for people */
+    uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
+    uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
+    /* Stages: the third dimension of the grid is the most splits of the cache; only as many workgroups run as there are
+     * splits (dop_workgroups in kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
+     * step's included, the stage uses another function, with short_groups workgroups for each of up to short_splits splits. */
+    uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
+    uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
+    uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
+    uint32_t stage_rounding;  /* stages: dop_rounding of its products; else 0, and the kernel's counts */
+} dop_plan_dispatch;
+
+/* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets unchanged; or, with a
+ * view, the number of a texel: where the argument begins in a uniform texel buffer (R32G32B32A32_UINT) that shows all of the
+ * allocation in which its slot lies.  View v (caps.h) is binding 0 of descriptor set v - 1.  What a dispatch reads through one
+ * view lies in one allocation. */
+#define DOP_ARG_NUMBERS 0xffffffffu
+typedef struct dop_plan_arg {
+    uint32_t slot;   /* row of DOP_SEC_SLOTS, or DOP_ARG_NUMBERS */
+    uint32_t value;  /* string: the IR value there, "" for the step record and for numbers */
+    uint64_t offset; /* bytes into the slot; numbers: the first in the low half, the second in the high one */
+    uint64_t size;   /* bytes from there that the kernel may access; numbers: 0 */
+    uint32_t view;   /* DOP_VIEW_*; 0: none */
+    uint32_t reserved;
+} dop_plan_arg;
+
+/* A row of the table that a persistent dispatch goes through. */
+typedef struct dop_stage_row {
+    uint64_t args[16];
+    uint16_t groups, splits; /* workgroups of each split of the cache, and the most splits */
+    uint16_t short_groups, short_splits;
+    uint16_t function, short_function;
+    uint32_t short_positions;
+} dop_stage_row;
+
+typedef struct dop_plan_tensor {
+    uint32_t name; /* string: canonical weight name */
+    uint32_t type; /* row of ir/types.def */
+    uint32_t rows, cols;
+    uint32_t slot;          /* row of DOP_SEC_SLOTS */
+    uint32_t experts;       /* matrices of rows x cols; 1 unless the weight has one for each expert */
+    uint64_t offset;        /* bytes into the slot, of the first */
+    uint64_t size;          /* bytes of one */
+    uint64_t expert_stride; /* distance between two in bytes; 0: there is only one */
+} dop_plan_tensor;
+
+/* One state of all sequences.  Append: row p of sequence q begins at offset + q * sequence_stride + p * row_bytes; or, in
+ * pages, at offset + (page * n + p % page) * row_bytes, where n is entry p / page of the sequence's table (dop_step).
+ * Replace: copy c of sequence q at offset + c * copy_stride + q * sequence_stride, row_bytes in all. */
+typedef struct dop_plan_state {
+    uint32_t name;   /* string: of the IR */
+    uint32_t slot;   /* row of DOP_SEC_SLOTS, whose `state` is the kind */
+    uint32_t rows;   /* of one sequence; 1 for replace */
+    uint32_t paged;  /* 1: append state in pages */
+    uint64_t offset; /* bytes into the slot; this and the next three are multiples of 4 */
+    uint64_t row_bytes;
+    uint64_t sequence_stride; /* bytes */
+    uint64_t copy_stride;     /* bytes; append: 0 */
+} dop_plan_state;
+
+typedef struct dop_plan_file {
+    uint32_t name; /* string: file name relative to the plan's directory */
+    uint32_t reserved;
+    uint64_t size;   /* bytes */
+    uint64_t digest; /* runtime/plan/plan_weights.h */
+} dop_plan_file;
+
+/* --- a model in parts -------------------------------------------------------------------------------------------------
+ *
+ * Part 0 takes tokens, the last part gives logits and picks, and each part has whole layers.  All parts get the same row
+ * table for a step.  A step runs the same schedule in each part (same kind and max_rows, each in the ordering that the part
+ * has chosen).  Before it, the rows of the values that the part receives, which the previous part has sent in this step, are
+ * put where the part's crossings say. */
+enum { DOP_MAX_PARTS = 64, DOP_PART_MAX_VALUES = 8 };
+enum {
+    DOP_PART_REPLACES = 1, /* some part has states that steps replace: all parts count parity (dop_step) */
+    DOP_PART_UNPAGED = 2   /* some part has states that are not in pages */
+};
+typedef struct dop_plan_part {
+    uint32_t number, n_parts;        /* of 0 .. n_parts - 1 */
+    uint32_t first_layer, end_layer; /* first_layer .. end_layer - 1 */
+    uint64_t set;                    /* digest over all parts; shared by the parts of one compilation and no others */
+    uint32_t flags;                  /* DOP_PART_*, of the whole model */
+    uint32_t reserved;
+} dop_plan_part;
+
+/* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way.  What a part sends is what
+ * the next one receives, in the same order.  A value that a part only forwards is sent from where it was received. */
+enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
+enum { DOP_PLAN_F32 = 1 }; /* row of ir/types.def */
+typedef struct dop_plan_crossing {
+    uint32_t schedule; /* row of DOP_SEC_SCHEDULES */
+    uint32_t way;      /* DOP_CROSSING_* */
+    uint32_t name;     /* string: of the IR */
+    uint32_t type;     /* row of ir/types.def; DOP_PLAN_F32, ... */
+    uint32_t slot;     /* of kind RECEIVED or SENT; row t of the step at offset + t * row_bytes */
+    uint32_t one_row;  /* 1: the value always has one row; else one for each row of the step */
+    uint64_t offset;   /* bytes into the slot */
+    uint64_t row_bytes;
+} dop_plan_crossing;
+
+/* A file of several parts: this header, then a dop_plan_set_row for each part, then the plans, each aligned to 4096 bytes.
+ * The digest is XXH3 over the header, with this field zero, and the rows. */
+#define DOP_PLAN_SET_MAGIC "DOPPARTS" /* 8 bytes */
+typedef struct dop_plan_set_header {
+    char magic[8];
+    uint32_t version; /* DOP_PLAN_VERSION */
+    uint32_t n_parts;
+    uint64_t file_size; /* bytes */
+    uint64_t set;       /* as in dop_plan_part */
+    uint64_t digest;
+} dop_plan_set_header;
+
+typedef struct dop_plan_set_row {
+    uint64_t offset, size; /* of the plan: bytes from the start of the file */
+    uint64_t digest;       /* that of the plan's header */
+    uint32_t first_layer, end_layer;
+    char target[32]; /* 0-terminated */
+} dop_plan_set_row;
+
+/* The step record: the only thing that changes from step to step.  Kernels read it through its device address; the
+ * kernel that picks an id advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout
+ * (std430).
+ *
+ * A row is one token of one sequence; the row table determines what a step computes.  Before a step the host (or
+ * the previous step) sets n_rows and rows[0 .. n_rows).  Rows after those are undefined, and kernels neither compute
+ * nor store anything for them.  Rows may be in any order of position; a row sees what the rows of this step write to its
+ * sequence's caches at its own position and before.  A schedule that gives one row of logits gives those of the last row.
+ * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row and with its
+ * flags, at the next position, and n_rows is 1.
+ *
+ * A kernel that picks from each row does the same for a row t with DOP_ROW_CONTINUED: rows[t] becomes its pick at the next position.
+ * Such a step has one row of each sequence, all of them with this flag.  So that the host can read its picks while the next
+ * step runs, they are at ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  Where
+ * states are replaced, no step has rows of several sequences.
+ *
+ * State of kind replace has two copies, and `parity` says for each sequence which one is current.  A step reads
+ * the current one and writes the other.  It changes nothing that existed before, so it can be run again or dropped.
+ * It takes effect when it is committed, which changes the parity of the sequences that have rows in it:
+ *  - in a full replay of a schedule that picks (DOP_PICKS_NEXT), the picking kernel commits, after everything else, so that the
+ *    next step can follow on the device;
+ *  - else (the body alone, or a schedule that does not pick) the host commits, after the step has succeeded and before the
+ *    next one is submitted.
+ * A committed step is undone by restoring the parity, as long as no later step of that sequence has run.  A host that may
+ * want to drop picks must therefore not let more than one step run ahead.  Append state needs none of this: rows of
+ * dropped positions are written again before they are read. */
+/*
+ * Where caches lie in pages, the record is followed by a page table for each sequence: [n_sequences][ctx / page] page
+ * numbers.  A number names the same page in every paged state.  Entries of positions that no row of the step writes or reads
+ * may be anything below n_pages; the host changes no entry that a running step uses.
+ *
+ * After those tables comes a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
+ * bit first.  The pick of a row with DOP_ROW_MASKED is the largest logit among the ids whose bits are set in its sequence's
+ * mask.
+ *
+ * After the masks comes a dop_row_way for each sequence.  For a row with DOP_ROW_DRAWN, which targets with `draws` support, the
+ * pick is drawn that way, among the ids of its mask if it has one. */
+enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64, DOP_STEP_SEVERAL = 8 };
+enum {
+    DOP_STEP_TURNS = DOP_STEP_RING / DOP_STEP_MAX_SEQUENCES
+}; /* steps whose picks the ids hold, with DOP_ROW_CONTINUED */
+enum {
+    DOP_STEP_STALLED = 1, /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */
+    DOP_STEP_UNPAIRED = 2 /* the device lacks DOP_CAP_coop_pairs after all; results are garbage */
+};
+enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2, DOP_ROW_CONTINUED = 4 };
+typedef struct dop_row {
+    uint32_t token;    /* id, below the vocabulary */
+    uint32_t position; /* in its sequence, below ctx */
+    uint32_t sequence; /* 0 in plans for one sequence */
+    uint32_t flags;    /* DOP_ROW_*, for the pick from this row */
+} dop_row;
+
+/* How to draw from the softmax of the logits: top-k first, then top-p of what that leaves, then min-p; from the rest one id is
+ * drawn with the logits divided by the temperature.  The draw depends on the seed, the row's position and the ids. */
+typedef struct dop_row_way {
+    float by;       /* 1 / temperature */
+    float least;    /* log(min_p), or a large negative number */
+    float top_p;    /* 1: all */
+    uint32_t top_k; /* 0: all */
+    uint32_t seed[2];
+    uint32_t reserved[2];
+} dop_row_way;
+
+typedef struct dop_step {
+    uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */
+    uint32_t n_out;  /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
+    uint32_t flags;  /* DOP_STEP_* */
+    /* Finished runs of persistent schedules.  Its parity says which copy of the mailboxes the next run uses, so the host
+     * does not change the number unless a run has failed. */
+    uint32_t persistent_runs;
+    /* The same of schedules with several rows, at index max_rows - 1. */
+    uint32_t several_runs[DOP_STEP_SEVERAL];
+    uint32_t reserved[4];
+    /* Of each sequence: the copy of its replace states that is current, 0 or 1. */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
+    dop_row rows[DOP_STEP_MAX_ROWS];
+    uint32_t ids[DOP_STEP_RING];
+} dop_step;
+
+#endif

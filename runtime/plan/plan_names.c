@@ -1,0 +1,62 @@
+#include "runtime/plan/plan.h"
+
+const char *
+dop_plan_string(const dop_plan *plan, uint32_t offset)
+{
+    return plan->strings + offset;
+}
+
+const char *
+dop_plan_ordering_name(uint32_t ordering)
+{
+    static const char *const names[DOP_N_ORDERS] = {"barriers", "persistent"};
+    return names[ordering];
+}
+
+uint32_t
+dop_plan_sequence_pages(const dop_plan *plan)
+{
+    return plan->model->page ? plan->model->ctx / plan->model->page : 0;
+}
+
+uint64_t
+dop_plan_step_bytes(const dop_plan *plan)
+{
+    return dop_plan_way_offset(plan, plan->model->n_sequences);
+}
+
+uint64_t
+dop_plan_way_offset(const dop_plan *plan, uint32_t place)
+{
+    return dop_plan_mask_offset(plan, plan->model->n_sequences) + place * sizeof(dop_row_way);
+}
+
+uint64_t
+dop_plan_mask_offset(const dop_plan *plan, uint32_t place)
+{
+    const dop_plan_model *m = plan->model;
+    return sizeof(dop_step) +
+           ((uint64_t)m->n_sequences * dop_plan_sequence_pages(plan) + (uint64_t)place * dop_div_up_u32(m->vocab, 32)) *
+               sizeof(uint32_t);
+}
+
+uint32_t
+dop_plan_logit_rows(const dop_plan_schedule *schedule)
+{
+    bool last = schedule->kind == DOP_SCHED_DECODE || schedule->kind == DOP_SCHED_PREFILL;
+    return last ? 1 : schedule->max_rows;
+}
+
+uint64_t
+dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
+{
+    return (schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab) * (uint64_t)sizeof(float);
+}
+
+uint64_t
+dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
+{
+    if (schedule->logits_slot == DOP_PLAN_NO_SLOT)
+        return 0;
+    return dop_plan_logit_rows(schedule) * dop_plan_result_row_bytes(plan, schedule);
+}

@@ -1,0 +1,195 @@
+/* --serve: the model behind HTTP, until a signal ends it. */
+#include "runtime/library/text_internal.h"
+#include "runtime/model/info.h"
+#include "runtime/program/client/cli_chat.h"
+#include "runtime/serve/api/api_form.h"
+#include "runtime/serve/http.h"
+#include "runtime/text/grammar/grammar.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct served {
+    dop_model *model;
+    dop_model_info info;
+    dop_text *text; /* of --tokenizer, or the plan's */
+    const dop_tokenizer *tok;
+    dop_chat *chat;
+    struct dop_tool_form *form;
+    dop_vocab *vocab;
+    dop_engine *engine;
+    dop_http_keys keys;
+    dop_api api;
+    dop_http *http;
+} served;
+
+static dop_status
+read_keys(const char *path, dop_diag *diag, dop_http_keys *out_keys)
+{
+    dop_buf text = {0};
+    dop_status st = dop_cli_read(path, diag, &text);
+    if (st == DOP_OK)
+        st = dop_http_keys_read(path, text.data ? text.data : "", diag, out_keys);
+    dop_buf_finish(&text);
+    return st;
+}
+
+/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before the
+ * time is up, where the machine is not busy with others. */
+static dop_api_limits
+limits_of(const dop_cli *cli)
+{
+    const double steps_per_s = 4e7;
+    return (dop_api_limits){.steps = (uint64_t)(cli->serve_prepare * steps_per_s),
+                            .bytes = (uint64_t)cli->serve_memory << 20,
+                            .seconds = cli->serve_prepare};
+}
+
+static dop_status
+open_all(dop_cli *cli, served *s, dop_diag *diag)
+{
+    const char *path = NULL;
+    dop_open_options open;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &open)) != DOP_OK)
+        return st;
+    if (cli->api_key_file && (st = read_keys(cli->api_key_file, diag, &s->keys)) != DOP_OK)
+        return st;
+    if ((st = dop_model_open(path, &open, diag, &s->model)) != DOP_OK)
+        return st;
+    dop_model_describe(s->model, &s->info);
+    s->api = (dop_api){.max_tokens = cli->serve_tokens,
+                       .max_choices = DOP_MAX_ANSWERS,
+                       .max_inputs = DOP_MAX_INPUTS,
+                       .max_answer = (uint64_t)cli->serve_answer << 10,
+                       .time_limit_s = cli->serve_time,
+                       .limits = limits_of(cli),
+                       .created = (int64_t)time(NULL)};
+    dop_model_facts(s->model, &s->api.facts);
+    st = cli->tokenizer ? dop_text_of_file(cli->tokenizer, diag, &s->text)
+                        : dop_cli_text(cli, s->model, "--serve", diag, &s->text);
+    s->tok = s->text ? dop_text_tokenizer(s->text) : NULL;
+    if (st == DOP_OK && !cli->quiet && dop_tokenizer_vocab_size(s->tok) > s->api.facts.vocab)
+        fprintf(stderr,
+                "doppler-exec: note: the tokenizer has ids up to %u and the model's vocabulary has %u: prompts with "
+                "others are refused\n",
+                dop_tokenizer_vocab_size(s->tok) - 1, s->api.facts.vocab);
+    if (st != DOP_OK || (st = dop_cli_chat_open(cli, s->text, diag, &s->chat)) != DOP_OK ||
+        (st = dop_cli_sampling(cli, &s->api.facts.sampling, diag, &s->api.sampling)) != DOP_OK ||
+        (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
+                               &s->vocab)) != DOP_OK)
+        return st;
+    dop_engine_options engine = {
+        .max_queue = cli->serve_queue, .rewind = s->info.plan->model->rewind, .replaces = s->info.plan->replaces};
+    if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
+        return st;
+    s->api.model = s->model;
+    s->api.engine = s->engine;
+    s->api.tok = s->tok;
+    s->api.chat = s->chat;
+    s->api.system = cli->system;
+    if ((st = dop_tool_form_create(s->chat, s->chat ? dop_chat_template(s->chat) : "", s->tok, diag, &s->form)) !=
+        DOP_OK)
+        return st;
+    s->api.form = s->form;
+    if ((st = dop_shapes_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
+        return st;
+    dop_http_options http = {
+        .address = cli->serve,
+        .keys = &s->keys,
+        .names = cli->serve_hosts.items,
+        .n_names = cli->serve_hosts.count,
+        .max_body = (size_t)cli->serve_body << 10,
+        .max_connections = cli->serve_connections,
+        .receive_s = cli->serve_receive,
+        .idle_s = 75,
+    };
+    st = dop_http_start(&s->api, &http, diag, &s->http);
+    if (st == DOP_OK && !cli->quiet && dop_http_max_connections(s->http) < cli->serve_connections)
+        fprintf(stderr,
+                "doppler-exec: note: %u connections at once: the limit on open files (ulimit -n) allows no more\n",
+                dop_http_max_connections(s->http));
+    return st;
+}
+
+static void
+close_all(served *s)
+{
+    dop_http_destroy(s->http);
+    dop_engine_destroy(s->engine);
+    dop_shapes_destroy(s->api.shapes);
+    dop_vocab_destroy(s->vocab);
+    dop_tool_form_destroy(s->form);
+    dop_chat_destroy(s->chat);
+    dop_text_destroy(s->text);
+    dop_model_close(s->model);
+    dop_http_keys_finish(&s->keys);
+}
+
+/* From now on a signal ends the process at once, whatever its threads are doing. */
+static void
+let_signals_end(const sigset_t *signals)
+{
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+}
+
+/* Gives answers in progress grace_s seconds to end; another signal ends them now, and a third one the process. */
+static void
+wind_down(served *s, const sigset_t *signals, double grace_s)
+{
+    enum { MOST_MS_MORE = 5000 };
+    double last = dop_now_ms() + grace_s * 1e3 + MOST_MS_MORE;
+    bool again = false;
+    dop_http_stop_listening(s->http);
+    dop_engine_stop(s->engine, grace_s);
+    while (dop_now_ms() < last && !(dop_engine_is_idle(s->engine) && dop_http_is_idle(s->http))) {
+        struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+        if (again) {
+            nanosleep(&pause, NULL);
+        } else if (sigtimedwait(signals, NULL, &pause) > 0) {
+            again = true;
+            let_signals_end(signals);
+            dop_engine_stop(s->engine, 0);
+            last = dop_now_ms() + MOST_MS_MORE;
+        }
+    }
+    if (!again)
+        let_signals_end(signals);
+}
+
+dop_status
+dop_mode_serve(dop_cli *cli, dop_diag *diag)
+{
+    served s;
+    sigset_t signals;
+    int signal_number;
+    memset(&s, 0, sizeof s);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for the threads made from here on too */
+    dop_status st = open_all(cli, &s, diag);
+    if (st == DOP_OK) {
+        dop_buf line = {0};
+        dop_buf_printf(&line, "serving %s on %s (%u sequence%s of %u tokens%s)\n", s.api.facts.name,
+                       dop_http_url(s.http), s.api.facts.n_sequences, s.api.facts.n_sequences == 1 ? "" : "s",
+                       s.api.facts.ctx, s.chat ? "" : ", no chat template");
+        st = dop_cli_print_buf(&line, diag);
+        dop_buf_finish(&line);
+    }
+    if (st == DOP_OK && sigwait(&signals, &signal_number) == 0)
+        wind_down(&s, &signals, cli->serve_grace);
+    dop_diag broken;
+    if (st == DOP_OK && dop_engine_is_broken(s.engine, &broken)) {
+        *diag = broken;
+        st = broken.code;
+    }
+    close_all(&s);
+    return st;
+}

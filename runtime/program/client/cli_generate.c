@@ -1,0 +1,177 @@
+#include "runtime/program/client/cli_generate.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Estimates the tokens of the prompt, so that what it needs is loaded first; 0: unknown. */
+static uint32_t
+guess_prompt(const dop_cli *cli)
+{
+    enum { TEXT_PER_TOKEN = 4, TEMPLATE = 16, MOST = 1 << 20 };
+    if (cli->interactive || cli->logits || cli->file || cli->tokens_file || (!cli->tokens && !cli->prompt))
+        return 0;
+    size_t n = cli->prompt ? strlen(cli->prompt) / TEXT_PER_TOKEN + 1 + (cli->chat ? TEMPLATE : 0) : 0;
+    for (const char *p = cli->tokens; p && *p; p++)
+        n += isdigit((unsigned char)*p) && !isdigit((unsigned char)p[1]);
+    return n < MOST ? (uint32_t)n : MOST;
+}
+
+/* --draft and --draft-ngram. */
+static dop_status
+start_drafts(const dop_cli *cli, dop_generation *g, dop_diag *diag)
+{
+    dop_speculation how = {.ngram = cli->draft_ngram};
+    dop_open_options o;
+    dop_status st = DOP_OK;
+    if (!cli->draft && !cli->draft_ngram)
+        return DOP_OK;
+    if (cli->draft && (st = dop_cli_open_options(cli, diag, &o)) == DOP_OK) {
+        o.wire = NULL;
+        o.no_scoring = true;
+        st = dop_model_open(cli->draft, &o, diag, &g->draft_model);
+        if (st == DOP_OK)
+            st = dop_sequence_create(g->draft_model, diag, &how.draft);
+    }
+    return st == DOP_OK ? dop_sequence_set_speculation(g->sequence, &how, diag) : st;
+}
+
+dop_status
+dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen)
+{
+    dop_generation *g = out_gen;
+    memset(g, 0, sizeof *g);
+    g->ignore_eos = cli->ignore_eos;
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
+        st = dop_texts_push(&g->stops, cli->stop.items[i], diag);
+    if (st != DOP_OK ||
+        (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->model, &g->sequence)) != DOP_OK)
+        goto error;
+    dop_model_facts(g->model, &g->facts);
+    if ((st = dop_cli_text(cli, g->model, needed_for, diag, &g->text)) != DOP_OK ||
+        (st = dop_cli_sampling(cli, &g->facts.sampling, diag, &g->sampling)) != DOP_OK)
+        goto error;
+    dop_sequence_set_sampling(g->sequence, &g->sampling);
+    st = start_drafts(cli, g, diag);
+error:
+    if (st != DOP_OK)
+        dop_generation_finish(g);
+    return st;
+}
+
+void
+dop_generation_finish(dop_generation *gen)
+{
+    dop_text_destroy(gen->text); /* before the model, whose bytes it uses */
+    dop_model_close(gen->model);
+    dop_model_close(gen->draft_model);
+    dop_texts_finish(&gen->stops);
+    dop_output_finish(&gen->output);
+    dop_ids_finish(&gen->ids);
+    free(gen->times);
+    memset(gen, 0, sizeof *gen);
+}
+
+static bool
+is_end(const dop_generation *g, uint32_t id)
+{
+    for (uint32_t i = 0; i < g->facts.n_end_ids; i++)
+        if (g->facts.end_ids[i] == id)
+            return true;
+    return false;
+}
+
+static dop_status
+release_text(const dop_generation *g, size_t from, dop_diag *diag)
+{
+    if (!g->streams || from == g->output.text.size)
+        return DOP_OK;
+    return dop_cli_print(g->output.text.data + from, g->output.text.size - from, diag);
+}
+
+dop_status
+dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag *diag)
+{
+    size_t found = 0, has;
+    dop_status st = DOP_OK;
+    (void)dop_sequence_tokens(gen->sequence, &has);
+    if (has == 0)
+        st = dop_sequence_reuse(gen->sequence, ids, n, diag, &found);
+    return st == DOP_OK ? dop_sequence_feed(gen->sequence, ids + found, n - found, diag) : st;
+}
+
+dop_status
+dop_generation_constrain(dop_generation *gen, dop_diag *diag)
+{
+    if (!gen->shaper)
+        return DOP_OK;
+    const uint32_t *mask = dop_shaper_mask(gen->shaper, diag);
+    dop_status st = mask ? dop_sequence_set_mask(gen->sequence, mask, diag) : diag->code;
+    if (st == DOP_E_INPUT)
+        return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the shape wants next");
+    return st;
+}
+
+/* Prints the text of a token, or at the end (id NULL) what the decoder still holds, up to a stop text. */
+static dop_status
+write_text(dop_generation *g, dop_decoder *decoder, const uint32_t *id, dop_diag *diag)
+{
+    const char *bytes;
+    size_t n, from = 0;
+    if (!decoder || g->output.stopped)
+        return DOP_OK;
+    dop_status st = id ? dop_decoder_push(decoder, *id, diag, &bytes, &n) : dop_decoder_end(decoder, diag, &bytes, &n);
+    if (st == DOP_OK)
+        st = dop_output_push(&g->output, bytes, n, diag, &from);
+    if (st == DOP_OK)
+        st = release_text(g, from, diag);
+    if (st == DOP_OK && !id && (st = dop_output_end(&g->output, diag, &from)) == DOP_OK)
+        st = release_text(g, from, diag);
+    return st;
+}
+
+dop_status
+dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
+{
+    dop_generation *g = gen;
+    dop_decoder *decoder = NULL;
+    dop_status st = DOP_OK;
+    g->ids.count = 0;
+    g->stop_reason = "length";
+    free(g->times);
+    g->times = calloc((size_t)n + 1, sizeof *g->times);
+    if (!g->times)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_output_finish(&g->output);
+    dop_output_init(&g->output, &g->stops);
+    if (g->text)
+        st = dop_decoder_create(g->text, DOP_TEXT_GOES_ON, diag, &decoder);
+    for (uint32_t i = 0; i < n && st == DOP_OK && !g->output.stopped; i++) {
+        uint32_t id;
+        if (g->interrupted && *g->interrupted) {
+            g->stop_reason = "interrupt";
+            break;
+        }
+        if ((st = dop_generation_constrain(g, diag)) != DOP_OK ||
+            (st = dop_sequence_next(g->sequence, diag, &id)) != DOP_OK ||
+            (g->shaper && (st = dop_shaper_accept(g->shaper, id, diag)) != DOP_OK))
+            break;
+        g->times[g->ids.count] = dop_now_ms();
+        g->waited_ms[g->ids.count > 0] = g->waited_ms[1] = dop_model_counters(g->model).waited_ms;
+        dop_ids_push(&g->ids, id);
+        if (!g->ignore_eos && is_end(g, id)) {
+            g->stop_reason = "end";
+            break;
+        }
+        st = write_text(g, decoder, &id, diag);
+    }
+    if (st == DOP_OK)
+        st = write_text(g, decoder, NULL, diag);
+    dop_decoder_destroy(decoder);
+    if (g->output.stopped)
+        g->stop_reason = "text";
+    if (st == DOP_OK && g->ids.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return st;
+}

@@ -1,0 +1,53 @@
+#include "runtime/program/client/cli_shape.h"
+#include "runtime/sample/sampling.h"
+
+#include <string.h>
+
+bool
+dop_cli_wants_shape(const dop_cli *cli)
+{
+    return cli->json_schema || cli->grammar || cli->json_mode;
+}
+
+dop_status
+dop_cli_shape_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop_cli_shape *out_shape)
+{
+    dop_cli_shape *s = out_shape;
+    const char *path = cli->grammar ? cli->grammar : cli->json_schema;
+    dop_buf file = {0};
+    dop_status st = DOP_OK;
+    if ((cli->json_schema != NULL) + (cli->grammar != NULL) + cli->json_mode > 1 || cli->ignore_eos ||
+        cli->logprobs != DOP_CLI_UNSET)
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "--json-schema, --grammar, --json-mode, --ignore-eos and --logprobs exclude one another");
+    if (path && (st = dop_cli_read(path, diag, &file)) == DOP_OK && file.size == 0)
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the file is empty");
+    if (st == DOP_OK) {
+        if (cli->grammar)
+            st = dop_shape_from_grammar(gen->text, file.data, file.size, diag, &s->shape);
+        else
+            st = dop_shape_from_schema(gen->text, file.data, file.size, diag, &s->shape);
+        if (st == DOP_E_INPUT && path && diag && !diag->path[0])
+            snprintf(diag->path, sizeof diag->path, "%s", path);
+    }
+    if (st == DOP_OK && dop_shape_unenforced(s->shape)[0])
+        fprintf(stderr, "note: not enforced exactly: %s\n", dop_shape_unenforced(s->shape));
+    if (st == DOP_OK)
+        st = dop_shaper_create(s->shape, &gen->sampling, diag, &s->shaper);
+    if (st == DOP_OK && dop_sampling_is_greedy(&gen->sampling)) {
+        gen->shaper = s->shaper;
+        st = dop_generation_constrain(gen, diag);
+    } else if (st == DOP_OK) {
+        dop_sequence_set_sampler(gen->sequence, dop_shaper_pick, s->shaper);
+    }
+    dop_buf_finish(&file);
+    return st;
+}
+
+void
+dop_cli_shape_finish(dop_cli_shape *shape)
+{
+    dop_shaper_destroy(shape->shaper);
+    dop_shape_destroy(shape->shape);
+    memset(shape, 0, sizeof *shape);
+}

@@ -1,0 +1,298 @@
+/* With a chat format every line is a message of the user.  The whole conversation is rendered and tokenized for each, since
+ * a template may write earlier messages in another form once there are later ones, and what is fed is only what differs
+ * from the sequence: its end, as a rule.  A model without a format just continues the text. */
+#include "runtime/program/client/cli_talk.h"
+
+#include "base/json/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+dop_status
+dop_talk_open(dop_cli *cli, dop_talk *talk, dop_diag *diag)
+{
+    dop_talk *t = talk;
+    *t = (dop_talk){.cli = cli};
+    dop_status st = dop_generation_open(cli, "-i", diag, &t->gen);
+    if (st != DOP_OK)
+        return st;
+    t->gen.streams = true;
+    t->messages = json_array();
+    if (!t->messages)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if ((st = dop_cli_chat_open(cli, t->gen.text, diag, &t->chat)) != DOP_OK)
+        return st;
+    if (!t->chat && cli->chat)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "the model has no chat template: leave out --chat, or give one with --chat-template NAME|FILE");
+    if (!t->chat) {
+        if (!cli->quiet)
+            fprintf(stderr, "doppler-exec: the model has no chat template: it goes on with your text\n");
+        return DOP_OK;
+    }
+    return dop_chat_add_stops(t->chat, &t->gen.stops, diag);
+}
+
+void
+dop_talk_close(dop_talk *talk)
+{
+    dop_chat_destroy(talk->chat);
+    json_decref(talk->messages);
+    free(talk->turns);
+    dop_generation_finish(&talk->gen);
+}
+
+static uint32_t
+n_tokens(const dop_talk *t)
+{
+    size_t n;
+    (void)dop_sequence_tokens(t->gen.sequence, &n);
+    return (uint32_t)n;
+}
+
+static dop_status
+push_turn(dop_talk *t, uint32_t at, dop_diag *diag)
+{
+    if (t->n_turns == t->cap_turns) {
+        size_t cap = t->cap_turns ? 2 * t->cap_turns : 16;
+        uint32_t *p = realloc(t->turns, cap * sizeof *p);
+        if (!p)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        t->turns = p;
+        t->cap_turns = cap;
+    }
+    t->turns[t->n_turns++] = at;
+    return DOP_OK;
+}
+
+/* The ids of the whole conversation behind what the sequence already has of them, to which it is rewound. */
+static dop_status
+encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
+{
+    dop_ids all = {0};
+    size_t n, same = 0;
+    const uint32_t *tokens = dop_sequence_tokens(t->gen.sequence, &n);
+    dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, diag, &all);
+    if (st == DOP_OK && all.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK) {
+        while (same < n && same + 1 < all.count && tokens[same] == all.data[same])
+            same++;
+        for (size_t i = same; i < all.count; i++)
+            dop_ids_push(out_ids, all.data[i]);
+        st = dop_sequence_rewind(t->gen.sequence, (uint32_t)same, diag);
+    }
+    dop_ids_finish(&all);
+    return st;
+}
+
+/* The ids that one line adds to the sequence. */
+static dop_status
+encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
+{
+    const bool start = n_tokens(t) == 0;
+    const unsigned special = t->cli->no_special ? 0 : (unsigned)DOP_TEXT_PARSE_SPECIAL;
+    out_ids->count = 0;
+    if (t->chat)
+        return encode_chat(t, diag, out_ids);
+    dop_status st = dop_cli_encode(
+        t->gen.text, line, len, special | (start ? (unsigned)DOP_TEXT_ADD_SPECIAL | DOP_TEXT_ONCE : 0), diag, out_ids);
+    return st == DOP_OK ? dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids) : st;
+}
+
+/* How many tokens the line takes when all before it is forgotten. */
+static dop_status
+alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
+{
+    *out_n = line_ids->count + dop_text_adds_bos(t->gen.text);
+    if (!t->chat)
+        return DOP_OK;
+    dop_ids ids = {0};
+    json_t *last = json_pack("[O]", json_array_get(t->messages, json_array_size(t->messages) - 1));
+    dop_status st = last ? dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, last, diag, &ids)
+                         : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *out_n = ids.count;
+    json_decref(last);
+    dop_ids_finish(&ids);
+    return st;
+}
+
+/* Positions that come again are to draw other tokens than before. */
+static void
+draw_anew(dop_talk *t)
+{
+    t->gen.sampling.seed +=
+        0x9e3779b97f4a7c15u; /* the golden ratio: no small seed of the user's follows from another */
+    dop_sequence_set_sampling(t->gen.sequence, &t->gen.sampling);
+}
+
+/* Drops the oldest turn.  Without a chat format the text after it moves up; a conversation is rendered and fed again. */
+static dop_status
+drop_oldest(dop_talk *t, dop_diag *diag)
+{
+    uint32_t begin = t->turns[0], end = t->n_turns > 1 ? t->turns[1] : n_tokens(t);
+    dop_status st = DOP_OK;
+    if (t->chat) {
+        json_array_remove(t->messages, 0);
+        if (json_array_size(t->messages) > 0)
+            json_array_remove(t->messages, 0); /* the answer */
+        st = dop_sequence_rewind(t->gen.sequence, 0, diag);
+    } else {
+        bool bos = begin == 0 && dop_text_adds_bos(t->gen.text);
+        st = dop_sequence_cut(t->gen.sequence, begin + bos, end - begin - bos, diag);
+    }
+    draw_anew(t);
+    t->n_turns--;
+    memmove(t->turns, t->turns + 1, t->n_turns * sizeof *t->turns);
+    for (size_t i = 0; i < t->n_turns; i++)
+        t->turns[i] = t->chat || i == 0 ? 0 : t->turns[i] - (end - begin);
+    return st;
+}
+
+/* Encodes a line, and drops old turns until it and an answer fit the context. */
+static dop_status
+make_room(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
+{
+    uint32_t ctx = t->gen.facts.ctx, dropped = 0;
+    uint32_t answer = t->cli->n_predict < ctx / 4 ? t->cli->n_predict : ctx / 4;
+    dop_status st = encode(t, line, len, diag, out_ids);
+    size_t least = 0;
+    if (answer == 0)
+        answer = 1;
+    if (st == DOP_OK && n_tokens(t) + out_ids->count + answer > ctx)
+        st = alone(t, out_ids, diag, &least);
+    if (st == DOP_OK && least >= ctx) /* nothing is forgotten for a line that does not fit then either */
+        st = DOP_FAIL(diag, DOP_E_INPUT,
+                      "the line has %zu tokens and the plan's context is %u: say it in fewer words, or compile with a "
+                      "larger --ctx",
+                      least, ctx);
+    while (st == DOP_OK && n_tokens(t) + out_ids->count + answer > ctx && t->n_turns > 0) {
+        if ((st = drop_oldest(t, diag)) == DOP_OK)
+            st = encode(t, line, len, diag, out_ids);
+        dropped++;
+    }
+    if (st == DOP_OK && n_tokens(t) + out_ids->count >= ctx)
+        st = DOP_FAIL(diag, DOP_E_INPUT,
+                      "the conversation has %zu tokens and the plan's context is %u: start again, or compile with a "
+                      "larger --ctx",
+                      n_tokens(t) + out_ids->count, ctx);
+    if (st == DOP_OK && dropped > 0)
+        fprintf(stderr, "doppler-exec: the context of %u tokens is full: the oldest %u turn%s forgotten\n", ctx,
+                dropped, dropped == 1 ? " is" : "s are");
+    return st;
+}
+
+dop_status
+dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
+{
+    dop_talk *t = talk;
+    dop_ids ids = {0};
+    dop_status st = t->chat ? dop_chat_add_message(t->messages, "user", line, len, diag) : DOP_OK;
+    const bool added = t->chat && st == DOP_OK;
+    if (st == DOP_OK)
+        st = make_room(t, line, len, diag, &ids);
+    t->refused = st == DOP_E_INPUT;
+    if (t->refused && added)
+        json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    if (st != DOP_OK || (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) != DOP_OK)
+        goto error;
+    uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
+    if (n > room) /* the default is larger than any context */
+        n = room;
+    dop_sequence_expect(t->gen.sequence, n);
+    if ((st = dop_generation_feed(&t->gen, ids.data, ids.count, diag)) != DOP_OK ||
+        (st = dop_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
+        goto error;
+    const dop_buf *text = &t->gen.output.text;
+    if (t->chat)
+        st = dop_chat_add_message(t->messages, "assistant", text->data ? text->data : "", text->size, diag);
+error:
+    dop_ids_finish(&ids);
+    return st;
+}
+
+dop_status
+dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
+{
+    dop_talk *t = talk;
+    *out_there_was = t->n_turns > 0;
+    if (t->n_turns == 0)
+        return DOP_OK;
+    for (uint32_t i = 0; i < 2 && t->chat; i++)
+        json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    draw_anew(t);
+    t->n_turns--;
+    /* What a conversation has in the sequence stays there, for the next line to begin with what is the same. */
+    return t->chat && t->n_turns > 0 ? DOP_OK : dop_sequence_rewind(t->gen.sequence, t->turns[t->n_turns], diag);
+}
+
+dop_status
+dop_talk_reset(dop_talk *talk, dop_diag *diag)
+{
+    json_array_clear(talk->messages);
+    talk->n_turns = 0;
+    draw_anew(talk);
+    return dop_sequence_rewind(talk->gen.sequence, 0, diag);
+}
+
+dop_status
+dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag)
+{
+    json_t *turns = json_array(), *note = json_object();
+    for (size_t i = 0; i < talk->n_turns; i++)
+        json_array_append_new(turns, json_integer(talk->turns[i]));
+    json_object_set_new(note, "turns", turns);
+    json_object_set(note, "messages", talk->messages);
+    char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
+    json_decref(note);
+    if (!text)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_sequence_save(talk->gen.sequence, path, text, strlen(text), diag);
+    free(text);
+    return st;
+}
+
+/* Takes turns and messages from the note of a session, if they fit the sequence and each other. */
+static dop_status
+take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
+{
+    const json_t *turns = json_object_get(note, "turns"), *messages = json_object_get(note, "messages");
+    size_t i, n = json_array_size(turns);
+    json_t *x;
+    uint32_t last = 0;
+    dop_status st = DOP_OK;
+    if (!json_is_array(turns) || !json_is_array(messages) || json_array_size(messages) != (t->chat ? 2 * n : 0))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is no conversation");
+    t->n_turns = 0;
+    json_array_foreach(turns, i, x)
+    {
+        json_int_t at = json_integer_value(x);
+        if (!json_is_integer(x) || at < last || at > n_tokens(t))
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved conversation is damaged");
+        last = (uint32_t)at;
+        if ((st = push_turn(t, last, diag)) != DOP_OK)
+            return st;
+    }
+    json_array_clear(t->messages);
+    return json_array_extend(t->messages, (json_t *)(uintptr_t)messages) == 0
+               ? DOP_OK
+               : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+dop_status
+dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag)
+{
+    char *text = NULL;
+    size_t n = 0;
+    dop_status st = dop_sequence_load(talk->gen.sequence, path, diag, &text, &n);
+    if (st != DOP_OK)
+        return st;
+    json_t *note;
+    dop_json_decode(text, n, NULL, NULL, &note);
+    st = take_note(talk, note, path, diag);
+    json_decref(note);
+    dop_free(text);
+    if (st != DOP_OK)
+        (void)dop_talk_reset(talk, NULL); /* the sequence and what is known about it no longer agree */
+    return st;
+}

@@ -1,0 +1,308 @@
+#include "runtime/program/common/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_bool in_line; /* stdout ends within a line; atomic because threads that load print too */
+
+void
+dop_cli_end_line(void)
+{
+    struct stat out, err;
+    bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
+                out.st_ino == err.st_ino;
+    if (atomic_exchange(&in_line, false) && same)
+        fputc('\n', stderr);
+}
+
+bool
+dop_cli_shows_progress(const dop_cli *cli)
+{
+    return !cli->quiet && !cli->verbose && isatty(STDERR_FILENO);
+}
+
+void
+dop_cli_hint(const dop_cli *cli, const dop_model *model)
+{
+    static const char *const for_gpus[] = {"tier1", "tier2", "tier3", "nvidia-hopper", "amd-rdna3", "intel-xe2"};
+    dop_facts facts;
+    dop_model_facts(model, &facts);
+    bool software = strcmp(facts.target, "lavapipe") == 0, gpu = false;
+    for (size_t i = 0; i < sizeof for_gpus / sizeof for_gpus[0]; i++)
+        gpu = gpu || strcmp(facts.target, for_gpus[i]) == 0;
+    if (!cli->quiet && (facts.software ? gpu : software))
+        fprintf(
+            stderr,
+            "doppler-exec: %s: note: made for target %s, and %s is %s: dopplerc without --target makes a faster plan "
+            "here\n",
+            cli->plans.items[0], facts.target, facts.device, facts.software ? "a software device" : "a GPU");
+}
+
+static void
+print_log_line(void *user, const char *text)
+{
+    (void)user;
+    dop_cli_end_line();
+    fprintf(stderr, "doppler-exec: %s\n", text);
+}
+
+dop_status
+dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
+{
+    if (cli->plans.count == 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "no plan given: doppler-exec PLAN [options]; see --help");
+    if (cli->plans.count > 1)
+        return DOP_FAIL(diag, DOP_E_USAGE, "one plan at a time, and there is also \"%s\"", cli->plans.items[1]);
+    *out_path = cli->plans.items[0];
+    return DOP_OK;
+}
+
+static dop_status
+parse_ordering(const char *text, dop_ordering *out, dop_diag *diag)
+{
+    static const char *const names[] = {
+        [DOP_ORDERING_AUTO] = "auto", [DOP_ORDERING_BARRIERS] = "barriers", [DOP_ORDERING_PERSISTENT] = "persistent"};
+    for (int i = DOP_ORDERING_AUTO; i <= DOP_ORDERING_PERSISTENT; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (dop_ordering)i;
+            return DOP_OK;
+        }
+    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers or persistent, not \"%s\"", text);
+}
+
+dop_status
+dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options)
+{
+    *out_options = (dop_open_options){
+        .device = cli->device,
+        .cache_dir = cli->cache_dir,
+        .threads = cli->threads,
+        .max_chunk = cli->chunk,
+        .steps_per_submit = cli->gpu_loop,
+        .wire = cli->wire,
+    };
+    if (cli->verbose)
+        out_options->log.line = print_log_line;
+    return cli->ordering ? parse_ordering(cli->ordering, &out_options->ordering, diag) : DOP_OK;
+}
+
+dop_status
+dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_model **out_model,
+                 dop_sequence **out_sequence)
+{
+    const char *path = NULL;
+    dop_open_options o;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &o)) != DOP_OK)
+        return st;
+    o.first_tokens = first_tokens;
+    o.no_scoring = no_scoring;
+    const bool shows = dop_cli_shows_progress(cli);
+    if (shows)
+        fputs("loading ...", stderr);
+    if ((st = dop_model_open(path, &o, diag, out_model)) == DOP_OK)
+        st = dop_sequence_create(*out_model, diag, out_sequence);
+    if (shows)
+        fputs("\r           \r", stderr);
+    if (st != DOP_OK) {
+        dop_model_close(*out_model);
+        *out_model = NULL;
+    }
+    return st;
+}
+
+dop_status
+dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
+{
+    return dop_cli_open_for(cli, 0, false, diag, out_model, out_sequence);
+}
+
+dop_status
+dop_cli_text(const dop_cli *cli, const dop_model *model, const char *needed_for, dop_diag *diag, dop_text **out_text)
+{
+    dop_facts facts;
+    *out_text = NULL;
+    dop_model_facts(model, &facts);
+    if (facts.has_text)
+        return dop_text_of_model(model, diag, out_text);
+    if (needed_for)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
+                           "the plan has no tokenizer (the model came without one), which %s needs: give ids with "
+                           "--tokens",
+                           needed_for);
+    return DOP_OK;
+}
+
+dop_status
+dop_cli_text_open(const dop_cli *cli, dop_diag *diag, dop_text **out_text)
+{
+    const char *path = NULL;
+    *out_text = NULL;
+    if (cli->tokenizer)
+        return dop_text_of_file(cli->tokenizer, diag, out_text);
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    return st == DOP_OK ? dop_text_open(path, diag, out_text) : st;
+}
+
+unsigned
+dop_cli_special(const dop_cli *cli)
+{
+    return cli->no_special ? (unsigned)DOP_TEXT_ADD_SPECIAL : (unsigned)DOP_TEXT_PROMPT;
+}
+
+dop_status
+dop_cli_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag, dop_ids *out_ids)
+{
+    uint32_t *ids;
+    size_t n;
+    dop_status st = dop_text_encode(text, len ? bytes : "", len, flags, diag, &ids, &n);
+    dop_cli_take_ids(ids, n, out_ids);
+    return st;
+}
+
+void
+dop_cli_take_ids(uint32_t *ids, size_t n, dop_ids *out_ids)
+{
+    for (size_t i = 0; i < n; i++)
+        dop_ids_push(out_ids, ids[i]);
+    dop_free(ids);
+}
+
+dop_status
+dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
+{
+    char chunk[65536];
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "rbe");
+    if (!f)
+        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
+    errno = 0;
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+        dop_buf_append(out, chunk, n);
+    dop_status st = DOP_OK;
+    if (ferror(f))
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot read: %s", strerror(errno));
+    else if (out->failed)
+        st = DOP_FAIL_IN(diag, DOP_E_NOMEM, path, "out of memory");
+    if (!is_stdin)
+        fclose(f);
+    return st;
+}
+
+dop_status
+dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids)
+{
+    for (size_t i = 0; i < len;) {
+        char c = text[i];
+        if (isspace((unsigned char)c) || c == ',') {
+            i++;
+            continue;
+        }
+        uint64_t id = 0;
+        size_t first = i;
+        for (; i < len && isdigit((unsigned char)text[i]) && id <= UINT32_MAX; i++)
+            id = id * 10 + (uint64_t)(text[i] - '0');
+        bool ends = i == len || isspace((unsigned char)text[i]) || text[i] == ',';
+        if (i == first || !ends || id >= UINT32_MAX)
+            return DOP_FAIL(diag, strncmp(what, "--", 2) == 0 ? DOP_E_USAGE : DOP_E_INPUT,
+                            "%s: token ids are whole numbers, not \"%.*s\"", what,
+                            (int)(len - first < 20 ? len - first : 20), text + first);
+        dop_ids_push(out_ids, (uint32_t)id);
+    }
+    return out_ids->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+dop_status
+dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids, dop_buf *out_text)
+{
+    int sources = (cli->prompt != NULL) + (cli->file != NULL) + (cli->tokens != NULL) + (cli->tokens_file != NULL);
+    dop_status st = DOP_OK;
+    if (sources > 1)
+        return DOP_FAIL(diag, DOP_E_USAGE, "-p, -f, --tokens and --tokens-file exclude one another");
+    if (cli->tokens)
+        return dop_cli_parse_ids("--tokens", cli->tokens, strlen(cli->tokens), diag, out_ids);
+    if (cli->tokens_file) {
+        dop_buf file = {0};
+        st = dop_cli_read(cli->tokens_file, diag, &file);
+        if (st == DOP_OK && file.size > 0)
+            st = dop_cli_parse_ids(cli->tokens_file, file.data, file.size, diag, out_ids);
+        dop_buf_finish(&file);
+        return st;
+    }
+    if (cli->file)
+        st = dop_cli_read(cli->file, diag, out_text);
+    else
+        dop_buf_puts(out_text, cli->prompt ? cli->prompt : "");
+    if (st != DOP_OK || !text)
+        return st;
+    return dop_cli_encode(text, out_text->data, out_text->size, dop_cli_special(cli), diag, out_ids);
+}
+
+static dop_status
+parse_seed(const char *text, uint64_t *out, dop_diag *diag)
+{
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (strcmp(text, "-1") == 0) {
+        if (getrandom(out, sizeof *out, 0) != (ssize_t)sizeof *out)
+            return DOP_FAIL(diag, DOP_E_IO, "the system gives no random numbers: set --seed");
+        return DOP_OK;
+    }
+    if (!isdigit((unsigned char)text[0]) || *end || errno)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--seed needs a whole number, or -1 for a random one, not \"%s\"", text);
+    return DOP_OK;
+}
+
+dop_status
+dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling)
+{
+    dop_sampling *s = out_sampling;
+    *s = *own;
+    if (!isnan(cli->temperature))
+        s->temperature = (float)cli->temperature;
+    if (!isnan(cli->top_p))
+        s->top_p = (float)cli->top_p;
+    if (!isnan(cli->min_p))
+        s->min_p = (float)cli->min_p;
+    if (!isnan(cli->repeat_penalty))
+        s->repeat_penalty = (float)cli->repeat_penalty;
+    if (cli->top_k != DOP_CLI_UNSET)
+        s->top_k = cli->top_k == DOP_OPTION_MINUS_1 ? 0 : cli->top_k;
+    if (cli->repeat_last_n != DOP_CLI_UNSET)
+        s->repeat_last_n = cli->repeat_last_n;
+    return cli->seed ? parse_seed(cli->seed, &s->seed, diag) : DOP_OK;
+}
+
+dop_status
+dop_cli_print(const char *text, size_t len, dop_diag *diag)
+{
+    if (len == 0)
+        return DOP_OK;
+    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
+        return DOP_FAIL(diag, DOP_E_IO, "cannot write to standard output: %s", strerror(errno));
+    atomic_store(&in_line, text[len - 1] != '\n');
+    return DOP_OK;
+}
+
+dop_status
+dop_cli_print_buf(const dop_buf *text, dop_diag *diag)
+{
+    return text->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text->data, text->size, diag);
+}
+
+dop_status
+dop_cli_print_line(const char *line, dop_diag *diag)
+{
+    if (!line)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_cli_print(line, strlen(line), diag);
+    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+}

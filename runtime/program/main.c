@@ -1,0 +1,232 @@
+/* doppler-exec: options, the choice of what to do, and how it ends. */
+#include "base/program/process.h"
+#include "runtime/parts/mpi/cli_mpi.h"
+#include "runtime/program/common/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef DOP_COMMIT /* the build says it where it knows */
+#define RELEASE "doppler-exec " DOP_VERSION " (" DOP_COMMIT ")"
+#else
+#define RELEASE "doppler-exec " DOP_VERSION
+#endif
+
+#define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
+#define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
+#define HEADING DOP_OPTION_HEADING
+
+static const dop_option options[] = {
+    HEADING("Prompt"),
+    OPT('p', "prompt", TEXT, prompt, "TEXT", "text to continue"),
+    OPT('f', "file", TEXT, file, "FILE", "the same from a file (- for standard input), byte for byte"),
+    OPT(0, "tokens", TEXT, tokens, "IDS", "token ids to continue, for example \"1 2 3\"; nothing is added to them"),
+    OPT(0, "tokens-file", TEXT, tokens_file, "FILE", "the same from a file"),
+    OPT(0, "no-special", FLAG, no_special, NULL, "special tokens that are written in the prompt are letters"),
+    HEADING("Generation"),
+    NUM('n', "predict", COUNT, n_predict, "N",
+        "tokens to generate (default 128); -1: until the model or the context ends", -1, UINT32_MAX - 2),
+    NUM(0, "temp", REAL, temperature, "X", "temperature; 0 is greedy (default: the model's own)", 0, 1000),
+    NUM(0, "top-k", COUNT, top_k, "N", "sample from the N most likely tokens; 0 or -1: all", -1, UINT32_MAX - 2),
+    NUM(0, "top-p", REAL, top_p, "X",
+        "sample from the most likely tokens that make up this probability; 1: all, 0: the likeliest", 0, 1),
+    NUM(0, "min-p", REAL, min_p, "X", "sample from tokens with at least this share of the largest probability", 0, 1),
+    NUM(0, "repeat-penalty", REAL, repeat_penalty, "X", "divide the logits of recent tokens by this; 1: off", 0.01,
+        1000),
+    NUM(0, "repeat-last-n", COUNT, repeat_last_n, "N", "how many tokens are recent (default 64); -1: all", -1,
+        UINT32_MAX - 2),
+    OPT('s', "seed", TEXT, seed, "N", "seed of the random numbers (default 0; -1: a random one)"),
+    OPT(0, "ignore-eos", FLAG, ignore_eos, NULL, "continue after the model's end token"),
+    OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
+    OPT(0, "json-schema", TEXT, json_schema, "FILE", "generate JSON that is valid for this schema"),
+    OPT(0, "grammar", TEXT, grammar, "FILE", "generate only what this grammar (GBNF) allows"),
+    OPT(0, "json-mode", FLAG, json_mode, NULL, "generate a JSON object"),
+    OPT(0, "chat", FLAG, chat, NULL, "put the prompt into the model's chat template"),
+    OPT('i', "interactive", FLAG, interactive, NULL, "hold a conversation"),
+    OPT(0, "system", TEXT, system, "TEXT", "a system message for conversations that have none of their own"),
+    OPT(0, "chat-template", TEXT, chat_template, "NAME|FILE",
+        "use this instead of the model's: chatml, llama3, ..., or a Jinja file"),
+    OPT(0, "session", TEXT, session, "FILE",
+        "continue the sequence in FILE, if it exists, and save it there afterwards"),
+    OPT(0, "draft", TEXT, draft, "PLAN",
+        "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time"),
+    NUM(0, "draft-ngram", COUNT, draft_ngram, "N",
+        "use as drafts what followed the last N tokens when they occurred before", 1, 64),
+    HEADING("Output"),
+    OPT(0, "no-display-prompt", FLAG, no_display_prompt, NULL, "print only what is generated"),
+    OPT(0, "print-ids", FLAG, print_ids, NULL, "print the generated ids on one line instead of text"),
+    OPT(0, "logits", TEXT, logits, "FILE", "write the prompt's logits, raw f32 [tokens, vocabulary]"),
+    OPT(0, "json", FLAG, json, NULL, "print one JSON object"),
+    NUM(0, "logprobs", COUNT, logprobs, "N", "in --json: log-probability of each token and of the N most likely ones",
+        0, 1000),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no timing summary"),
+    OPT('v', "verbose", FLAG, verbose, NULL, "show what is decided, and where in the source errors come from"),
+    HEADING("Device"),
+    OPT(0, "device", TEXT, device, "N|NAME", "which device (default: the best one)"),
+    OPT(0, "list-devices", FLAG, list_devices, NULL, "one line per device"),
+    NUM(0, "gpu-loop", COUNT, gpu_loop, "N", "greedy tokens per read-back (default: depends on device and model)", 1,
+        256),
+    NUM(0, "chunk", COUNT, chunk, "N", "feed the prompt in pieces of at most N tokens; 1: token by token", 1, 4096),
+    OPT(0, "ordering", TEXT, ordering, "HOW",
+        "order the dispatches of a step by barriers, or run them as one persistent dispatch (default auto: the "
+        "faster)"),
+    NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
+    HEADING("Server"),
+    OPT(0, "serve", TEXT, serve, "[HOST:]PORT",
+        "OpenAI-style server and chat page, on 127.0.0.1 unless HOST is given; port 0: any free one"),
+    OPT(0, "api-key-file", TEXT, api_key_file, "FILE",
+        "require one of the keys in FILE, one a line; # begins a comment"),
+    NUM(0, "serve-queue", COUNT, serve_queue, "N", "requests that may wait for a sequence (default 256)", 1, 1e6),
+    NUM(0, "serve-body", COUNT, serve_body, "KIB", "longest body of a request (default 4096)", 1, 1 << 20),
+    NUM(0, "serve-tokens", COUNT, serve_tokens, "N", "most tokens of an answer (default: what the context holds)", 1,
+        UINT32_MAX - 2),
+    NUM(0, "serve-time", REAL, serve_time, "S", "seconds that a request may take; 0: no limit (default 600)", 0, 1e9),
+    NUM(0, "serve-receive", REAL, serve_receive, "S", "seconds in which a request must arrive (default 30)", 0.1, 1e6),
+    NUM(0, "serve-prepare", REAL, serve_prepare, "S",
+        "seconds that reading a request may take before it waits for its turn; 0: no limit (default 10)", 0, 1e6),
+    NUM(0, "serve-memory", COUNT, serve_memory, "MIB",
+        "memory that reading a request may take; 0: no limit (default 64)", 0, 1 << 20),
+    NUM(0, "serve-answer", COUNT, serve_answer, "KIB",
+        "largest answer, as estimated before it begins; 0: no limit (default 131072)", 0, 1 << 30),
+    OPT(0, "serve-host", LIST, serve_hosts, "NAME",
+        "a further name under which clients may address the server, may be repeated; *: any"),
+    NUM(0, "serve-connections", COUNT, serve_connections, "N", "most connections at once (default 1024)", 4, 1e6),
+    NUM(0, "serve-grace", REAL, serve_grace, "S", "seconds that answers may continue after SIGTERM (default 30)", 0,
+        1e6),
+    HEADING("Instead of generating"),
+    OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, as one JSON line"),
+    NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
+    OPT(0, "embed", OPTIONAL, embed, "last|mean",
+        "the prompt's embedding as JSON, of length 1: from the hidden state of its last token (default), or from the "
+        "mean"),
+    OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are then lists, see below"),
+    OPT(0, "profile", TEXT, profile, "FILE",
+        "time of every dispatch: prints a table, and writes a timeline to FILE.html, trace events to FILE.json, or "
+        "stage "
+        "times for dopplerc --simulate to FILE.yaml"),
+    OPT('b', "batch", TEXT, bench_batches, "N", "with --profile: steps with a row of each of N sequences (default 1)"),
+    OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
+    OPT(0, "info", FLAG, info, NULL, "what the plan contains and needs"),
+    OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
+    OPT(0, "check", FLAG, check, NULL, "compare every kernel with the reference, on random inputs and this device"),
+    OPT(0, "tokenize", TEXT, tokenize, "FILE",
+        "turn lines of {\"text\", \"add_special\", \"parse_special\"} into arrays of ids"),
+    OPT(0, "detokenize", TEXT, detokenize, "FILE", "the inverse: turn arrays of ids into {\"text\"}"),
+    OPT(0, "render-chat", TEXT, render_chat, "FILE",
+        "print what the chat template makes of [{\"role\", \"content\"}, ...]"),
+    OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "use a tokenizer's file, its folder, or a .gguf, instead of a plan"),
+    OPT('h', "help", FLAG, help, NULL, "this text"),
+    OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
+    DOP_OPTION_POINTER('m', "model",
+                       "the plan comes without an option: doppler-exec PLAN (dopplerc makes one from a model)"),
+    DOP_OPTION_POINTER('c', "ctx-size", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
+    DOP_OPTION_POINTER(0, "ctx", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
+    DOP_OPTION_POINTER('t', NULL, "-j N is for threads while loading; the device does the rest"),
+    DOP_OPTION_POINTER(0, "n-predict", "use -n N"),
+    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --device"),
+    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --device"),
+    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --device"),
+};
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+static void
+cli_init(dop_cli *cli)
+{
+    memset(cli, 0, sizeof *cli);
+    cli->start_ms = dop_now_ms();
+    cli->n_predict = cli->logprobs = cli->top_k = cli->repeat_last_n = cli->ppl_ctx = DOP_CLI_UNSET;
+    cli->serve_queue = 256;
+    cli->serve_body = 4096;
+    cli->serve_connections = 1024;
+    cli->serve_time = 600;
+    cli->serve_receive = cli->serve_grace = 30;
+    cli->serve_prepare = 10;
+    cli->serve_memory = 64;
+    cli->serve_answer = 131072;
+    cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
+}
+
+static dop_status
+print_help(dop_diag *diag)
+{
+    dop_buf text = {0};
+    dop_buf_puts(&text, "usage: doppler-exec PLAN [options]\n\n"
+                        "Runs a plan made by dopplerc on a Vulkan device and prints what the model writes.\n");
+    size_t n_bench;
+    const dop_option *bench = dop_cli_bench_options(&n_bench);
+    dop_options_help(options, N_OPTIONS, &text);
+    dop_options_help(bench, n_bench, &text);
+    dop_status st = dop_cli_print_buf(&text, diag);
+    dop_buf_finish(&text);
+    return st;
+}
+
+/* Pipeline caches live where the user's caches live.  Beside that only the marks of a launcher come from the environment
+ * (launched). */
+static void
+find_cache_dir(dop_buf *out)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && xdg[0] == '/')
+        dop_buf_printf(out, "%s/doppler", xdg);
+    else if (home && home[0] == '/')
+        dop_buf_printf(out, "%s/.cache/doppler", home);
+}
+
+/* Did a launcher of MPI (Open MPI, PMIx, MPICH) start this process?  How many there are is asked of MPI. */
+static bool
+launched(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
+}
+
+int
+main(int argc, char **argv)
+{
+    dop_cli cli, unset;
+    dop_mode_fn *mode = dop_mode_bench;
+    dop_diag diag = {0};
+    dop_buf cache_dir = {0};
+    bool quiet = false;
+    dop_process_prepare("doppler-exec");
+    cli_init(&cli);
+    unset = cli;
+    size_t n_rows = N_OPTIONS;
+    const dop_option *rows = dop_cli_wants_bench(argc, argv) ? dop_cli_bench_options(&n_rows) : options;
+    dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans);
+    if (st == DOP_OK && cli.help) {
+        st = print_help(&diag);
+    } else if (st == DOP_OK && cli.version) {
+        st = dop_cli_print(RELEASE "\n", strlen(RELEASE "\n"), &diag);
+    } else if (st == DOP_OK) {
+        find_cache_dir(&cache_dir);
+        cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
+        cli.launched = launched();
+        if (!cli.bench)
+            st = dop_cli_choose(options, N_OPTIONS, &cli, &unset, &diag, &mode);
+        bool done = false;
+        if (st == DOP_OK)
+            st = dop_cli_mpi_start(&cli, mode, &diag, &done);
+        if (st == DOP_OK && !done)
+            st = dop_cli_refuse_outputs(&cli, &diag);
+        if (st == DOP_OK && !done)
+            st = mode(&cli, &diag);
+        quiet = done; /* rank 0 says it */
+    }
+    if (st != DOP_OK && !quiet) {
+        dop_cli_end_line();
+        dop_diag_print(&diag, "doppler-exec", cli.verbose);
+    }
+    dop_cli_mpi_end(&cli, st);
+    dop_texts_finish(&cli.plans);
+    dop_texts_finish(&cli.stop);
+    dop_buf_finish(&cache_dir);
+    /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */
+    if (st == DOP_E_DEVICE) {
+        fflush(NULL);
+        _exit(dop_status_exit(st));
+    }
+    return dop_status_exit(st);
+}

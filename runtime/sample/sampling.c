@@ -1,0 +1,454 @@
+#include "runtime/sample/sampling.h"
+
+#include "runtime/plan/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+dop_sampling
+dop_plan_sampling(const dop_plan *plan)
+{
+    const dop_plan_model *m = plan->model;
+    return (dop_sampling){
+        .temperature = m->temperature,
+        .top_k = m->top_k,
+        .top_p = m->top_p,
+        .min_p = m->min_p,
+        .repeat_penalty = 1,
+        .repeat_last_n = 64,
+    };
+}
+
+enum { BLOCK = 64, LANES = 16 };
+
+bool
+dop_sampling_is_greedy(const dop_sampling *params)
+{
+    bool penalty = params->repeat_penalty != 1.0f && params->repeat_last_n > 0;
+    return (params->temperature <= 0.0f || params->top_p <= 0.0f) && !penalty;
+}
+
+dop_status
+dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag)
+{
+    memset(sampler, 0, sizeof *sampler);
+    sampler->vocab = vocab;
+    sampler->candidates = calloc(vocab, sizeof *sampler->candidates);
+    sampler->logits = calloc(vocab, sizeof *sampler->logits);
+    sampler->stamp = calloc(vocab, sizeof *sampler->stamp);
+    sampler->blocks = calloc(vocab / BLOCK + 1, sizeof *sampler->blocks);
+    sampler->heap = calloc(vocab, sizeof *sampler->heap);
+    if (!sampler->candidates || !sampler->logits || !sampler->stamp || !sampler->blocks || !sampler->heap) {
+        dop_sampler_finish(sampler);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    sampler->params = (dop_sampling){.top_p = 1.0f, .repeat_penalty = 1.0f};
+    return DOP_OK;
+}
+
+void
+dop_sampler_finish(dop_sampler *sampler)
+{
+    free(sampler->candidates);
+    free(sampler->logits);
+    free(sampler->stamp);
+    free(sampler->blocks);
+    free(sampler->heap);
+    memset(sampler, 0, sizeof *sampler);
+}
+
+/* The largest of up to BLOCK logits; *io_bad becomes NaN when one is not finite.  In lanes, so that compilers use vectors. */
+static float
+block_largest(const float *logits, uint32_t n, float *io_bad)
+{
+    float m[LANES], bad[LANES] = {0}, best = -INFINITY;
+    for (uint32_t j = 0; j < LANES; j++)
+        m[j] = -INFINITY;
+    for (uint32_t i = 0; i + LANES <= n; i += LANES)
+        for (uint32_t j = 0; j < LANES; j++) {
+            float x = logits[i + j];
+            m[j] = x > m[j] ? x : m[j];
+            bad[j] += x - x;
+        }
+    for (uint32_t j = 0; j < LANES; j++) {
+        best = m[j] > best ? m[j] : best;
+        *io_bad += bad[j];
+    }
+    for (uint32_t i = n - n % LANES; i < n; i++) {
+        best = logits[i] > best ? logits[i] : best;
+        *io_bad += logits[i] - logits[i];
+    }
+    return best;
+}
+
+/* The sum of exp(logits - largest), each to 1e-6 of itself: 2^t p(f) with a polynomial on [0, 1) (Taylor's, of 2^f). */
+static double
+sum_of_exps(const float *logits, uint32_t n, float largest)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i += LANES) {
+        float part[LANES];
+        for (uint32_t j = 0; j < LANES; j++)
+            part[j] = i + j < n ? logits[i + j] : -INFINITY;
+        for (uint32_t j = 0; j < LANES; j++) {
+            float y = (part[j] - largest) * 1.44269504f, t, f;
+            y = y > -126.0f ? y : -126.0f;
+            t = (float)(int32_t)y;
+            t = t > y ? t - 1 : t;
+            f = y - t;
+            int32_t bits = ((int32_t)t + 127) * (1 << 23);
+            float p =
+                1.0f + f * (0.69314718f +
+                            f * (0.24022651f +
+                                 f * (0.05550411f +
+                                      f * (0.00961813f + f * (0.00133336f + f * (0.00015403f + f * 0.00001525f))))));
+            memcpy(&t, &bits, sizeof t);
+            part[j] = p * t;
+        }
+        for (uint32_t j = 0; j < LANES; j++)
+            sum += (double)part[j];
+    }
+    return sum;
+}
+
+typedef struct two_best {
+    uint32_t id;        /* the lowest of the largest; 0 when there is none */
+    float best, second; /* second: equal to best when that comes twice */
+    bool bad;           /* something is not finite */
+} two_best;
+
+static float
+largest_but(const float *logits, uint32_t n, uint32_t but)
+{
+    float best = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        best = i != but && logits[i] > best ? logits[i] : best;
+    return best;
+}
+
+/* out_blocks: the largest of each block; NULL: nobody wants them. */
+static two_best
+find_best(const float *logits, uint32_t n, float *out_blocks)
+{
+    two_best r = {.best = -INFINITY, .second = -INFINITY};
+    uint32_t at = 0;
+    float bad = 0;
+    for (uint32_t i = 0; i < n; i += BLOCK) {
+        float m = block_largest(logits + i, n - i < BLOCK ? n - i : BLOCK, &bad);
+        if (out_blocks)
+            out_blocks[i / BLOCK] = m;
+        if (m > r.best) {
+            r.second = r.best;
+            r.best = m;
+            at = i;
+        } else if (m > r.second) {
+            r.second = m;
+        }
+    }
+    uint32_t size = n - at < BLOCK ? n - at : BLOCK, k = 0;
+    while (k < size && logits[at + k] != r.best)
+        k++;
+    r.id = k < size ? at + k : 0;
+    float other = largest_but(logits + at, size, k);
+    r.second = other > r.second ? other : r.second;
+    r.bad = isnan(bad);
+    return r;
+}
+
+uint32_t
+dop_argmax(const float *logits, uint32_t n)
+{
+    return find_best(logits, n, NULL).id;
+}
+
+/* Larger logits first, lower ids first among equals: one order, whatever the sort does. */
+static int
+compare(const void *a, const void *b)
+{
+    const dop_candidate *x = a, *y = b;
+    if (x->logit != y->logit)
+        return x->logit > y->logit ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void
+penalize(dop_sampler *s, const uint32_t *history, size_t n_history)
+{
+    float by = s->params.repeat_penalty;
+    if (by == 1.0f)
+        return;
+    s->n_picks++;
+    size_t n = s->params.repeat_last_n < n_history ? s->params.repeat_last_n : n_history;
+    for (size_t i = n_history - n; i < n_history; i++) {
+        uint32_t id = history[i];
+        if (id >= s->vocab || s->stamp[id] == s->n_picks)
+            continue;
+        s->stamp[id] = s->n_picks;
+        s->logits[id] = s->logits[id] > 0 ? s->logits[id] / by : s->logits[id] * by;
+    }
+}
+
+/* Moves the smallest of a heap of values, whose root is the smallest, to its place. */
+static void
+sift_down(float *heap, uint32_t n, uint32_t i)
+{
+    for (;;) {
+        uint32_t least = i, l = 2 * i + 1, r = l + 1;
+        if (l < n && heap[l] < heap[least])
+            least = l;
+        if (r < n && heap[r] < heap[least])
+            least = r;
+        if (least == i)
+            return;
+        float t = heap[i];
+        heap[i] = heap[least];
+        heap[least] = t;
+        i = least;
+    }
+}
+
+/* The k-th largest of n values; k <= n.  heap: room for k. */
+static float
+kth_largest(const float *values, uint32_t n, uint32_t k, float *heap)
+{
+    memcpy(heap, values, k * sizeof *heap);
+    for (uint32_t i = k / 2; i-- > 0;)
+        sift_down(heap, k, i);
+    for (uint32_t i = k; i < n; i++)
+        if (values[i] > heap[0]) {
+            heap[0] = values[i];
+            sift_down(heap, k, 0);
+        }
+    return heap[0];
+}
+
+/* Candidates whose logits are `least` or more, by id.  Most of a vocabulary never matters, and most blocks need no look. */
+static uint32_t
+gather(dop_sampler *s, float least)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 0; b * BLOCK < s->vocab; b++) {
+        uint32_t end = (b + 1) * BLOCK < s->vocab ? (b + 1) * BLOCK : s->vocab;
+        if (s->blocks[b] < least)
+            continue;
+        for (uint32_t i = b * BLOCK; i < end; i++)
+            if (s->from[i] >= least)
+                s->candidates[n++] = (dop_candidate){s->from[i], i};
+    }
+    return n;
+}
+
+/* The k largest, in the order of compare. */
+static uint32_t
+select_top_k(dop_sampler *s, uint32_t k)
+{
+    uint32_t n_blocks = (s->vocab + BLOCK - 1) / BLOCK;
+    /* Each of the k best blocks has one as large as this. */
+    float least =
+        k <= n_blocks ? kth_largest(s->blocks, n_blocks, k, s->heap) : kth_largest(s->from, s->vocab, k, s->heap);
+    uint32_t n = gather(s, least);
+    if (n > 4 * k) {
+        for (uint32_t i = 0; i < n; i++)
+            s->logits[i] = s->candidates[i].logit;
+        least = kth_largest(s->logits, n, k, s->heap);
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (s->candidates[i].logit >= least)
+                s->candidates[kept++] = s->candidates[i];
+        n = kept;
+    }
+    qsort(s->candidates, n, sizeof *s->candidates, compare);
+    return k < n ? k : n;
+}
+
+/* Candidates within `depth` of the largest logit, sorted. */
+static uint32_t
+select_near(dop_sampler *s, float largest, float depth, bool sort)
+{
+    uint32_t n = gather(s, largest - depth);
+    if (sort)
+        qsort(s->candidates, n, sizeof *s->candidates, compare);
+    return n;
+}
+
+/* How many of the n sorted candidates make up probability p of `total` (both relative to the largest); 0 when even all
+ * of them do not. */
+static uint32_t
+prefix_of(const dop_candidate *c, uint32_t n, double p, double total)
+{
+    double sum = 0, largest = (double)c[0].logit;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += exp((double)c[i].logit - largest);
+        if (sum >= p * total)
+            return i + 1;
+    }
+    return 0;
+}
+
+static uint32_t
+select_top_p(dop_sampler *s, float largest, double p)
+{
+    static const float depths[] = {8.0f, 16.0f, 32.0f};
+    double total = sum_of_exps(s->from, s->vocab, largest);
+    for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+        uint32_t n = select_near(s, largest, depths[i], true);
+        n = prefix_of(s->candidates, n, p, total);
+        if (n > 0)
+            return n;
+    }
+    uint32_t n = select_near(s, largest, INFINITY, true), kept = prefix_of(s->candidates, n, p, total);
+    return kept ? kept : n;
+}
+
+/* Fills candidates[0 .. n) with what may be drawn and returns n >= 1. */
+static uint32_t
+select_candidates(dop_sampler *s, float largest)
+{
+    const dop_sampling *p = &s->params;
+    bool use_p = p->top_p > 0.0f && p->top_p < 1.0f;
+    const uint32_t k = p->top_p <= 0.0f ? 1 : p->top_k; /* a set of no probability still has the likeliest token */
+    uint32_t n;
+    if (k > 0 && k < s->vocab) {
+        n = select_top_k(s, k);
+        if (use_p) {
+            double total = 0;
+            for (uint32_t i = 0; i < n; i++)
+                total += exp((double)s->candidates[i].logit - (double)largest);
+            uint32_t kept = prefix_of(s->candidates, n, (double)p->top_p, total);
+            n = kept ? kept : n;
+        }
+    } else if (use_p) {
+        n = select_top_p(s, largest, (double)p->top_p);
+    } else {
+        n = select_near(s, largest, p->min_p > 0.0f ? 1e-3f - logf(p->min_p) : INFINITY, false);
+    }
+    if (p->min_p > 0.0f) {
+        double floor_logit = (double)largest + log((double)p->min_p);
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if ((double)s->candidates[i].logit >= floor_logit || s->candidates[i].logit == largest)
+                s->candidates[kept++] = s->candidates[i];
+        n = kept;
+    }
+    return n;
+}
+
+uint32_t
+dop_logits_largest(const float *logits, uint32_t n)
+{
+    two_best r = find_best(logits, n, NULL);
+    return r.bad ? UINT32_MAX : r.id;
+}
+
+/* s->from becomes the logits after the penalty, which without one are the caller's own. */
+static two_best
+take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history)
+{
+    two_best r = find_best(logits, s->vocab, s->blocks);
+    s->from = logits;
+    s->bad = r.bad;
+    if (r.bad || s->params.repeat_penalty != 1.0f) {
+        for (uint32_t i = 0; i < s->vocab; i++)
+            s->logits[i] = isnan(logits[i]) ? -INFINITY : logits[i];
+        penalize(s, history, n_history);
+        r = find_best(s->logits, s->vocab, s->blocks);
+        s->from = s->logits;
+    }
+    return r;
+}
+
+/* --- draws ----------------------------------------------------------------------------------------------------------------- */
+
+/* Chris Wellons' lowbias32 (https://nullprogram.com/blog/2018/07/31/, public domain). */
+static uint32_t
+hash(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+static uint32_t
+hash_of_position(uint64_t seed, uint32_t position)
+{
+    return hash((uint32_t)seed + hash((uint32_t)(seed >> 32) + hash(position)));
+}
+
+enum { NOISE_BITS = 23 };
+
+/* Which of the 2^NOISE_BITS intervals of (0, 1) the uniform number of an id lies in the middle of. */
+static uint32_t
+interval_of(uint32_t hashed, uint32_t id)
+{
+    return hash(hash(id ^ hashed) + hashed) >> (32 - NOISE_BITS);
+}
+
+static double
+noise_of(uint32_t interval)
+{
+    return -log(-log(((double)interval + 0.5) / (1 << NOISE_BITS)));
+}
+
+double
+dop_sampling_noise(uint64_t seed, uint32_t position, uint32_t id)
+{
+    return noise_of(interval_of(hash_of_position(seed, position), id));
+}
+
+/* Can x with this noise exceed `least`?  Noise of a uniform number u exceeds g only if 1 - u < exp(-g), and exp(-g) is less than the
+ * next power of two.  Spares most of a vocabulary two logarithms. */
+static bool
+may_exceed(double x, uint32_t interval, double least)
+{
+    const double g = least - x;
+    if (!(x > -INFINITY) || g > NOISE_BITS)
+        return false;
+    const int power = g > 0 ? (int)(g * 1.4426950408889634) : 0; /* exp(-g) <= 2^-power */
+    return power <= NOISE_BITS && (1u << NOISE_BITS) - interval <= (1u << (NOISE_BITS - power));
+}
+
+/* The candidate whose logit by temperature is largest with its noise, of equals the lowest id. */
+static uint32_t
+draw(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
+{
+    const uint32_t hashed = hash_of_position(s->params.seed, position);
+    const double temperature = (double)s->params.temperature;
+    double best = -INFINITY, second = -INFINITY;
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const dop_candidate *c = &s->candidates[i];
+        const double x = ((double)c->logit - largest) / temperature;
+        const uint32_t interval = interval_of(hashed, c->id);
+        if (!may_exceed(x, interval, second))
+            continue;
+        const double score = x + noise_of(interval);
+        if (score > best || (score == best && c->id < id)) {
+            second = best;
+            best = score;
+            id = c->id;
+        } else if (score > second) {
+            second = score;
+        }
+    }
+    *out_margin = (best - second) * temperature;
+    return id;
+}
+
+uint32_t
+dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
+                 float *out_margin)
+{
+    dop_sampler *s = sampler;
+    double margin;
+    two_best r = take_logits(s, logits, history, n_history);
+    if (s->params.temperature <= 1e-6f || !isfinite(r.best)) {
+        margin = (double)r.best - (double)r.second;
+    } else {
+        uint32_t n = select_candidates(s, r.best);
+        r.id = draw(s, n, (double)r.best, (uint32_t)n_history - 1, &margin);
+    }
+    if (out_margin)
+        *out_margin = (float)margin;
+    return r.id;
+}

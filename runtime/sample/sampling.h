@@ -1,0 +1,61 @@
+/* Picking the next token from logits on the host, with the parameters of dop_sampling (doppler/doppler.h). */
+#ifndef DOPPLER_RUNTIME_SAMPLE_SAMPLING_H
+#define DOPPLER_RUNTIME_SAMPLE_SAMPLING_H
+
+#include "base/base.h"
+
+#include <doppler/doppler.h>
+
+/* A model's own parameters, as its plan states them. */
+struct dop_plan;
+dop_sampling dop_plan_sampling(const struct dop_plan *plan);
+
+/* Whether the pick is the plain arg-max of the logits, which the device makes by itself. */
+bool dop_sampling_is_greedy(const dop_sampling *params);
+
+/* The largest of n logits, the lowest index among equals; UINT32_MAX: one of them is not finite. */
+uint32_t dop_logits_largest(const float *logits, uint32_t n);
+
+/* The logarithm of the denominator of a softmax over n logits. */
+double dop_logits_log_sum(const float *logits, uint32_t n);
+
+/* The ids of the `most` largest of n logits, which are at least as many, in out_ids: the largest first, of equals the lower id. */
+void dop_logits_top(const float *logits, uint32_t n, uint32_t most, uint32_t *out_ids);
+
+typedef struct dop_candidate {
+    float logit;
+    uint32_t id;
+} dop_candidate;
+
+typedef struct dop_sampler {
+    dop_sampling params;
+    uint32_t vocab;
+    dop_candidate *candidates; /* owned, vocab */
+    float *logits;             /* owned, vocab: after the penalty */
+    bool bad;                  /* a logit of the last pick was not finite */
+    const float *from;         /* the logits of this pick: `logits` or the caller's */
+    uint32_t *stamp;           /* owned, vocab: pick in which a token was penalized */
+    float *blocks, *heap;      /* owned: largest logits of blocks, and [vocab] scratch of top-k */
+    uint32_t n_picks;
+} dop_sampler;
+
+dop_status dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag);
+void dop_sampler_finish(dop_sampler *sampler); /* accepts a zeroed one */
+/* Picks the token after the n_history tokens so far, whose ids are below vocab.  logits: f32 [vocab]; a NaN counts as -infinity.
+ * No allocation.  *out_margin, unless NULL: by how much the logits of this token exceed those with which another one would have
+ * been picked, with the same noise; infinite where no other may be picked.
+ *
+ * A draw adds noise of the Gumbel distribution, hashed from the seed, the position n_history - 1 and the id, to every logit divided
+ * by the temperature and takes the largest sum, which is a draw from their softmax (Gumbel 1954; Maddison et al. 2014,
+ * https://arxiv.org/abs/1411.0030).  kernels/glsl/argmax.glsl draws with the same noise.  So nothing has to be kept between two
+ * draws, and a token is the same whoever draws it, in whatever order. */
+uint32_t dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
+                          float *out_margin);
+
+/* The noise of an id with a seed at a position: of 2^23 values, each with the same probability. */
+double dop_sampling_noise(uint64_t seed, uint32_t position, uint32_t id);
+
+/* The first of the largest logits; 0 when all are NaN. */
+uint32_t dop_argmax(const float *logits, uint32_t n);
+
+#endif

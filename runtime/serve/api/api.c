@@ -1,0 +1,240 @@
+/* Which function answers which path, and the answers that need no job. */
+#include "runtime/serve/api/api.h"
+
+#include "base/clock.h"
+#include "base/program/page.h"
+#include "runtime/serve/api/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef void handler_fn(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                        dop_call **out_call);
+
+/* GET / */
+static void
+get_page(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+         dop_call **out_call)
+{
+    (void)api, (void)request, (void)root, (void)out_call;
+    answer->status = 200;
+    answer->type = "text/html; charset=utf-8";
+    dop_buf_puts(&answer->body, dop_page_chat);
+}
+
+static void
+get_health(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+           dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_diag diag = {0};
+    if (dop_engine_is_broken(api->engine, &diag))
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "device_failed", NULL}, "%s", diag.message);
+    else
+        dop_answer_json(answer, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+static void
+get_metrics(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+            dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_metrics m = dop_engine_metrics(api->engine);
+    answer->status = 200;
+    answer->type = "text/plain; version=0.0.4; charset=utf-8";
+    dop_metrics_write(&m, &answer->body);
+}
+
+static json_t *
+model_entry(const dop_api *api)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name, "object", "model",
+                     "created", (json_int_t)api->created, "owned_by", "doppler", "meta", "vocab",
+                     (json_int_t)api->facts.vocab, "context", (json_int_t)api->facts.ctx, "sequences",
+                     (json_int_t)api->facts.n_sequences, "family", api->facts.family, "device", api->facts.device,
+                     "chat", api->chat != NULL);
+}
+
+static void
+get_models(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+           dop_call **out_call)
+{
+    (void)root, (void)out_call;
+    static const char prefix[] = "/v1/models/";
+    if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
+        dop_answer_json(answer, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_entry(api)));
+        return;
+    }
+    const char *name = request->path + strlen(prefix);
+    if (strcmp(name, api->facts.name) == 0)
+        dop_answer_json(answer, 200, model_entry(api));
+    else
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "model_not_found", "model"},
+                         "The model '%.200s' does not exist", name);
+}
+
+static void
+post_completions(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                 dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_COMPLETION, answer);
+}
+
+static void
+post_chat(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+          dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_CHAT, answer);
+}
+
+static void
+post_embeddings(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_EMBEDDING, answer);
+}
+
+static void
+post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)out_call;
+    dop_reader r = {.root = root, .answer = answer};
+    dop_ids ids = {0};
+    dop_diag diag = {0};
+    size_t n;
+    const char *text = dop_reader_text(&r, "content", &n);
+    unsigned flags = (dop_reader_bool(&r, "add_special", false) ? DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0) |
+                     (dop_reader_bool(&r, "parse_special", true) ? DOP_ENCODE_PARSE_SPECIAL : 0);
+    if (!text)
+        dop_reader_refuse(&r, "content", "content is the text to tokenize");
+    if (!r.failed && dop_tokenizer_encode_within(api->tok, text, n, flags, request->budget, &diag, &ids) != DOP_OK)
+        dop_reader_fail(&r, "content", &diag, request->budget);
+    dop_reader_report(&r);
+    json_t *list = json_array();
+    for (size_t i = 0; i < ids.count; i++)
+        json_array_append_new(list, json_integer(ids.data[i]));
+    if (r.failed)
+        json_decref(list);
+    else
+        dop_answer_json(answer, 200, json_pack("{s:o}", "tokens", list));
+    dop_ids_finish(&ids);
+}
+
+static void
+post_detokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
+{
+    (void)out_call;
+    dop_reader r = {.root = root, .answer = answer};
+    dop_ids ids = {0};
+    dop_buf text = {0};
+    dop_diag diag = {0};
+    const json_t *list = dop_reader_get(&r, "tokens"), *v;
+    size_t i;
+    if (!json_is_array(list))
+        dop_reader_refuse(&r, "tokens", "tokens is a list of token ids");
+    json_array_foreach(list, i, v)
+    {
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= api->facts.vocab)
+            dop_reader_refuse(&r, "tokens", "token ids are whole numbers below %u", api->facts.vocab);
+        else
+            dop_ids_push(&ids, (uint32_t)json_integer_value(v));
+    }
+    if (!r.failed && dop_tokenizer_decode(api->tok, ids.data, ids.count, 0, &diag, &text) != DOP_OK)
+        dop_reader_fail(&r, "tokens", &diag, request->budget);
+    dop_reader_report(&r);
+    if (!r.failed)
+        dop_answer_json(answer, 200,
+                        json_pack("{s:o}", "content", dop_json_text(text.size ? text.data : "", text.size)));
+    dop_ids_finish(&ids);
+    dop_buf_finish(&text);
+}
+
+static const struct {
+    const char *path; /* a * at the end stands for any rest */
+    const char *method;
+    handler_fn *handler;
+} routes[] = {
+    {"/", "GET", get_page},
+    {"/health", "GET", get_health},
+    {"/metrics", "GET", get_metrics},
+    {"/v1/models", "GET", get_models},
+    {"/v1/models/*", "GET", get_models},
+    {"/v1/completions", "POST", post_completions},
+    {"/v1/chat/completions", "POST", post_chat},
+    {"/v1/embeddings", "POST", post_embeddings},
+    {"/tokenize", "POST", post_tokenize},
+    {"/detokenize", "POST", post_detokenize},
+};
+
+static bool
+fits(const char *pattern, const char *path)
+{
+    size_t n = strlen(pattern);
+    return pattern[n - 1] == '*' ? strncmp(pattern, path, n - 1) == 0 : strcmp(pattern, path) == 0;
+}
+
+/* Finds what answers a request; otherwise the answer says that there is no such path or method. */
+static handler_fn *
+find_route(const char *method, const char *path, dop_answer *answer)
+{
+    const char *allowed = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (!fits(routes[i].path, path))
+            continue;
+        allowed = routes[i].method;
+        if (strcmp(allowed, method) == 0 ||
+            (strcmp(allowed, "GET") == 0 && strcmp(method, "HEAD") == 0)) /* the body is dropped later */
+            return routes[i].handler;
+    }
+    if (!allowed) {
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: %s %.200s", method, path);
+        return NULL;
+    }
+    dop_answer_error(answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
+                     "%.200s takes %s only", path, allowed);
+    answer->allow = strcmp(allowed, "GET") == 0 ? "GET, HEAD" : allowed;
+    return NULL;
+}
+
+void
+dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out_budget)
+{
+    const dop_api_limits *l = &api->limits;
+    *out_budget = DOP_BUDGET_UNLIMITED;
+    if (l->steps > 0)
+        out_budget->steps = l->steps;
+    if (l->bytes > 0)
+        out_budget->bytes = l->bytes;
+    if (l->seconds > 0)
+        out_budget->until_ms = dop_now_ms() + l->seconds * 1e3;
+    out_budget->cancelled = cancelled;
+}
+
+bool
+dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer)
+{
+    const dop_api_request request = {.method = method, .path = path};
+    dop_call *call = NULL;
+    handler_fn *handler = find_route(method, path, out_answer);
+    if (!handler)
+        return true;
+    if (strcmp(method, "POST") == 0)
+        return false;
+    handler(api, &request, NULL, out_answer, &call);
+    return true;
+}
+
+void
+dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call)
+{
+    handler_fn *handler = find_route(request->method, request->path, out_answer);
+    json_t *root = NULL;
+    *out_call = NULL;
+    if (!handler || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
+        return;
+    handler(api, request, root, out_answer, out_call);
+    json_decref(root);
+}

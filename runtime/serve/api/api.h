@@ -1,0 +1,95 @@
+/* The API of OpenAI's clients, on top of the engine: from JSON requests to jobs, and from jobs to answers.
+ *
+ * Nothing here knows about sockets: a request is a method, a path and a body.  An answer that is not ready at once is a *call*,
+ * which reports when it has something new and is then asked for it. */
+#ifndef DOPPLER_RUNTIME_SERVE_API_API_H
+#define DOPPLER_RUNTIME_SERVE_API_API_H
+
+#include "base/budget.h"
+#include "runtime/serve/engine/engine.h"
+#include "runtime/text/chat.h"
+
+struct dop_vocab;
+
+/* Grammars of requests, kept for later requests with the same schema.  Any thread. */
+typedef struct dop_shapes dop_shapes;
+dop_status dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **out_shapes);
+void dop_shapes_destroy(dop_shapes *shapes); /* accepts NULL */
+
+typedef struct dop_call dop_call;
+
+enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* of a request; inputs are for embeddings */
+
+/* What reading one request may cost, from its JSON to its jobs; 0: no limit. */
+typedef struct dop_api_limits {
+    uint64_t steps, bytes;
+    double seconds;
+} dop_api_limits;
+
+typedef struct dop_api {
+    const dop_model *model; /* facts of it only */
+    dop_engine *engine;
+    const dop_tokenizer *tok;
+    const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
+    dop_shapes *shapes;
+    const char *system;               /* message of conversations that have none of their own; NULL: none */
+    const struct dop_tool_form *form; /* how its answers are read; with chat */
+    dop_facts facts;
+    dop_sampling sampling; /* defaults for what a request does not state */
+    uint32_t max_tokens;   /* of an answer; 0: as the context allows */
+    uint32_t max_choices;  /* of a request */
+    uint32_t max_inputs;   /* of a request for embeddings */
+    uint64_t max_answer;   /* bytes of an answer, as estimated before it begins; 0: no limit */
+    double time_limit_s;   /* of a request; 0: none */
+    dop_api_limits limits;
+    int64_t created; /* when the server was started, seconds of the epoch */
+} dop_api;
+
+typedef struct dop_api_request {
+    const char *method, *path;
+    const char *body;
+    size_t n_body;
+    dop_budget *budget;       /* of this request: every stage of reading it charges it */
+    void (*wake)(void *user); /* a call has something new; called by another thread, and must not call this API */
+    void *user;
+} dop_api_request;
+
+typedef struct dop_answer {
+    unsigned status; /* of HTTP; 0: not known yet */
+    const char *type;
+    const char *allow; /* with status 405: the methods that the path takes */
+    bool streams;      /* the body grows until the call is over */
+    bool more;         /* the call has more to write as soon as there is room, and will not wake anybody for it */
+    dop_buf headers;   /* "NAME: VALUE\r\n" of each further header field */
+    dop_buf body;
+} dop_answer;
+
+void dop_answer_finish(dop_answer *answer); /* frees what it owns; accepts a zeroed one */
+/* Adds a header field, whose value is a list of at most about 20 names; of the values only printable ASCII is kept.  The field may
+ * be added several times. */
+void dop_answer_header(dop_answer *answer, const char *name, const char *const *values, size_t n);
+
+/* The budget of a new request, which ends when *cancelled is set. */
+void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out_budget);
+/* Answers what needs neither work nor waiting: GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
+bool dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer);
+
+/* Reads a request, which may take as long as its budget allows, and answers it, or gives the call that will answer: *out_call, which
+ * the caller ends by dop_call_end. */
+void dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call);
+/* Appends what is new to the body of the answer, at most some 100 KB.  True: the call is over, and the answer is complete.  Long answers
+ * become streams. */
+bool dop_call_poll(dop_call *call, dop_answer *io_answer);
+/* Ends the call, whatever it was doing.  Accepts NULL. */
+void dop_call_end(dop_call *call);
+
+/* Replaces the answer so far by an error in the API's own form. */
+typedef struct dop_api_error {
+    unsigned status;
+    const char *type, *code, *param; /* code and param: NULL for none */
+} dop_api_error;
+
+void dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

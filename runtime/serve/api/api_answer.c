@@ -1,0 +1,593 @@
+/* What jobs have written, as JSON: complete, or piece by piece as server-sent events. */
+#include "base/encoding/utf8.h"
+#include "runtime/serve/api/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *
+finish_reason(const dop_job_state *s, const json_t *calls)
+{
+    if (s->end == DOP_JOB_LENGTH) /* a last call may have been cut */
+        return "length";
+    return calls ? "tool_calls" : "stop";
+}
+
+/* Is nothing wrong with a job in this state? */
+static bool
+is_good(dop_job_end end)
+{
+    return end == DOP_JOB_GOES_ON || end == DOP_JOB_END_TOKEN || end == DOP_JOB_STOP_TEXT || end == DOP_JOB_LENGTH;
+}
+
+static void
+fail(dop_answer *answer, const dop_job_state *s)
+{
+    if (s->end == DOP_JOB_TIMEOUT)
+        dop_answer_error(answer, &(dop_api_error){408, "timeout_error", "timeout", NULL},
+                         "the answer took longer than this server allows");
+    else if (s->end == DOP_JOB_SHUTDOWN)
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
+                         "the server is shutting down");
+    else if (s->diag->code == DOP_E_LIMIT) /* what was asked for is too costly; it would be again */
+        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "request_too_costly", NULL}, "%s",
+                         s->diag->message);
+    else
+        dop_answer_error(answer,
+                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
+                             ? &(dop_api_error){503, "server_error", "device_failed", NULL}
+                             : &(dop_api_error){500, "server_error", NULL, NULL},
+                         "%s", s->diag->message);
+}
+
+/* --- looking ---------------------------------------------------------------------------------------------------------------- */
+
+/* The state of a job with copies of what it goes on to write, so that an answer is made without the engine's lock. */
+typedef struct glance {
+    dop_job_state state; /* tokens: from first_token on, unless the job has ended */
+    uint32_t first_token;
+    dop_buf text, tokens;
+} glance;
+
+/* from: first token that is wanted, with log-probabilities. */
+static void
+look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
+{
+    *out = (glance){0};
+    dop_engine_lock(c->api->engine);
+    dop_job_state *s = &out->state;
+    *s = dop_job_look(c->choices[index].job);
+    if (s->end == DOP_JOB_GOES_ON) { /* what has ended stays as it is */
+        dop_buf_append(&out->text, s->text, s->n_text);
+        if (s->tokens && s->n_tokens > from)
+            dop_buf_append(&out->tokens, s->tokens + from, (s->n_tokens - from) * sizeof *s->tokens);
+        s->text = out->text.size ? out->text.data : "";
+        s->tokens = (const dop_job_token *)(const void *)out->tokens.data;
+        out->first_token = from;
+    }
+    dop_engine_unlock(c->api->engine);
+}
+
+/* No memory for the copies: nothing is new yet. */
+static bool
+look_failed(const glance *g)
+{
+    return g->text.failed || g->tokens.failed;
+}
+
+static void
+look_away(glance *g)
+{
+    dop_buf_finish(&g->text);
+    dop_buf_finish(&g->tokens);
+}
+
+static const dop_job_token *
+token_at(const glance *g, uint32_t i)
+{
+    return &g->state.tokens[i - g->first_token];
+}
+
+/* --- parts ------------------------------------------------------------------------------------------------------------------ */
+
+static json_t *
+one_token(const dop_call *c, const dop_top *t)
+{
+    size_t n;
+    const char *piece = dop_tokenizer_piece(c->api->tok, t->id, &n);
+    json_t *bytes = json_array();
+    for (size_t i = 0; piece && i < n; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)piece[i]));
+    return json_pack("{s:o, s:i, s:f, s:o}", "token", dop_json_text(piece ? piece : "", piece ? n : 0), "id",
+                     (int)t->id, "logprob", (double)t->logprob, "bytes", bytes);
+}
+
+static json_t *
+token_text(const dop_call *c, uint32_t id)
+{
+    size_t n;
+    const char *piece = dop_tokenizer_piece(c->api->tok, id, &n);
+    return dop_json_text(piece ? piece : "", piece ? n : 0);
+}
+
+static size_t
+token_size(const dop_call *c, uint32_t id)
+{
+    size_t n = 0;
+    (void)dop_tokenizer_piece(c->api->tok, id, &n);
+    return n;
+}
+
+/* Lists of log-probabilities, as they follow each other in an answer. */
+static const char *const chat_lists[] = {"content", NULL};
+static const char *const completion_lists[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset", NULL};
+
+static const char *const *
+lists_of(const dop_call *c)
+{
+    return c->chat ? chat_lists : completion_lists;
+}
+
+/* The item of a token in one of these lists; offset: bytes of the tokens before it. */
+static json_t *
+list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
+{
+    if (c->chat) {
+        json_t *one = one_token(c, &t->pick), *top = json_array();
+        for (uint32_t k = 0; k < t->n_top; k++)
+            json_array_append_new(top, one_token(c, &t->top[k]));
+        json_object_set_new(one, "top_logprobs", top);
+        return one;
+    }
+    if (list == 0)
+        return token_text(c, t->pick.id);
+    if (list == 1)
+        return json_real((double)t->pick.logprob);
+    if (list == 3)
+        return json_integer((json_int_t)offset);
+    json_t *top = json_object();
+    for (uint32_t k = 0; k < t->n_top; k++) {
+        json_t *name = token_text(c, t->top[k].id);
+        json_object_set_new(top, json_string_value(name), json_real((double)t->top[k].logprob));
+        json_decref(name);
+    }
+    return top;
+}
+
+/* Log-probabilities of tokens from one on; *io_offset moves behind them. */
+static json_t *
+logprobs(const dop_call *c, const glance *g, uint32_t from, size_t *io_offset)
+{
+    const char *const *lists = lists_of(c);
+    if (!c->logprobs)
+        return json_null();
+    json_t *all = json_object();
+    size_t offset = *io_offset;
+    for (int k = 0; lists[k]; k++) {
+        json_t *list = json_array();
+        offset = *io_offset;
+        for (uint32_t i = from; i < g->state.n_tokens; i++) {
+            const dop_job_token *t = token_at(g, i);
+            json_array_append_new(list, list_item(c, k, t, offset));
+            offset += token_size(c, t->pick.id);
+        }
+        json_object_set_new(all, lists[k], list);
+    }
+    *io_offset = offset;
+    if (c->chat)
+        json_object_set_new(all, "refusal", json_null());
+    return all;
+}
+
+/* Counts the tokens of all choices.  A prompt that several choices share counts once. */
+static json_t *
+usage(const dop_call *c)
+{
+    json_int_t prompt = 0, reused = 0, written = 0;
+    for (uint32_t i = 0; i < c->n_choices; i++) { /* all of them have ended */
+        dop_job_state s = dop_job_look(c->choices[i].job);
+        written += s.n_tokens;
+        if (i % c->n_each > 0)
+            continue;
+        prompt += s.n_prompt;
+        reused += s.n_reused;
+    }
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", prompt, "completion_tokens", written, "total_tokens",
+                     prompt + written, "prompt_tokens_details", "cached_tokens", reused);
+}
+
+static json_t *
+envelope(const dop_call *c, bool chunk, json_t *choices)
+{
+    const char *object = !c->chat ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", c->id, "object", object, "created", (json_int_t)c->created,
+                     "model", c->api->facts.name, "system_fingerprint", "doppler-" DOP_VERSION, "choices", choices);
+}
+
+/* --- whole ------------------------------------------------------------------------------------------------------------------ */
+
+/* Is there nothing but white space? */
+static bool
+is_blank(const dop_buf *text)
+{
+    size_t n = 0;
+    while (n < text->size && strchr(" \n\r\t", text->data[n]))
+        n++;
+    return n == text->size;
+}
+
+/* A choice's message; its answer has been read to the end. */
+static json_t *
+message(const dop_reading *r)
+{
+    json_t *text = r->calls && is_blank(&r->content)
+                       ? json_null()
+                       : dop_json_text(r->content.size ? r->content.data : "", r->content.size);
+    json_t *m = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
+    if (r->reasoning.size > 0)
+        json_object_set_new(m, "reasoning_content", dop_json_text(r->reasoning.data, r->reasoning.size));
+    if (r->calls)
+        json_object_set(m, "tool_calls", r->calls);
+    return m;
+}
+
+/* Appends a value, which it owns, without its last n bytes: the brackets behind which more follows. */
+static void
+append_open(dop_buf *out, json_t *value, size_t n)
+{
+    dop_json_encode(out, value);
+    json_decref(value);
+    out->size -= out->failed ? 0 : n;
+}
+
+/* Appends the members of an object, which it owns, and its last bracket. */
+static void
+append_rest(dop_buf *out, json_t *object)
+{
+    dop_buf text = {0};
+    append_open(&text, object, 0);
+    if (text.failed)
+        out->failed = true;
+    else
+        dop_buf_append(out, text.data + 1, text.size - 1);
+    dop_buf_finish(&text);
+}
+
+/* What stands before the log-probabilities of a choice. */
+static void
+write_before(dop_call *c, uint32_t index, dop_buf *out)
+{
+    dop_choice *own = &c->choices[index];
+    const dop_job_state s = dop_job_look(own->job);
+    if (c->chat)
+        dop_reading_feed(&own->reading, s.text, s.n_text, true);
+    append_open(out,
+                json_pack("{s:i, s:s}", "index", (int)index, "finish_reason", finish_reason(&s, own->reading.calls)),
+                strlen("}"));
+    if (!c->logprobs)
+        dop_buf_puts(out, ",\"logprobs\":null");
+}
+
+/* What stands behind them. */
+static void
+write_behind(const dop_call *c, uint32_t index, dop_buf *out)
+{
+    const dop_choice *own = &c->choices[index];
+    const dop_job_state s = dop_job_look(own->job);
+    json_t *rest = c->chat ? json_pack("{s:o}", "message", message(&own->reading))
+                           : json_pack("{s:o}", "text", json_stringn(s.text, s.n_text));
+    dop_call_note_validity(c, index, rest);
+    dop_buf_puts(out, ",");
+    append_rest(out, rest);
+}
+
+enum { PIECE = 1 << 17 }; /* bytes of an answer after which it is handed on */
+
+/* Writes log-probabilities of the choice at hand; false: more of them follow. */
+static bool
+write_lists(dop_call *c, dop_buf *out)
+{
+    dop_writing *w = &c->writing;
+    const dop_job_state s = dop_job_look(c->choices[w->choice].job);
+    const char *const *lists = lists_of(c);
+    for (; lists[w->list]; w->list++, w->token = 0) {
+        if (w->token == 0) {
+            dop_buf_printf(out, "%s\"%s\":[", w->list == 0 ? ",\"logprobs\":{" : ",", lists[w->list]);
+            w->offset = 0;
+        }
+        for (; w->token < s.n_tokens; w->token++) {
+            if (out->size > PIECE || out->failed)
+                return out->failed;
+            const dop_job_token *t = &s.tokens[w->token];
+            dop_buf_puts(out, w->token > 0 ? "," : "");
+            append_open(out, list_item(c, w->list, t, w->offset), 0);
+            w->offset += token_size(c, t->pick.id);
+        }
+        dop_buf_puts(out, "]");
+    }
+    dop_buf_puts(out, c->chat ? ",\"refusal\":null}" : "}");
+    return true;
+}
+
+/* Writes the vector of an input.  Nine digits tell two floats apart. */
+static void
+write_vector(const dop_call *c, uint32_t index, dop_buf *out)
+{
+    const dop_job_state s = dop_job_look(c->choices[index].job);
+    dop_buf_printf(out, "{\"object\":\"embedding\",\"index\":%u,\"embedding\":", index);
+    if (c->base64) {
+        append_open(out, dop_json_base64(s.embedding, s.n_embedding * sizeof(float)), 0);
+    } else {
+        for (uint32_t k = 0; k < s.n_embedding; k++)
+            dop_buf_printf(out, "%c%.9g", k > 0 ? ',' : '[', (double)s.embedding[k]);
+        dop_buf_puts(out, "]");
+    }
+    dop_buf_puts(out, "}");
+}
+
+static void
+write_begin(const dop_call *c, dop_buf *out)
+{
+    if (c->embeds)
+        dop_buf_puts(out, "{\"object\":\"list\",\"data\":[");
+    else
+        append_open(out, envelope(c, false, json_array()), strlen("]}"));
+}
+
+static void
+write_end(const dop_call *c, dop_buf *out)
+{
+    json_int_t tokens = 0;
+    dop_buf_puts(out, "],\"usage\":");
+    for (uint32_t i = 0; i < c->n_choices && c->embeds; i++)
+        tokens += dop_job_look(c->choices[i].job).n_prompt;
+    append_open(out, c->embeds ? json_pack("{s:I, s:I}", "prompt_tokens", tokens, "total_tokens", tokens) : usage(c),
+                0);
+    if (c->embeds) {
+        dop_buf_puts(out, ",\"model\":");
+        append_open(out, json_string(c->api->facts.name), 0);
+    }
+    dop_buf_puts(out, "}");
+}
+
+/* Writes on at a whole answer, up to a piece of it; its jobs have ended.  True: that was the rest. */
+static bool
+write_whole(dop_call *c, dop_buf *out)
+{
+    dop_writing *w = &c->writing;
+    if (!w->begun)
+        write_begin(c, out);
+    w->begun = true;
+    for (; w->choice < c->n_choices; w->choice++) {
+        if (out->size > PIECE)
+            return false;
+        if (!w->in_choice && w->choice > 0)
+            dop_buf_puts(out, ",");
+        if (c->embeds) {
+            write_vector(c, w->choice, out);
+            continue;
+        }
+        if (!w->in_choice)
+            write_before(c, w->choice, out);
+        w->in_choice = true;
+        if (c->logprobs && !write_lists(c, out))
+            return false;
+        write_behind(c, w->choice, out);
+        w->in_choice = false;
+        w->list = 0;
+        w->token = 0;
+    }
+    write_end(c, out);
+    return true;
+}
+
+/* Have all jobs ended, and well?  Otherwise *out_bad is the state of the first that has not. */
+static bool
+all_ended(const dop_call *c, dop_job_state *out_bad)
+{
+    bool all = true;
+    dop_engine_lock(c->api->engine);
+    for (uint32_t i = 0; i < c->n_choices && all; i++) {
+        *out_bad = dop_job_look(c->choices[i].job);
+        all = out_bad->end != DOP_JOB_GOES_ON && is_good(out_bad->end);
+    }
+    dop_engine_unlock(c->api->engine);
+    return all;
+}
+
+static bool
+poll_whole(dop_call *c, dop_answer *answer)
+{
+    dop_job_state s;
+    if (!c->writing.begun && !all_ended(c, &s)) {
+        if (!is_good(s.end))
+            fail(answer, &s);
+        return !is_good(s.end);
+    }
+    answer->status = 200;
+    answer->type = "application/json";
+    answer->more = !write_whole(c, &answer->body);
+    answer->streams |= answer->more;
+    return !answer->more;
+}
+
+/* --- streams ------------------------------------------------------------------------------------------------------------------ */
+
+static void
+event(dop_answer *answer, json_t *value)
+{
+    dop_buf_puts(&answer->body, "data: ");
+    dop_json_encode(&answer->body, value);
+    dop_buf_puts(&answer->body, "\n\n");
+    json_decref(value);
+}
+
+/* Appends an event about one choice.  Owns from now on: delta (of a chat; of a completion, its text), and probabilities. */
+static void
+chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json_t *probabilities, dop_answer *answer)
+{
+    json_t *choice = json_pack("{s:i, s:o, s:s?, s:o}", "index", (int)index, c->chat ? "delta" : "text", delta,
+                               "finish_reason", reason, "logprobs", probabilities);
+    if (reason)
+        dop_call_note_validity(c, index, choice);
+    json_t *choices = json_array();
+    json_array_append_new(choices, choice);
+    json_t *all = envelope(c, true, choices);
+    if (c->include_usage)
+        json_object_set_new(all, "usage", json_null());
+    event(answer, all);
+}
+
+/* A call as OpenAI streams it: its name first, then its arguments in pieces. */
+static void
+stream_call(const dop_call *c, uint32_t index, size_t number, const json_t *call, dop_answer *answer)
+{
+    enum { DELTA = 64 }; /* characters of arguments, about */
+    const json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments");
+    const char *text = json_string_value(arguments);
+    const size_t n = json_string_length(arguments);
+    chunk(c, index,
+          json_pack("{s:[{s:I, s:O, s:s, s:{s:O, s:s}}]}", "tool_calls", "index", (json_int_t)number, "id",
+                    json_object_get(call, "id"), "type", "function", "function", "name",
+                    json_object_get(function, "name"), "arguments", ""),
+          NULL, json_null(), answer);
+    for (size_t at = 0; at < n;) {
+        size_t end = at + DELTA < n ? at + DELTA : n;
+        while (end < n && ((unsigned char)text[end] & 0xc0) == 0x80)
+            end++;
+        chunk(c, index,
+              json_pack("{s:[{s:I, s:{s:o}}]}", "tool_calls", "index", (json_int_t)number, "function", "arguments",
+                        json_stringn(text + at, end - at)),
+              NULL, json_null(), answer);
+        at = end;
+    }
+}
+
+static void
+stream_error(const dop_job_state *s, dop_answer *answer)
+{
+    dop_answer error = {0};
+    fail(&error, s);
+    dop_buf_printf(&answer->body, "data: %s\n\n", error.body.data ? error.body.data : "{}");
+    dop_buf_finish(&error.body);
+}
+
+/* How much of a text ends with a whole character. */
+static size_t
+whole_characters(const dop_buf *text)
+{
+    size_t n = text->size;
+    const size_t good = dop_utf8_check(text->size ? text->data : "", n);
+    return n - good < 4 ? good : n; /* longer ones are not characters at all */
+}
+
+/* Sends what is new in a part of the answer as a delta of this name. */
+static void
+stream_text(const dop_call *c, uint32_t index, const char *name, const dop_buf *text, bool ended, size_t *io_sent,
+            json_t *probabilities, dop_answer *answer)
+{
+    const size_t n = ended ? text->size : whole_characters(text), from = *io_sent < n ? *io_sent : n;
+    chunk(c, index, json_pack("{s:o}", name, dop_json_text(text->size ? text->data + from : "", n - from)), NULL,
+          probabilities, answer);
+    *io_sent = n > *io_sent ? n : *io_sent;
+}
+
+static void
+stream_message(dop_call *c, uint32_t index, const glance *g, bool ended, dop_answer *answer)
+{
+    dop_choice *choice = &c->choices[index];
+    const dop_job_state *s = &g->state;
+    dop_reading *r = &choice->reading;
+    dop_reading_feed(r, s->text, s->n_text, ended);
+    if (r->reasoning.size > choice->sent_reasoning)
+        stream_text(c, index, "reasoning_content", &r->reasoning, ended, &choice->sent_reasoning, json_null(), answer);
+    const bool more =
+        r->content.size > choice->sent && !(choice->sent == 0 && is_blank(&r->content) && (!ended || r->calls));
+    /* White space at the beginning waits, because a call may follow. */
+    if (more)
+        stream_text(c, index, "content", &r->content, ended, &choice->sent,
+                    logprobs(c, g, choice->sent_tokens, &choice->offset), answer);
+    else if (c->logprobs && s->n_tokens > choice->sent_tokens)
+        chunk(c, index, json_pack("{s:s}", "content", ""), NULL, logprobs(c, g, choice->sent_tokens, &choice->offset),
+              answer);
+    choice->sent_tokens = s->n_tokens;
+    for (; choice->sent_calls < json_array_size(r->calls); choice->sent_calls++)
+        stream_call(c, index, choice->sent_calls, json_array_get(r->calls, choice->sent_calls), answer);
+}
+
+static void
+stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
+{
+    dop_choice *choice = &c->choices[index];
+    glance g;
+    if (choice->over)
+        return;
+    look(c, index, choice->sent_tokens, &g);
+    dop_job_state s = g.state;
+    bool ended = s.end != DOP_JOB_GOES_ON;
+    if (look_failed(&g)) {
+        look_away(&g);
+        return;
+    }
+    if (!choice->begun && c->chat && (s.n_tokens > 0 || ended))
+        chunk(c, index, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, json_null(), answer);
+    choice->begun |= s.n_tokens > 0 || ended;
+    if (c->chat) {
+        stream_message(c, index, &g, ended, answer);
+    } else if (s.n_text > choice->sent || (c->logprobs && s.n_tokens > choice->sent_tokens)) {
+        chunk(c, index, json_stringn(s.text + choice->sent, s.n_text - choice->sent), NULL,
+              logprobs(c, &g, choice->sent_tokens, &choice->offset), answer);
+        choice->sent = s.n_text;
+        choice->sent_tokens = s.n_tokens;
+    }
+    choice->over = ended;
+    if (ended && is_good(s.end))
+        chunk(c, index, c->chat ? json_object() : json_string(""), finish_reason(&s, choice->reading.calls),
+              json_null(), answer);
+    else if (ended)
+        stream_error(&s, answer);
+    look_away(&g);
+}
+
+static bool
+poll_stream(dop_call *c, dop_answer *answer)
+{
+    bool over = true;
+    answer->status = 200;
+    answer->type = "text/event-stream";
+    answer->streams = true;
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        stream_choice(c, i, answer);
+        over &= c->choices[i].over;
+    }
+    if (!over)
+        return false;
+    if (c->include_usage) {
+        json_t *all = envelope(c, true, json_array());
+        json_object_set_new(all, "usage", usage(c));
+        event(answer, all);
+    }
+    dop_buf_puts(&answer->body, "data: [DONE]\n\n");
+    return true;
+}
+
+bool
+dop_call_poll(dop_call *call, dop_answer *io_answer)
+{
+    return call->stream ? poll_stream(call, io_answer) : poll_whole(call, io_answer);
+}
+
+void
+dop_call_end(dop_call *call)
+{
+    if (!call)
+        return;
+    for (uint32_t i = 0; i < call->n_choices; i++) {
+        dop_job_release(call->api->engine, call->choices[i].job);
+        dop_reading_finish(&call->choices[i].reading);
+    }
+    dop_buf_finish(&call->begin);
+    json_decref(call->tools);
+    json_decref(call->schema);
+    free(call);
+}

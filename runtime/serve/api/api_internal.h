@@ -1,0 +1,155 @@
+/* What the files of the API share: api.c, paths; api_request.c, JSON to jobs; api_answer.c, jobs to JSON; api_tools.c, how
+ * models call tools; api_json.c. */
+#ifndef DOPPLER_RUNTIME_SERVE_API_API_INTERNAL_H
+#define DOPPLER_RUNTIME_SERVE_API_API_INTERNAL_H
+
+#include "runtime/serve/api/api.h"
+#include "runtime/serve/api/api_form.h"
+
+#include "base/json/json.h"
+
+/* --- JSON ----------------------------------------------------------------------------------------------------------------- */
+
+/* Reads members of a request; the first one that is wrong sets an error as the answer. */
+typedef struct dop_reader {
+    const json_t *root;
+    dop_answer *answer;
+    bool failed;
+    const char *asked[128]; /* names that were looked for: other members have no effect */
+    size_t n_asked;
+} dop_reader;
+
+/* Refuses the request because `param` is wrong. */
+void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* A member that exists and is not null; NULL otherwise. */
+const json_t *dop_reader_get(dop_reader *r, const char *name);
+/* When everything has been read: names the members that have no effect in the header X-Doppler-Ignored of the answer; with "strict"
+ * the request is refused for them. */
+void dop_reader_report(dop_reader *r);
+double dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max);
+int64_t dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max);
+bool dop_reader_bool(dop_reader *r, const char *name, bool otherwise);
+/* NULL: absent. */
+const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
+
+/* Takes ownership of the value. */
+void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
+/* Parses a request's body within its budget; NULL: refused, and the answer says why. */
+json_t *dop_request_json(const dop_api_request *request, dop_answer *answer);
+/* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
+void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
+/* Four characters for three bytes (RFC 4648, section 4). */
+json_t *dop_json_base64(const void *bytes, size_t n);
+/* Bytes that are not UTF-8 become U+FFFD. */
+json_t *dop_json_text(const char *bytes, size_t n);
+
+/* --- shapes ---------------------------------------------------------------------------------------------------------------- */
+
+/* The grammar of a schema (NULL: any object) between two texts, or of a GBNF text; the caller's to release.  Errors as of
+ * dop_grammar_from_schema and dop_grammar_from_gbnf. */
+struct dop_grammar;
+dop_status dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after,
+                           const char *gbnf, size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar);
+/* Where a grammar does not enforce all keywords of its schema: names them in a header, or refuses the request where it demands
+ * `strict`; the call keeps the schema, for dop_call_note_validity. */
+void dop_shapes_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call);
+/* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
+void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
+/* The same of parts: dop_grammar_from_parts. */
+dop_status dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_diag *diag,
+                                 struct dop_grammar **out_grammar);
+
+/* --- tools ---------------------------------------------------------------------------------------------------------------- */
+
+/* What is read from an answer, and how. */
+typedef struct dop_reading_terms {
+    const dop_tool_form *form;
+    const json_t *tools; /* that may be called; NULL: calls are not read */
+    const char *begin;   /* the end of the prompt that belongs to the answer; NULL: nothing */
+    bool thinks;         /* the prompt ends within reasoning */
+    bool single;         /* at most one call */
+} dop_reading_terms;
+
+/* An answer in parts, which grow as its text does. */
+typedef struct dop_reading {
+    dop_buf content;   /* text that is certainly content and not (part of) a call */
+    dop_buf reasoning; /* the model's reasoning, where it marks that */
+    json_t *calls;     /* complete ones: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
+    bool over;         /* nothing that follows is read */
+    /* private */
+    dop_reading_terms terms;
+    dop_buf whole;
+    size_t at, fed, wait, sure_content, sure_reasoning;
+    bool thinks, fresh, after_thought, in_content;
+} dop_reading;
+
+/* Terms are copied; what they point to must outlive the reading. */
+void dop_reading_begin(dop_reading *r, const dop_reading_terms *terms);
+/* text: everything that has been written, [n]; it continues what was fed before.  ended: nothing follows. */
+void dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended);
+void dop_reading_finish(dop_reading *r);
+void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
+/* The same for answers with channels: reads r->whole. */
+void dop_reading_channels(dop_reading *r, bool ended);
+/* How many bytes at the end of a text may be the beginning of this mark. */
+size_t dop_partial_mark(const char *text, size_t n, const char *mark);
+/* Adds a call; names and arguments have lengths. */
+void dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
+
+/* What the answer to a request has to be, in the form that the model's template gives it. */
+typedef struct dop_shape_demand {
+    json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
+    dop_buf begin; /* what the prompt then ends with, because models write those marks as one token */
+} dop_shape_demand;
+/* A call of any of the tools, or of the one with this name.  Returns what is wrong, or NULL. */
+const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
+/* An answer of this schema (NULL: any object). */
+const char *dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out);
+
+/* --- histories ------------------------------------------------------------------------------------------------------------ */
+
+/* Messages as the template takes them; NULL: refused.  The caller's to release. */
+json_t *dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t *tools, dop_reader *reader);
+
+/* --- calls ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dop_choice {
+    dop_job *job;
+    dop_reading reading;
+    size_t sent, sent_reasoning, sent_calls; /* bytes of content and reasoning; calls */
+    uint32_t sent_tokens;                    /* with logprobs */
+    size_t offset;                           /* bytes of these tokens */
+    bool begun, over;
+} dop_choice;
+
+/* How far a whole answer has been written. */
+typedef struct dop_writing {
+    bool begun;
+    uint32_t choice;
+    bool in_choice;
+    int list;       /* of its log-probabilities */
+    uint32_t token; /* of this list */
+    size_t offset;  /* bytes of the tokens before */
+} dop_writing;
+
+struct dop_call {
+    const dop_api *api;
+    bool chat, embeds, stream, include_usage, logprobs;
+    bool base64; /* how embeddings are written */
+    uint32_t n_top;
+    dop_reading_terms terms; /* how answers are read */
+    json_t *tools;           /* owned: that may be called, or NULL */
+    dop_buf begin;           /* the end of the prompt that belongs to the answers */
+    char id[40];
+    int64_t created;
+    json_t *schema;             /* owned: what answers are validated for when they are complete; NULL: nothing */
+    uint32_t n_choices, n_each; /* n_each: choices that share a prompt, which stand side by side */
+    dop_writing writing;
+    dop_choice choices[]; /* [n_choices] */
+};
+
+/* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */
+typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING } dop_call_kind;
+dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
+                         dop_answer *answer);
+#endif

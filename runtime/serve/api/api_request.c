@@ -1,0 +1,751 @@
+/* From a request's JSON to the jobs that answer it. */
+#include "runtime/serve/api/api_internal.h"
+#include "runtime/text/grammar/grammar.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* What is gathered of a request until its jobs are submitted; everything but the JSON is owned. */
+typedef struct gathering {
+    const dop_api *api;
+    dop_reader r;
+    dop_call *call;
+    dop_budget *budget;  /* of this request */
+    dop_job_request job; /* what all jobs have in common */
+    const char *stops[DOP_JOB_MAX_STOPS];
+    dop_bias *biases;
+    dop_ids *prompts; /* [n_prompts] */
+    uint32_t n_prompts, n_each;
+    dop_grammar *grammar;
+    bool shaped; /* the grammar is for what comes behind reasoning */
+} gathering;
+
+static void
+refuse_by(gathering *g, const char *param, const dop_diag *diag)
+{
+    dop_reader_fail(&g->r, param, diag, g->budget);
+}
+
+static void
+refuse_memory(gathering *g)
+{
+    dop_diag diag = {0};
+    DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    refuse_by(g, NULL, &diag);
+}
+
+static uint64_t
+any_seed(void)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = (uint64_t)time(NULL);
+    return seed;
+}
+
+static void
+take_sampling(gathering *g)
+{
+    dop_reader *r = &g->r;
+    dop_sampling *s = &g->job.sampling;
+    *s = g->api->sampling;
+    s->temperature = (float)dop_reader_real(r, "temperature", (double)s->temperature, 0, 100);
+    s->top_p = (float)dop_reader_real(r, "top_p", (double)s->top_p, 0, 1);
+    const int64_t top_k = dop_reader_whole(r, "top_k", s->top_k, -1, UINT32_MAX);
+    s->top_k = top_k > 0 ? (uint32_t)top_k : 0; /* -1 turns it off, as in other servers */
+    s->min_p = (float)dop_reader_real(r, "min_p", (double)s->min_p, 0, 1);
+    s->repeat_penalty = (float)dop_reader_real(r, "repetition_penalty", (double)s->repeat_penalty, 0.01, 1000);
+    s->repeat_penalty = (float)dop_reader_real(r, "repeat_penalty", (double)s->repeat_penalty, 0.01, 1000);
+    const int64_t last_n = dop_reader_whole(r, "repeat_last_n", s->repeat_last_n, -1, UINT32_MAX);
+    s->repeat_last_n = last_n < 0 ? UINT32_MAX : (uint32_t)last_n; /* -1: everything */
+    const json_t *seed = dop_reader_get(r, "seed");
+    const int64_t seed_value = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
+    s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : any_seed(); /* -1: any, as in other servers */
+    g->job.presence = (float)dop_reader_real(r, "presence_penalty", 0, -2, 2);
+    g->job.frequency = (float)dop_reader_real(r, "frequency_penalty", 0, -2, 2);
+    g->job.ignore_end = dop_reader_bool(r, "ignore_eos", false);
+    g->job.time_limit_s = g->api->time_limit_s;
+}
+
+static void
+take_stops(gathering *g)
+{
+    const json_t *v = dop_reader_get(&g->r, "stop");
+    size_t n = json_is_array(v) ? json_array_size(v) : v ? 1 : 0;
+    size_t known = 0;
+    for (const char *const *s = g->call->chat ? dop_chat_stops(g->api->chat) : NULL; s && *s; s++)
+        g->stops[known++] = *s;
+    const size_t own = known;
+    for (size_t i = 0; i < n && !g->r.failed; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+        if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
+            dop_reader_refuse(&g->r, "stop", "stop is a text, or a list of texts");
+        else if (json_string_length(one) == 0) /* stops nothing */
+            continue;
+        else if (known == DOP_JOB_MAX_STOPS)
+            dop_reader_refuse(&g->r, "stop", "at most %zu texts stop an answer", DOP_JOB_MAX_STOPS - own);
+        else
+            g->stops[known++] = json_string_value(one);
+    }
+    g->job.stops = g->stops;
+    g->job.n_stops = known;
+}
+
+static void
+add_bias(gathering *g, int64_t id, const json_t *by)
+{
+    const double x = json_number_value(by);
+    if (id < 0 || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100))
+        dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
+                          g->api->facts.vocab);
+    else if (g->biases)
+        g->biases[g->job.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
+}
+
+/* {"ID": NUMBER, ...}, or as llama.cpp has it, [[ID, NUMBER], ...]. */
+static void
+take_biases(gathering *g)
+{
+    const json_t *v = dop_reader_get(&g->r, "logit_bias");
+    const size_t n = json_is_array(v) ? json_array_size(v) : json_object_size(v);
+    const char *key;
+    json_t *by;
+    if (!v)
+        return;
+    if ((!json_is_object(v) && !json_is_array(v)) || n > DOP_JOB_MAX_BIAS) {
+        dop_reader_refuse(&g->r, "logit_bias", "logit_bias is an object of at most %d token ids", DOP_JOB_MAX_BIAS);
+        return;
+    }
+    g->biases = calloc(n + 1, sizeof *g->biases);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
+        add_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
+    }
+    json_object_foreach((json_t *)(uintptr_t)v, key, by)
+    {
+        char *end;
+        const unsigned long id = strtoul(key, &end, 10);
+        add_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
+    }
+    g->job.biases = g->biases;
+}
+
+static void
+take_logprobs(gathering *g)
+{
+    dop_reader *r = &g->r;
+    if (g->call->chat) {
+        g->call->logprobs = dop_reader_bool(r, "logprobs", false);
+        g->call->n_top = (uint32_t)dop_reader_whole(r, "top_logprobs", 0, 0, DOP_JOB_MAX_TOP);
+        if (g->call->n_top > 0 && !g->call->logprobs)
+            dop_reader_refuse(r, "top_logprobs", "top_logprobs needs logprobs");
+    } else {
+        int64_t n = dop_reader_whole(r, "logprobs", -1, 0, DOP_JOB_MAX_TOP);
+        g->call->logprobs = n >= 0;
+        g->call->n_top = n > 0 ? (uint32_t)n : 0;
+    }
+    g->job.logprobs = g->call->logprobs;
+    g->job.n_top = g->call->n_top;
+}
+
+static void
+take_form(gathering *g)
+{
+    dop_reader *r = &g->r;
+    dop_call *c = g->call;
+    c->stream = dop_reader_bool(r, "stream", false);
+    g->job.wake_at_end = !c->stream;
+    const json_t *options = dop_reader_get(r, "stream_options");
+    if (options && (!json_is_object(options) || !c->stream))
+        dop_reader_refuse(r, "stream_options", "stream_options is an object, for streams only");
+    c->include_usage = json_is_true(json_object_get(options, "include_usage"));
+    g->n_each = (uint32_t)dop_reader_whole(r, "n", 1, 1, g->api->max_choices);
+    if (dop_reader_whole(r, "best_of", g->n_each, 1, 1 << 20) != g->n_each)
+        dop_reader_refuse(r, "best_of", "best_of is not supported");
+    if (dop_reader_bool(r, "echo", false))
+        dop_reader_refuse(r, "echo", "echo is not supported");
+    size_t n;
+    (void)dop_reader_text(r, "suffix", &n);
+    if (n > 0)
+        dop_reader_refuse(r, "suffix", "suffix is not supported");
+    (void)dop_reader_text(r, "model", &n); /* checks its type only: there is one model, under any name */
+}
+
+/* --- prompts ----------------------------------------------------------------------------------------------------------------- */
+
+static bool
+append(dop_buf *text, const dop_buf *more)
+{
+    if (more->size)
+        dop_buf_append(text, more->data, more->size);
+    return true;
+}
+
+/* More variables for the template: reasoning_effort, and chat_template_kwargs, which comes before it. */
+static json_t *
+take_extra(gathering *g)
+{
+    const json_t *extra = dop_reader_get(&g->r, "chat_template_kwargs");
+    const json_t *reasoning = dop_reader_get(&g->r, "reasoning"), *effort = dop_reader_get(&g->r, "reasoning_effort");
+    if (!effort)
+        effort = json_object_get(reasoning, "effort");
+    const char *name;
+    json_t *value;
+    if (extra && !json_is_object(extra))
+        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
+    json_object_foreach((json_t *)(uintptr_t)extra, name, value) if (dop_chat_reserved(name))
+        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs cannot set \"%.80s\"", name);
+    if (effort && !json_is_null(effort) && !json_is_string(effort))
+        dop_reader_refuse(&g->r, "reasoning_effort", "reasoning_effort is a text, such as low, medium or high");
+    json_t *all = json_object();
+    if (json_is_string(effort)) {
+        json_object_set(all, "reasoning_effort", (json_t *)(uintptr_t)effort);
+        if (strcmp(json_string_value(effort), "none") == 0) /* as templates of other families say it */
+            json_object_set_new(all, "enable_thinking", json_false());
+    }
+    json_object_update(all, (json_t *)(uintptr_t)extra);
+    return all;
+}
+
+/* Renders the conversation.  An answer that the conversation ends with is continued: a mark behind it shows where it ends. */
+static dop_status
+render(gathering *g, json_t *messages, const json_t *tools, const json_t *extra, dop_diag *diag, dop_buf *out)
+{
+    static const char end[] = "\x01\x01";
+    dop_chat_input in = {.messages = messages,
+                         .tools = tools,
+                         .add_generation_prompt = true,
+                         .tokenizer = g->api->tok,
+                         .extra = extra,
+                         .budget = g->budget};
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+    const json_t *content = json_object_get(last, "content");
+    if (role && strcmp(role, "assistant") == 0 && json_string_length(content) > 0 &&
+        !json_object_get(last, "tool_calls") && dop_reader_bool(&g->r, "continue_final_message", true)) {
+        json_t *longer = json_sprintf("%s%s", json_string_value(content), end),
+               *kept = json_incref((json_t *)(uintptr_t)content);
+        json_object_set_new(last, "content", longer);
+        in.add_generation_prompt = false;
+        const dop_status st = dop_chat_render(g->api->chat, &in, diag, out);
+        const char *hit = st == DOP_OK && out->size ? memmem(out->data, out->size, end, strlen(end)) : NULL;
+        out->size = hit ? (size_t)(hit - out->data) : 0;
+        json_object_set_new(last, "content", kept);
+        if (hit)
+            return DOP_OK;
+        in.add_generation_prompt = true;
+    }
+    out->size = 0;
+    return dop_chat_render(g->api->chat, &in, diag, out);
+}
+
+static bool
+ends_with(const dop_buf *text, const char *mark)
+{
+    size_t n = text->size, len = mark ? strlen(mark) : 0;
+    while (n > 0 && strchr(" \n\r\t", text->data[n - 1]))
+        n--;
+    while (len > 0 && strchr(" \n\r\t", mark[len - 1]))
+        len--;
+    return len > 0 && n >= len && memcmp(text->data + n - len, mark, len) == 0;
+}
+
+/* What the end of the prompt means for the answer. */
+static void
+look_at_end(gathering *g, dop_buf *text)
+{
+    const dop_tool_form *f = g->api->form;
+    dop_call *c = g->call;
+    if (ends_with(text, f->think_open)) {
+        c->terms.thinks = !g->shaped;
+        if (g->shaped)
+            dop_buf_printf(text, "\n%s\n\n", f->think_close);
+    }
+    if (!c->begin.size && !g->shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with(text, f->open))
+        dop_buf_puts(&c->begin, f->open);
+    else
+        (void)append(text, &c->begin);
+    c->terms.begin = c->begin.size ? c->begin.data : NULL;
+}
+
+/* The same messages without reasoning: templates refuse some combinations of it with calls and contents. */
+static bool
+drop_reasoning(json_t *messages, const char *name)
+{
+    bool any = false;
+    size_t i;
+    json_t *m;
+    json_array_foreach(messages, i, m) any |= name && json_object_del(m, name) == 0;
+    return any;
+}
+
+/* The request's messages, behind the server's own system message where they have none: a new reference; NULL: refused. */
+static json_t *
+messages_of(gathering *g)
+{
+    const json_t *given = dop_reader_get(&g->r, "messages");
+    if (!json_is_array(given) || json_array_size(given) == 0) {
+        dop_reader_refuse(&g->r, "messages", "messages is a list of {\"role\", \"content\"} that is not empty");
+        return NULL;
+    }
+    const char *first = json_string_value(json_object_get(json_array_get(given, 0), "role"));
+    if (!g->api->system || (first && (strcmp(first, "system") == 0 || strcmp(first, "developer") == 0)))
+        return json_incref((json_t *)(uintptr_t)given);
+    json_t *list = json_pack("[{s:s, s:s}]", "role", "system", "content", g->api->system);
+    if (list)
+        json_array_extend(list, (json_t *)(uintptr_t)given);
+    return list;
+}
+
+static void
+take_messages(gathering *g, const json_t *tools)
+{
+    dop_buf text = {0};
+    dop_diag diag = {0};
+    const dop_tool_form *form = g->api->form;
+    json_t *list = messages_of(g);
+    json_t *extra = take_extra(g),
+           *messages = g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r);
+    if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
+        g->job.keep_special = true;
+    g->prompts = calloc(1, sizeof *g->prompts);
+    g->n_prompts = g->prompts ? 1 : 0;
+    if (!g->prompts)
+        refuse_memory(g);
+    if (!g->r.failed && g->prompts) {
+        dop_status st = render(g, messages, tools, extra, &diag, &text);
+        if (st != DOP_OK && drop_reasoning(messages, form->reasoning)) {
+            dop_diag again = {0};
+            if ((st = render(g, messages, tools, extra, &again, &text)) != DOP_OK)
+                diag = again;
+        }
+        if (st == DOP_OK) {
+            look_at_end(g, &text);
+            st = dop_chat_encode(g->api->tok, &text, true, g->budget, &diag, &g->prompts[0]);
+        }
+        if (st != DOP_OK)
+            refuse_by(g, "messages", &diag);
+    }
+    json_decref(list);
+    json_decref(messages);
+    json_decref(extra);
+    dop_buf_finish(&text);
+}
+
+static void
+take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
+{
+    size_t i;
+    const json_t *v;
+    json_array_foreach(list, i, v)
+    {
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= g->api->facts.vocab) {
+            dop_reader_refuse(&g->r, param, "token ids of a prompt are whole numbers below %u", g->api->facts.vocab);
+            return;
+        }
+        dop_ids_push(out, (uint32_t)json_integer_value(v));
+    }
+}
+
+/* How the texts of a request are read: DOP_ENCODE_* bits.  Other servers have add_special_tokens for add_special. */
+static unsigned
+special_of(gathering *g)
+{
+    bool adds = dop_reader_bool(&g->r, "add_special", dop_reader_bool(&g->r, "add_special_tokens", true));
+    bool parses = dop_reader_bool(&g->r, "parse_special", true);
+    return (adds ? (unsigned)DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0) |
+           (parses ? (unsigned)DOP_ENCODE_PARSE_SPECIAL : 0);
+}
+
+static void
+take_prompt(gathering *g, const char *param, const json_t *one, unsigned special, dop_ids *out)
+{
+    dop_diag diag = {0};
+    if (json_is_array(one))
+        take_ids(g, param, one, out);
+    else if (!json_is_string(one))
+        dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
+    else if (dop_tokenizer_encode_within(g->api->tok, json_string_value(one), json_string_length(one), special,
+                                         g->budget, &diag, out) != DOP_OK)
+        refuse_by(g, param, &diag);
+}
+
+static void
+take_prompts(gathering *g, const char *param)
+{
+    const json_t *v = dop_reader_get(&g->r, param);
+    bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
+    size_t n = several ? json_array_size(v) : 1;
+    const unsigned special = special_of(g);
+    const uint32_t most = g->call->embeds ? g->api->max_inputs : g->api->max_choices;
+    if (n > most) {
+        dop_reader_refuse(&g->r, param, "at most %u %s", most, g->call->embeds ? "inputs" : "prompts");
+        return;
+    }
+    g->prompts = calloc(n, sizeof *g->prompts);
+    g->n_prompts = g->prompts ? (uint32_t)n : 0;
+    if (!g->prompts)
+        refuse_memory(g);
+    for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
+        take_prompt(g, param, several ? json_array_get(v, i) : v, special, &g->prompts[i]);
+}
+
+/* How many tokens each of the answers may have before all of them together exceed what the server writes. */
+static uint64_t
+tokens_that_fit(const gathering *g)
+{
+    enum {
+        TEXT = 8,
+        PROBABILITY = 120
+    }; /* bytes of a token's text, and of a log-probability with its token, as JSON */
+    const uint64_t each = TEXT + (g->job.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
+                   n = (uint64_t)g->n_prompts * g->n_each;
+    return g->api->max_answer ? g->api->max_answer / (each * (n ? n : 1)) : UINT64_MAX;
+}
+
+/* Sets how long the answers may become; refuses prompts that fill the context. */
+static void
+take_lengths(gathering *g)
+{
+    dop_reader *r = &g->r;
+    uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
+    int64_t wanted = dop_reader_whole(r, "n_predict", -1, -1, INT32_MAX); /* -1: no limit but the context's */
+    wanted = dop_reader_whole(r, "max_tokens", wanted, -1, INT32_MAX);
+    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT32_MAX);
+    for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
+        if (g->prompts[i].failed)
+            refuse_memory(g);
+        else if (g->prompts[i].count == 0)
+            dop_reader_refuse(r, g->call->chat ? "messages" : "prompt", "the prompt is empty");
+        /* A tokenizer may have more ids than the model. */
+        for (size_t k = 0; k < g->prompts[i].count && !r->failed; k++)
+            if (g->prompts[i].data[k] >= g->api->facts.vocab)
+                dop_reader_refuse(r, g->call->chat ? "messages" : "prompt",
+                                  "the tokenizer makes token id %u of the prompt, and the model's vocabulary has %u",
+                                  g->prompts[i].data[k], g->api->facts.vocab);
+        longest = g->prompts[i].count > longest ? (uint32_t)g->prompts[i].count : longest;
+    }
+    if (r->failed)
+        return;
+    uint32_t room = longest < ctx ? ctx - longest : 0;
+    if (wanted > (int64_t)most && most < ctx) {
+        dop_reader_refuse(r, "max_tokens", "this server writes at most %u tokens", most);
+    } else if (room == 0 || wanted > (int64_t)room) {
+        r->failed = true;
+        dop_answer_error(r->answer,
+                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded",
+                                          g->call->chat ? "messages" : "prompt"},
+                         "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
+                         room ? ": the answer that is asked for does not fit" : "");
+    }
+    const uint64_t fits = tokens_that_fit(g);
+    if (wanted > 0 && (uint64_t)wanted > fits) {
+        dop_reader_refuse(
+            r, g->n_each > 1 ? "n" : "max_tokens",
+            "the answer could become too large for this server: it would have up to %llu tokens with what is "
+            "asked about each, and %llu fit",
+            (unsigned long long)wanted * g->n_prompts * g->n_each, (unsigned long long)fits * g->n_prompts * g->n_each);
+    }
+    if (wanted < 0) {
+        wanted = most < room ? most : room;
+        wanted = (uint64_t)wanted > fits ? (int64_t)fits : wanted;
+    }
+    g->job.max_tokens = (uint32_t)wanted;
+}
+
+/* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
+
+static void
+take_schema(gathering *g, const json_t *schema)
+{
+    dop_diag diag = {0};
+    dop_shape_demand demand = {.parts = NULL};
+    dop_status st = DOP_OK;
+    if (g->call->chat && g->api->form) {
+        const char *wrong = dop_answer_require(g->api->form, schema, &demand);
+        g->call->begin = demand.begin;
+        if (wrong)
+            dop_reader_refuse(&g->r, "response_format", "%s", wrong);
+    }
+    st = dop_shapes_find(g->api->shapes, schema, NULL, NULL, NULL, 0, &diag, &g->grammar);
+    json_decref(demand.parts);
+    if (st != DOP_OK)
+        refuse_by(g, "response_format", &diag);
+    g->shaped = true;
+}
+
+static void
+take_response_format(gathering *g)
+{
+    const json_t *format = dop_reader_get(&g->r, "response_format");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (!format || (type && strcmp(type, "text") == 0))
+        return;
+    if (type && strcmp(type, "json_object") == 0) {
+        take_schema(g, json_object_get(format, "schema"));
+    } else if (type && strcmp(type, "json_schema") == 0) {
+        const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema");
+        if (!schema)
+            dop_reader_refuse(&g->r, "response_format", "response_format.json_schema.schema is missing");
+        else
+            take_schema(g, schema);
+    } else {
+        dop_reader_refuse(&g->r, "response_format", "response_format is text, json_object or json_schema");
+    }
+}
+
+static void
+refuse_grammar(gathering *g, const dop_diag *diag)
+{
+    if (diag->line > 0)
+        dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag->line, diag->column, diag->message);
+    else
+        refuse_by(g, "grammar", diag);
+}
+
+static void
+take_grammar(gathering *g)
+{
+    size_t n;
+    dop_diag diag = {0};
+    const char *text = dop_reader_text(&g->r, "grammar", &n);
+    if (!text || g->r.failed)
+        return;
+    if (g->grammar)
+        dop_reader_refuse(&g->r, "grammar", "grammar and response_format exclude one another");
+    else if (dop_shapes_find(g->api->shapes, NULL, NULL, NULL, text, n, &diag, &g->grammar) != DOP_OK)
+        refuse_grammar(g, &diag);
+}
+
+static const json_t *
+take_tools(gathering *g)
+{
+    dop_reader *r = &g->r;
+    const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
+    const char *word = json_string_value(choice);
+    const char *only = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+    g->call->terms.single = !dop_reader_bool(r, "parallel_tool_calls", true);
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        if (!json_is_string(json_object_get(json_object_get(json_array_get(tools, i), "function"), "name")))
+            dop_reader_refuse(r, "tools", "tool %zu is not {\"type\": \"function\", \"function\": {\"name\": ...}}",
+                              i + 1);
+    if (tools && !json_is_array(tools))
+        dop_reader_refuse(r, "tools", "tools is a list");
+    if (choice && !only &&
+        (!word || (strcmp(word, "none") != 0 && strcmp(word, "auto") != 0 && strcmp(word, "required") != 0)))
+        dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
+    if (json_array_size(tools) == 0 && (only || (word && strcmp(word, "required") == 0)))
+        dop_reader_refuse(r, "tool_choice", "tool_choice wants a call, and there are no tools");
+    if (r->failed || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
+        return NULL;
+    g->job.keep_special = true;
+    const bool demanded = only || (word && strcmp(word, "required") == 0);
+    if (demanded) {
+        dop_shape_demand demand = {.parts = NULL};
+        dop_diag diag = {0};
+        const char *wrong = g->grammar ? "response_format and required calls exclude one another"
+                                       : dop_tool_require(g->api->form, tools, only, &demand);
+        if (wrong)
+            dop_reader_refuse(r, "tool_choice", "%s", wrong);
+        else if (dop_shapes_find_parts(g->api->shapes, demand.parts, &diag, &g->grammar) != DOP_OK)
+            refuse_by(g, "tools", &diag);
+        json_decref(demand.parts);
+        if (demand.begin.size)
+            g->call->begin = demand.begin;
+        g->shaped = true;
+    }
+    if (!g->shaped || demanded) /* an answer that a schema shapes is no call */
+        g->call->tools = json_deep_copy(tools);
+    g->call->terms.tools = g->call->tools;
+    return tools;
+}
+
+/* --- jobs -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Gives the call its choices; NULL: out of memory. */
+static dop_call *
+make_choices(gathering *g)
+{
+    const uint32_t n = g->n_prompts * g->n_each;
+    dop_call *c = realloc(g->call, sizeof *c + n * sizeof *c->choices);
+    if (!c)
+        return NULL;
+    g->call = c;
+    memset(c->choices, 0, n * sizeof *c->choices);
+    c->n_choices = n;
+    c->n_each = g->n_each;
+    return c;
+}
+
+static void
+submit(gathering *g)
+{
+    dop_call *c = make_choices(g);
+    const uint32_t n = c ? c->n_choices : 0;
+    dop_job_request *all = calloc(n + 1, sizeof *all);
+    dop_job **jobs = calloc(n + 1, sizeof *jobs);
+    dop_diag diag = {0};
+    dop_submit result = c && all && jobs ? DOP_SUBMIT_OK : DOP_SUBMIT_FAILED;
+    if (result == DOP_SUBMIT_FAILED)
+        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n && result == DOP_SUBMIT_OK; i++) {
+        const dop_ids *prompt = &g->prompts[i / g->n_each];
+        all[i] = g->job;
+        all[i].prompt = prompt->data;
+        all[i].n_prompt = prompt->count;
+        all[i].sampling.seed += i % g->n_each;
+        if (g->grammar && dop_matcher_create(g->grammar, &diag, &all[i].matcher) != DOP_OK)
+            result = DOP_SUBMIT_FAILED;
+    }
+    if (result == DOP_SUBMIT_OK)
+        result = dop_engine_submit(g->api->engine, all, n, &diag, jobs);
+    for (uint32_t i = 0; i < n && all && jobs; i++) {
+        if (result == DOP_SUBMIT_OK)
+            c->choices[i].job = jobs[i];
+        else
+            dop_matcher_destroy(all[i].matcher);
+    }
+    free(all);
+    free(jobs);
+    if (result == DOP_SUBMIT_OK)
+        return;
+    g->r.failed = true;
+    if (result == DOP_SUBMIT_QUEUE_FULL)
+        dop_answer_error(g->r.answer, &(dop_api_error){429, "rate_limit_error", "queue_full", NULL},
+                         "the queue is full: try again later");
+    else if (result == DOP_SUBMIT_STOPPED)
+        dop_answer_error(g->r.answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
+                         "the server is shutting down");
+    else if (diag.code == DOP_E_LIMIT)
+        dop_answer_error(g->r.answer, &(dop_api_error){400, "invalid_request_error", "request_too_costly", NULL}, "%s",
+                         diag.message);
+    else
+        dop_answer_error(g->r.answer,
+                         diag.code == DOP_E_NOMEM ? &(dop_api_error){503, "server_error", "out_of_memory", NULL}
+                                                  : &(dop_api_error){500, "server_error", NULL, NULL},
+                         "%s", diag.message);
+}
+
+static void
+name_call(dop_call *c)
+{
+    uint64_t number = any_seed();
+    snprintf(c->id, sizeof c->id, "%s-%016llx", c->chat ? "chatcmpl" : "cmpl", (unsigned long long)number);
+    c->created = (int64_t)time(NULL);
+}
+
+static void
+gather(gathering *g)
+{
+    const json_t *tools = NULL;
+    take_form(g);
+    if (g->r.failed)
+        return;
+    take_sampling(g);
+    take_stops(g);
+    take_biases(g);
+    take_logprobs(g);
+    take_response_format(g);
+    take_grammar(g);
+    if (g->call->chat && !g->r.failed)
+        tools = take_tools(g);
+    if (!g->r.failed && g->grammar)
+        dop_shapes_note_unenforced(&g->r, g->grammar, g->call);
+    if (g->r.failed)
+        return;
+    if (g->call->chat)
+        take_messages(g, tools);
+    else
+        take_prompts(g, "prompt");
+    if (!g->r.failed)
+        take_lengths(g);
+    if (!g->r.failed && g->n_prompts * g->n_each > g->api->max_choices)
+        dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
+}
+
+static void
+gather_embedding(gathering *g)
+{
+    dop_reader *r = &g->r;
+    size_t n;
+    const char *format = dop_reader_text(r, "encoding_format", &n), *pooling = dop_reader_text(r, "pooling", &n);
+    if (dop_model_embedding_size(g->api->model) == 0)
+        dop_reader_refuse(r, "model", "this plan gives no embeddings: compile it with dopplerc --embed");
+    if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
+        dop_reader_refuse(r, "encoding_format", "encoding_format is float or base64");
+    if (pooling && strcmp(pooling, "last") != 0 && strcmp(pooling, "mean") != 0)
+        dop_reader_refuse(r, "pooling", "pooling is last or mean");
+    const uint32_t size = dop_model_embedding_size(g->api->model);
+    if (dop_reader_whole(r, "dimensions", size, 1, INT32_MAX) != size)
+        dop_reader_refuse(r, "dimensions", "dimensions is not supported: vectors have the model's, which are %u", size);
+    g->call->base64 = format && strcmp(format, "base64") == 0;
+    g->job.embeds = g->job.wake_at_end = true;
+    g->job.pooling = pooling && strcmp(pooling, "mean") == 0 ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
+    g->job.time_limit_s = g->api->time_limit_s;
+    g->n_each = 1;
+    if (!r->failed)
+        take_prompts(g, "input");
+    for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
+        if (g->prompts[i].failed)
+            refuse_memory(g);
+        else if (g->prompts[i].count == 0)
+            dop_reader_refuse(r, "input", "an input is empty");
+        else if (g->prompts[i].count > g->api->facts.ctx)
+            dop_reader_refuse(r, "input", "an input has %zu tokens, and the model's maximum context length is %u",
+                              g->prompts[i].count, g->api->facts.ctx);
+    }
+    enum { VALUE = 13 }; /* bytes of a number as JSON; in base64 it has less than half */
+    const uint64_t bytes = (uint64_t)g->n_prompts * size * (g->call->base64 ? VALUE / 2 : VALUE);
+    if (!r->failed && g->api->max_answer && bytes > g->api->max_answer)
+        dop_reader_refuse(r, "input", "the vectors of so many inputs are more than this server writes in an answer");
+}
+
+dop_call *
+dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
+               dop_answer *answer)
+{
+    bool chat = kind == DOP_CALL_CHAT;
+    gathering g = {.api = api, .r = {.root = root, .answer = answer}};
+    g.call = calloc(1, sizeof *g.call);
+    if (!g.call) {
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        return NULL;
+    }
+    g.budget = request->budget;
+    g.call->api = api;
+    g.call->chat = chat;
+    g.call->terms.form = api->form;
+    g.job.wake = request->wake;
+    g.job.user = request->user;
+    name_call(g.call);
+    if (chat && !api->chat)
+        dop_reader_refuse(
+            &g.r, "messages",
+            "the model has no chat template: use /v1/completions, or start the server with --chat-template");
+    g.call->embeds = kind == DOP_CALL_EMBEDDING;
+    if (!g.r.failed && g.call->embeds)
+        gather_embedding(&g);
+    else if (!g.r.failed)
+        gather(&g);
+    dop_reader_report(&g.r);
+    if (!g.r.failed)
+        submit(&g);
+    for (uint32_t i = 0; i < g.n_prompts && g.prompts; i++)
+        dop_ids_finish(&g.prompts[i]);
+    free(g.prompts);
+    free(g.biases);
+    dop_grammar_release(g.grammar);
+    if (g.r.failed) {
+        dop_buf_finish(&g.call->begin);
+        json_decref(g.call->tools);
+        json_decref(g.call->schema);
+        free(g.call);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < g.call->n_choices && chat; i++)
+        dop_reading_begin(&g.call->choices[i].reading, &g.call->terms);
+    return g.call;
+}

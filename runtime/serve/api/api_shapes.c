@@ -1,0 +1,260 @@
+/* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that
+ * it has computed. */
+#include "runtime/serve/api/api_internal.h"
+#include "runtime/text/grammar/grammar.h"
+#include "runtime/text/grammar/schema/validate.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT = 16, AT_A_TIME = 2 };
+/* For compiling one: some seconds, and so much that AT_A_TIME of them and what all grammars hold are less than 300 MB. */
+static const uint64_t most_steps = 200000000, most_bytes = 72u << 20;
+
+struct dop_shapes {
+    const dop_vocab *vocab;
+    pthread_mutex_t lock;
+    struct {
+        char *key; /* owned */
+        dop_grammar *grammar;
+        uint64_t used; /* number of the look-up */
+    } rows[KEPT];
+    uint64_t n;
+    pthread_cond_t compiled;
+    uint32_t compiling; /* requests that compile one now */
+};
+
+dop_status
+dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **out_shapes)
+{
+    dop_shapes *s = calloc(1, sizeof *s);
+    *out_shapes = s;
+    if (!s)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    s->vocab = vocab;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->compiled, NULL);
+    return DOP_OK;
+}
+
+void
+dop_shapes_destroy(dop_shapes *shapes)
+{
+    if (!shapes)
+        return;
+    for (size_t i = 0; i < KEPT; i++) {
+        free(shapes->rows[i].key);
+        dop_grammar_release(shapes->rows[i].grammar);
+    }
+    pthread_cond_destroy(&shapes->compiled);
+    pthread_mutex_destroy(&shapes->lock);
+    free(shapes);
+}
+
+/* One more reference to the grammar that is kept under this key; NULL: there is none. */
+static dop_grammar *
+find(dop_shapes *s, const char *key)
+{
+    dop_grammar *found = NULL;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < KEPT && !found; i++)
+        if (s->rows[i].key && strcmp(s->rows[i].key, key) == 0) {
+            s->rows[i].used = ++s->n;
+            found = dop_grammar_share(s->rows[i].grammar);
+        }
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+/* Keeps a grammar in place of the least recently used one. */
+static void
+keep(dop_shapes *s, const char *key, dop_grammar *grammar)
+{
+    char *own = strdup(key);
+    size_t oldest = 0;
+    if (!own)
+        return;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 1; i < KEPT; i++)
+        if (s->rows[i].used < s->rows[oldest].used)
+            oldest = i;
+    free(s->rows[oldest].key);
+    dop_grammar_release(s->rows[oldest].grammar);
+    s->rows[oldest].key = own;
+    s->rows[oldest].grammar = dop_grammar_share(grammar);
+    s->rows[oldest].used = ++s->n;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void
+begin_compiling(dop_shapes *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->compiling == AT_A_TIME)
+        pthread_cond_wait(&s->compiled, &s->lock);
+    s->compiling++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void
+end_compiling(dop_shapes *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->compiling--;
+    pthread_cond_signal(&s->compiled);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* While grammars hold much together, those that were not used for longest are dropped, so that what is kept does not refuse what is
+ * new. */
+static void
+make_room(dop_shapes *s)
+{
+    enum { MUCH = 64u << 20 };
+    for (size_t n = 0; n < KEPT && dop_vocab_held(s->vocab) > MUCH; n++) {
+        size_t oldest = KEPT;
+        pthread_mutex_lock(&s->lock);
+        for (size_t i = 0; i < KEPT; i++)
+            if (s->rows[i].key && (oldest == KEPT || s->rows[i].used < s->rows[oldest].used))
+                oldest = i;
+        dop_grammar *g = oldest < KEPT ? s->rows[oldest].grammar : NULL;
+        if (g) {
+            free(s->rows[oldest].key);
+            s->rows[oldest].key = NULL;
+            s->rows[oldest].grammar = NULL;
+            s->rows[oldest].used = 0;
+        }
+        pthread_mutex_unlock(&s->lock);
+        dop_grammar_release(g);
+    }
+}
+
+/* What a grammar is made from: a GBNF text, else parts, else a schema (NULL: any object) between two texts. */
+typedef struct source {
+    const char *gbnf, *before, *after;
+    size_t n_gbnf;
+    const json_t *parts, *schema;
+} source;
+
+static dop_status
+make(const dop_shapes *shapes, const source *from, dop_diag *diag, dop_grammar **out_grammar)
+{
+    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
+    const json_t *given = from->parts ? from->parts : from->schema;
+    json_t *plain = dop_json_plain((json_t *)(uintptr_t)given);
+    dop_status st;
+    if (given && !plain)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    else if (from->gbnf)
+        st = dop_grammar_from_gbnf(shapes->vocab, "grammar", from->gbnf, from->n_gbnf, &budget, diag, out_grammar);
+    else if (from->parts)
+        st = dop_grammar_from_parts(shapes->vocab, plain, &budget, diag, out_grammar);
+    else
+        st = dop_grammar_from_schema(shapes->vocab, plain, from->before, from->after, 0, &budget, diag, out_grammar);
+    json_decref(plain);
+    return st;
+}
+
+/* The grammar under a key, or one that is made and kept. */
+static dop_status
+find_or_make(dop_shapes *shapes, dop_buf *key, const source *from, dop_diag *diag, dop_grammar **out_grammar)
+{
+    dop_status st = DOP_OK;
+    bool kept = !key->failed && strlen(key->data) == key->size; /* a text with a zero byte cannot be a key */
+    *out_grammar = kept ? find(shapes, key->data) : NULL;
+    if (!*out_grammar) {
+        begin_compiling(shapes);
+        make_room(shapes);
+        st = make(shapes, from, diag, out_grammar);
+        end_compiling(shapes);
+        if (st == DOP_OK && kept)
+            keep(shapes, key->data, *out_grammar);
+    }
+    dop_buf_finish(key);
+    return st;
+}
+
+dop_status
+dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_diag *diag, struct dop_grammar **out_grammar)
+{
+    dop_buf key = {0};
+    dop_buf_puts(&key, "p");
+    dop_json_encode(&key, parts);
+    return find_or_make(shapes, &key, &(source){.parts = parts}, diag, out_grammar);
+}
+
+dop_status
+dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after, const char *gbnf,
+                size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar)
+{
+    const source from = {.gbnf = gbnf, .n_gbnf = n_gbnf, .schema = schema, .before = before, .after = after};
+    dop_buf key = {0};
+    if (gbnf) {
+        dop_buf_puts(&key, "g");
+        dop_buf_append(&key, gbnf, n_gbnf);
+    } else {
+        dop_buf_printf(&key, "s%s\n%s\n", before ? before : "", after ? after : "");
+        if (schema)
+            dop_json_encode(&key, schema);
+    }
+    return find_or_make(shapes, &key, &from, diag, out_grammar);
+}
+
+/* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
+
+/* Does the request want its schema to be enforced exactly? */
+static bool
+is_strict(const json_t *root, const char **out_param)
+{
+    const json_t *tools = json_object_get(root, "tools"), *tool;
+    const json_t *format = json_object_get(json_object_get(root, "response_format"), "json_schema");
+    size_t i;
+    *out_param = format ? "response_format" : "tools";
+    if (format)
+        return json_is_true(json_object_get(format, "strict"));
+    json_array_foreach(
+        tools, i, tool) if (json_is_true(json_object_get(json_object_get(tool, "function"), "strict"))) return true;
+    return false;
+}
+
+void
+dop_shapes_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call)
+{
+    enum { MOST = 20 };
+    const char *names[MOST], *param;
+    size_t n = 0;
+    char *copy = strdup(dop_grammar_unenforced(grammar)), *rest = NULL;
+    for (char *name = copy ? strtok_r(copy, ", ", &rest) : NULL; name && n < MOST; name = strtok_r(NULL, ", ", &rest))
+        names[n++] = name;
+    const json_t *format = json_object_get(r->root, "response_format");
+    json_t *schema = json_object_get(format, "schema");
+    if (!schema)
+        schema = json_object_get(json_object_get(format, "json_schema"), "schema");
+    if (n > 0 && is_strict(r->root, &param)) {
+        dop_reader_refuse(r, param, "strict: the keyword %s of the schema cannot be enforced exactly", names[0]);
+    } else if (n > 0) {
+        dop_answer_header(r->answer, "X-Doppler-Unenforced", names, n);
+        call->schema = json_incref(schema);
+    }
+    free(copy);
+}
+
+void
+dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
+{
+    const dop_job_state s = dop_job_look(call->choices[index].job);
+    if (!call->schema || s.end == DOP_JOB_LENGTH || s.end == DOP_JOB_GOES_ON)
+        return;
+    /* Under the engine's lock, so it may take some milliseconds only. */
+    dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
+    json_t *value = NULL;
+    (void)dop_json_decode(s.text, s.n_text, &(dop_json_how){.budget = &budget}, NULL, &value);
+    dop_schema_index *index_of = NULL;
+    bool valid = false;
+    if (value && dop_schema_index_create(call->schema, NULL, &budget, NULL, &index_of) == DOP_OK &&
+        dop_schema_validate(index_of, call->schema, value, &budget, NULL, &valid) == DOP_OK)
+        json_object_set_new(choice, "schema_valid", json_boolean(valid));
+    dop_schema_index_destroy(index_of);
+    json_decref(value);
+}

@@ -1,0 +1,131 @@
+/* The engine of the server: jobs of many clients on one model.
+ *
+ * A *job* is a prompt and what to do with it.  One thread drives the model: each of its steps has a row for every
+ * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue, first come first served, until a
+ * sequence of the plan is free.  Sequences keep their caches when a job ends, so a job whose prompt begins like another's
+ * only reads the rest.
+ *
+ * Nothing here knows about HTTP or JSON.  Threads: everything except dop_engine_create and dop_engine_destroy may be called by
+ * any thread; the state of a job may be read between dop_engine_lock and dop_engine_unlock. */
+#ifndef DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_H
+#define DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_H
+
+#include "runtime/model/info.h"
+#include "runtime/serve/engine/metrics.h"
+#include "runtime/text/tokenizer.h"
+
+struct dop_matcher;
+
+typedef struct dop_engine dop_engine;
+typedef struct dop_job dop_job;
+
+enum { DOP_JOB_MAX_TOP = 20, DOP_JOB_MAX_STOPS = 16, DOP_JOB_MAX_BIAS = 1024 };
+
+typedef struct dop_engine_options {
+    uint32_t max_queue; /* jobs that may wait; 0: 256 */
+    /* How far a sequence can be rewound without being fed again (dop_plan_model.rewind), and whether steps replace states,
+     * so that it cannot be rewound at all. */
+    uint32_t rewind;
+    bool replaces;
+    uint32_t threads; /* that pick tokens from logits; 0: one per core, at most 8 */
+} dop_engine_options;
+
+typedef struct dop_bias {
+    uint32_t id;
+    float by; /* added to the token's logit */
+} dop_bias;
+
+/* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */
+typedef struct dop_job_request {
+    const uint32_t *prompt;
+    size_t n_prompt;     /* at least 1; prompt and max_tokens fit the context together */
+    uint32_t max_tokens; /* 0: the prompt is read, and nothing is picked */
+    dop_sampling sampling;
+    float presence, frequency; /* subtracted from logits of tokens that were written: once, or once per occurrence */
+    const dop_bias *biases;
+    size_t n_biases;
+    bool logprobs;
+    uint32_t n_top; /* alternatives for each token, with logprobs */
+    const char *const *stops;
+    size_t n_stops;
+    bool ignore_end;             /* continue after the model's end token */
+    bool keep_special;           /* special tokens appear in the text */
+    struct dop_matcher *matcher; /* what may be written; NULL: everything */
+    bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
+    dop_pooling pooling;
+    double time_limit_s;      /* from being submitted; 0: none */
+    bool wake_at_end;         /* call wake only at the end */
+    void (*wake)(void *user); /* something is new; called under the engine's lock, by its thread; must not call it */
+    void *user;
+} dop_job_request;
+
+typedef enum dop_job_end {
+    DOP_JOB_GOES_ON,
+    DOP_JOB_END_TOKEN, /* the model ended */
+    DOP_JOB_STOP_TEXT,
+    DOP_JOB_LENGTH,
+    DOP_JOB_TIMEOUT,
+    DOP_JOB_SHUTDOWN,
+    DOP_JOB_FAILED, /* diag says why */
+    DOP_JOB_CANCELLED
+} dop_job_end;
+
+typedef struct dop_top {
+    uint32_t id;
+    float logprob;
+} dop_top;
+
+typedef struct dop_job_token {
+    dop_top pick;
+    uint32_t n_top;
+    dop_top top[DOP_JOB_MAX_TOP];
+} dop_job_token;
+
+/* The progress of a job.  Valid under the engine's lock; it only grows while the job continues. */
+typedef struct dop_job_state {
+    dop_job_end end;
+    const dop_diag *diag;
+    const char *text; /* written so far, without stop texts; n_text bytes */
+    size_t n_text;
+    const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
+    uint32_t n_tokens;           /* written, with the end token */
+    const float *embedding;      /* [n_embedding], of a job that embeds and has ended */
+    uint32_t n_embedding;
+    uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were cached already */
+    double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */
+} dop_job_state;
+
+/* The engine uses every sequence that the plan holds.  model and tok must outlive it. */
+dop_status dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_options *options,
+                             dop_diag *diag, dop_engine **out_engine);
+/* Accepts no more jobs.  Those in the queue end with DOP_JOB_SHUTDOWN at once, the others after grace_s seconds. */
+void dop_engine_stop(dop_engine *engine, double grace_s);
+/* Whether nothing is running or waiting. */
+bool dop_engine_is_idle(dop_engine *engine);
+/* All jobs must have been released.  Accepts NULL. */
+void dop_engine_destroy(dop_engine *engine);
+
+typedef enum dop_submit {
+    DOP_SUBMIT_OK,
+    DOP_SUBMIT_QUEUE_FULL,
+    DOP_SUBMIT_STOPPED, /* shutting down */
+    DOP_SUBMIT_FAILED   /* diag: memory, or the device was lost */
+} dop_submit;
+
+/* Submits all n jobs or none; those in out_jobs [n] are the caller's to release.  If none is accepted, matchers stay the caller's. */
+dop_submit dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t n, dop_diag *diag,
+                             dop_job **out_jobs);
+/* Ends the job, whatever it was doing, and frees its sequence for the next.  wake is not called any more.  Accepts NULL. */
+void dop_job_release(dop_engine *engine, dop_job *job);
+
+void dop_engine_lock(dop_engine *engine);
+void dop_engine_unlock(dop_engine *engine);
+dop_job_state dop_job_look(const dop_job *job);
+/* A copy of the metrics, with the numbers of running and waiting jobs. */
+dop_metrics dop_engine_metrics(dop_engine *engine);
+/* Counts an answer of the server. */
+void dop_engine_count_answer(dop_engine *engine, unsigned status);
+/* Whether the device has failed, after which nothing works any more: *out_diag says why. */
+bool dop_engine_is_broken(dop_engine *engine, dop_diag *out_diag);
+
+#endif

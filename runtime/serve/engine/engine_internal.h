@@ -1,0 +1,203 @@
+/* Shared by the files of the engine: engine.c, the callers' side; engine_job.c, jobs themselves; engine_run.c, the engine's thread;
+ * engine_step.c, what it does around a step; engine_pick.c, from logits to tokens. */
+#ifndef DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_INTERNAL_H
+#define DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_INTERNAL_H
+
+#include "base/parallel.h"
+#include "base/program/output.h"
+#include "runtime/serve/engine/engine.h"
+
+enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8 };
+
+typedef enum dop_job_phase {
+    DOP_JOB_WAITS,  /* in the queue */
+    DOP_JOB_READS,  /* tokens before its last one are not in its sequence yet */
+    DOP_JOB_WRITES, /* its last token is not in the sequence yet */
+    DOP_JOB_ENDED
+} dop_job_phase;
+
+struct dop_job {
+    dop_job_request request; /* its pointers point to the following memory */
+    uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written */
+    dop_bias *biases;
+    dop_texts stops;
+    char *stop_bytes;
+
+    dop_job *next; /* in the queue */
+    bool leads;    /* the first job of a request */
+    uint32_t slot; /* its sequence, where the phase has one */
+    dop_job_phase phase;
+    bool released; /* its caller has released it */
+
+    /* of the engine's thread */
+    float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
+    uint32_t n_embedding;
+    uint32_t n_read;   /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
+    uint32_t *written; /* [max_tokens], in tokens_of */
+    bool *is_new;      /* [max_tokens]: the token was written for the first time; only with a penalty that needs this */
+    uint32_t n_written;
+    uint32_t row;         /* row of this step that gives its next token; UINT32_MAX: none */
+    uint32_t pick;        /* of this step */
+    const uint32_t *mask; /* of the matcher, for the next pick, where the device makes it; NULL: not known yet */
+    bool mask_ready;      /* the matcher has its next mask; until then the job's turn in steps passes */
+    dop_job_token token;
+    dop_diag step_diag; /* of a pick that failed */
+
+    /* under the lock */
+    dop_text_stream stream;
+    dop_buf piece; /* text of the last token */
+    dop_output output;
+    dop_job_token *tokens;
+    uint32_t n_tokens, cap_tokens;
+    dop_job_end end;
+    dop_diag diag;
+    double submitted_ms, deadline_ms, first_ms, last_ms;
+    uint32_t n_reused;
+};
+
+typedef struct dop_slot {
+    dop_sequence *sequence;
+    dop_job *job;  /* NULL: free, and the sequence still has the last job's cache */
+    uint64_t used; /* number of jobs when it was last assigned */
+    uint32_t end;  /* most tokens that the sequence has had since it was empty */
+    /* A step with its sequence is in flight, in group `group`; until it ends, sequence and job are left alone. */
+    bool flies;
+    uint32_t group;
+} dop_slot;
+
+/* A step that is in flight, where the model is in parts. */
+typedef struct dop_group {
+    dop_step_row *rows; /* owned, [max_step_rows] */
+    uint32_t n_rows;
+    double start_ms;
+} dop_group;
+
+struct dop_engine {
+    dop_model *model;
+    const dop_tokenizer *tok;
+    dop_facts facts;
+    uint32_t max_queue;
+    uint32_t rewind;
+    bool replaces;
+    bool draws;         /* the device draws */
+    uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
+    uint32_t max_chunk; /* of a prompt in one step */
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* there is a job, or no more will come */
+
+    /* under the lock */
+    dop_job *first, *last; /* the queue */
+    uint32_t n_waiting;
+    bool stopped, broken;
+    double stop_ms; /* deadline of running jobs, once stopped */
+    dop_diag diag;  /* why it is broken */
+    dop_metrics metrics;
+
+    /* Copies of what is under the lock, for those who must not wait for it; each unlocking brings them up to date. */
+    pthread_mutex_t view_lock;
+    struct {
+        dop_metrics metrics; /* answers: only here */
+        bool broken;
+        dop_diag diag;
+    } view;
+
+    /* of the engine's thread; slots[].job is written under the lock */
+    dop_slot *slots; /* owned, [facts.n_sequences] */
+    uint32_t n_slots, n_running;
+    uint64_t n_given;
+    uint32_t turn;      /* slot with which a step begins where not all fit */
+    bool read_last;     /* the last step was for prompts alone */
+    dop_step_row *rows; /* owned, [max_step_rows] */
+    uint32_t n_rows, max_step_rows;
+    /* Steps in flight: n_flying of groups[] from first_group on, as a ring. */
+    dop_group groups[DOP_ENGINE_MAX_GROUPS];
+    uint32_t n_groups; /* most of them; 1: each step is waited for, and none is in flight */
+    uint32_t first_group, n_flying;
+    bool lands; /* what comes next requires that nothing is in flight */
+
+    uint32_t n_threads;
+    dop_sampler samplers[DOP_ENGINE_MAX_THREADS];
+    float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: logits with what is added to them */
+};
+
+/* Under the lock: brings the engine's view up to date. */
+void dop_engine_publish(dop_engine *e);
+
+/* Under the lock: at the end of the queue. */
+static inline void
+dop_engine_enqueue(dop_engine *e, dop_job *job)
+{
+    if (e->last)
+        e->last->next = job;
+    else
+        e->first = job;
+    e->last = job;
+    e->n_waiting++;
+}
+
+/* engine_run.c: steps until the engine is stopped and everything has ended. */
+void *dop_engine_run(void *engine);
+
+/* engine_step.c: what the engine's thread does around a step.  Jobs are those whose slots do not fly, or those of a group. */
+/* Ends jobs, and gives sequences to waiting ones; blocks while there is nothing to do.  False: nothing more will come. */
+bool dop_engine_take_jobs(dop_engine *e);
+typedef struct dop_engine_picks {
+    dop_engine *e;
+    dop_job *jobs[DOP_STEP_MAX_SEQUENCES];
+    uint32_t n;
+    uint64_t slice; /* steps of its grammar that each job may take after its pick */
+} dop_engine_picks;
+/* Works for some milliseconds on masks that are not ready.  Jobs whose masks are not complete then have no row in the next step,
+ * so that they hold up nobody else. */
+void dop_engine_prepare_masks(dop_engine *e);
+/* Chooses the rows of the next step: e->rows. */
+void dop_engine_plan_step(dop_engine *e);
+/* Runs them and waits. */
+void dop_engine_run_step(dop_engine *e);
+/* Before a step: ends jobs whose grammar allows nothing more, so that the results of their rows are not used. */
+void dop_engine_ready_picks(dop_engine *e);
+/* From the logits of the open step, which may have been in flight, to tokens; then, under the lock, gives jobs their tokens. */
+void dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks);
+void dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks);
+/* Records the positions that steps have written, as long as the sequences are not empty. */
+void dop_engine_note_ends(dop_engine *e);
+/* After a step did not find enough pages: makes other jobs release theirs; what they had read of their prompts is read again.
+ * False: there is no other job. */
+bool dop_engine_make_pages(dop_engine *e);
+/* After a step that failed: runs the rows of each sequence alone, to find the one that causes the failure. */
+void dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows);
+/* After the device has failed: ends every job before the next step. */
+void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
+/* Under the lock: adds a step to the metrics. */
+void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
+
+/* engine_pick.c */
+/* Does the pick need more than the device can do, which is the largest logit or a draw among what a matcher allows? */
+bool dop_job_needs_logits(const dop_engine *e, const dop_job *job);
+/* Before a pick: gives the job's sequence what the device needs, the sampling parameters and the mask of its matcher. */
+dop_status dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag);
+/* Works on the mask for the job's next pick for at most about so many steps. */
+dop_status dop_job_prepare(dop_engine *e, dop_job *job, uint64_t steps, dop_diag *diag);
+/* Sets pick and token of a job from the logits of its row. */
+dop_status dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag);
+/* Has the job to wait for the mask of its next pick? */
+static inline bool
+dop_job_lacks_mask(const dop_job *job)
+{
+    return job->request.matcher && !job->mask_ready;
+}
+/* Under the lock: appends the pick, and ends the job if it must. */
+void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
+/* Under the lock. */
+void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag);
+
+/* engine_job.c */
+dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
+void dop_job_free(dop_job *job);                                            /* accepts NULL */
+/* Under the lock: the text of a token that was written, or (NULL) what was held of it at the end, goes to the job's output. */
+dop_status dop_job_show(dop_job *job, const uint32_t *id, dop_diag *diag);
+
+#endif

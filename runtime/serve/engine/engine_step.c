@@ -1,0 +1,627 @@
+/* Which rows a step has.
+ *
+ * Every job that writes has one row in each step; where there are more of them than a step holds, they alternate.  Prompts are
+ * read in the order of their jobs.  The rest of a prompt joins a step of writing jobs where it fits.  A longer rest is read in
+ * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
+ * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
+ * that step. */
+#include "base/spans.h"
+#include "runtime/model/model.h"
+#include "runtime/serve/engine/engine_internal.h"
+#include "runtime/text/grammar/grammar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
+enum { MASK_STEPS = 1000000 };
+
+/* --- who has a sequence ------------------------------------------------------------------------------------------------ */
+
+static uint32_t
+n_tokens(const dop_job *job)
+{
+    return (uint32_t)job->request.n_prompt + job->n_written;
+}
+
+/* How many of its tokens a slot's sequence has in common with a job and need not be fed again.  At least the job's last token has
+ * to be fed, because the logits after it are wanted. */
+static size_t
+common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
+{
+    size_t n, same = 0, most = n_tokens(job) - 1;
+    const uint32_t *tokens = dop_sequence_tokens(slot->sequence, &n);
+    while (same < n && same < most && tokens[same] == job->tokens_of[same])
+        same++;
+    uint32_t end = slot->end > n ? slot->end : (uint32_t)n;
+    bool kept = e->replaces ? same == n : end - same <= e->rewind;
+    return kept ? same : 0;
+}
+
+/* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */
+static uint32_t
+choose_slot(const dop_engine *e, const dop_job *job)
+{
+    uint32_t best = UINT32_MAX;
+    size_t best_same = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        if (e->slots[i].job || e->slots[i].flies)
+            continue;
+        size_t same = common(e, &e->slots[i], job);
+        if (best == UINT32_MAX || same > best_same || (same == best_same && e->slots[i].used < e->slots[best].used)) {
+            best = i;
+            best_same = same;
+        }
+    }
+    return best;
+}
+
+static dop_status
+rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
+{
+    dop_status st = dop_sequence_rewind(slot->sequence, (uint32_t)n, diag);
+    if (n == 0)
+        slot->end = 0;
+    return st;
+}
+
+/* Makes sequences without a job release their pages.  Full pages are found again by their tokens until they are used anew. */
+static void
+empty_free_slots(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (!e->slots[i].job && !e->slots[i].flies)
+            (void)rewind_slot(&e->slots[i], 0, NULL);
+}
+
+/* Are there pages for all tokens of a job, and one more for every job that runs? */
+static bool
+has_pages(dop_engine *e, const dop_job *job)
+{
+    uint32_t page = e->facts.page, need = page ? n_tokens(job) / page + 1 + e->metrics.running : 0;
+    if (need == 0 || e->metrics.running == 0 || dop_model_counters(e->model).pages_free >= need)
+        return true;
+    empty_free_slots(e);
+    return dop_model_counters(e->model).pages_free >= need;
+}
+
+static void
+give_sequences(dop_engine *e)
+{
+    while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
+        dop_job *job = e->first;
+        uint32_t slot = choose_slot(e, job);
+        if (slot == UINT32_MAX) /* the free ones are still part of a step in flight */
+            return;
+        e->first = job->next;
+        if (!e->first)
+            e->last = NULL;
+        e->n_waiting--;
+        job->next = NULL;
+        job->slot = slot;
+        job->phase = DOP_JOB_READS;
+        job->n_read = UINT32_MAX;
+        e->slots[slot].job = job;
+        e->slots[slot].used = ++e->n_given;
+        e->metrics.running++;
+    }
+}
+
+/* When no page is left: the job that was started last releases its pages and becomes the first in the queue.  False: it is the
+ * only job. */
+static bool
+put_back(dop_engine *e)
+{
+    uint32_t last = UINT32_MAX, n = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job) {
+            n++;
+            last = last == UINT32_MAX || e->slots[i].used > e->slots[last].used ? i : last;
+        }
+    if (n < 2)
+        return false;
+    dop_job *job = e->slots[last].job;
+    dop_engine_lock(e);
+    e->slots[last].job = NULL;
+    job->phase = DOP_JOB_WAITS;
+    job->next = e->first;
+    e->first = job;
+    if (!e->last)
+        e->last = job;
+    e->n_waiting++;
+    e->metrics.running--;
+    dop_engine_unlock(e);
+    (void)rewind_slot(&e->slots[last], 0, NULL);
+    return true;
+}
+
+/* Why a job ends now although it is not complete; DOP_JOB_GOES_ON: it does not end. */
+static dop_job_end
+ends_now(const dop_engine *e, const dop_job *job, double now_ms)
+{
+    if (job->released)
+        return DOP_JOB_CANCELLED;
+    if (e->broken)
+        return DOP_JOB_FAILED;
+    if (e->stopped && (job->phase == DOP_JOB_WAITS || now_ms >= e->stop_ms))
+        return DOP_JOB_SHUTDOWN;
+    if (job->deadline_ms > 0 && now_ms >= job->deadline_ms)
+        return DOP_JOB_TIMEOUT;
+    return DOP_JOB_GOES_ON;
+}
+
+static void
+end_job(dop_engine *e, dop_job *job, dop_job_end end)
+{
+    if (job->n_written > 0)
+        (void)dop_job_show(job, NULL, NULL);
+    dop_job_finish(e, job, end, end == DOP_JOB_FAILED ? &e->diag : NULL);
+    if (job->released)
+        dop_job_free(job);
+}
+
+static void
+end_jobs(dop_engine *e)
+{
+    double now = dop_now_ms();
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_job *job = e->slots[i].job;
+        dop_job_end end = job && !e->slots[i].flies ? ends_now(e, job, now) : DOP_JOB_GOES_ON;
+        if (end != DOP_JOB_GOES_ON)
+            end_job(e, job, end);
+    }
+    dop_job *left = e->first;
+    e->first = e->last = NULL;
+    e->n_waiting = 0;
+    for (dop_job *job = left, *next; job; job = next) {
+        next = job->next;
+        job->next = NULL;
+        dop_job_end end = ends_now(e, job, now);
+        if (end != DOP_JOB_GOES_ON) {
+            end_job(e, job, end);
+            continue;
+        }
+        dop_engine_enqueue(e, job);
+    }
+}
+
+/* --- rows ---------------------------------------------------------------------------------------------------------------- */
+
+static void
+add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
+{
+    dop_step_row *row = &e->rows[e->n_rows];
+    uint32_t wants = dop_job_needs_logits(e, job)                     ? DOP_WANTS_LOGITS | DOP_WANTS_UNCHECKED
+                     : dop_sampling_is_greedy(&job->request.sampling) ? DOP_WANTS_PICK
+                                                                      : DOP_WANTS_DRAW;
+    *row = (dop_step_row){e->slots[job->slot].sequence, token, last ? wants : 0};
+    if (last)
+        job->row = e->n_rows;
+    e->n_rows++;
+}
+
+/* Of the jobs that still read their prompts, the first that was started. */
+static dop_job *
+next_reader(const dop_engine *e)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_job *job = e->slots[i].job;
+        if (job && !e->slots[i].flies && job->phase == DOP_JOB_READS && job->row == UINT32_MAX &&
+            !dop_job_lacks_mask(job) && job->n_read != n_tokens(job) &&
+            (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
+            best = i;
+    }
+    return best == UINT32_MAX ? NULL : e->slots[best].job;
+}
+
+/* Before the first token of a prompt is read: the sequence keeps what it has in common with it, or takes pages that hold its
+ * beginning, or becomes a copy of a sequence that has more of it.  A copy has to save enough tokens to be cheaper than computing
+ * them. */
+static dop_status
+begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
+{
+    enum { WORTH_A_COPY = 32 };
+    dop_slot *own = &e->slots[job->slot];
+    size_t same = common(e, own, job), best_same = 0;
+    uint32_t best = UINT32_MAX;
+    bool cached = e->facts.page > 0 && same + e->facts.page < n_tokens(job);
+    dop_status st = rewind_slot(own, cached ? 0 : same, diag);
+    if (st == DOP_OK && cached &&
+        (st = dop_sequence_reuse(own->sequence, job->tokens_of, n_tokens(job), diag, &same)) == DOP_OK)
+        own->end = (uint32_t)same;
+    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++) {
+        size_t others = i != job->slot && !e->slots[i].flies ? common(e, &e->slots[i], job) : 0;
+        if (others > best_same && others >= same + WORTH_A_COPY) {
+            best = i;
+            best_same = others;
+        }
+    }
+    if (st == DOP_OK && best != UINT32_MAX) {
+        st = dop_sequence_copy(own->sequence, e->slots[best].sequence, diag);
+        own->end = e->slots[best].end;
+        same = best_same;
+        if (st == DOP_OK)
+            st = rewind_slot(own, same, diag);
+    }
+    if (st != DOP_OK)
+        return st;
+    job->n_read = (uint32_t)same;
+    dop_engine_lock(e);
+    if (job->n_written == 0) {
+        job->n_reused = (uint32_t)same;
+        e->metrics.reused_tokens += same;
+        e->metrics.prompt_tokens += job->request.n_prompt;
+    }
+    dop_engine_unlock(e);
+    return DOP_OK;
+}
+
+static void
+fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
+{
+    dop_engine_lock(e);
+    dop_job_finish(e, job, DOP_JOB_FAILED, diag);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
+void
+dop_engine_give_up(dop_engine *e, const dop_diag *diag)
+{
+    dop_engine_lock(e);
+    e->broken = true;
+    e->diag = *diag;
+    dop_engine_unlock(e);
+}
+
+static uint32_t
+add_writers(dop_engine *e, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < e->n_slots; k++) {
+        uint32_t i = (e->turn + k) % e->n_slots;
+        dop_job *job = e->slots[i].job;
+        if (!job || e->slots[i].flies || job->phase != DOP_JOB_WRITES || dop_job_lacks_mask(job))
+            continue;
+        if (n == most) {
+            e->turn = i;
+            break;
+        }
+        add_row(e, job, job->tokens_of[n_tokens(job) - 1], true);
+        n++;
+    }
+    return n;
+}
+
+static void
+add_prompt(dop_engine *e, dop_job *job, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++, job->n_read++)
+        add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == n_tokens(job));
+}
+
+/* The job of this row makes no token in this step. */
+static void
+forget_row(dop_engine *e, uint32_t row)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && !e->slots[i].flies && e->slots[i].job->row == row)
+            e->slots[i].job->row = UINT32_MAX;
+}
+
+/* Computes the embedding of a job at once, between two steps. */
+static void
+embed(dop_engine *e, dop_job *job)
+{
+    dop_diag diag = {0};
+    dop_sequence *s = e->slots[job->slot].sequence;
+    dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
+    free(job->embedding); /* of a step that did not find enough pages */
+    job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
+    if (st == DOP_OK && !job->embedding)
+        st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
+    if (st == DOP_E_DEVICE)
+        dop_engine_give_up(e, &diag);
+    if (st != DOP_OK) {
+        fail_job(e, job, &diag);
+        return;
+    }
+    dop_engine_lock(e);
+    e->metrics.prompt_tokens += job->request.n_prompt;
+    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
+static void
+forget_rows(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_rows; i++)
+        forget_row(e, i);
+    e->n_rows = 0;
+}
+
+/* Rows of a step for jobs that write.  Where several steps are in flight, each takes its share of these jobs. */
+static uint32_t
+share_of_writers(const dop_engine *e)
+{
+    uint32_t n = 0, room = e->max_rows > 1 ? e->max_rows : e->n_slots;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        n += e->slots[i].job && e->slots[i].job->phase == DOP_JOB_WRITES && !dop_job_lacks_mask(e->slots[i].job);
+    n = e->n_groups > 1 ? (n + e->n_groups - 1) / e->n_groups : n;
+    return n < room ? n : room;
+}
+
+void
+dop_engine_prepare_masks(dop_engine *e)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        n += e->slots[i].job && !e->slots[i].flies && dop_job_lacks_mask(e->slots[i].job);
+    for (uint32_t i = 0; i < e->n_slots && n > 0; i++) {
+        dop_diag diag = {0};
+        dop_job *job = e->slots[i].job;
+        if (job && !e->slots[i].flies && dop_job_prepare(e, job, MASK_STEPS / n, &diag) != DOP_OK)
+            fail_job(e, job, &diag);
+    }
+}
+
+void
+dop_engine_plan_step(dop_engine *e)
+{
+    bool together = e->max_rows > 1 || e->n_slots == 1;
+    e->n_rows = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && !e->slots[i].flies)
+            e->slots[i].job->row = UINT32_MAX;
+    uint32_t n = add_writers(e, share_of_writers(e));
+    bool alone = n > 0 && e->read_last; /* this step is for writing jobs alone */
+    e->read_last = false;
+    if (n > 0 && dop_step_rows_run(e->model))
+        return;
+    for (dop_job *job; (job = next_reader(e)) != NULL;) {
+        dop_diag diag = {0};
+        if (job->request.embeds) {
+            if (alone || e->n_rows > n)
+                return;
+            forget_rows(e);
+            e->lands = e->n_flying > 0;
+            if (e->lands)
+                return;
+            e->read_last = true;
+            embed(e, job);
+            return;
+        }
+        if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
+            if (diag.code == DOP_E_DEVICE)
+                dop_engine_give_up(e, &diag);
+            fail_job(e, job, &diag);
+            continue;
+        }
+        uint32_t left = n_tokens(job) - job->n_read;
+        if (!together) { /* each sequence is replayed by itself */
+            add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+            return;
+        }
+        if (e->n_rows > 0 && e->n_rows + left <= e->max_rows) {
+            add_prompt(e, job, left);
+            continue;
+        }
+        if (alone || e->n_rows > n) /* other prompts have joined this step: a long one has to wait for the next */
+            return;
+        forget_rows(e);
+        n = 0;
+        e->read_last = true;
+        add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+        if (e->n_rows >= e->max_rows)
+            return;
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------------- */
+
+/* Where the pick fails, only its own job ends. */
+static dop_status
+pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    dop_engine_picks *p = user;
+    dop_job *job = p->jobs[index];
+    (void)diag;
+    job->step_diag = (dop_diag){0};
+    if (dop_job_pick(p->e, job, worker, &job->step_diag) == DOP_OK && job->request.matcher &&
+        !dop_matcher_must_end(job->request.matcher))
+        (void)dop_job_prepare(p->e, job, p->slice, &job->step_diag); /* here because this runs on several threads */
+    return DOP_OK;
+}
+
+void
+dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks)
+{
+    enum { WORTH_A_THREAD = 60000 }; /* logits: one more thread pays for itself */
+    dop_engine_picks *p = out_picks;
+    uint64_t values = 0;
+    *p = (dop_engine_picks){.e = e};
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_slot *slot = &e->slots[i];
+        dop_job *job = slot->job;
+        if (!job || job->row == UINT32_MAX || slot->flies != flies || (flies && slot->group != group))
+            continue;
+        p->jobs[p->n++] = job;
+        values += dop_job_needs_logits(e, job) ? e->facts.vocab : 0;
+    }
+    p->slice = p->n > 0 ? MASK_STEPS / p->n : 0;
+    uint64_t threads = values / WORTH_A_THREAD + 1;
+    if (threads > e->n_threads)
+        threads = e->n_threads;
+    if (p->n > 0)
+        (void)dop_parallel_for(p->n, (uint32_t)threads, pick_one, p, NULL);
+}
+
+void
+dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks)
+{
+    const dop_engine_picks *p = picks;
+    double now = dop_now_ms();
+    for (uint32_t i = 0; i < p->n; i++) {
+        dop_job *job = p->jobs[i];
+        job->phase = DOP_JOB_WRITES;
+        if (job->step_diag.code != DOP_OK)
+            dop_job_finish(e, job, DOP_JOB_FAILED, &job->step_diag);
+        else if (job->request.max_tokens == 0)
+            dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+        else
+            dop_job_write(e, job, now);
+        if (job->released && job->phase == DOP_JOB_ENDED)
+            dop_job_free(job);
+    }
+}
+
+/* Runs the rows of one sequence of a step that failed.  Where they fail again, it is their job that caused the failure. */
+static void
+run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
+{
+    dop_diag diag = {0};
+    dop_engine_picks p = {.e = e, .n = 1, .jobs = {job}, .slice = MASK_STEPS};
+    dop_step_row *own = malloc(n * sizeof *own);
+    uint32_t n_own = 0;
+    for (uint32_t i = 0; i < n && own; i++)
+        if (rows[i].sequence == e->slots[job->slot].sequence)
+            own[n_own++] = rows[i];
+    if (!own)
+        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    else if (n_own > 0 && dop_step_run(e->model, own, n_own, &diag) == DOP_OK) {
+        bool picks_now = job->row != UINT32_MAX;
+        job->row = n_own - 1;
+        if (picks_now)
+            (void)pick_one(&p, 0, 0, NULL);
+        dop_step_commit(e->model);
+        if (picks_now) {
+            dop_engine_lock(e);
+            dop_engine_write_all(e, &p);
+            dop_engine_unlock(e);
+        }
+    }
+    free(own);
+    if (diag.code == DOP_E_DEVICE)
+        dop_engine_give_up(e, &diag);
+    else if (diag.code != DOP_OK)
+        fail_job(e, job, &diag);
+}
+
+void
+dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && !e->slots[i].flies)
+            run_alone(e, e->slots[i].job, rows, n_rows);
+}
+
+void
+dop_engine_note_ends(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        size_t n;
+        (void)dop_sequence_tokens(e->slots[i].sequence, &n);
+        e->slots[i].end = n > e->slots[i].end ? (uint32_t)n : e->slots[i].end;
+    }
+}
+
+bool
+dop_engine_make_pages(dop_engine *e)
+{
+    empty_free_slots(e);
+    if (!put_back(e))
+        return false;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        size_t n;
+        dop_job *job = e->slots[i].job;
+        if (!job || job->phase != DOP_JOB_READS || job->n_read == UINT32_MAX)
+            continue;
+        (void)dop_sequence_tokens(e->slots[i].sequence, &n);
+        job->n_read = (uint32_t)n;
+    }
+    return true;
+}
+
+void
+dop_engine_ready_picks(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_diag diag = {0};
+        dop_job *job = e->slots[i].job;
+        if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_job_ready_pick(e, job, &diag) != DOP_OK)
+            fail_job(e, job, &diag);
+    }
+}
+
+void
+dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms)
+{
+    e->metrics.steps++;
+    e->metrics.rows += n_rows;
+    e->metrics.steps_ahead = dop_model_counters(e->model).steps_ahead;
+    dop_histogram_add(&e->metrics.step, (dop_now_ms() - start_ms) / 1e3);
+    dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
+}
+
+/* Announces how many tokens the sequences of this step will still get, so that steps run ahead of the last ones; only this one
+ * where a prompt is read next. */
+static void
+expect(dop_engine *e)
+{
+    const bool reads = next_reader(e) != NULL;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_job *job = e->slots[i].job;
+        if (job && job->row != UINT32_MAX)
+            dop_sequence_expect(e->slots[i].sequence, reads ? 1 : job->request.max_tokens - job->n_written);
+    }
+}
+
+void
+dop_engine_run_step(dop_engine *e)
+{
+    dop_diag diag = {0};
+    dop_engine_picks p = {0};
+    double begin = dop_now_ms();
+    dop_engine_ready_picks(e);
+    expect(e);
+    dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
+    double ran = dop_now_ms(), picked = ran;
+    if (st == DOP_OK) {
+        dop_engine_pick_all(e, false, 0, &p);
+        picked = dop_now_ms();
+        dop_step_commit(e->model);
+        dop_engine_note_ends(e);
+    } else if (st == DOP_E_FULL && dop_engine_make_pages(e)) {
+        return;
+    } else if (st == DOP_E_DEVICE) {
+        dop_engine_give_up(e, &diag);
+        return;
+    } else {
+        dop_engine_run_each(e, e->rows, e->n_rows);
+    }
+    dop_engine_lock(e);
+    dop_engine_write_all(e, &p);
+    dop_engine_count_step(e, e->n_rows, begin, picked - ran);
+    dop_engine_unlock(e);
+}
+
+bool
+dop_engine_take_jobs(dop_engine *e)
+{
+    dop_engine_lock(e);
+    end_jobs(e);
+    give_sequences(e);
+    dop_engine_publish(e);
+    while (e->metrics.running == 0 && !e->first && !e->stopped)
+        pthread_cond_wait(&e->work, &e->lock);
+    give_sequences(e);
+    const bool done = e->stopped && e->metrics.running == 0;
+    dop_engine_unlock(e);
+    return !done;
+}

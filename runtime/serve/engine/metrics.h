@@ -1,0 +1,31 @@
+/* The server's metrics, and their text for Prometheus. */
+#ifndef DOPPLER_RUNTIME_SERVE_ENGINE_METRICS_H
+#define DOPPLER_RUNTIME_SERVE_ENGINE_METRICS_H
+
+#include "base/base.h"
+
+enum { DOP_METRIC_BUCKETS = 16, DOP_METRIC_ENDS = 8, DOP_METRIC_STATUSES = 6 };
+
+typedef struct dop_histogram {
+    /* Values up to 1 ms times 2 to the power of the index; the last one: all above. */
+    uint64_t counts[DOP_METRIC_BUCKETS];
+    uint64_t n;
+    double sum; /* seconds */
+} dop_histogram;
+
+typedef struct dop_metrics {
+    uint64_t prompt_tokens, reused_tokens, written_tokens;
+    uint64_t steps, rows;           /* of steps, and the rows they had */
+    uint64_t steps_ahead;           /* those that were in flight before the tokens of the step before were known */
+    uint64_t jobs[DOP_METRIC_ENDS]; /* ended, by dop_job_end */
+    uint64_t answers[DOP_METRIC_STATUSES]; /* of HTTP, by the first digit of their status */
+    uint64_t refused;                      /* jobs that found the queue full */
+    uint32_t running, waiting, sequences;
+    dop_histogram first_token, per_token, duration, step, pick;
+} dop_metrics;
+
+void dop_histogram_add(dop_histogram *h, double seconds);
+/* Appends all of it in the text format of Prometheus (version 0.0.4). */
+void dop_metrics_write(const dop_metrics *m, dop_buf *out);
+
+#endif

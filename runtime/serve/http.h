@@ -1,0 +1,39 @@
+/* The API over HTTP/1.1: sockets, deadlines, keys, names, limits on requests, and clients that disconnect.
+ *
+ * One thread owns all sockets and never waits for anything else; what takes time is done by workers (http_work.c).  So an answer
+ * that needs no work, such as GET /health, is not held up by those that do. */
+#ifndef DOPPLER_RUNTIME_SERVE_HTTP_H
+#define DOPPLER_RUNTIME_SERVE_HTTP_H
+
+#include "runtime/serve/api/api.h"
+#include "runtime/serve/http_rules.h"
+
+typedef struct dop_http dop_http;
+
+typedef struct dop_http_options {
+    /* [HOST:]PORT; the host is 127.0.0.1 when it is left out, [..] around one with colons; port 0: any. */
+    const char *address;
+    const dop_http_keys *keys; /* must outlive the server; none in it: no key is required */
+    const char *const *names;  /* [n_names]: more names under which clients may address the server; "*": any */
+    size_t n_names;
+    size_t max_body; /* bytes of a request's body */
+    uint32_t max_connections;
+    double receive_s; /* in which a request must arrive, and in which a client must read something of its answer */
+    /* Until a connection without a request is closed: receive_s before its first, idle_s after one; soon where no other has room. */
+    double idle_s;
+} dop_http_options;
+
+/* Starts serving; api must outlive it.  The process's limit on descriptors is raised, and connections are limited to what it allows. */
+dop_status dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *diag, dop_http **out_http);
+/* Its address, as http://HOST:PORT. */
+const char *dop_http_url(const dop_http *http);
+/* Most connections at once: those of the options, or fewer where the process may not have so many descriptors. */
+uint32_t dop_http_max_connections(const dop_http *http);
+/* Refuses new connections and closes those whose request has not arrived in full; the others get their answers. */
+void dop_http_stop_listening(dop_http *http);
+/* Whether no request is being answered. */
+bool dop_http_is_idle(dop_http *http);
+/* Closes all connections.  Accepts NULL. */
+void dop_http_destroy(dop_http *http);
+
+#endif

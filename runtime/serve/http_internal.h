@@ -1,0 +1,145 @@
+/* Shared by the files of the HTTP server: http.c, starting and stopping; http_loop.c, the thread that owns the sockets;
+ * http_connection.c, one connection; http_work.c, the workers; http_rules.c, who may ask; http_parse.c, message framing. */
+#ifndef DOPPLER_RUNTIME_SERVE_HTTP_INTERNAL_H
+#define DOPPLER_RUNTIME_SERVE_HTTP_INTERNAL_H
+
+#include "base/budget.h"
+#include "runtime/serve/http.h"
+#include "runtime/serve/http_parse.h"
+#include "runtime/serve/http_rules.h"
+
+#include <pthread.h>
+
+typedef struct dop_connection dop_connection;
+
+/* An exchange is a request that workers answer.  Its owner is said by its state: the thread of the sockets where it is PARKED or
+ * FULL, a worker otherwise; the lock guards what says so. */
+typedef enum dop_exchange_state {
+    DOP_EXCHANGE_QUEUED,  /* a worker will take it */
+    DOP_EXCHANGE_RUNS,    /* a worker has it */
+    DOP_EXCHANGE_REPORTS, /* it is in the list of those with something new */
+    DOP_EXCHANGE_PARKED,  /* it waits for its call to wake it */
+    DOP_EXCHANGE_FULL     /* its client has not read what there is */
+} dop_exchange_state;
+
+typedef struct dop_exchange {
+    dop_http *http;
+    char *method, *path; /* owned */
+    dop_buf body;
+    dop_budget budget; /* of everything that is done before the call begins */
+    atomic_bool cancelled;
+    dop_call *call;
+    dop_answer answer;
+    bool begun, over;
+
+    /* under the lock */
+    dop_exchange_state state;
+    bool again;                 /* its call has woken it since a worker looked */
+    bool large;                 /* counted in n_large */
+    dop_connection *connection; /* NULL: its client is gone, and whoever has it ends it */
+    struct dop_exchange *next;  /* in a queue, or in the list of those with something new */
+} dop_exchange;
+
+typedef struct dop_exchange_list {
+    dop_exchange *first, *last;
+} dop_exchange_list;
+
+typedef enum dop_connection_state {
+    DOP_CONNECTION_HEAD,    /* a head is read, or waited for */
+    DOP_CONNECTION_BODY,    /* a body is read */
+    DOP_CONNECTION_WAITS,   /* an exchange answers */
+    DOP_CONNECTION_FLUSHES, /* the whole answer is in `out` */
+    DOP_CONNECTION_LINGERS /* the answer is sent, and what still comes is dropped, so that the client gets to read the answer */
+} dop_connection_state;
+
+/* Of the thread of the sockets. */
+struct dop_connection {
+    dop_http *http;
+    dop_connection *next, *before;
+    int fd;
+    uint32_t events; /* for which it is registered */
+    dop_connection_state state;
+    double since_ms; /* of the state; of a head, of its first byte where there is one */
+    double heard_ms; /* when something came last */
+    bool asked;      /* a request has come in full */
+    bool closes;     /* after this answer */
+    bool left;       /* the client sends nothing more */
+    dop_buf in;      /* bytes that are not used yet */
+    bool again;      /* they may hold another request */
+    size_t seen;     /* of them by dop_http_read_head */
+    dop_http_head head;
+    char *head_bytes; /* owned: what head points into */
+    dop_http_chunks chunks;
+    dop_buf body;
+    uint64_t received; /* bytes of the body, those that were dropped too */
+    dop_buf out;
+    size_t sent;        /* bytes of out */
+    double progress_ms; /* when `out` was last empty, or enough of it was read */
+    size_t progress;    /* bytes sent since */
+    bool begun;         /* the head of the answer is written */
+    bool chunked;       /* the answer is */
+    dop_exchange *exchange;
+};
+
+enum { DOP_HTTP_WORKERS = 4, DOP_HTTP_WRITERS = 2 };
+
+struct dop_http {
+    const dop_api *api;
+    dop_http_options options;
+    dop_http_names names;
+    char url[300];
+    int listener, epoll, event; /* event: an eventfd that wakes the thread of the sockets */
+    pthread_t thread, threads[DOP_HTTP_WORKERS + DOP_HTTP_WRITERS];
+    uint32_t n_threads;
+    bool runs; /* the thread of the sockets */
+
+    /* of the thread of the sockets */
+    dop_connection *connections;
+    uint32_t n_connections;
+    dop_connection *closed; /* to be freed */
+    bool stopped;           /* the listener is given up */
+    bool accepts;           /* the listener is registered */
+    double accept_ms;       /* when it may be registered again */
+
+    pthread_mutex_t lock;
+    pthread_cond_t more_work, more_answers;
+    /* under the lock */
+    bool stops, ends;                /* no new requests; nothing at all */
+    dop_exchange_list work, answers; /* queues: requests to read; answers to write */
+    dop_exchange_list news;          /* for the thread of the sockets */
+    uint32_t n_exchanges, n_large;   /* n_large: that are being read and may take long */
+};
+
+/* http_work.c.  The lock must not be held. */
+bool dop_http_start_workers(dop_http *h);
+void dop_http_join_workers(dop_http *h);
+/* Takes over body.  NULL: out of memory. */
+dop_exchange *dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_buf *io_body);
+/* The next exchange with something new; NULL: there is none. */
+dop_exchange *dop_exchange_next(dop_http *h);
+/* Its news have been taken: has the client room for more? */
+void dop_exchange_go_on(dop_exchange *x, bool has_room);
+/* Its client has read enough to have room again; does nothing unless it was full. */
+void dop_exchange_resume(dop_exchange *x);
+/* The client is gone, or has its answer.  A worker frees the exchange. */
+void dop_exchange_end(dop_exchange *x);
+void dop_http_wake(dop_http *h);
+
+/* http_connection.c */
+dop_connection *dop_connection_open(dop_http *h, int fd);
+void dop_connection_close(dop_connection *c);
+/* The socket is ready for these events.  Any of these may close the connection. */
+void dop_connection_ready(dop_connection *c, uint32_t events);
+/* Takes what an exchange has written. */
+void dop_connection_hear(dop_connection *c, dop_exchange *x);
+/* Ends it where a deadline has passed. */
+void dop_connection_check(dop_connection *c, double now_ms);
+/* How readily it gives way where there is no room for another one; 0: it does not. */
+double dop_connection_idles(const dop_connection *c, double now_ms);
+/* No more requests: closes it unless an answer is under way. */
+void dop_connection_stop(dop_connection *c);
+
+/* http_loop.c */
+void *dop_http_loop(void *http);
+
+#endif

@@ -1,0 +1,42 @@
+/* Who may ask for what: keys, and the rules that keep pages of other sites away from a server that a browser can reach.
+ *
+ * A page may make its visitor's browser send requests to any address.  Two rules stop those that matter.  A request with an Origin
+ * is answered only when that is the server itself, and a body must be declared as JSON, which a page of another site cannot do
+ * without asking first.  And the Host must be a name of this server: a page whose own name has been made to point here (DNS
+ * rebinding) passes the first rule, and not this one. */
+#ifndef DOPPLER_RUNTIME_SERVE_HTTP_RULES_H
+#define DOPPLER_RUNTIME_SERVE_HTTP_RULES_H
+
+#include "base/base.h"
+#include "runtime/serve/http_parse.h"
+
+/* Keys of a file: one a line, without blanks around it; empty lines and those that begin with # are none.  Owned. */
+typedef struct dop_http_keys {
+    char *bytes;       /* the keys, each 0-terminated */
+    size_t *at, *size; /* [n] */
+    size_t n;
+} dop_http_keys;
+
+/* Reads the text of a file of that name.  DOP_E_INPUT: there is no key in it, or one that no header can carry. */
+dop_status dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_keys *out_keys);
+void dop_http_keys_finish(dop_http_keys *keys); /* accepts a zeroed one */
+/* Does the value of Authorization have one of the keys?  The time that this takes does not depend on how much of a key is right. */
+bool dop_http_keys_admit(const dop_http_keys *keys, const char *authorization);
+
+/* Under which names the server may be addressed. */
+typedef struct dop_http_names {
+    char bound[256];          /* the address that it listens on, without brackets */
+    bool loopback;            /* only this machine reaches it */
+    char machine[256];        /* the machine's own name */
+    const char *const *added; /* [n_added], not owned */
+    size_t n_added;
+} dop_http_names;
+
+/* Is the Host, NAME[:PORT], one of this server's?  NULL: a client of HTTP/1.0 that sends none, and no browser. */
+bool dop_http_names_has(const dop_http_names *names, const char *host);
+/* Is the Origin, SCHEME://NAME[:PORT], the server under the name of Host, or one of the added names? */
+bool dop_http_names_has_origin(const dop_http_names *names, const char *origin, const char *host);
+/* Is it application/json, with or without parameters? */
+bool dop_http_is_json(const char *content_type);
+
+#endif

@@ -1,0 +1,84 @@
+/* Picks among some ids only: a bit mask of the sequence, which the device has a copy of behind the step record. */
+#include "runtime/model/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t
+words_of(const dop_sequence *s)
+{
+    return dop_div_up_u32(s->model->plan.model->vocab, 32);
+}
+
+static dop_status
+check(const dop_sequence *s, const uint32_t *mask, dop_diag *diag)
+{
+    const uint32_t n = words_of(s), rest = s->model->plan.model->vocab % 32;
+    for (uint32_t w = 0; w < n; w++)
+        if (mask[w] & (w + 1 == n && rest ? (1u << rest) - 1 : UINT32_MAX))
+            return DOP_OK;
+    return DOP_FAIL(diag, DOP_E_INPUT, "the mask allows no token");
+}
+
+dop_status
+dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *diag)
+{
+    dop_diag_clear(diag);
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    const size_t size = words_of(s) * sizeof *mask;
+    if (!mask ? !s->masked : s->masked && memcmp(s->mask, mask, size) == 0)
+        return DOP_OK;
+    dop_status st = dop_step_none_has(m, s, diag);
+    if (st == DOP_OK && mask)
+        st = check(s, mask, diag);
+    if (st == DOP_OK && (dop_step_runs(m, s) || s->speculator)) /* picks that run ahead are those of the mask before */
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK && s->speculator)
+        st = dop_sequence_settle(s, diag);
+    if (st == DOP_OK && mask && !s->mask) {
+        s->mask = calloc(1, size);
+        s->masked_logits = malloc(m->plan.model->vocab * sizeof *s->masked_logits);
+        if (!s->mask || !s->masked_logits)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    if (st != DOP_OK)
+        return st;
+    if (mask && memcmp(s->mask, mask, size) != 0) {
+        uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
+        memcpy(step + dop_plan_mask_offset(&m->plan, s->place), mask, size);
+        memcpy(s->mask, mask, size);
+    }
+    s->masked = mask != NULL;
+    return DOP_OK;
+}
+
+const float *
+dop_sequence_masked(dop_sequence *sequence, const float *logits)
+{
+    dop_sequence *s = sequence;
+    const uint32_t vocab = s->model->plan.model->vocab;
+    if (!s->masked)
+        return logits;
+    for (uint32_t i = 0; i < vocab; i++)
+        s->masked_logits[i] = s->mask[i / 32] >> i % 32 & 1 ? logits[i] : -INFINITY;
+    return s->masked_logits;
+}
+
+uint32_t
+dop_sequence_largest(const dop_sequence *sequence, const float *logits)
+{
+    const uint32_t vocab = sequence->model->plan.model->vocab;
+    uint32_t best = dop_logits_largest(logits, vocab);
+    if (!sequence->masked || best == UINT32_MAX)
+        return best;
+    best = UINT32_MAX;
+    for (uint32_t w = 0; w < words_of(sequence); w++)
+        for (uint32_t bits = sequence->mask[w]; bits != 0; bits &= bits - 1) {
+            const uint32_t id = w * 32 + (uint32_t)__builtin_ctz(bits);
+            if (id < vocab && (best == UINT32_MAX || logits[id] > logits[best]))
+                best = id;
+        }
+    return best;
+}

@@ -1,0 +1,379 @@
+#include "runtime/step/speculator.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two picks that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
+ * single ids are a few times smaller than the largest one over a vocabulary. */
+static const double doubt = 1.25;
+/* Until so many rows were compared, picks closer than this share of their standard deviation are in doubt in any case, and one
+ * of so many rounds is compared even if nothing is in doubt: where rows are rounded to 8 bits, two schedules agree to the last
+ * bits in some steps, and in others they differ by up to a tenth of the deviation. */
+enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
+static const double at_first = 0.25;
+
+/* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
+static uint32_t
+schedule_for(const dop_model *m, uint32_t n, uint32_t *out_schedule)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
+        const dop_plan_schedule *s = &m->plan.schedules[i];
+        if (s->kind == DOP_SCHED_ROWS && m->used.schedules[i] && s->max_rows >= n &&
+            (best == 0 || s->max_rows < best)) {
+            best = s->max_rows;
+            *out_schedule = i;
+        }
+    }
+    return best;
+}
+
+static void
+init_policy(const dop_model *m, dop_draft_policy *out)
+{
+    uint32_t rows[DOP_DRAFT_SIZES], n = 0, schedule;
+    for (uint32_t r = 2; n < DOP_DRAFT_SIZES && (rows[n] = schedule_for(m, r, &schedule)) > 0; r = rows[n++] + 1)
+        ;
+    dop_draft_policy_init(out, rows, n);
+}
+
+static dop_status
+check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
+{
+    const dop_model *m = s->model;
+    uint32_t schedule;
+    if (how->draft == s || (how->draft && how->draft->model == m))
+        return DOP_FAIL(diag, DOP_E_INPUT, "drafts come from a sequence of another model");
+    if (how->draft && how->draft->model->plan.model->vocab != m->plan.model->vocab)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, how->draft->model->plan.path,
+                           "the draft model has a vocabulary of %u tokens and the model one of %u: they must have the "
+                           "same tokenizer",
+                           how->draft->model->plan.model->vocab, m->plan.model->vocab);
+    if (schedule_for(m, 2, &schedule) == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
+                           "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
+                           "with --rows 2,4,8%s",
+                           m->plan.replaces && m->plan.model->n_sequences > 1
+                               ? " and one sequence, since its steps replace states"
+                               : "");
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag)
+{
+    dop_diag_clear(diag);
+    dop_sequence *s = sequence;
+    uint32_t vocab = s->model->plan.model->vocab;
+    dop_status st = how ? check_how(s, how, diag) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    dop_speculator_forget(s->speculator);
+    dop_speculator_destroy(s->speculator);
+    s->speculator = NULL;
+    if (!how)
+        return DOP_OK;
+    dop_speculator *p = calloc(1, sizeof *p);
+    if (!p)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *p = (dop_speculator){.how = *how, .ahead = UINT32_MAX, .now_ms = dop_now_ms};
+    init_policy(s->model, &p->policy);
+    uint32_t most = dop_model_max_rows_of_several(s->model) - 1;
+    p->most = how->most && how->most < most ? how->most : most;
+    p->most = p->most < DOP_MAX_DRAFTS ? p->most : DOP_MAX_DRAFTS;
+    p->row = calloc(vocab, sizeof *p->row);
+    st = p->row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && how->ngram)
+        st = dop_ngrams_init(&p->ngrams, how->ngram, s->model->plan.model->ctx, diag);
+    if (st != DOP_OK) {
+        dop_speculator_destroy(p);
+        return st;
+    }
+    s->speculator = p;
+    return DOP_OK;
+}
+
+dop_speculation_counts
+dop_sequence_speculation_counts(const dop_sequence *sequence)
+{
+    return sequence->speculator ? sequence->speculator->counts : (dop_speculation_counts){0};
+}
+
+/* --- one round ------------------------------------------------------------------------------------------------------- */
+
+/* As many drafts as pay most, within the plan's schedules, the context, and what will still be asked for. */
+static uint32_t
+choose_length(const dop_sequence *s, uint32_t unfed)
+{
+    const dop_speculator *p = s->speculator;
+    uint32_t most = dop_model_max_rows_of_several(s->model) - unfed, room = s->model->plan.model->ctx - s->n_tokens;
+    bool pays;
+    most = most < p->most ? most : p->most;
+    most = most < room ? most : room;
+    most = s->wanted == UINT32_MAX || most < s->wanted ? most : s->wanted - 1; /* the last one comes without a draft */
+    return most > 0 ? dop_draft_policy_length(&p->policy, unfed, most, &pays) : 0;
+}
+
+/* The result of a row: its pick, and whether the draft was right. */
+typedef struct verdict {
+    bool accepted;
+    bool given; /* a token was picked; else its logits are doubtful, or not finite */
+    uint32_t id;
+} verdict;
+
+static double
+deviation(const float *x, uint32_t n)
+{
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+    }
+    return sqrt(fmax(squares / n - sum / n * (sum / n), 0));
+}
+
+/* Would a step for one token make the same pick?  margin: by how much the logits of a row speak for it. */
+static bool
+is_certain(dop_sequence *s, const float *row, float margin)
+{
+    dop_speculator *p = s->speculator;
+    const bool compares = p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
+    double least = doubt * s->model->apart;
+    p->spread =
+        p->spread > 0 ? p->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
+    if (s->model->n_compared < FIRST_COMPARED)
+        least = fmax(least, at_first * p->spread);
+    return !compares && (double)margin > least;
+}
+
+/* A draft is right when the pick is the same.  The noise of a draw depends on the seed, the position and the id alone, so that a
+ * draft model that draws with the same seed draws the same token where the two distributions agree (Daliri et al. 2024,
+ * https://arxiv.org/abs/2408.07978), and a text does not depend on which tokens were drafts. */
+static dop_status
+judge(dop_sequence *s, const float *row, uint32_t i, dop_diag *diag, verdict *out)
+{
+    dop_speculator *p = s->speculator;
+    const uint32_t vocab = s->model->plan.model->vocab;
+    dop_status st = DOP_OK;
+    float margin;
+    *out = (verdict){.accepted = false};
+    if (s->pick) {
+        if (dop_logits_largest(row, vocab) == UINT32_MAX)
+            return DOP_OK;
+        st = dop_sequence_own_pick(s, row, s->n_tokens + i, diag, &out->id);
+        out->given = true;
+    } else {
+        out->id = dop_sampler_pick(&s->sampler, row, s->tokens, s->n_tokens + i, &margin);
+        if (s->sampler.bad)
+            return DOP_OK;
+        out->given = is_certain(s, row, margin);
+        if (!out->given) {
+            p->again = true;
+            memcpy(p->row, row, vocab * sizeof *row);
+            p->row_at = s->n_tokens - 1 + i;
+        }
+    }
+    out->accepted = st == DOP_OK && out->given && i < p->n_drafts && out->id == p->drafts[i];
+    return st;
+}
+
+/* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace have nothing in
+ * between, and return to those from before the step. */
+static void
+keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
+{
+    s->n_kept = first;
+    s->n_fed = first + right;
+    if (right == n || !s->model->plan.replaces)
+        return;
+    dop_step_swap_states(s->model, s->place);
+    s->n_fed = first;
+    s->n_kept = UINT32_MAX;
+}
+
+/* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known), and what
+ * *round says except times. */
+static dop_status
+run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
+{
+    dop_speculator *p = s->speculator;
+    dop_model *m = s->model;
+    uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, schedule, accepted = 0;
+    size_t vocab = m->plan.model->vocab;
+    if (schedule_for(m, n, &schedule) == 0)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a round of %u rows", n);
+    memcpy(s->tokens + s->n_tokens, p->drafts, p->n_drafts * sizeof *p->drafts);
+    dop_status st = dop_step_finish(s, n, first, DOP_FORM_READ, &schedule, diag);
+    if (st != DOP_OK)
+        return st;
+    const float *rows = dop_model_logits(m, schedule) + (size_t)(unfed - 1) * vocab;
+    verdict v = {.accepted = true};
+    p->known = s->n_tokens;
+    for (uint32_t i = 0; i <= p->n_drafts && v.accepted; i++) {
+        st = judge(s, rows + i * vocab, i, diag, &v);
+        if (st != DOP_OK || !v.given)
+            break;
+        accepted += v.accepted;
+        s->tokens[p->known++] = v.id;
+    }
+    p->counts.steps++;
+    p->counts.drafted += p->n_drafts;
+    p->counts.accepted += accepted;
+    round->rows = n;
+    round->drafts = p->n_drafts;
+    round->accepted = accepted;
+    round->doubt = p->again;
+    round->judged = !p->again || m->n_compared >= FIRST_COMPARED;
+    /* A row without a pick must be run again. */
+    keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
+    p->fed = s->n_fed;
+    if (!m->plan.replaces && s->n_fed > s->n_tokens) /* the other functions must not see tokens that were not taken */
+        s->n_fed = s->n_tokens;
+    return st;
+}
+
+/* Records how far the logits of a row differ from those of a single step.  What all differ by does not change a pick. */
+static void
+compare(dop_sequence *s)
+{
+    dop_speculator *p = s->speculator;
+    dop_model *m = s->model;
+    const float *logits = dop_model_logits(m, dop_step_decode_at(m, p->row_at, 1));
+    uint32_t vocab = m->plan.model->vocab;
+    double shift = 0, apart = 0;
+    for (uint32_t i = 0; i < vocab; i++)
+        shift += ((double)logits[i] - (double)p->row[i]) / vocab;
+    for (uint32_t i = 0; i < vocab; i++)
+        apart = fmax(apart, fabs((double)logits[i] - (double)p->row[i] - shift));
+    m->apart = fmax(m->apart, apart);
+    m->n_compared++;
+}
+
+/* Makes a pick that was in doubt as if there were no drafts, and compares the two results. */
+static dop_status
+pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
+{
+    dop_speculator *p = s->speculator;
+    bool same_place = p->row_at + 1 == s->n_tokens;
+    p->again = false;
+    p->counts.again++;
+    dop_status st = dop_sequence_pick_on_host(s, diag, out_id);
+    *out_taken = st == DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    s->tokens[s->n_tokens++] = *out_id;
+    if (same_place)
+        compare(s);
+    return DOP_OK;
+}
+
+/* --- dop_sequence_next ----------------------------------------------------------------------------------------------- */
+
+/* Takes the next token that a round has made. */
+static void
+take_known(dop_sequence *s, uint32_t *out_id)
+{
+    dop_speculator *p = s->speculator;
+    *out_id = s->tokens[s->n_tokens++];
+    s->n_fed = s->model->plan.replaces || p->fed < s->n_tokens ? p->fed : s->n_tokens;
+}
+
+/* Is a round possible now?  If not, the next token comes without one, and device steps may run ahead until then. */
+static bool
+is_time(dop_sequence *s)
+{
+    dop_speculator *p = s->speculator;
+    dop_model *m = s->model;
+    bool pending = m->running && !m->by_rows && dop_step_runs(m, s) && m->picks_asked != m->picks_taken, likely = false;
+    p->ahead = UINT32_MAX;
+    if (p->policy.wait > 0) {
+        p->ahead = p->policy.wait--;
+        return false;
+    }
+    likely = s->wanted != 1 && dop_drafts_likely(s);
+    if (likely)
+        p->ahead = 1;
+    return likely && !pending && !s->logits && s->n_tokens < m->plan.model->ctx;
+}
+
+/* Makes drafts and runs a round, if there is room for one. */
+static dop_status
+try_round(dop_sequence *s, dop_diag *diag)
+{
+    dop_speculator *p = s->speculator;
+    dop_draft_round round = {0};
+    const double start = p->now_ms();
+    dop_status st = dop_step_drain(s->model, diag);
+    if (st == DOP_OK && s->n_fed > s->n_tokens)
+        st = dop_sequence_go_back(s, s->n_tokens, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(s, s->n_fed, diag);
+    if (st != DOP_OK)
+        return st;
+    uint32_t unfed = s->n_tokens - s->n_fed, most = dop_model_max_rows_of_several(s->model);
+    if (unfed == 0 || unfed >= most) /* a dropped pick, or states that begin again */
+        return DOP_OK;
+    p->n_drafts = choose_length(s, unfed);
+    const dop_pages *pages = &s->model->pages;
+    if (dop_pages_missing(pages, s->place, s->n_fed, s->n_tokens + p->n_drafts) > dop_pages_available(pages))
+        return DOP_OK; /* a step of one token may still have room */
+    const double ready = p->now_ms();
+    if (p->n_drafts > 0)
+        st = dop_drafts_make(s, p->n_drafts, diag);
+    const double drafted = p->now_ms();
+    if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
+        return st;
+    if ((st = run_round(s, diag, &round)) != DOP_OK || p->n_drafts == 0)
+        return st;
+    round.draft_ms = drafted - ready;
+    round.step_ms = p->now_ms() - start - round.draft_ms;
+    dop_draft_policy_round(&p->policy, &round);
+    return DOP_OK;
+}
+
+/* *out_taken: *out_id is the next token, which is part of the sequence already. */
+static dop_status
+speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
+{
+    dop_speculator *p = s->speculator;
+    *out_taken = false;
+    if (p->known > s->n_tokens) {
+        take_known(s, out_id);
+        *out_taken = true;
+        return DOP_OK;
+    }
+    if (p->again)
+        return pick_again(s, diag, out_taken, out_id);
+    if (!is_time(s))
+        return DOP_OK;
+    dop_status st = try_round(s, diag);
+    if (st != DOP_OK)
+        return st;
+    *out_taken = p->known > s->n_tokens;
+    if (*out_taken)
+        take_known(s, out_id);
+    else if (p->again)
+        st = pick_again(s, diag, out_taken, out_id);
+    return st; /* nothing given: logits that are not finite, as a step without drafts says */
+}
+
+dop_status
+dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_diag_clear(diag);
+    dop_speculator *p = sequence->masked ? NULL : sequence->speculator;
+    bool taken = false, made = sequence->logits; /* by feeding */
+    double start = p ? p->now_ms() : 0;
+    dop_status st = dop_sequence_may_pick(sequence, diag);
+    if (st == DOP_OK && p)
+        st = speculate(sequence, diag, &taken, out_id);
+    if (st == DOP_OK && !taken) {
+        st = dop_sequence_pick(sequence, diag, out_id);
+        if (st == DOP_OK && p && !made)
+            dop_draft_policy_token(&p->policy, p->now_ms() - start);
+    }
+    if (st == DOP_OK)
+        dop_sequence_picked(sequence);
+    return st;
+}

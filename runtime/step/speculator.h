@@ -1,0 +1,62 @@
+/* Speculation: several tokens of a sequence in one step, some of which are drafts (doppler.h: dop_speculation).
+ *
+ * A round runs the last token of the sequence and the drafts after it as rows of one step.  The logits of each row say what
+ * comes next; as long as that is the next draft, the row of that draft was right too.  So a round makes one token more than
+ * drafts were accepted.  They are stored after the tokens of the sequence, which takes one in each call of
+ * dop_sequence_next. */
+#ifndef DOPPLER_RUNTIME_STEP_SPECULATOR_H
+#define DOPPLER_RUNTIME_STEP_SPECULATOR_H
+
+#include "runtime/model/model.h"
+#include "runtime/step/draft_policy.h"
+
+enum { DOP_MAX_DRAFTS = 31 };
+
+/* Where the last n-gram of each hash ends. */
+typedef struct dop_ngrams {
+    uint32_t n;         /* length of an n-gram; 0: there is no index */
+    uint32_t mask;      /* of hashes */
+    uint32_t *ends;     /* owned, [mask + 1]: number of tokens up to its end; 0: none */
+    uint32_t n_indexed; /* n-grams that end before this token are indexed */
+} dop_ngrams;
+
+struct dop_speculator {
+    dop_speculation how;
+    uint32_t most;  /* drafts in a round */
+    uint32_t known; /* tokens[n_tokens .. known) were made by a round and not taken yet; <= n_tokens: none */
+    uint32_t fed;   /* while there are such tokens: how many tokens the states cover */
+
+    dop_draft_policy policy;
+    double (*now_ms)(void); /* dop_now_ms, unless a test says otherwise */
+    uint32_t ahead;         /* steps that may be in flight on the device for the next call; UINT32_MAX: any number */
+
+    /* Where another pick is nearer than the logits of two schedules may differ (dop_model.apart), the pick is made again by the
+     * schedule for single tokens. */
+    bool again;
+    float *row;      /* owned, [vocab]: logits of the row whose pick is made again */
+    uint32_t row_at; /* position of it */
+    double spread;   /* standard deviation of the logits of the first row that was judged; 0: none was */
+
+    dop_ngrams ngrams;
+    uint32_t drafts[DOP_MAX_DRAFTS], n_drafts;
+    dop_speculation_counts counts;
+};
+
+/* speculator.c; functions of a speculator accept NULL, which means no speculation. */
+dop_status dop_ngrams_init(dop_ngrams *ngrams, uint32_t n, uint32_t ctx, dop_diag *diag);
+/* Finds the previous occurrence of the n-gram that ends a text of n tokens: the number of tokens up to its end; 0: none. */
+uint32_t dop_ngrams_find(dop_ngrams *ngrams, const uint32_t *tokens, uint32_t n);
+void dop_speculator_destroy(dop_speculator *speculator);
+/* Forgets tokens that were not taken.  Where steps replace states, the states may cover more tokens than the sequence
+ * has until dop_sequence_go_back is called. */
+void dop_speculator_forget(dop_speculator *speculator);
+/* How many of the wanted steps may be in flight on the device; and a call that reduces that by one. */
+uint32_t dop_speculator_limit(const dop_speculator *speculator, uint32_t wanted);
+void dop_speculator_took(dop_speculator *speculator);
+
+/* drafts.c: fills drafts with at most `most` tokens that may follow the sequence's. */
+dop_status dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag);
+/* Is dop_drafts_make likely to find drafts?  A cheap test. */
+bool dop_drafts_likely(dop_sequence *sequence);
+
+#endif

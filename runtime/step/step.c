@@ -1,0 +1,223 @@
+/* Steps: choosing a schedule, submitting, and waiting. */
+#include "runtime/parts/lead/ranks.h"
+#include "runtime/plan/chunks.h"
+
+static uint32_t
+schedule_cap(const dop_model *m, uint32_t schedule)
+{
+    uint32_t cap = m->plan.schedules[schedule].max_rows;
+    cap = m->max_chunk && m->max_chunk < cap ? m->max_chunk : cap;
+    return m->ranks && m->ranks->max_chunk && m->ranks->max_chunk < cap ? m->ranks->max_chunk : cap;
+}
+
+bool
+dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n)
+{
+    const dop_model *m = model;
+    const dop_plan_schedule *row = &m->plan.schedules[schedule];
+    if (schedule == m->decode[DOP_ORDER_BARRIERS])
+        return kind != DOP_SCHED_EMBED && n <= 1;
+    return row->profile == m->info.profile && row->kind == kind && row->ordering == DOP_ORDER_BARRIERS;
+}
+
+enum { MOST_SIZES = 64 };
+
+/* The sizes of steps for tokens of a kind, and their schedules.  Decode is the schedule for one token of every kind. */
+static size_t
+sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], uint32_t schedules[MOST_SIZES])
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->plan.n_schedules && n < MOST_SIZES; i++)
+        if (dop_step_takes(m, i, kind, 1)) {
+            schedules[n] = i;
+            sizes[n++] = (dop_chunk_size){m->plan.schedules[i].max_rows, schedule_cap(m, i)};
+        }
+    return n;
+}
+
+void
+dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
+{
+    const dop_model *m = model;
+    dop_chunk_size sizes[MOST_SIZES];
+    uint32_t chunks[MOST_SIZES], schedules[MOST_SIZES];
+    size_t n_chunks = 0;
+    if (!m->ranks || m->max_chunk > 0) /* their size was set by an option */
+        return;
+    m->ranks->max_chunk = 0;
+    for (size_t i = 0, n_sizes = sizes_of(m, kind, sizes, schedules); i < n_sizes; i++)
+        if (sizes[i].most > 1)
+            chunks[n_chunks++] = sizes[i].most;
+    m->ranks->max_chunk = dop_chunks_best(m->device.info.caps.cpu, chunks, n_chunks, n, m->ranks->wire->n);
+}
+
+void
+dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take)
+{
+    dop_chunk_size sizes[MOST_SIZES];
+    uint32_t schedules[MOST_SIZES];
+    const size_t n_sizes = sizes_of(model, kind, sizes, schedules),
+                 next = dop_chunks_next(model->device.info.caps.cpu, sizes, n_sizes, n);
+    *out_schedule = schedules[next];
+    *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
+}
+
+/* In a step that stalls, late kernels may see and write the next position, which the last position of the context does not
+ * have. */
+uint32_t
+dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
+{
+    return model->plan.model->ctx - pos > n ? model->info.decode : model->decode[DOP_ORDER_BARRIERS];
+}
+
+void
+dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
+{
+    const dop_plan_schedule *s = &model->plan.schedules[schedule];
+    /* A schedule without a split picks even when only its body is wanted. */
+    if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
+        model->picks_asked += times;
+}
+
+dop_status
+dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                uint64_t *out_ticket)
+{
+    dop_model *m = model;
+    dop_status st = dop_model_need(m, schedule, diag);
+    if (st == DOP_OK)
+        st = dop_model_make_code(m, schedule, form, diag);
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i])
+            m->sequences[i]->logits = NULL;
+    if (st == DOP_OK && m->ranks && (st = dop_ranks_submit(m, schedule, form, diag)) == DOP_OK)
+        st = dop_ranks_run(m, schedule, form, diag, out_ticket);
+    else if (st == DOP_OK)
+        st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
+    if (st == DOP_OK)
+        dop_step_count_picks(m, schedule, form, times);
+    return st;
+}
+
+dop_status
+dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag)
+{
+    if (!model->ranks)
+        return dop_replay_wait(&model->replay, ticket, diag);
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_wait(model->ranks->wire, &model->replay, ticket, diag);
+    model->ranks->times.wait_ms += dop_now_ms() - start;
+    return st == DOP_OK ? dop_ranks_pass(model, diag) : st;
+}
+
+dop_status
+dop_step_take(dop_model *model, dop_diag *diag)
+{
+    if (!model->ranks)
+        return DOP_OK;
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_take(model, diag);
+    model->ranks->times.orders_ms += dop_now_ms() - start;
+    model->ranks->times.steps++;
+    return st;
+}
+
+dop_status
+dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag)
+{
+    dop_status st = dop_step_pass(model, ticket, diag);
+    return st == DOP_OK ? dop_step_take(model, diag) : st;
+}
+
+const float *
+dop_model_logits(const dop_model *model, uint32_t schedule)
+{
+    return model->ranks ? model->ranks->results : dop_replay_logits(&model->replay, schedule);
+}
+
+void
+dop_step_note_swap(dop_model *model, uint32_t place)
+{
+    model->parity[place] ^= model->plan.replaces;
+}
+
+void
+dop_step_swap_states(dop_model *model, uint32_t place)
+{
+    if (!model->plan.replaces)
+        return;
+    dop_step_note_swap(model, place);
+    dop_replay_step(&model->replay)->parity[place] = model->parity[place];
+}
+
+static dop_status
+run_and_wait(dop_sequence *s, uint32_t n, uint32_t pos, dop_form form, uint32_t schedule, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    uint64_t ticket;
+    dop_replay_write_step_of(&m->replay, s->place, s->tokens + pos, n, pos, m->parity[s->place]);
+    dop_replay_step(&m->replay)->rows[n - 1].flags = dop_sequence_row_flags(s);
+    dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
+    return st == DOP_OK ? dop_step_wait(m, ticket, diag) : st;
+}
+
+dop_status
+dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
+{
+    dop_model *m = sequence->model;
+    if (dop_step_started(m)) /* answers would belong to those steps */
+        return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
+    dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
+    if (st != DOP_OK)
+        return st;
+    sequence->n_kept = UINT32_MAX; /* the step writes the other copy */
+    dop_sequence_note_written(sequence, pos + n);
+    st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
+    bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
+    if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&
+        (st = dop_model_fall_back(m, diag)) == DOP_OK) {
+        *io_schedule = m->info.decode;
+        st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
+    }
+    m->picks_taken = m->picks_asked;
+    if (st == DOP_OK)
+        dop_step_swap_states(m, sequence->place); /* as the kernel that picks has done already, where there is one */
+    return st;
+}
+
+bool
+dop_step_started(const dop_model *model)
+{
+    return model->ranks && model->ranks->n_started > 0;
+}
+
+dop_status
+dop_step_none_open(const dop_model *model, dop_diag *diag)
+{
+    return model->step.n_rows || dop_step_started(model)
+               ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back")
+               : DOP_OK;
+}
+
+dop_status
+dop_step_none_has(const dop_model *model, const dop_sequence *sequence, dop_diag *diag)
+{
+    const dop_ranks *r = model->ranks;
+    bool has = model->step.n_rows > 0;
+    for (uint32_t i = 0; r && i < r->n_started && !has; i++) {
+        const dop_open_step *o = r->started[(r->first_started + i) % DOP_RANKS_AHEAD];
+        for (uint32_t k = 0; k < o->n_sequences && !has; k++)
+            has = o->of[k].sequence == sequence;
+    }
+    return has ? DOP_FAIL(diag, DOP_E_USAGE, "a step with this sequence is neither committed nor rolled back") : DOP_OK;
+}
+
+dop_status
+dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag)
+{
+    return DOP_FAIL_IN(
+        diag, DOP_E_INPUT, model->plan.path,
+        "the logits after position %u are not finite (infinite, or not a number): a weight is, or values "
+        "grow past what they are stored as; compile with --act f32 --kv f32, or look at the weights",
+        pos);
+}

@@ -1,0 +1,288 @@
+/* Steps that the device continues by itself: each begins with the picks of the one before, so that it can be submitted before the
+ * host has seen them.  Two things make such steps: dop_sequence_next, for one sequence (sequence.c), and dop_step_run, for the
+ * same sequences from step to step, each with one row.  Both keep what is in flight in model->ahead, and what is not taken
+ * is dropped here.
+ *
+ * When dop_step_run sees that the tokens of its rows are the picks of the last committed step, it submits the step behind this
+ * one before it waits, or, where steps replace states, when this one is committed, because only one step can be undone.
+ * The next call finds its rows in flight if the caller goes on with the picks.  Sequences that it leaves out are dropped from
+ * that step, as if they had never been in it.  A call that wants anything else drops all of it. */
+#include "runtime/model/model.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The rings of a plan must be able to lose this many positions: those of two steps, and one that a stalled step may write. */
+enum { LEAST_REWIND = 4 };
+
+bool
+dop_step_runs(const dop_model *model, const dop_sequence *sequence)
+{
+    for (uint32_t i = 0; i < model->n_runners; i++)
+        if (model->runners[i].sequence == sequence)
+            return true;
+    return false;
+}
+
+bool
+dop_step_rows_run(const dop_model *model)
+{
+    return model->by_rows && model->n_ahead > 0;
+}
+
+/* The last token may then be missing from the states.  A stall can only have damaged positions that do not count as fed. */
+dop_status
+dop_step_drain(dop_model *model, dop_diag *diag)
+{
+    dop_model *m = model;
+    dop_status st = DOP_OK;
+    const uint32_t steps = m->n_ahead;
+    if (steps > 0)
+        st = dop_replay_wait(&m->replay, m->ahead[steps - 1].ticket, diag);
+    m->picks_taken = m->picks_asked;
+    const bool rows_stalled = m->by_rows && steps > 0 && (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED);
+    /* The picks of started steps have not been received yet. */
+    if (st == DOP_OK && !dop_step_started(m) && (rows_stalled || dop_model_stalled(m, m->picks_asked)))
+        return dop_model_fall_back(m, diag);
+    m->n_ahead = 0;
+    m->running = false;
+    for (uint32_t i = 0; i < m->n_runners && st == DOP_OK; i++) {
+        dop_sequence *s = m->runners[i].sequence;
+        if (m->by_rows && m->step.n_rows == 0)
+            dop_sequence_trim(s);
+        /* The first of them has fed the last token; a second one wrote to the copy that is not current. */
+        if (!m->by_rows && steps > 0 && m->plan.replaces) {
+            dop_step_swap_states(m, s->place);
+            s->n_fed = s->n_tokens;
+        }
+    }
+    m->rows_dropped += m->by_rows ? (uint64_t)steps * m->n_runners : 0;
+    m->n_runners = 0;
+    m->by_rows = false;
+    return st;
+}
+
+dop_row_way
+dop_sequence_way(const dop_sequence *sequence)
+{
+    const dop_sampling *p = &sequence->sampler.params;
+    return (dop_row_way){
+        .by = p->temperature > 1e-6f ? 1 / p->temperature : 1,
+        .least = p->min_p > 0 ? logf(p->min_p) : -1e30f,
+        .top_p = p->top_p > 0 && p->top_p < 1 ? p->top_p : 1,
+        .top_k = p->top_p <= 0                                   ? 1
+                 : p->top_k < sequence->model->plan.model->vocab ? p->top_k
+                                                                 : 0,
+        .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
+    };
+}
+
+/* May another step follow the one that writes the sequence's position n_tokens? */
+static bool
+goes_on(const dop_sequence *s)
+{
+    const dop_plan_model *p = s->model->plan.model;
+    return s->wanted > 1 && s->n_tokens + 2 < p->ctx && !s->masked && !s->speculator;
+}
+
+bool
+dop_step_may_continue(const dop_model *model, const dop_step_row *rows, uint32_t n_rows)
+{
+    const dop_model *m = model;
+    const dop_open_step *o = &m->step;
+    const uint32_t rewind = m->plan.model->rewind;
+    if (m->ranks || m->steps_ahead < 2 || n_rows != o->n_sequences || m->n_commits == 0 ||
+        (rewind != DOP_PLAN_NO_RINGS && rewind < LEAST_REWIND))
+        return false;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const dop_sequence *s = rows[i].sequence;
+        if ((o->wants[i] & ~(uint32_t)DOP_WANTS_UNCHECKED) != DOP_WANTS_PICK || s->row_commit != m->n_commits ||
+            s->n_fed != s->n_tokens || s->row_pick != rows[i].token || !goes_on(s))
+            return false;
+    }
+    return true;
+}
+
+/* Are there pages for the next position of all of them? */
+static bool
+have_pages(const dop_model *m, uint32_t schedule)
+{
+    const dop_open_step *o = &m->step;
+    uint32_t missing = 0;
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
+        const dop_sequence *s = o->of[k].sequence;
+        const uint32_t next = s->n_tokens + 1;
+        missing += dop_pages_missing(&m->pages, s->place, next, dop_sequence_end(s, schedule, next + 1));
+    }
+    return missing <= dop_pages_available(&m->pages);
+}
+
+void
+dop_step_continue(dop_model *model, uint32_t n_rows)
+{
+    dop_model *m = model;
+    const dop_open_step *o = &m->step;
+    dop_status st = DOP_OK;
+    if (!o->goes_on || n_rows == 0)
+        return;
+    const dop_sequence *first = o->of[0].sequence;
+    uint32_t schedule = o->together;
+    if (m->plan.schedules[schedule].kind == DOP_SCHED_DECODE) {
+        schedule = dop_step_decode_at(m, first->n_tokens + 1, 1);
+        m->dev_pos = first->n_tokens + 1;
+        if (dop_model_probes_next(m)) /* with nothing in flight */
+            return;
+    }
+    for (uint32_t i = 0; i < n_rows; i++)
+        if (!goes_on(o->of[o->slot[i]].sequence))
+            return;
+    if (!dop_model_has(m, schedule) || !have_pages(m, schedule))
+        return;
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
+        dop_sequence *s = o->of[k].sequence;
+        const uint32_t next = s->n_tokens + 1;
+        st = dop_sequence_reserve(s, next, dop_sequence_end(s, schedule, next + 1), NULL);
+        dop_sequence_note_written(s, next + 1);
+        m->runners[o->first[k]].sequence = s;
+        m->runners[o->first[k]].pos = next;
+        m->runners[o->first[k]].flags = dop_sequence_row_flags(s);
+        m->runners[o->first[k]].way = dop_sequence_way(s);
+    }
+    uint64_t ticket;
+    if (st == DOP_OK)
+        st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, NULL, &ticket);
+    if (st != DOP_OK)
+        return;
+    m->ahead[m->n_ahead].ticket = ticket;
+    m->ahead[m->n_ahead++].end = m->picks_asked;
+    m->n_runners = n_rows;
+    m->rows_schedule = schedule;
+    m->running = m->by_rows = true;
+}
+
+/* The row of the steps in flight that is of this sequence; n_runners: none. */
+static uint32_t
+runner_of(const dop_model *m, const dop_sequence *s, uint32_t likely)
+{
+    uint32_t r = 0;
+    if (likely < m->n_runners && m->runners[likely].sequence == s)
+        return likely;
+    while (r < m->n_runners && m->runners[r].sequence != s)
+        r++;
+    return r;
+}
+
+bool
+dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_rows)
+{
+    const dop_model *m = model;
+    const dop_open_step *o = &m->step;
+    if (!dop_step_rows_run(m) || n_rows != o->n_sequences)
+        return false;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const dop_sequence *s = rows[i].sequence;
+        const uint32_t r = runner_of(m, s, i);
+        if (r == m->n_runners || m->runners[r].pos != s->n_tokens || s->n_fed != s->n_tokens ||
+            s->row_commit != m->n_commits || s->row_pick != rows[i].token || s->masked)
+            return false;
+        if ((o->wants[i] & ~(uint32_t)DOP_WANTS_UNCHECKED) != DOP_WANTS_PICK ||
+            m->runners[r].flags != dop_sequence_row_flags(s))
+            return false;
+        const dop_row_way way = dop_sequence_way(s);
+        if (s->drawn && memcmp(&way, &m->runners[r].way, sizeof way) != 0)
+            return false;
+    }
+    return true;
+}
+
+void
+dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket)
+{
+    dop_model *m = model;
+    dop_open_step *o = &m->step;
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
+        dop_sequence *s = o->of[k].sequence;
+        o->first[k] = runner_of(m, s, k);
+        s->tokens[s->n_tokens] = s->row_pick;
+        s->logits = NULL;
+    }
+    *out_ticket = m->ahead[0].ticket;
+    o->pick_end = m->ahead[0].end;
+    o->together = m->rows_schedule;
+    o->by_device = o->continued = true;
+    o->goes_on = n_rows == m->n_runners;
+    m->n_ahead--;
+    memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
+    m->running = m->n_ahead > 0;
+    m->steps_taken_ahead++;
+    m->rows_dropped += m->n_runners - n_rows;
+    if (!m->plan.replaces)
+        dop_step_continue(m, n_rows);
+}
+
+void
+dop_step_drop_rest(dop_model *model)
+{
+    dop_model *m = model;
+    const dop_open_step *o = &m->step;
+    if (!m->by_rows || m->running)
+        return;
+    for (uint32_t r = 0; r < m->n_runners; r++) {
+        bool stays = false;
+        for (uint32_t k = 0; k < o->n_sequences && !stays; k++)
+            stays = o->of[k].sequence == m->runners[r].sequence;
+        if (!stays)
+            dop_sequence_trim(m->runners[r].sequence);
+    }
+    m->n_runners = 0;
+    m->by_rows = false;
+    m->picks_taken = m->picks_asked;
+}
+
+/* --- committing and dropping a step that was run ------------------------------------------------------------------------ */
+
+void
+dop_step_commit(dop_model *model)
+{
+    dop_open_step *o = &model->step;
+    const uint32_t n = o->n_rows;
+    if (n > 0)
+        model->n_commits++;
+    if (model->plan.replaces)
+        dop_step_continue(model, n);
+    const bool ahead = n > 0 && model->plan.replaces && model->n_ahead > 0;
+    for (uint32_t i = 0; i < n; i++) {
+        dop_sequence *s = o->of[o->slot[i]].sequence;
+        if (o->picks[i] == UINT32_MAX || o->of[o->slot[i]].n_rows > 1)
+            continue;
+        s->row_pick = o->picks[i];
+        s->row_commit = model->n_commits;
+        if (s->wanted != UINT32_MAX && s->wanted > 0)
+            s->wanted--;
+    }
+    for (uint32_t i = 0; i < o->n_sequences; i++) {
+        dop_sequence *s = o->of[i].sequence;
+        s->n_kept = ahead ? UINT32_MAX : s->n_tokens; /* the step in flight writes the other copy */
+        s->n_tokens += o->of[i].n_rows;
+        s->n_fed = s->n_tokens;
+        s->drawn = false;
+    }
+    o->n_rows = o->n_sequences = 0;
+}
+
+/* Later steps write the rows' positions again, and replaced states still have a copy from before. */
+void
+dop_step_rollback(dop_model *model)
+{
+    dop_open_step *o = &model->step;
+    if (model->by_rows && !model->device.lost) /* what follows the step */
+        (void)dop_step_drain(model, NULL);
+    for (uint32_t i = 0; i < o->n_sequences; i++) {
+        if (o->of[i].ran)
+            dop_step_swap_states(model, o->of[i].sequence->place);
+        if (o->n_rows > 0)
+            dop_sequence_trim(o->of[i].sequence);
+        o->of[i].sequence->drawn = false;
+    }
+    o->n_rows = o->n_sequences = 0;
+}

@@ -1,0 +1,100 @@
+/* Regular languages over characters, as terms with derivatives (Brzozowski 1964): what may follow a character is again a term, so
+ * intersection and complement cost nothing when a term is made.  Equal terms exist once.  dop_regular_emit makes a deterministic
+ * automaton of a term. */
+#ifndef DOPPLER_RUNTIME_TEXT_GRAMMAR_REGULAR_H
+#define DOPPLER_RUNTIME_TEXT_GRAMMAR_REGULAR_H
+
+#include "runtime/text/grammar/automaton.h"
+
+typedef uint32_t dop_term; /* index of a term; 0: no text at all */
+
+enum { DOP_TERM_NONE = 0, DOP_TERM_EMPTY = 1, DOP_TERM_ANY = 2 /* all texts */, DOP_TERM_ONE = 3 /* any character */ };
+
+typedef enum dop_term_kind {
+    DOP_TERM_NOTHING, /* no text */
+    DOP_TERM_EPSILON, /* the empty text */
+    DOP_TERM_SET,     /* one character: a = index of a set */
+    DOP_TERM_CAT,     /* a, then b */
+    DOP_TERM_ALT,
+    DOP_TERM_AND,
+    DOP_TERM_NOT,
+    DOP_TERM_REPEAT,   /* a, min to max times */
+    DOP_TERM_WORDS,    /* of the lists of words, list a: those of [min, max), from byte b on */
+    DOP_TERM_MULTIPLE, /* a decimal number: multiples of a / 10^b; see regular_number.c */
+    DOP_TERM_COMPARE   /* a decimal number: at least, or at most, the bound a; see regular_number.c */
+} dop_term_kind;
+
+typedef struct dop_term_node {
+    uint8_t kind;
+    bool nullable; /* has the empty text */
+    bool plain;    /* is made without AND, NOT, WORDS and numbers */
+    uint32_t a, b, min, max;
+    uint32_t chain; /* next with the same hash */
+} dop_term_node;
+
+typedef struct dop_words {
+    const char **words; /* owned list, in the order of their bytes */
+    size_t n;
+} dop_words;
+
+/* A bound of decimal numbers, at least 0: digits before and behind the point. */
+typedef struct dop_decimal {
+    char whole[24], part[24];
+    bool at_least; /* numbers not less than it, else not more */
+    bool strict;   /* without the bound itself */
+} dop_decimal;
+
+typedef struct dop_regular {
+    dop_term_node *terms; /* owned */
+    dop_charset *sets;    /* owned, in order and without overlaps */
+    dop_words *words;     /* owned */
+    dop_decimal *bounds;  /* owned */
+    size_t n_terms, cap_terms, n_sets, cap_sets, n_words, cap_words, n_bounds, cap_bounds;
+    uint32_t *heads; /* owned, [n_heads], a power of 2: of chains of terms by hash */
+    size_t n_heads;
+    dop_budget *budget; /* NULL: no limits */
+    uint32_t depth;
+    /* The derivative of a number's term, set by regular_number.c where it makes one. */
+    dop_term (*derive_number)(struct dop_regular *r, const dop_term_node *n, uint32_t c);
+    bool failed;  /* out of memory */
+    bool limited; /* the budget is exhausted, or a term is nested too deeply */
+} dop_regular;
+
+void dop_regular_init(dop_regular *r, dop_budget *budget);
+void dop_regular_finish(dop_regular *r);
+
+dop_term dop_regular_set(dop_regular *r, const dop_charset *set);
+dop_term dop_regular_cat(dop_regular *r, dop_term a, dop_term b);
+dop_term dop_regular_alt(dop_regular *r, dop_term a, dop_term b);
+dop_term dop_regular_and(dop_regular *r, dop_term a, dop_term b);
+dop_term dop_regular_not(dop_regular *r, dop_term a);
+/* max DOP_AUTO_MANY: no limit */
+dop_term dop_regular_repeat(dop_regular *r, dop_term a, uint32_t min, uint32_t max);
+dop_term dop_regular_text(dop_regular *r, const char *text, size_t n);
+/* Takes ownership of the list, not of its words, which must be valid UTF-8 and outlive the term.  It is sorted. */
+dop_term dop_regular_words(dop_regular *r, const char **words, size_t n);
+/* Decimal numbers without sign that are multiples of of / 10^places, with at most so many places. */
+dop_term dop_regular_multiple(dop_regular *r, uint32_t of, uint32_t places);
+dop_term dop_regular_compare(dop_regular *r, const dop_decimal *bound);
+
+bool dop_regular_nullable(const dop_regular *r, dop_term t);
+dop_term dop_regular_derive(dop_regular *r, dop_term t, uint32_t c);
+/* Adds the characters at which what a term does may change. */
+void dop_regular_borders(dop_regular *r, dop_term t, dop_charset *io_borders);
+/* For the numbers of regular_number.c. */
+dop_term dop_regular_node(dop_regular *r, dop_term_node node);
+
+/* How an automaton spells a character of a set. */
+typedef struct dop_spelling {
+    /* The rule of a set of characters, none of which is plain; the set is the caller's. */
+    uint32_t (*rule)(void *user, const dop_charset *set);
+    void *user;
+    dop_charset plain; /* characters in ASCII that are spelled as they are */
+} dop_spelling;
+
+/* Adds a term to an automaton from one state to another.  DOP_E_LIMIT: it needs more than `most` states; nothing was added.
+ * DOP_E_INPUT: it has no text. */
+dop_status dop_regular_emit(dop_regular *r, dop_term t, size_t most, const dop_spelling *how, dop_auto *a,
+                            uint32_t from, uint32_t to, dop_diag *diag);
+
+#endif

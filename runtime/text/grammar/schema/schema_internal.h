@@ -1,0 +1,179 @@
+/* Declarations for the files that compile schemas.  schema.c gathers what must hold for a value at once, and what may hold instead of
+ * it; schema_not.c turns `not` around; schema_any.c, schema_object.c, schema_array.c, schema_string.c, schema_number.c and schema_values.c make
+ * values of one kind; schema_base.c and schema_character.c have functions for all of them. */
+#ifndef DOPPLER_RUNTIME_TEXT_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
+#define DOPPLER_RUNTIME_TEXT_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
+
+#include "runtime/text/grammar/grammar_internal.h"
+#include "runtime/text/grammar/regular.h"
+#include "runtime/text/grammar/schema/schema_index.h"
+
+#include <jansson.h>
+
+enum {
+    DOP_IS_NULL = 1,
+    DOP_IS_BOOLEAN = 2,
+    DOP_IS_INTEGER = 4,
+    DOP_IS_REAL = 8, /* numbers that are not whole */
+    DOP_IS_NUMBER = DOP_IS_REAL | DOP_IS_INTEGER,
+    DOP_IS_STRING = 16,
+    DOP_IS_ARRAY = 32,
+    DOP_IS_OBJECT = 64,
+    DOP_IS_ANY = 127
+};
+
+/* A rule for what is valid for all schemas of a list. */
+typedef struct dop_schema_rule {
+    const json_t **list; /* owned */
+    size_t n;
+    uint32_t rule;
+} dop_schema_rule;
+
+/* A schema that applies in place, and the one that leads to it; they make chains, in which no schema comes twice. */
+typedef struct dop_frame {
+    const json_t *schema;
+    const struct dop_frame *parent;
+    struct dop_frame *made_before; /* all of them */
+} dop_frame;
+
+/* The rule for a character of a set. */
+typedef struct dop_schema_set {
+    dop_charset set; /* owned */
+    uint32_t rule;
+} dop_schema_set;
+
+struct dop_conjunction;
+typedef struct dop_schema {
+    /* What schema.c does for those that it calls. */
+    uint32_t (*rule_of)(struct dop_schema *s, const char *name, const json_t *const *list, size_t n);
+    void (*gather)(struct dop_schema *s, struct dop_conjunction *c, const json_t *schema, const dop_frame *parent);
+    dop_auto a;
+    dop_schema_index *index;
+    const json_t *root;
+    bool open;              /* DOP_SCHEMA_OPEN */
+    dop_frame *frames;      /* owned: the last one that was made */
+    json_t *made;           /* owned list: schemas that were made while compiling */
+    json_t *by_text;        /* owned: rules of schemas without schemas in them, by their texts */
+    json_t *for_one_of;     /* owned list: those of them that are there because of oneOf */
+    dop_schema_rule *rules; /* owned: those that have been begun */
+    uint32_t *rule_slots;   /* owned, [n_rule_slots], a power of 2: a table by hash of indices into rules[], plus 1 */
+    size_t n_rules, cap_rules, n_rule_slots;
+    dop_schema_set *sets; /* owned */
+    size_t n_sets, cap_sets;
+    uint32_t blank, character, value, object, array, string,
+        number;     /* rules that many share; DOP_AUTO_NONE: not made yet */
+    char path[256]; /* of the current schema, for messages */
+    size_t n_path;
+    uint32_t depth;
+    char empty[400]; /* the first reason why something has no value; "": none */
+    dop_status status;
+    dop_diag *diag;
+} dop_schema;
+
+/* What other members, or items, must be valid for: those that are not named here. */
+typedef struct dop_closure {
+    const json_t *names, *patterns; /* objects, whose members' names count; NULL: none */
+    size_t prefix;                  /* items before are not meant */
+    const json_t *schema;
+    bool for_items;
+} dop_closure;
+
+/* One of these must hold too. */
+typedef struct dop_group {
+    const char *name;      /* of its keyword */
+    const json_t *options; /* a list of lists of schemas */
+    const dop_frame *frame;
+} dop_group;
+
+/* What must hold for a value at once. */
+typedef struct dop_conjunction {
+    const json_t **all;    /* owned, [n]: schemas whose own keywords must hold */
+    const json_t **nots;   /* owned: schemas with const, enum, pattern or multipleOf only, which must not hold */
+    dop_closure *closures; /* owned */
+    dop_group *groups;     /* owned */
+    size_t n, cap, n_nots, cap_nots, n_closures, cap_closures, n_groups, cap_groups;
+    unsigned bits; /* types */
+    bool never;
+} dop_conjunction;
+
+/* --- schema_base.c --- */
+/* Refuses the schema; the first reason is kept. */
+void dop_schema_refuse(dop_schema *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Notes why no value is valid, for the message where that is so for the whole. */
+void dop_schema_note_empty(dop_schema *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Notes that a keyword is not enforced exactly. */
+void dop_schema_unenforced(dop_schema *s, const char *keyword);
+/* Is there more to do?  False after a failure of any kind. */
+bool dop_schema_goes_on(const dop_schema *s);
+size_t dop_schema_enter(dop_schema *s, const char *name);
+void dop_schema_leave(dop_schema *s, size_t before);
+/* Adds a rule with its start state. */
+uint32_t dop_schema_rule_new(dop_schema *s, uint32_t *out_start);
+uint32_t dop_schema_text(dop_schema *s, uint32_t from, const char *text);
+/* A member that is a whole number of at least 0, or `otherwise` when it is missing; SIZE_MAX at most. */
+size_t dop_schema_count(dop_schema *s, const json_t *schema, const char *name, size_t otherwise);
+/* Keeps a schema that was made, with the base of `from`, and returns it.  Takes ownership. */
+const json_t *dop_schema_keep(dop_schema *s, json_t *made, const json_t *from);
+/* Room for one more item. */
+void *dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t size);
+uint32_t dop_schema_blank(dop_schema *s, uint32_t from);
+
+/* --- schema_base.c, for schema.c --- */
+/* The rule for what is valid for all of a list. */
+uint32_t dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *list, size_t n);
+/* schema_any.c */
+uint32_t dop_schema_any_value(dop_schema *s);
+uint32_t dop_schema_any_string(dop_schema *s);
+uint32_t dop_schema_any_object(dop_schema *s);
+/* Adds what a schema demands. */
+void dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent);
+void dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, json_t *options, const json_t *from,
+                          const dop_frame *frame);
+const json_t *dop_schema_resolve(dop_schema *s, const json_t *from, const char *ref);
+/* The types that a value of `type` names; refuses others. */
+unsigned dop_schema_types(dop_schema *s, const json_t *type);
+/* Does a keyword say which values are valid?  *out_bits: the types that it is about; 0: all. */
+bool dop_schema_is_keyword(const char *name, unsigned *out_bits);
+/* The same, without formats. */
+bool dop_schema_asserts(const char *keyword);
+unsigned dop_schema_type_of(const json_t *value);
+/* Is the value valid for the schema?  What cannot be told counts as valid. */
+bool dop_schema_allows(dop_schema *s, const json_t *schema, const json_t *value);
+
+/* --- schema_not.c --- */
+/* Adds that a schema must not hold; `name` is the keyword that says so. */
+void dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, const char *name,
+                        const dop_frame *frame);
+/* Tells whether no value can be valid for both. */
+bool dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t depth);
+
+/* --- values of one kind: each adds them between two states --- */
+void dop_schema_add_object(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to);
+void dop_schema_add_array(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to);
+void dop_schema_add_string(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to);
+/* bits: DOP_IS_INTEGER, DOP_IS_REAL or both */
+void dop_schema_add_number(dop_schema *s, const dop_conjunction *c, unsigned bits, uint32_t from, uint32_t to);
+uint32_t dop_schema_any_number(dop_schema *s, uint32_t from);
+/* Adds the values of const and enum that all schemas allow; false: there is neither. */
+bool dop_schema_add_values(dop_schema *s, const dop_conjunction *c, unsigned bits, uint32_t from, uint32_t to);
+/* The only values that a schema allows by const and enum, as a list that the caller releases; NULL: it has neither. */
+json_t *dop_schema_pinned(const json_t *schema);
+
+/* --- strings --- */
+/* Names of members that are no member of `names`, match the patterns of `yes` and none of `no`, and are valid for all of
+ * `schemas`, with their quotes; lists of texts, and of schemas.  keyword: to name where that cannot be enforced. */
+typedef struct dop_schema_key {
+    const json_t *names, *yes, *no;
+    const json_t *const *schemas;
+    size_t n_schemas;
+    const char *keyword;
+} dop_schema_key;
+void dop_schema_add_key(dop_schema *s, const dop_schema_key *key, uint32_t from, uint32_t to);
+/* schema_character.c: adds the characters that stand in a string as they are. */
+void dop_schema_plain(dop_charset *set);
+/* The rule for one character of any string, which may be an escape. */
+uint32_t dop_schema_character(dop_schema *s);
+/* The rule for one character of a set, as a string spells it. */
+uint32_t dop_schema_set_rule(void *schema, const dop_charset *set);
+
+#endif
