@@ -91,7 +91,7 @@ dop_caps_missing(uint32_t needed, uint32_t has)
     return needed & ~has;
 }
 
-/* What one device offers, for a compiler that targets the device at hand (dop_device_probe in doppler.h). */
+/* What one device offers, for a compiler that targets the device at hand (dop_device_probe). */
 typedef struct dop_device_caps {
     char name[256];
     char driver[512];       /* name and version in words */

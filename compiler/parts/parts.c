@@ -1,6 +1,5 @@
 #include "compiler/parts/parts.h"
 
-#include "compiler/program/compile.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/write/plan_write.h"

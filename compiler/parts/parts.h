@@ -4,20 +4,7 @@
 #define DOPPLER_COMPILER_PARTS_PARTS_H
 
 #include "compiler/schedule/compilation.h"
-#include "runtime/plan/plan_format.h"
-
-/* What a compilation of one part knows about the others. */
-struct dop_cut {
-    uint32_t number, n_parts;
-    uint32_t first_layer, end_layer; /* first_layer .. end_layer - 1 */
-    uint32_t flags;                  /* DOP_PART_*, of the whole model */
-    uint32_t rewind;                 /* of the whole model: dop_plan_model of runtime/plan/plan_format.h */
-};
-
-typedef struct dop_cuts {
-    uint32_t n_parts;
-    uint32_t end[DOP_MAX_PARTS]; /* the layer after each part; for the last part, the number of layers */
-} dop_cuts;
+#include "compiler/schedule/part_graph.h"
 
 /* Where to cut.  `how`: a number of parts; the layers of each, as "20,12"; or "auto", which uses as few as possible of the
  * devices whose `memory` is stated, as "24GiB,24GiB".  memory NULL: not stated.  Cuts that are not given are chosen so that the
@@ -28,9 +15,6 @@ dop_status dop_parts_choose(dop_compilation *c, const char *how, const char *mem
 
 /* May the model be cut before `layer`?  *out_why: why not, as text in the compilation's arena; NULL: it may. */
 dop_status dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char **out_why);
-
-/* Are the two regions on different sides of a cut?  Then they are not fused (dop_compile_options.cuts). */
-bool dop_parts_divide(const dop_cuts *cuts, const dop_graph *g, const dop_region *a, const dop_region *b);
 
 /* Makes parts[cuts->n_parts], which plan_write.h can write.  list: one compilation that all are parts of; or one for each part,
  * where parts have their own targets, compiled with these cuts in their options so that the same values cross in all.  Parts

@@ -4,22 +4,10 @@
 #include "compiler/program/compile_options.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/target/target.h"
-#include "runtime/model/info.h"
+#include "runtime/device/probe.h"
 #include "runtime/text/chat.h"
 
 #include <string.h>
-
-void
-dop_compilation_drop_persistent(dop_compilation *c)
-{
-    for (uint32_t i = 0; i < c->n_schedules; i++) {
-        dop_schedule *s = &c->schedules[i];
-        if (s->persistent && c->kernels.items[s->persistent->kernel].dropped) {
-            s->persistent = NULL;
-            s->persistent_no = "its stages need more shared memory than a workgroup has";
-        }
-    }
-}
 
 static dop_status
 compile_kernels(dop_compilation *c, dop_diag *diag)

@@ -2,7 +2,6 @@
  * elsewhere. */
 #include "base/label.h"
 #include "base/program/page.h"
-#include "compiler/parts/parts.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_draw.h"
 #include "compiler/schedule/persistent.h"

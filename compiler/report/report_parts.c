@@ -1,5 +1,4 @@
 /* What the report says of a plan in parts. */
-#include "compiler/parts/parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/region_facts.h"

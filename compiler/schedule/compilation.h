@@ -48,7 +48,13 @@ typedef struct dop_compile_options {
     void *user;
 } dop_compile_options;
 
-typedef struct dop_cut dop_cut; /* compiler/parts/parts.h */
+/* What a compilation of one part knows about the others. */
+typedef struct dop_cut {
+    uint32_t number, n_parts;
+    uint32_t first_layer, end_layer; /* first_layer .. end_layer - 1 */
+    uint32_t flags;                  /* DOP_PART_*, of the whole model */
+    uint32_t rewind;                 /* of the whole model: dop_plan_model of runtime/plan/plan_format.h */
+} dop_cut;
 
 struct dop_compilation {
     dop_arena arena;

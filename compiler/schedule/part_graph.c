@@ -4,12 +4,10 @@
 #include "compiler/schedule/part_graph.h"
 
 #include "base/label.h"
-#include "compiler/parts/parts.h"
 #include "compiler/schedule/region_facts.h"
 #include "ir/region.h"
 #include "ir/text.h"
 #include "passes/region.h"
-#include "runtime/plan/plan_format.h"
 
 #include <stdlib.h>
 #include <string.h>

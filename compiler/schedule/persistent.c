@@ -270,3 +270,15 @@ dop_persistent_says(const dop_schedule *s, char *out, size_t size)
         snprintf(out, size, "no persistent form: %s", s->persistent_no);
     return out;
 }
+
+void
+dop_compilation_drop_persistent(dop_compilation *c)
+{
+    for (uint32_t i = 0; i < c->n_schedules; i++) {
+        dop_schedule *s = &c->schedules[i];
+        if (s->persistent && c->kernels.items[s->persistent->kernel].dropped) {
+            s->persistent = NULL;
+            s->persistent_no = "its stages need more shared memory than a workgroup has";
+        }
+    }
+}

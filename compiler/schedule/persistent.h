@@ -68,5 +68,7 @@ struct dop_persistent {
 const char *dop_persistent_says(const dop_schedule *s, char *out, size_t size);
 /* Sets s->persistent, or s->persistent_no to the reason why there is none. */
 dop_status dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag);
+/* Drops persistent forms whose kernel turned out to be impossible when kernels were compiled. */
+void dop_compilation_drop_persistent(dop_compilation *c);
 
 #endif

@@ -1,7 +1,7 @@
 #include "compiler/schedule/schedule.h"
 
-#include "compiler/parts/parts.h"
 #include "compiler/schedule/compilation.h"
+#include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/schedule/region_facts.h"
 #include "passes/region.h"

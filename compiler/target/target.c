@@ -1,7 +1,7 @@
 #include "compiler/target/target.h"
 #include "base/read/yaml_util.h"
 
-#include "runtime/model/info.h"
+#include "runtime/device/probe.h"
 
 #include <math.h>
 #include <stdio.h>

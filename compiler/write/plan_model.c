@@ -1,6 +1,5 @@
 /* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
 #include "compiler/import/gguf/gguf.h"
-#include "compiler/parts/parts.h"
 #include "compiler/write/plan_writer.h"
 #include "runtime/text/tokenizer.h"
 

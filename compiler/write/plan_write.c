@@ -1,7 +1,6 @@
 #include "compiler/schedule/region_facts.h"
 #include "compiler/write/plan_writer.h"
 
-#include "compiler/parts/parts.h"
 #include "compiler/schedule/persistent.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"

@@ -1,4 +1,5 @@
 #include "runtime/device/device.h"
+#include "runtime/device/probe.h"
 #include "runtime/device/vk_matrix.h"
 
 #include <ctype.h>
@@ -424,4 +425,19 @@ dop_device_timeline(dop_device *device, dop_diag *diag, VkSemaphore *out_semapho
     VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
     VkResult r = vkCreateSemaphore(device->handle, &info, NULL, out_semaphore);
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreateSemaphore");
+}
+
+dop_status
+dop_device_probe(const char *device, dop_diag *diag, dop_device_caps *out_caps)
+{
+    dop_instance instance;
+    uint32_t index = 0;
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    st = dop_instance_choose(&instance, device, diag, &index);
+    if (st == DOP_OK)
+        *out_caps = instance.devices[index].caps;
+    dop_instance_destroy(&instance);
+    return st;
 }

@@ -416,12 +416,6 @@ dop_model_close(dop_model *model)
 }
 
 void
-dop_model_describe(const dop_model *model, dop_model_info *out_info)
-{
-    *out_info = model->info;
-}
-
-void
 dop_model_facts(const dop_model *model, dop_facts *out_facts)
 {
     const dop_plan *plan = &model->plan;
@@ -504,21 +498,6 @@ dop_devices(dop_device_fn *fn, void *user, dop_diag *diag)
         }
         dop_buf_finish(&line);
     }
-    dop_instance_destroy(&instance);
-    return st;
-}
-
-dop_status
-dop_device_probe(const char *device, dop_diag *diag, dop_device_caps *out_caps)
-{
-    dop_instance instance;
-    uint32_t index = 0;
-    dop_status st = dop_instance_create(diag, &instance);
-    if (st != DOP_OK)
-        return st;
-    st = dop_instance_choose(&instance, device, diag, &index);
-    if (st == DOP_OK)
-        *out_caps = instance.devices[index].caps;
     dop_instance_destroy(&instance);
     return st;
 }

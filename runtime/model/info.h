@@ -26,7 +26,4 @@ typedef struct dop_model_info {
 
 void dop_model_describe(const dop_model *model, dop_model_info *out_info);
 
-/* What a device offers, for --target auto of the compiler. */
-dop_status dop_device_probe(const char *device, dop_diag *diag, dop_device_caps *out_caps);
-
 #endif

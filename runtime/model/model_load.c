@@ -228,3 +228,9 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
     m->info.waited_ms += dop_now_ms() - start;
     return st;
 }
+
+void
+dop_model_describe(const dop_model *model, dop_model_info *out_info)
+{
+    *out_info = model->info;
+}
