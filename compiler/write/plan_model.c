@@ -1,7 +1,7 @@
 /* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
 #include "compiler/import/gguf/gguf.h"
+#include "compiler/import/text/tokenizer_files.h"
 #include "compiler/write/plan_writer.h"
-#include "runtime/text/tokenizer.h"
 
 #include <jansson.h>
 #include <stdio.h>

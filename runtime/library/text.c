@@ -1,6 +1,5 @@
 /* doppler/text.h: the tokenizer and chat template of a plan. */
 #include "base/json/json.h"
-#include "compiler/import/gguf/gguf.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
 #include "runtime/text/chat.h"
@@ -9,12 +8,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct dop_text {
     dop_plan own;         /* of a text that was opened from a plan's file; zeroed otherwise */
-    const dop_plan *plan; /* own, or a model's; NULL: of a tokenizer's file */
-    dop_gguf gguf;        /* of a text that was opened from one; zeroed otherwise */
+    const dop_plan *plan; /* own, or a model's; NULL: of a tokenizer without a plan */
     dop_tokenizer *tok;   /* owned */
 };
 
@@ -69,37 +66,17 @@ dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
     return give(t, st, out_text);
 }
 
-static dop_status
-open_file(dop_text *t, const char *path, dop_diag *diag)
-{
-    struct stat sb;
-    if (stat(path, &sb) == 0 && S_ISDIR(sb.st_mode))
-        return dop_tokenizer_from_hf_dir(path, diag, &t->tok);
-    dop_map map;
-    dop_status st = dop_map_open(path, diag, &map);
-    if (st != DOP_OK)
-        return st;
-    if (map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0) {
-        st = dop_gguf_open(path, diag, &t->gguf);
-        if (st == DOP_OK)
-            st = dop_tokenizer_from_gguf(&t->gguf, diag, &t->tok);
-    } else {
-        st = dop_tokenizer_from_bytes(path, map.data, (size_t)map.size, NULL, diag, &t->tok);
-    }
-    dop_map_close(&map);
-    return st;
-}
-
 dop_status
-dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
+dop_text_of_tokenizer(dop_tokenizer *tok, dop_diag *diag, dop_text **out_text)
 {
-    dop_diag_clear(diag);
-    *out_text = NULL;
     dop_text *t = calloc(1, sizeof *t);
-    if (!t)
+    *out_text = t;
+    if (!t) {
+        dop_tokenizer_destroy(tok);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = open_file(t, path, diag);
-    return give(t, st, out_text);
+    }
+    t->tok = tok;
+    return DOP_OK;
 }
 
 void
@@ -108,7 +85,6 @@ dop_text_destroy(dop_text *text)
     if (!text)
         return;
     dop_tokenizer_destroy(text->tok);
-    dop_gguf_close(&text->gguf);
     dop_plan_close(&text->own);
     free(text);
 }

@@ -7,6 +7,8 @@
 
 #include <doppler/text.h>
 
+/* Of a tokenizer without a plan, which becomes the text's, also where this fails. */
+dop_status dop_text_of_tokenizer(dop_tokenizer *tok, dop_diag *diag, dop_text **out_text);
 const dop_plan *dop_text_plan(const dop_text *text);
 const dop_tokenizer *dop_text_tokenizer(const dop_text *text);
 

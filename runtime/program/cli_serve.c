@@ -2,6 +2,7 @@
 #include "runtime/library/text_internal.h"
 #include "runtime/model/info.h"
 #include "runtime/program/client/cli_chat.h"
+#include "runtime/program/common/text_file.h"
 #include "runtime/serve/api/api_form.h"
 #include "runtime/serve/http.h"
 #include "runtime/text/grammar/grammar.h"

@@ -1,5 +1,6 @@
 /* Grammars and schemas from anywhere.  What compiles is walked for some tokens. */
 #include "runtime/text/grammar/grammar.h"
+#include "compiler/import/text/tokenizer_files.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

@@ -3,8 +3,8 @@
 #include "compiler/build/build.h"
 #include "compiler/import/gguf/gguf.h"
 #include "compiler/import/hf/safetensors.h"
+#include "compiler/import/text/tokenizer_files.h"
 #include "ir/text.h"
-#include "runtime/text/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/encoding/utf8.h"
 #include "base/json/json.h"
+#include "compiler/import/text/tokenizer_files.h"
 #include "runtime/serve/api/api_internal.h"
 #include "runtime/text/chat.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,6 @@
 /* Chat templates against renderings made by Jinja2 and llama.cpp. */
 #include "base/json/json.h"
+#include "runtime/program/common/text_file.h"
 #include "runtime/text/chat.h"
 #include "tests/unit/tokenizer_util.h"
 

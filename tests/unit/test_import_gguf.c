@@ -2,8 +2,8 @@
  * logits; the published files give their published ids; damaged metadata gives its message. */
 #include "compiler/build/build.h"
 #include "compiler/import/gguf/gguf.h"
+#include "compiler/import/text/tokenizer_files.h"
 #include "compiler/model/import.h"
-#include "runtime/text/tokenizer.h"
 #include "tests/unit/hf_to_gguf.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"

@@ -1,7 +1,7 @@
 /* doppler-exec without its main: the option parser, stop texts, and the modes' errors on a hand-made plan. */
 #include "base/program/output.h"
+#include "compiler/import/text/tokenizer_files.h"
 #include "runtime/program/common/cli.h"
-#include "runtime/text/tokenizer.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
 #include "compiler/import/hf/hf.h"
 #include "compiler/model/leftovers.h"
 
-#include "runtime/text/tokenizer.h"
+#include "compiler/import/text/tokenizer_files.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #ifndef DOPPLER_COMPILER_IMPORT_TEXT_TOKENIZER_BUILD_H
 #define DOPPLER_COMPILER_IMPORT_TEXT_TOKENIZER_BUILD_H
 
+#include "compiler/import/text/tokenizer_files.h"
 #include "runtime/text/tokenizer_internal.h"
 
 typedef struct dop_tok_build_added {

@@ -20,10 +20,6 @@ typedef struct dop_chat dop_chat;
 dop_status dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text);
 /* From the file of a plan; needs no device.  DOP_E_INPUT: the plan has no tokenizer.  The caller destroys it. */
 dop_status dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text);
-/* From a tokenizer's own file, recognized by its content: a Hugging Face folder, tokenizer.json, a SentencePiece model, a
- * tiktoken file, tekken.json or a GGUF file.  DOP_E_INPUT: it is none of these, is damaged, or needs something that is not
- * supported, which the message names.  The caller destroys it. */
-dop_status dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text);
 void dop_text_destroy(dop_text *text); /* accepts NULL */
 
 uint32_t dop_text_vocab(const dop_text *text); /* largest id + 1; a model may have logits for more ids, or for fewer */

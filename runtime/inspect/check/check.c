@@ -1,9 +1,9 @@
-/* The mode --check: which dispatches, positions and token counts; one line per kernel. */
+/* --check of a plan: which dispatches, positions and token counts; one line per kernel. */
 #include "runtime/inspect/check/check.h"
 
+#include "base/program/print.h"
 #include "ir/region.h"
 #include "ir/text.h"
-#include "runtime/program/common/cli.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -219,24 +219,13 @@ check_all(checker *k, dop_diag *diag)
     return st;
 }
 
-/* Of a plan, or of one of its n parts. */
-static dop_status
-check_part(void *user, const dop_plan *plan, uint32_t n, uint32_t part, dop_diag *diag)
+dop_status
+dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag)
 {
     checker k = {0};
-    dop_open_options o;
-    if (!plan) {
-        printf("part %u of %u: its file is not here\n", part, n);
-        return DOP_OK;
-    }
     dop_arena_init(&k.arena);
-    dop_status st = dop_cli_open_options(user, diag, &o);
-    o.parts = plan->part ? plan->part->n_parts : 0;
-    o.part = plan->part ? plan->part->number : 0;
-    if (st == DOP_OK && n > 1)
-        printf("part %u of %u\n", part, n);
-    if (st == DOP_OK) /* without a sequence: cases write the model's memory themselves */
-        st = dop_model_open(((const dop_cli *)user)->plans.items[0], &o, diag, &k.model);
+    /* Without a sequence: cases write the model's memory themselves. */
+    dop_status st = dop_model_open(path, options, diag, &k.model);
     if (st != DOP_OK)
         goto error;
     k.plan = &k.model->plan;
@@ -258,10 +247,4 @@ error:
     dop_model_close(k.model);
     dop_arena_finish(&k.arena);
     return st;
-}
-
-dop_status
-dop_mode_check(dop_cli *cli, dop_diag *diag)
-{
-    return dop_cli_each_part(cli, check_part, cli, diag);
 }

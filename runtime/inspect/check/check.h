@@ -16,6 +16,9 @@
 #include "ir/interp.h"
 #include "runtime/model/model.h"
 
+/* Checks a plan, or the part of it that the options name, and prints a line for each kernel.  DOP_E_DEVICE: some miss their bound. */
+dop_status dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag);
+
 /* --- check_device.c: bytes to and from any slot, one dispatch at a time ------------------------------------------- */
 
 typedef struct dop_check_device {

@@ -4,8 +4,8 @@
  * and leave nothing in the copy of the mailboxes that the next step takes. */
 #include "runtime/inspect/check/check.h"
 
+#include "base/program/print.h"
 #include "ir/cache_row.h"
-#include "runtime/program/common/cli.h"
 
 #include <math.h>
 #include <stdlib.h>

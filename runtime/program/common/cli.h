@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "base/program/options.h"
+#include "base/program/print.h"
 #include "base/spans.h"
 #include "runtime/text/ids.h"
 
@@ -133,14 +134,6 @@ dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *di
                           dop_buf *out_text);
 /* The model's sampling, overridden by the command line. */
 dop_status dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling);
-/* Writes to stdout, and fails when that does (a full disk, a closed pipe). */
-dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
-/* The same with a text that was assembled; fails where a part of it was lost for want of memory. */
-dop_status dop_cli_print_buf(const dop_buf *text, dop_diag *diag);
-/* The same with a line, to which it adds the line's end.  line NULL: there was no memory to make it. */
-dop_status dop_cli_print_line(const char *line, dop_diag *diag);
-/* Call before a line on stderr: ends an unfinished line on stdout where both go to the same terminal or file. */
-void dop_cli_end_line(void);
 /* May stderr show progress that is overwritten?  Only on a terminal, and unless quiet or verbose output was asked for. */
 bool dop_cli_shows_progress(const dop_cli *cli);
 /* One line on stderr when the plan was made for another kind of device than the one that runs it: it works, but slowly. */

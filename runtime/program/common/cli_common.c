@@ -1,26 +1,13 @@
 #include "runtime/program/common/cli.h"
+#include "runtime/program/common/text_file.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static atomic_bool in_line; /* stdout ends within a line; atomic because threads that load print too */
-
-void
-dop_cli_end_line(void)
-{
-    struct stat out, err;
-    bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
-                out.st_ino == err.st_ino;
-    if (atomic_exchange(&in_line, false) && same)
-        fputc('\n', stderr);
-}
 
 bool
 dop_cli_shows_progress(const dop_cli *cli)
@@ -279,30 +266,4 @@ dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, do
     if (cli->repeat_last_n != DOP_CLI_UNSET)
         s->repeat_last_n = cli->repeat_last_n;
     return cli->seed ? parse_seed(cli->seed, &s->seed, diag) : DOP_OK;
-}
-
-dop_status
-dop_cli_print(const char *text, size_t len, dop_diag *diag)
-{
-    if (len == 0)
-        return DOP_OK;
-    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
-        return DOP_FAIL(diag, DOP_E_IO, "cannot write to standard output: %s", strerror(errno));
-    atomic_store(&in_line, text[len - 1] != '\n');
-    return DOP_OK;
-}
-
-dop_status
-dop_cli_print_buf(const dop_buf *text, dop_diag *diag)
-{
-    return text->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text->data, text->size, diag);
-}
-
-dop_status
-dop_cli_print_line(const char *line, dop_diag *diag)
-{
-    if (!line)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_cli_print(line, strlen(line), diag);
-    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
 }

@@ -1,0 +1,55 @@
+/* Tokenizers from the files that models come with: a Hugging Face tokenizer.json, a SentencePiece model, a tiktoken file, a
+ * tekken.json, and GGUF metadata.
+ *
+ * References: Hugging Face `tokenizers` (format and behaviour of tokenizer.json), the GGUF specification
+ * (tokenizer.ggml.* keys), llama.cpp (behaviour of vocabularies stored in GGUF), SentencePiece, tiktoken and
+ * mistral-common. */
+#ifndef DOPPLER_COMPILER_IMPORT_TEXT_TOKENIZER_FILES_H
+#define DOPPLER_COMPILER_IMPORT_TEXT_TOKENIZER_FILES_H
+
+#include "runtime/text/tokenizer.h"
+
+struct dop_gguf;
+struct json_t;
+
+/* Facts about a model's tokens that do not stand in tokenizer.json.  dop_tokenizer_facts_init sets "unknown"
+ * everywhere; nothing is owned, all pointers must live until the tokenizer is made. */
+typedef struct dop_tokenizer_facts {
+    int add_bos;            /* 1, 0, or -1: what the post-processor of tokenizer.json says */
+    int add_eos;            /* same */
+    int64_t bos_id;         /* -1: unknown */
+    const int64_t *eos_ids; /* every id that ends generation */
+    size_t eos_count;
+    const char *bos_token;       /* by text, used when the id is unknown; NULL: unknown */
+    const char *eos_token;       /* what templates call eos_token; NULL: the file's own, or else the first of eos_ids */
+    bool no_bos, no_eos;         /* the tokenizer has none, whatever ids the model has */
+    const char *chat_template;   /* Jinja text; NULL: none */
+    const struct json_t *config; /* tokenizer_config.json, for files that leave to it what tokens and patterns there
+                                    are; NULL: none */
+} dop_tokenizer_facts;
+
+void dop_tokenizer_facts_init(dop_tokenizer_facts *facts);
+
+/* Parses tokenizer.json or tekken.json (UTF-8 JSON text).  path is for messages only; facts may be NULL.  Anything that
+ * would change ids and that is not supported is an error that names the component. */
+dop_status dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
+                                   dop_diag *diag, dop_tokenizer **out_tok);
+/* Same for a SentencePiece model (tokenizer.model), Unigram or BPE. */
+dop_status dop_tokenizer_from_sentencepiece(const char *path, const void *bytes, size_t size,
+                                            const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
+/* Same for a tiktoken file. */
+dop_status dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size_t size,
+                                       const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
+/* Any of these by its content. */
+dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
+                                    dop_diag *diag, dop_tokenizer **out_tok);
+/* Same from a model directory: the first there is of tokenizer.json, tokenizer.model, *.tiktoken, tiktoken.model and
+ * tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
+ * added_tokens.json and the chat templates for the facts where present. */
+dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
+/* Appends the path of that file; of tokenizer.json when there is none of them.  True when the file is there. */
+bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);
+/* From the tokenizer.ggml.* metadata of an open GGUF file. */
+dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);
+
+#endif

@@ -1,0 +1,26 @@
+/* The mode --check: a plan, or its parts one after the other. */
+#include "runtime/inspect/check/check.h"
+#include "runtime/program/common/cli.h"
+
+/* Of a plan, or of one of its n parts. */
+static dop_status
+check_part(void *user, const dop_plan *plan, uint32_t n, uint32_t part, dop_diag *diag)
+{
+    dop_open_options o;
+    if (!plan) {
+        printf("part %u of %u: its file is not here\n", part, n);
+        return DOP_OK;
+    }
+    dop_status st = dop_cli_open_options(user, diag, &o);
+    o.parts = plan->part ? plan->part->n_parts : 0;
+    o.part = plan->part ? plan->part->number : 0;
+    if (st == DOP_OK && n > 1)
+        printf("part %u of %u\n", part, n);
+    return st == DOP_OK ? dop_check_plan(((const dop_cli *)user)->plans.items[0], &o, diag) : st;
+}
+
+dop_status
+dop_mode_check(dop_cli *cli, dop_diag *diag)
+{
+    return dop_cli_each_part(cli, check_part, cli, diag);
+}
