@@ -26,8 +26,8 @@ is_constant(const char *s)
 }
 
 /* t * row + c + start, shortened where a part is zero. */
-static const char *
-flat_index(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start)
+const char *
+dop_emit_flat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start)
 {
     const char *c = start ? dop_emit_str(e, "(%s + %uu)", ix.c, start) : ix.c;
     if (!has_rows(e->g, node) || strcmp(ix.t, "0u") == 0)
@@ -165,8 +165,8 @@ dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool
     return name;
 }
 
-static bool
-is_replace_state(const dop_graph *g, dop_node_id id)
+bool
+dop_is_replace_state(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     return (n->op == DOP_OP_state || n->op == DOP_OP_state_write) && !dop_shape_appends(&n->shape);
@@ -190,10 +190,10 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
         return dop_emit_fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
-    if (is_replace_state(g, node) && g->max_q == 1)
+    if (dop_is_replace_state(g, node) && g->max_q == 1)
         ix.t = "0u";
-    const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
-    if (is_replace_state(g, node))
+    const char *at = dop_emit_flat(e, node, ix, dop_row_values(g, node), start);
+    if (dop_is_replace_state(g, node))
         at = dop_emit_str(e, "(%s + %s)", dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
@@ -437,6 +437,57 @@ emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
     return temp(e, width, dop_emit_str(e, "(%s - %s) * %s * %s + %s", x, b->shift, b->scale, w, bias));
 }
 
+/* Taps are [K,C]: a matrix, or a vector of the same values, which no quantizer touches. */
+static const char *
+tap_value(dop_emit *e, dop_node_id taps, uint32_t k, uint32_t cols, const char *c, uint32_t width)
+{
+    bool vector = dop_node_at(e->g, dop_node_base(e->g, taps, NULL))->shape.rank == 1;
+    dop_index ix = {vector ? "0u" : dop_emit_str(e, "%uu", k), c};
+    if (vector && k > 0)
+        ix.c = dop_emit_str(e, "(%s + %uu)", c, k * cols);
+    return dop_emit_value(e, taps, ix, width);
+}
+
+/* x of the row `ago` rows before ix.t, which has `before` rows of its sequence before it in this step; the rows before those
+ * come from the state.  Where it depends on the row which one is needed, both are loaded, so that no load waits for a condition. */
+static const char *
+row_before(dop_emit *e, dop_node_id node, dop_index ix, const char *before, uint32_t ago, uint32_t kept, uint32_t width)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    uint32_t cols = dop_node_cols(e->g, node);
+    const char *seq = dop_emit_sequence(e, n->src[3], ix.t);
+    if (ago == 0)
+        return dop_emit_value(e, n->src[0], ix, width);
+    if (e->g->max_t == 1)
+        return dop_emit_value(e, n->src[1], (dop_index){seq, dop_emit_str(e, "(%s + %uu)", ix.c, (kept - ago) * cols)},
+                              width);
+    const char *row = dop_emit_str(e, "r%u", e->n_temps++), *at = dop_emit_str(e, "c%u", e->n_temps++);
+    dop_emit_index(e, "uint %s = max(%s, %uu) - %uu;", row, ix.t, ago, ago);
+    dop_emit_index(e, "uint %s = min(%s + %uu, %uu) * %uu + %s;", at, before, kept - ago, kept - 1, cols, ix.c);
+    const char *x = dop_emit_value(e, n->src[0], (dop_index){row, ix.c}, width);
+    const char *s = dop_emit_value(e, n->src[1], (dop_index){seq, at}, width);
+    const char *name = dop_emit_str(e, "v%u", e->n_temps++);
+    dop_emit_line(e, "%s %s = %s >= %uu ? %s : %s;", width == 4 ? "vec4" : "float", name, before, ago, x, s);
+    return name;
+}
+
+static const char *
+emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    uint32_t cols = dop_node_cols(g, node), kept = dop_node_at(g, n->src[1])->shape.dim[1].mul;
+    const char *T = width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
+    const char *before = dop_graph_mixes(g) ? dop_emit_neighbours(e, ix.t, kept, false) : ix.t;
+    const char *bias = n->n_srcs > 4 ? dop_emit_value(e, n->src[4], (dop_index){"0u", ix.c}, width) : "0.0";
+    dop_emit_line(e, "%s %s = %s(%s);", T, out, T, bias);
+    for (uint32_t k = 0; k <= kept; k++) {
+        const char *tap = tap_value(e, n->src[2], k, cols, ix.c, width);
+        dop_emit_line(e, "%s += %s * %s;", out, tap, row_before(e, node, ix, before, kept - k, kept, width));
+    }
+    return out;
+}
+
 static const char *
 emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -456,7 +507,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     case DOP_OP_gather: {
         if (dop_node_at(g, n->src[1])->shape.rank > 1)
             return gather_each(e, node, ix, width);
-        if (is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
+        if (dop_is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
             return dop_emit_value(e, n->src[0], (dop_index){dop_emit_sequence(e, n->src[1], ix.t), ix.c}, width);
         return table_row(e, node, dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1), ix.c, width);
     }
@@ -467,7 +518,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);
     case DOP_OP_short_conv:
-        return dop_emit_of_rows.conv(e, node, ix, width);
+        return emit_conv(e, node, ix, width);
     default:
         if (dop_op_of(n->op)->expr[0])
             return emit_elementwise(e, node, ix, width);
@@ -515,118 +566,6 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     if (dop_emit_grow(e, (void **)&e->memo, e->n_memo, &e->cap_memo, sizeof *e->memo))
         e->memo[e->n_memo++] = (dop_memo){node, ix.t, ix.c, width, name};
     return name;
-}
-
-/* Where a step writes the successor of a replace state. */
-static const char *
-replace_index(dop_emit *e, dop_node_id node, dop_index ix)
-{
-    const dop_graph *g = e->g;
-    const dop_node *n = dop_node_at(g, node);
-    const char *q = n->n_srcs > 2 ? dop_emit_sequence(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
-    const char *copy = dop_emit_replace_copy(e, node, q, true);
-    return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
-}
-
-/* The row of append state that the step writes. */
-static const char *
-append_row(dop_emit *e, const dop_node *write, const char *t)
-{
-    const dop_graph *g = e->g;
-    const char *pos = dop_emit_value(e, write->src[2], (dop_index){t, "0u"}, 1), *row;
-    uint32_t ring = dop_cache_ring(g, write->src[0]), rows = ring ? ring : g->max_s;
-    if (!ring && g->max_q > 1) {
-        const char *table = dop_emit_page_table(e, dop_emit_sequence(e, write->src[3], t));
-        return dop_emit_page_row(e, "U32", table, dop_emit_str(e, "min(%s, %uu)", pos, rows - 1));
-    }
-    const char *varies = e->r->info->attention ? dop_emit_ring(e, e->r->info->attention) : NULL;
-    if (varies || ring)
-        row = dop_emit_str(e, "%s %% %s", pos, varies ? varies : dop_emit_str(e, "%uu", ring));
-    else
-        row = dop_emit_str(e, "min(%s, %uu)", pos, rows - 1);
-    if (g->max_q == 1)
-        return ring || varies ? dop_emit_str(e, "(%s)", row) : row;
-    return dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, write->src[3], t), rows, row);
-}
-
-/* Four values of a row that is stored in blocks. */
-static void
-store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
-{
-    const dop_node *n = dop_node_at(e->g, node);
-    const uint32_t cols = dop_node_cols(e->g, node);
-    if (width != 4) {
-        dop_emit_fail(e, DOP_E_INPUT, "a cache in blocks is written four values at a time: use --kv f16", node);
-        return;
-    }
-    e->caps |= DOP_CAP_f16_storage;
-    e->blocks = true;
-    dop_emit_line(e, "dop_st4_%s(%s, %s * %uu, %s, %uu, %s);", dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
-                  append_row(e, n, ix.t), (uint32_t)(dop_cache_row_bytes(n->type, cols) / 4), ix.c, cols, value);
-}
-
-/* Does the sequence have rows in this step?  A state that is written as a whole is not written for sequences without rows,
- * because their other copy is older than their last step. */
-static const char *
-has_rows_in_step(dop_emit *e, const char *sequence)
-{
-    const char *n = dop_emit_str(e, "r%u", e->n_temps++), *has = dop_emit_str(e, "r%u", e->n_temps++);
-    dop_emit_line(e, "bool %s = false;", has);
-    dop_emit_line(e, "for (uint %s = 0u; %s < %s; %s++)", n, n, dop_emit_n_tokens(e), n);
-    dop_emit_line(e, "    %s = %s || %s.rows[%s].sequence == %s;", has, has, dop_emit_step(e), n, sequence);
-    return has;
-}
-
-void
-dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
-{
-    const dop_graph *g = e->g;
-    const dop_node *n = dop_node_at(g, node);
-    const char *at;
-    if (e->status != DOP_OK)
-        return;
-    if (is_replace_state(g, node) && n->shape.rank > dop_node_at(g, n->src[1])->shape.rank) {
-        dop_emit_of_rows.store_tail(e, node, ix, width, value);
-        return;
-    }
-    if (is_replace_state(g, node)) {
-        at = replace_index(e, node, ix);
-    } else if (n->op == DOP_OP_state_write) {
-        at = dop_emit_str(e, "(%s * %uu + %s)", append_row(e, n, ix.t), dop_node_cols(g, node), ix.c);
-    } else {
-        at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
-    }
-    const bool index = n->type == DOP_TYPE_u32;
-    const bool blocks = dop_node_writes_blocks(g, node);
-    if (!index && !blocks && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
-        dop_emit_fail(e, DOP_E_INTERNAL, "values are stored as f32, f16 or u32", node);
-        return;
-    }
-    if (n->type == DOP_TYPE_f16 && width == 1)
-        e->caps |= DOP_CAP_f16_storage;
-    if (in_mailbox(e, node)) {
-        const char *place = n->op != DOP_OP_state_write ? at
-                            : g->max_t == 1             ? ix.c
-                                            : dop_emit_str(e, "(%s * %uu + %s)", ix.t, dop_node_cols(g, node), ix.c);
-        dop_emit_line(e, index ? "dop_send%u(%s, %s, float(%s));" : "dop_send%u(%s, %s, %s);", width,
-                      dop_emit_add_arg(e, node, DOP_ARG_VALUE, true, true), place, value);
-        if (!(e->routes[node] & DOP_LEAVES))
-            return;
-    }
-    if (blocks) {
-        store_in_blocks(e, node, ix, width, value);
-        return;
-    }
-    /* Of several rows of a sequence the last one determines its state. */
-    const char *last = "";
-    if (is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1)
-        last = dop_graph_mixes(g) ? dop_emit_str(e, "if (%s == 0u) ", dop_emit_neighbours(e, ix.t, 1, true))
-                                  : dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e));
-    else if (is_replace_state(g, node) && n->n_srcs == 2 && g->max_q > 1)
-        last = dop_emit_str(e, "if (%s) ", has_rows_in_step(e, ix.t));
-    const bool hands = n->type == DOP_TYPE_f32 && dop_region_hands_on(e->r, node);
-    dop_emit_line(e, "%sdop_%s%u_%s(%s, %s, %s);", last, hands ? "hand" : "st", width, dop_type_of(n->type)->name,
-                  dop_emit_arg(e, node, true), at, value);
 }
 
 bool

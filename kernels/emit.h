@@ -163,7 +163,11 @@ const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* emit_combine.c: the value of attn_combine. */
 const char *dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
-/* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for state_write,
+/* Index of a value in the memory of its node: t * row_values + c + start, shortened where a part is zero. */
+const char *dop_emit_flat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start);
+/* Is the node a state that every step replaces, or its successor? */
+bool dop_is_replace_state(const dop_graph *g, dop_node_id id);
+/* emit_store.c: statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for state_write,
  * the row of the cache at this token's position. */
 void dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
 /* Does this step's row of a cache write come from another stage, through a mailbox? */
@@ -175,12 +179,6 @@ const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
  * step writes; and the sequence of a row, 0u where there is only one. */
 const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor);
 const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
-/* Code that reads or keeps other rows: the value of a short_conv node, and the store of a state_write of the last rows. */
-typedef struct dop_emit_rows {
-    const char *(*conv)(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
-    void (*store_tail)(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
-} dop_emit_rows;
-extern const dop_emit_rows dop_emit_of_rows; /* emit_state.c */
 /* The number of rows of row t's sequence directly before it in the step, or directly after it; counted up to `most`. */
 const char *dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
