@@ -17,6 +17,7 @@ nothing "the runtime library calls no compiler" \
     "$(nm -g --undefined-only "$build/libdop_core.a" "$build/libdop_runtime.a" "$build/libdop_base.a" |
         awk '$1 == "U" && $2 ~ /^(shaderc|spvc|yaml|dop_(ir|graph|pass|kernel))/ { print $2 }' | sort -u)"
 nothing "doppler-exec loads no compiler" "$(ldd "$EXEC" | grep -E 'shaderc|spirv|yaml')"
+nothing "doppler-exec loads no MPI" "$(ldd "$EXEC" "$build/libdoppler.so" | grep -E 'mpi|pmix|open-(rte|pal)')"
 
 # ---- installation ---------------------------------------------------------------------------------------------------
 check "installs" cmake --install "$build" --prefix "$WORK/prefix"
@@ -81,6 +82,18 @@ else
         'sed -n "2,/^---/p" both | sed "/^---/d" | tr -d "\n" >got && tr -d "\n" <want | cmp - got'
 fi
 
+# ---- plans in parts ---------------------------------------------------------------------------------------------------
+"$DOPPLERC" "$model" -o parts.plan --parts 2 --target lavapipe --quiet
+module=$lib/doppler/doppler-mpi.so
+if [ -e "$module" ]; then
+    check_fails "what runs parts is found where it is installed" 2 "a plan in 2 parts, each for a process and a device of its own" \
+        "$prefix/bin/doppler-exec" parts.plan --tokens 1 -n 1
+    mv "$module" kept.so
+fi
+check_fails "without it, a plan in parts names the package" 2 "the plan is in 2 parts, which run under MPI: install the package doppler-mpi" \
+    "$prefix/bin/doppler-exec" parts.plan --tokens 1 -n 1
+[ ! -e kept.so ] || mv kept.so "$module"
+
 # ---- what helps at a terminal ----------------------------------------------------------------------------------------
 for program in dopplerc doppler-exec; do
     if [ "$(git -C "$SRC" rev-parse --show-toplevel 2>/dev/null)" = "$SRC" ]; then
@@ -100,7 +113,9 @@ if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps >/de
     skip "packages" "a library with sanitizers, or no tools of Debian"
 else
     check "packages" cpack --config "$build/CPackConfig.cmake" -B packages
-    for package in doppler libdoppler0 libdoppler-dev; do
+    mpi=
+    [ -e "$lib/doppler/doppler-mpi.so" ] && mpi=doppler-mpi
+    for package in doppler libdoppler0 libdoppler-dev $mpi; do
         check "$package: unpacks" sh -c 'dpkg-deb -x packages/"$1"_*.deb root' sh "$package"
         check "$package: its licence" cmp "$SRC/LICENSE" "root/usr/share/doc/$package/copyright"
     done

@@ -1,6 +1,6 @@
 /* doppler-exec: options, the choice of what to do, and how it ends. */
 #include "base/program/process.h"
-#include "runtime/parts/mpi/cli_mpi.h"
+#include "runtime/program/cli_mpi.h"
 #include "runtime/program/common/cli.h"
 
 #include <math.h>

@@ -278,3 +278,5 @@ dop_mpi_end(dop_mpi *mpi, dop_status st)
     free(m->places);
     free(m);
 }
+
+const dop_mpi_module dop_mpi_entry = {dop_mpi_start, dop_mpi_wire, dop_mpi_end};

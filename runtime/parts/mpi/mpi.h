@@ -24,4 +24,15 @@ const dop_wire *dop_mpi_wire(const dop_mpi *mpi);
  * rank is lost, it ends all ranks with the exit status of st and does not return.  Accepts NULL. */
 void dop_mpi_end(dop_mpi *mpi, dop_status st);
 
+/* doppler-mpi.so: what doppler-exec loads when it runs a plan in parts, because nothing else needs MPI.  The module belongs to
+ * the release of the library that it was linked with, and the loader refuses it beside another one. */
+#define DOP_MPI_MODULE "doppler-mpi"
+#define DOP_MPI_ENTRY "dop_mpi_entry"
+typedef struct dop_mpi_module {
+    dop_status (*start)(const dop_mpi_options *options, dop_diag *diag, dop_mpi **out_mpi); /* dop_mpi_start */
+    const dop_wire *(*wire)(const dop_mpi *mpi);                                            /* dop_mpi_wire */
+    void (*end)(dop_mpi *mpi, dop_status st);                                               /* dop_mpi_end */
+} dop_mpi_module;
+extern const dop_mpi_module dop_mpi_entry;
+
 #endif

@@ -36,9 +36,10 @@ typedef struct dop_cli {
     uint32_t ppl_ctx;
     /* device */
     const char *device, *ordering;
-    char *device_list;           /* owned: the list that `device` points into; NULL: none */
-    struct dop_mpi *mpi;         /* mpi/cli_mpi.c: the ranks of a plan in parts; NULL: a plan in one part */
-    const struct dop_wire *wire; /* the wire between these ranks */
+    char *device_list;                       /* owned: the list that `device` points into; NULL: none */
+    struct dop_mpi *mpi;                     /* cli_mpi.c: the ranks of a plan in parts; NULL: a plan in one part */
+    const struct dop_mpi_module *mpi_module; /* what runs them; NULL: nothing does */
+    const struct dop_wire *wire;             /* the wire between these ranks */
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */

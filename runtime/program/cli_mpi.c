@@ -1,8 +1,9 @@
-#include "runtime/parts/mpi/cli_mpi.h"
+#include "runtime/program/cli_mpi.h"
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/parts/mpi/mpi.h"
 #include "runtime/plan/plan.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,20 @@ count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
     return DOP_OK;
 }
 
-#ifdef DOP_MPI
+/* The module is found where the program's libraries are (its run path), and stays loaded: threads of MPI outlive their use.
+ * MPI loads modules of its own, which expect its symbols to be global. */
+static dop_status
+load_module(uint32_t n, dop_diag *diag, const dop_mpi_module **out_module)
+{
+    void *handle = dlopen(DOP_MPI_MODULE ".so", RTLD_NOW | RTLD_GLOBAL);
+    *out_module = handle ? dlsym(handle, DOP_MPI_ENTRY) : NULL;
+    if (*out_module)
+        return DOP_OK;
+    const char *why = dlerror();
+    return DOP_FAIL(diag, DOP_E_USAGE,
+                    "the plan is in %u parts, which run under MPI: install the package " DOP_MPI_MODULE " (%s)", n,
+                    why ? why : "not loaded");
+}
 
 /* --device A,B,...: one for each rank of a host, counted round. */
 static dop_status
@@ -93,10 +107,12 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
     const dop_status counted = runs_model(mode) ? count_parts(cli, diag, &n) : DOP_OK;
     if (counted == DOP_OK && n == 1 && !cli->launched)
         return DOP_OK;
-    dop_status st = dop_mpi_start(NULL, diag, &cli->mpi);
+    dop_status st = load_module(n, diag, &cli->mpi_module);
     if (st != DOP_OK)
+        return counted != DOP_OK ? counted : n > 0 ? st : DOP_OK;
+    if ((st = cli->mpi_module->start(NULL, diag, &cli->mpi)) != DOP_OK)
         return st;
-    const dop_wire *wire = dop_mpi_wire(cli->mpi);
+    const dop_wire *wire = cli->mpi_module->wire(cli->mpi);
     *out_done = wire->rank > 0;
     if (counted != DOP_OK || !runs_model(mode)) /* every rank sees it, and rank 0 says it */
         return counted;
@@ -126,31 +142,7 @@ dop_cli_mpi_end(dop_cli *cli, dop_status st)
 {
     if (cli->wire && cli->wire->rank == 0)
         dop_ranks_dismiss(cli->wire);
-    dop_mpi_end(cli->mpi, st);
+    if (cli->mpi)
+        cli->mpi_module->end(cli->mpi, st);
     free(cli->device_list);
 }
-
-#else
-
-dop_status
-dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_done)
-{
-    uint32_t n = 1;
-    *out_done = false;
-    dop_status st = runs_model(mode) ? count_parts(cli, diag, &n) : DOP_OK;
-    if (st == DOP_OK && n > 1)
-        st = DOP_FAIL(
-            diag, DOP_E_USAGE,
-            "the plan is in %u parts, which run under MPI, and this doppler-exec was built without it: install "
-            "libopenmpi-dev and build it again",
-            n);
-    return st;
-}
-
-void
-dop_cli_mpi_end(dop_cli *cli, dop_status st)
-{
-    (void)cli, (void)st;
-}
-
-#endif
