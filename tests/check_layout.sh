@@ -1,4 +1,4 @@
-# Facts about the tree that decay unnoticed: top level, who includes whom, file lengths, hidden inputs, tabs.
+# Facts about the tree that decay unnoticed: top level, which room uses which, file lengths, hidden inputs, tabs.
 . "$(dirname "$0")/lib.sh"
 cd "$SRC" || exit 2
 shopt -s lastpipe # so that `... | none` counts in this shell
@@ -24,104 +24,118 @@ sources() {
 }
 
 find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -printf '%f\n' |
-    grep -vxE 'CMakeLists\.txt|base|compiler|runtime|ir|kernels|passes|tests|examples|docs|README\.md|LICENSE' |
+    grep -vxE 'CMakeLists\.txt|base|compiler|runtime|ir|kernels|passes|tests|examples|README\.md|LICENSE' |
     none "nothing else at the top level"
 
-# ---- rooms (quoted includes are written from the root) --------------------------------------------------------------
-includes() { # ROOM: every "file: included room/file"
-    find "$1" -name '*.[ch]' -o -name '*.def' | sort |
-        xargs -r grep -HoE '^ *# *include +"[^"]+"' | sed -E 's/# *include +"([^"]+)"/ \1/'
+# ---- rooms and circles (quoted includes are written from the root) -----------------------------------------------------
+# A folder, and what its files may use beside itself: folders above it here, and what these may use (layout.awk).
+cat >"$WORK/rooms" <<'end'
+base/include/doppler
+base                    base/include/doppler
+base/encoding           base
+base/json               base/encoding
+base/read               base/json
+base/program            base
+ir                      base
+passes                  ir
+kernels                 ir
+runtime/include/doppler base/include/doppler
+runtime/plan            base/json runtime/include/doppler
+runtime/device          runtime/plan
+runtime/sample          runtime/plan
+runtime/model           runtime/device runtime/sample
+runtime/parts/lead      runtime/model
+runtime/step            runtime/parts/lead
+runtime/text/jinja      base/json
+runtime/text            runtime/text/jinja runtime/include/doppler base/program
+runtime/text/grammar    runtime/text
+runtime/text/grammar/schema runtime/text/grammar
+runtime/library         runtime/step runtime/text/grammar/schema
+runtime/parts           runtime/library
+compiler/model          ir base/read
+compiler/import/gguf    compiler/model
+compiler/import/text    =compiler/import/gguf base/json runtime/text
+compiler/import/hf      compiler/model compiler/import/text
+compiler/import/rdrr    compiler/model
+compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr
+compiler/build          compiler/model
+compiler/target         ir base/read runtime/device
+compiler/pack           compiler/build kernels
+compiler/schedule       compiler/pack compiler/target compiler/import passes kernels
+compiler/write          compiler/schedule
+compiler/report         compiler/write base/program
+compiler/parts          compiler/report
+runtime/inspect/bench   runtime/step base/program public
+runtime/inspect/profile runtime/inspect/bench public
+runtime/inspect/check   runtime/step ir base/program public
+runtime/serve/engine    runtime/library public
+runtime/serve/api       runtime/serve/engine base/program public
+runtime/serve           runtime/serve/api public
+runtime/parts/mpi       runtime/parts
+runtime/program/common  runtime/library =compiler/import/gguf compiler/import/text public
+runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
+runtime/program         runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
+runtime/program         runtime/inspect/profile runtime/inspect/check
+compiler/program        compiler/parts runtime/inspect/bench
+hook dop_replay_observer
+end
+layout() { # ROOMS FOLDER...: what layout.awk says about the files of the folders
+    local rooms=$1
+    shift
+    find "$@" -name '*.def' -o -name '*.h' | sort >"$WORK/files"
+    find "$@" -name '*.c' | sort >>"$WORK/files"
+    if [ -d tests ]; then find tests -name '*.c' | sort >>"$WORK/files"; fi
+    xargs awk -f "$SRC/tests/layout.awk" "$rooms" <"$WORK/files" | sort
 }
+layout "$WORK/rooms" base ir passes kernels compiler runtime >"$WORK/layout"
+grep '^up' "$WORK/layout" | none "no file uses what its room may not use"
+grep '^circle' "$WORK/layout" | none "no files in a circle"
+grep -E '^(none|row)' "$WORK/layout" | none "every file is in a room, and rooms use those before them"
 
-# may_include ROOM REGEX: quoted includes of ROOM's files all match REGEX.
-may_include() {
-    includes "$1" | grep -vE ":[ ]*($2)" | none "$1/ includes only its own rooms"
-}
+# What that finds, in a tree of three rooms.
+mkdir -p "$WORK/tree/low" "$WORK/tree/high" "$WORK/tree/other"
+cat >"$WORK/tree/rooms" <<'end'
+low
+high   low
+end
+cat >"$WORK/tree/low/table.h" <<'end'
+typedef struct dop_table {
+    void (*first)(void);
+    void (*second)(int n);
+} dop_table;
+void dop_c(void);
+end
+printf 'void\ndop_a(void)\n{\n    dop_b(); /* dop_d */\n}\n' >"$WORK/tree/low/a.c"
+printf 'void\ndop_b(void)\n{\n    dop_c();\n}\n' >"$WORK/tree/low/b.c"
+printf '#include "low/table.h"\n\nvoid\ndop_c(const dop_table *t)\n{\n    dop_a();\n    dop_d();\n    t->first();\n}\n' >"$WORK/tree/low/c.c"
+printf 'void\ndop_d(void)\n{\n    puts("dop_a"); /* dop_a,\n    dop_b */\n}\n' >"$WORK/tree/low/d.c"
+printf '#include "low/table.h"\n\nstatic const dop_table table = {one, two};\n\nvoid\ndop_e(void)\n{\n    dop_f();\n}\n' >"$WORK/tree/high/e.c"
+printf '#include "low/table.h"\n\nvoid\ndop_f(void)\n{\n    dop_d();\n}\n' >"$WORK/tree/high/f.c"
+printf 'void\ndop_g(void)\n{\n    dop_e();\n}\n' >"$WORK/tree/low/g.c"
+printf '#include "high/e.h"\n' >"$WORK/tree/low/h.h"
+printf 'static int n;\n' >"$WORK/tree/other/i.c"
+cat >"$WORK/tree/want" <<'end'
+circle low/a.c low/b.c low/c.c
+none other/i.c
+up low/c.c: high/e.c (dop_table.first)
+up low/g.c: high/e.c (dop_e())
+up low/h.h: high/e.h (included)
+end
+(cd "$WORK/tree" && layout rooms low high other) | diff "$WORK/tree/want" - |
+    none "arcs by include, call and table, and circles, are found"
 
-# What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
-# the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto` and for `--tune`.
-compiler='runtime/(plan_format|chunks|plan_weights|plan|gguf|options|cli_process|doppler|bench_kernels|page|text/(tokenizer|chat(_files)?))\.h$'
-may_include base "base/"
-may_include ir "ir/|base/"
-may_include passes "passes/|ir/|base/"
-may_include kernels "kernels/|ir/|base/"
-may_include compiler "compiler/|kernels/|passes/|ir/|base/|$compiler"
-find runtime -name '*.[ch]' ! -path 'runtime/inspect/check/' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
-    grep -vE '"(runtime|base)/' | none "runtime/ includes no other room but base/"
-find runtime -name 'check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
-    grep -vE '"(runtime|ir|base)/' | none "runtime/inspect/check/ includes the IR, too, and no other room"
-# What generates, converses, scores, embeds and tokenizes is a client of the public headers, as other people's programs are.
-mkdir -p "$WORK/clients/runtime"
-for part in run generate output talk converse chat text shape score embed logits logprobs modes common; do
-    cp runtime/cli_$part.c "$WORK/clients/runtime/" && { [ ! -e runtime/cli_$part.h ] || cp runtime/cli_$part.h "$WORK/clients/runtime/"; }
-done
-cp runtime/program/common/cli.h "$WORK/clients/runtime/"
-(cd "$WORK/clients" && includes runtime) | grep -vE ': *(base/(base|json|utf8)|runtime/(cli[a-z_]*|options|spans|sampling|text/ids))\.h$' |
-    none "what the program does with models goes through the public headers"
-find runtime/library/text runtime/text/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
-    none "runtime/library/text/ and runtime/text/jinja/ know no device"
-grep -rhoE '^ *# *include +"[^"]+"' runtime/text/jinja | grep -vE '"(base/|runtime/text/jinja/)' |
-    none "runtime/text/jinja/ needs no tokenizer"
-find base ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
-    grep -vE '^(compiler/|base/json/json\.h:?$)' | none "devices stay out of base/ and, as JSON, out of ir/, passes/ and kernels/"
-
-# ---- circles --------------------------------------------------------------------------------------------------------
-# A file needs another when it names a function that the other defines (exported names begin their line).  Files that need
-# each other, directly or by way of others, are one file in pieces: groups prints such a group on a line.
-groups() {
-    awk '
-        FNR == 1 { file = FILENAME; sub(/\.c$/, "", file); comment = 0 }
-        /^dop_[a-z0-9_]+\(/ { name = $0; sub(/\(.*/, "", name); defines[name] = file }
-        {
-            text = $0
-            gsub(/"([^"\\]|\\.)*"/, "", text)
-            if (comment && !sub(/^.*\*\//, "", text)) next
-            comment = 0
-            gsub(/\/\*([^*]|\*[^\/])*\*\//, "", text)
-            comment = sub(/\/\*.*/, "", text)
-            sub(/\/\/.*/, "", text)
-            while (match(text, /dop_[a-z0-9_]+/)) {
-                uses[file, substr(text, RSTART, RLENGTH)]
-                text = substr(text, RSTART + RLENGTH)
-            }
-        }
-        END {
-            for (pair in uses) {
-                split(pair, part, SUBSEP)
-                to = defines[part[2]]
-                if (to != "" && to != part[1]) edge[part[1], to]
-            }
-            # What nobody needs, or what needs nobody, stands in no circle.
-            do {
-                split("", before); split("", after); dropped = 0
-                for (pair in edge) { split(pair, part, SUBSEP); after[part[1]]; before[part[2]] }
-                for (pair in edge) {
-                    split(pair, part, SUBSEP)
-                    if (!(part[1] in before) || !(part[2] in after)) { delete edge[pair]; dropped = 1 }
-                }
-            } while (dropped)
-            for (pair in edge) { split(pair, part, SUBSEP); node[part[1]]; node[part[2]]; reach[pair] }
-            for (k in node) for (i in node) if ((i, k) in reach) for (j in node) if ((k, j) in reach) reach[i, j]
-            for (i in node) {
-                n = 0
-                for (j in node) if ((i, j) in reach && (j, i) in reach) {
-                    for (k = n++; k > 0 && member[k - 1] > j; k--) member[k] = member[k - 1]
-                    member[k] = j
-                }
-                line = member[0]
-                for (k = 1; k < n; k++) line = line " " member[k]
-                if (n > 0) print line
-            }
-        }' "$@" | sort -u
-}
-mkdir -p "$WORK/circle"
-printf 'dop_a(void)\n{\n    dop_b(); /* dop_d */\n}\n' >"$WORK/circle/a.c"
-printf 'dop_b(void)\n{\n    dop_c();\n}\n' >"$WORK/circle/b.c"
-printf 'dop_c(void)\n{\n    dop_a();\n    dop_d();\n}\n' >"$WORK/circle/c.c"
-printf 'dop_d(void)\n{\n    puts("dop_a"); /* dop_a,\n    dop_b */\n}\n' >"$WORK/circle/d.c"
-[ "$(cd "$WORK/circle" && groups ./*.c)" = "./a ./b ./c" ] && pass "a circle is found" || fail "a circle is found"
-find base compiler runtime ir kernels passes -name '*.c' | sort | xargs -r -n 1000 bash -c "$(declare -f groups); groups \"\$@\"" - |
-    none "no files in a circle"
+for folder in $(find base compiler runtime -type d); do
+    n=$(find "$folder" -maxdepth 1 -type f | wc -l)
+    [ "$n" -le 25 ] || echo "$folder: $n files"
+done | none "no folder of base/, compiler/ and runtime/ with more than 25 files"
+[ "$(find compiler runtime -mindepth 1 -maxdepth 1 -type f | wc -l)" -le 14 ] &&
+    pass "files of compiler/ and runtime/ are in rooms" || fail "files of compiler/ and runtime/ are in rooms"
+find runtime/text base -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
+    none "runtime/text/ and base/ know no device"
+find base ir passes kernels -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
+    grep -vE '^base/(json|read)/' | none "devices and JSON stay out of base/, ir/, passes/ and kernels/"
+find base compiler runtime ir passes kernels -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<mpi' |
+    grep -v '^runtime/parts/mpi/' | none "MPI stays in its module"
 
 # ---- files ----------------------------------------------------------------------------------------------------------
 sources c h def glsl comp sh | xargs -r wc -l | awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }' |
@@ -133,10 +147,10 @@ find compiler runtime -path '*/assets/*' -type f ! -name '*.html' ! -name '*.css
 # clang-format keeps code within 120 columns; this is for what it does not see.  Tables (.def) may be wider.
 sources c h glsl comp sh | xargs -r awk 'length($0) > 150 { print FILENAME ":" FNR ": " length($0) " columns" }' |
     none "no line far over 120 columns"
-sources h | while read -r header; do
-    guard="DOPPLER_$(echo "$header" | tr 'a-z/.-' 'A-Z___')"
-    grep -q "^#ifndef $guard$" "$header" || echo "$header: expected #ifndef $guard"
-done | none "include guards follow the path"
+sources h | xargs -r awk '
+    FNR == 1 { guard = "DOPPLER_" toupper(FILENAME); gsub(/[\/.-]/, "_", guard); expected[FILENAME] = guard }
+    $1 == "#ifndef" && $2 == expected[FILENAME] { found[FILENAME] }
+    END { for (file in expected) if (!(file in found)) print file ": expected #ifndef " expected[file] }' | none "include guards follow the path"
 
 # ---- promises: every test that README names is there ------------------------------------------------------------------
 there() { # NAME of ctest
@@ -169,7 +183,7 @@ done | none "every example of contributing.md applies"
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
 find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
-    grep -vE '^runtime/program/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME|OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # where pipelines are kept; MPI
+    grep -vE '^runtime/program/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
     none "no environment, no shell"
 find base compiler ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(time|gettimeofday|clock|rand|random|srand) *\(' | none "the compiler asks no clock and no dice"
