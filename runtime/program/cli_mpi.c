@@ -109,7 +109,7 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
         return DOP_OK;
     dop_status st = load_module(n, diag, &cli->mpi_module);
     if (st != DOP_OK)
-        return counted != DOP_OK ? counted : n > 0 ? st : DOP_OK;
+        return counted != DOP_OK ? counted : n > 1 ? st : DOP_OK;
     if ((st = cli->mpi_module->start(NULL, diag, &cli->mpi)) != DOP_OK)
         return st;
     const dop_wire *wire = cli->mpi_module->wire(cli->mpi);
