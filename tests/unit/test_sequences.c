@@ -552,8 +552,8 @@ Test(diagnostic, a_diagnostic_serves_for_many_calls)
     cr_assert_str_neq(diag.message, first);
     cr_assert_eq(dop_text_open("/nowhere/one.plan", &diag, &text), DOP_E_IO);
     cr_assert_str_eq(diag.path, "/nowhere/one.plan");
-    cr_assert_eq(dop_text_of_file("/nowhere/two.json", &diag, &text), DOP_E_IO);
-    cr_assert_str_eq(diag.path, "/nowhere/two.json");
+    cr_assert_eq(dop_text_open("/nowhere/two.plan", &diag, &text), DOP_E_IO);
+    cr_assert_str_eq(diag.path, "/nowhere/two.plan");
     cr_assert_eq(dop_sequence_feed(s, ids, 3, &diag), DOP_OK);
     cr_assert(diag.code == DOP_OK && !diag.message[0] && !diag.path[0], "%s", diag.message);
     cr_assert_eq(dop_sequence_rewind(s, 100, &diag), diag.code);
