@@ -159,8 +159,12 @@ bad() { # NAME TEXT LINE...
     check_fails "$name" 1 "$text" "$DOPPLERC" "$SRC/tests/golden/llama" --target "$name.yaml" -o x.plan --quiet
 }
 bad no-field "no-field.yaml:2: error: unknown field cors" "base: tier1" "cors: 3"
-bad no-cap "no-cap.yaml:1: error: unknown capability" "caps: [subgroup, warp]"
-bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 0 to 4294967295" "cores: many"
+bad no-cap "no-cap.yaml:1: error: unknown capability warp; known: f16_storage" "caps: [subgroup, warp]"
+bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 1 to 4294967295" "cores: many"
+bad caps "caps: expected a list of capabilities" "caps: subgroup"
+bad caps-named "texels coop_pairs" "caps: [no]"
+bad fields-named "unknown field persist; known: name base caps subgroup" "base: tier1" "persist: 3"
+bad splits "split_whole and stage_whole must be at least split_least" "base: tier1" "split_least: 256"
 bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-xe2" "matrix: 8x8x16"
 bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"

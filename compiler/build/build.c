@@ -336,12 +336,13 @@ static dop_node_id
 activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x)
 {
     static const dop_op acts[] = {
-        [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
-        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2, [DOP_ACT_XIELU] = DOP_OP_xielu,
+#define ACT(kind, op, names, rdrr) DOP_OP_##op,
+#include "compiler/model/activations.def"
+#undef ACT
     };
     dop_want want = {.type = b->opt->act_type};
     dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
-    return add_node(b, acts[kind], name, srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+    return add_node(b, acts[kind], name, srcs, dop_op_of(acts[kind])->src_min, NULL, &want);
 }
 
 /* act(gate) * up, or act(up) where there is no gate (0). */

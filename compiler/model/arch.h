@@ -18,15 +18,9 @@ typedef struct dop_norm {
 } dop_norm;
 
 typedef enum dop_act_kind {
-    DOP_ACT_SILU,
-    DOP_ACT_GELU,      /* by the error function */
-    DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
-    DOP_ACT_RELU,
-    DOP_ACT_RELU2,
-    DOP_ACT_XIELU, /* with three learned values per layer */
-    /* gate * sigmoid(1.702 gate) * (up + 1), the gate at most 7 and up between -7 and 7 (gpt-oss; transformers,
-     * modeling_gpt_oss.py) */
-    DOP_ACT_CLAMPED
+#define ACT(kind, op, names, rdrr) DOP_ACT_##kind,
+#include "compiler/model/activations.def"
+#undef ACT
 } dop_act_kind;
 
 typedef enum dop_rope_scaling {

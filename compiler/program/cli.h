@@ -14,6 +14,7 @@ typedef struct dop_cli {
     uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force, no_fuse;
     bool split, json, embed, check, quiet, verbose, help, version;
+    dop_options_given given;
 } dop_cli;
 
 /* cli_options.c */
