@@ -11,6 +11,7 @@ typedef enum dop_int_dot { DOP_INT_DOT_ALLOW, DOP_INT_DOT_PREFER, DOP_INT_DOT_OF
 typedef struct dop_target {
     char name[32];
     char device[96];        /* the device that it was read from; empty: the target was chosen by name */
+    bool nearest;           /* no target is for that device: this one is for others with its capabilities */
     uint32_t caps;          /* DOP_CAP_* */
     uint32_t subgroup;      /* invocations per subgroup; 1 when caps lacks subgroup */
     uint32_t max_workgroup; /* invocations */
