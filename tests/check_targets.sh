@@ -159,12 +159,16 @@ bad() { # NAME TEXT LINE...
     check_fails "$name" 1 "$text" "$DOPPLERC" "$SRC/tests/golden/llama" --target "$name.yaml" -o x.plan --quiet
 }
 bad no-field "no-field.yaml:2: error: unknown field cors" "base: tier1" "cors: 3"
-bad no-cap "no-cap.yaml:1: error: unknown capability" "caps: [subgroup, warp]"
-bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 0 to 4294967295" "cores: many"
 bad devices "devices.yaml:1: error: devices: name: expected vendor, ids, caps, matrix or cpu" "devices: {name: NVIDIA}"
 bad vendor "vendor.yaml:1: error: devices: vendor: nvidia is no value of it" "devices: {vendor: nvidia}"
 bad ids "ids.yaml:1: error: devices: ids: expected a number or a range as in 0x2300-0x23ff" "devices: {ids: [0x2300-0x22ff]}"
 bad id-list "id-list.yaml:1: error: devices: ids: 0x2300 is no value of it" "devices: {ids: 0x2300}"
+bad no-cap "no-cap.yaml:1: error: unknown capability warp; known: f16_storage" "caps: [subgroup, warp]"
+bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 1 to 4294967295" "cores: many"
+bad caps "caps: expected a list of capabilities" "caps: subgroup"
+bad caps-named "texels coop_pairs" "caps: [no]"
+bad fields-named "unknown field persist; known: name base devices caps subgroup" "base: tier1" "persist: 3"
+bad splits "split_whole and stage_whole must be at least split_least" "base: tier1" "split_least: 256"
 bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-xe2" "matrix: 8x8x16"
 bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"

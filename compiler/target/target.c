@@ -12,30 +12,21 @@
 typedef struct field {
     const char *name;
     size_t offset;
-    enum { U32, U64, F64, BOOL, SHAPE } kind;
+    enum { CAPS, COUNT, BYTES, AMOUNT, FLAG, SHAPE, INT_DOT } kind;
+    double least, most;
 } field;
 
 static const field fields[] = {
-    {"subgroup", offsetof(dop_target, subgroup), U32},
-    {"max_workgroup", offsetof(dop_target, max_workgroup), U32},
-    {"shared_bytes", offsetof(dop_target, shared_bytes), U32},
-    {"push_bytes", offsetof(dop_target, push_bytes), U32},
-    {"registers", offsetof(dop_target, registers), U32},
-    {"cores", offsetof(dop_target, cores), U32},
-    {"matrix", offsetof(dop_target, matrix), SHAPE},
-    {"max_alloc", offsetof(dop_target, max_alloc), U64},
-    {"bandwidth", offsetof(dop_target, bandwidth), F64},
-    {"dispatch_us", offsetof(dop_target, dispatch_us), F64},
-    {"barrier_us", offsetof(dop_target, barrier_us), F64},
-    {"workgroup_us", offsetof(dop_target, workgroup_us), F64},
-    {"split_whole", offsetof(dop_target, split_whole), U32},
-    {"split_least", offsetof(dop_target, split_least), U32},
-    {"stage_whole", offsetof(dop_target, stage_whole), U32},
-    {"loop_trips", offsetof(dop_target, loop_trips), U32},
-    {"merges", offsetof(dop_target, merges), BOOL},
-    {"persistent", offsetof(dop_target, persistent), U32},
-    {"cpu", offsetof(dop_target, cpu), BOOL},
+#define FIELD(kind, name, least, most, told) {#name, offsetof(dop_target, name), kind, least, most},
+#include "ir/target.def"
+#undef FIELD
 };
+
+static const char known_fields[] =
+#define FIELD(kind, name, least, most, told) " " #name
+#include "ir/target.def"
+#undef FIELD
+    ;
 
 bool
 dop_int_dot_parse(const char *word, dop_int_dot *out)
@@ -50,76 +41,81 @@ dop_int_dot_parse(const char *word, dop_int_dot *out)
 }
 
 static dop_status
+read_number(const field *f, const yaml_node_t *node, const char *v, const char *path, dop_diag *diag, void *out)
+{
+    char *end = NULL;
+    const double num = strtod(v, &end);
+    const bool whole = f->kind != AMOUNT;
+    if (end == v || *end || !(num >= f->least && num <= f->most) || (whole && num != floor(num)))
+        return DOP_FAIL_NODE(diag, path, node, "%s: %.40s is not a %s from %.16g to %.16g", f->name, v,
+                             whole ? "whole number" : "number", f->least, f->most);
+    if (f->kind == COUNT)
+        *(uint32_t *)out = (uint32_t)num;
+    else if (f->kind == BYTES)
+        *(uint64_t *)out = (uint64_t)num;
+    else
+        *(double *)out = num;
+    return DOP_OK;
+}
+
+static dop_status
+read_field(const field *f, const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
+           dop_target *t)
+{
+    void *at = (char *)t + f->offset;
+    if (f->kind == CAPS)
+        return dop_target_read_caps(node, doc, path, diag, at);
+    const char *v = dop_yaml_text(node);
+    if (!v)
+        return DOP_FAIL_NODE(diag, path, node, "%s: expected a value", f->name);
+    switch (f->kind) {
+    case INT_DOT:
+        return dop_int_dot_parse(v, at)
+                   ? DOP_OK
+                   : DOP_FAIL_NODE(diag, path, node, "%s: %.40s is not known; known: allow, prefer, off", f->name, v);
+    case SHAPE:
+        return dop_target_parse_shape(v, at)
+                   ? DOP_OK
+                   : DOP_FAIL_NODE(diag, path, node, "%s: expected rows x columns x depth as in 16x16x16: %.40s",
+                                   f->name, v);
+    case FLAG:
+        *(bool *)at = strcmp(v, "true") == 0;
+        if (*(bool *)at || strcmp(v, "false") == 0)
+            return DOP_OK;
+        return DOP_FAIL_NODE(diag, path, node, "%s: %.40s is neither true nor false", f->name, v);
+    default:
+        return read_number(f, node, v, path, diag, at);
+    }
+}
+
+static dop_status
 set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
           dop_diag *diag)
 {
-    const char *k = (const char *)key->data.scalar.value;
-    long line = (long)key->start_mark.line + 1;
-    if (strcmp(k, "caps") == 0 && value->type == YAML_SEQUENCE_NODE)
-        return dop_target_read_caps(value, doc, path, diag, &t->caps);
+    const char *k = dop_yaml_text(key), *v = dop_yaml_text(value);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(fields[i].name, k) == 0)
+            return read_field(&fields[i], value, doc, path, diag, t);
     if (strcmp(k, "devices") == 0) {
         dop_target_devices ignored; /* not inherited, and read again where a target is looked for */
         return dop_target_read_devices(value, doc, path, diag, &ignored);
     }
-    if (value->type != YAML_SCALAR_NODE)
-        return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: expected a value", k);
-    const char *v = (const char *)value->data.scalar.value;
-    char *end = NULL;
-    double num = strtod(v, &end);
-    if (strcmp(k, "name") == 0) {
+    const bool name = strcmp(k, "name") == 0;
+    if (!name && strcmp(k, "base") != 0) /* read before */
+        return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices%s", k, known_fields);
+    if (!v)
+        return DOP_FAIL_NODE(diag, path, value, "%s: expected a value", k);
+    if (name)
         snprintf(t->name, sizeof t->name, "%s", v);
-        return DOP_OK;
-    }
-    if (strcmp(k, "base") == 0) /* handled before */
-        return DOP_OK;
-    if (strcmp(k, "int_dot") == 0) {
-        if (dop_int_dot_parse(v, &t->int_dot))
-            return DOP_OK;
-        return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "int_dot: %.40s is not known; known: allow, prefer, off",
-                           v);
-    }
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        if (strcmp(fields[i].name, k) != 0)
-            continue;
-        char *at = (char *)t + fields[i].offset;
-        if (fields[i].kind == SHAPE) {
-            if (dop_target_parse_shape(v, (uint32_t *)(void *)at))
-                return DOP_OK;
-            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0,
-                               "%s: expected rows x columns x depth as in 16x16x16: %s", k, v);
-        }
-        if (fields[i].kind == BOOL) {
-            *(bool *)(void *)at = strcmp(v, "true") == 0;
-            if (*(bool *)(void *)at || strcmp(v, "false") == 0)
-                return DOP_OK;
-            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: %.40s is neither true nor false", k, v);
-        }
-        bool whole = fields[i].kind != F64;
-        double most = fields[i].kind == U32 ? 4294967295.0 : whole ? 0x1p53 : 1e18;
-        if (end == v || *end || !(num >= 0 && num <= most) || (whole && num != floor(num)))
-            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: %.40s is not a %s from 0 to %.16g", k, v,
-                               whole ? "whole number" : "number", most);
-        if (fields[i].kind == U32)
-            *(uint32_t *)(void *)at = (uint32_t)num;
-        else if (fields[i].kind == U64)
-            *(uint64_t *)(void *)at = (uint64_t)num;
-        else
-            *(double *)(void *)at = num;
-        return DOP_OK;
-    }
-    return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "unknown field %s", k);
+    return DOP_OK;
 }
 
+/* What several fields must have in common. */
 static dop_status
 check_target(const dop_target *t, const char *path, dop_diag *diag)
 {
-    bool pow2 = t->subgroup && (t->subgroup & (t->subgroup - 1)) == 0;
-    if (!pow2 || t->subgroup > 128)
+    if (t->subgroup & (t->subgroup - 1))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "subgroup must be a power of two up to 128");
-    if (t->max_workgroup < 64)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "max_workgroup must be at least 64");
-    if (t->shared_bytes < 16384 || t->push_bytes < 128) /* limits of every Vulkan device */
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "shared_bytes must be at least 16384 and push_bytes 128");
     if ((t->caps & DOP_CAP_coop) && !dop_matrix_usable(t->matrix, t->subgroup))
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, path,
@@ -127,13 +123,8 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
             "invocations as the first number");
     if (t->persistent && (t->persistent < 64 || t->persistent > t->max_workgroup))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "persistent must be 0, or from 64 up to max_workgroup");
-    if (t->bandwidth < 1)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "bandwidth must be at least 1 byte a second");
-    if (t->split_least == 0 || t->split_whole < t->split_least || t->stage_whole < t->split_least)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "split_least must be at least 1, and split_whole and stage_whole at least as much");
-    if (t->cores == 0 || t->max_alloc < (1u << 14))
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 16 KiB");
+    if (t->split_whole < t->split_least || t->stage_whole < t->split_least)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "split_whole and stage_whole must be at least split_least");
     return DOP_OK;
 }
 
@@ -208,31 +199,23 @@ from_yaml(const char *path, const char *text, const base_chain *from, dop_target
 static dop_status
 of_device(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
 {
-    dop_device_caps has = *caps;
+    dop_device_caps offers = *caps;
     const char *name;
     bool named;
-    if (!has.matrix)
-        has.caps &= ~(uint32_t)DOP_CAP_coop;
-    dop_status st = dop_target_find_file(&has, diag, &name, &named);
+    if (!offers.matrix)
+        offers.caps &= ~(uint32_t)DOP_CAP_coop;
+    dop_status st = dop_target_find_file(&offers, diag, &name, &named);
     if (st == DOP_OK)
         st = dop_target_resolve(name, diag, out);
     if (st != DOP_OK)
         return st;
-    snprintf(out->device, sizeof out->device, "%.95s", has.name);
+    const dop_target base = *out, *like = &base;
+    const dop_device_caps *has = &offers;
+    snprintf(out->device, sizeof out->device, "%.95s", has->name);
     out->nearest = !named;
-    out->caps = has.caps;
-    out->matrix = has.matrix;
-    out->merges = out->merges && has.device_scope;
-    out->subgroup = has.caps & DOP_CAP_subgroup ? has.subgroup : 1;
-    out->max_workgroup = has.max_workgroup;
-    out->shared_bytes = has.shared_bytes;
-    if (has.max_alloc < out->max_alloc)
-        out->max_alloc = has.max_alloc;
-    if (has.cores)
-        out->cores = has.cores;
-    /* A plan must not depend on how many cores the machine at hand has when they only run software. */
-    if (has.cpu)
-        out->cores = 2;
+#define FIELD(kind, name, least, most, told) out->name = (told);
+#include "ir/target.def"
+#undef FIELD
     return DOP_OK;
 }
 

@@ -18,33 +18,36 @@ parse_cap(const char *name, uint32_t *caps)
     return false;
 }
 
+bool
+dop_target_parse_shape(const char *text, uint32_t *out_shape)
+{
+    unsigned m, n, k;
+    char rest;
+    *out_shape = 0;
+    if (strcmp(text, "none") == 0)
+        return true;
+    if (sscanf(text, "%3ux%3ux%3u%c", &m, &n, &k, &rest) != 3 || m > 255 || n > 255 || k > 255)
+        return false;
+    *out_shape = DOP_MATRIX_SHAPE(m, n, k);
+    return true;
+}
+
 dop_status
 dop_target_read_caps(const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag,
                      uint32_t *out_caps)
 {
-#define CAP(bit, name, what) " " #name
     *out_caps = 0;
+    if (list->type != YAML_SEQUENCE_NODE)
+        return DOP_FAIL_NODE(diag, path, list, "caps: expected a list of capabilities");
     for (yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
         const yaml_node_t *n = yaml_document_get_node(doc, *i);
-        if (n->type != YAML_SCALAR_NODE || !parse_cap((const char *)n->data.scalar.value, out_caps))
-            return DOP_FAIL_NODE(diag, path, n, "unknown capability; known:" DOP_CAPS(CAP));
-    }
+        const char *name = dop_yaml_text(n);
+        if (!name || !parse_cap(name, out_caps))
+#define CAP(bit, id, what) " " #id
+            return DOP_FAIL_NODE(diag, path, n, "unknown capability %.40s; known:" DOP_CAPS(CAP), name ? name : "");
 #undef CAP
+    }
     return DOP_OK;
-}
-
-bool
-dop_target_parse_shape(const char *v, uint32_t *out)
-{
-    unsigned m, n, k;
-    char rest;
-    *out = 0;
-    if (strcmp(v, "none") == 0)
-        return true;
-    if (sscanf(v, "%3ux%3ux%3u%c", &m, &n, &k, &rest) != 3 || m > 255 || n > 255 || k > 255)
-        return false;
-    *out = DOP_MATRIX_SHAPE(m, n, k);
-    return true;
 }
 
 /* A number, decimal or 0x and hexadecimal, up to `end`. */
@@ -105,7 +108,7 @@ dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const cha
         else if (strcmp(key, "ids") == 0)
             st = list ? read_ids(v, doc, path, diag, d) : DOP_OK, good = list;
         else if (strcmp(key, "caps") == 0)
-            st = list ? dop_target_read_caps(v, doc, path, diag, &d->caps) : DOP_OK, good = list;
+            st = dop_target_read_caps(v, doc, path, diag, &d->caps);
         else
             return DOP_FAIL_NODE(diag, path, k, "devices: %.40s: expected vendor, ids, caps, matrix or cpu", key);
         if (!good)
