@@ -18,6 +18,7 @@ typedef dop_int_dot dop_target_INT_DOT;
 typedef struct dop_target {
     char name[32];
     char device[96]; /* the device that it was read from; empty: the target was chosen by name */
+    bool nearest;    /* no target is for that device: this one is for others with its capabilities */
 #define FIELD(kind, name, least, most, told) dop_target_##kind name;
 #include "ir/target.def"
 #undef FIELD

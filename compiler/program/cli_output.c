@@ -271,8 +271,10 @@ dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *li
     if (o->quiet)
         return;
     if (n == 1 && list[0].target.device[0]) {
-        fprintf(stderr, "dopplerc: target %s: for %s, the device that doppler-exec picks here\n", list[0].target.name,
-                list[0].target.device);
+        fprintf(stderr, "dopplerc: target %s: for %s, the device that doppler-exec picks here%s\n", list[0].target.name,
+                list[0].target.device,
+                list[0].target.nearest ? "; no target file is for it, and this is the nearest one: costs are guesses"
+                                       : "");
     } else {
         fprintf(stderr, "dopplerc: target");
         for (uint32_t i = 0; i < n; i++)
