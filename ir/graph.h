@@ -132,6 +132,19 @@ typedef struct dop_shape {
     dop_dim dim[DOP_MAX_RANK];
 } dop_shape;
 
+/* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
+typedef enum dop_origin_kind {
+    DOP_FROM_TEXT,   /* unknown */
+    DOP_FROM_WEIGHT, /* the model's weight of this index */
+    DOP_FROM_ROPE,   /* its rotary table of this index */
+    DOP_FROM_TEMPER  /* its table of factors by which queries are multiplied */
+} dop_origin_kind;
+typedef struct dop_origin {
+    dop_origin_kind kind;
+    uint32_t index;
+    uint32_t first, rows; /* rows from `first` on; rows 0: all (passes/split_weights.c) */
+} dop_origin;
+
 typedef struct dop_node {
     dop_op op;
     dop_type type; /* storage type when the value is in memory; arithmetic is f32 (u32 for ids) */
@@ -141,6 +154,7 @@ typedef struct dop_node {
     dop_attr attr[DOP_MAX_ATTRS]; /* in the order of the op's row */
     const char *name;             /* printed as %name; unique, in the arena */
     const char *label;            /* where it belongs: "L3/qkv"; "" if nowhere */
+    dop_origin origin;            /* of weights */
 } dop_node;
 
 /* Templates: what one workgroup makes, and what may join (templates.def). */
@@ -228,6 +242,14 @@ static inline dop_node *
 dop_node_at(const dop_graph *g, dop_node_id id)
 {
     return &g->nodes[id];
+}
+
+/* Passes: what is made from a node belongs where that does, and a weight comes from where that did. */
+static inline void
+dop_node_carry(dop_node *made, const dop_node *from)
+{
+    made->label = from->label;
+    made->origin = made->op == DOP_OP_weight ? from->origin : (dop_origin){0};
 }
 
 /* Where the node stands in a list of n in handle order; n: it does not. */

@@ -567,7 +567,8 @@ inputs(builder *b)
     }
     dop_shape per_position = {2, {{1, DOP_SYM_S}, dop_dim_n(1)}};
     if (b->a->temper.floor > 0)
-        b->temper = leaf(b, DOP_OP_weight, "temper", "temper", DOP_TYPE_f32, &per_position);
+        b->temper =
+            comes_from(b, leaf(b, DOP_OP_weight, "temper", "temper", DOP_TYPE_f32, &per_position), DOP_FROM_TEMPER, 0);
     for (uint32_t i = 0; i < b->a->n_ropes; i++) {
         char name[16];
         dop_shape table = {2, {{1, DOP_SYM_S}, dop_dim_n(b->a->ropes[i].dims)}};
@@ -575,7 +576,7 @@ inputs(builder *b)
             table.dim[0] = dop_dim_n(dop_rope_rows(b->opt->max_s));
         snprintf(name, sizeof name, "rope.%u", i);
         if (used[i])
-            b->ropes[i] = leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table);
+            b->ropes[i] = comes_from(b, leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table), DOP_FROM_ROPE, i);
     }
 }
 

@@ -77,6 +77,15 @@ op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const
     return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
 }
 
+/* The values of a weight leaf. */
+static inline dop_node_id
+comes_from(builder *b, dop_node_id leaf, dop_origin_kind kind, uint32_t index)
+{
+    if (leaf)
+        dop_node_at(b->g, leaf)->origin = (dop_origin){.kind = kind, .index = index};
+    return leaf;
+}
+
 static inline dop_node_id
 leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
 {
@@ -108,7 +117,9 @@ weight(builder *b, dop_role role)
     dop_shape shape = {.rank = w->rank};
     for (uint32_t i = 0; i < w->rank; i++)
         shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
-    return leaf(b, DOP_OP_weight, node_name, need.name, w->type, &shape);
+    const uint32_t index = (uint32_t)(w - b->m->weights.items);
+    const dop_type type = b->opt->types ? b->opt->types[index] : w->type;
+    return comes_from(b, leaf(b, DOP_OP_weight, node_name, need.name, type, &shape), DOP_FROM_WEIGHT, index);
 }
 
 /* x through the norm of a role; x itself when the facts have none there. */

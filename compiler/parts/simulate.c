@@ -44,9 +44,8 @@ count_weight(void *user, dop_node_id base)
 {
     weigher *w = user;
     const dop_node_id leaf = dop_storage_node(w->g, base);
-    if (dop_node_at(w->g, leaf)->op != DOP_OP_weight)
-        return;
-    const dop_packed *p = dop_pack_find(&w->c->pack, dop_node_s(w->g, leaf, DOP_A_name));
+    const dop_node *n = dop_node_at(w->g, leaf);
+    const dop_packed *p = n->op == DOP_OP_weight ? dop_pack_find(&w->c->pack, &n->origin) : NULL;
     w->bytes += p ? (double)p->size : 0;
     w->elements += p ? (double)p->rows * p->cols * p->experts : 0;
 }

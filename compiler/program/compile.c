@@ -34,7 +34,7 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
                 dop_target_views(&list[i].target))
                 dop_pack_join(&list[0].pack, &list[i].schedules[k].g);
         for (uint32_t k = 0; k < list[i].pack.n && st == DOP_OK; k++) {
-            const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, own->name);
+            const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, &own->from);
             if (!shared || shared->type != own->type || shared->experts != own->experts || shared->rows != own->rows ||
                 shared->cols != own->cols)
                 st = DOP_FAIL(diag, DOP_E_INPUT,

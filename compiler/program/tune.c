@@ -95,7 +95,7 @@ bytes_of(const tuner *t, dop_node_id id)
 {
     const dop_graph *g = &t->s->g;
     const dop_node *n = dop_node_at(g, id);
-    const dop_packed *x = n->op == DOP_OP_weight ? dop_pack_find(&t->c.pack, dop_node_s(g, id, DOP_A_name)) : NULL;
+    const dop_packed *x = n->op == DOP_OP_weight ? dop_pack_find(&t->c.pack, &n->origin) : NULL;
     const uint64_t bytes = x ? x->size : dop_node_bytes(g, id);
     if (n->op != DOP_OP_state)
         return bytes;

@@ -58,7 +58,7 @@ typedef struct dop_cut {
 
 struct dop_compilation {
     dop_arena arena;
-    dop_checkpoint model; /* weights carry the types they are packed with; see sources */
+    dop_checkpoint model;
     dop_compile_options options;
     dop_target target;
     uint32_t ctx;

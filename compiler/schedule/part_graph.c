@@ -234,7 +234,7 @@ copy_node(cutter *c, dop_node_id id)
         st = dop_graph_add(c->to, n->op, n->name, srcs, n->n_srcs, n->attr, &want, c->diag, &c->map[id]);
     }
     if (st == DOP_OK)
-        dop_node_at(c->to, c->map[id])->label = n->label;
+        dop_node_carry(dop_node_at(c->to, c->map[id]), n);
     return st;
 }
 

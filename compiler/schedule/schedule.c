@@ -306,6 +306,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .kv_type = c->options.kv_type,
                                .v_type = c->options.v_type,
                                .act_type = c->options.act_type,
+                               .types = c->packed_types,
                                .max_q = c->options.sequences,
                                .mixed = mixed,
                                .embeds = embeds};
@@ -317,18 +318,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
         build.max_rows = c->options.sequences;
     s->mixed = mixed;
     s->embeds = embeds;
-    dop_weights *w = &c->model.weights;
-    /* The builder sees the types that weights are packed with. */
-    dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
-    if (!stored)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < w->n; i++) {
-        stored[i] = w->items[i].type;
-        w->items[i].type = c->packed_types[i];
-    }
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
-    for (uint32_t i = 0; i < w->n; i++)
-        w->items[i].type = stored[i];
     return st == DOP_OK ? build_schedule(c, s, diag) : st;
 }
 

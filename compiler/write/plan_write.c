@@ -308,7 +308,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
     dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name), .view = a->view};
     uint32_t k;
     if (n->op == DOP_OP_weight) {
-        const dop_packed *x = dop_pack_find(w->sections.pack, dop_node_s(g, a->value, DOP_A_name));
+        const dop_packed *x = dop_pack_find(w->sections.pack, &n->origin);
         out.slot = w->slot_weights + x->segment;
         out.offset = x->offset;
         out.size = x->size;
