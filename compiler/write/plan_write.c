@@ -88,11 +88,6 @@ step_bytes(const dop_compilation *c)
 {
     const dop_graph *g = &c->schedules[0].g;
     const uint32_t page = dop_graph_page(g);
-    _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
-    _Static_assert((int)DOP_FLAG_MASKED == (int)DOP_ROW_MASKED && (int)DOP_FLAG_DRAWN == (int)DOP_ROW_DRAWN &&
-                       (int)DOP_FLAG_CONTINUED == (int)DOP_ROW_CONTINUED &&
-                       (int)DOP_PICK_TURNS == (int)DOP_STEP_TURNS && (int)DOP_PICK_ROWS == (int)DOP_STEP_MAX_SEQUENCES,
-                   "kernels know the flags of rows and where picks lie");
     const uint64_t words = (page ? g->max_s / page : 0) + (uint64_t)dop_div_up_u32(c->model.arch.vocab, 32);
     return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
