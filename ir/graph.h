@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/base.h"
+#include "base/label.h"
 #include "ir/types.h"
 
 typedef uint32_t dop_node_id;
@@ -132,6 +133,14 @@ typedef struct dop_shape {
     dop_dim dim[DOP_MAX_RANK];
 } dop_shape;
 
+/* Which column of the row table an input is; dop_graph_add() knows them by their names. */
+typedef enum dop_input_kind {
+    DOP_INPUT_other,
+    DOP_INPUT_tokens,
+    DOP_INPUT_positions,
+    DOP_INPUT_sequences
+} dop_input_kind;
+
 /* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
 typedef enum dop_origin_kind {
     DOP_FROM_TEXT,   /* unknown */
@@ -153,7 +162,8 @@ typedef struct dop_node {
     dop_node_id src[DOP_MAX_SRCS];
     dop_attr attr[DOP_MAX_ATTRS]; /* in the order of the op's row */
     const char *name;             /* printed as %name; unique, in the arena */
-    const char *label;            /* where it belongs: "L3/qkv"; "" if nowhere */
+    dop_label label;              /* where it belongs; its role is in the arena, or lives as long */
+    dop_input_kind input;         /* of inputs */
     dop_origin origin;            /* of weights */
 } dop_node;
 

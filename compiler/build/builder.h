@@ -16,8 +16,8 @@ typedef struct builder {
     const dop_build_options *opt;
     dop_graph *g;
     dop_diag *diag;
-    dop_status status; /* the first failure; every later call does nothing and returns 0 */
-    char label[32];
+    dop_status status;                /* the first failure; every later call does nothing and returns 0 */
+    dop_label label;                  /* where the following nodes belong */
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
@@ -43,23 +43,15 @@ add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint3
     b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
     if (b->status != DOP_OK || (dop_op_of(op)->traits & DOP_LEAF))
         return id;
-    char *label = dop_arena_strdup(b->g->arena, b->label);
-    if (!label) {
-        b->status = DOP_FAIL(b->diag, DOP_E_NOMEM, "out of host memory");
-        return 0;
-    }
-    dop_node_at(b->g, id)->label = label;
+    dop_node_at(b->g, id)->label = b->label;
     return id;
 }
 
-/* Sets where the following nodes belong. */
+/* The role of the following nodes, which are in the builder's layer. */
 static inline void
-set_label(builder *b, const char *part)
+set_role(builder *b, const char *role)
 {
-    if (b->layer >= 0)
-        snprintf(b->label, sizeof b->label, "L%d/%s", (int)b->layer, part);
-    else
-        snprintf(b->label, sizeof b->label, "%s", part);
+    b->label = (dop_label){b->layer, role};
 }
 
 /* A computed value; `type` none: f32. */

@@ -1,6 +1,5 @@
 #include "compiler/parts/simulate.h"
 
-#include "base/label.h"
 #include "compiler/parts/parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"

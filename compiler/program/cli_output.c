@@ -79,8 +79,8 @@ emit_stage(const dop_cli *o, const dop_compilation *c, dop_buf *out)
     }
     for (uint32_t i = 0; i < c->kernels.n && glsl; i++) {
         const dop_built_kernel *k = &c->kernels.items[i];
-        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name, k->label,
-                       k->k.glsl);
+        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name,
+                       dop_label_text(k->label), k->k.glsl);
         for (uint32_t f = 0; f < k->k.n_stages; f++)
             dop_buf_printf(out, "// dop_stage_%u of kernel %u\n%s", f, i, k->k.stages[f]);
     }

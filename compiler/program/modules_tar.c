@@ -16,7 +16,7 @@ void
 dop_module_name(const dop_built_kernel *k, uint32_t number, const char *target, char *out, size_t cap)
 {
     snprintf(out, cap, "%03u-%s%s%s-%s", number, target ? target : "", target ? "-" : "",
-             dop_variant_of(k->k.variant)->name, k->label);
+             dop_variant_of(k->k.variant)->name, dop_label_text(k->label));
     for (char *p = out; *p; p++)
         if (*p == '/')
             *p = '.';

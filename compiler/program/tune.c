@@ -55,7 +55,7 @@ typedef struct tuner {
 static const char *
 op_of(const dop_schedule *s, dop_region_id r)
 {
-    return dop_tuning_op(dop_region_label(&s->g, &s->g.regions[r]));
+    return dop_region_label(&s->g, &s->g.regions[r]).role;
 }
 
 /* All regions of an op, equal ones together.  False: an entry cannot speak for all of them, because they are too many or their
@@ -310,7 +310,7 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
 static dop_status
 tune_op(tuner *t, const dop_tuning_site *at, dop_template tpl, void (*line)(const char *))
 {
-    const char *op = dop_tuning_op(at->label);
+    const char *op = at->role;
     t->n_ways = 0;
     t->used = VALUES_AT;
     t->sums_bytes = 0;
@@ -350,9 +350,9 @@ tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
         const dop_tuning_site at = dop_schedule_tuning_site(s, r);
         bool first = !s->g.regions[r].dead;
         for (dop_region_id k = 1; k < r && first; k++)
-            first = s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl ||
-                    strcmp(op_of(s, k), dop_tuning_op(at.label)) != 0;
-        if (first && t->only && strcmp(t->only, dop_tuning_op(at.label)) != 0)
+            first =
+                s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl || strcmp(op_of(s, k), at.role) != 0;
+        if (first && t->only && strcmp(t->only, at.role) != 0)
             continue;
         t->met += first;
         if (first)

@@ -2,7 +2,6 @@
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
 
-#include "base/label.h"
 #include "passes/region.h"
 
 #include <stdio.h>
@@ -97,8 +96,9 @@ count_dispatches(maker *m)
     if (m->status != DOP_OK)
         return;
     for (dop_region_id r = 1; r < g->n_regions; r++) {
-        uint32_t l;
-        if (!dop_label_layer(dop_region_label(g, &g->regions[r]), &l) || l >= n_layers)
+        const dop_label label = dop_region_label(g, &g->regions[r]);
+        const uint32_t l = (uint32_t)label.layer;
+        if (label.layer < 0 || l >= n_layers)
             m->out->outside++;
         else if (++layers[l] > m->out->per_layer)
             m->out->per_layer = layers[l];

@@ -3,7 +3,6 @@
  * one of a later part reads, whichever values these are: the residual stream, mostly. */
 #include "compiler/schedule/part_graph.h"
 
-#include "base/label.h"
 #include "compiler/schedule/region_facts.h"
 #include "ir/region.h"
 #include "ir/text.h"
@@ -17,12 +16,11 @@ static const uint32_t NOWHERE = UINT32_MAX;
 /* ---- layers ---- */
 
 static uint32_t
-labelled_layer(const char *label, uint32_t n_layers)
+labelled_layer(dop_label label, uint32_t n_layers)
 {
-    uint32_t layer;
-    if (dop_label_layer(label, &layer))
-        return layer < n_layers ? layer : n_layers - 1;
-    return strcmp(label, "head") == 0 ? n_layers - 1 : *label ? 0 : NOWHERE;
+    if (label.layer >= 0)
+        return (uint32_t)label.layer < n_layers ? (uint32_t)label.layer : n_layers - 1;
+    return strcmp(label.role, "head") == 0 ? n_layers - 1 : *label.role ? 0 : NOWHERE;
 }
 
 bool

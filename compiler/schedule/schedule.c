@@ -32,7 +32,7 @@ dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r)
     const dop_region *region = &s->g.regions[r];
     return (dop_tuning_site){.phase = phases[s->phase],
                              .tpl = dop_template_name(region->tpl),
-                             .label = dop_region_label(&s->g, region),
+                             .role = dop_region_label(&s->g, region).role,
                              .step = s->g.max_t};
 }
 

@@ -349,7 +349,7 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                            .first_arg = (uint32_t)(w->sections.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
                            .n_args = b->n_args,
                            .flags = flags,
-                           .label = dop_plan_writer_string(w, dop_region_label(&s->g, reg)),
+                           .label = dop_plan_writer_string(w, dop_label_text(dop_region_label(&s->g, reg))),
                            .ops = dop_plan_writer_string(w, ops.data ? ops.data : ""),
                            .region = r,
                            .short_positions = f->short_positions,
