@@ -377,7 +377,7 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 /* Positions in a page.  Where there are several sequences, append state that is not a ring lies in pages of a pool, each of a
- * power of two of rows, which page tables name (dop_step of runtime/plan/plan_format.h).  0: every state is in one piece. */
+ * power of two of rows, which page tables name (dop_step of base/step_record.h).  0: every state is in one piece. */
 enum { DOP_PAGE = 64 };
 uint32_t dop_graph_page(const dop_graph *g);
 /* Some replace state of the graph; 0: it has none. */

@@ -1,7 +1,7 @@
 /* Arg-max of the logits: alone, as partial results, or merging partial results; the last step of a greedy token also
  * advances the step record.
  *
- * For a row that is flagged in the step record, the pick is among the columns of a mask (dop_step of runtime/plan/plan_format.h).
+ * For a row that is flagged in the step record, the pick is among the columns of a mask (dop_step of base/step_record.h).
  * Partial results cover all columns, so where they are merged, such a row's logits are read again.  A row may also ask for a
  * draw; kernels for CPU devices have no draws, because there the host has the logits anyway and is quicker. */
 #include "kernels/gen.h"

@@ -628,7 +628,7 @@ logits(builder *b, dop_node_id x)
 static void
 head(builder *b, dop_node_id x)
 {
-    set_role(b, "head");
+    set_role(b, DOP_ROLE_HEAD);
     if (b->opt->phase == DOP_PHASE_PREFILL)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     x = norm(b, "final_norm", DOP_W_final_norm, x);

@@ -26,6 +26,9 @@ typedef struct dop_build_options {
     bool embeds;           /* score: hidden states after the final norm instead of logits */
 } dop_build_options;
 
+/* The role of what follows the last layer. */
+#define DOP_ROLE_HEAD "head"
+
 /* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
  * one of several sequences, weight NAME with its type, each weight with its origin, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
  * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers

@@ -63,7 +63,7 @@ dop_modules_tar(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf
             char stem[NAME - 4], name[NAME + 1];
             if (!kernel->spirv.size) /* dropped */
                 continue;
-            dop_module_name(kernel, k, n > 1 ? list[i].target.name : NULL, stem, sizeof stem);
+            dop_module_name(kernel, k, n > 1 ? list[i].target->name : NULL, stem, sizeof stem);
             snprintf(name, sizeof name, "%s.spv", stem);
             st = add_file(name, &kernel->spirv, diag, out);
         }

@@ -82,7 +82,7 @@ add_region(maker *m, dop_region_id id)
     row->count++;
     row->read += (double)rd / m->out->tokens;
     row->written += (double)wr / m->out->tokens;
-    row->floor_us += (double)(rd + wr) / m->out->tokens / m->r->c->target.bandwidth * 1e6;
+    row->floor_us += (double)(rd + wr) / m->out->tokens / m->r->c->target->bandwidth * 1e6;
     dop_buf_finish(&ops);
 }
 
@@ -305,7 +305,7 @@ static void
 measure_unfused(maker *m)
 {
     dop_graph *g = &m->out->unfused;
-    dop_pass_ctx cx = {.arena = &m->r->arena, .diag = m->diag, .target = &m->r->c->target};
+    dop_pass_ctx cx = {.arena = &m->r->arena, .diag = m->diag, .target = m->r->c->target};
     dop_pass_options opt = {.stop_after = -1};
     if (m->status != DOP_OK)
         return;

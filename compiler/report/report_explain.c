@@ -389,7 +389,7 @@ explain_regions(const dop_compilation *c, const dop_schedule *s, const dop_repor
         if (s->g.regions[r].dead || !region_matches(&s->g, &s->g.regions[r], op))
             continue;
         ++*io_found;
-        put_region(&c->target, s, places, r, &text);
+        put_region(c->target, s, places, r, &text);
         st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
                          : add_to_group(&found, dop_region_label(&s->g, &s->g.regions[r]), text.data, r, diag);
         if (text.failed)
@@ -416,7 +416,7 @@ dop_report_explain(const dop_compilation *c, const char *op, const dop_compilati
         if ((st = dop_report_places_make(c, i, parts, n, diag, &places)) != DOP_OK)
             break;
         if (plus)
-            st = explain_pairs(&c->target, s, &places, from, plus + 1, diag, out, &found);
+            st = explain_pairs(c->target, s, &places, from, plus + 1, diag, out, &found);
         else
             st = explain_regions(c, s, &places, op, diag, out, &found);
         dop_report_places_finish(&places);

@@ -515,13 +515,13 @@ put_head(const dop_report *r, dop_buf *out)
     dop_buf_printf(out,
                    "<p>%s, target %s, context %u, kernel path %s; traffic counted with %u cached positions, floors at "
                    "%.4g GB/s</p>\n<div class=cards>\n",
-                   c->model.arch.family, c->target.name, c->ctx, c->path_name ? c->path_name : "default",
-                   DOP_REPORT_DEPTH, c->target.bandwidth / 1e9);
+                   c->model.arch.family, c->target->name, c->ctx, c->path_name ? c->path_name : "default",
+                   DOP_REPORT_DEPTH, c->target->bandwidth / 1e9);
     snprintf(a, sizeof a, "%u \xe2\x86\x92 %u", d->before.dispatches, d->after.dispatches);
     put_card(out, a, "dispatches per decoded token");
     snprintf(a, sizeof a, "%u", d->per_layer);
     put_card(out, a, "dispatches per layer");
-    snprintf(a, sizeof a, "%.1f us", (d->after.read + d->after.written) / c->target.bandwidth * 1e6);
+    snprintf(a, sizeof a, "%.1f us", (d->after.read + d->after.written) / c->target->bandwidth * 1e6);
     put_card(out, a, "floor per decoded token");
     snprintf(a, sizeof a, "%u", c->kernels.n);
     put_card(out, a, "distinct kernels");

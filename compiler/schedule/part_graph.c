@@ -20,7 +20,7 @@ labelled_layer(dop_label label, uint32_t n_layers)
 {
     if (label.layer >= 0)
         return (uint32_t)label.layer < n_layers ? (uint32_t)label.layer : n_layers - 1;
-    return strcmp(label.role, "head") == 0 ? n_layers - 1 : *label.role ? 0 : NOWHERE;
+    return strcmp(label.role, DOP_ROLE_HEAD) == 0 ? n_layers - 1 : *label.role ? 0 : NOWHERE;
 }
 
 bool

@@ -535,7 +535,7 @@ static void
 write_target(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .draws = !c->target.cpu};
+    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target->name), .draws = !c->target->cpu};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         dop_plan_writer_no_memory(w);
@@ -549,7 +549,7 @@ write_target(dop_plan_writer *w, dop_target_rows *t)
         profile.shared_bytes = k->shared_bytes > profile.shared_bytes ? k->shared_bytes : profile.shared_bytes;
         profile.max_workgroup = k->k.local > profile.max_workgroup ? k->k.local : profile.max_workgroup;
     }
-    profile.matrix = profile.caps & DOP_CAP_coop ? c->target.matrix : 0;
+    profile.matrix = profile.caps & DOP_CAP_coop ? c->target->matrix : 0;
     dop_buf_append(&w->sections.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
@@ -642,7 +642,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
         sections[i] = &w[i].sections;
         rows[i].first_layer = parts[i].cut->first_layer;
         rows[i].end_layer = parts[i].cut->end_layer;
-        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target.name);
+        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target->name);
         free(plan);
         free(weights);
     }
