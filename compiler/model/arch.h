@@ -368,9 +368,6 @@ dop_weight_at(const dop_weight *w, uint32_t row)
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
 const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
-/* The same, with the rows that are meant: all, or those of "NAME[FIRST:END]", a piece (passes/split_weights.c). */
-const dop_weight *dop_weights_find_rows(const dop_weights *w, const char *name, uint32_t *out_first,
-                                        uint32_t *out_rows);
 
 /* The role of a weight; the rows of weights.def.  A norm has two. */
 typedef enum dop_role {
