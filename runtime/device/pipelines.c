@@ -29,9 +29,9 @@ refuse_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_
         what = "invocations per workgroup";
         need = n;
         has = info->caps.max_workgroup;
-    } else if (k->push_bytes > info->caps.push_bytes) {
+    } else if (dop_push_bytes(k->n_args) > info->caps.push_bytes) {
         what = "bytes of push constants";
-        need = k->push_bytes;
+        need = dop_push_bytes(k->n_args);
         has = info->caps.push_bytes;
     } else if (k->subgroup && info->subgroup_control && n > k->subgroup * info->max_subgroups) {
         what = "subgroups per workgroup";

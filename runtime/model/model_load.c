@@ -194,7 +194,7 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
     dop_model *m = model;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
     const uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
-    const uint64_t none[DOP_PLAN_MAX_ARGS] = {0};
+    const uint64_t none[DOP_PUSH_ARGS] = {0};
     VkCommandBuffer commands = VK_NULL_HANDLE;
     dop_status st = DOP_OK;
     if (!m->device.info.caps.cpu || m->ranks)
@@ -213,7 +213,7 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
             dop_memory_bind(&m->memory, &m->plan, d, m->pipelines.layout, views, commands);
             if (d->n_args > 0) /* no workgroup reads them */
                 vkCmdPushConstants(commands, m->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                   d->n_args * (uint32_t)sizeof none[0], none);
+                                   dop_push_bytes(d->n_args), none);
             vkCmdDispatch(commands, 0, 1, 1);
             m->loader.run[kernel] = true;
         }

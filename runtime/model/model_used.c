@@ -19,6 +19,8 @@ dop_model_mark(const dop_plan *plan, uint32_t schedule, dop_used *out)
     out->slots[plan->step_slot] = true;
     if (s->logits_slot != DOP_PLAN_NO_SLOT)
         out->slots[s->logits_slot] = true;
+    if (s->table_slot != DOP_PLAN_NO_SLOT)
+        out->slots[s->table_slot] = true;
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (plan->crossings[i].schedule == schedule)
             out->slots[plan->crossings[i].slot] = true;
