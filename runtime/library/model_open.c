@@ -6,35 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* orderings: bits 1 << DOP_ORDER_*. */
-static dop_status
-mark_used(const dop_model *model, uint32_t profile, uint32_t orderings, dop_used *out, dop_diag *diag)
-{
-    const dop_plan *plan = &model->plan;
-    free(out->schedules);
-    dop_status st = dop_used_init(plan, diag, out);
-    if (st != DOP_OK)
-        return st;
-    out->slots[plan->step_slot] = true;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->profile != profile || !(orderings >> s->ordering & 1) ||
-            ((s->kind == DOP_SCHED_SCORE || s->kind == DOP_SCHED_EMBED) && model->no_scoring))
-            continue;
-        dop_used_add(plan, i, out);
-    }
-    return DOP_OK;
-}
-
 /* Appends why the device cannot run a profile, nothing when it can. */
 static dop_status
 try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_t orderings, dop_used *out,
             dop_diag *diag, dop_buf *why)
 {
     const dop_plan *plan = &m->plan;
-    dop_status st = mark_used(m, profile, orderings, out, diag);
+    free(out->schedules);
+    dop_status st = dop_used_init(plan, diag, out);
     if (st != DOP_OK)
         return st;
+    dop_used_add_profile(plan, profile, orderings, !m->no_scoring, out);
     for (uint32_t o = 0; o < DOP_N_ORDERS; o++) {
         uint32_t n;
         const uint32_t *of = dop_used_of(out, DOP_SCHED_DECODE, o, &n);

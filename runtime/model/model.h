@@ -154,6 +154,7 @@ struct dop_sequence {
     dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
     void *pick_user;
     const float *logits;        /* of the last token that was fed, for the host to pick from; NULL: none */
+    const float *picked_from;   /* those of the last pick, until the next step; NULL: the host did not make it */
     dop_speculator *speculator; /* owned; NULL: none */
     bool drawn;                 /* the device draws from the last row of the current step */
     /* The pick of its only row in the last step of dop_step_run that had it, and the number of commits with that one. */
@@ -363,6 +364,8 @@ dop_status dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *d
 dop_status dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used);
 /* Adds a schedule that is not in the table yet, its kernels and its slots. */
 void dop_used_add(const dop_plan *plan, uint32_t schedule, dop_used *out);
+/* The schedules of a profile; orderings: bits 1 << DOP_ORDER_*; scoring: also those that score and embed. */
+void dop_used_add_profile(const dop_plan *plan, uint32_t profile, uint32_t orderings, bool scoring, dop_used *out);
 /* The schedules of a kind and an ordering, [*out_n], fewest rows first. */
 const uint32_t *dop_used_of(const dop_used *used, uint32_t kind, uint32_t ordering, uint32_t *out_n);
 /* Among those that are ordered by barriers: the smallest one for at least n rows as `kind`, where decode stands in for one row of

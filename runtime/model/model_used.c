@@ -63,6 +63,18 @@ dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used)
     return DOP_OK;
 }
 
+void
+dop_used_add_profile(const dop_plan *plan, uint32_t profile, uint32_t orderings, bool scoring, dop_used *out)
+{
+    out->slots[plan->step_slot] = true;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->profile == profile && (orderings >> s->ordering & 1) &&
+            (scoring || (s->kind != DOP_SCHED_SCORE && s->kind != DOP_SCHED_EMBED)))
+            dop_used_add(plan, i, out);
+    }
+}
+
 const uint32_t *
 dop_used_of(const dop_used *used, uint32_t kind, uint32_t ordering, uint32_t *out_n)
 {

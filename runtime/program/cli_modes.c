@@ -33,7 +33,8 @@ static const struct {
 } groups[] = {
     {PROMPT, " prompt file tokens tokens-file ", "text to continue"},
     {LENGTH, " predict ", "generation"},
-    {PICK, " temp top-k top-p min-p repeat-penalty repeat-last-n seed ", "generation and --serve"},
+    {PICK, " temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias seed ",
+     "generation and --serve"},
     {END, " ignore-eos ", "generation"},
     {GENERATE, " json-schema grammar json-mode logprobs ", "generation from a prompt"},
     {SESSION, " chat session draft draft-ngram stop ", "generation"},

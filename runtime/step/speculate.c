@@ -348,10 +348,14 @@ dop_status
 dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
     dop_diag_clear(diag);
-    dop_speculator *p = sequence->masked ? NULL : sequence->speculator;
+    const bool logprobs = sequence->sampler.params.logprobs;
+    dop_speculator *p = sequence->masked || logprobs ? NULL : sequence->speculator;
     bool taken = false, made = sequence->logits; /* by feeding */
     double start = p ? p->now_ms() : 0;
     dop_status st = dop_sequence_may_pick(sequence, diag);
+    if (st == DOP_OK && logprobs && sequence->n_fed > sequence->n_tokens &&
+        (st = dop_step_drain(sequence->model, diag)) == DOP_OK)
+        st = dop_sequence_settle(sequence, diag); /* drafts from before they were wanted */
     if (st == DOP_OK && p)
         st = speculate(sequence, diag, &taken, out_id);
     if (st == DOP_OK && !taken) {

@@ -81,7 +81,7 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
         st = dop_model_make_code(m, schedule, form, diag);
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
-            m->sequences[i]->logits = NULL;
+            m->sequences[i]->logits = m->sequences[i]->picked_from = NULL;
     if (st == DOP_OK && m->ranks && (st = dop_ranks_submit(m, schedule, form, diag)) == DOP_OK)
         st = dop_ranks_run(m, schedule, form, diag, out_ticket);
     else if (st == DOP_OK)

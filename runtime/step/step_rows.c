@@ -88,6 +88,15 @@ dop_model_draws(const dop_model *model)
            m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
+uint32_t
+dop_model_wants(const dop_model *model, const dop_sampling *sampling)
+{
+    if (dop_sampling_is_greedy(sampling))
+        return DOP_WANTS_PICK;
+    return !sampling->logprobs && !dop_sampling_changes(sampling) && dop_model_draws(model) ? DOP_WANTS_DRAW
+                                                                                            : DOP_WANTS_LOGITS;
+}
+
 /* Tells the device how to draw.  Nothing may be in flight. */
 static void
 write_ways(dop_model *m)
@@ -112,19 +121,16 @@ choose_draws(dop_model *m, uint32_t n)
         o->of[k].sequence->drawn = false;
     for (uint32_t i = 0; i < n; i++) {
         dop_sequence *s = o->of[o->slot[i]].sequence;
-        const dop_sampling *p = &s->sampler.params;
+        if (o->wants[i] & DOP_WANTS_DRAW) {
+            const bool last = o->number[i] + 1 == o->of[o->slot[i]].n_rows, host = (o->wants[i] & DOP_WANTS_LOGITS);
+            const uint32_t wants =
+                last && !host && !s->pick ? dop_model_wants(m, &s->sampler.params) : (uint32_t)DOP_WANTS_LOGITS;
+            o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
+            o->wants[i] |= wants == DOP_WANTS_LOGITS ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
+            s->drawn = wants == DOP_WANTS_DRAW && s->sampler.params.temperature > 1e-6f; /* else it is the largest */
+        }
         if (s->masked && m->ranks && (o->wants[i] & DOP_WANTS_PICK))
             o->wants[i] |= DOP_WANTS_LOGITS;
-        if (!(o->wants[i] & DOP_WANTS_DRAW))
-            continue;
-        o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
-        const bool last = o->number[i] + 1 == o->of[o->slot[i]].n_rows;
-        if (!last || s->pick || p->repeat_penalty != 1.0f || !dop_model_draws(m) || (o->wants[i] & DOP_WANTS_LOGITS)) {
-            o->wants[i] |= DOP_WANTS_LOGITS;
-            continue;
-        }
-        o->wants[i] |= DOP_WANTS_PICK;
-        s->drawn = p->temperature > 1e-6f; /* else the pick is the largest */
     }
 }
 
