@@ -129,6 +129,12 @@ static const dop_target builtin[] = {
      SPLITS},
 };
 
+const dop_target *
+dop_target_builtin(uint32_t i)
+{
+    return i < sizeof builtin / sizeof *builtin ? &builtin[i] : NULL;
+}
+
 static dop_status
 from_device(dop_target *out, dop_diag *diag)
 {
