@@ -121,7 +121,8 @@ check "targets are completed" [ "$(completes dopplerc --target "")" = "$(first_w
 check "a target in a list, after =" [ "$(completes dopplerc --target = tier1,intel)" = tier1,intel-xe2 ]
 check "types are completed" [ "$(completes dopplerc --quant q8)" = q8_0 ]
 check "only those of caches for --kv" [ "$(completes dopplerc --kv q)" = "q4_0 q8_0" ]
-check "passes are completed" [ "$(completes dopplerc --skip "")" = "$("$prefix/bin/dopplerc" --help | sed -n 's/^  [A-Z]  \([a-z-]*\) .*/\1/p' | paste -sd' ')" ]
+check "passes are completed" [ "$(completes dopplerc --skip "")" = \
+    "$("$prefix/bin/dopplerc" --help | sed -n 's/^  [A-Z]  \([a-z-]*\) .*/\1/p' | paste -sd' ')" ]
 check "kernels are completed" [ "$(completes dopplerc --force gemv = "")" = "$(first_words --list-kernels)" ]
 check "ops are not" [ -z "$(completes dopplerc --force gem)" ]
 check "chat templates are completed" [ "$(completes doppler-exec --chat-template "")" = \
