@@ -154,11 +154,13 @@ sources h | xargs -r awk '
 
 # ---- documents --------------------------------------------------------------------------------------------------------
 [ "$(wc -c <README.md)" -le 8500 ] && pass "README.md is short" || fail "README.md is short" "$(wc -c <README.md) bytes"
+[ "$(wc -c <tests/bench/RESULTS.md)" -le 12288 ] && pass "RESULTS.md is short" ||
+    fail "RESULTS.md is short" "$(wc -c <tests/bench/RESULTS.md) bytes"
 # Links to files, without those into the net; from a page's own folder.
 links() { # PAGE
     grep -oE '\]\([^):]+\)' "$1" | sed 's/^](//; s/)$//' | sort -u
 }
-for page in README.md docs/*.md; do
+for page in README.md docs/*.md tests/bench/RESULTS.md tests/bench/log/*.md; do
     links "$page" | while read -r link; do
         file=${link%%#*}
         [ -z "$file" ] || [ -e "$(dirname "$page")/$file" ] || echo "$page: $link"
@@ -166,14 +168,20 @@ for page in README.md docs/*.md; do
         [ "$file" = "$link" ] || sed -n 's/^#* //p' "$(dirname "$page")/${file:-$(basename "$page")}" | tr A-Z a-z | tr -d '`.,:()' | tr ' ' - |
             grep -qx -- "${link#*#}" || echo "$page: $link: no such heading"
     done
-done | none "links of README.md and docs/ lead to files"
+done | none "links of documents lead to files"
 for page in docs/*.md; do
     for other in README.md docs/*.md; do
         [ "$other" = "$page" ] || links "$other" | sed "s,^,$(dirname "$other")/,; s,^\./,,; s,#.*,,"
     done | grep -qxF "$page" || echo "$page"
 done | none "every page is linked from another one"
+grep -rhoE 'log/[0-9]{4}-[0-9]{2}-[0-9]{2}-[a-z0-9-]+' base ir passes kernels compiler runtime tests/unit docs | sort -u |
+    while read -r page; do [ -e "tests/bench/$page.md" ] || echo "$page"; done | none "every page of the log that something cites is there"
+for page in tests/bench/log/*.md; do
+    grep -qF "(log/${page##*/})" tests/bench/RESULTS.md || echo "$page"
+done | none "RESULTS.md lists every page of the log"
 # Files that pages name in code quotes, as far as they are paths from the root.
-grep -ohE '`(base|compiler|docs|examples|ir|kernels|passes|runtime|tests)/[A-Za-z0-9_./-]*`' README.md docs/*.md | tr -d '`' | grep -v NAME | sort -u |
+grep -ohE '`(base|compiler|docs|examples|ir|kernels|passes|runtime|tests)/[A-Za-z0-9_./-]*`' README.md docs/*.md |
+    tr -d '`' | grep -v NAME | sort -u |
     while read -r file; do [ -e "$file" ] || echo "$file"; done | none "every file that a page names is there"
 bash tests/doc_tables.sh | none "tables of docs/ are those of the code"
 awk '/^[a-z]/ { print $1 }' "$WORK/rooms" | grep -vE '^hook|^base/include' | sort -u | while read -r room; do
