@@ -1,4 +1,4 @@
-# Facts about the tree that decay unnoticed: top level, which room uses which, file lengths, hidden inputs, tabs.
+# Facts about the tree that decay unnoticed: top level, which room uses which, file lengths, hidden inputs, tabs, documents.
 . "$(dirname "$0")/lib.sh"
 cd "$SRC" || exit 2
 shopt -s lastpipe # so that `... | none` counts in this shell
@@ -193,6 +193,28 @@ while read -r word most; do
     n=$(grep -rhow --include='*.c' --include='*.h' --include='*.def' --include='*.glsl' "$word" base ir passes kernels compiler runtime | wc -l)
     [ "$n" -le "$most" ] || echo "$word: $n times, $most in docs/glossary.md"
 done <"$WORK/words" | none "no name that is to go is used more often"
+
+# Functions of the library that its page names.
+grep -ohE '\bdop_[a-z_]+' docs/library.md | sort -u | while read -r name; do
+    grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h || echo "$name"
+done | none "every name in docs/library.md is in a header"
+# Fields of tuning files and kernel paths: the tables that their readers have.
+{
+    sed -n '/fields\[DOP_TILE_FIELDS\]/,/^};/p' compiler/schedule/tuning.c | grep -oE '\{"[a-z]+"'
+    sed -n '/texts\[\] = {/,/};/p' compiler/schedule/tuning.c | grep -oE '\{"[a-z]+"'
+} | tr -d '{"' | sort -u >"$WORK/tuning"
+[ "$(wc -l <"$WORK/tuning")" -ge 15 ] && pass "fields of tuning files are found" || fail "fields of tuning files are found"
+while read -r name; do grep -q "^| .*\`$name\`.* |" docs/kernel-paths-and-targets.md || echo "$name"; done <"$WORK/tuning" |
+    none "docs/kernel-paths-and-targets.md has every field of tuning files"
+sed -n '/^ \* A YAML file/,/^ \* Or the manifest/p' compiler/schedule/kernel_path.h | sed -nE 's/^ \*   [ -]*([a-z_]+):.*/\1/p' |
+    sort -u >"$WORK/paths"
+[ "$(wc -l <"$WORK/paths")" -ge 12 ] && pass "fields of kernel paths are found" || fail "fields of kernel paths are found"
+while read -r name; do grep -q "^| \`$name\` |" docs/kernel-paths-and-targets.md || echo "$name"; done <"$WORK/paths" |
+    none "docs/kernel-paths-and-targets.md has every field of kernel paths"
+for model in tests/golden/*/expected.json; do
+    name=$(basename "${model%/*}")
+    grep -qF "\`$name\`" docs/models.md || echo "$name"
+done | none "docs/models.md names every golden model"
 
 # ---- promises: every test that docs/promises.md names is there --------------------------------------------------------
 there() { # NAME of ctest
