@@ -124,6 +124,7 @@ check "only those of caches for --kv" [ "$(completes dopplerc --kv q)" = "q4_0 q
 check "passes are completed" [ "$(completes dopplerc --skip "")" = \
     "$("$prefix/bin/dopplerc" --help | sed -n 's/^  [A-Z]  \([a-z-]*\) .*/\1/p' | paste -sd' ')" ]
 check "kernels are completed" [ "$(completes dopplerc --force gemv = "")" = "$(first_words --list-kernels)" ]
+check "kernel paths are completed" [ "$(completes dopplerc --kernel-path gemma3)" = gemma3-q4k-int8a ]
 check "ops are not" [ -z "$(completes dopplerc --force gem)" ]
 check "chat templates are completed" [ "$(completes doppler-exec --chat-template "")" = \
     "$(sed -n '/builtins\[\] = {/,/^};/s/^    {"\([a-z0-9-]*\)".*/\1/p' "$SRC/runtime/text/chat.c" | paste -sd' ')" ]
@@ -151,6 +152,7 @@ else
     check "they have what is installed" diff \
         <(cd "$prefix" && find . -type f -o -type l | grep -v '^./share/doc' | sort) \
         <(cd root/usr && find . -type f -o -type l | grep -v '^./share/doc' | sort)
+    check "the documents are in the package" cmp "$SRC/docs/manual.md" root/usr/share/doc/doppler/docs/manual.md
     check "the programs need the library of their release" sh -c \
         'dpkg-deb -f packages/doppler_*.deb Depends | grep -qF "libdoppler0 (= $(dpkg-deb -f packages/libdoppler0_*.deb Version))"'
     check "the programs name the libraries they need" sh -c \
