@@ -82,7 +82,7 @@ sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
     return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
 }
 
-/* The rule of DESIGN section 3: does the tile hold what node n reads of its source number k? */
+/* The rule of docs/design.md: does the tile hold what node n reads of its source number k? */
 static dop_reason
 compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
 {

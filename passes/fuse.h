@@ -1,4 +1,4 @@
-/* The legality rule (DESIGN section 3), shared by the passes that move nodes between regions.  It compares how ops read their
+/* The legality rule (docs/design.md, section 3), shared by the passes that move nodes between regions.  It compares how ops read their
  * sources (ops.def) with what a template's workgroup makes and accepts (templates.def), and names no op. */
 #ifndef DOPPLER_PASSES_FUSE_H
 #define DOPPLER_PASSES_FUSE_H

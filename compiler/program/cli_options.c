@@ -68,6 +68,12 @@ static const dop_option options[] = {
         "use what --tune has measured; ignored for another device, driver or version of the kernels"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
     NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
+    HEADING("What there is"),
+    OPT(0, "list-targets", FLAG, list_targets, NULL, "the targets that --target knows by name"),
+    OPT(0, "list-types", FLAG, list_types, NULL, "storage types of weights and caches"),
+    OPT(0, "list-kernels", FLAG, list_kernels, NULL, "kernels, for --force and kernel paths"),
+    OPT(0, "list-models", FLAG, list_models, NULL, "model families, with their names in config.json and GGUF files"),
+    HEADING("Other"),
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress, no notes"),
     OPT('v', "verbose", FLAG, verbose, NULL, "show where in the source errors come from"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
@@ -267,6 +273,8 @@ dop_cli_ending(const char *file)
 dop_status
 dop_cli_check(const dop_cli *o, dop_diag *diag)
 {
+    if (o->list_targets || o->list_types || o->list_kernels || o->list_models)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--list-targets and the other lists take no model");
     dop_status st =
         dop_options_check(options, N_OPTIONS, rules, sizeof rules / sizeof *rules, &o->given, o, NULL, diag);
     if (st == DOP_OK && o->dumps)
