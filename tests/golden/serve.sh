@@ -74,13 +74,18 @@ check "the same where the device picks, with steps that run ahead" grep -qF "\"t
 # Penalties and biases change picks, the same in the program as in the server, greedy and drawn.
 changed=(--presence-penalty 0.5 --frequency-penalty 0.7 --logit-bias 300=-100 --logit-bias 262+1.5)
 fields='"presence_penalty": 0.5, "frequency_penalty": 0.7, "logit_bias": {"300": -100, "262": 1.5}'
+text_of() { grep -oE '"text":"([^"\\]|\\.)*"'; }
 for heat in 0 1; do
-    "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp $heat -s 7 "${changed[@]}" --json --quiet | sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/' >changed
+    "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp $heat -s 7 "${changed[@]}" --json --quiet | text_of >changed
     ask 200 '"completion_tokens":24,' /v1/completions "{\"prompt\": \"ROMEO:\", \"max_tokens\": 24, \"temperature\": $heat, \"seed\": 7, $fields}"
-    check "temperature $heat: the program's text" sh -c 'sed -E "s/.*(\"text\":\"([^\"\\\\]|\\\\.)*\").*/\1/" answer | cmp - changed'
-    "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp $heat -s 7 --json --quiet | sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/' >plain
-    check "and another one than without them" sh -c '! cmp -s plain changed'
+    text_of <answer >served
+    check "temperature $heat: the program's text" cmp served changed
+    "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp $heat -s 7 --json --quiet | text_of >plain
+    check "and another one than without them" sh -c 'test -s plain && ! cmp -s plain changed'
 done
+check_fails "a bias without a number" 2 '--logit-bias needs ID=X, ID+X or ID-X, not "5"' "$EXEC" demo.plan -p A --logit-bias 5
+check_fails "a bias that is none" 2 '--logit-bias needs ID=X, ID+X or ID-X, not "5=nan"' "$EXEC" demo.plan -p A --logit-bias 5=nan
+check_fails "a bias of another model" 2 "token id 2048 is outside the vocabulary of 2048" "$EXEC" demo.plan -p A --logit-bias 2048-1
 ask 200 '"index":3,.*"prompt_tokens":4,"completion_tokens":12' /v1/completions '{"prompt": ["A", [300, 301]], "n": 2, "max_tokens": 3, "seed": 5}'
 body='{"prompt": "KING", "max_tokens": 6, "seed": 7, "temperature": 1, "top_p": 0.9, "presence_penalty": 0.5, "logit_bias": {"300": -100}}'
 ask 200 '"text":' /v1/completions "$body"
