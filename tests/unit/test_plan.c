@@ -134,7 +134,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = DOP_PLAN_VERSION + 1;
-    expect_bytes(b, file.size, "format version 15 and this program reads version 14: compile it again");
+    expect_bytes(b, file.size, "format version 16 and this program reads version 15: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -283,13 +283,7 @@ Test(plan, slot_and_argument_rows)
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 0, "slot 1 holds state of kind 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 3, "slot 1 holds state of kind 3");
     EXPECT_ROW(SLOTS, dop_plan_slot, 2, state, 1, "slot 2 holds state of kind 1");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, indirect_offset, 4,
-               "dispatch 1 names memory for its grid and does not");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, indirect_slot, 1, "dispatch 1 names memory for its grid and does not");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, DOP_DISPATCH_INDIRECT,
-               "dispatch 1 reads its grid without a barrier");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, DOP_DISPATCH_INDIRECT | DOP_DISPATCH_BARRIER,
-               "dispatch 1 reads its grid from byte 0 of slot 0");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, 2, "dispatch 1 has flags 2");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, view, DOP_N_VIEWS + 1, "argument 3 () begins at byte");
