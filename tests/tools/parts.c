@@ -94,6 +94,18 @@ hand_over(test *t, uint32_t i, uint32_t from, uint32_t to, uint32_t n_rows)
     }
 }
 
+/* The schedule of this kind and size, ordered by barriers, of the target in use; UINT32_MAX: there is none. */
+static uint32_t
+schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows)
+{
+    for (uint32_t i = 0; i < model->plan.n_schedules; i++) {
+        const dop_plan_schedule *s = &model->plan.schedules[i];
+        if (s->kind == kind && s->max_rows == max_rows && s->ordering == DOP_ORDER_BARRIERS && model->used.schedules[i])
+            return i;
+    }
+    return UINT32_MAX;
+}
+
 /* One step of a sequence by each model of a side; returns logits. */
 static const float *
 run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t n)
@@ -101,7 +113,7 @@ run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t
     uint32_t before = 0, schedule = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         dop_sequence *s = x->s[i][k];
-        schedule = dop_part_schedule(x->m[i], kind, max_rows);
+        schedule = schedule_of(x->m[i], kind, max_rows);
         if (kind == DOP_SCHED_DECODE)
             schedule = dop_step_decode_at(x->m[i], s->n_tokens, 1);
         for (uint32_t j = 0; j < n; j++)
@@ -126,7 +138,7 @@ run_rows(test *t, side *x, uint32_t max_rows, uint32_t n_rows)
         dop_model *m = x->m[i];
         volatile dop_step *step = dop_replay_step(&m->replay);
         uint64_t ticket;
-        schedule = dop_part_schedule(m, DOP_SCHED_ROWS, max_rows);
+        schedule = schedule_of(m, DOP_SCHED_ROWS, max_rows);
         ok(t, dop_step_drain(m, &t->diag), "waiting");
         step->n_rows = n_rows;
         step->flags = 0;
