@@ -205,12 +205,6 @@ dop_buf_zeros(dop_buf *b, size_t n)
 }
 
 void
-dop_buf_align(dop_buf *b, size_t align)
-{
-    dop_buf_zeros(b, (size_t)(dop_align_u64(b->size, align) - b->size));
-}
-
-void
 dop_buf_finish(dop_buf *b)
 {
     free(b->data);

@@ -276,22 +276,6 @@ dop_graph_mixes(const dop_graph *g)
     return false;
 }
 
-dop_status
-dop_graph_use_counts(dop_graph *g, dop_diag *diag, uint32_t **out_counts)
-{
-    uint32_t *counts = dop_arena_alloc(g->arena, g->n_nodes * sizeof *counts);
-    *out_counts = counts;
-    if (!counts)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        for (uint32_t i = 0; i < g->nodes[id].n_srcs; i++)
-            counts[g->nodes[id].src[i]]++;
-    }
-    for (uint32_t i = 0; i < g->n_outs; i++)
-        counts[g->outs[i]]++;
-    return DOP_OK;
-}
-
 /* ---- digest: FNV-1a over exactly what the text shows ---- */
 
 static uint64_t

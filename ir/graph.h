@@ -395,9 +395,6 @@ typedef struct dop_unit {
  * value it writes. */
 dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
-/* Uses of each node by other nodes and as a graph output: counts[n_nodes], in the arena. */
-dop_status dop_graph_use_counts(dop_graph *g, dop_diag *diag, uint32_t **out_counts);
-
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);
 /* Drops dead regions and unreachable nodes, keeping order.  A node whose sources were replaced by later nodes moves

@@ -99,8 +99,8 @@ dop_json_plain(json_t *v)
 
 /* --- text --------------------------------------------------------------------------------------------------------------------- */
 
-void
-dop_json_encode_text(dop_buf *out, const char *s, size_t n)
+static void
+encode_text(dop_buf *out, const char *s, size_t n)
 {
     static const char plain[] = "\"\\\b\f\n\r\t", name[] = "\"\\bfnrt";
     size_t from = 0;
@@ -136,7 +136,7 @@ encode_members(dop_buf *out, const json_t *v)
     json_object_keylen_foreach((json_t *)(uintptr_t)v, name, n, e)
     {
         dop_buf_puts(out, between);
-        dop_json_encode_text(out, name, n);
+        encode_text(out, name, n);
         dop_buf_puts(out, ":");
         dop_json_encode(out, e);
         between = ",";
@@ -155,7 +155,7 @@ dop_json_encode(dop_buf *out, const json_t *v)
     }
     switch (json_typeof(v)) {
     case JSON_STRING:
-        dop_json_encode_text(out, json_string_value(v), json_string_length(v));
+        encode_text(out, json_string_value(v), json_string_length(v));
         return;
     case JSON_INTEGER:
         dop_buf_printf(out, "%lld", (long long)json_integer_value(v));

@@ -103,7 +103,6 @@ typedef struct dop_report_part {
     uint64_t sent;                         /* bytes per token that the next part receives; 0: this is the last part */
 } dop_report_part;
 
-dop_report_part dop_report_part_of(const dop_compilation *part);
 uint64_t dop_report_state_bytes(const dop_compilation *c); /* of caches and replaced states */
 /* As a table for the text, and as a list for the JSON. */
 void dop_report_parts_text(const dop_report *r, dop_buf *out);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-dop_report_part
-dop_report_part_of(const dop_compilation *part)
+static dop_report_part
+part_of(const dop_compilation *part)
 {
     const dop_schedule *decode = &part->schedules[0];
     dop_report_part x = {.first_layer = part->cut->first_layer,
@@ -42,7 +42,7 @@ dop_report_parts_text(const dop_report *r, dop_buf *out)
                      "\nparts\n    layers     target            weights MiB  caches MiB  activations MiB  MiB a token  "
                      "floor us  bytes sent a token\n");
     for (uint32_t i = 0; i < r->n_parts; i++) {
-        const dop_report_part x = dop_report_part_of(&r->parts[i]);
+        const dop_report_part x = part_of(&r->parts[i]);
         dop_buf_printf(out, "    %3u to %3u %-16s %12.2f %11.2f %16.2f %12.2f %9.3f %19llu\n", x.first_layer,
                        x.end_layer - 1, x.target, (double)x.weights / mib, (double)x.caches / mib,
                        (double)x.activations / mib, (x.read + x.written) / mib, x.floor_us, (unsigned long long)x.sent);
@@ -54,7 +54,7 @@ dop_report_parts_json(const dop_report *r, void *json_object)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < r->n_parts; i++) {
-        const dop_report_part x = dop_report_part_of(&r->parts[i]);
+        const dop_report_part x = part_of(&r->parts[i]);
         json_array_append_new(
             list, json_pack("{s:[I,I], s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "layers", (json_int_t)x.first_layer,
                             (json_int_t)x.end_layer - 1, "target", x.target, "weights", (json_int_t)x.weights, "caches",
@@ -106,7 +106,7 @@ dop_report_parts_html(const dop_report *r, dop_buf *out)
                  "</th><th class=n>weights, MiB</th><th class=n>caches, MiB</th><th class=n>activations, MiB</th>"
                  "<th class=n>MiB a token</th><th class=n>floor, us</th></tr>\n");
     for (uint32_t i = 0; i < r->n_parts; i++) {
-        const dop_report_part x = dop_report_part_of(&r->parts[i]);
+        const dop_report_part x = part_of(&r->parts[i]);
         dop_buf_printf(out,
                        "<tr><td>%u</td><td>%u to %u</td><td>%s</td><td class=n>%u</td><td class=n>%.2f</td>"
                        "<td class=n>%.2f</td><td class=n>%.2f</td><td class=n>%.2f</td><td class=n>%.3f</td></tr>\n",

@@ -112,9 +112,8 @@ create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, 
     VkBufferCreateInfo buffer = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = size,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
                  (device->view_layout ? VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT : 0),
         .sharingMode = shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
         .queueFamilyIndexCount = shared ? 2 : 0,
@@ -595,8 +594,8 @@ dop_memory_destroy(dop_memory *memory)
     memset(memory, 0, sizeof *memory);
 }
 
-VkDeviceAddress
-dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset)
+static VkDeviceAddress
+address_of(const dop_memory *memory, uint32_t slot, uint64_t offset)
 {
     const dop_place *p = &memory->places[slot];
     return memory->blocks[p->block].address + p->offset + offset;
@@ -612,7 +611,7 @@ dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg)
                                                : bsearch(&key, memory->pieces, memory->n_pieces, sizeof key, by_state);
     const uint64_t offset = p ? p->to : arg->offset;
     return arg->view ? (memory->places[arg->slot].offset + offset) / DOP_TEXEL_BYTES
-                     : dop_memory_address(memory, arg->slot, offset);
+                     : address_of(memory, arg->slot, offset);
 }
 
 void

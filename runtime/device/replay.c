@@ -36,12 +36,9 @@ record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_
                 VkCommandBuffer commands)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
-    bool indirect = (d->flags & DOP_DISPATCH_INDIRECT) != 0;
     if (d->flags & DOP_DISPATCH_BARRIER)
-        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT,
-                compute | (indirect ? VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT : 0),
-                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                    (indirect ? VK_ACCESS_INDIRECT_COMMAND_READ_BIT : 0));
+        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
+                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     VkPipeline pipeline = r->pipelines->rows[d->kernel];
     if (pipeline != io_bound->pipeline)
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
@@ -52,12 +49,7 @@ record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_
     if (d->n_args > 0)
         vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, dop_push_bytes(d->n_args),
                            args);
-    if (indirect) {
-        const dop_place *p = &r->memory->places[d->indirect_slot];
-        vkCmdDispatchIndirect(commands, r->memory->blocks[p->block].buffer, p->offset + d->indirect_offset);
-    } else {
-        vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
-    }
+    vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
 }
 
 /* Copies logits that lie where the host reads slowly to their mirror. */

@@ -425,7 +425,6 @@ dop_model_counters(const dop_model *model)
     return (dop_counters){
         .allocations = model->device.allocations - model->base_allocations,
         .recordings = recordings > later ? recordings - later : 0,
-        .descriptor_updates = 0,
         .submissions = model->replay.submitted - model->base_submissions,
         .tokens_reused = model->pages.reused,
         .pages_copied = model->pages.copied,

@@ -10,16 +10,13 @@ dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_
 }
 
 static void
-disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, bool stage, uint32_t index, dop_buf *out)
+disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, uint32_t index, dop_buf *out)
 {
     const dop_plan_kernel *k = &plan->kernels[d->kernel];
     dop_buf_printf(out, "  %4u %c %-16s %-40s grid %u,%u,%u local %u,%u,%u", index,
                    d->flags & DOP_DISPATCH_BARRIER ? '|' : ' ', dop_plan_string(plan, d->label),
                    dop_plan_string(plan, k->name), d->grid[0], d->grid[1], d->grid[2], k->local[0], k->local[1],
                    k->local[2]);
-    if (!stage && (d->flags & DOP_DISPATCH_INDIRECT)) /* flags of a stage are its function */
-        dop_buf_printf(out, " at most, from %s+%llu", dop_plan_string(plan, plan->slots[d->indirect_slot].name),
-                       (unsigned long long)d->indirect_offset);
     dop_buf_printf(out, " read %llu write %llu { %s }\n", (unsigned long long)d->bytes_read,
                    (unsigned long long)d->bytes_written, dop_plan_string(plan, d->ops));
     if (d->short_positions > 0)
@@ -62,8 +59,8 @@ dop_plan_disasm(const dop_plan *plan, dop_buf *out)
             dop_buf_printf(out, "barriers %u", barriers);
         dop_buf_puts(out, s->greedy ? " greedy\n" : "\n");
         for (uint32_t j = 0; j < s->n_dispatches; j++)
-            disasm_dispatch(plan, &plan->dispatches[s->first_dispatch + j], false, j, out);
+            disasm_dispatch(plan, &plan->dispatches[s->first_dispatch + j], j, out);
         for (uint32_t j = 0; j < s->n_stages; j++)
-            disasm_dispatch(plan, &plan->dispatches[s->first_stage + j], true, j, out);
+            disasm_dispatch(plan, &plan->dispatches[s->first_stage + j], j, out);
     }
 }

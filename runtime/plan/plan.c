@@ -15,8 +15,9 @@
 
 enum { MAX_SECTIONS = 64 };
 
-const char *
-dop_plan_section_name(uint32_t kind)
+/* Name of a section; NULL for an unknown one, for which the caller may write "section N". */
+static const char *
+section_name(uint32_t kind)
 {
     switch (kind) {
 #define SECTION(number, name, type, what) \
@@ -152,7 +153,7 @@ check_sections(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_
     uint64_t at = sizeof(dop_plan_header) + n * sizeof *s;
     uint64_t seen = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const char *name = dop_plan_section_name(s[i].kind);
+        const char *name = section_name(s[i].kind);
         if (!name)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: section kind %u is not known", s[i].kind);
         if (seen >> s[i].kind & 1)
@@ -189,8 +190,7 @@ check_digests(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_d
     for (uint32_t i = 0; i < n; i++)
         if (s[i].kind != DOP_SEC_WEIGHTS && dop_plan_digest(plan->data + s[i].offset, s[i].size) != s[i].digest)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
-                               "the plan is damaged: the digest of section %s does not match",
-                               dop_plan_section_name(s[i].kind));
+                               "the plan is damaged: the digest of section %s does not match", section_name(s[i].kind));
     return DOP_OK;
 }
 
@@ -201,7 +201,7 @@ bind_rows(const dop_plan *plan, const dop_plan_section *s, const void **out_rows
     uint64_t n = s->size / s->row_bytes;
     if (n > INT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: section %s has %llu rows",
-                           dop_plan_section_name(s->kind), (unsigned long long)n);
+                           section_name(s->kind), (unsigned long long)n);
     *out_rows = plan->data + s->offset;
     *out_n = (uint32_t)n;
     return DOP_OK;

@@ -91,10 +91,6 @@ uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_se
 /* XXH3, 64 bits: the digest of a section's bytes. */
 uint64_t dop_plan_digest(const void *bytes, uint64_t size);
 
-/* plan_part.c.  The directory of a file of several parts, whose rows follow the header; NULL and DOP_OK for other files.
- * *out_set points into the bytes. */
-dop_status dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag *diag,
-                              const dop_plan_set_header **out_set);
 /* The digest that the header must have. */
 uint64_t dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *rows);
 /* For a plan that is only mapped: sets data and size to those of the part, where the file has several.  Fails for a file with
@@ -116,8 +112,6 @@ dop_status dop_plan_check_part(const dop_plan *plan, dop_diag *diag);
 
 /* plan_check.c: checks every row of a plan whose section pointers are set. */
 dop_status dop_plan_check_rows(dop_plan *plan, dop_diag *diag);
-/* Name of a section; NULL for an unknown one, for which the caller may write "section N". */
-const char *dop_plan_section_name(uint32_t kind);
 
 /* The count of a persistent schedule's runs, in the step record. */
 static inline volatile uint32_t *

@@ -278,24 +278,6 @@ is_stage(const dop_plan *plan, uint32_t dispatch)
     return false;
 }
 
-/* The grid lies inside its slot, and a barrier stands between those who write it and the dispatch. */
-static dop_status
-check_indirect(const dop_plan *plan, uint32_t i, dop_diag *diag)
-{
-    const dop_plan_dispatch *d = &plan->dispatches[i];
-    bool indirect = !is_stage(plan, i) && (d->flags & DOP_DISPATCH_INDIRECT);
-    if (!indirect && (d->indirect_slot != 0 || d->indirect_offset != 0))
-        return DAMAGED("dispatch %u names memory for its grid and does not read it", i);
-    if (indirect && !(d->flags & DOP_DISPATCH_BARRIER))
-        return DAMAGED("dispatch %u reads its grid without a barrier", i);
-    if (indirect &&
-        (d->indirect_slot >= plan->n_slots || plan->slots[d->indirect_slot].kind != DOP_SLOT_SCRATCH ||
-         d->indirect_offset % 4 != 0 || !range_ok(d->indirect_offset, 12, plan->slots[d->indirect_slot].size)))
-        return DAMAGED("dispatch %u reads its grid from byte %llu of slot %u", i,
-                       (unsigned long long)d->indirect_offset, d->indirect_slot);
-    return DOP_OK;
-}
-
 static dop_status
 check_dispatches(const dop_plan *plan, dop_diag *diag)
 {
@@ -307,9 +289,8 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
         if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
             return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
-        dop_status st = check_indirect(plan, i, diag);
-        if (st != DOP_OK)
-            return st;
+        if ((d->flags & ~(uint32_t)DOP_DISPATCH_BARRIER) && !is_stage(plan, i)) /* flags of a stage are its function */
+            return DAMAGED("dispatch %u has flags %u", i, d->flags);
         if (!range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
         for (uint32_t k = 0; k < d->n_args; k++)

@@ -193,14 +193,12 @@ typedef struct dop_plan_schedule {
 } dop_plan_schedule;
 
 enum {
-    DOP_DISPATCH_BARRIER = 1,  /* a memory barrier before this dispatch */
-    DOP_DISPATCH_INDIRECT = 2, /* an earlier dispatch of the schedule wrote the grid: three u32 in memory,
-                                  and the barrier makes them visible (so both flags) */
+    DOP_DISPATCH_BARRIER = 1 /* a memory barrier before this dispatch */
 };
 
 typedef struct dop_plan_dispatch {
     uint32_t kernel;    /* row of DOP_SEC_KERNELS */
-    uint32_t grid[3];   /* workgroups; an upper bound where the grid is indirect */
+    uint32_t grid[3];   /* workgroups */
     uint32_t first_arg; /* row of DOP_SEC_ARGS */
     uint32_t n_args;    /* eight bytes each; those of a stage are in its row of the table or its record */
     uint32_t flags;     /* DOP_DISPATCH_* */
@@ -213,9 +211,8 @@ typedef struct dop_plan_dispatch {
      * step's included, the stage uses another function, with short_groups workgroups for each of up to short_splits splits. */
     uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
     uint64_t record; /* of a dispatch or stage with a parameter record: bytes into the schedule's table; else 0 */
-    uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
-    uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
-    uint32_t stage_rounding;  /* stages: dop_rounding of its products; else 0, and the kernel's counts */
+    uint32_t stage_rounding; /* stages: dop_rounding of its products; else 0, and the kernel's counts */
+    uint32_t reserved;       /* 0 */
 } dop_plan_dispatch;
 
 /* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets unchanged; or, with a

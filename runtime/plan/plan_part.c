@@ -44,9 +44,10 @@ check_rows(const dop_plan_set_header *h, const uint8_t *bytes, const char *path,
     return at == h->file_size ? DOP_OK : DAMAGED(path, "something lies behind its last part");
 }
 
-dop_status
-dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag *diag,
-                   const dop_plan_set_header **out_set)
+/* The directory of a file of several parts, whose rows follow the header; NULL and DOP_OK for other files.
+ * *out_set points into the bytes. */
+static dop_status
+check_set(const void *bytes, uint64_t size, const char *path, dop_diag *diag, const dop_plan_set_header **out_set)
 {
     const dop_plan_set_header *h = bytes;
     *out_set = NULL;
@@ -161,7 +162,7 @@ dop_status
 dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag)
 {
     const dop_plan_set_header *set = NULL;
-    dop_status st = dop_plan_set_check(plan->data, plan->size, plan->path, diag, &set);
+    dop_status st = check_set(plan->data, plan->size, plan->path, diag, &set);
     if (st != DOP_OK || !set)
         return st;
     if (n_parts == 0)

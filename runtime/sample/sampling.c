@@ -167,12 +167,6 @@ find_best(const float *logits, uint32_t n, float *out_blocks)
     return r;
 }
 
-uint32_t
-dop_argmax(const float *logits, uint32_t n)
-{
-    return find_best(logits, n, NULL).id;
-}
-
 /* Larger logits first, lower ids first among equals: one order, whatever the sort does. */
 static int
 compare(const void *a, const void *b)

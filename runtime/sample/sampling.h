@@ -54,7 +54,4 @@ uint32_t dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint3
 /* The noise of an id with a seed at a position: of 2^23 values, each with the same probability. */
 double dop_sampling_noise(uint64_t seed, uint32_t position, uint32_t id);
 
-/* The first of the largest logits; 0 when all are NaN. */
-uint32_t dop_argmax(const float *logits, uint32_t n);
-
 #endif

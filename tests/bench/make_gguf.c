@@ -16,6 +16,7 @@
  *
  * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/base/include make_gguf.c ROOT/base/base.c -lm */
 #include "base/base.h"
+#include "tests/unit/buf_align.h"
 
 #include <errno.h>
 #include <math.h>
@@ -686,7 +687,7 @@ write_header(writer *w)
         dop_buf_append(&b, &offset, sizeof offset);
         offset += dop_align_u64(tensor_bytes(t), 32);
     }
-    dop_buf_align(&b, 32);
+    buf_align(&b, 32);
     bool ok = !b.failed && !w->keys.failed && fwrite(b.data, 1, b.size, w->f) == b.size;
     dop_buf_finish(&b);
     return ok;

@@ -5,6 +5,7 @@
 
 #include "runtime/plan/plan_weights.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/buf_align.h"
 
 enum { SECTION_HEAD = 5, MOST_WEIGHTS = 1 << 20 };
 
@@ -76,7 +77,7 @@ fuzz_plan_assemble(const uint8_t *data, size_t size, dop_buf *out)
     for (uint32_t i = 0; i < h.n_sections; i++) {
         const bool weights = parts[i].kind == DOP_SEC_WEIGHTS;
         uint64_t n = 0;
-        dop_buf_align(out, weights ? 4096 : 16);
+        buf_align(out, weights ? 4096 : 16);
         table[i] = (dop_plan_section){.kind = parts[i].kind,
                                       .row_bytes = row_bytes_of(parts[i].kind),
                                       .offset = out->size,

@@ -1,4 +1,5 @@
 #include "tests/unit/gguf_writer.h"
+#include "tests/unit/buf_align.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static uint64_t
 begin_tensor(gguf_writer *w, const char *name, uint32_t type, uint32_t rank, const uint64_t *shape)
 {
     uint64_t n = 1;
-    dop_buf_align(&w->data, 32);
+    buf_align(&w->data, 32);
     gguf_put_str(&w->infos, name);
     gguf_put_u32(&w->infos, rank);
     for (uint32_t i = rank; i-- > 0; n *= shape[i])
@@ -118,7 +119,7 @@ gguf_save(gguf_writer *w, const char *path)
     gguf_put_u64(&b, w->n_kvs);
     dop_buf_append(&b, w->kvs.data, w->kvs.size);
     dop_buf_append(&b, w->infos.data, w->infos.size);
-    dop_buf_align(&b, 32);
+    buf_align(&b, 32);
     dop_buf_append(&b, w->data.data, w->data.size);
     const bool whole = !b.failed && !w->kvs.failed && !w->infos.failed && !w->data.failed;
     FILE *f = whole ? fopen(path, "wb") : NULL;

@@ -3,6 +3,7 @@
 #include "runtime/plan/plan_weights.h"
 
 #include "base/caps.h"
+#include "tests/unit/buf_align.h"
 
 #include <criterion/criterion.h>
 #include <shaderc/shaderc.h>
@@ -136,7 +137,7 @@ pb_build(plan_builder *b, dop_buf *out)
     dop_buf_zeros(out, sizeof h + h.n_sections * sizeof *table);
     for (uint32_t i = 0; i < h.n_sections; i++) {
         const dop_buf *s = &b->sections[table[i].kind];
-        dop_buf_align(out, table[i].kind == DOP_SEC_WEIGHTS ? 4096 : 16);
+        buf_align(out, table[i].kind == DOP_SEC_WEIGHTS ? 4096 : 16);
         table[i].offset = out->size;
         table[i].size = s->size;
         dop_buf_append(out, s->data, s->size);

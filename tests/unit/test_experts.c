@@ -8,6 +8,7 @@
 #include "compiler/pack/quant.h"
 #include "kernels/weight_types.h"
 #include "runtime/inspect/check/check.h"
+#include "tests/unit/buf_align.h"
 #include "tests/unit/checkpoint_leaves.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/test_ir_util.h"
@@ -416,7 +417,7 @@ ggml_type(dop_type t)
 static void
 gguf_tensor(gguf_file *f, const char *name, dop_type type, uint32_t experts, uint32_t rows, uint32_t cols)
 {
-    dop_buf_align(&f->data, 32);
+    buf_align(&f->data, 32);
     put(&f->infos, strlen(name), 8);
     dop_buf_puts(&f->infos, name);
     put(&f->infos, experts ? 3 : 2, 4);
@@ -482,7 +483,7 @@ gguf_write(scratch *s, bool each, dop_type type, uint32_t experts)
     put(&b, f.n, 8);
     put(&b, 0, 8);
     dop_buf_append(&b, f.infos.data, f.infos.size);
-    dop_buf_align(&b, 32);
+    buf_align(&b, 32);
     dop_buf_append(&b, f.data.data, f.data.size);
     cr_assert(!b.failed);
     scratch_write(s, "m.gguf", b.data, b.size);

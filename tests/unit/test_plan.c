@@ -281,13 +281,7 @@ Test(plan, slot_and_argument_rows)
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 0, "slot 1 holds state of kind 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 3, "slot 1 holds state of kind 3");
     EXPECT_ROW(SLOTS, dop_plan_slot, 2, state, 1, "slot 2 holds state of kind 1");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, indirect_offset, 4,
-               "dispatch 1 names memory for its grid and does not");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, indirect_slot, 1, "dispatch 1 names memory for its grid and does not");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, DOP_DISPATCH_INDIRECT,
-               "dispatch 1 reads its grid without a barrier");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, DOP_DISPATCH_INDIRECT | DOP_DISPATCH_BARRIER,
-               "dispatch 1 reads its grid from byte 0 of slot 0");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, 2, "dispatch 1 has flags 2");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, view, DOP_N_VIEWS + 1, "argument 3 () begins at byte");

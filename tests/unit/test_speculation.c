@@ -309,6 +309,16 @@ Test(speculation, sampled_as_without)
 enum { TRIALS = 3000, BEST = 4 };
 static const dop_sampling drawn = {.temperature = 1.5f, .top_p = 1, .top_k = BEST, .repeat_penalty = 1, .seed = 77};
 
+/* The first of the largest logits. */
+static uint32_t
+largest_of(const float *logits, uint32_t n)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return best;
+}
+
 /* The exact distribution of the token after n: its ids in order. */
 static void
 distribution(const uint32_t *ids, size_t n, uint32_t out_ids[BEST], double out_shares[BEST])
@@ -317,7 +327,7 @@ distribution(const uint32_t *ids, size_t n, uint32_t out_ids[BEST], double out_s
     double sum = 0;
     toy_logits(ids, n, logits);
     for (uint32_t k = 0; k < BEST; k++) {
-        out_ids[k] = dop_argmax(logits, TOY_VOCAB);
+        out_ids[k] = largest_of(logits, TOY_VOCAB);
         out_shares[k] = exp((double)logits[out_ids[k]] / (double)drawn.temperature);
         sum += out_shares[k];
         logits[out_ids[k]] = -INFINITY;

@@ -1,5 +1,6 @@
 /* Tokenizers out of GGUF files, and the container reader on damaged files. */
 #include "compiler/import/gguf/gguf.h"
+#include "tests/unit/buf_align.h"
 #include "tests/unit/tokenizer_util.h"
 
 static dop_tokenizer *
@@ -131,7 +132,7 @@ sample(uint32_t version)
     put_u32(&b, DOP_GGUF_STRING), put_u64(&b, 1), put_str(&b, "q");
     put_str(&b, "t.f32"), put_u32(&b, 2), put_u64(&b, 3), put_u64(&b, 2), put_u32(&b, 0), put_u64(&b, 0);
     put_str(&b, "t.q4"), put_u32(&b, 1), put_u64(&b, 64), put_u32(&b, 2), put_u64(&b, 64);
-    dop_buf_align(&b, 64);
+    buf_align(&b, 64);
     dop_buf_zeros(&b, 64 + 36);
     return b;
 }
@@ -246,7 +247,7 @@ Test(gguf, tensor_errors)
         put_u32(&b, 3), put_u64(&b, 1), put_u64(&b, 0);
         put_str(&b, rows[i].name), put_u32(&b, 2), put_u64(&b, rows[i].dim), put_u64(&b, 2);
         put_u32(&b, rows[i].type), put_u64(&b, rows[i].offset);
-        dop_buf_align(&b, 32);
+        buf_align(&b, 32);
         dop_buf_zeros(&b, 128);
         expect_bad(b.data, b.size, rows[i].message);
         dop_buf_finish(&b);
@@ -303,7 +304,7 @@ tokenizer_of(const char *model, const char *pre, const char *const *tokens, size
     put_str(&b, "tokenizer.ggml.bos_token_id"), put_u32(&b, DOP_GGUF_U32), put_u32(&b, 0);
     put_str(&b, "tokenizer.ggml.eos_token_id"), put_u32(&b, DOP_GGUF_U32), put_u32(&b, 1);
     put_str(&b, "tokenizer.ggml.add_bos_token"), put_u32(&b, DOP_GGUF_BOOL), dop_buf_append(&b, "\0", 1);
-    dop_buf_align(&b, 32);
+    buf_align(&b, 32);
     cr_assert_eq(dop_gguf_open_bytes("mem", b.data, b.size, &diag, &g), DOP_OK, "%s", diag.message);
     dop_tokenizer_from_gguf(&g, &diag, &t);
     cr_assert(t, "%s %s: %s", model, pre ? pre : "", diag.message);

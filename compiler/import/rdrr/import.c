@@ -236,8 +236,9 @@ fill(void *user, const dop_weight_need *need)
     return st == DOP_OK ? dop_weights_add(&r->model->weights, &w, r->arena, r->diag) : st;
 }
 
-dop_status
-dop_rdrr_weights(dop_rdrr *r)
+/* Opens and verifies the shards that are needed and fills model->weights. */
+static dop_status
+find_weights(dop_rdrr *r)
 {
     dop_weights *w = &r->model->weights;
     dop_status st = dop_rdrr_check_tensors(r);
@@ -263,7 +264,7 @@ dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m)
     if (st == DOP_OK)
         st = dop_arch_check(&m->arch, r.path, diag);
     if (st == DOP_OK)
-        st = dop_rdrr_weights(&r);
+        st = find_weights(&r);
     dop_rdrr_close(&r);
     return st;
 }

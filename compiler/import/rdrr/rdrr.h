@@ -70,8 +70,6 @@ dop_status dop_rdrr_config(dop_rdrr *r);
 dop_status dop_rdrr_path(dop_rdrr *r);
 /* Checks that every tensor the facts call for is described correctly; opens no shard. */
 dop_status dop_rdrr_check_tensors(dop_rdrr *r);
-/* Opens and verifies the shards that are needed and fills model->weights. */
-dop_status dop_rdrr_weights(dop_rdrr *r);
 
 const dop_rdrr_tensor *dop_rdrr_find(const dop_rdrr *r, const char *name);
 /* The tensor of layer 0 with this name below the layer, NULL if none. */

@@ -61,8 +61,6 @@ typedef struct dop_tok_decoder {
 /* Also sets b->strip. */
 dop_status dop_tok_json_decoder(dop_tok_build *b, const json_t *d, dop_tok_decoder *dec, dop_diag *diag);
 /* Text of a token as written in the vocabulary.  Appends to out. */
-/* Steps of a WordPiece decoder with this prefix. */
-void dop_tok_decoder_wordpiece(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup);
 void dop_tok_decoder_apply(const dop_tok_decoder *dec, const char *s, size_t n, dop_buf *out);
 
 /* Reads an optional file of a folder, which holds a JSON object; *out stays as it is where the file is absent. */

@@ -43,8 +43,9 @@ static const char *const cleanups[][2] = {
     {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 };
 
-void
-dop_tok_decoder_wordpiece(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup)
+/* Steps of a WordPiece decoder with this prefix. */
+static void
+decode_wordpiece(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup)
 {
     dec->wordpiece = true;
     dec->kind[0] = DOP_DEC_WORDPIECE;
@@ -76,7 +77,7 @@ dec_wordpiece(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag 
         return BAD(b, diag, "decoder \"WordPiece\" is supported with a WordPiece model of the same prefix only");
     if (dec->count)
         return BAD(b, diag, "decoder \"WordPiece\" after another one is not supported");
-    dop_tok_decoder_wordpiece(dec, prefix, n, cleanup);
+    decode_wordpiece(dec, prefix, n, cleanup);
     b->strip = 1;
     return DOP_OK;
 }

@@ -146,9 +146,8 @@ void dop_model_facts(const dop_model *model, dop_facts *out_facts);
 
 typedef struct dop_counters {
     /* Since dop_model_open: */
-    uint64_t allocations;        /* of device memory, without the temporary ones named at the top */
-    uint64_t recordings;         /* of command buffers, without those named at the top */
-    uint64_t descriptor_updates; /* always 0: kernels take device addresses */
+    uint64_t allocations; /* of device memory, without the temporary ones named at the top */
+    uint64_t recordings;  /* of command buffers, without those named at the top */
     uint64_t submissions;
     uint64_t tokens_reused; /* found by dop_sequence_reuse */
     uint64_t pages_copied;  /* because a sequence wrote to a page that it shared */

@@ -14,12 +14,6 @@ static const struct {
 
 enum { HEAD = (2 + DOP_ORDER_WORDS) * sizeof(uint32_t) };
 
-size_t
-dop_order_row_bytes(uint32_t kind)
-{
-    return table[kind].row;
-}
-
 void
 dop_order_encode(const dop_order *order, dop_buf *out)
 {

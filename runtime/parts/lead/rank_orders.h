@@ -52,8 +52,6 @@ typedef struct dop_order {
     const void *rows; /* not owned */
 } dop_order;
 
-/* Bytes of a row of this kind of order. */
-size_t dop_order_row_bytes(uint32_t kind);
 /* Appends the message. */
 void dop_order_encode(const dop_order *order, dop_buf *out);
 /* *out_order->rows points into the message, which is aligned to 4 bytes.  DOP_E_INTERNAL: a message that dop_order_encode did not

@@ -72,8 +72,9 @@ dop_cli_chat_open(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_
     return st;
 }
 
-json_t *
-dop_chat_with_system(const char *system, json_t *messages)
+/* The messages behind a system message, unless they begin with one (or system is NULL): a new reference; NULL: out of memory. */
+static json_t *
+with_system(const char *system, json_t *messages)
 {
     const char *first = json_string_value(json_object_get(json_array_get(messages, 0), "role"));
     if (!system || (first && (strcmp(first, "system") == 0 || strcmp(first, "developer") == 0)))
@@ -92,7 +93,7 @@ dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const char *system,
 {
     uint32_t *ids;
     size_t n;
-    json_t *all = dop_chat_with_system(system, messages);
+    json_t *all = with_system(system, messages);
     dop_buf json = {0};
     if (all)
         dop_json_encode(&json, all);
@@ -167,7 +168,7 @@ add_system(const char *system, dop_buf *io_json, dop_diag *diag)
     if (dop_json_decode(io_json->data, io_json->size, &how, NULL, &root) != DOP_OK)
         return DOP_OK; /* rendering says what is wrong with it */
     json_t *messages = json_is_object(root) ? json_object_get(root, "messages") : root;
-    json_t *all = json_is_array(messages) ? dop_chat_with_system(system, messages) : json_incref(root);
+    json_t *all = json_is_array(messages) ? with_system(system, messages) : json_incref(root);
     if (all && json_is_object(root) && messages)
         json_object_set(root, "messages", all);
     io_json->size = 0;

@@ -10,8 +10,6 @@
  * --system, a template that refuses system messages is DOP_E_INPUT, and one that leaves them out is told of.  *out_chat is
  * NULL where there is no template. */
 dop_status dop_cli_chat_open(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_chat **out_chat);
-/* The messages behind a system message, unless they begin with one (or system is NULL): a new reference; NULL: out of memory. */
-json_t *dop_chat_with_system(const char *system, json_t *messages);
 /* Appends the ids of a conversation. */
 dop_status dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const char *system, json_t *messages,
                             dop_diag *diag, dop_ids *out_ids);

@@ -276,9 +276,9 @@ print_json(const run *r, dop_diag *diag)
     json_object_set_new(root, "ordering", json_string(dop_model_ordering(r->gen.model)));
     json_object_set_new(root, "plan", json_pack("{s:s, s:s}", "digest", digest, "model", facts->name));
     json_object_set_new(root, "afterLoad",
-                        json_pack("{s:I, s:I, s:I, s:I}", "deviceAllocations", (json_int_t)c.allocations,
-                                  "commandBufferRecordings", (json_int_t)c.recordings, "descriptorUpdates",
-                                  (json_int_t)c.descriptor_updates, "submissions", (json_int_t)c.submissions));
+                        json_pack("{s:I, s:I, s:I}", "deviceAllocations", (json_int_t)c.allocations,
+                                  "commandBufferRecordings", (json_int_t)c.recordings, "submissions",
+                                  (json_int_t)c.submissions));
     char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
     json_decref(root);
     dop_status st = dop_cli_print_line(text, diag);

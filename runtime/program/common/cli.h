@@ -131,8 +131,6 @@ dop_status dop_cli_encode(const dop_text *text, const char *bytes, size_t len, u
 void dop_cli_take_ids(uint32_t *ids, size_t n, dop_ids *out_ids);
 /* A whole file, or standard input for "-". */
 dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
-/* Ids separated by white space or commas.  what: for messages; a mistake in an option (--tokens) is wrong usage. */
-dop_status dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids);
 /* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
 dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids,
                           dop_buf *out_text);

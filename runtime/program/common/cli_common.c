@@ -174,8 +174,9 @@ dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
     return st;
 }
 
-dop_status
-dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids)
+/* Ids separated by white space or commas.  what: for messages; a mistake in an option (--tokens) is wrong usage. */
+static dop_status
+parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
     for (size_t i = 0; i < len;) {
         char c = text[i];
@@ -205,12 +206,12 @@ dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids
     if (sources > 1)
         return DOP_FAIL(diag, DOP_E_USAGE, "-p, -f, --tokens and --tokens-file exclude one another");
     if (cli->tokens)
-        return dop_cli_parse_ids("--tokens", cli->tokens, strlen(cli->tokens), diag, out_ids);
+        return parse_ids("--tokens", cli->tokens, strlen(cli->tokens), diag, out_ids);
     if (cli->tokens_file) {
         dop_buf file = {0};
         st = dop_cli_read(cli->tokens_file, diag, &file);
         if (st == DOP_OK && file.size > 0)
-            st = dop_cli_parse_ids(cli->tokens_file, file.data, file.size, diag, out_ids);
+            st = parse_ids(cli->tokens_file, file.data, file.size, diag, out_ids);
         dop_buf_finish(&file);
         return st;
     }

@@ -93,8 +93,6 @@ void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const
 void dop_reading_channels(dop_reading *r, bool ended);
 /* How many bytes at the end of a text may be the beginning of this mark. */
 size_t dop_partial_mark(const char *text, size_t n, const char *mark);
-/* Adds a call; names and arguments have lengths. */
-void dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
 
 /* What the answer to a request has to be, in the form that the model's template gives it. */
 typedef struct dop_shape_demand {

@@ -189,8 +189,9 @@ dop_partial_mark(const char *text, size_t n, const char *mark)
     return 0;
 }
 
-void
-dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
+/* Adds a call; names and arguments have lengths. */
+static void
+add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     uint64_t number = 0;
@@ -212,7 +213,7 @@ dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char
         return;
     if (!r->calls)
         r->calls = json_array();
-    dop_json_add_call(r->calls, name, n_name, arguments, n_arguments);
+    add_call(r->calls, name, n_name, arguments, n_arguments);
     if (r->terms.form->id_has_name)
         json_object_set_new(json_array_get(r->calls, number), "id",
                             json_sprintf("functions.%.*s:%zu", (int)n_name, name, number));
