@@ -594,8 +594,8 @@ dop_memory_destroy(dop_memory *memory)
     memset(memory, 0, sizeof *memory);
 }
 
-static VkDeviceAddress
-address_of(const dop_memory *memory, uint32_t slot, uint64_t offset)
+VkDeviceAddress
+dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset)
 {
     const dop_place *p = &memory->places[slot];
     return memory->blocks[p->block].address + p->offset + offset;
@@ -611,7 +611,7 @@ dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg)
                                                : bsearch(&key, memory->pieces, memory->n_pieces, sizeof key, by_state);
     const uint64_t offset = p ? p->to : arg->offset;
     return arg->view ? (memory->places[arg->slot].offset + offset) / DOP_TEXEL_BYTES
-                     : address_of(memory, arg->slot, offset);
+                     : dop_memory_address(memory, arg->slot, offset);
 }
 
 void

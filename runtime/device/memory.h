@@ -93,6 +93,8 @@ const dop_block *dop_memory_wait(dop_memory *memory, uint32_t block);
 void dop_memory_give_up(dop_memory *memory);
 void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 
+VkDeviceAddress dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset);
+
 /* The eight bytes of an argument as kernels get them: an address, numbers, or the number of a texel. */
 uint64_t dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg);
 /* Binds the views that the dispatch reads through.  io_bound: the set that is bound for each view. */

@@ -94,18 +94,6 @@ hand_over(test *t, uint32_t i, uint32_t from, uint32_t to, uint32_t n_rows)
     }
 }
 
-/* The schedule of this kind and size, ordered by barriers, of the target in use; UINT32_MAX: there is none. */
-static uint32_t
-schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows)
-{
-    for (uint32_t i = 0; i < model->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &model->plan.schedules[i];
-        if (s->kind == kind && s->max_rows == max_rows && s->ordering == DOP_ORDER_BARRIERS && model->used.schedules[i])
-            return i;
-    }
-    return UINT32_MAX;
-}
-
 /* One step of a sequence by each model of a side; returns logits. */
 static const float *
 run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t n)
