@@ -417,8 +417,7 @@ avoid(const dop_site *s)
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers: products gain a tenth on
- * an H200. */
+/* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers. */
 const dop_descriptor dop_descriptor_matmul_coop = {
     .fits = dop_coop_fits,
     .avoid = avoid,
