@@ -4,6 +4,7 @@
 #define DOPPLER_IR_TARGET_H
 
 #include "base/caps.h"
+#include "ir/schedule_numbers.h"
 
 /* Kernels that round activations to 8 bits are used only when asked for, wherever they can be, or never. */
 typedef enum dop_int_dot { DOP_INT_DOT_ALLOW, DOP_INT_DOT_PREFER, DOP_INT_DOT_OFF } dop_int_dot;
@@ -22,8 +23,9 @@ typedef struct dop_target {
 #define FIELD(kind, name, least, most, told) dop_target_##kind name;
 #include "ir/target.def"
 #undef FIELD
-    /* Steps of up to DOP_STAGE_ROWS rows are to be persistent dispatches too, whose products have no matrix units. */
+    /* Steps of up to schedule.stage_rows rows are to be persistent dispatches too, whose products have no matrix units. */
     bool rows_as_stages;
+    dop_schedule_numbers schedule;
 } dop_target;
 
 /* Do kernels read through views there?  A software device loads through addresses one invocation at a time; GPUs gain nothing. */
@@ -38,10 +40,7 @@ dop_target_views(const dop_target *t)
 enum {
     DOP_MATRIX_CAPS = DOP_CAP_subgroup | DOP_CAP_coop | DOP_CAP_f16_math | DOP_CAP_f16_storage,
     DOP_MATRIX_ROWS = 16, /* rows of a whole matrix */
-    DOP_MATRIX_LEAST =
-        2,              /* least number of rows; so few are already worth it, because they read the weights only once */
-    DOP_STAGE_ROWS = 4, /* rows that pay as stages of a persistent dispatch, by measurement on an H200 */
-    DOP_MATRIX_UNIT = 8 /* the length of a row is a multiple of this */
+    DOP_MATRIX_UNIT = 8   /* the length of a row is a multiple of this */
 };
 typedef enum dop_matrix_fit {
     DOP_MATRIX_FIT_yes,
@@ -56,32 +55,33 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
 {
     if (dop_caps_missing(DOP_MATRIX_CAPS, t->caps))
         return DOP_MATRIX_FIT_lacks;
-    return depth % DOP_MATRIX_UNIT                                                    ? DOP_MATRIX_FIT_ragged
-           : rows < DOP_MATRIX_LEAST || (t->rows_as_stages && rows <= DOP_STAGE_ROWS) ? DOP_MATRIX_FIT_few
-                                                                                      : DOP_MATRIX_FIT_yes;
+    return depth % DOP_MATRIX_UNIT ? DOP_MATRIX_FIT_ragged
+           : rows < t->schedule.matrix_least_rows || (t->rows_as_stages && rows <= t->schedule.stage_rows)
+               ? DOP_MATRIX_FIT_few
+               : DOP_MATRIX_FIT_yes;
 }
 
 /* Are products of so many rows with blocks of weights made of packed integers, which hold activations of any range, where matrix
- * units would take more time?  By measurement on an H200 (bench/log/2026-11-22-small-batch-matrix-units). */
-enum { DOP_INT_ROWS = 4, DOP_INT_ROWS_SUBGROUP = 8 };
+ * units would take more time? */
+enum { DOP_INT_ROWS_SUBGROUP = 8 };
 static inline bool
 dop_few_in_integers(const dop_target *t, uint32_t rows)
 {
-    return rows > 1 && rows <= DOP_INT_ROWS && !t->cpu && t->int_dot == DOP_INT_DOT_PREFER &&
+    return rows > 1 && rows <= t->schedule.int_rows && !t->cpu && t->int_dot == DOP_INT_DOT_PREFER &&
            t->subgroup >= DOP_INT_ROWS_SUBGROUP && !dop_caps_missing(DOP_CAP_subgroup | DOP_CAP_int_dot, t->caps);
 }
 
 /* Size of the blocks, of one expert each (group_rows in ops.def), in which a tile of products computes pairs of a row and one
  * of its experts: a power of two, large enough for the pairs of an expert if all experts have equally many.  0: rows compute
  * their experts one by one, because hardly two of them share one. */
-enum { DOP_SPAN_LEAST = 8, DOP_SPAN_MOST = 128, DOP_SPAN_SHARE = 2 };
+enum { DOP_SPAN_LEAST = 8 };
 static inline uint32_t
 dop_expert_span(const dop_target *t, uint32_t pairs, uint32_t experts)
 {
     uint32_t span = dop_caps_missing(DOP_MATRIX_CAPS, t->caps) ? DOP_SPAN_LEAST : DOP_MATRIX_ROWS;
-    if (pairs < experts * DOP_SPAN_SHARE)
+    if (pairs < (uint64_t)experts * t->schedule.expert_share)
         return 0;
-    while (span < DOP_SPAN_MOST && (uint64_t)span * experts < pairs)
+    while (span < t->schedule.expert_span_most && (uint64_t)span * experts < pairs)
         span *= 2;
     return span;
 }

@@ -1,63 +1,14 @@
 /* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
 #include "kernels/gen_coop.h"
 
-/* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile, unless they are
- * loaded in units; shapes for two matrices in units; and shapes used only where waves of such tiles end sooner than those of the
- * first other shape that suits: for one matrix of floats or in units, for two matrices that are not in units, and for one or two
- * matrices that go to registers past shared memory. */
-typedef enum shape_kind {
-    SHAPE_ANY,
-    SHAPE_QUANT,
-    SHAPE_UNITS,
-    SHAPE_SOONER,
-    SHAPE_SOONER_UNITS,
-    SHAPE_SOONER_PAIR,
-    SHAPE_DIRECT,
-    SHAPE_DIRECT_PAIR
-} shape_kind;
-
-/* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
-typedef struct coop_shape {
-    uint32_t bm, bn, bk, wm, wn;
-    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
-    /* Percent of the values that 128 x 128 makes in the same time, of one matrix and of each of two: larger tiles read fewer
-     * bytes for each product. */
-    uint32_t one, two;
-    shape_kind kind;
-} coop_shape;
-
-/* By measurement on an H200 (bench/log/2026-11-23-prefill-products), the best first. */
-static const coop_shape coop_shapes[] = {
-    {128, 256, 128, 128, 32, 70, 0, 0, SHAPE_DIRECT},     {128, 128, 128, 128, 16, 70, 0, 0, SHAPE_DIRECT_PAIR},
-    {128, 192, 64, 64, 48, 70, 112, 0, SHAPE_SOONER},     {128, 128, 64, 64, 32, 70, 100, 0, SHAPE_SOONER},
-    {128, 96, 64, 32, 48, 70, 88, 0, SHAPE_SOONER},       {128, 192, 64, 64, 32, 70, 112, 0, SHAPE_SOONER_UNITS},
-    {128, 96, 64, 32, 48, 70, 0, 112, SHAPE_SOONER_PAIR}, {256, 64, 64, 64, 32, 90, 100, 0, SHAPE_QUANT},
-    {128, 128, 64, 64, 32, 70, 100, 0, SHAPE_ANY},        {128, 64, 64, 64, 16, 50, 0, 100, SHAPE_UNITS},
-    {128, 64, 64, 32, 32, 50, 55, 100, SHAPE_ANY},        {64, 64, 128, 32, 16, 50, 42, 55, SHAPE_ANY},
-    {64, 32, 64, 16, 16, 100, 30, 42, SHAPE_ANY},         {32, 32, 64, 16, 16, 0, 30, 30, SHAPE_ANY},
-};
-
-/* Types of weights that may go to registers past shared memory, and the two percentages of such tiles, for which the others' take
- * longer as well: those of shapes are for floats. */
-static const struct {
-    dop_type type;
-    uint32_t one, two;
-} direct_types[] = {
-    {DOP_TYPE_f16, 150, 155},      {DOP_TYPE_bf16, 150, 155},     {DOP_TYPE_q8_0, 171, 165},
-    {DOP_TYPE_q4_0, 171, 165},     {DOP_TYPE_q4_k, 141, 127},     {DOP_TYPE_q6_k, 141, 127},
-    {DOP_TYPE_q5_k, 141, 127},     {DOP_TYPE_q5_0, 141, 127},     {DOP_TYPE_q5_1, 141, 127},
-    {DOP_TYPE_q4_1, 141, 127},     {DOP_TYPE_q3_k, 141, 127},     {DOP_TYPE_q2_k, 141, 127},
-    {DOP_TYPE_iq4_nl, 141, 127},   {DOP_TYPE_mxfp4, 141, 127},    {DOP_TYPE_int4_g128, 141, 127},
-    {DOP_TYPE_int4_g64, 141, 127}, {DOP_TYPE_int4_g32, 141, 127},
-};
-
 /* Percentage of a direct tile; 0: weights of the type cannot be direct. */
 static uint32_t
-direct_percent(dop_type type, uint32_t mats)
+direct_percent(const dop_target *t, dop_type type, uint32_t mats)
 {
-    for (size_t i = 0; i < sizeof direct_types / sizeof *direct_types; i++)
-        if (direct_types[i].type == type)
-            return mats > 1 ? direct_types[i].two : direct_types[i].one;
+    const dop_schedule_numbers *n = &t->schedule;
+    for (uint32_t i = 0; i < n->n_coop_direct; i++)
+        if (n->coop_direct[i].type == (uint32_t)type)
+            return mats > 1 ? n->coop_direct[i].two : n->coop_direct[i].one;
     return 0;
 }
 
@@ -93,15 +44,15 @@ dop_coop_stored(const dop_graph *g, const dop_region *r)
 
 /* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
 static bool
-coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
+coop_tile(const dop_coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
 {
     tile->bm = s->bm;
     tile->bn = s->bn;
     tile->bk = s->bk;
     tile->tm = s->wm;
     tile->tn = s->wn;
-    tile->direct = s->kind >= SHAPE_DIRECT;
-    const bool large = s->kind >= SHAPE_SOONER; /* sums may take more than half of the registers */
+    tile->direct = s->kind >= DOP_SHAPE_DIRECT;
+    const bool large = s->kind >= DOP_SHAPE_SOONER; /* sums may take more than half of the registers */
     if (large && !tile->direct && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
         return false;
     /* Narrow subgroups: sums may take half the registers of an invocation. */
@@ -151,25 +102,10 @@ typedef struct coop_division {
     uint64_t time;
 } coop_division;
 
-/* By measurement on an H200 (bench/log/2026-11-24-shallow-split-k), in steps of the depth of 128 x 192: what a workgroup takes
- * to begin and to end, what it takes workgroups to meet, and for each of them.  Weights that are decoded take an eighth more time where the ends of
- * the loop over the depth are no constants, and where direct tiles go through the rows of all parts.  Shares of a depth below SHALLOW
- * cost more than they gain where they need several waves; and so do direct tiles of such a depth, which have more sums: with them all
- * these times are longer. */
-enum {
-    SHARES_MOST = 8,
-    BEGIN = 250,
-    BEGIN_DIRECT = 600,
-    MEET = 400,
-    MEET_EACH = 60,
-    MEET_DIRECT = 105,
-    SHALLOW = 1100
-};
-
 /* May workgroups share tiles?  A multiprocessor should have room for only one of them: smaller ones fill the last wave anyway.  And
  * tiles should be nearly full of tokens: few tokens have tiles that were chosen for them. */
 static bool
-can_share(const coop_shape *x, const dop_site *s, const dop_products *p)
+can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     return s->t->merges && s->g->max_t * 4 >= dop_div_up_u32(s->g->max_t, x->bm) * x->bm * 3 &&
            x->bm * x->bn * p->most >= 128 * 128 &&
@@ -177,27 +113,32 @@ can_share(const coop_shape *x, const dop_site *s, const dop_products *p)
 }
 
 /* The tiles of whole waves have a workgroup each.  Those that are left would leave some of the multiprocessors idle, so several
- * workgroups share the depth of each of them where that ends sooner. */
+ * workgroups share the depth of each of them where that ends sooner.  Times are what a workgroup takes to begin and to end, what it
+ * takes workgroups to meet, and for each of them.  Weights that are decoded take an eighth more where the ends of the loop over the depth
+ * are no constants, and where direct tiles go through the rows of all parts.  Shares of a small depth cost more than they gain
+ * where they need several waves; and so do direct tiles of such a depth, which have more sums: with them all times are longer. */
 static void
-divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
+divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
 {
+    const dop_schedule_numbers *in = &s->t->schedule;
     const uint32_t cores = s->t->cores, across = dop_div_up_u32(s->g->max_t, x->bm),
                    columns = columns_of(s, x->bn, d->joined), whole = across * columns / cores * cores / across,
                    rest = (columns - whole) * across, waves = dop_div_up_u32(whole * across, cores),
                    idle = waves * cores - whole * across; /* in the last whole wave */
-    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT, direct = x->kind >= SHAPE_DIRECT;
-    const uint32_t begin = direct ? BEGIN_DIRECT : BEGIN;
+    const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT, direct = x->kind >= DOP_SHAPE_DIRECT;
+    const uint32_t begin = direct ? in->tile_begin_direct : in->tile_begin;
     d->shares = 0;
     d->undivided = 0;
     d->time = (uint64_t)dop_div_up_u32(across * columns, cores) * (p->k + begin);
     d->time += direct && d->joined && quant ? d->time / 8 : 0;
     if (rest == 0 || rest > DOP_COUNTS_MOST || !can_share(x, s, p) || (direct && d->joined))
         return;
-    for (uint32_t n = 2; n <= SHARES_MOST && n <= dop_div_up_u32(p->k, x->bk); n++) {
+    for (uint32_t n = 2; n <= in->split_k_most && n <= dop_div_up_u32(p->k, x->bk); n++) {
         const uint32_t left = rest > idle ? (rest - idle) * n : 0;
-        if (left > cores && p->k / n < SHALLOW)
+        if (left > cores && p->k / n < in->split_k_shallow)
             continue;
-        const uint64_t meet = (MEET + n * MEET_EACH) * (direct ? MEET_DIRECT : 100) / 100;
+        const uint64_t meet =
+            (in->split_k_meet + (uint64_t)n * in->split_k_meet_each) * (direct ? in->split_k_meet_direct : 100) / 100;
         uint64_t time =
             (uint64_t)waves * (p->k + begin) + meet + (uint64_t)dop_div_up_u32(left, cores) * (p->k / n + begin);
         time += quant ? time / 8 : 0;
@@ -212,10 +153,10 @@ divide(const coop_shape *x, const dop_site *s, const dop_products *p, coop_divis
 /* Tiles go through the rows of all parts where this ends sooner; addresses and ends are then found by row.  The loop of direct ones is
  * too long to be there for each part. */
 static coop_division
-division_of(const coop_shape *x, const dop_site *s, const dop_products *p)
+division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     coop_division apart = {.joined = false}, joined = {.joined = true};
-    if (x->kind >= SHAPE_DIRECT && s->r->info->n_parts > 1) {
+    if (x->kind >= DOP_SHAPE_DIRECT && s->r->info->n_parts > 1) {
         divide(x, s, p, &joined);
         return joined;
     }
@@ -228,15 +169,17 @@ division_of(const coop_shape *x, const dop_site *s, const dop_products *p)
 
 /* Time until the last workgroup ends, in some unit. */
 static uint64_t
-time_of(const coop_shape *x, const dop_site *s, const dop_products *p)
+time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
-    const uint32_t percent = x->kind >= SHAPE_DIRECT ? direct_percent(p->type, p->most) : p->most > 1 ? x->two : x->one;
-    return division_of(x, s, p).time * x->bm * x->bn / percent;
+    const uint32_t percent = x->kind >= DOP_SHAPE_DIRECT ? direct_percent(s->t, p->type, p->most)
+                             : p->most > 1               ? x->two
+                                                         : x->one;
+    return percent ? division_of(x, s, p).time * x->bm * x->bn / percent : UINT64_MAX;
 }
 
 /* Can weights go past shared memory?  What subgroups load has no ends to look for, and the rows of each are of one part. */
 static bool
-can_be_direct(const coop_shape *x, const dop_site *s, const dop_products *p)
+can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     const dop_analysis *a = s->r->info;
     uint32_t start = 0;
@@ -246,8 +189,8 @@ can_be_direct(const coop_shape *x, const dop_site *s, const dop_products *p)
     const dop_node_id first = dop_node_at(s->g, a->parts[0].mats[0])->src[1];
     const dop_type type = dop_node_at(s->g, first)->type;
     if (!(s->t->caps & DOP_CAP_coop_khr) || !(s->t->caps & DOP_CAP_coop_pairs) || s->t->subgroup != 32 ||
-        s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16) || direct_percent(type, p->most) == 0 || p->k % x->bk ||
-        p->k < SHALLOW || dop_coop_stored(s->g, s->r) != DOP_TYPE_f16)
+        s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16) || direct_percent(s->t, type, p->most) == 0 || p->k % x->bk ||
+        p->k < s->t->schedule.split_k_shallow || dop_coop_stored(s->g, s->r) != DOP_TYPE_f16)
         return false;
     for (uint32_t i = 0; i < a->n_parts; i++)
         for (uint32_t m = 0; m < a->parts[i].n_mats; m++) {
@@ -262,32 +205,32 @@ can_be_direct(const coop_shape *x, const dop_site *s, const dop_products *p)
 
 /* Is the shape for such weights and so many tokens and matrices? */
 static bool
-suits(const coop_shape *x, const dop_site *s, const dop_products *p)
+suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     const uint32_t max_t = s->g->max_t;
     /* By measurement: of two matrices only types whose scales are long to decode. */
     const bool units = p->type == DOP_TYPE_q4_k || (p->type == DOP_TYPE_q8_0 && p->most == 1);
     const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
     /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-    if (max_t * (x->kind == SHAPE_QUANT ? 1 : 4) < x->bm ||
-        (x->kind < SHAPE_DIRECT && p->most > 1 && x->bn * x->bm >= 128 * 128))
+    if (max_t * (x->kind == DOP_SHAPE_QUANT ? 1 : 4) < x->bm ||
+        (x->kind < DOP_SHAPE_DIRECT && p->most > 1 && x->bn * x->bm >= 128 * 128))
         return false;
-    switch (x->kind) {
-    case SHAPE_ANY:
+    switch ((dop_shape_kind)x->kind) {
+    case DOP_SHAPE_ANY:
         return true;
-    case SHAPE_QUANT:
+    case DOP_SHAPE_QUANT:
         return quant && !units;
-    case SHAPE_UNITS:
+    case DOP_SHAPE_UNITS:
         return units && p->most > 1;
-    case SHAPE_SOONER:
+    case DOP_SHAPE_SOONER:
         return !quant && p->most == 1;
-    case SHAPE_SOONER_UNITS:
+    case DOP_SHAPE_SOONER_UNITS:
         return p->most == 1 && (units || p->type == DOP_TYPE_q4_0); /* those that were measured */
-    case SHAPE_SOONER_PAIR:
+    case DOP_SHAPE_SOONER_PAIR:
         return !units && p->most > 1;
-    case SHAPE_DIRECT:
+    case DOP_SHAPE_DIRECT:
         return p->most == 1 && can_be_direct(x, s, p);
-    case SHAPE_DIRECT_PAIR:
+    case DOP_SHAPE_DIRECT_PAIR:
         return p->most == 2 && can_be_direct(x, s, p);
     }
     return false;
@@ -300,16 +243,17 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     const dop_products p = dop_products_of(s);
-    const coop_shape *const last = coop_shapes + sizeof coop_shapes / sizeof *coop_shapes - 1, *best = NULL, *x;
-    for (x = coop_shapes; x < last; x++) {
+    const dop_coop_shape *const first = t->schedule.coop_tiles, *const last = first + t->schedule.n_coop_tiles - 1,
+                                *best = NULL, *x;
+    for (x = first; x < last; x++) {
         dop_tile other = *tile;
         if (!suits(x, s, &p) || !coop_tile(x, p.most, t, &other))
             continue;
         const uint32_t tiles = dop_div_up_u32(s->g->max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         const bool busy = tiles * 100 >= t->cores * x->busy;
-        if (x->kind < SHAPE_SOONER && busy)
+        if (x->kind < DOP_SHAPE_SOONER && busy)
             break;
-        if (x->kind < SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
+        if (x->kind < DOP_SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
             continue; /* tiles that are shared keep as many multiprocessors busy as their time says */
         if (!best || time_of(x, s, &p) < time_of(best, s, &p))
             best = x;
@@ -323,18 +267,13 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
     tile->undivided = d.undivided;
 }
 
-/* Shapes for products by expert, measured like the others: the first one that fits and has as many rows as a block. */
-static const coop_shape block_shapes[] = {
-    {128, 128, 64, 64, 32, 0, 100, 100, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, 100, 100, SHAPE_ANY},
-    {64, 64, 32, 32, 16, 0, 100, 100, SHAPE_ANY},   {32, 64, 64, 16, 16, 0, 100, 100, SHAPE_ANY},
-    {16, 64, 64, 16, 16, 0, 100, 100, SHAPE_ANY},
-};
-
+/* For products by expert: the first shape that fits and has as many rows as a block. */
 void
 dop_coop_choose_tile_at(const dop_site *s, dop_tile *tile)
 {
     const uint32_t span = dop_blocks_of(s->g, s->r).span, mats = dop_products_of(s).most;
-    for (size_t i = 0; i < sizeof block_shapes / sizeof *block_shapes; i++)
-        if (block_shapes[i].bm <= span && coop_tile(&block_shapes[i], mats, s->t, tile))
+    const dop_coop_shape *x = s->t->schedule.coop_block_tiles;
+    for (uint32_t i = 0; i < s->t->schedule.n_coop_block_tiles; i++)
+        if (x[i].bm <= span && coop_tile(&x[i], mats, s->t, tile))
             return;
 }

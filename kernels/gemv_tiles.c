@@ -10,9 +10,10 @@
 static void
 tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
 {
-    uint32_t wave = t->cores * 1152, large = dop_div_up_u32(teams, 512 / sg);
+    uint32_t wave = t->cores * t->schedule.gemv_float_wave, large = dop_div_up_u32(teams, 512 / sg);
     tile->lanes = sg;
-    if (!paired && !t->cpu && t->max_workgroup >= 512 && large * 20 >= dop_div_up_u32(large, t->cores) * t->cores * 17)
+    if (!paired && !t->cpu && t->max_workgroup >= 512 &&
+        (uint64_t)large * 100 >= (uint64_t)dop_div_up_u32(large, t->cores) * t->cores * t->schedule.gemv_float_even)
         tile->wg = 512;
     else if (teams * 16 <= wave)
         for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
@@ -27,26 +28,26 @@ tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, boo
 static void
 tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
 {
-    uint32_t wave = t->cores * 512;
+    uint32_t wave = t->cores * t->schedule.gemv_quant_wave, far = t->schedule.gemv_quant_long;
     tile->lanes = sg;
     tile->unroll = 1;
     if (teams * sg > wave)
         tile->rows = 2;
     if (teams / tile->rows * sg > wave && sg > 16)
         tile->lanes = 16;
-    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
+    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < far))
         return;
     /* Rows so long that staging one takes several round trips to memory. */
-    if (k >= 6144 && t->max_workgroup >= 1024) {
+    if (k >= t->schedule.gemv_quant_staged && t->max_workgroup >= 1024) {
         tile->wg = 1024;
         while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 5 / 8 && tile->lanes < 128)
             tile->lanes *= 2;
         return;
     }
     tile->wg = 512;
-    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < 4096)
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < far)
         tile->wg /= 2;
-    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= 4096)
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= far)
         tile->lanes *= 2;
 }
 
@@ -111,10 +112,9 @@ steps_in_flight(uint32_t steps, bool quant, uint32_t products)
 
 /* Long stages with one matrix at a time have registers for about twice as many steps in flight. */
 static uint32_t
-long_steps_in_flight(uint32_t steps, uint32_t loops, uint32_t otherwise)
+long_steps_in_flight(const dop_target *t, uint32_t steps, uint32_t loops, uint32_t otherwise)
 {
-    const uint32_t long_way = 40; /* steps; shorter stages lose (bench/log/2026-11-22-decode-peer-again) */
-    for (uint32_t n = 9; n >= 5 && steps * loops >= long_way; n--)
+    for (uint32_t n = 9; n >= 5 && steps * loops >= t->schedule.gemv_stage_long; n--)
         if (steps % n == 0)
             return n;
     return otherwise;
@@ -150,6 +150,6 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
     }
     tile->unroll = steps_in_flight(steps, quant, p.most);
     if (!quant && p.most == 1)
-        tile->unroll = long_steps_in_flight(steps, tile->loops, tile->unroll);
+        tile->unroll = long_steps_in_flight(s->t, steps, tile->loops, tile->unroll);
     return NULL;
 }

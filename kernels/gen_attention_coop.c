@@ -204,20 +204,15 @@ fits(const dop_site *s)
     return dop_attn_refuses(s);
 }
 
-/* Unused rows of a matrix cost nothing: 4 rows of 32 / 8 heads x 64 take 7 us on an H200, and 15 without matrix units. */
+/* Unused rows of a matrix cost nothing: 4 rows take less time with matrix units than without. */
 static const char *
 avoid(const dop_site *s)
 {
     return s->g->max_t < 2 ? "one token" : NULL;
 }
 
-/* Groups of rows by groups of positions, a subgroup each, and positions at a time. */
-typedef struct shape {
-    uint32_t row_groups, position_groups, positions;
-} shape;
-
 static layout
-take_shape(const dop_site *s, const dop_attn *a, const shape *of, dop_tile *tile)
+take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of, dop_tile *tile)
 {
     tile->wg = of->row_groups * of->position_groups * s->t->subgroup;
     tile->ds = of->position_groups;
@@ -227,20 +222,14 @@ take_shape(const dop_site *s, const dop_attn *a, const shape *of, dop_tile *tile
 }
 
 /* The first row of the table that the target can hold.  Where there are not enough rows of queries to keep all cores busy,
- * positions are divided among subgroups instead.  Measured on an H200 (bench/log/2026-11-22-prefill-attention). */
+ * positions are divided among subgroups instead.  */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    static const struct {
-        uint32_t most_dim;
-        shape many, few;
-    } rows[] = {
-        {64, {8, 1, 96}, {4, 2, 128}}, {128, {8, 1, 64}, {4, 2, 64}}, {256, {2, 2, 32}, {1, 4, 64}},
-        {256, {4, 1, 32}, {2, 2, 32}}, {256, {1, 2, 32}, {1, 2, 32}}, {256, {1, 1, 16}, {1, 1, 16}},
-    };
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const dop_attention_shape *rows = t->schedule.attention_tiles;
+    for (uint32_t i = 0; i < t->schedule.n_attention_tiles; i++) {
         if (a.dim > rows[i].most_dim)
             continue;
         bool many = take_shape(s, &a, &rows[i].many, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup;

@@ -267,9 +267,7 @@ trips(const dop_site *s, const dop_tile *tile)
 }
 
 enum {
-    OWN_WG = 256,         /* of a dispatch of its own */
-    OWN_REGISTERS = 112,  /* where subgroups walk apart there: for rows, products, sums and queries of an invocation */
-    STAGE_REGISTERS = 88, /* and in a stage: by measurement on an H200, with 128 in all */
+    OWN_WG = 256 /* of a dispatch of its own */
 };
 
 /* Registers of an invocation for its rows, products and sums, with so many workgroups per head group. */
@@ -331,26 +329,25 @@ fits(const dop_site *s)
     return refuses(s, OWN_WG, false);
 }
 
-/* By measurement on an H200: where rows make enough workgroups, heads so short are as well walked over by single invocations. */
+/* Where rows make enough workgroups, heads so short are as well walked over by single invocations. */
 static const char *
 avoid(const dop_site *s)
 {
-    enum { SHORT = 64 };
     const dop_attn a = dop_attn_at(s);
     if (s->t->cpu)
         return "sums across lanes are slow on CPU devices";
-    return s->g->max_t > 1 && a.dim <= SHORT && (uint64_t)s->g->max_t * a.kv > 2ull * s->t->cores
+    return s->g->max_t > 1 && a.dim <= s->t->schedule.decode_short_head &&
+                   (uint64_t)s->g->max_t * a.kv > 2ull * s->t->cores
                ? "there are workgroups enough for heads that are short"
                : NULL;
 }
 
-/* By measurement on an H200: where a lane holds much of a row, as in latent attention, a workgroup takes the least time with one
+/* Where a lane holds much of a row, as in latent attention, a workgroup takes the least time with one
  * head, which leaves registers free and is less code. */
 static bool
 takes_one_head(const dop_site *s, const dop_attn *a)
 {
-    enum { MUCH = 8 }; /* pieces of 8 values */
-    return a->dim / 8 / lanes_of(a, s->t) > MUCH &&
+    return a->dim / 8 / lanes_of(a, s->t) > s->t->schedule.decode_lane_pieces &&
            (!s->r->info->merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
@@ -359,11 +356,11 @@ takes_one_head(const dop_site *s, const dop_attn *a)
 static void
 walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
-    /* By measurement on an H200: one row is slower everywhere, four are where the cache is short, and queries that stay in
-     * registers gain nothing.  Several tokens, which make many workgroups, and more heads are not measured. */
-    enum { ROWS = 2, MOST_HEADS = 4 };
+    /* One row is slower everywhere, four are where the cache is short, and queries that stay in registers gain nothing.  Several
+     * tokens make many workgroups. */
+    enum { ROWS = 2 };
     const uint32_t heads = a->group / (tile->group_wgs ? tile->group_wgs : 1);
-    if (s->g->max_t > 1 || heads > MOST_HEADS || s->t->cpu || s->t->subgroup < 2 ||
+    if (s->g->max_t > 1 || heads > s->t->schedule.decode_apart_heads || s->t->cpu || s->t->subgroup < 2 ||
         apart_registers(s->g, a, s->t, heads, ROWS) > registers ||
         subgroups_at_once(a, tile, s->t) * s->t->subgroup != tile->wg)
         return;
@@ -378,7 +375,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     tile->wg = OWN_WG;
     tile->bq = 1;
     tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, OWN_WG);
-    walk_apart(s, &a, OWN_REGISTERS, tile);
+    walk_apart(s, &a, s->t->schedule.decode_registers, tile);
 }
 
 /* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all
@@ -414,7 +411,7 @@ as_stage(const dop_site *s, dop_tile *tile)
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
     if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
         tile->positions = 128;
-    walk_apart(s, &a, STAGE_REGISTERS, tile);
+    walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
     return refuses(s, s->t->persistent, true).why;
 }
 
@@ -429,7 +426,7 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
     tile->group_wgs = stage_group_wgs(s, &a, splits);
     tile->positions = 0;
     tile->apart = false;
-    walk_apart(s, &a, STAGE_REGISTERS, tile);
+    walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
     return splits * stage->whole;
 }
 

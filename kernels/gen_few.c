@@ -341,7 +341,6 @@ count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    enum { LONG = 4096 };
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
     const uint32_t unit = dop_few_unit(s->g, s->r), units = dop_div_up_u32(p.k, unit);
@@ -349,7 +348,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     const uint32_t piece = dop_few_piece_of(s, unit == INT_UNIT && quant, false).units;
     const uint32_t least = quant ? 8 : 16, most_wg = large ? 512 : tile->wg, step = t->subgroup * 2;
     uint64_t best = UINT64_MAX;
-    tile->rows = p.most > 2 || p.k < LONG ? 1 : 2; /* They share a load of the activation. */
+    tile->rows = p.most > 2 || p.k < t->schedule.few_long ? 1 : 2; /* They share a load of the activation. */
     tile->unroll = 1;
     tile->lanes = least;
     tile->wg = most_wg;
@@ -435,15 +434,14 @@ avoid(const dop_site *s)
     return avoid_for_matrix_units(s, false);
 }
 
-/* By measurement on an H200 (bench/log/2026-11-22-small-batch-matrix-units) matrix units (matmul_coop_few) take about as long
+/* Matrix units (matmul_coop_few) take about as long
  * for one row as for sixteen.  In that time packed integer products make four rows, or eight where there are many columns, and floats fewer. */
 static const char *
 avoid_ints(const dop_site *s)
 {
-    enum { MANY_COLUMNS = 3072 };
     const char *no = dop_int8_avoid(s);
-    const bool many = s->g->max_t <= MOST_ROWS && dop_products_of(s).rows >= MANY_COLUMNS;
-    return no ? no : avoid_for_matrix_units(s, s->g->max_t <= DOP_INT_ROWS || many);
+    const bool many = s->g->max_t <= MOST_ROWS && dop_products_of(s).rows >= s->t->schedule.int_many_columns;
+    return no ? no : avoid_for_matrix_units(s, s->g->max_t <= s->t->schedule.int_rows || many);
 }
 
 const dop_descriptor dop_descriptor_few = {

@@ -108,19 +108,20 @@ share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
 }
 
 /* Beside the products of which fragment of tokens the first activations are stored, and how many pieces of them beside each.  It
- * decides how a driver orders the loop; by measurement on an H200 (bench/log/2026-11-24-register-direct-order). */
+ * decides how a driver orders the loop. */
 static void
 store_keys(dop_gen *gen, dop_type weights, uint32_t n_mats, dop_keys *keys)
 {
     const dop_tile *tile = &gen->choice->tile;
     const bool quant = dop_type_of(weights)->kind == DOP_KIND_QUANT, shares = tile->shares > 1;
+    const dop_schedule_numbers *in = &gen->e.target->schedule;
     uint32_t first = 0, each = 1;
     if (n_mats > 1 ? weights == DOP_TYPE_q4_k : tile->joined && (!quant || weights == DOP_TYPE_q4_k))
-        each = 4;
+        each = in->direct_each;
     else if (shares && !quant)
-        each = 2;
+        each = in->direct_each_shared;
     else if (n_mats > 1 && !quant)
-        first = 1;
+        first = in->direct_first_pair;
     dop_keys_num(gen, keys, "FIRST", first);
     dop_keys_num(gen, keys, "EACH", each);
 }
@@ -417,8 +418,7 @@ avoid(const dop_site *s)
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers: products gain a tenth on
- * an H200. */
+/* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers. */
 const dop_descriptor dop_descriptor_matmul_coop = {
     .fits = dop_coop_fits,
     .avoid = avoid,

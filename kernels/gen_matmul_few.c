@@ -3,16 +3,7 @@
 
 #include "kernels/weight_types.h"
 
-enum {
-    SOME = 16, /* tokens beyond which a step's tiles are those of some, and of many */
-    MANY = 32,
-    BUSY = 70, /* percentages of the multiprocessors that must have a tile; a wide one; a wide one of blocks */
-    MANY_BUSY = 150,
-    BLOCKS_BUSY = 300,
-    OWN_BUSY = 130,     /* ... before a workgroup has half of the subgroups, if each loads what it multiplies */
-    LEAST_DEPTH = 2048, /* values of a deep row */
-    MOST_ROWS = 64      /* of one matrix in a tile */
-};
+enum { SOME = 16, MANY = 32 }; /* tokens beyond which a step's tiles are those of some, and of many */
 
 /* Do subgroups load what they multiply themselves? */
 static bool
@@ -59,24 +50,16 @@ emit(dop_gen *gen)
     return dop_coop_emit(gen, &shared_out);
 }
 
-/* Rows of weights (of all matrices of a part) per workgroup, depth, invocations, rows of a matrix and tokens per subgroup,
- * tiles in flight. */
-typedef struct few_shape {
-    uint32_t rows, bk, wg, tn, tm, ahead;
-} few_shape;
-
-/* Measured on an H200 (bench/log/2026-11-22-small-batch-matrix-units), the widest first: every workgroup loads a tile of
- * activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
-static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}},
-                       of_floats_some[] = {{128, 128, 512, 16, 32, 1},
-                                           {64, 128, 512, 16, 32, 1},
-                                           {32, 256, 256, 16, 32, 1}},
-                       of_some_wide[] = {{128, 64, 256, 16, 32, 2}}, of_blocks_some[] = {{128, 64, 256, 16, 32, 1}},
-                       of_floats_wide[] = {{128, 64, 512, 16, 32, 1}}, of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
-                       of_blocks[] = {{64, 128, 256, 16, 32, 1}, {32, 256, 256, 16, 32, 1}},
-                       of_blocks_wide[] = {{64, 64, 128, 16, 32, 1}}, of_one_wide[] = {{256, 64, 512, 32, 32, 1}},
-                       of_blocks_many[] = {
-                           {64, 128, 256, 16, 32, 1}, {32, 128, 256, 32, 64, 1}, {16, 256, 256, 16, 64, 1}};
+/* Tiles for such steps, the widest first: every workgroup loads a tile of activations, so fewer, wider workgroups load less, as
+ * long as every multiprocessor has one. */
+static const dop_few_shape *
+first_of(const dop_target *t, dop_few_list list)
+{
+    const dop_few_shape *x = t->schedule.small_tiles;
+    while (x->list != list)
+        x++;
+    return x;
+}
 
 static bool
 fits_shared(const dop_site *s, const dop_tile *tile, uint32_t mats)
@@ -84,16 +67,17 @@ fits_shared(const dop_site *s, const dop_tile *tile, uint32_t mats)
     return dop_coop_tile_bytes(tile, mats, s->t) + tile->wg / s->t->subgroup * 4 <= s->t->shared_bytes;
 }
 
-/* Takes a shape if it suits the products, on targets like the one that they were measured on. */
+/* Takes a shape if it suits the products, on targets like those that they are for. */
 static bool
-few_tile(const dop_site *s, const few_shape *x, bool last, dop_tile *tile)
+few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
 {
     const dop_products p = dop_products_of(s);
     const dop_target *t = s->t;
     const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
     if (t->subgroup != 32 || m != 16 || n != 16 || (!last && x->rows / p.most < n))
         return false;
-    if (!last && (p.rows / x->rows * 100 < t->cores * BUSY || x->rows / p.most > MOST_ROWS))
+    if (!last && (p.rows / x->rows * 100 < t->cores * s->t->schedule.small_busy ||
+                  x->rows / p.most > t->schedule.small_most_rows))
         return false;
     tile->bm = dop_div_up_u32(s->g->max_t, m) * m;
     tile->bn = x->rows / p.most / n > 1 ? x->rows / p.most / n * n : n;
@@ -150,12 +134,13 @@ quantized(const dop_site *s)
     return dop_type_of(dop_products_of(s).type)->kind == DOP_KIND_QUANT;
 }
 
-#define SHAPES(list) (list), sizeof(list) / sizeof *(list)
+/* The first that suits of at most so many; any: the last one is taken in any case. */
 static bool
-choose_from(const dop_site *s, const few_shape *list, size_t n, bool any, dop_tile *tile)
+choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_tile *tile)
 {
-    for (size_t i = 0; i < n; i++)
-        if (few_tile(s, &list[i], any && i + 1 == n, tile))
+    const dop_few_shape *x = first_of(s->t, list), *end = s->t->schedule.small_tiles + s->t->schedule.n_small_tiles;
+    for (uint32_t i = 0; i < most && x < end && x->list == list; i++, x++)
+        if (few_tile(s, x, any && (x + 1 == end || x[1].list != list), tile))
             return true;
     return false;
 }
@@ -164,7 +149,7 @@ choose_from(const dop_site *s, const few_shape *list, size_t n, bool any, dop_ti
 static bool
 enough_rows(const dop_site *s, uint32_t busy)
 {
-    return dop_products_of(s).rows / of_floats->rows * 100 >= s->t->cores * busy;
+    return dop_products_of(s).rows / first_of(s->t, DOP_FEW_FLOATS)->rows * 100 >= s->t->cores * busy;
 }
 
 /* A tile for more than 16 tokens where there are enough rows.  Up to 32 tokens: two workgroups of floats share a multiprocessor, and one
@@ -174,33 +159,36 @@ static bool
 wide_tile(const dop_site *s, dop_tile *tile)
 {
     const bool blocks = quantized(s);
+    const dop_schedule_numbers *in = &s->t->schedule;
+    const dop_few_shape *one = first_of(s->t, DOP_FEW_ONE_WIDE);
     const dop_products p = dop_products_of(s);
     if (s->g->max_t <= MANY) {
-        const few_shape *x = blocks ? of_blocks_some : of_some_wide;
-        return s->g->max_t > SOME && p.rows / x->rows * 100 >= s->t->cores * (blocks ? BUSY : MANY_BUSY) &&
+        const dop_few_shape *x = first_of(s->t, blocks ? DOP_FEW_BLOCKS_SOME : DOP_FEW_SOME_WIDE);
+        return s->g->max_t > SOME &&
+               p.rows / x->rows * 100 >= s->t->cores * (blocks ? in->small_busy : in->small_busy_wide) &&
                few_tile(s, x, true, tile);
     }
-    if (p.most == 1 && p.rows / of_one_wide->rows * 100 >= s->t->cores * BUSY && few_tile(s, of_one_wide, true, tile))
+    if (p.most == 1 && p.rows / one->rows * 100 >= s->t->cores * in->small_busy && few_tile(s, one, true, tile))
         return true;
-    return enough_rows(s, blocks ? BLOCKS_BUSY : MANY_BUSY) &&
-           few_tile(s, blocks ? of_blocks_wide : of_floats_wide, true, tile);
+    return enough_rows(s, blocks ? in->small_busy_blocks : in->small_busy_wide) &&
+           few_tile(s, first_of(s->t, blocks ? DOP_FEW_BLOCKS_WIDE : DOP_FEW_FLOATS_WIDE), true, tile);
 }
 
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    const bool many = s->g->max_t > MANY, deep = dop_products_of(s).k >= LEAST_DEPTH;
+    const bool many = s->g->max_t > MANY, deep = dop_products_of(s).k >= s->t->schedule.small_deep;
     bool done;
     if (wide_tile(s, tile))
         done = true;
     else if (quantized(s))
-        done = many ? choose_from(s, SHAPES(of_blocks_many), true, tile)
-                    : choose_from(s, of_blocks, deep ? 2 : 1, false, tile);
+        done = many ? choose_from(s, DOP_FEW_BLOCKS_MANY, UINT32_MAX, true, tile)
+                    : choose_from(s, DOP_FEW_BLOCKS, deep ? UINT32_MAX : 1, false, tile);
     else if (many)
-        done = choose_from(s, SHAPES(of_floats_many), true, tile);
+        done = choose_from(s, DOP_FEW_FLOATS_MANY, UINT32_MAX, true, tile);
     else
-        done = s->g->max_t > SOME ? choose_from(s, SHAPES(of_floats_some), false, tile)
-                                  : choose_from(s, SHAPES(of_floats), false, tile);
+        done = s->g->max_t > SOME ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
+                                  : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
     if (!done)
         narrow_tile(s, tile);
 }
@@ -231,7 +219,7 @@ avoid(const dop_site *s)
 {
     dop_tile tile = {.wg = 0};
     /* Where there are enough tiles, float weights do not justify one that holds all tokens of a subgroup. */
-    return s->g->max_t > MANY && !quantized(s) && enough_rows(s, MANY_BUSY) && !wide_tile(s, &tile)
+    return s->g->max_t > MANY && !quantized(s) && enough_rows(s, s->t->schedule.small_busy_wide) && !wide_tile(s, &tile)
                ? "as many tiles as there are, by tokens and rows, take less time"
                : NULL;
 }
@@ -276,7 +264,7 @@ own_shared(dop_gen *gen)
     return own_bytes(&gen->choice->tile, dop_coop_mats(gen), gen->e.target);
 }
 
-/* By measurement on an H200 (bench/log/2026-11-23-rows-17-to-32): 32 rows of weights where that gives most multiprocessors a
+/* 32 rows of weights where that gives most multiprocessors a
  * workgroup, else 16; twice as many subgroups where there are no two workgroups for each multiprocessor, as long as registers last; half as many for
  * 17 to 32 tokens where there are, so that two fit its registers. */
 static void
@@ -284,10 +272,10 @@ own_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_products p = dop_products_of(s);
     const uint32_t m = dop_matrix_m(s->t->matrix), n = dop_matrix_n(s->t->matrix), tiles = p.rows / (2 * n);
-    const uint32_t rows = tiles * 100 >= s->t->cores * BUSY ? 2 * n : n;
+    const uint32_t rows = tiles * 100 >= s->t->cores * s->t->schedule.small_busy ? 2 * n : n;
     tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
     tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
-    const bool two = tiles * 100 >= s->t->cores * OWN_BUSY;
+    const bool two = tiles * 100 >= s->t->cores * s->t->schedule.small_busy_own;
     tile->ds = s->g->max_t > MANY ? 8 : s->g->max_t > SOME ? (two ? 4 : 8) : two ? 8 : 16;
     tile->bk = DEEP * tile->ds;
     tile->wg = tile->ds * s->t->subgroup;
@@ -311,11 +299,12 @@ static const char *
 own_avoid(const dop_site *s)
 {
     const dop_products p = dop_products_of(s);
-    if (p.most > 1 || enough_rows(s, MANY_BUSY))
+    if (p.most > 1 || enough_rows(s, s->t->schedule.small_busy_wide))
         return "there are enough rows of weights for wide tiles";
     /* Measured gains for floats end where multiprocessors have two workgroups, or few have one and the depth is not long. */
     const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
-    const bool many = tiles > s->t->cores, few = tiles * 100 < s->t->cores * BUSY && p.k < 2 * p.rows;
+    const bool many = tiles > s->t->cores,
+               few = tiles * 100 < s->t->cores * s->t->schedule.small_busy && p.k < 2 * p.rows;
     if (s->g->max_t > MANY && !quantized(s) && (many || few))
         return "activations of so many tokens are better read by a workgroup than by each subgroup";
     return NULL;

@@ -385,9 +385,8 @@ avoid_chunks(const dop_site *s)
         return "the step has rows of several sequences, few of each";
     if (s->g->max_t < LEAST_CHUNK)
         return "fewer rows than a chunk";
-    /* Measured on an H200 and no other GPU (bench/log/2026-11-22-scan-chunks): lanes wait for shared memory instead of the
-     * previous row's state, so chunks are not faster.  A software device takes seconds to compile them. */
-    return "row by row was not slower where it was measured";
+    /* Lanes wait for shared memory instead of the previous row's state.  A software device takes seconds to compile chunks. */
+    return s->t->schedule.scan_chunks && !s->t->cpu ? NULL : "row by row was not slower where it was measured";
 }
 
 /* A workgroup for each head, as in an ordinary dispatch; its state is being loaded while the row's values are computed. */

@@ -64,9 +64,6 @@ dop_tail_refuses(const dop_site *s)
 void
 dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
 {
-    /* An invocation has so many loads on their way.  With eight, an H200 took longer for the additional code, which runs only
-     * once in a step, than for the latency that it hid. */
-    enum { IN_FLIGHT = 4 };
     dop_emit *e = &gen->e;
     if (!e->r->info->tail || e->status != DOP_OK)
         return;
@@ -76,8 +73,9 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     const uint32_t k_pad = dop_packed_row_values(t.type->type, t.k), units = k_pad / t.type->unit;
     const uint32_t most = tile->subgroup ? e->target->subgroup : 1, lanes = units < most ? dop_pow2_floor(units) : most;
     uint32_t steps = dop_div_up_u32(units, lanes), rows = dop_div_up_u32(at_once * t.n, tile->wg / lanes);
-    steps = steps > 4 ? 4 : steps;
-    rows = e->target->cpu ? 1 : rows > IN_FLIGHT / steps ? IN_FLIGHT / steps : rows;
+    const uint32_t loads = e->target->schedule.tail_loads;
+    steps = steps > loads ? loads : steps;
+    rows = e->target->cpu ? 1 : rows > loads / steps ? loads / steps : rows;
     /* A workgroup that is one subgroup of a CPU device runs in step, and a barrier is expensive there. */
     const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
     dop_keys keys = {0};

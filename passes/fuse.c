@@ -265,7 +265,8 @@ join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, do
         return DOP_REASON_cross_workgroup;
     if (!p->info->attention && heads > has->merges)
         return DOP_REASON_capacity;
-    if (dop_node_bytes(g, matrix) / heads > has->tail && !dop_fuse_asked(cx, g, producer, consumer))
+    if ((!has->tail || dop_node_bytes(g, matrix) / heads > cx->target->schedule.tail_bytes) &&
+        !dop_fuse_asked(cx, g, producer, consumer))
         return DOP_REASON_cost;
     return DOP_REASON_none;
 }

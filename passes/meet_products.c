@@ -30,7 +30,7 @@ may_join(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
         !dop_region_wide(g, p, a->act) ||
         dop_node_at(g, weights_of(g, a->products[0]))->type != dop_node_at(g, weights_of(g, b->products[0]))->type)
         return DOP_REASON_tile_mismatch;
-    if (dop_node_bytes(g, weights_of(g, a->products[0])) > dop_template_of(c->tpl)->beside &&
+    if (dop_node_bytes(g, weights_of(g, a->products[0])) > cx->target->schedule.beside_bytes &&
         !dop_fuse_asked(cx, g, from, to))
         return DOP_REASON_cost;
     for (uint32_t i = 0; i < p->n_outs; i++)

@@ -167,8 +167,27 @@ bad no-cap "no-cap.yaml:1: error: unknown capability warp; known: f16_storage" "
 bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 1 to 4294967295" "cores: many"
 bad caps "caps: expected a list of capabilities" "caps: subgroup"
 bad caps-named "texels coop_pairs" "caps: [no]"
-bad fields-named "unknown field persist; known: name base devices caps subgroup" "base: tier1" "persist: 3"
+bad fields-named "unknown field persist; known: name base devices schedule caps subgroup" "base: tier1" "persist: 3"
 bad splits "split_whole and stage_whole must be at least split_least" "base: tier1" "split_least: 256"
+bad number "number.yaml:1: error: schedule: small_busy: x is not a whole number from 0" "schedule: {small_busy: x}"
+bad no-number-of-it "schedule: unknown number bussy" "schedule: {bussy: 1}"
+bad row "schedule: coop_direct: expected rows of 3 values" "schedule: {coop_direct: [[1, 2]]}"
+bad type "schedule: coop_direct: q9 is no value 3 of its rows" "schedule: {coop_direct: [[1, 2, q9]]}"
+bad tile "schedule: coop_block_tiles: 24 is no multiple of 16" "schedule: {coop_block_tiles: [[24, 64, 64, 16, 16, 0, 1, 1, any]]}"
+bad parts "coop_block_tiles: row 1: parts of subgroups do not divide" "schedule: {coop_block_tiles: [[32, 64, 64, 48, 16, 0, 1, 1, any]]}"
+bad last "coop_tiles: the last row must be of kind any" "schedule: {coop_tiles: [[32, 64, 64, 16, 16, 0, 1, 1, quant]]}"
+bad purpose "small_tiles: each purpose must have a row" "schedule: {small_tiles: [[64, 128, 256, 16, 32, 2, floats]]}"
+printf 'schedule: tier9\n' >like.yaml
+check_fails like 2 "unknown target tier9; known: auto" "$DOPPLERC" "$SRC/tests/golden/llama" --target like.yaml -o x.plan --quiet
+# A number of the section decides: without matrix units for so few rows, other kernels are made.
+printf '%s\n' "base: nvidia-hopper" "schedule:" "  matrix_least_rows: 64" >small.yaml
+decides() {
+    for target in small.yaml nvidia-hopper; do
+        "$DOPPLERC" "$SRC/tests/golden/llama" --target $target --chunks 32 --emit glsl --quiet >$target.glsl || return
+    done
+    ! cmp -s small.yaml.glsl nvidia-hopper.glsl
+}
+check "a number of a target file decides" decides
 bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-xe2" "matrix: 8x8x16"
 bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"

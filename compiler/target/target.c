@@ -100,9 +100,12 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         dop_target_devices ignored; /* not inherited, and read again where a target is looked for */
         return dop_target_read_devices(value, doc, path, diag, &ignored);
     }
+    if (strcmp(k, "schedule") == 0) /* a name was read before */
+        return v ? DOP_OK : dop_target_read_schedule(value, doc, path, diag, &t->schedule);
     const bool name = strcmp(k, "name") == 0;
     if (!name && strcmp(k, "base") != 0) /* read before */
-        return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices%s", k, known_fields);
+        return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule%s", k,
+                             known_fields);
     if (!v)
         return DOP_FAIL_NODE(diag, path, value, "%s: expected a value", k);
     if (name)
@@ -183,6 +186,12 @@ from_yaml(const char *path, const char *text, const base_chain *from, dop_target
         st = resolve(dop_yaml_text(base), &chain, diag, out);
     else if (!text)
         st = resolve("tier1", &chain, diag, out);
+    const char *schedule = dop_yaml_text(dop_yaml_field(&y.doc, y.root, "schedule"));
+    if (schedule && st == DOP_OK) {
+        dop_target other;
+        st = resolve(schedule, &chain, diag, &other);
+        out->schedule = other.schedule;
+    }
     for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; p < y.root->data.mapping.pairs.top && st == DOP_OK;
          p++) {
         const yaml_node_t *k = yaml_document_get_node(&y.doc, p->key);

@@ -28,6 +28,9 @@ typedef struct dop_target_devices {
 
 dop_status dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
                                    dop_target_devices *out_devices);
+/* The field `schedule`, a mapping: what it names is set, and all must be there afterwards. */
+dop_status dop_target_read_schedule(const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
+                                    dop_schedule_numbers *io_schedule);
 /* A list of names of capabilities. */
 dop_status dop_target_read_caps(const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag,
                                 uint32_t *out_caps);

@@ -8,9 +8,10 @@
 # one.
 
 # Caches are f16 (attention of one token is made for those).
-target() { # NAME CORES [LINE...]
+target() { # NAME CORES [LINE...]: a line replaces the one of the same field
     printf '%s\n' "base: nvidia-hopper" "name: $1" "cores: $2" "subgroup: 8" "max_workgroup: 64" "persistent: 64" \
-        "shared_bytes: 32768" "caps: [f16_storage, f16_math, i8_storage, subgroup]" "${@:3}" >"$1.yaml"
+        "shared_bytes: 32768" "caps: [f16_storage, f16_math, i8_storage, subgroup]" "${@:3}" |
+        awk -F: '{ line[$1] = $0 } END { for (field in line) print line[field] }' >"$1.yaml"
 }
 target one-workgroup 1
 target integers 1 "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"

@@ -1,0 +1,193 @@
+/* The section `schedule` of target files: numbers and tables of ir/schedule_numbers.def. */
+#include "compiler/target/target_files.h"
+#include "ir/types.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TILE_UNIT = 16, MOST_TILE = 4096, MOST_NUMBER = 1 << 24, MOST_COLUMNS = 12 };
+
+static const struct number {
+    const char *name;
+    size_t offset;
+    uint32_t least;
+} numbers[] = {
+#define NUMBER(name, least, what) {#name, offsetof(dop_schedule_numbers, name), least},
+#define TABLE(name, row, most, tiles, words, what)
+#include "ir/schedule_numbers.def"
+#undef NUMBER
+#undef TABLE
+};
+
+static const struct table {
+    const char *name;
+    size_t offset, count; /* of its rows, and of their number */
+    uint32_t columns, most, tiles;
+    const char *words;
+} tables[] = {
+#define NUMBER(name, least, what)
+#define TABLE(name, row, most, tiles, words, what) \
+    {#name,                                        \
+     offsetof(dop_schedule_numbers, name),         \
+     offsetof(dop_schedule_numbers, n_##name),     \
+     sizeof(row) / 4,                              \
+     most,                                         \
+     tiles,                                        \
+     words},
+#include "ir/schedule_numbers.def"
+#undef NUMBER
+#undef TABLE
+};
+
+static bool
+read_number(const char *text, uint32_t *out)
+{
+    char *end = NULL;
+    const unsigned long n = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : MOST_NUMBER + 1ul;
+    *out = (uint32_t)n;
+    return n <= MOST_NUMBER && !*end;
+}
+
+/* The index of a word among words that blanks separate. */
+static bool
+read_word(const char *words, const char *text, uint32_t *out)
+{
+    const size_t len = text ? strlen(text) : 0;
+    *out = 0;
+    for (const char *at = words; at && len; at = *at ? at + 1 : NULL, ++*out) {
+        const size_t n = strcspn(at, " ");
+        if (n == len && memcmp(at, text, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+static bool
+read_type(const char *text, uint32_t *out)
+{
+    dop_type type;
+    const bool good = text && dop_type_parse(text, strlen(text), &type);
+    *out = good ? (uint32_t)type : 0;
+    return good;
+}
+
+static dop_status
+read_row(const struct table *t, const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag,
+         uint32_t *out)
+{
+    if (list->type != YAML_SEQUENCE_NODE ||
+        list->data.sequence.items.top - list->data.sequence.items.start != (ptrdiff_t)t->columns)
+        return DOP_FAIL_NODE(diag, path, list, "schedule: %s: expected rows of %u values", t->name, t->columns);
+    for (uint32_t i = 0; i < t->columns; i++) {
+        const yaml_node_t *node = yaml_document_get_node(doc, list->data.sequence.items.start[i]);
+        const char *text = dop_yaml_text(node);
+        const bool last = i + 1 == t->columns;
+        const bool good = last && !t->words   ? read_type(text, &out[i])
+                          : last && *t->words ? read_word(t->words, text, &out[i])
+                                              : read_number(text, &out[i]);
+        if (!good)
+            return DOP_FAIL_NODE(diag, path, node, "schedule: %s: %.40s is no value %u of its rows%s%s", t->name,
+                                 text ? text : "a list", i + 1, last && t->words && *t->words ? "; known: " : "",
+                                 last && t->words ? t->words : "");
+        if (i < t->tiles && (out[i] == 0 || out[i] % TILE_UNIT || out[i] > MOST_TILE))
+            return DOP_FAIL_NODE(diag, path, node, "schedule: %s: %s is no multiple of %d up to %d", t->name, text,
+                                 TILE_UNIT, MOST_TILE);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_table(const struct table *t, const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag,
+           dop_schedule_numbers *out)
+{
+    uint32_t *rows = (uint32_t *)(void *)((char *)out + t->offset), *n = (uint32_t *)(void *)((char *)out + t->count);
+    if (list->type != YAML_SEQUENCE_NODE)
+        return DOP_FAIL_NODE(diag, path, list, "schedule: %s: expected a list of rows", t->name);
+    *n = 0;
+    for (yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
+        const yaml_node_t *row = yaml_document_get_node(doc, *i);
+        if (*n == t->most)
+            return DOP_FAIL_NODE(diag, path, row, "schedule: %s: more than %u rows", t->name, t->most);
+        const dop_status st = read_row(t, row, doc, path, diag, rows + *n * t->columns);
+        if (st != DOP_OK)
+            return st;
+        ++*n;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc, const char *path, dop_diag *diag,
+         dop_schedule_numbers *out)
+{
+    const char *k = dop_yaml_text(key) ? dop_yaml_text(key) : "", *v = dop_yaml_text(value);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (strcmp(tables[i].name, k) == 0)
+            return read_table(&tables[i], value, doc, path, diag, out);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(numbers[i].name, k) == 0) {
+            uint32_t *at = (uint32_t *)(void *)((char *)out + numbers[i].offset);
+            return read_number(v, at) && *at >= numbers[i].least
+                       ? DOP_OK
+                       : DOP_FAIL_NODE(diag, path, value, "schedule: %s: %.40s is not a whole number from %u to %d", k,
+                                       v ? v : "a list", numbers[i].least, MOST_NUMBER);
+        }
+    return DOP_FAIL_NODE(diag, path, key, "schedule: unknown number %.40s", k);
+}
+
+/* What kernels count on: tiles divide into subgroups' parts, the last of them suits everything, and each purpose has one. */
+static dop_status
+check_tiles(const dop_schedule_numbers *s, const char *path, dop_diag *diag)
+{
+    const struct {
+        const char *name;
+        const dop_coop_shape *rows;
+        uint32_t n;
+    } lists[] = {{"coop_tiles", s->coop_tiles, s->n_coop_tiles},
+                 {"coop_block_tiles", s->coop_block_tiles, s->n_coop_block_tiles}};
+    uint32_t purposes = 0;
+    for (size_t l = 0; l < 2; l++) {
+        const dop_coop_shape *x = lists[l].rows;
+        for (uint32_t i = 0; i < lists[l].n; i++)
+            if (x[i].bm % x[i].wm || x[i].bn % x[i].wn)
+                return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                                   "schedule: %s: row %u: parts of subgroups do not divide the tile", lists[l].name,
+                                   i + 1);
+        if (lists[l].n == 0 || x[lists[l].n - 1].kind != DOP_SHAPE_ANY)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "schedule: %s: the last row must be of kind any",
+                               lists[l].name);
+    }
+    for (uint32_t i = 0; i < s->n_small_tiles; i++)
+        purposes |= 1u << s->small_tiles[i].list;
+    if (purposes + 1 != 1u << DOP_N_FEW_LISTS)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "schedule: small_tiles: each purpose must have a row");
+    if (s->n_attention_tiles == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "schedule: attention_tiles: there must be a row");
+    for (uint32_t i = 0; i < s->n_attention_tiles; i++) {
+        const dop_attention_groups *x[] = {&s->attention_tiles[i].many, &s->attention_tiles[i].few};
+        for (size_t j = 0; j < 2; j++)
+            if (x[j]->row_groups == 0 || x[j]->position_groups == 0 || x[j]->positions == 0 ||
+                x[j]->positions % (TILE_UNIT * x[j]->position_groups))
+                return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                                   "schedule: attention_tiles: row %u: positions are no multiples of 16 for each group",
+                                   i + 1);
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_target_read_schedule(const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
+                         dop_schedule_numbers *io_schedule)
+{
+    dop_status st = DOP_OK;
+    if (node->type != YAML_MAPPING_NODE)
+        return DOP_FAIL_NODE(diag, path, node, "schedule: expected the name of a target or a mapping of numbers");
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top && st == DOP_OK; p++)
+        st = read_key(yaml_document_get_node(doc, p->key), yaml_document_get_node(doc, p->value), doc, path, diag,
+                      io_schedule);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == DOP_OK; i++)
+        if (*(const uint32_t *)(const void *)((const char *)io_schedule + numbers[i].offset) < numbers[i].least)
+            st = DOP_FAIL_NODE(diag, path, node, "schedule: %s is missing", numbers[i].name);
+    return st == DOP_OK ? check_tiles(io_schedule, path, diag) : st;
+}
