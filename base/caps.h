@@ -94,11 +94,12 @@ dop_caps_missing(uint32_t needed, uint32_t has)
 /* What one device offers, for a compiler that targets the device at hand (dop_device_probe). */
 typedef struct dop_device_caps {
     char name[256];
-    char driver[512];       /* name and version in words */
-    uint32_t caps;          /* DOP_CAP_* */
-    uint32_t subgroup;      /* invocations per subgroup; 1 when caps lacks subgroup */
-    uint32_t max_workgroup; /* invocations */
-    uint32_t shared_bytes;  /* per workgroup */
+    char driver[512];              /* name and version in words */
+    uint32_t vendor_id, device_id; /* as in VkPhysicalDeviceProperties */
+    uint32_t caps;                 /* DOP_CAP_* */
+    uint32_t subgroup;             /* invocations per subgroup; 1 when caps lacks subgroup */
+    uint32_t max_workgroup;        /* invocations */
+    uint32_t shared_bytes;         /* per workgroup */
     uint32_t push_bytes;
     uint32_t cores;     /* multiprocessors or CPU cores; 0: the driver does not say */
     uint64_t max_alloc; /* bytes of one device allocation */

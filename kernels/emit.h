@@ -127,9 +127,6 @@ const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
 /* The row of a position (an expression without side effects) in append state that lies in pages.  `table` is where the page
  * table of its sequence begins, in words of the step record (dop_emit_page_table()); `words` is the type of the reference
  * through which it is read. */
-enum { DOP_STEP_WORDS = 16 + 64 + 4 * 4096 + 4096 }; /* length of the step record, which the page tables follow */
-/* Of dop_step in runtime/plan/plan_format.h: flags of a row, and where the picks of rows that go on lie. */
-enum { DOP_FLAG_MASKED = 1, DOP_FLAG_DRAWN = 2, DOP_FLAG_CONTINUED = 4, DOP_PICK_TURNS = 64, DOP_PICK_ROWS = 64 };
 const char *dop_emit_page_table(dop_emit *e, const char *sequence);
 const char *dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position);
 /* "step.n_rows", or "1u" when the graph has one token; in a stage all rows that there may be, because those after the last one

@@ -1,6 +1,7 @@
 /* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
 #include "kernels/emit.h"
 
+#include "base/step_record.h"
 #include "ir/cache_row.h"
 
 #include "kernels/weight_types.h"

@@ -15,6 +15,7 @@ typedef struct dop_cli {
     dop_texts skip, force, no_fuse;
     bool split, json, embed, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
+    dop_options_given given;
 } dop_cli;
 
 /* cli_options.c */

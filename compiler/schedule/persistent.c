@@ -201,7 +201,7 @@ build_dispatches(builder *b)
     dop_built_region *x = &p->regions[last];
     *x = b->s->regions[last];
     if (st == DOP_OK)
-        st = dop_kernel_generate(&b->c->templates, g, &g->regions[last], &b->c->target, &x->choice, &advance, b->diag,
+        st = dop_kernel_generate(&b->c->templates, g, &g->regions[last], b->c->target, &x->choice, &advance, b->diag,
                                  &k);
     if (st != DOP_OK)
         return st;
@@ -226,7 +226,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     dop_status st = b && p ? dop_flow_init(g, diag, &f) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st != DOP_OK)
         goto error;
-    *b = (builder){.c = c, .s = s, .diag = diag, .target = c->target, .p = p};
+    *b = (builder){.c = c, .s = s, .diag = diag, .target = *c->target, .p = p};
     p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* a dispatch must be left to count the run */
     p->mailbox = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox);
     p->mailbox_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox_bytes);

@@ -10,9 +10,6 @@
  * fields are those of dop_target.  Errors list the built-in names. */
 dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target);
 
-/* The targets that are known by name, from 0; NULL: there are no more. */
-const dop_target *dop_target_builtin(uint32_t i);
-
 /* "allow", "prefer" or "off". */
 bool dop_int_dot_parse(const char *word, dop_int_dot *out);
 

@@ -88,11 +88,6 @@ step_bytes(const dop_compilation *c)
 {
     const dop_graph *g = &c->schedules[0].g;
     const uint32_t page = dop_graph_page(g);
-    _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
-    _Static_assert((int)DOP_FLAG_MASKED == (int)DOP_ROW_MASKED && (int)DOP_FLAG_DRAWN == (int)DOP_ROW_DRAWN &&
-                       (int)DOP_FLAG_CONTINUED == (int)DOP_ROW_CONTINUED &&
-                       (int)DOP_PICK_TURNS == (int)DOP_STEP_TURNS && (int)DOP_PICK_ROWS == (int)DOP_STEP_MAX_SEQUENCES,
-                   "kernels know the flags of rows and where picks lie");
     const uint64_t words = (page ? g->max_s / page : 0) + (uint64_t)dop_div_up_u32(c->model.arch.vocab, 32);
     return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
@@ -308,7 +303,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
     dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name), .view = a->view};
     uint32_t k;
     if (n->op == DOP_OP_weight) {
-        const dop_packed *x = dop_pack_find(w->sections.pack, dop_node_s(g, a->value, DOP_A_name));
+        const dop_packed *x = dop_pack_find(w->sections.pack, &n->origin);
         out.slot = w->slot_weights + x->segment;
         out.offset = x->offset;
         out.size = x->size;
@@ -354,7 +349,7 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                            .first_arg = (uint32_t)(w->sections.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
                            .n_args = b->n_args,
                            .flags = flags,
-                           .label = dop_plan_writer_string(w, dop_region_label(&s->g, reg)),
+                           .label = dop_plan_writer_string(w, dop_label_text(dop_region_label(&s->g, reg))),
                            .ops = dop_plan_writer_string(w, ops.data ? ops.data : ""),
                            .region = r,
                            .short_positions = f->short_positions,
@@ -540,7 +535,7 @@ static void
 write_target(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .draws = !c->target.cpu};
+    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target->name), .draws = !c->target->cpu};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         dop_plan_writer_no_memory(w);
@@ -554,7 +549,7 @@ write_target(dop_plan_writer *w, dop_target_rows *t)
         profile.shared_bytes = k->shared_bytes > profile.shared_bytes ? k->shared_bytes : profile.shared_bytes;
         profile.max_workgroup = k->k.local > profile.max_workgroup ? k->k.local : profile.max_workgroup;
     }
-    profile.matrix = profile.caps & DOP_CAP_coop ? c->target.matrix : 0;
+    profile.matrix = profile.caps & DOP_CAP_coop ? c->target->matrix : 0;
     dop_buf_append(&w->sections.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
@@ -647,7 +642,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
         sections[i] = &w[i].sections;
         rows[i].first_layer = parts[i].cut->first_layer;
         rows[i].end_layer = parts[i].cut->end_layer;
-        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target.name);
+        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target->name);
         free(plan);
         free(weights);
     }

@@ -108,11 +108,11 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < s->n_dispatches; i++) {
         const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
-        uint32_t layer;
+        const int32_t layer = dop_label_read(dop_plan_string(plan, d->label)).layer;
         out->barriers += d->flags & DOP_DISPATCH_BARRIER;
         out->bytes_read += d->bytes_read;
         out->bytes_written += d->bytes_written;
-        if (dop_label_layer(dop_plan_string(plan, d->label), &layer) && layer < n_layers)
+        if (layer >= 0 && (uint32_t)layer < n_layers)
             layers[layer]++;
         else
             out->outside++;

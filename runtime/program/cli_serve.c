@@ -55,8 +55,9 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     const char *path = NULL;
     dop_open_options open;
     dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &open)) != DOP_OK)
+    if (st != DOP_OK)
         return st;
+    dop_cli_open_options(cli, &open);
     if (cli->api_key_file && (st = read_keys(cli->api_key_file, diag, &s->keys)) != DOP_OK)
         return st;
     if ((st = dop_model_open(path, &open, diag, &s->model)) != DOP_OK)

@@ -71,7 +71,8 @@ static const dop_option options[] = {
     NUM(0, "chunk", COUNT, chunk, "N", "feed the prompt in pieces of at most N tokens; 1: token by token", 1, 4096),
     OPT(0, "ordering", TEXT, ordering, "HOW",
         "order the dispatches of a step by barriers, or run them as one persistent dispatch (default auto: the "
-        "faster)"),
+        "faster)",
+        .values = DOP_CLI_ORDERINGS),
     NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
     HEADING("Server"),
     OPT(0, "serve", TEXT, serve, "[HOST:]PORT",
@@ -100,7 +101,8 @@ static const dop_option options[] = {
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
     OPT(0, "embed", OPTIONAL, embed, "last|mean",
         "the prompt's embedding as JSON, of length 1: from the hidden state of its last token (default), or from the "
-        "mean"),
+        "mean",
+        .values = "last mean"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are then lists, see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: prints a table, and writes a timeline to FILE.html, trace events to FILE.json, or "
@@ -125,9 +127,7 @@ static const dop_option options[] = {
     DOP_OPTION_POINTER(0, "ctx", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
     DOP_OPTION_POINTER('t', NULL, "-j N is for threads while loading; the device does the rest"),
     DOP_OPTION_POINTER(0, "n-predict", "use -n N"),
-    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --device"),
-    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --device"),
-    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --device"),
+    DOP_OPTIONS_OF_GPU_LAYERS("the whole model runs on the device of --device"),
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -185,17 +185,17 @@ launched(void)
 int
 main(int argc, char **argv)
 {
-    dop_cli cli, unset;
+    dop_cli cli;
+    dop_options_given given;
     dop_mode_fn *mode = dop_mode_bench;
     dop_diag diag = {0};
     dop_buf cache_dir = {0};
     bool quiet = false;
     dop_process_prepare("doppler-exec");
     cli_init(&cli);
-    unset = cli;
     size_t n_rows = N_OPTIONS;
     const dop_option *rows = dop_cli_wants_bench(argc, argv) ? dop_cli_bench_options(&n_rows) : options;
-    dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans);
+    dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans, &given);
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {
@@ -205,7 +205,7 @@ main(int argc, char **argv)
         cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
         cli.launched = launched();
         if (!cli.bench)
-            st = dop_cli_choose(options, N_OPTIONS, &cli, &unset, &diag, &mode);
+            st = dop_cli_choose(options, N_OPTIONS, &cli, &given, &diag, &mode);
         bool done = false;
         if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);

@@ -333,17 +333,19 @@ number() { # FIELD VALUE RANGE
     printf 'base: tier1\n%s: %s\n' "$1" "$2" >number.yaml
     refuses 1 "number.yaml:2: error: $1: $2 is not a $3" "$model" -o plan --target number.yaml
 }
-for value in 1e40 inf nan -1 1.5 4294967296; do
-    number cores $value "whole number from 0 to 4294967295"
+for value in 0 1e40 inf nan -1 1.5 4294967296; do
+    number cores $value "whole number from 1 to 4294967295"
 done
-for value in 1e40 inf -inf nan 0x1p80; do
-    number max_alloc $value "whole number from 0 to 9007199254740992"
+for value in 16383 1e40 inf -inf nan 0x1p80; do
+    number max_alloc $value "whole number from 16384 to 9007199254740992"
 done
-for value in 1e40 inf nan -1 5GB; do
-    number bandwidth $value "number from 0 to 1e+18"
+for value in 0 1e40 inf nan -1 5GB; do
+    number bandwidth $value "number from 1 to 1e+18"
 done
-printf 'base: tier1\nbandwidth: 0\n' >number.yaml
-refuses 1 "bandwidth must be at least 1 byte a second" "$model" -o plan --target number.yaml
+for value in 63 0; do
+    number max_workgroup $value "whole number from 64 to 4294967295"
+    number shared_bytes $value "whole number from 16384 to 4294967295"
+done
 printf 'base: tier1\nmerges: yes\n' >number.yaml
 refuses 1 "number.yaml:2: error: merges: yes is neither true nor false" "$model" -o plan --target number.yaml
 printf -- '- {op: qkv, lanes: 1e40}\n' >tuning.yaml

@@ -55,7 +55,7 @@ assign_groups(dop_profile *p, const bool *used, uint32_t *group_rows)
             char name[sizeof p->groups->name];
             const uint32_t j = dop_profile_dispatch(p, i, k);
             const dop_plan_dispatch *d = &plan->dispatches[j];
-            dop_label_any_layer(dop_plan_string(plan, d->label), name, sizeof name);
+            dop_label_any_layer(dop_label_read(dop_plan_string(plan, d->label)), name, sizeof name);
             dop_profile_group *g = group_of(p, i, name, dop_plan_string(plan, plan->kernels[d->kernel].variant));
             g->n_layers++;
             group_rows[j] = (uint32_t)(g - p->groups);

@@ -26,7 +26,8 @@ start_drafts(const dop_cli *cli, dop_generation *g, dop_diag *diag)
     dop_status st = DOP_OK;
     if (!cli->draft && !cli->draft_ngram)
         return DOP_OK;
-    if (cli->draft && (st = dop_cli_open_options(cli, diag, &o)) == DOP_OK) {
+    if (cli->draft) {
+        dop_cli_open_options(cli, &o);
         o.wire = NULL;
         o.no_scoring = true;
         st = dop_model_open(cli->draft, &o, diag, &g->draft_model);

@@ -71,6 +71,7 @@ typedef struct dop_cli {
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX
+#define DOP_CLI_ORDERINGS "auto barriers persistent" /* values of --ordering, as in dop_ordering */
 
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
@@ -94,10 +95,9 @@ dop_mode_fn dop_mode_serve;       /* cli_serve.c */
 dop_status dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag);
 
 /* cli_modes.c */
-/* The mode that the command line asks for.  table: its options; unset: their values before it was read.  DOP_E_USAGE: an
- * option that this mode would ignore. */
-dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_cli *unset, dop_diag *diag,
-                          dop_mode_fn **out_mode);
+/* The mode that the command line asks for.  table: its options.  DOP_E_USAGE: an option that this mode would ignore. */
+dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_options_given *given,
+                          dop_diag *diag, dop_mode_fn **out_mode);
 
 /* cli_info.c */
 /* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, with n 1 for a plan in one part,
@@ -108,7 +108,7 @@ dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, do
 /* cli_common.c */
 /* The command line's only plan. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
-dop_status dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options);
+void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
 /* Opens the plan as a model, and creates a sequence. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* The same with dop_open_options of those names. */

@@ -51,21 +51,8 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
     return DOP_OK;
 }
 
-static dop_status
-parse_ordering(const char *text, dop_ordering *out, dop_diag *diag)
-{
-    static const char *const names[] = {
-        [DOP_ORDERING_AUTO] = "auto", [DOP_ORDERING_BARRIERS] = "barriers", [DOP_ORDERING_PERSISTENT] = "persistent"};
-    for (int i = DOP_ORDERING_AUTO; i <= DOP_ORDERING_PERSISTENT; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (dop_ordering)i;
-            return DOP_OK;
-        }
-    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers or persistent, not \"%s\"", text);
-}
-
-dop_status
-dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options)
+void
+dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
 {
     *out_options = (dop_open_options){
         .device = cli->device,
@@ -77,7 +64,10 @@ dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_o
     };
     if (cli->verbose)
         out_options->log.line = print_log_line;
-    return cli->ordering ? parse_ordering(cli->ordering, &out_options->ordering, diag) : DOP_OK;
+    if (cli->ordering)
+        out_options->ordering = strcmp(cli->ordering, "barriers") == 0     ? DOP_ORDERING_BARRIERS
+                                : strcmp(cli->ordering, "persistent") == 0 ? DOP_ORDERING_PERSISTENT
+                                                                           : DOP_ORDERING_AUTO;
 }
 
 dop_status
@@ -87,8 +77,9 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     const char *path = NULL;
     dop_open_options o;
     dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &o)) != DOP_OK)
+    if (st != DOP_OK)
         return st;
+    dop_cli_open_options(cli, &o);
     o.first_tokens = first_tokens;
     o.no_scoring = no_scoring;
     const bool shows = dop_cli_shows_progress(cli);
