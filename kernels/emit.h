@@ -9,8 +9,6 @@
 #include "ir/graph.h"
 #include "ir/target.h"
 
-enum { DOP_MAX_ARGS = 16 }; /* 128 bytes of push constants */
-
 typedef enum dop_arg_kind {
     DOP_ARG_VALUE, /* memory of a value, the step record, or numbers */
     DOP_ARG_COUNTS, /* counters of workgroups: of those that have finished, where the last one merges what all have made, or
@@ -20,7 +18,7 @@ typedef enum dop_arg_kind {
 } dop_arg_kind;
 enum { DOP_COUNTS_MOST = 128 }; /* counters of a dispatch */
 
-/* An argument, eight bytes of the push-constant block: a device address, two numbers by which dispatches of one kernel
+/* An argument, eight bytes of the push constants or of the parameter record (caps.h): a device address, two numbers by which dispatches of one kernel
  * differ, or where memory begins in a view. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: see kind */
@@ -68,8 +66,8 @@ typedef struct dop_emit {
     dop_buf *constants, *early;
     const char *indent;
     uint32_t n_temps;
-    uint32_t n_args;
-    dop_kernel_arg args[DOP_MAX_ARGS];
+    uint32_t n_args, cap_args;
+    dop_kernel_arg *args;
     uint32_t types_used; /* bits 1 << dop_type of weights decoded, for the type files to include */
     uint32_t caps;       /* DOP_CAP_* that the emitted code needs */
     uint32_t n_binds, cap_binds;

@@ -28,13 +28,6 @@ bool dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a,
 dop_status dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl,
                               dop_diag *diag, uint32_t *out_registers);
 
-/* How many buffers one dispatch of both would use, how many push constants can point at, and whether that is too many.
- * prologue: what a computes is not stored. */
-uint32_t dop_fuse_buffers(const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue);
-uint32_t dop_fuse_most_buffers(const dop_pass_ctx *cx);
-bool dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b,
-                               bool prologue);
-
 /* Logs a decision about every value that `consumer` reads of `producer`.  dispatches: that the decision saves. */
 dop_status dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_region_id consumer,
                         const char *pass, dop_reason reason, uint32_t dispatches);

@@ -13,13 +13,11 @@
 static void
 list_targets(void)
 {
-    dop_diag diag = {0};
-    dop_target target;
-    const dop_target *t = &target;
     printf("%-16s the device at hand\n", "auto");
     for (const dop_target_file *f = dop_target_files; f->name; f++) {
-        if (dop_target_resolve(f->name, &diag, &target) != DOP_OK)
-            continue; /* a file of the compiler's own has a mistake: check.targets */
+        dop_target target, *t = &target;
+        if (dop_target_resolve(f->name, NULL, t) != DOP_OK)
+            continue;
         printf("%-16s ", t->name);
         if (t->caps & DOP_CAP_subgroup)
             printf("subgroups of %u", t->subgroup);

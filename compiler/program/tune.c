@@ -103,14 +103,20 @@ bytes_of(const tuner *t, dop_node_id id)
 }
 
 /* Every value has memory of its own, whichever kernels read it. */
-static void
+static dop_status
 place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
 {
-    *out = (dop_kernel_run){.grid = {k->grid[0], k->grid[1], k->grid[2]}, .n_args = k->n_args};
+    *out = (dop_kernel_run){.grid = {k->grid[0], k->grid[1], k->grid[2]},
+                            .n_args = k->n_args,
+                            .args = dop_arena_alloc(&t->c.arena, k->n_args * sizeof *out->args + 1),
+                            .kinds = dop_arena_alloc(&t->c.arena, k->n_args * sizeof *out->kinds + 1)};
+    if (!out->args || !out->kinds)
+        return DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < k->n_args; i++) {
         const dop_kernel_arg *a = &k->args[i];
         if (a->numbers) {
             out->args[i] = a->number[0] | (uint64_t)a->number[1] << 32;
+            out->kinds[i] = DOP_RUN_NUMBERS;
             continue;
         }
         if (a->value && !t->places[a->value]) {
@@ -126,8 +132,9 @@ place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
                        : a->kind == DOP_ARG_COUNTS ? COUNTS_AT
                        : a->kind == DOP_ARG_SUMS   ? t->sums_at
                                                    : 0;
-        *(a->view ? &out->views : &out->addresses) |= 1u << i;
+        out->kinds[i] = a->view ? DOP_RUN_VIEW : DOP_RUN_ADDRESS;
     }
+    return DOP_OK;
 }
 
 /* Memory for all runs: ids and counts are zero, and the step has its rows. */
@@ -150,7 +157,7 @@ make_memory(tuner *t)
             st = dop_kernel_bench_write(t->bench, t->places[id], NULL, dop_align_u64(bytes_of(t, id), 4), t->diag);
     for (uint32_t i = 0; i < t->n_ways * t->n_shapes; i++)
         for (uint32_t k = 0; k < t->runs[i].n_args; k++)
-            t->runs[i].args[k] += t->runs[i].addresses & 1u << k ? base : 0;
+            t->runs[i].args[k] += t->runs[i].kinds[k] == DOP_RUN_ADDRESS ? base : 0;
     return st;
 }
 
@@ -202,8 +209,8 @@ add_way(tuner *t, const dop_choice *choice)
         return DOP_OK;
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++) {
         dop_kernel_run *run = &t->runs[t->n_ways * t->n_shapes + k];
-        place(t, &w->kernel[k], run);
-        st = compile(t, &w->kernel[k], diag, &run->kernel);
+        if ((st = place(t, &w->kernel[k], run)) == DOP_OK)
+            st = compile(t, &w->kernel[k], diag, &run->kernel);
     }
     if (st != DOP_OK)
         return t->n_ways ? DOP_OK : st;

@@ -123,7 +123,7 @@ kind_of(const dop_graph *g, dop_node_id id)
 
 /* What this compiler does with a producer (row) and a consumer (column). */
 static const char *const cells[3][3] = {
-    {"expressions are inlined, chains of any length and fan-in, until registers or arguments run out",
+    {"expressions are inlined, chains of any length and fan-in, until registers run out",
      "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes",
      "chains run in the load phase of a matmul or attention; not on the side of the weights"},
     {"the workgroup that sums a row finishes it, and a matmul takes a norm's statistic as a scalar after its sum",

@@ -150,11 +150,6 @@ put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason re
             dop_buf_printf(out, "; about %u registers, and the target has %u", registers, t->registers);
         return st;
     }
-    case DOP_REASON_arguments:
-        dop_buf_printf(out, "; %u buffers, and push constants point at %u",
-                       dop_fuse_buffers(&p->flow, writer, p->reader, false),
-                       dop_fuse_most_buffers(&(dop_pass_ctx){.target = t}));
-        return DOP_OK;
     case DOP_REASON_multiple_readers: {
         uint64_t rd, wr;
         const uint32_t n = dop_flow_n_readers(&p->flow, base);

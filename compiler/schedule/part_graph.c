@@ -304,8 +304,14 @@ copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
             continue;
         dop_built_region *b = &out->regions[n++];
         *b = whole->regions[r];
-        for (uint32_t i = 0; i < b->n_args; i++)
-            b->args[i].value = c->map[b->args[i].value];
+        dop_kernel_arg *args = dop_arena_alloc(c->arena, b->n_args * sizeof *args + 1);
+        if (!args)
+            return DOP_FAIL(c->diag, DOP_E_NOMEM, "out of memory");
+        for (uint32_t i = 0; i < b->n_args; i++) {
+            args[i] = b->args[i];
+            args[i].value = c->map[b->args[i].value];
+        }
+        b->args = args;
         out->n_body += r <= whole->n_body;
     }
     /* Values that are sent are wanted always. */

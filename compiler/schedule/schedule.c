@@ -20,7 +20,7 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
             dop_diag *diag)
 {
     memcpy(b->grid, k->grid, sizeof b->grid);
-    memcpy(b->args, k->args, sizeof b->args);
+    b->args = k->args;
     b->n_args = k->n_args;
     return dop_kernel_set_add(&c->kernels, k, r->tpl, dop_region_label(g, r), diag, &b->kernel);
 }

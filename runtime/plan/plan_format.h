@@ -14,12 +14,13 @@
 #ifndef DOPPLER_RUNTIME_PLAN_PLAN_FORMAT_H
 #define DOPPLER_RUNTIME_PLAN_PLAN_FORMAT_H
 
+#include "base/caps.h"
 #include "base/step_record.h"
 
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 14u
+#define DOP_PLAN_VERSION 15u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -95,7 +96,6 @@ typedef struct dop_plan_model {
 /* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
  * others.  Each has its own schedules, and its own buffers where they differ; kernels and weights are shared. */
 enum { DOP_MAX_TARGETS = 8 };
-enum { DOP_PLAN_MAX_ARGS = 16 }; /* of a dispatch, 8 bytes each: the push constants that every device has */
 typedef struct dop_plan_profile {
     uint32_t name;          /* string */
     uint32_t caps;          /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */
@@ -116,8 +116,8 @@ typedef struct dop_plan_kernel {
     uint32_t subgroup; /* required subgroup size; 0: any */
     uint32_t local[3]; /* workgroup size */
     uint32_t shared_bytes;
-    uint32_t push_bytes; /* size of the push-constant block: 8 per argument */
-    uint32_t rounding;   /* dop_rounding of its products (caps.h): how near to exact sums --check expects it */
+    uint32_t n_args;   /* push constants, or in a parameter record (caps.h) */
+    uint32_t rounding; /* dop_rounding of its products (caps.h): how near to exact sums --check expects it */
 } dop_plan_kernel;
 
 /* Device buffers.  Slots of one kind may share an allocation. */
@@ -129,7 +129,7 @@ enum {
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
     DOP_SLOT_COUNTS, /* counters by which workgroups of a dispatch agree, zero between dispatches; and sums for the last one */
     DOP_SLOT_MAILBOX,  /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
-    DOP_SLOT_TABLE,    /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
+    DOP_SLOT_TABLE,    /* of a schedule: stages and parameter records, written by the runtime at load */
     DOP_SLOT_RECEIVED, /* in a part: what the previous part computed for the step's rows */
     DOP_SLOT_SENT      /* in a part: what the next part receives */
 };
@@ -187,7 +187,9 @@ typedef struct dop_plan_schedule {
     uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
     uint32_t first_stage;   /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
                                grid are the stage's, and flags is the number of its function in the kernel */
-    uint32_t table_slot;    /* persistent: the slot of its table of n_stages dop_stage_row */
+    uint32_t
+        table_slot; /* the slot of its table: n_stages dop_stage_row, then the parameter records of its dispatches and
+                                then those of its stages, without gaps; DOP_PLAN_NO_SLOT: it has neither */
 } dop_plan_schedule;
 
 enum {
@@ -197,19 +199,20 @@ enum {
 };
 
 typedef struct dop_plan_dispatch {
-    uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
-    uint32_t grid[3];                   /* workgroups; an upper bound where the grid is indirect */
-    uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
-    uint32_t n_args;                    /* at most 16, eight bytes each, in push-constant order */
-    uint32_t flags;                     /* DOP_DISPATCH_* */
-    uint32_t label;                     /* string: "L3/qkv" */
-    uint32_t ops;                       /* string: the region's ops, for people */
-    uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
+    uint32_t kernel;    /* row of DOP_SEC_KERNELS */
+    uint32_t grid[3];   /* workgroups; an upper bound where the grid is indirect */
+    uint32_t first_arg; /* row of DOP_SEC_ARGS */
+    uint32_t n_args;    /* eight bytes each; those of a stage are in its row of the table or its record */
+    uint32_t flags;     /* DOP_DISPATCH_* */
+    uint32_t label;     /* string: "L3/qkv" */
+    uint32_t ops;       /* string: the region's ops, for people */
+    uint32_t region;    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
     /* Stages: the third dimension of the grid is the most splits of the cache; only as many workgroups run as there are
      * splits (dop_workgroups in kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
      * step's included, the stage uses another function, with short_groups workgroups for each of up to short_splits splits. */
     uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
+    uint64_t record; /* of a dispatch or stage with a parameter record: bytes into the schedule's table; else 0 */
     uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
     uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
     uint32_t stage_rounding;  /* stages: dop_rounding of its products; else 0, and the kernel's counts */
@@ -231,8 +234,8 @@ typedef struct dop_plan_arg {
 
 /* A row of the table that a persistent dispatch goes through. */
 typedef struct dop_stage_row {
-    uint64_t args[16];
-    uint16_t groups, splits; /* workgroups of each split of the cache, and the most splits */
+    uint64_t args[DOP_PUSH_ARGS]; /* as push constants */
+    uint16_t groups, splits;      /* workgroups of each split of the cache, and the most splits */
     uint16_t short_groups, short_splits;
     uint16_t function, short_function;
     uint32_t short_positions;

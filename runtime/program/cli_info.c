@@ -2,7 +2,7 @@
 #include "base/json/json.h"
 #include "base/label.h"
 #include "runtime/device/device.h"
-#include "runtime/model/info.h"
+#include "runtime/model/model.h"
 #include "runtime/plan/trace.h"
 #include "runtime/program/common/cli.h"
 
@@ -194,27 +194,14 @@ info_schedules(const dop_plan *plan, dop_buf *out)
 static bool
 slot_bytes(const dop_plan *plan, uint32_t profile, uint64_t out[N_SLOT_KINDS])
 {
-    bool *used = calloc(plan->n_slots, sizeof *used);
+    dop_used used;
     memset(out, 0, N_SLOT_KINDS * sizeof *out);
-    if (!used)
+    if (dop_used_init(plan, NULL, &used) != DOP_OK)
         return false;
-    used[plan->step_slot] = true;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->profile != profile)
-            continue;
-        if (s->logits_slot != DOP_PLAN_NO_SLOT)
-            used[s->logits_slot] = true;
-        for (uint32_t j = 0; j < s->n_dispatches; j++) {
-            const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
-            for (uint32_t k = 0; k < d->n_args; k++)
-                if (plan->args[d->first_arg + k].slot != DOP_ARG_NUMBERS)
-                    used[plan->args[d->first_arg + k].slot] = true;
-        }
-    }
+    dop_used_add_profile(plan, profile, UINT32_MAX, true, &used);
     for (uint32_t i = 0; i < plan->n_slots; i++)
-        out[plan->slots[i].kind] += used[i] ? plan->slots[i].size : 0;
-    free(used);
+        out[plan->slots[i].kind] += used.slots[i] ? plan->slots[i].size : 0;
+    free(used.schedules);
     return true;
 }
 

@@ -32,7 +32,8 @@ static const dop_option_rule rules[] = {
      .modes = "generation interactive embed profile",
      .why = "is for text to continue"},
     {.options = "predict ignore-eos gpu-loop", .modes = "generation interactive profile", .why = "is for generation"},
-    {.options = "temp top-k top-p min-p repeat-penalty repeat-last-n seed",
+    {.options =
+         "temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias seed",
      .modes = "generation interactive profile serve",
      .why = "is for generation and --serve"},
     {.options = "json-schema grammar json-mode logprobs",

@@ -37,6 +37,12 @@ static const dop_option options[] = {
         1000),
     NUM(0, "repeat-last-n", COUNT, repeat_last_n, "N", "how many tokens are recent (default 64); -1: all", -1,
         UINT32_MAX - 2),
+    NUM(0, "presence-penalty", REAL, presence_penalty, "X",
+        "subtract this from the logits of tokens that were generated; 0: off (default)", -2, 2),
+    NUM(0, "frequency-penalty", REAL, frequency_penalty, "X",
+        "subtract this from them for each time that they were; 0: off (default)", -2, 2),
+    OPT(0, "logit-bias", LIST, logit_bias, "ID=X",
+        "add X to the logit of a token id, as also ID+X or ID-X; repeatable"),
     OPT('s', "seed", TEXT, seed, "N", "seed of the random numbers (default 0; -1: a random one)"),
     OPT(0, "ignore-eos", FLAG, ignore_eos, NULL, "continue after the model's end token"),
     OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
@@ -222,6 +228,8 @@ main(int argc, char **argv)
     dop_cli_mpi_end(&cli, st);
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
+    dop_texts_finish(&cli.logit_bias);
+    free(cli.biases);
     dop_buf_finish(&cache_dir);
     /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */
     if (st == DOP_E_DEVICE) {

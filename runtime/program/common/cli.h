@@ -23,6 +23,9 @@ typedef struct dop_cli {
     uint32_t n_predict; /* DOP_CLI_UNSET: 128, as far as the context goes; DOP_OPTION_MINUS_1: until the model ends */
     double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
     uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
+    double presence_penalty, frequency_penalty;
+    dop_texts logit_bias;
+    dop_bias *biases; /* owned: of dop_cli_sampling */
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop;
@@ -133,8 +136,8 @@ dop_status dop_cli_parse_ids(const char *what, const char *text, size_t len, dop
 /* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
 dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids,
                           dop_buf *out_text);
-/* The model's sampling, overridden by the command line. */
-dop_status dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling);
+/* The model's sampling, overridden by the command line; its biases are cli's. */
+dop_status dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampling *out_sampling);
 /* May stderr show progress that is overwritten?  Only on a terminal, and unless quiet or verbose output was asked for. */
 bool dop_cli_shows_progress(const dop_cli *cli);
 /* One line on stderr when the plan was made for another kind of device than the one that runs it: it works, but slowly. */

@@ -239,11 +239,45 @@ parse_seed(const char *text, uint64_t *out, dop_diag *diag)
     return DOP_OK;
 }
 
+/* --logit-bias ID=X, or as llama.cpp has it, ID+X or ID-X. */
+static dop_status
+parse_bias(const char *text, uint32_t vocab, dop_bias *out, dop_diag *diag)
+{
+    char *at, *end;
+    errno = 0;
+    const unsigned long long id = strtoull(text, &at, 10);
+    const char *number = *at == '=' ? at + 1 : at;
+    const double by = strtod(number, &end);
+    const bool marked = *at == '=' || *at == '+' || *at == '-';
+    if (!isdigit((unsigned char)text[0]) || !marked || end == number || *end || errno || !(fabs(by) <= 1e6))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--logit-bias needs ID=X, ID+X or ID-X, not \"%s\"", text);
+    if (id >= vocab)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--logit-bias %s: token id %llu is outside the vocabulary of %u", text, id,
+                        vocab);
+    *out = (dop_bias){(uint32_t)id, (float)by};
+    return DOP_OK;
+}
+
+static dop_status
+parse_biases(dop_cli *cli, uint32_t vocab, dop_diag *diag, dop_sampling *out)
+{
+    dop_status st = DOP_OK;
+    free(cli->biases);
+    cli->biases = calloc(cli->logit_bias.count + 1, sizeof *cli->biases);
+    if (!cli->biases)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < cli->logit_bias.count && st == DOP_OK; i++)
+        st = parse_bias(cli->logit_bias.items[i], vocab, &cli->biases[i], diag);
+    out->biases = cli->biases;
+    out->n_biases = cli->logit_bias.count;
+    return st;
+}
+
 dop_status
-dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling)
+dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampling *out_sampling)
 {
     dop_sampling *s = out_sampling;
-    *s = *own;
+    *s = facts->sampling;
     if (!isnan(cli->temperature))
         s->temperature = (float)cli->temperature;
     if (!isnan(cli->top_p))
@@ -256,5 +290,8 @@ dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, do
         s->top_k = cli->top_k == DOP_OPTION_MINUS_1 ? 0 : cli->top_k;
     if (cli->repeat_last_n != DOP_CLI_UNSET)
         s->repeat_last_n = cli->repeat_last_n;
-    return cli->seed ? parse_seed(cli->seed, &s->seed, diag) : DOP_OK;
+    s->presence_penalty = (float)cli->presence_penalty;
+    s->frequency_penalty = (float)cli->frequency_penalty;
+    dop_status st = parse_biases(cli, facts->vocab, diag, s);
+    return st == DOP_OK && cli->seed ? parse_seed(cli->seed, &s->seed, diag) : st;
 }
