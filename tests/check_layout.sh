@@ -198,6 +198,9 @@ done <"$WORK/words" | none "no name that is to go is used more often"
 grep -ohE '\bdop_[a-z_]+' docs/library.md | sort -u | while read -r name; do
     grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h || echo "$name"
 done | none "every name in docs/library.md is in a header"
+for target in examples/targets/*.yaml; do
+    grep -qF "\`$(basename "$target" .yaml)\`" docs/kernel-paths-and-targets.md || echo "$target"
+done | none "docs/kernel-paths-and-targets.md names every target"
 # Fields of tuning files and kernel paths: the tables that their readers have.
 {
     sed -n '/fields\[DOP_TILE_FIELDS\]/,/^};/p' compiler/schedule/tuning.c | grep -oE '\{"[a-z]+"'

@@ -101,7 +101,7 @@ table() {
                 sub(/ +$/, "", value)
                 if (key !~ /^ /) section = value == "" ? key : ""
                 else sub(/^ */, section ".", key)
-                if (value == "" || key == "name" || key == "caps") next
+                if (value == "" || key == "name" || key == "caps" || key == "devices") next
                 if (!(key in there)) order[++n] = key
                 there[key] = 1
                 if (meaning[key] == "") meaning[key] = note
