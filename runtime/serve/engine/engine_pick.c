@@ -31,9 +31,11 @@ dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag)
         return diag->code;
     job->mask_ready |= masks;
     dop_status st = dop_sequence_set_mask(e->slots[job->slot].sequence, masks ? job->mask : NULL, diag);
-    if (st == DOP_E_INPUT)
-        return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
-    return st;
+    if (st != DOP_E_INPUT)
+        return st;
+    job->by_request = true;
+    dop_diag_clear(diag);
+    return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
 }
 
 dop_status
@@ -73,13 +75,17 @@ penalize(const dop_job *job, float *logits)
 }
 
 static dop_status
-change_logits(const dop_job *job, float *logits, uint32_t vocab, dop_diag *diag)
+change_logits(dop_job *job, float *logits, uint32_t vocab, dop_diag *diag)
 {
     const dop_job_request *r = &job->request;
+    dop_status st = DOP_OK;
     for (size_t i = 0; i < r->n_biases; i++)
         logits[r->biases[i].id] += r->biases[i].by;
     penalize(job, logits);
-    return r->matcher ? dop_matcher_apply(r->matcher, logits, vocab, diag) : DOP_OK;
+    if (r->matcher)
+        st = dop_matcher_apply(r->matcher, logits, vocab, diag);
+    job->by_request |= st == DOP_E_INPUT;
+    return st;
 }
 
 dop_status
