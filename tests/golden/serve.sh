@@ -262,7 +262,7 @@ ask 400 'reasoning_effort is a text' /v1/chat/completions "{$who, \"reasoning_ef
 stop "and one of a template with channels"
 # What a grammar wants and no token has is the request's mistake.
 echo '{"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
-serve one --tokenizer letters.json --chat-template chatml
+serve one --tokenizer letters.json
 for more in '' ', "logprobs": 1' ', "temperature": 1'; do
     ask 400 'no token of the vocabulary goes on.*invalid_value' /v1/completions "{\"prompt\": \"ab\", \"grammar\": \"root ::= \\\"aZ\\\"\"$more}"
 done
