@@ -91,14 +91,38 @@ dop_caps_missing(uint32_t needed, uint32_t has)
     return needed & ~has;
 }
 
+/* The ABI of kernels.  An argument has eight bytes.  Up to so many, all 128 bytes of push constants that every device has, are push
+ * constants; more are in a parameter record, an array of arguments in memory, and its address is the only push constant. */
+enum { DOP_PUSH_ARGS = 16 };
+
+static inline bool
+dop_has_record(uint32_t n_args)
+{
+    return n_args > DOP_PUSH_ARGS;
+}
+
+/* Bytes of the record of n_args arguments, and of push constants. */
+static inline uint64_t
+dop_record_bytes(uint32_t n_args)
+{
+    return dop_has_record(n_args) ? (uint64_t)n_args * 8 : 0;
+}
+
+static inline uint32_t
+dop_push_bytes(uint32_t n_args)
+{
+    return dop_has_record(n_args) ? 8 : n_args * 8;
+}
+
 /* What one device offers, for a compiler that targets the device at hand (dop_device_probe). */
 typedef struct dop_device_caps {
     char name[256];
-    char driver[512];       /* name and version in words */
-    uint32_t caps;          /* DOP_CAP_* */
-    uint32_t subgroup;      /* invocations per subgroup; 1 when caps lacks subgroup */
-    uint32_t max_workgroup; /* invocations */
-    uint32_t shared_bytes;  /* per workgroup */
+    char driver[512];              /* name and version in words */
+    uint32_t vendor_id, device_id; /* as in VkPhysicalDeviceProperties */
+    uint32_t caps;                 /* DOP_CAP_* */
+    uint32_t subgroup;             /* invocations per subgroup; 1 when caps lacks subgroup */
+    uint32_t max_workgroup;        /* invocations */
+    uint32_t shared_bytes;         /* per workgroup */
     uint32_t push_bytes;
     uint32_t cores;     /* multiprocessors or CPU cores; 0: the driver does not say */
     uint64_t max_alloc; /* bytes of one device allocation */

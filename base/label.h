@@ -1,42 +1,51 @@
-/* Labels say where a node of a graph or a dispatch of a plan belongs: "L3/qkv" is in layer 3, "head" is in no layer.
- * The compiler writes them; its reports and those of the runtime add up what the same place takes in all layers. */
+/* Labels say where a node of a graph or a dispatch of a plan belongs: a layer, or none, and a role there.  As text, in graphs and
+ * in plans, they are "L3/qkv" or "head".  The compiler carries them, and its reports and those of the runtime add up what the same
+ * role takes in all layers. */
 #ifndef DOPPLER_BASE_LABEL_H
 #define DOPPLER_BASE_LABEL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-/* What follows the layer, from the slash on: "/qkv" of "L3/qkv"; NULL where a label is in no layer.  *out_layer, which may be NULL,
- * is set only where there is a layer. */
+typedef struct dop_label {
+    int32_t layer;    /* -1: in none */
+    const char *role; /* "qkv"; "" (and layer -1): nowhere */
+} dop_label;
+enum { DOP_LABEL_TEXT = 224 };
+
+/* The role is part of the text. */
+static inline dop_label
+dop_label_read(const char *text)
+{
+    const char *p = text + 1;
+    int64_t layer = 0;
+    if (text[0] == 'L' && *p >= '0' && *p <= '9' && (p[0] != '0' || p[1] == '/')) {
+        for (; *p >= '0' && *p <= '9' && layer <= INT32_MAX; p++)
+            layer = layer * 10 + (*p - '0');
+        if (*p == '/' && p[1] && layer <= INT32_MAX)
+            return (dop_label){(int32_t)layer, p + 1};
+    }
+    return (dop_label){-1, text};
+}
+
 static inline const char *
-dop_label_part(const char *label, uint32_t *out_layer)
+dop_label_print(dop_label l, char *out, size_t size)
 {
-    const char *p = label + 1;
-    uint64_t layer = 0;
-    if (label[0] != 'L' || *p < '0' || *p > '9')
-        return NULL;
-    for (; *p >= '0' && *p <= '9'; p++)
-        layer = layer > UINT32_MAX ? layer : layer * 10 + (uint64_t)(*p - '0');
-    if (*p != '/')
-        return NULL;
-    if (out_layer)
-        *out_layer = layer > UINT32_MAX ? UINT32_MAX : (uint32_t)layer;
-    return p;
+    if (l.layer >= 0)
+        snprintf(out, size, "L%d/%s", (int)l.layer, l.role);
+    else
+        snprintf(out, size, "%s", l.role);
+    return out;
 }
+/* The same as an expression, whose text lives as long as the block around it. */
+#define dop_label_text(l) dop_label_print(l, (char[DOP_LABEL_TEXT]){0}, DOP_LABEL_TEXT)
 
-static inline bool
-dop_label_layer(const char *label, uint32_t *out_layer)
+/* With a star for the number of the layer, so that all layers are one name. */
+static inline const char *
+dop_label_any_layer(dop_label l, char *out, size_t size)
 {
-    return dop_label_part(label, out_layer) != NULL;
-}
-
-/* The label with a star for the number of its layer, so that all layers are one name.  A label in no layer stays as it is. */
-static inline void
-dop_label_any_layer(const char *label, char *out, size_t cap)
-{
-    const char *part = dop_label_part(label, NULL);
-    snprintf(out, cap, "%s%s", part ? "L*" : "", part ? part : label);
+    snprintf(out, size, "%s%s", l.layer >= 0 ? "L*/" : "", l.role);
+    return out;
 }
 
 #endif

@@ -271,7 +271,7 @@ bool
 dop_graph_mixes(const dop_graph *g)
 {
     for (dop_node_id id = 1; id < g->n_nodes && g->max_q > 1 && g->max_t > 1; id++)
-        if (g->nodes[id].op == DOP_OP_input && strcmp(dop_node_s(g, id, DOP_A_name), "sequences") == 0)
+        if (g->nodes[id].input == DOP_INPUT_sequences)
             return g->nodes[id].shape.dim[0].sym == DOP_SYM_T;
     return false;
 }
@@ -335,7 +335,7 @@ mix_node(uint64_t h, const dop_node *n)
         else
             h = mix(h, &n->attr[k], sizeof(double));
     }
-    return mix_s(mix_s(h, n->name), n->label);
+    return mix_s(mix_u64(mix_s(h, n->name), (uint64_t)n->label.layer), n->label.role);
 }
 
 uint64_t

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/base.h"
+#include "base/label.h"
 #include "ir/types.h"
 
 typedef uint32_t dop_node_id;
@@ -132,6 +133,27 @@ typedef struct dop_shape {
     dop_dim dim[DOP_MAX_RANK];
 } dop_shape;
 
+/* Which column of the row table an input is; dop_graph_add() knows them by their names. */
+typedef enum dop_input_kind {
+    DOP_INPUT_other,
+    DOP_INPUT_tokens,
+    DOP_INPUT_positions,
+    DOP_INPUT_sequences
+} dop_input_kind;
+
+/* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
+typedef enum dop_origin_kind {
+    DOP_FROM_TEXT,   /* unknown */
+    DOP_FROM_WEIGHT, /* the model's weight of this index */
+    DOP_FROM_ROPE,   /* its rotary table of this index */
+    DOP_FROM_TEMPER  /* its table of factors by which queries are multiplied */
+} dop_origin_kind;
+typedef struct dop_origin {
+    dop_origin_kind kind;
+    uint32_t index;
+    uint32_t first, rows; /* rows from `first` on; rows 0: all (passes/split_weights.c) */
+} dop_origin;
+
 typedef struct dop_node {
     dop_op op;
     dop_type type; /* storage type when the value is in memory; arithmetic is f32 (u32 for ids) */
@@ -140,7 +162,9 @@ typedef struct dop_node {
     dop_node_id src[DOP_MAX_SRCS];
     dop_attr attr[DOP_MAX_ATTRS]; /* in the order of the op's row */
     const char *name;             /* printed as %name; unique, in the arena */
-    const char *label;            /* where it belongs: "L3/qkv"; "" if nowhere */
+    dop_label label;              /* where it belongs; its role is in the arena, or lives as long */
+    dop_input_kind input;         /* of inputs */
+    dop_origin origin;            /* of weights */
 } dop_node;
 
 /* Templates: what one workgroup makes, and what may join (templates.def). */
@@ -162,7 +186,7 @@ typedef struct dop_template_info {
     uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
-    uint32_t held, numbers, heavy, mixed, twins, tail, beside, acts;
+    uint32_t held, heavy, mixed, twins, tail, beside, acts;
     const char *makes;
 } dop_template_info;
 const dop_template_info *dop_template_of(dop_template t);
@@ -228,6 +252,14 @@ static inline dop_node *
 dop_node_at(const dop_graph *g, dop_node_id id)
 {
     return &g->nodes[id];
+}
+
+/* Passes: what is made from a node belongs where that does, and a weight comes from where that did. */
+static inline void
+dop_node_carry(dop_node *made, const dop_node *from)
+{
+    made->label = from->label;
+    made->origin = made->op == DOP_OP_weight ? from->origin : (dop_origin){0};
 }
 
 /* Where the node stands in a list of n in handle order; n: it does not. */
@@ -345,7 +377,7 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 /* Positions in a page.  Where there are several sequences, append state that is not a ring lies in pages of a pool, each of a
- * power of two of rows, which page tables name (dop_step of runtime/plan/plan_format.h).  0: every state is in one piece. */
+ * power of two of rows, which page tables name (dop_step of base/step_record.h).  0: every state is in one piece. */
 enum { DOP_PAGE = 64 };
 uint32_t dop_graph_page(const dop_graph *g);
 /* Some replace state of the graph; 0: it has none. */

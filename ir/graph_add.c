@@ -24,7 +24,8 @@ dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t,
         !dop_arena_grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     g->n_nodes = g->n_regions = 1;
-    g->nodes[0].name = g->nodes[0].label = "";
+    g->nodes[0].name = "";
+    g->nodes[0].label = (dop_label){-1, ""};
     return DOP_OK;
 }
 
@@ -40,12 +41,23 @@ note_name(dop_graph *g, const char *name)
         g->next_name = v + 1;
 }
 
+static dop_input_kind
+input_named(const char *name)
+{
+    static const char *const names[] = {
+        [DOP_INPUT_tokens] = "tokens", [DOP_INPUT_positions] = "positions", [DOP_INPUT_sequences] = "sequences"};
+    for (size_t i = DOP_INPUT_tokens; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return (dop_input_kind)i;
+    return DOP_INPUT_other;
+}
+
 dop_status
 dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs,
               const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_node_id *out_id)
 {
     const dop_op_info *info = dop_op_of(op);
-    dop_node n = {.op = op, .n_srcs = n_srcs, .label = ""};
+    dop_node n = {.op = op, .n_srcs = n_srcs, .label = {-1, ""}};
     for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS; i++) /* before *out_id, which may be one of them */
         n.src[i] = srcs[i];
     *out_id = 0;
@@ -79,6 +91,8 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
         if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S && !(n.attr[k].s = dop_arena_strdup(g->arena, attrs[k].s)))
             return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
+    if (op == DOP_OP_input)
+        n.input = input_named(n.attr[0].s);
     if (!dop_arena_grow(g->arena, (void **)&g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     note_name(g, own);

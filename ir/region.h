@@ -1,5 +1,5 @@
 /* What is known about a region, found once and read by everyone: passes, the verifier, selection, generators, the plan
- * writer, the report and --check (DESIGN section 3).
+ * writer, the report and --check (docs/design.md, section 3).
  *
  * A region's nodes are in handle order, which is a topological order.  dop_region_describe() reads the template, the nodes and
  * the outputs, so it must run again whenever one of them changes.  The verifier refuses a region whose analysis is out of date,

@@ -8,35 +8,22 @@
 /* Kernels that round activations to 8 bits are used only when asked for, wherever they can be, or never. */
 typedef enum dop_int_dot { DOP_INT_DOT_ALLOW, DOP_INT_DOT_PREFER, DOP_INT_DOT_OFF } dop_int_dot;
 
+/* C types of the kinds of fields in ir/target.def. */
+typedef uint32_t dop_target_CAPS, dop_target_COUNT, dop_target_SHAPE;
+typedef uint64_t dop_target_BYTES;
+typedef double dop_target_AMOUNT;
+typedef bool dop_target_FLAG;
+typedef dop_int_dot dop_target_INT_DOT;
+
 typedef struct dop_target {
     char name[32];
-    char device[96];        /* the device that it was read from; empty: the target was chosen by name */
-    uint32_t caps;          /* DOP_CAP_* */
-    uint32_t subgroup;      /* invocations per subgroup; 1 when caps lacks subgroup */
-    uint32_t max_workgroup; /* invocations */
-    uint32_t shared_bytes;  /* per workgroup */
-    uint32_t push_bytes;
-    uint32_t registers;  /* 32-bit registers per invocation before spilling hurts */
-    uint32_t cores;      /* multiprocessors, or CPU cores */
-    uint32_t matrix;     /* DOP_MATRIX_SHAPE of its matrix units; 0 when caps lacks them */
-    uint64_t max_alloc;  /* bytes of one device allocation */
-    double bandwidth;    /* bytes per second, read */
-    double dispatch_us;  /* one empty dispatch */
-    double barrier_us;   /* what one dependent dispatch costs on top of that */
-    double workgroup_us; /* one empty workgroup (which dominates on CPUs) */
-    bool merges; /* workgroups of a dispatch may signal each other by atomics, so that the last one merges splits */
-    /* Invocations per workgroup of a persistent dispatch, which has one workgroup per core; 0: none. */
-    uint32_t persistent;
-    /* Steps of up to DOP_STAGE_ROWS rows are to be such dispatches too, whose products have no matrix units. */
+    char device[96]; /* the device that it was read from; empty: the target was chosen by name */
+    bool nearest;    /* no target is for that device: this one is for others with its capabilities */
+#define FIELD(kind, name, least, most, told) dop_target_##kind name;
+#include "ir/target.def"
+#undef FIELD
+    /* Steps of up to DOP_STAGE_ROWS rows are to be persistent dispatches too, whose products have no matrix units. */
     bool rows_as_stages;
-    bool cpu;            /* a software device: few large workgroups, wide loads */
-    dop_int_dot int_dot; /* where it is off, caps lacks int_dot too */
-    /* Attention of one token: up to this many cache rows are not split, as a merge would cost more. */
-    uint32_t split_whole;
-    uint32_t split_least; /* least number of cache rows in a split */
-    /* Iterations of all loops of an invocation together after which the driver ends them; 0: never. */
-    uint32_t loop_trips;
-    uint32_t stage_whole; /* takes the place of split_whole in a persistent dispatch, where merging is quicker */
 } dop_target;
 
 /* Do kernels read through views there?  A software device loads through addresses one invocation at a time; GPUs gain nothing. */

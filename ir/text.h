@@ -1,4 +1,4 @@
-/* Golden text of a graph: what `--emit=ir` prints and the parser reads back (DESIGN section 3).
+/* Golden text of a graph: what `--emit=ir` prints and the parser reads back (docs/design.md, section 3).
  *
  *   graph decode(T=1, S<=4096) {
  *     %tok:u32[T]          = input "tokens"

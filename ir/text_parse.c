@@ -501,7 +501,7 @@ read_label(parser *p, dop_node_id id)
     if (!s)
         return DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
     memcpy(s, p->text + start, n);
-    dop_node_at(p->g, id)->label = s;
+    dop_node_at(p->g, id)->label = dop_label_read(s);
     return DOP_OK;
 }
 

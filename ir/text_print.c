@@ -86,8 +86,8 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
             break;
         }
     }
-    if (n->label[0])
-        dop_buf_printf(b, " ; %s", n->label);
+    if (n->label.role[0])
+        dop_buf_printf(b, " ; %s", dop_label_text(n->label));
     dop_buf_puts(b, "\n");
 }
 

@@ -33,18 +33,20 @@ has_trait(const verify_ctx *v, dop_node_id id, dop_traits t)
     return (dop_op_of(v->g->nodes[id].op)->traits & t) != 0;
 }
 
-/* Labels print to the end of their line. */
+/* Labels print to the end of their line, and mean the same when they are read again. */
 static bool
-label_ok(const char *s)
+label_ok(dop_label l)
 {
-    size_t n = strlen(s);
+    const char *s = dop_label_text(l);
+    const size_t n = strlen(s);
+    const dop_label again = dop_label_read(s);
     if (n > 200 || (n && (s[0] == ' ' || s[n - 1] == ' ')))
         return false;
     for (size_t i = 0; i < n; i++) {
         if (s[i] < 0x20 || s[i] > 0x7e)
             return false;
     }
-    return true;
+    return again.layer == l.layer && strcmp(again.role, l.role) == 0;
 }
 
 static int
@@ -61,8 +63,9 @@ verify_names(verify_ctx *v)
         const dop_node *n = &g->nodes[id];
         if (!n->name || !dop_name_ok(n->name))
             return BAD(v, "node %u has the name '%.100s', which would not read back", id, n->name ? n->name : "");
-        if (!n->label || !label_ok(n->label))
-            return BAD(v, "%%%s has the label '%.100s', which would not read back", n->name, n->label ? n->label : "");
+        if (!n->label.role || !label_ok(n->label))
+            return BAD(v, "%%%s has the label '%.100s', which would not read back", n->name,
+                       n->label.role ? dop_label_text(n->label) : "");
         v->names[id - 1] = n->name;
     }
     qsort(v->names, g->n_nodes - 1, sizeof *v->names, compare_names);

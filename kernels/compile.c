@@ -205,9 +205,9 @@ reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *d
     if (n == 1)
         spvc_compiler_get_declared_struct_size(comp, spvc_compiler_get_type_handle(comp, list[0].base_type_id), &push);
     uint32_t local = spvc_compiler_get_execution_mode_argument_by_index(comp, SpvExecutionModeLocalSize, 0);
-    if (push != 8u * k->n_args)
+    if (push != dop_push_bytes(k->n_args))
         st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: push constants are %zu bytes, not %u", name, push,
-                      8 * k->n_args);
+                      dop_push_bytes(k->n_args));
     else if (local != k->local)
         st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: workgroup size is %u, not %u", name, local, k->local);
 error:

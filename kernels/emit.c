@@ -146,12 +146,13 @@ dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
 static const char *
 load_input(dop_emit *e, dop_node_id node, const char *row)
 {
-    const char *what = dop_node_s(e->g, node, DOP_A_name), *name = dop_emit_str(e, "r%u", e->n_temps++);
-    if (strcmp(what, "positions") == 0)
+    const dop_input_kind what = dop_node_at(e->g, node)->input;
+    const char *name = dop_emit_str(e, "r%u", e->n_temps++);
+    if (what == DOP_INPUT_positions)
         dop_emit_index(e, "uint %s = %s;", name, dop_emit_position(e, row));
     else
         dop_emit_index(e, "uint %s = %s.%s;", name, dop_emit_row(e, row),
-                       strcmp(what, "tokens") == 0 ? "token" : "sequence");
+                       what == DOP_INPUT_tokens ? "token" : "sequence");
     return name;
 }
 

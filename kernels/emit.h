@@ -9,8 +9,6 @@
 #include "ir/graph.h"
 #include "ir/target.h"
 
-enum { DOP_MAX_ARGS = 16 }; /* 128 bytes of push constants */
-
 typedef enum dop_arg_kind {
     DOP_ARG_VALUE, /* memory of a value, the step record, or numbers */
     DOP_ARG_COUNTS, /* counters of workgroups: of those that have finished, where the last one merges what all have made, or
@@ -20,7 +18,7 @@ typedef enum dop_arg_kind {
 } dop_arg_kind;
 enum { DOP_COUNTS_MOST = 128 }; /* counters of a dispatch */
 
-/* An argument, eight bytes of the push-constant block: a device address, two numbers by which dispatches of one kernel
+/* An argument, eight bytes of the push constants or of the parameter record (caps.h): a device address, two numbers by which dispatches of one kernel
  * differ, or where memory begins in a view. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: see kind */
@@ -68,8 +66,8 @@ typedef struct dop_emit {
     dop_buf *constants, *early;
     const char *indent;
     uint32_t n_temps;
-    uint32_t n_args;
-    dop_kernel_arg args[DOP_MAX_ARGS];
+    uint32_t n_args, cap_args;
+    dop_kernel_arg *args;
     uint32_t types_used; /* bits 1 << dop_type of weights decoded, for the type files to include */
     uint32_t caps;       /* DOP_CAP_* that the emitted code needs */
     uint32_t n_binds, cap_binds;
@@ -127,9 +125,6 @@ const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
 /* The row of a position (an expression without side effects) in append state that lies in pages.  `table` is where the page
  * table of its sequence begins, in words of the step record (dop_emit_page_table()); `words` is the type of the reference
  * through which it is read. */
-enum { DOP_STEP_WORDS = 16 + 64 + 4 * 4096 + 4096 }; /* length of the step record, which the page tables follow */
-/* Of dop_step in runtime/plan/plan_format.h: flags of a row, and where the picks of rows that go on lie. */
-enum { DOP_FLAG_MASKED = 1, DOP_FLAG_DRAWN = 2, DOP_FLAG_CONTINUED = 4, DOP_PICK_TURNS = 64, DOP_PICK_ROWS = 64 };
 const char *dop_emit_page_table(dop_emit *e, const char *sequence);
 const char *dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position);
 /* "step.n_rows", or "1u" when the graph has one token; in a stage all rows that there may be, because those after the last one

@@ -1,6 +1,7 @@
 /* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
 #include "kernels/emit.h"
 
+#include "base/step_record.h"
 #include "ir/cache_row.h"
 
 #include "kernels/weight_types.h"
@@ -116,6 +117,15 @@ dop_row_values(const dop_graph *g, dop_node_id id)
     return matrix ? dop_packed_row_values(n->type, n->shape.dim[n->shape.rank - 1].mul) : dop_node_cols(g, id);
 }
 
+static bool
+add(dop_emit *e, dop_kernel_arg arg)
+{
+    const bool grown = dop_emit_grow(e, (void **)&e->args, e->n_args, &e->cap_args, sizeof arg);
+    if (grown)
+        e->args[e->n_args++] = arg;
+    return grown;
+}
+
 static const char *
 add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox, uint32_t view)
 {
@@ -123,11 +133,8 @@ add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool 
     while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
                              e->args[i].mailbox != mailbox || e->args[i].view != view))
         i++;
-    if (i == e->n_args) {
-        if (i == DOP_MAX_ARGS)
-            return dop_emit_fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox, .view = view};
-    }
+    if (i == e->n_args && !add(e, (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox, .view = view}))
+        return "a0";
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
     return dop_emit_str(e, "a%u", i);
@@ -218,11 +225,8 @@ dop_emit_number(dop_emit *e, uint32_t value)
     uint32_t i = 0;
     while (i < e->n_args && e->args[i].numbers != 1)
         i++;
-    if (i == e->n_args) {
-        if (i == DOP_MAX_ARGS)
-            return dop_emit_fail(e, DOP_E_INTERNAL, "too many arguments for one dispatch", e->r->outs[0]);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = 0};
-    }
+    if (i == e->n_args && !add(e, (dop_kernel_arg){.value = 0}))
+        return "a0.x";
     dop_kernel_arg *a = &e->args[i];
     a->number[a->numbers++] = value;
     return dop_emit_str(e, "a%u.%c", i, a->numbers == 1 ? 'x' : 'y');

@@ -1,10 +1,12 @@
 /* Arg-max of the logits: alone, as partial results, or merging partial results; the last step of a greedy token also
  * advances the step record.
  *
- * For a row that is flagged in the step record, the pick is among the columns of a mask (dop_step of runtime/plan/plan_format.h).
+ * For a row that is flagged in the step record, the pick is among the columns of a mask (dop_step of base/step_record.h).
  * Partial results cover all columns, so where they are merged, such a row's logits are read again.  A row may also ask for a
  * draw; kernels for CPU devices have no draws, because there the host has the logits anyway and is quicker. */
 #include "kernels/gen.h"
+
+#include "base/step_record.h"
 
 /* The largest of the columns [first, end); the kernel that picks considers only those that the row's mask allows. */
 static void
@@ -87,7 +89,7 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
     dop_buf_printf(scan,
                    "    bool masked = (row.flags & %uu) != 0u;\n"
                    "    uint mask = %uu + row.sequence * %uu;\n",
-                   DOP_FLAG_MASKED, masks_at(g), dop_div_up_u32(cols, 32));
+                   DOP_ROW_MASKED, masks_at(g), dop_div_up_u32(cols, 32));
     if (!each && dop_graph_replaces(g))
         dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
@@ -114,8 +116,9 @@ put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
     dop_buf_printf(draw,
                    "    if ((row.flags & %uu) != 0u) {\n"
                    "        dop_t = t;\n        dop_mask = mask;\n        dop_masked = masked;\n"
-                   "        dop_draw(U32(%s), %uu + row.sequence * 8u, row.position);\n    }\n",
-                   DOP_FLAG_DRAWN, s, masks_at(g) + g->max_q * dop_div_up_u32(cols, 32));
+                   "        dop_draw(U32(%s), %uu + row.sequence * %uu, row.position);\n    }\n",
+                   DOP_ROW_DRAWN, s, masks_at(g) + g->max_q * dop_div_up_u32(cols, 32),
+                   (uint32_t)(sizeof(dop_row_way) / sizeof(uint32_t)));
 }
 
 /* The pick of a single row advances the step: its id is the token of the next one. */
@@ -127,10 +130,10 @@ store_pick(dop_emit *e, dop_buf *store)
     /* An id outside every vocabulary reports a logit that was not finite. */
     dop_buf_printf(store,
                    "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
-                   "        %s.ids[n_out %% 4096u] = at;\n        %s.n_out = n_out + 1u;\n"
+                   "        %s.ids[n_out %% %uu] = at;\n        %s.n_out = n_out + 1u;\n"
                    "        %s.rows[0] = Row(at, row.position + 1u, row.sequence, row.flags);\n"
                    "        %s.n_rows = 1u;\n",
-                   s, s, s, s);
+                   s, DOP_STEP_RING, s, s, s);
     /* The step is complete, so the states that it wrote become the current ones. */
     if (dop_graph_replaces(g) && dop_graph_mixes(g))
         e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
@@ -150,7 +153,7 @@ store_each(dop_emit *e, uint32_t cols, dop_buf *store)
         "        %s.ids[continued ? t + row.position %% %uu * %uu : t] = at;\n"
         "        if (continued) {\n"
         "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n        }\n",
-        DOP_FLAG_CONTINUED, s, DOP_PICK_TURNS, DOP_PICK_ROWS, s, cols - 1);
+        DOP_ROW_CONTINUED, s, DOP_STEP_TURNS, DOP_STEP_MAX_SEQUENCES, s, cols - 1);
 }
 
 /* Does the kernel pick for every row, for the host? */

@@ -62,7 +62,7 @@ put_header(dop_gen *gen, dop_buf *b)
         dop_buf_puts(b, "#define DOP_CLAIMS\n");
     if (gen->hands_on)
         dop_buf_puts(b, "#define DOP_HANDS_ON\n");
-    if (gen->experts)
+    if (gen->experts || dop_has_record(gen->e.n_args))
         dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_basic : require\n"
@@ -194,40 +194,64 @@ arg_type(const dop_kernel_arg *a)
     return a->numbers || a->view ? "uvec2" : a->value || a->kind != DOP_ARG_VALUE ? "U32" : "Step";
 }
 
-/* The arguments of a stage are in its record. */
+/* The parameter record, for an argument of any type. */
+static const char record_type[] =
+    "layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Record {\n    uvec2 args[];\n};\n";
+
+/* The arguments of a stage are in its row of the table, or the first of them is the address of its parameter record. */
 static void
 put_stage_args(const dop_gen *gen, dop_buf *b)
 {
     const dop_kernel_arg *args = gen->e.args;
+    const bool record = dop_has_record(gen->e.n_args);
+    dop_buf_puts(b, record ? record_type : "");
     for (uint32_t i = 0; i < gen->e.n_args; i++)
-        dop_buf_printf(b, "#define a%u %s(dop_stage.args[%u])\n", i, arg_type(&args[i]), i);
+        dop_buf_printf(b, "#define a%u %s(%s.args[%u])\n", i, arg_type(&args[i]),
+                       record ? "Record(dop_stage.args[0])" : "dop_stage", i);
 }
 
-/* Arguments, and the program; advance: what put_advance made, which goes around it, or NULL.  On CPU devices the push constants are
+/* Declares the push constants.  early: out_globals gets variables for the arguments, out_copies what fills them. */
+static void
+put_args(const dop_emit *e, bool early, dop_buf *b, dop_buf *out_globals, dop_buf *out_copies)
+{
+    const bool record = dop_has_record(e->n_args);
+    dop_buf_puts(b, record ? record_type : "");
+    dop_buf_puts(b, "layout(push_constant, std430) uniform Push {\n");
+    dop_buf_puts(b, record ? "    Record record;\n" : "");
+    for (uint32_t i = 0; i < e->n_args && !record; i++)
+        dop_buf_printf(b, "    %s %s%u;\n", arg_type(&e->args[i]), early ? "push" : "a", i);
+    dop_buf_puts(b, "};\n");
+    for (uint32_t i = 0; i < e->n_args; i++) {
+        const char *type = arg_type(&e->args[i]);
+        const uint32_t view = e->args[i].view;
+        char from[48];
+        if (record)
+            snprintf(from, sizeof from, "%s(record.args[%u])", type, i);
+        else
+            snprintf(from, sizeof from, "push%u", i);
+        if (record && !early)
+            dop_buf_printf(b, "#define a%u %s\n", i, from);
+        if (view) {
+            dop_buf_printf(out_globals, "View%u a%u;\n", view, i);
+            dop_buf_printf(out_copies, "    a%u = View%u(%s.x);\n", i, view, from);
+            continue;
+        }
+        dop_buf_printf(out_globals, "%s a%u;\n", type, i);
+        dop_buf_printf(out_copies, "    a%u = %s;\n", i, from);
+    }
+}
+
+/* Arguments, and the program; advance: what put_advance made, which goes around it, or NULL.  On CPU devices the arguments are
  * read before anything else, outside of all loops and conditions, because there the driver knows that all lanes have the same
  * buffer, and a load takes a third of the time. */
 static void
 put_program(dop_gen *gen, const char *advance, dop_buf *b)
 {
     static const char start[] = "void main()\n{\n";
-    const dop_emit *e = &gen->e;
     const char *program = gen->main.data ? gen->main.data : "", *at = strstr(program, start);
-    bool early = e->target->cpu && at;
+    const bool early = gen->e.target->cpu && at;
     dop_buf copies = {0}, globals = {0};
-    dop_buf_puts(b, "layout(push_constant, std430) uniform Push {\n");
-    for (uint32_t i = 0; i < e->n_args; i++) {
-        const char *type = arg_type(&e->args[i]);
-        dop_buf_printf(b, "    %s %s%u;\n", type, early ? "push" : "a", i);
-        const uint32_t view = e->args[i].view;
-        if (view) {
-            dop_buf_printf(&globals, "View%u a%u;\n", view, i);
-            dop_buf_printf(&copies, "    a%u = View%u(push%u.x);\n", i, view, i);
-            continue;
-        }
-        dop_buf_printf(&globals, "%s a%u;\n", type, i);
-        dop_buf_printf(&copies, "    a%u = push%u;\n", i, i);
-    }
-    dop_buf_puts(b, "};\n");
+    put_args(&gen->e, early, b, &globals, &copies);
     if (early && globals.data)
         dop_buf_puts(b, globals.data);
     const char *first = early && copies.data ? copies.data : "";
@@ -336,7 +360,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     }
     k->n_args = gen.e.n_args;
-    memcpy(k->args, gen.e.args, sizeof k->args);
+    k->args = gen.e.args;
     memcpy(k->grid, gen.grid, sizeof k->grid);
     k->local = choice->tile.wg;
     k->variant = choice->variant;

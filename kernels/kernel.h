@@ -99,7 +99,7 @@ uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const 
 typedef struct dop_kernel {
     const char *glsl;
     uint32_t n_args;
-    dop_kernel_arg args[DOP_MAX_ARGS];
+    const dop_kernel_arg *args;
     uint32_t grid[3];
     uint32_t local; /* invocations, one-dimensional */
     dop_variant_id variant;
@@ -134,7 +134,7 @@ dop_status dop_kernel_persistent(const dop_templates *t, const dop_graph *g, con
                                  dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so
- * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size 8 * n_args, workgroup size, shared
+ * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size, workgroup size, shared
  * memory within the target's, and no capability beyond k->caps.  name is for messages. */
 dop_status dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag,
                               dop_buf *out_spirv, uint32_t *out_shared_bytes);

@@ -1,6 +1,8 @@
 /* Finding, reading and filling the GLSL templates. */
 #include "kernels/gen.h"
 
+#include "base/step_record.h"
+
 #include <dirent.h>
 #include <shaderc/shaderc.h>
 #include <stdio.h>
@@ -59,6 +61,59 @@ read_folder(dop_templates *t, const char *sub, dop_diag *diag)
     return st;
 }
 
+/* dop_row and dop_step in GLSL. */
+static void
+put_step_record(dop_buf *out)
+{
+    static const char *const words[] = {
+#define STEP_ROW(name) #name,
+#include "base/step_record.def"
+    };
+    static const struct {
+        const char *type, *name, *note;
+        uint32_t n; /* 0: no array */
+    } fields[] = {
+#define STEP_WORD(name) {"uint", #name, "", 0},
+#define STEP_WORDS(name, n, note) {"uint", #name, note, n},
+#define STEP_ROWS(name, n) {"Row", #name, "", n},
+#include "base/step_record.def"
+    };
+    dop_buf_puts(out, "struct Row {\n    uint ");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        dop_buf_printf(out, "%s%s", i ? ", " : "", words[i]);
+    dop_buf_puts(out, ";\n};\nlayout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {\n");
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        dop_buf_printf(out, "    SHARED %s %s", fields[i].type, fields[i].name);
+        if (fields[i].n)
+            dop_buf_printf(out, "[%u]", fields[i].n);
+        dop_buf_printf(out, ";%s\n", fields[i].note);
+    }
+    dop_buf_puts(out, "};");
+}
+
+/* common.glsl has the step record where it says so. */
+static dop_status
+fill_common(dop_templates *t, dop_diag *diag)
+{
+    static const char hole[] = "${STEP_RECORD}";
+    for (uint32_t i = 0; i < t->n; i++) {
+        const char *text = t->files[i].text, *at = strstr(text, hole);
+        dop_buf out = {0};
+        if (strcmp(t->files[i].name, "common.glsl") != 0)
+            continue;
+        if (!at)
+            return DOP_FAIL_IN(diag, DOP_E_IO, t->dir, "common.glsl is of another release: reinstall Doppler");
+        dop_buf_append(&out, text, (size_t)(at - text));
+        put_step_record(&out);
+        dop_buf_puts(&out, at + sizeof hole - 1);
+        if (out.failed)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        free(t->files[i].text);
+        t->files[i].text = out.data;
+    }
+    return DOP_OK;
+}
+
 dop_status
 dop_templates_load(const char *exe_path, dop_templates *out, dop_diag *diag)
 {
@@ -73,6 +128,8 @@ dop_templates_load(const char *exe_path, dop_templates *out, dop_diag *diag)
     dop_status st = read_folder(out, "", diag);
     if (st == DOP_OK)
         st = read_folder(out, "types", diag);
+    if (st == DOP_OK)
+        st = fill_common(out, diag);
     if (st == DOP_OK && !(out->glsl_compiler = shaderc_compiler_initialize()))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st != DOP_OK)

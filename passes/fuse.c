@@ -82,7 +82,7 @@ sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
     return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
 }
 
-/* The rule of DESIGN section 3: does the tile hold what node n reads of its source number k? */
+/* The rule of docs/design.md: does the tile hold what node n reads of its source number k? */
 static dop_reason
 compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
 {
@@ -267,8 +267,7 @@ join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, do
         return DOP_REASON_capacity;
     if (dop_node_bytes(g, matrix) / heads > has->tail && !dop_fuse_asked(cx, g, producer, consumer))
         return DOP_REASON_cost;
-    return dop_fuse_buffers(f, producer, consumer, false) + 1 > dop_fuse_most_buffers(cx) ? DOP_REASON_arguments
-                                                                                          : DOP_REASON_none;
+    return DOP_REASON_none;
 }
 
 static dop_status
@@ -342,8 +341,6 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
         if (registers > cx->target->registers && !dop_fuse_asked(cx, g, producer, consumer))
             *out_reason = DOP_REASON_registers;
     }
-    if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
-        *out_reason = DOP_REASON_arguments;
     if (*out_reason == DOP_REASON_none && dop_flow_path_around(f, producer, consumer))
         *out_reason = DOP_REASON_cycle;
     return DOP_OK;
@@ -427,8 +424,6 @@ dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p
         if (registers > cx->target->registers && !dop_fuse_asked(cx, g, producer, consumer))
             *out_reason = DOP_REASON_registers;
     }
-    if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, true))
-        *out_reason = DOP_REASON_arguments;
     return DOP_OK;
 }
 
@@ -657,8 +652,6 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         *out_reason = stage_into_scan(f, producer, consumer, p->info->unit);
     else
         *out_reason = stage_into_product(cx, f, producer, consumer, p->info->unit);
-    if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
-        *out_reason = DOP_REASON_arguments;
     if (*out_reason == DOP_REASON_none && dop_flow_path_around(f, producer, consumer))
         *out_reason = DOP_REASON_cycle;
     return DOP_OK;

@@ -1,4 +1,4 @@
-/* The legality rule (DESIGN section 3), shared by the passes that move nodes between regions.  It compares how ops read their
+/* The legality rule (docs/design.md, section 3), shared by the passes that move nodes between regions.  It compares how ops read their
  * sources (ops.def) with what a template's workgroup makes and accepts (templates.def), and names no op. */
 #ifndef DOPPLER_PASSES_FUSE_H
 #define DOPPLER_PASSES_FUSE_H
@@ -27,13 +27,6 @@ bool dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a,
 /* An estimate of the 32-bit registers that an invocation needs for both regions' code in one, four elements wide. */
 dop_status dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl,
                               dop_diag *diag, uint32_t *out_registers);
-
-/* How many buffers one dispatch of both would use, how many push constants can point at, and whether that is too many.
- * prologue: what a computes is not stored. */
-uint32_t dop_fuse_buffers(const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue);
-uint32_t dop_fuse_most_buffers(const dop_pass_ctx *cx);
-bool dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b,
-                               bool prologue);
 
 /* Logs a decision about every value that `consumer` reads of `producer`.  dispatches: that the decision saves. */
 dop_status dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_region_id consumer,

@@ -1,4 +1,4 @@
-/* Conditions of a fusion besides legality: enough registers and arguments, and no kernel path that switches it off. */
+/* Conditions of a fusion besides legality: enough registers, and no kernel path that switches it off. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>
@@ -74,88 +74,4 @@ dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b,
     free(ends);
     *out_registers = ADDRESSES + dop_template_of(tpl)->held + WIDTH * most;
     return st;
-}
-
-enum { MAX_ADDRESSES = 16 }; /* 128 bytes of push constants; counting ends beyond */
-
-typedef struct buffers {
-    const dop_graph *g;
-    const dop_region *other;
-    dop_node_id seen[MAX_ADDRESSES + 1];
-    uint32_t n;
-} buffers;
-
-/* A state and its successors share one buffer, and all inputs are in the step record. */
-static void
-add_buffer(buffers *b, dop_node_id id)
-{
-    while (dop_node_is(b->g, id, DOP_EFFECT))
-        id = dop_node_base(b->g, dop_node_at(b->g, id)->src[0], NULL);
-    if (dop_node_is_input(b->g, id))
-        id = 0;
-    for (uint32_t i = 0; i < b->n; i++)
-        if (b->seen[i] == id)
-            return;
-    if (b->n <= MAX_ADDRESSES)
-        b->seen[b->n++] = id;
-}
-
-static void
-add_read(void *user, dop_node_id base)
-{
-    buffers *b = user;
-    if (!dop_region_has(b->other, base))
-        add_buffer(b, base);
-}
-
-static bool
-is_stored(const dop_flow *f, dop_region_id a, dop_region_id b, dop_node_id id)
-{
-    if (f->output[id] || dop_region_hands_on(&f->g->regions[a], id) || dop_region_hands_on(&f->g->regions[b], id))
-        return true;
-    for (uint32_t k = 0; k < f->readers[id].n; k++)
-        if (f->readers[id].ids[k] != a && f->readers[id].ids[k] != b)
-            return true;
-    return false;
-}
-
-/* Arguments that are numbers instead of buffers: what the template has, and which positions attention or its parts see. */
-static uint32_t
-numbers_of(const dop_graph *g, const dop_region *r)
-{
-    uint32_t n = dop_template_of(r->tpl)->numbers;
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (dop_node_has(g, r->nodes[i], DOP_A_window) || dop_node_has(g, r->nodes[i], DOP_A_splits))
-            return n + 1;
-    return n;
-}
-
-uint32_t
-dop_fuse_most_buffers(const dop_pass_ctx *cx)
-{
-    return (cx->target->push_bytes < 128 ? cx->target->push_bytes : 128) / 8 - 1;
-}
-
-uint32_t
-dop_fuse_buffers(const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue)
-{
-    const dop_graph *g = f->g;
-    const dop_region *ra = &g->regions[a], *rb = &g->regions[b];
-    buffers set = {.g = g, .other = rb};
-    dop_region_reads(ra, add_read, &set);
-    set.other = ra;
-    dop_region_reads(rb, add_read, &set);
-    for (int side = prologue ? 1 : 0; side < 2; side++) {
-        const dop_region *r = side ? rb : ra;
-        for (uint32_t i = 0; i < r->n_nodes; i++)
-            if (is_stored(f, a, b, r->nodes[i]))
-                add_buffer(&set, r->nodes[i]);
-    }
-    return set.n + numbers_of(g, ra) + numbers_of(g, rb);
-}
-
-bool
-dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue)
-{
-    return dop_fuse_buffers(f, a, b, prologue) > dop_fuse_most_buffers(cx);
 }

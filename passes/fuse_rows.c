@@ -61,8 +61,7 @@ try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, b
         st = dop_fuse_may_prologue(cx, f, r, c, &why);
         if (st != DOP_OK)
             return st;
-        if (why != DOP_REASON_none || dop_fuse_too_many_buffers(cx, f, r, c, !stores) ||
-            ((only || stores) && dop_flow_path_around(f, r, c)))
+        if (why != DOP_REASON_none || ((only || stores) && dop_flow_path_around(f, r, c)))
             continue;
         st = dop_fuse_log(cx, g, r, c, "fuse-rows", DOP_REASON_none, only || stores);
         if (st == DOP_OK)

@@ -36,7 +36,7 @@ may_join(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     for (uint32_t i = 0; i < p->n_outs; i++)
         if (dop_flow_n_readers(f, p->outs[i]) != 1 || f->output[p->outs[i]])
             return DOP_REASON_multiple_readers;
-    return dop_fuse_too_many_buffers(cx, f, from, to, false) ? DOP_REASON_arguments : DOP_REASON_none;
+    return DOP_REASON_none;
 }
 
 /* Is `value`, of as many columns as the region's product, read element by element behind that and nowhere else? */

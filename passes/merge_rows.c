@@ -31,9 +31,6 @@ dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
             if (dop_fuse_disabled(cx, g, a, b)) {
                 e.reason = DOP_REASON_disabled;
                 e.dispatches = 0;
-            } else if (dop_fuse_too_many_buffers(cx, &f, a, b, false)) {
-                e.reason = DOP_REASON_arguments;
-                e.dispatches = 0;
             }
             st = dop_fusion_log_add(cx->log, &e, cx->diag);
             if (st == DOP_OK && e.reason != DOP_REASON_none)

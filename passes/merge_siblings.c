@@ -1,13 +1,11 @@
 /* merge-siblings: matmuls that read the same activation share a region although their row counts differ (q, k, v; gate
  * and up; a router beside a shared expert): the grid is partitioned by row range.  Runs first, so that an element-wise
- * consumer of two of them (act(gate) * up) finds both in one region.  It leaves products apart that would leave no arguments
- * for what follows them.  Other roots that read the same (a recurrence's values and its state) share a region too. */
+ * consumer of two of them (act(gate) * up) finds both in one region.  Other roots that read
+ * the same (a recurrence's values and its state) share a region too. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_FOLLOWING = 16, MOST_DEEP = 4, MOST_VISITS = 64 }; /* so that a pass takes linear time */
 
 typedef struct product {
     dop_node_id act;
@@ -23,47 +21,6 @@ compare(const void *a, const void *b)
     return x->region < y->region ? -1 : x->region > y->region;
 }
 
-/* Weights and states, each once, that element-wise regions read beside what region r makes, or beside what such regions make
- * of it; they may end behind the products. */
-typedef struct following {
-    uint32_t n, visits;
-    dop_node_id ids[MOST_FOLLOWING];
-} following;
-
-static void
-follow(const dop_flow *f, dop_region_id r, uint32_t depth, following *out)
-{
-    const dop_graph *g = f->g;
-    for (uint32_t i = 0; i < g->regions[r].n_outs && depth > 0; i++)
-        for (uint32_t k = 0; k < f->readers[g->regions[r].outs[i]].n; k++) {
-            dop_region_id next = f->readers[g->regions[r].outs[i]].ids[k];
-            const dop_region *c = &g->regions[next];
-            if (++out->visits > MOST_VISITS)
-                return;
-            if (c->tpl != DOP_TPL_elementwise)
-                continue;
-            for (uint32_t m = 0; m < c->info->n_reads; m++) {
-                dop_node_id id = c->info->reads[m];
-                bool counts = dop_node_is(g, id, DOP_LEAF) && !dop_node_is_input(g, id);
-                for (uint32_t o = 0; o < out->n && counts; o++)
-                    counts = out->ids[o] != id;
-                if (counts && out->n < MOST_FOLLOWING)
-                    out->ids[out->n++] = id;
-            }
-            follow(f, next, depth - 1, out);
-        }
-}
-
-/* Would so many products share a dispatch that what follows them, and the norm before them, had no arguments left? */
-static bool
-leave_too_few(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b)
-{
-    following beside = {0};
-    follow(f, a, MOST_DEEP, &beside);
-    follow(f, b, MOST_DEEP, &beside);
-    return beside.n > 0 && dop_fuse_buffers(f, a, b, false) + beside.n + 1 > dop_fuse_most_buffers(cx);
-}
-
 static dop_status
 try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_region_id b, bool *changed)
 {
@@ -77,9 +34,6 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
                           1};
     if (dop_fuse_disabled(cx, g, a, b))
         e.reason = DOP_REASON_disabled;
-    else if (dop_fuse_too_many_buffers(cx, f, a, b, false) ||
-             (leave_too_few(cx, f, a, b) && !dop_fuse_asked(cx, g, a, b)))
-        e.reason = DOP_REASON_arguments;
     e.dispatches = e.reason == DOP_REASON_none;
     dop_status st = dop_fusion_log_add(cx->log, &e, cx->diag);
     if (st != DOP_OK || e.reason != DOP_REASON_none)

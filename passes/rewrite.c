@@ -10,7 +10,7 @@ dop_rewrite_add(dop_rewrite *rw, dop_node_id old, const char *suffix, dop_op op,
         return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_graph_add(&rw->to, op, name, srcs, n_srcs, attrs, want, rw->cx->diag, out_id);
     if (st == DOP_OK)
-        dop_node_at(&rw->to, *out_id)->label = o->label;
+        dop_node_carry(dop_node_at(&rw->to, *out_id), o);
     return st;
 }
 

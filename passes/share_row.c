@@ -5,7 +5,7 @@
  * it. */
 #include "passes/fuse.h"
 
-enum { MOST_ROWS = 8, MOST_AHEAD = 4 };
+enum { MOST_ROWS = 8 };
 
 /* The rows, which need not be made, that sources of products are made of element by element. */
 typedef struct rows {
@@ -79,83 +79,19 @@ are_alike(const dop_graph *g, const dop_region *a, const dop_region *b)
     return same_rows(g, a, b);
 }
 
-typedef struct ahead {
-    const dop_graph *g;
-    const dop_flow *f;
-    dop_region_id a, b, from;
-    uint32_t n;
-} ahead;
-
-static void
-count_read(void *user, dop_node_id base)
+static dop_reason
+may_share(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b)
 {
-    ahead *x = user;
-    const dop_region *a = &x->g->regions[x->a], *b = &x->g->regions[x->b];
-    bool read = dop_node_is_input(x->g, base);
-    for (uint32_t i = 0; i < a->info->n_reads; i++)
-        read = read || a->info->reads[i] == base;
-    for (uint32_t i = 0; i < b->info->n_reads; i++)
-        read = read || b->info->reads[i] == base;
-    x->n += !read;
-}
-
-/* Would the two leave no arguments for the programs of rows that either may take along afterwards?  One that it would have taken
- * along alone would then be a dispatch instead of the one that is saved. */
-static dop_status
-leave_too_few(dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b, bool *out_yes)
-{
-    const dop_graph *g = f->g;
-    ahead x = {g, f, a, b, 0, 0};
-    dop_region_id seen[MOST_AHEAD];
-    uint32_t n = 0;
-    for (uint32_t side = 0; side < 2; side++) {
-        const dop_analysis *info = g->regions[side ? b : a].info;
-        for (uint32_t i = 0; i < info->n_reads; i++) {
-            x.from = f->owner[info->reads[i]];
-            bool known = !x.from;
-            for (uint32_t k = 0; k < n; k++)
-                known = known || seen[k] == x.from;
-            if (known || n == MOST_AHEAD)
-                continue;
-            dop_reason why;
-            dop_status st = dop_fuse_may_stage(cx, f, x.from, side ? b : a, &why);
-            if (st != DOP_OK)
-                return st;
-            if (why != DOP_REASON_none)
-                continue;
-            const dop_region *p = &g->regions[x.from];
-            seen[n++] = x.from;
-            dop_region_reads(p, count_read, &x);
-            for (uint32_t k = 0; k < p->n_outs; k++)
-                count_read(&x, p->outs[k]);
-        }
-    }
-    *out_yes = dop_fuse_buffers(f, a, b, false) + x.n > dop_fuse_most_buffers(cx);
-    return DOP_OK;
-}
-
-static dop_status
-may_share(dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b, dop_reason *out)
-{
-    const dop_graph *g = f->g;
     const dop_template_info *has = dop_template_of(g->regions[a].tpl);
     const uint32_t acts = g->regions[a].info->n_acts + g->regions[b].info->n_acts;
-    bool few = false;
-    *out = DOP_REASON_none;
     if (dop_fuse_disabled(cx, g, a, b))
-        *out = DOP_REASON_disabled;
-    else if (acts > has->acts)
-        *out = DOP_REASON_capacity;
-    else if (cx->target->cpu && !dop_fuse_fits_shared(cx->target, acts * g->regions[a].info->depth))
-        *out = DOP_REASON_shared_memory; /* its few workgroups make products of all parts */
-    else if (dop_fuse_too_many_buffers(cx, f, a, b, false))
-        *out = DOP_REASON_arguments;
-    if (*out != DOP_REASON_none)
-        return DOP_OK;
-    dop_status st = leave_too_few(cx, f, a, b, &few);
-    if (few && !dop_fuse_asked(cx, g, a, b))
-        *out = DOP_REASON_arguments;
-    return st;
+        return DOP_REASON_disabled;
+    if (acts > has->acts)
+        return DOP_REASON_capacity;
+    /* The few workgroups of a CPU make products of all parts. */
+    return cx->target->cpu && !dop_fuse_fits_shared(cx->target, acts * g->regions[a].info->depth)
+               ? DOP_REASON_shared_memory
+               : DOP_REASON_none;
 }
 
 static dop_status
@@ -163,13 +99,11 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
 {
     if (dop_flow_path_between(f, a, b))
         return DOP_OK;
-    dop_reason why;
-    dop_status st = may_share(cx, f, a, b, &why);
+    const dop_reason why = may_share(cx, g, a, b);
     const dop_node_id x = g->regions[a].info->products[0], y = g->regions[b].info->products[0];
     const dop_fusion_event e = {
         x, y, "share-row", why, dop_node_bytes(g, dop_node_at(g, x)->src[0]), why == DOP_REASON_none};
-    if (st == DOP_OK)
-        st = dop_fusion_log_add(cx->log, &e, cx->diag);
+    dop_status st = dop_fusion_log_add(cx->log, &e, cx->diag);
     if (st != DOP_OK || why != DOP_REASON_none)
         return st;
     *changed = true;

@@ -24,32 +24,31 @@ divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *
     return *out_each > 0 && dop_div_up_u32(*out_rows, *out_each) <= MOST ? id : 0;
 }
 
-/* Rows first to end of a weight, or the leaf that another reader of them has made. */
+/* Piece `number` of a weight, rows first to end, or the leaf that another reader of them has made. */
 static dop_status
-add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t first, uint32_t end, dop_node_id *out_id)
+add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t number, uint32_t first, uint32_t end, dop_node_id *out_id)
 {
     const dop_node *w = dop_node_at(rw->from, whole);
-    dop_node_id *made = rw->user;
-    const char *name = dop_arena_printf(rw->cx->arena, "%s[%u:%u]", w->attr[0].s, first, end);
-    if (!name)
+    dop_node_id **made = rw->user;
+    if (!made[whole] && !(made[whole] = dop_arena_alloc(rw->cx->arena, MOST * sizeof **made)))
         return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
-    for (dop_node_id id = made[whole]; id > 0 && id < rw->to.n_nodes; id++) {
-        const dop_node *n = dop_node_at(&rw->to, id);
-        if (n->op == DOP_OP_weight && strcmp(n->attr[0].s, name) == 0) {
-            *out_id = id;
-            return DOP_OK;
-        }
-    }
+    if ((*out_id = made[whole][number]) != 0)
+        return DOP_OK;
+    const char *name = dop_arena_printf(rw->cx->arena, "%s[%u:%u]", w->attr[0].s, first, end);
+    const char *suffix = dop_arena_printf(rw->cx->arena, "rows%u", first);
+    if (!name || !suffix)
+        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
     dop_attr attr = {.s = name};
     dop_want want = {w->type, w->shape};
     want.shape.dim[want.shape.rank - 2].mul = end - first;
-    const char *suffix = dop_arena_printf(rw->cx->arena, "rows%u", first);
-    if (!suffix)
-        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_rewrite_add(rw, whole, suffix, DOP_OP_weight, NULL, 0, &attr, &want, out_id);
-    if (st == DOP_OK && made[whole] == 0)
-        made[whole] = *out_id;
-    return st;
+    if (st != DOP_OK)
+        return st;
+    dop_origin *from = &dop_node_at(&rw->to, *out_id)->origin;
+    from->first = first;
+    from->rows = end - first;
+    made[whole][number] = *out_id;
+    return DOP_OK;
 }
 
 /* What the node becomes for one piece. */
@@ -87,7 +86,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     for (uint32_t first = 0; first < rows; first += each) {
         const uint32_t end = rows - first > each ? first + each : rows;
         dop_node_id piece, both[2] = {so_far, 0};
-        dop_status st = add_piece(rw, whole, first, end, &piece);
+        dop_status st = add_piece(rw, whole, first / each, first, end, &piece);
         if (st == DOP_OK)
             st = add_part(rw, old, piece, first, rows, &both[1]);
         if (st == DOP_OK && so_far) {
@@ -112,7 +111,7 @@ dop_pass_split_weights(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     if (!cx->piece_rows)
         return DOP_OK;
-    dop_node_id *made = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *made); /* the first piece of each weight */
+    dop_node_id **made = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *made); /* [weight][piece] */
     if (!made)
         return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
     return dop_rewrite_graph(cx, g, visit, made, changed);

@@ -101,12 +101,42 @@ for program in dopplerc doppler-exec; do
     fi
     page=$prefix/share/man/man1/$program.1
     check "$program: every option is in its manual page" \
-        [ "$(grep -c '^\.TP' "$page")" -eq "$("$prefix/bin/$program" --help | grep -c '^  -')" ]
+        [ "$(sed '/^\.SH EXAMPLES/q' "$page" | grep -c '^\.TP')" -eq "$("$prefix/bin/$program" --help | grep -c '^  -')" ]
     # shellcheck disable=SC1090 # made by the build
     offers=$(. "$prefix/share/bash-completion/completions/$program" && COMP_WORDS=("$program" --qui) COMP_CWORD=1 &&
         "_${program//-/_}" && echo "${COMPREPLY[@]}")
     check "$program: --qui is completed" [ "$offers" = --quiet ]
+    for section in NAME SYNOPSIS DESCRIPTION EXAMPLES FILES "EXIT STATUS" ENVIRONMENT; do
+        check "$program: its manual page has $section" grep -qx "\.SH $section" "$page"
+    done
 done
+
+# completes WORD... : what is offered for the last word, where bash cuts words at =
+completes() {
+    # shellcheck disable=SC1090
+    . "$prefix/share/bash-completion/completions/$1" && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && "_${1//-/_}" && echo "${COMPREPLY[@]}"
+}
+first_words() { "$prefix/bin/dopplerc" "$1" | cut -d' ' -f1 | paste -sd' '; }
+check "targets are completed" [ "$(completes dopplerc --target "")" = "$(first_words --list-targets)" ]
+check "a target in a list, after =" [ "$(completes dopplerc --target = tier1,intel)" = tier1,intel-xe2 ]
+check "types are completed" [ "$(completes dopplerc --quant q8)" = q8_0 ]
+check "only those of caches for --kv" [ "$(completes dopplerc --kv q)" = "q4_0 q8_0" ]
+check "passes are completed" [ "$(completes dopplerc --skip "")" = \
+    "$("$prefix/bin/dopplerc" --help | sed -n 's/^  [A-Z]  \([a-z-]*\) .*/\1/p' | paste -sd' ')" ]
+check "kernels are completed" [ "$(completes dopplerc --force gemv = "")" = "$(first_words --list-kernels)" ]
+check "kernel paths are completed" [ "$(completes dopplerc --kernel-path gemma3)" = gemma3-q4k-int8a ]
+check "ops are not" [ -z "$(completes dopplerc --force gem)" ]
+check "chat templates are completed" [ "$(completes doppler-exec --chat-template "")" = \
+    "$(sed -n '/builtins\[\] = {/,/^};/s/^    {"\([a-z0-9-]*\)".*/\1/p' "$SRC/runtime/text/chat.c" | paste -sd' ')" ]
+check "orderings are completed" [ "$(completes doppler-exec --ordering pe)" = persistent ]
+
+# ---- documents -------------------------------------------------------------------------------------------------------
+check "the documents are those of the sources" diff <(cd "$SRC" && ls README.md docs/*.md) \
+    <(cd "$prefix/share/doc/doppler" && ls README.md docs/*.md)
+(cd "$prefix/share/doc/doppler" && grep -oE '\]\([^)#:]+' README.md docs/*.md | while IFS=: read -r file link; do
+    [ -e "$(dirname "$file")/${link#*\(}" ] || echo "$file: ${link#*\(}"
+done) >dead
+check "their links lead somewhere" diff /dev/null dead
 
 # ---- packages --------------------------------------------------------------------------------------------------------
 if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps >/dev/null || ! command -v file >/dev/null; then
@@ -122,6 +152,7 @@ else
     check "they have what is installed" diff \
         <(cd "$prefix" && find . -type f -o -type l | grep -v '^./share/doc' | sort) \
         <(cd root/usr && find . -type f -o -type l | grep -v '^./share/doc' | sort)
+    check "the documents are in the package" cmp "$SRC/docs/manual.md" root/usr/share/doc/doppler/docs/manual.md
     check "the programs need the library of their release" sh -c \
         'dpkg-deb -f packages/doppler_*.deb Depends | grep -qF "libdoppler0 (= $(dpkg-deb -f packages/libdoppler0_*.deb Version))"'
     check "the programs name the libraries they need" sh -c \

@@ -1,4 +1,4 @@
-# Facts about the tree that decay unnoticed: top level, which room uses which, file lengths, hidden inputs, tabs.
+# Facts about the tree that decay unnoticed: top level, which room uses which, file lengths, hidden inputs, tabs, documents.
 . "$(dirname "$0")/lib.sh"
 cd "$SRC" || exit 2
 shopt -s lastpipe # so that `... | none` counts in this shell
@@ -24,7 +24,7 @@ sources() {
 }
 
 find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -printf '%f\n' |
-    grep -vxE 'CMakeLists\.txt|base|compiler|runtime|ir|kernels|passes|tests|examples|README\.md|LICENSE' |
+    grep -vxE 'CMakeLists\.txt|base|compiler|runtime|ir|kernels|passes|tests|examples|docs|README\.md|LICENSE' |
     none "nothing else at the top level"
 
 # ---- rooms and circles (quoted includes are written from the root) -----------------------------------------------------
@@ -152,7 +152,71 @@ sources h | xargs -r awk '
     $1 == "#ifndef" && $2 == expected[FILENAME] { found[FILENAME] }
     END { for (file in expected) if (!(file in found)) print file ": expected #ifndef " expected[file] }' | none "include guards follow the path"
 
-# ---- promises: every test that README names is there ------------------------------------------------------------------
+# ---- documents --------------------------------------------------------------------------------------------------------
+[ "$(wc -c <README.md)" -le 8500 ] && pass "README.md is short" || fail "README.md is short" "$(wc -c <README.md) bytes"
+[ "$(wc -c <tests/bench/RESULTS.md)" -le 12288 ] && pass "RESULTS.md is short" ||
+    fail "RESULTS.md is short" "$(wc -c <tests/bench/RESULTS.md) bytes"
+# Links to files, without those into the net; from a page's own folder.
+links() { # PAGE
+    grep -oE '\]\([^):]+\)' "$1" | sed 's/^](//; s/)$//' | sort -u
+}
+for page in README.md docs/*.md tests/bench/RESULTS.md tests/bench/log/*.md; do
+    links "$page" | while read -r link; do
+        file=${link%%#*}
+        [ -z "$file" ] || [ -e "$(dirname "$page")/$file" ] || echo "$page: $link"
+        # A heading in words: GitHub's anchor has them small, with dashes, without marks.
+        [ "$file" = "$link" ] || sed -n 's/^#* //p' "$(dirname "$page")/${file:-$(basename "$page")}" | tr A-Z a-z | tr -d '`.,:()' | tr ' ' - |
+            grep -qx -- "${link#*#}" || echo "$page: $link: no such heading"
+    done
+done | none "links of documents lead to files"
+for page in docs/*.md; do
+    for other in README.md docs/*.md; do
+        [ "$other" = "$page" ] || links "$other" | sed "s,^,$(dirname "$other")/,; s,^\./,,; s,#.*,,"
+    done | grep -qxF "$page" || echo "$page"
+done | none "every page is linked from another one"
+grep -rhoE 'log/[0-9]{4}-[0-9]{2}-[0-9]{2}-[a-z0-9-]+' base ir passes kernels compiler runtime tests/unit docs | sort -u |
+    while read -r page; do [ -e "tests/bench/$page.md" ] || echo "$page"; done | none "every page of the log that something cites is there"
+for page in tests/bench/log/*.md; do
+    grep -qF "(log/${page##*/})" tests/bench/RESULTS.md || echo "$page"
+done | none "RESULTS.md lists every page of the log"
+# Files that pages name in code quotes, as far as they are paths from the root.
+grep -ohE '`(base|compiler|docs|examples|ir|kernels|passes|runtime|tests)/[A-Za-z0-9_./-]*`' README.md docs/*.md |
+    tr -d '`' | grep -v NAME | sort -u |
+    while read -r file; do [ -e "$file" ] || echo "$file"; done | none "every file that a page names is there"
+bash tests/doc_tables.sh | none "tables of docs/ are those of the code"
+awk '/^[a-z]/ { print $1 }' "$WORK/rooms" | grep -vE '^hook|^base/include' | sort -u | while read -r room; do
+    grep -qF "\`$room/\`" docs/design.md || grep -qE "[\`/]${room##*/}/\`" docs/design.md || echo "$room"
+done | none "docs/design.md has every room"
+sed -n '/^## Names that are to go/,$p' docs/glossary.md | sed -nE 's/^\| `([a-z_]+)` \|.*\| ([0-9]+) \|$/\1 \2/p' >"$WORK/words"
+[ "$(wc -l <"$WORK/words")" -ge 10 ] && pass "docs/glossary.md has names that are to go" || fail "docs/glossary.md has names that are to go"
+while read -r word most; do
+    n=$(grep -rhow --include='*.c' --include='*.h' --include='*.def' --include='*.glsl' "$word" base ir passes kernels compiler runtime | wc -l)
+    [ "$n" -le "$most" ] || echo "$word: $n times, $most in docs/glossary.md"
+done <"$WORK/words" | none "no name that is to go is used more often"
+
+# Functions of the library that its page names.
+grep -ohE '\bdop_[a-z_]+' docs/library.md | sort -u | while read -r name; do
+    grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h || echo "$name"
+done | none "every name in docs/library.md is in a header"
+# Fields of tuning files and kernel paths: the tables that their readers have.
+{
+    sed -n '/fields\[DOP_TILE_FIELDS\]/,/^};/p' compiler/schedule/tuning.c | grep -oE '\{"[a-z]+"'
+    sed -n '/texts\[\] = {/,/};/p' compiler/schedule/tuning.c | grep -oE '\{"[a-z]+"'
+} | tr -d '{"' | sort -u >"$WORK/tuning"
+[ "$(wc -l <"$WORK/tuning")" -ge 15 ] && pass "fields of tuning files are found" || fail "fields of tuning files are found"
+while read -r name; do grep -q "^| .*\`$name\`.* |" docs/kernel-paths-and-targets.md || echo "$name"; done <"$WORK/tuning" |
+    none "docs/kernel-paths-and-targets.md has every field of tuning files"
+sed -n '/^ \* A YAML file/,/^ \* Or the manifest/p' compiler/schedule/kernel_path.h | sed -nE 's/^ \*   [ -]*([a-z_]+):.*/\1/p' |
+    sort -u >"$WORK/paths"
+[ "$(wc -l <"$WORK/paths")" -ge 12 ] && pass "fields of kernel paths are found" || fail "fields of kernel paths are found"
+while read -r name; do grep -q "^| \`$name\` |" docs/kernel-paths-and-targets.md || echo "$name"; done <"$WORK/paths" |
+    none "docs/kernel-paths-and-targets.md has every field of kernel paths"
+for model in tests/golden/*/expected.json; do
+    name=$(basename "${model%/*}")
+    grep -qF "\`$name\`" docs/models.md || echo "$name"
+done | none "docs/models.md names every golden model"
+
+# ---- promises: every test that docs/promises.md names is there --------------------------------------------------------
 there() { # NAME of ctest
     local kind=${1%%.*} rest=${1#*.}
     case $kind in
@@ -164,21 +228,21 @@ there() { # NAME of ctest
         grep -q "^dop_script_test($1 " tests/CMakeLists.txt ;;
     esac
 }
-sed -n '/^### Promises/,/^Figures:/p' README.md | grep -oE '`(unit|fuzz|check|passes|golden|errors)\.[a-z0-9_.]+`' | tr -d '`' |
+sed -n '/^## Promises/,/^Figures:/p' docs/promises.md | grep -oE '`(unit|fuzz|check|passes|golden|errors)\.[a-z0-9_.]+`' | tr -d '`' |
     sort -u >"$WORK/promised"
-[ "$(wc -l <"$WORK/promised")" -ge 50 ] && pass "README names the tests of its promises" || fail "README names the tests of its promises"
+[ "$(wc -l <"$WORK/promised")" -ge 50 ] && pass "promises name their tests" || fail "promises name their tests"
 while read -r name; do there "$name" || echo "$name"; done <"$WORK/promised" | none "every test that a promise names is there"
 
-# ---- examples: the diffs of contributing.md still apply --------------------------------------------------------------
+# ---- examples: the diffs of docs/adding.md still apply --------------------------------------------------------------
 awk -v dir="$WORK" '
     /^```diff$/ { name = dir "/example" ++n ".diff"; next }
     /^```$/ { name = ""; next }
     name != "" && /^\+\+\+ b\// { print "--- a/" substr($0, 7) >name }
-    name != "" { print >name }' examples/contributing.md
-[ "$(ls "$WORK"/example*.diff | wc -l)" -eq 5 ] && pass "contributing.md has its examples" || fail "contributing.md has its examples"
+    name != "" { print >name }' docs/adding.md
+[ "$(ls "$WORK"/example*.diff | wc -l)" -eq 5 ] && pass "docs/adding.md has its examples" || fail "docs/adding.md has its examples"
 for diff in "$WORK"/example*.diff; do
     patch -p1 --fuzz=0 --dry-run --force --silent <"$diff"
-done | none "every example of contributing.md applies"
+done | none "every example of docs/adding.md applies"
 
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
 find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |

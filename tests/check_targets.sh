@@ -72,7 +72,7 @@ glm4_moe 6
 falcon_h1 7
 END
 
-for target in tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2; do
+for target in tier1 tier2 tier3 lavapipe nvidia-hopper nvidia-ampere nvidia-ada nvidia-blackwell amd-rdna3 intel-xe2; do
     check "$target.yaml is the built-in row" equal $target
     check "$target: kernels for every golden model" kernels_for_all $target
     check "$target: at most 7 dispatches per layer with experts" at_most_seven $target
@@ -159,8 +159,16 @@ bad() { # NAME TEXT LINE...
     check_fails "$name" 1 "$text" "$DOPPLERC" "$SRC/tests/golden/llama" --target "$name.yaml" -o x.plan --quiet
 }
 bad no-field "no-field.yaml:2: error: unknown field cors" "base: tier1" "cors: 3"
-bad no-cap "no-cap.yaml:1: error: unknown capability" "caps: [subgroup, warp]"
-bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 0 to 4294967295" "cores: many"
+bad devices "devices.yaml:1: error: devices: name: expected vendor, ids, caps, matrix or cpu" "devices: {name: NVIDIA}"
+bad vendor "vendor.yaml:1: error: devices: vendor: nvidia is no value of it" "devices: {vendor: nvidia}"
+bad ids "ids.yaml:1: error: devices: ids: expected a number or a range as in 0x2300-0x23ff" "devices: {ids: [0x2300-0x22ff]}"
+bad id-list "id-list.yaml:1: error: devices: ids: 0x2300 is no value of it" "devices: {ids: 0x2300}"
+bad no-cap "no-cap.yaml:1: error: unknown capability warp; known: f16_storage" "caps: [subgroup, warp]"
+bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 1 to 4294967295" "cores: many"
+bad caps "caps: expected a list of capabilities" "caps: subgroup"
+bad caps-named "texels coop_pairs" "caps: [no]"
+bad fields-named "unknown field persist; known: name base devices caps subgroup" "base: tier1" "persist: 3"
+bad splits "split_whole and stage_whole must be at least split_least" "base: tier1" "split_least: 256"
 bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-xe2" "matrix: 8x8x16"
 bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"
@@ -168,7 +176,7 @@ bad shape "matrix: expected rows x columns x depth as in 16x16x16: 16x16" "matri
 bad subgroup "subgroup must be a power of two" "subgroup: 12"
 bad persistent "persistent must be 0" "persistent: 32"
 bad no-yaml "not YAML" "caps: [subgroup"
-check_fails "no such target" 2 "known: auto tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2" \
+check_fails "no such target" 2 "known: auto amd-rdna3 intel-xe2 lavapipe nvidia-ada nvidia-ampere nvidia-blackwell nvidia-hopper tier1 tier2 tier3" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet
 check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which a cache in f16 needs; possible: f32" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier3 --kv f16 -o x.plan --quiet

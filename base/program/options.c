@@ -1,5 +1,7 @@
 #include "base/program/options.h"
 
+#include "base/words.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,6 +47,23 @@ number(const dop_option *o, const char *shown, const char *text, double *out, do
     return DOP_OK;
 }
 
+/* "a, b and c" */
+static dop_status
+unknown_value(const dop_option *o, const char *shown, const char *value, dop_diag *diag)
+{
+    dop_buf known = {0};
+    for (const char *p = o->values; *p;) {
+        const size_t len = strcspn(p, " ");
+        const char *next = p + len + (p[len] == ' ');
+        dop_buf_printf(&known, "%s%.*s", p == o->values ? "" : *next ? ", " : " and ", (int)len, p);
+        p = next;
+    }
+    dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "%s%s%.60s: known are %s", shown,
+                             o->kind == DOP_OPT_OPTIONAL ? "=" : " ", value, known.data ? known.data : "");
+    dop_buf_finish(&known);
+    return st;
+}
+
 static dop_status
 store(const dop_option *o, const char *shown, const char *value, void *values, dop_diag *diag)
 {
@@ -57,6 +76,8 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
         break;
     case DOP_OPT_TEXT:
     case DOP_OPT_OPTIONAL:
+        if (o->values && (*value || o->kind == DOP_OPT_TEXT) && !dop_has_word(o->values, value))
+            return unknown_value(o, shown, value, diag);
         memcpy(field, &value, sizeof value);
         break;
     case DOP_OPT_COUNT:
@@ -153,7 +174,8 @@ find_pointer(const dop_option *table, size_t n, const char *arg)
 
 /* One argument that starts with a dash; *io_i moves on when the value is the next argument. */
 static dop_status
-parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values, dop_diag *diag)
+parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values,
+             dop_options_given *given, dop_diag *diag)
 {
     const char *arg = argv[*io_i], *value = NULL;
     const dop_option *o = find_pointer(table, n, arg);
@@ -189,15 +211,19 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
             return DOP_FAIL(diag, DOP_E_USAGE, "%s needs a value: %s", shown, o->arg);
         value = argv[++*io_i];
     }
+    given->row[o - table] = true;
     return store(o, shown, value, values, diag);
 }
 
 dop_status
 dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
-                  dop_texts *out_rest)
+                  dop_texts *out_rest, dop_options_given *out_given)
 {
     bool only_rest = false;
     memset(out_rest, 0, sizeof *out_rest);
+    memset(out_given, 0, sizeof *out_given);
+    if (n > DOP_OPTIONS_MOST)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d options", DOP_OPTIONS_MOST);
     for (int i = 1; i < argc; i++) {
         dop_status st = DOP_OK;
         if (only_rest || argv[i][0] != '-' || !argv[i][1])
@@ -205,11 +231,97 @@ dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_
         else if (strcmp(argv[i], "--") == 0)
             only_rest = true;
         else
-            st = parse_option(table, n, argc, argv, &i, values, diag);
+            st = parse_option(table, n, argc, argv, &i, values, out_given, diag);
         if (st != DOP_OK)
             return st;
     }
     return DOP_OK;
+}
+
+bool
+dop_option_given(const dop_option *table, size_t n, const dop_options_given *given, const char *name)
+{
+    const dop_option *o = find_long(table, n, name, strlen(name));
+    return o && given->row[o - table];
+}
+
+/* What is checked. */
+typedef struct check {
+    const dop_option *table;
+    size_t n;
+    const dop_options_given *given;
+    const char *values;
+} check;
+
+/* The row of the next of `words` that is given, from byte *io_from on, which moves behind it; NULL: none is.  *out_shown: what errors
+ * call it, with its value where `words` has that. */
+static const dop_option *
+next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_shown)
+{
+    while (words[*io_from]) {
+        const char *word = words + *io_from, *text = NULL;
+        const size_t len = strcspn(word, " "), name = strcspn(word, " =");
+        const dop_option *o = find_long(c->table, c->n, word, name);
+        *io_from += len + (word[len] == ' ');
+        if (!o || !c->given->row[o - c->table])
+            continue;
+        if (name < len)
+            memcpy(&text, c->values + o->offset, sizeof text);
+        if (text && (strlen(text) != len - name - 1 || memcmp(text, word + name + 1, len - name - 1) != 0))
+            continue;
+        dop_buf_finish(out_shown);
+        if (o->letter)
+            dop_buf_printf(out_shown, "-%c, ", o->letter);
+        dop_buf_printf(out_shown, "--%s%s%s", o->name, text && *text ? " " : "", text ? text : "");
+        return o;
+    }
+    return NULL;
+}
+
+static dop_status
+broken(const check *c, const dop_option_rule *rule, const dop_buf *option, const dop_buf *other, const char *mode,
+       dop_diag *diag)
+{
+    dop_buf text = {0};
+    const char *at = strchr(rule->why, '@');
+    const size_t before = at ? (size_t)(at - rule->why) : strlen(rule->why);
+    if (option->size)
+        dop_buf_printf(&text, "%s ", option->data);
+    dop_buf_append(&text, rule->why, before);
+    if (at)
+        dop_buf_printf(&text, "%s%s", other->size ? other->data : "", at + 1);
+    if (rule->modes)
+        dop_buf_printf(&text, "; %s%s has no use for it", find_long(c->table, c->n, mode, strlen(mode)) ? "--" : "",
+                       mode);
+    dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "%s", text.data ? text.data : rule->why);
+    dop_buf_finish(&text);
+    return st;
+}
+
+dop_status
+dop_options_check(const dop_option *table, size_t n, const dop_option_rule *rules, size_t n_rules,
+                  const dop_options_given *given, const void *values, const char *mode, dop_diag *diag)
+{
+    const check c = {table, n, given, values};
+    dop_buf option = {0}, other = {0};
+    dop_status st = DOP_OK;
+    for (const dop_option_rule *r = rules; r < rules + n_rules && st == DOP_OK; r++) {
+        const dop_option *o = NULL, *x = NULL;
+        size_t from = 0;
+        while (st == DOP_OK && (r->options ? (o = next_given(&c, r->options, &from, &option)) != NULL : !from++)) {
+            size_t at = 0;
+            bool fails = r->modes && mode && !dop_has_word(r->modes, mode);
+            fails = fails || (r->needs && !next_given(&c, r->needs, &at, &other));
+            at = 0;
+            while (r->excludes && !fails && (x = next_given(&c, r->excludes, &at, &other)) != NULL)
+                fails = x != o;
+            if (fails)
+                st = broken(&c, r, &option, &other, mode, diag);
+        }
+        dop_buf_finish(&option);
+    }
+    dop_buf_finish(&other);
+    return st;
 }
 
 void

@@ -36,33 +36,61 @@ typedef struct dop_option {
     size_t offset;   /* of the field in the structure of values */
     const char *arg; /* what --help calls the value */
     const char *help;
-    double min, max; /* COUNT and REAL */
+    double min, max;    /* COUNT and REAL */
+    const char *values; /* TEXT and OPTIONAL: the words that it may be, between spaces; NULL: any text */
 } dop_option;
 
-/* Rows of a table of options for the structure `type`; programs define shorter names for them. */
-#define DOP_OPTION(type, letter, name, kind, field, arg, help) \
-    DOP_NUMBER_OPTION(type, letter, name, kind, field, arg, help, 0, 0)
-#define DOP_NUMBER_OPTION(type, letter, name, kind, field, arg, help, min, max)  \
-    {                                                                            \
-        letter, name, DOP_OPT_##kind, offsetof(type, field), arg, help, min, max \
+/* Rows of a table of options for the structure `type`; programs define shorter names for them.  The text of --help comes last, and
+ * more fields of the row may follow it. */
+#define DOP_OPTION(type, x, long_name, of_kind, field, value, ...)                                                \
+    {                                                                                                             \
+        .letter = x, .name = long_name, .kind = DOP_OPT_##of_kind, .offset = offsetof(type, field), .arg = value, \
+        .help = __VA_ARGS__                                                                                       \
     }
-#define DOP_OPTION_HEADING(text)                   \
-    {                                              \
-        0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0 \
+#define DOP_NUMBER_OPTION(type, x, long_name, kind, field, value, text, least, ...) \
+    DOP_OPTION(type, x, long_name, kind, field, value, text, .min = least, .max = __VA_ARGS__)
+#define DOP_OPTION_HEADING(text) \
+    {                            \
+        .help = text             \
     }
 
 /* What users of other programs try: one line that says where to find it here. */
-#define DOP_OPTION_POINTER(letter, name, help)             \
-    {                                                      \
-        letter, name, DOP_OPT_POINTER, 0, NULL, help, 0, 0 \
+#define DOP_OPTION_POINTER(x, long_name, text)                                \
+    {                                                                         \
+        .letter = x, .name = long_name, .kind = DOP_OPT_POINTER, .help = text \
     }
+
+#define DOP_OPTIONS_OF_GPU_LAYERS(text)                                              \
+    DOP_OPTION_POINTER(0, "ngl", text), DOP_OPTION_POINTER(0, "n-gpu-layers", text), \
+        DOP_OPTION_POINTER(0, "gpu-layers", text)
+
+/* What options ask of one another.  Lists are names between spaces; NAME=VALUE is the option with this value. */
+typedef struct dop_option_rule {
+    const char *options;  /* each of them; NULL: whatever is given */
+    const char *needs;    /* asks for one of these as well; NULL: for none */
+    const char *excludes; /* goes with none of these; NULL: goes with all */
+    const char *modes;    /* is for these of the program's modes; NULL: for all */
+    const char *why;      /* what the error says behind the option's name; @ is the option that it does not go with */
+} dop_option_rule;
+
+enum { DOP_OPTIONS_MOST = 128 };
+typedef struct dop_options_given {
+    bool row[DOP_OPTIONS_MOST]; /* of the table */
+} dop_options_given;
 
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
  * --name=VALUE, -x VALUE, -xVALUE and -- .  Everything wrong is DOP_E_USAGE; an unknown option names the nearest one, or
  * what to use instead of it.
  * Lists in values must be finished by the caller, also after a failure. */
 dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
-                             dop_texts *out_rest);
+                             dop_texts *out_rest, dop_options_given *out_given);
+
+/* Is the option of that name given? */
+bool dop_option_given(const dop_option *table, size_t n, const dop_options_given *given, const char *name);
+/* DOP_E_USAGE: the first rule that the given options break.  mode: what the program is asked to do, the name of an option or of
+ * what it does without one; NULL: it has no modes. */
+dop_status dop_options_check(const dop_option *table, size_t n, const dop_option_rule *rules, size_t n_rules,
+                             const dop_options_given *given, const void *values, const char *mode, dop_diag *diag);
 
 /* One line per option, aligned. */
 void dop_options_help(const dop_option *table, size_t n, dop_buf *out);

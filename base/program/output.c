@@ -84,3 +84,22 @@ dop_output_end(dop_output *out, dop_diag *diag, size_t *out_from)
         return DOP_OK;
     return release(out, 0, diag);
 }
+
+bool
+dop_ending_has(const dop_ending *ending, uint32_t id)
+{
+    for (uint32_t i = 0; i < ending->n_ids; i++)
+        if (ending->ids[i] == id)
+            return true;
+    return false;
+}
+
+dop_end
+dop_output_ends(const dop_output *out, const dop_ending *ending, uint32_t id, uint32_t n, bool complete)
+{
+    return dop_ending_has(ending, id) ? DOP_END_ID
+           : out->stopped             ? DOP_END_STOP_TEXT
+           : complete                 ? DOP_END_CONSTRAINT
+           : n >= ending->most        ? DOP_END_LENGTH
+                                      : DOP_END_NOT_YET;
+}

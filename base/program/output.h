@@ -11,6 +11,20 @@ typedef struct dop_output {
     bool stopped; /* a stop text was seen; nothing is released any more */
 } dop_output;
 
+/* What a text ends with, besides stop texts. */
+typedef struct dop_ending {
+    const uint32_t *ids; /* [n_ids] that end it; they have no text */
+    uint32_t n_ids;
+    uint32_t most; /* tokens */
+} dop_ending;
+
+typedef enum dop_end { DOP_END_NOT_YET, DOP_END_ID, DOP_END_STOP_TEXT, DOP_END_CONSTRAINT, DOP_END_LENGTH } dop_end;
+
+/* Is the id one that ends a text, so that nothing of it is shown? */
+bool dop_ending_has(const dop_ending *ending, uint32_t id);
+/* Why a text ends with this token, the n-th of it, whose text was pushed.  complete: what constrains it allows no more. */
+dop_end dop_output_ends(const dop_output *out, const dop_ending *ending, uint32_t id, uint32_t n, bool complete);
+
 /* The stop texts must outlive it. */
 void dop_output_init(dop_output *out, const dop_texts *stops);
 void dop_output_finish(dop_output *out); /* accepts a zeroed one */

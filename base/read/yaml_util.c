@@ -68,22 +68,16 @@ check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_d
     return st;
 }
 
-dop_status
-dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml)
+static dop_status
+parse(const char *path, const dop_map *map, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *y)
 {
-    dop_yaml *y = out_yaml;
     yaml_parser_t parser;
-    memset(y, 0, sizeof *y);
-    dop_status st = dop_map_open(path, diag, &y->map);
-    if (st == DOP_OK)
-        st = check_depth(path, &y->map, diag);
+    dop_status st = check_depth(path, map, diag);
     if (st == DOP_OK && !yaml_parser_initialize(&parser))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st != DOP_OK) {
-        dop_map_close(&y->map);
+    if (st != DOP_OK)
         return st;
-    }
-    set_input(&parser, &y->map);
+    set_input(&parser, map);
     if (!yaml_parser_load(&parser, &y->doc)) {
         st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)parser.problem_mark.line + 1,
                          (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
@@ -95,11 +89,32 @@ dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_dia
         for (const yaml_node_t *n = y->doc.nodes.start; n < y->doc.nodes.top && st == DOP_OK; n++)
             if (n->type == YAML_MAPPING_NODE)
                 st = check_keys(path, &y->doc, n, diag);
+        if (st != DOP_OK)
+            yaml_document_delete(&y->doc);
     }
     yaml_parser_delete(&parser);
-    if (st != DOP_OK)
-        dop_yaml_close(y);
     return st;
+}
+
+dop_status
+dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml)
+{
+    memset(out_yaml, 0, sizeof *out_yaml);
+    dop_status st = dop_map_open(path, diag, &out_yaml->map);
+    if (st == DOP_OK)
+        st = parse(path, &out_yaml->map, type, what, diag, out_yaml);
+    if (st != DOP_OK)
+        dop_map_close(&out_yaml->map);
+    return st;
+}
+
+dop_status
+dop_yaml_parse(const char *name, const char *text, yaml_node_type_t type, const char *what, dop_diag *diag,
+               dop_yaml *out_yaml)
+{
+    const dop_map map = {.data = (const uint8_t *)text, .size = strlen(text)};
+    memset(out_yaml, 0, sizeof *out_yaml);
+    return parse(name, &map, type, what, diag, out_yaml);
 }
 
 void
@@ -114,4 +129,15 @@ const char *
 dop_yaml_text(const yaml_node_t *node)
 {
     return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
+}
+
+const yaml_node_t *
+dop_yaml_field(yaml_document_t *doc, const yaml_node_t *mapping, const char *key)
+{
+    for (const yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < mapping->data.mapping.pairs.top; p++) {
+        const char *name = dop_yaml_text(yaml_document_get_node(doc, p->key));
+        if (name && strcmp(name, key) == 0)
+            return yaml_document_get_node(doc, p->value);
+    }
+    return NULL;
 }

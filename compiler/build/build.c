@@ -122,14 +122,14 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id x = l->q_rank ? norm(b, "q_an", DOP_W_q_a_norm, project(b, DOP_W_q_a, in)) : in;
     dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
     dop_node_id kr = project(b, DOP_W_k_rotated, in);
-    set_label(b, "q");
+    set_role(b, "q");
     const dop_role plain = l->q_rank ? DOP_W_q_plain : DOP_W_q_whole_plain;
     const dop_role rotated = l->q_rank ? DOP_W_q_rotated : DOP_W_q_whole_rotated;
     dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
     dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
-    set_label(b, "q_up");
+    set_role(b, "q_up");
     qp = head_product(b, "q_up", DOP_W_k_up, qp);
-    set_label(b, "attn");
+    set_role(b, "attn");
     /* The rotated values come first, as in heads that are rotated in part, so that one program handles the whole head. */
     dop_node_id q = rotate(b, t, "qr", op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
     kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
@@ -141,9 +141,9 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     values.shape.dim[3] = dop_dim_n(l->rank);
     dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = l->rotated}, &values);
     dop_node_id y = attend(b, t, q, k, v);
-    set_label(b, "v_up");
+    set_role(b, "v_up");
     y = head_product(b, "v_up", DOP_W_v_up, y);
-    set_label(b, "o");
+    set_role(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
     return project(b, DOP_W_o, y);
 }
@@ -258,7 +258,7 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
         dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);
         y = op2(b, DOP_OP_mul, "conv_bx", gate, project(b, DOP_W_conv_x, in), NULL, type);
         y = op2(b, DOP_OP_mul, "conv_cx", convolution(b, s, y), c, NULL, type);
-        set_label(b, "mix_out");
+        set_role(b, "mix_out");
         return project(b, DOP_W_mix_out, y);
     }
     in = scaled(b, "mix_s", in, s->in_scale, type);
@@ -274,7 +274,7 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     if (s->delta)
         beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
     y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
-    set_label(b, "scan");
+    set_role(b, "scan");
     y = scan(b, s, y, dt, beta);
     z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
     z = op1(b, DOP_OP_silu, "zg", z, NULL, type);
@@ -284,7 +284,7 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
         y = op2(b, DOP_OP_mul, "mix_g", norm(b, "mix_norm", DOP_W_mix_norm, y), z, NULL, type);
         y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);
     }
-    set_label(b, "mix_out");
+    set_role(b, "mix_out");
     return project(b, DOP_W_mix_out, y);
 }
 
@@ -298,7 +298,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, t->k_is_v ? made : project(b, DOP_W_v, in), t->n_kv_heads);
     }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
-    set_label(b, "attn");
+    set_role(b, "attn");
     q = rotate(b, t, "qr", q);
     k = rotate(b, t, "kr", k);
     if (t->norm_after) {
@@ -313,7 +313,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     }
     const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
     dop_node_id y = attend(b, t, q, b->caches[from][0], b->caches[from][1]);
-    set_label(b, "o");
+    set_role(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
     if (t->gate) {
         gate = op1(b, DOP_OP_sigmoid, "attn_gs", gate, NULL, b->opt->act_type);
@@ -325,7 +325,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
 static dop_node_id
 mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
 {
-    set_label(b, "qkv");
+    set_role(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
     *out_normed = in;
     dop_node_id sum = 0;
@@ -334,7 +334,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
         char name[16];
         snprintf(name, sizeof name, "mixer%u", i);
         const bool attends = m->kind == DOP_MIXER_ATTENTION || m->kind == DOP_MIXER_LATENT;
-        set_label(b, attends ? "qkv" : "mix_in");
+        set_role(b, attends ? "qkv" : "mix_in");
         dop_node_id y = m->kind == DOP_MIXER_LATENT ? latent_attention(b, &m->attn, in)
                         : attends                   ? attention(b, &m->attn, in)
                                                     : recurrent(b, &m->rec, in);
@@ -361,12 +361,13 @@ static dop_node_id
 activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x)
 {
     static const dop_op acts[] = {
-        [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
-        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2, [DOP_ACT_XIELU] = DOP_OP_xielu,
+#define ACT(kind, op, names, rdrr) DOP_OP_##op,
+#include "compiler/model/activations.def"
+#undef ACT
     };
     dop_want want = {.type = b->opt->act_type};
     dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
-    return add_node(b, acts[kind], name, srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+    return add_node(b, acts[kind], name, srcs, dop_op_of(acts[kind])->src_min, NULL, &want);
 }
 
 /* act(gate) * up, or act(up) where there is no gate (0). */
@@ -458,7 +459,7 @@ shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
         mix = op1(b, DOP_OP_sigmoid, "shared_mix", mix, NULL, DOP_TYPE_none);
     }
     dop_node_id y = gated(b, f, "shared_gated", gate, up);
-    set_label(b, "shared_down");
+    set_role(b, "shared_down");
     y = project(b, DOP_W_shared_down, y);
     return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
 }
@@ -469,16 +470,16 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
 {
     const dop_experts *x = &f->experts;
     dop_node_id ids, weights, bias, gate = 0;
-    set_label(b, "router");
+    set_role(b, "router");
     dop_node_id logits = op2(b, DOP_OP_matmul, "router", by, weight(b, DOP_W_router), NULL, DOP_TYPE_none);
     if (x->router_scale > 0)
         logits = scaled(b, "router_s", logits, x->router_scale, DOP_TYPE_none);
     if (x->router_bias)
         logits = op2(b, DOP_OP_add, "router_b", logits, weight(b, DOP_W_router_bias), NULL, DOP_TYPE_none);
     dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
-    set_label(b, "router");
+    set_role(b, "router");
     choose_experts(b, x, logits, &ids, &weights);
-    set_label(b, "expert_up");
+    set_role(b, "expert_up");
     if (f->gated)
         gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
     dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
@@ -488,7 +489,7 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
         y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->opt->act_type);
     }
     y = gated(b, f, "gated", gate, y);
-    set_label(b, "expert_down");
+    set_role(b, "expert_down");
     y = expert_product(b, DOP_W_expert_down, y, ids);
     y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
                         : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
@@ -508,7 +509,7 @@ dense_part(builder *b, const dop_ffn *f, dop_node_id in)
     if (f->gated)
         gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
     dop_node_id y = gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
-    set_label(b, "ffn_down");
+    set_role(b, "ffn_down");
     y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
     return norm(b, "post_dense_norm", DOP_W_post_dense_norm, y);
 }
@@ -517,12 +518,12 @@ static dop_node_id
 ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
 {
     const dop_experts *e = &f->experts;
-    set_label(b, "ffn_up");
+    set_role(b, "ffn_up");
     dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), by = in, dense = 0, y = 0;
     if (dop_ffn_dense(f))
         y = dense = dense_part(b, f, in);
     if (dop_ffn_experts(f)) {
-        set_label(b, "router");
+        set_role(b, "router");
         if (e->router_norm.kind != DOP_NORM_NONE)
             by = norm(b, "router_norm", DOP_W_router_norm, x);
         if (e->norm.kind != DOP_NORM_NONE)
@@ -541,10 +542,10 @@ input_part(builder *b, uint32_t i, const char *after, dop_node_id x)
     const dop_layer *l = &b->a->layers[i];
     const uint32_t n = b->a->inputs.width;
     b->layer = (int32_t)i;
-    set_label(b, "input_gate");
+    set_role(b, "input_gate");
     dop_node_id y = activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
     y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->opt->act_type);
-    set_label(b, "input_up");
+    set_role(b, "input_up");
     y = norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
     return residual(b, i + 1, after, 1, x, y);
 }
@@ -592,7 +593,8 @@ inputs(builder *b)
     }
     dop_shape per_position = {2, {{1, DOP_SYM_S}, dop_dim_n(1)}};
     if (b->a->temper.floor > 0)
-        b->temper = leaf(b, DOP_OP_weight, "temper", "temper", DOP_TYPE_f32, &per_position);
+        b->temper =
+            comes_from(b, leaf(b, DOP_OP_weight, "temper", "temper", DOP_TYPE_f32, &per_position), DOP_FROM_TEMPER, 0);
     for (uint32_t i = 0; i < b->a->n_ropes; i++) {
         char name[16];
         dop_shape table = {2, {{1, DOP_SYM_S}, dop_dim_n(b->a->ropes[i].dims)}};
@@ -600,14 +602,14 @@ inputs(builder *b)
             table.dim[0] = dop_dim_n(dop_rope_rows(b->opt->max_s));
         snprintf(name, sizeof name, "rope.%u", i);
         if (used[i])
-            b->ropes[i] = leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table);
+            b->ropes[i] = comes_from(b, leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table), DOP_FROM_ROPE, i);
     }
 }
 
 static dop_node_id
 embedding(builder *b)
 {
-    set_label(b, "embed");
+    set_role(b, "embed");
     b->embed = weight(b, DOP_W_embed);
     dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
     x = scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none);
@@ -625,7 +627,7 @@ layer_inputs(builder *b, dop_node_id x)
     const dop_layer_inputs *p = &b->a->inputs;
     if (p->width == 0)
         return 0;
-    set_label(b, "inputs");
+    set_role(b, "inputs");
     dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok, NULL, DOP_TYPE_none);
     own = scaled(b, "input_emb_s", own, p->scale, DOP_TYPE_none);
     dop_node_id y = op2(b, DOP_OP_matmul, "input_proj", x, weight(b, DOP_W_input_proj), NULL, DOP_TYPE_none);
@@ -652,7 +654,7 @@ logits(builder *b, dop_node_id x)
 static void
 head(builder *b, dop_node_id x)
 {
-    set_label(b, "head");
+    set_role(b, DOP_ROLE_HEAD);
     if (b->opt->phase == DOP_PHASE_PREFILL)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     x = norm(b, "final_norm", DOP_W_final_norm, x);
@@ -673,7 +675,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
 {
     static const char *const names[] = {
         [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
-    builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .layer = -1};
+    builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .label = {-1, ""}, .layer = -1};
     b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
     b.caches = dop_arena_alloc(arena, m->arch.n_layers * sizeof *b.caches);
     if (!b.states || !b.caches)

@@ -17,16 +17,20 @@ typedef struct dop_build_options {
     uint32_t max_s; /* cache length */
     /* Chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings. */
     uint32_t max_rows;
-    dop_type kv_type;  /* storage of caches: f16, f32, q8_0 or q4_0 */
-    dop_type v_type;   /* of values; none: as kv_type */
-    dop_type act_type; /* f32 or f16: storage of activations between regions */
-    uint32_t max_q;    /* sequences that states have room for; 0: 1 */
-    bool mixed;        /* score: a step may have rows of several sequences */
-    bool embeds;       /* score: hidden states after the final norm instead of logits */
+    dop_type kv_type;      /* storage of caches: f16, f32, q8_0 or q4_0 */
+    dop_type v_type;       /* of values; none: as kv_type */
+    dop_type act_type;     /* f32 or f16: storage of activations between regions */
+    const dop_type *types; /* [weights of the model] with which they are packed; NULL: as they are stored */
+    uint32_t max_q;        /* sequences that states have room for; 0: 1 */
+    bool mixed;            /* score: a step may have rows of several sequences */
+    bool embeds;           /* score: hidden states after the final norm instead of logits */
 } dop_build_options;
 
+/* The role of what follows the last layer. */
+#define DOP_ROLE_HEAD "head"
+
 /* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
- * one of several sequences, weight NAME with the type it is stored with, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
+ * one of several sequences, weight NAME with its type, each weight with its origin, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
  * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
  * that see only the last positions have a ring of rows instead of S.
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".

@@ -16,8 +16,8 @@ typedef struct builder {
     const dop_build_options *opt;
     dop_graph *g;
     dop_diag *diag;
-    dop_status status; /* the first failure; every later call does nothing and returns 0 */
-    char label[32];
+    dop_status status;                /* the first failure; every later call does nothing and returns 0 */
+    dop_label label;                  /* where the following nodes belong */
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
@@ -43,23 +43,15 @@ add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint3
     b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
     if (b->status != DOP_OK || (dop_op_of(op)->traits & DOP_LEAF))
         return id;
-    char *label = dop_arena_strdup(b->g->arena, b->label);
-    if (!label) {
-        b->status = DOP_FAIL(b->diag, DOP_E_NOMEM, "out of host memory");
-        return 0;
-    }
-    dop_node_at(b->g, id)->label = label;
+    dop_node_at(b->g, id)->label = b->label;
     return id;
 }
 
-/* Sets where the following nodes belong. */
+/* The role of the following nodes, which are in the builder's layer. */
 static inline void
-set_label(builder *b, const char *part)
+set_role(builder *b, const char *role)
 {
-    if (b->layer >= 0)
-        snprintf(b->label, sizeof b->label, "L%d/%s", (int)b->layer, part);
-    else
-        snprintf(b->label, sizeof b->label, "%s", part);
+    b->label = (dop_label){b->layer, role};
 }
 
 /* A computed value; `type` none: f32. */
@@ -75,6 +67,15 @@ op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const
 {
     dop_want want = {.type = type};
     return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
+}
+
+/* The values of a weight leaf. */
+static inline dop_node_id
+comes_from(builder *b, dop_node_id leaf, dop_origin_kind kind, uint32_t index)
+{
+    if (leaf)
+        dop_node_at(b->g, leaf)->origin = (dop_origin){.kind = kind, .index = index};
+    return leaf;
 }
 
 static inline dop_node_id
@@ -108,7 +109,9 @@ weight(builder *b, dop_role role)
     dop_shape shape = {.rank = w->rank};
     for (uint32_t i = 0; i < w->rank; i++)
         shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
-    return leaf(b, DOP_OP_weight, node_name, need.name, w->type, &shape);
+    const uint32_t index = (uint32_t)(w - b->m->weights.items);
+    const dop_type type = b->opt->types ? b->opt->types[index] : w->type;
+    return comes_from(b, leaf(b, DOP_OP_weight, node_name, need.name, type, &shape), DOP_FROM_WEIGHT, index);
 }
 
 /* x through the norm of a role; x itself when the facts have none there. */

@@ -18,15 +18,9 @@ typedef struct dop_norm {
 } dop_norm;
 
 typedef enum dop_act_kind {
-    DOP_ACT_SILU,
-    DOP_ACT_GELU,      /* by the error function */
-    DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
-    DOP_ACT_RELU,
-    DOP_ACT_RELU2,
-    DOP_ACT_XIELU, /* with three learned values per layer */
-    /* gate * sigmoid(1.702 gate) * (up + 1), the gate at most 7 and up between -7 and 7 (gpt-oss; transformers,
-     * modeling_gpt_oss.py) */
-    DOP_ACT_CLAMPED
+#define ACT(kind, op, names, rdrr) DOP_ACT_##kind,
+#include "compiler/model/activations.def"
+#undef ACT
 } dop_act_kind;
 
 typedef enum dop_rope_scaling {
@@ -378,9 +372,6 @@ dop_weight_at(const dop_weight *w, uint32_t row)
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
 const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
-/* The same, with the rows that are meant: all, or those of "NAME[FIRST:END]", a piece (passes/split_weights.c). */
-const dop_weight *dop_weights_find_rows(const dop_weights *w, const char *name, uint32_t *out_first,
-                                        uint32_t *out_rows);
 
 /* The role of a weight; the rows of weights.def.  A norm has two. */
 typedef enum dop_role {

@@ -1,5 +1,6 @@
 /* The families, as rows.  What a field means and its value where config.json is silent were taken from the
  * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
+#include "base/words.h"
 #include "compiler/model/families_experts.h"
 #include "compiler/model/families_recurrent.h"
 
@@ -740,27 +741,34 @@ dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
         }
 }
 
-bool
-dop_act_by_name(const char *name, dop_act_kind *out)
+static const struct {
+    dop_act_kind kind;
+    const char *names, *rdrr;
+} acts[] = {
+#define ACT(kind, op, names, rdrr) {DOP_ACT_##kind, names, rdrr},
+#include "compiler/model/activations.def"
+#undef ACT
+};
+
+static bool
+find_act(const char *name, bool rdrr, dop_act_kind *out)
 {
-    static const struct {
-        const char *name;
-        dop_act_kind kind;
-    } acts[] = {
-        {"silu", DOP_ACT_SILU},
-        {"swish", DOP_ACT_SILU},
-        {"gelu", DOP_ACT_GELU},
-        {"gelu_new", DOP_ACT_GELU_TANH},
-        {"gelu_pytorch_tanh", DOP_ACT_GELU_TANH},
-        {"gelu_fast", DOP_ACT_GELU_TANH},
-        {"relu", DOP_ACT_RELU},
-        {"relu2", DOP_ACT_RELU2},
-        {"xielu", DOP_ACT_XIELU},
-    };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
-        if (strcmp(acts[i].name, name) == 0) {
+        if (dop_has_word(rdrr ? acts[i].rdrr : acts[i].names, name)) {
             *out = acts[i].kind;
             return true;
         }
     return false;
+}
+
+bool
+dop_act_by_name(const char *name, dop_act_kind *out)
+{
+    return find_act(name, false, out);
+}
+
+bool
+dop_act_by_rdrr_name(const char *name, dop_act_kind *out)
+{
+    return find_act(name, true, out);
 }

@@ -214,8 +214,9 @@ void dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer);
 void dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer);
 /* Sets the epsilon and the addition of every norm that exists. */
 void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
-/* Activation by the name that config files use; false when unknown. */
+/* Activation by its name in config.json (or in families[]), or in an RDRR manifest; false when unknown. */
 bool dop_act_by_name(const char *name, dop_act_kind *out);
+bool dop_act_by_rdrr_name(const char *name, dop_act_kind *out);
 
 /* By the GGUF name.  Families may share one, so this also selects by whether the family has experts. */
 const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts);

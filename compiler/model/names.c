@@ -157,103 +157,128 @@ dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *are
     return DOP_OK;
 }
 
-/* Groups of a recurrent mixer: a head of queries and keys, and the heads of values that go with it. */
-static dop_rows
-group_rows(const dop_recurrent *s, dop_part part)
+/* Heights of what fused tensors are made of. */
+typedef enum height {
+    NONE,
+    ONE,
+    ROWS,        /* of the weight itself */
+    Q,           /* all queries */
+    KV,          /* all keys, or all values */
+    HEAD,        /* a head of these */
+    PLAIN,       /* the values of a head in latent attention that are not rotated, */
+    TURNED,      /* and those that are */
+    RANK,        /* of latent attention */
+    VALUES,      /* of a recurrent mixer, */
+    MIXED,       /* what goes through its convolution, */
+    STEPS,       /* and a value for each of its heads */
+    KEY,         /* of a group of a recurrent mixer: a head of queries or of keys, */
+    GROUP,       /* the heads of values that go with it, */
+    GROUP_STEPS, /* and a value for each of these */
+    TAPS,        /* of a convolution */
+    CHANNELS,
+    N_HEIGHTS
+} height;
+
+/* Which facts of the layer a row needs.  Latent up: a tensor of rank 3 whose matrices have keys and values.  Groups: the tensor
+ * is one step after the other, one for each group of the recurrent mixer. */
+typedef enum facts { ANY, ATTENTION, LATENT_UP, GROUPS } facts;
+
+/* The part begins below what `start` lists, in a tensor of the heights in `total`.  With `block` it is so many rows of each step. */
+typedef struct part_rows {
+    facts needs;                                /* without them the tensor is the weight */
+    uint8_t start[3], total[3], block, step[4]; /* height */
+    bool one_row, turned;
+} part_rows;
+
+static const part_rows parts[] = {
+    [DOP_PART_ALL] = {.total = {ROWS}},
+    [DOP_PART_DECAY] = {.total = {ROWS}},
+    [DOP_PART_KEY] = {.total = {ROWS}},
+    [DOP_PART_ROW] = {.total = {ROWS}, .one_row = true},
+    [DOP_PART_Q] = {.total = {Q, KV, KV}},
+    [DOP_PART_K] = {.start = {Q}, .total = {Q, KV, KV}},
+    [DOP_PART_V] = {.start = {Q, KV}, .total = {Q, KV, KV}},
+    [DOP_PART_HEAD_Q] = {.total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
+    [DOP_PART_HEAD_K] = {.start = {HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
+    [DOP_PART_HEAD_V] = {.start = {HEAD, HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
+    [DOP_PART_PAIR_Q] = {.total = {Q, Q}, .block = HEAD, .step = {HEAD, HEAD}},
+    [DOP_PART_PAIR_GATE] = {.start = {HEAD}, .total = {Q, Q}, .block = HEAD, .step = {HEAD, HEAD}},
+    [DOP_PART_PLAIN] = {.total = {Q}, .block = PLAIN, .step = {HEAD}},
+    [DOP_PART_ROTATED] = {.start = {PLAIN}, .total = {Q}, .block = TURNED, .step = {HEAD}},
+    [DOP_PART_LATENT] = {ATTENTION, .total = {RANK, TURNED}},
+    [DOP_PART_LATENT_ROTATED] = {ATTENTION, .start = {RANK}, .total = {RANK, TURNED}},
+    [DOP_PART_K_UP] = {LATENT_UP, .total = {ROWS}},
+    [DOP_PART_V_UP] = {LATENT_UP, .start = {PLAIN}, .total = {ROWS}},
+    [DOP_PART_MIX_Z] = {.total = {VALUES, MIXED, STEPS}},
+    [DOP_PART_MIX_IN] = {.start = {VALUES}, .total = {VALUES, MIXED, STEPS}},
+    [DOP_PART_MIX_DT] = {.start = {VALUES, MIXED}, .total = {VALUES, MIXED, STEPS}},
+    [DOP_PART_GROUP_Q] = {GROUPS, .block = KEY, .step = {KEY, KEY, GROUP, GROUP}},
+    [DOP_PART_GROUP_K] = {GROUPS, .start = {KEY}, .block = KEY, .step = {KEY, KEY, GROUP, GROUP}},
+    [DOP_PART_GROUP_V] = {GROUPS, .start = {KEY, KEY}, .block = GROUP, .step = {KEY, KEY, GROUP, GROUP}},
+    [DOP_PART_GROUP_Z] = {GROUPS, .start = {KEY, KEY, GROUP}, .block = GROUP, .step = {KEY, KEY, GROUP, GROUP}},
+    [DOP_PART_GROUP_BETA] = {GROUPS, .block = GROUP_STEPS, .step = {GROUP_STEPS, GROUP_STEPS}},
+    [DOP_PART_GROUP_DT] = {GROUPS, .start = {GROUP_STEPS}, .block = GROUP_STEPS, .step = {GROUP_STEPS, GROUP_STEPS}},
+    [DOP_PART_THIRD_1] = {.total = {ROWS, ROWS, ROWS}},
+    [DOP_PART_THIRD_2] = {.start = {ROWS}, .total = {ROWS, ROWS, ROWS}},
+    [DOP_PART_THIRD_3] = {.start = {ROWS, ROWS}, .total = {ROWS, ROWS, ROWS}},
+    [DOP_PART_TAPS] = {.total = {ROWS}, .block = CHANNELS, .step = {TAPS}, .turned = true},
+    [DOP_PART_GATE] = {.total = {ROWS, ROWS}},
+    [DOP_PART_UP] = {.start = {ROWS}, .total = {ROWS, ROWS}},
+    [DOP_PART_EVEN] = {.total = {ROWS, ROWS}, .block = ONE, .step = {ONE, ONE}},
+    [DOP_PART_ODD] = {.start = {ONE}, .total = {ROWS, ROWS}, .block = ONE, .step = {ONE, ONE}},
+};
+
+static uint64_t
+sum(const uint64_t *heights, const uint8_t *list, size_t n)
 {
-    const uint32_t heads = s->n_heads / s->n_groups, key = s->state_dim, values = heads * s->head_dim;
-    const bool few = part == DOP_PART_GROUP_BETA || part == DOP_PART_GROUP_DT;
-    const uint32_t step = few ? 2 * heads : 2 * key + 2 * values;
-    dop_rows r = {.total = (uint64_t)s->n_groups * step, .block_step = step};
-    r.block = few ? heads : part == DOP_PART_GROUP_Q || part == DOP_PART_GROUP_K ? key : values;
-    r.start = part == DOP_PART_GROUP_DT  ? heads
-              : part == DOP_PART_GROUP_K ? key
-              : part == DOP_PART_GROUP_V ? 2 * key
-              : part == DOP_PART_GROUP_Z ? 2 * key + values
-                                         : 0;
-    r.own = s->n_groups * r.block;
-    return r;
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all += heights[list[i]];
+    return all;
 }
 
 dop_rows
 dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
 {
+    const part_rows *p = &parts[part];
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
-    const uint64_t q = t ? (uint64_t)t->n_heads * t->head_dim : 0, kv = t ? (uint64_t)t->n_kv_heads * t->head_dim : 0;
-    const uint32_t head = t ? t->head_dim : 0;
     const dop_recurrent *s = l ? dop_layer_recurrent(l) : NULL;
-    const uint64_t values = s ? (uint64_t)s->n_heads * s->head_dim : 0, mixed = s ? dop_conv_channels(s, 0) : 0;
-    switch (part) {
-    case DOP_PART_ALL:
-    case DOP_PART_DECAY:
-    case DOP_PART_KEY:
-        break;
-    case DOP_PART_ROW:
-        return (dop_rows){.total = rows, .one_row = true};
-    case DOP_PART_Q:
-    case DOP_PART_K:
-    case DOP_PART_V:
-        return (dop_rows){.start = part == DOP_PART_Q ? 0 : part == DOP_PART_K ? q : q + kv, .total = q + 2 * kv};
-    case DOP_PART_HEAD_Q:
-    case DOP_PART_HEAD_K:
-    case DOP_PART_HEAD_V:
-        return (dop_rows){.start = (uint64_t)(part - DOP_PART_HEAD_Q) * head,
-                          .total = q + 2 * kv,
-                          .block = head,
-                          .block_step = 3 * head};
-    case DOP_PART_PLAIN:
-    case DOP_PART_ROTATED:
-        return (dop_rows){.start = part == DOP_PART_PLAIN || !t ? 0 : t->latent.plain,
-                          .total = q,
-                          .block = !t                       ? 0
-                                   : part == DOP_PART_PLAIN ? t->latent.plain
-                                                            : t->latent.rotated,
-                          .block_step = head};
-    case DOP_PART_LATENT:
-    case DOP_PART_LATENT_ROTATED:
-        if (t)
-            return (dop_rows){.start = part == DOP_PART_LATENT ? 0 : t->latent.rank,
-                              .total = t->latent.rank + t->latent.rotated};
-        break;
-    case DOP_PART_K_UP:
-    case DOP_PART_V_UP:
-        if (t)
-            return (dop_rows){.start = part == DOP_PART_K_UP ? 0 : t->latent.plain,
-                              .total = rows,
-                              .each = (uint64_t)(t->latent.plain + t->latent.value_dim) * t->latent.rank};
-        break;
-    case DOP_PART_PAIR_Q:
-    case DOP_PART_PAIR_GATE:
-        return (dop_rows){
-            .start = part == DOP_PART_PAIR_Q ? 0 : head, .total = 2 * q, .block = head, .block_step = 2 * head};
-    case DOP_PART_MIX_Z:
-        return (dop_rows){.total = values + mixed + (s ? s->n_heads : 0)};
-    case DOP_PART_MIX_IN:
-        return (dop_rows){.start = values, .total = values + mixed + (s ? s->n_heads : 0)};
-    case DOP_PART_MIX_DT:
-        return (dop_rows){.start = values + mixed, .total = values + mixed + (s ? s->n_heads : 0)};
-    case DOP_PART_GROUP_Q:
-    case DOP_PART_GROUP_K:
-    case DOP_PART_GROUP_V:
-    case DOP_PART_GROUP_Z:
-    case DOP_PART_GROUP_BETA:
-    case DOP_PART_GROUP_DT:
-        if (s && s->n_groups)
-            return group_rows(s, part);
-        break;
-    case DOP_PART_THIRD_1:
-    case DOP_PART_THIRD_2:
-    case DOP_PART_THIRD_3:
-        return (dop_rows){.start = (uint64_t)(part - DOP_PART_THIRD_1) * rows, .total = 3 * (uint64_t)rows};
-    case DOP_PART_TAPS:
-        return (dop_rows){
-            .total = rows, .block = s ? rows / s->taps : rows, .block_step = s ? s->taps : 1, .turned = true};
-    case DOP_PART_GATE:
-    case DOP_PART_UP:
-        return (dop_rows){.start = part == DOP_PART_UP ? rows : 0, .total = 2 * (uint64_t)rows};
-    case DOP_PART_EVEN:
-    case DOP_PART_ODD:
-        return (dop_rows){.start = part == DOP_PART_ODD, .total = 2 * (uint64_t)rows, .block = 1, .block_step = 2};
+    uint64_t h[N_HEIGHTS] = {[ONE] = 1, [ROWS] = rows, [TAPS] = 1, [CHANNELS] = rows};
+    if (t) {
+        h[Q] = (uint64_t)t->n_heads * t->head_dim;
+        h[KV] = (uint64_t)t->n_kv_heads * t->head_dim;
+        h[HEAD] = t->head_dim;
+        h[PLAIN] = t->latent.plain;
+        h[TURNED] = t->latent.rotated;
+        h[RANK] = t->latent.rank;
     }
-    return (dop_rows){.total = rows};
+    if (s) {
+        h[VALUES] = (uint64_t)s->n_heads * s->head_dim;
+        h[MIXED] = dop_conv_channels(s, 0);
+        h[STEPS] = s->n_heads;
+    }
+    if (s && s->taps) {
+        h[TAPS] = s->taps;
+        h[CHANNELS] = rows / s->taps;
+    }
+    if (s && s->n_groups) {
+        h[KEY] = s->state_dim;
+        h[GROUP_STEPS] = s->n_heads / s->n_groups;
+        h[GROUP] = h[GROUP_STEPS] * s->head_dim;
+    }
+    if ((p->needs == GROUPS && !(s && s->n_groups)) || ((p->needs == ATTENTION || p->needs == LATENT_UP) && !t))
+        p = &parts[DOP_PART_ALL];
+    dop_rows r = {.start = sum(h, p->start, sizeof p->start),
+                  .total = sum(h, p->total, sizeof p->total),
+                  .block = (uint32_t)h[p->block],
+                  .block_step = (uint32_t)sum(h, p->step, sizeof p->step),
+                  .one_row = p->one_row,
+                  .turned = p->turned};
+    if (p->needs == GROUPS) {
+        r.total = (uint64_t)s->n_groups * r.block_step;
+        r.own = s->n_groups * r.block;
+    }
+    if (p->needs == LATENT_UP)
+        r.each = (uint64_t)(t->latent.plain + t->latent.value_dim) * t->latent.rank;
+    return r;
 }

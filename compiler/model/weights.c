@@ -53,28 +53,6 @@ dop_weights_find(const dop_weights *w, const char *name)
     return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
 }
 
-const dop_weight *
-dop_weights_find_rows(const dop_weights *w, const char *name, uint32_t *out_first, uint32_t *out_rows)
-{
-    const dop_weight *whole = dop_weights_find(w, name);
-    const char *bracket = strrchr(name, '[');
-    char own[256];
-    uint32_t end;
-    int read = 0;
-    *out_first = 0;
-    *out_rows = whole ? whole->rows : 0;
-    if (whole || !bracket || (size_t)(bracket - name) >= sizeof own ||
-        sscanf(bracket, "[%" SCNu32 ":%" SCNu32 "]%n", out_first, &end, &read) != 2 || bracket[read])
-        return whole;
-    memcpy(own, name, (size_t)(bracket - name));
-    own[bracket - name] = 0;
-    whole = dop_weights_find(w, own);
-    if (!whole || *out_first >= end || end > whole->rows)
-        return NULL;
-    *out_rows = end - *out_first;
-    return whole;
-}
-
 dop_weight
 dop_weight_expert(const dop_weight *w, uint32_t expert)
 {

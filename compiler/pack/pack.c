@@ -27,17 +27,26 @@ void
 dop_pack_finish(dop_pack *p)
 {
     free(p->items);
-    dop_lookup_finish(&p->by_name);
+    dop_lookup_finish(&p->by_origin);
     memset(p, 0, sizeof *p);
 }
 
+static uint32_t
+origin_hash(const dop_origin *x)
+{
+    const uint32_t h = ((x->index * 8 + (uint32_t)x->kind) * 16777619u ^ x->first) * 16777619u ^ x->rows;
+    return h ^ h >> 15;
+}
+
 const dop_packed *
-dop_pack_find(const dop_pack *p, const char *name)
+dop_pack_find(const dop_pack *p, const dop_origin *from)
 {
     uint32_t cursor = 0, i;
-    while (dop_lookup_next(&p->by_name, dop_lookup_hash(name), &cursor, &i))
-        if (strcmp(p->items[i].name, name) == 0)
+    while (dop_lookup_next(&p->by_origin, origin_hash(from), &cursor, &i)) {
+        const dop_origin *x = &p->items[i].from;
+        if (x->kind == from->kind && x->index == from->index && x->first == from->first && x->rows == from->rows)
             return &p->items[i];
+    }
     return NULL;
 }
 
@@ -74,19 +83,19 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
 {
     const dop_node *n = dop_node_at(g, id);
     const char *name = dop_node_s(g, id, DOP_A_name);
-    dop_packed item = {.name = name, .type = n->type, .experts = 1};
-    if (dop_pack_find(p, name))
+    const dop_checkpoint *m = p->model;
+    dop_packed item = {.name = name, .from = n->origin, .type = n->type, .experts = 1};
+    if (dop_pack_find(p, &item.from))
         return DOP_OK;
-    item.source = dop_weights_find_rows(&p->model->weights, name, &item.first, &item.rows);
-    if (item.source) {
+    if (item.from.kind == DOP_FROM_WEIGHT && item.from.index < m->weights.n) {
+        item.source = &m->weights.items[item.from.index];
+        item.rows = item.from.rows ? item.from.rows : item.source->rows;
         item.cols = item.source->cols;
         item.experts = dop_weight_experts(item.source);
-    } else if (strncmp(name, "rope.", 5) == 0) {
-        item.rope = (uint32_t)strtoul(name + 5, NULL, 10);
+    } else if (item.from.kind == DOP_FROM_ROPE && item.from.index < m->arch.n_ropes) {
         item.rows = dop_rope_rows(p->ctx);
         item.cols = dop_node_cols(g, id);
-    } else if (strcmp(name, "temper") == 0) {
-        item.rope = DOP_PACK_TEMPER;
+    } else if (item.from.kind == DOP_FROM_TEMPER) {
         item.rows = p->ctx;
         item.cols = 1;
     } else {
@@ -111,7 +120,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         p->items = items;
         p->cap = cap;
     }
-    if (!dop_lookup_add(&p->by_name, dop_lookup_hash(name), p->n))
+    if (!dop_lookup_add(&p->by_origin, origin_hash(&item.from), p->n))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     p->items[p->n++] = item;
     return DOP_OK;
@@ -137,9 +146,7 @@ dop_pack_join(dop_pack *p, const dop_graph *g)
             const dop_node *n = dop_node_at(g, g->regions[r].nodes[i]);
             for (uint32_t k = 0; k < n->n_srcs; k++) {
                 const dop_node *w = dop_node_at(g, n->src[k]);
-                const dop_packed *x = w->op == DOP_OP_weight && w->shape.rank > 1
-                                          ? dop_pack_find(p, dop_node_s(g, n->src[k], DOP_A_name))
-                                          : NULL;
+                const dop_packed *x = w->op == DOP_OP_weight && w->shape.rank > 1 ? dop_pack_find(p, &w->origin) : NULL;
                 const uint32_t at = x ? (uint32_t)(x - p->items) : first;
                 first = at < first ? at : first;
                 last = x && at > last ? at : last;
@@ -211,10 +218,10 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     if (!table)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = DOP_OK;
-    if (item->rope == DOP_PACK_TEMPER)
+    if (item->from.kind == DOP_FROM_TEMPER)
         dop_temper_table(&p->model->arch.temper, item->rows, table);
     else
-        st = dop_rope_table(&p->model->arch.ropes[item->rope], p->ctx, table, diag);
+        st = dop_rope_table(&p->model->arch.ropes[item->from.index], p->ctx, table, diag);
     memset(out, 0, item->size);
     for (uint32_t r = 0; r < item->rows && st == DOP_OK; r++)
         memcpy(out + r * item->row_bytes, table + (size_t)r * item->cols, item->cols * sizeof *table);
@@ -269,7 +276,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
         if (stored)
             dop_decode_row(w->type, stored, w->cols, b->values);
         else
-            dop_weight_row(w, item->first + row, b->values);
+            dop_weight_row(w, item->from.first + row, b->values);
     }
     if (!quant) {
         encode_row(item->type, b->values, item->cols, out + row * item->row_bytes);
@@ -320,14 +327,14 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     if (!b->values || !b->blocks || (w.parts && !b->parts))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (w.parts)
-        dop_int4_rows(&w, item->first + first, n, b->parts);
+        dop_int4_rows(&w, item->from.first + first, n, b->parts);
     for (uint32_t r = first; r < first + n; r++) {
         const uint8_t *at = w.parts        ? b->parts + (r - first) * stored
                             : w.col_stride ? NULL
-                                           : dop_weight_at(&w, item->first + r);
+                                           : dop_weight_at(&w, item->from.first + r);
         if (!write_row(item, &w, b, r, at, out))
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
-                            w.source, expert_text(item, expert, (char[24]){0}, 24), item->first + r);
+                            w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
     return DOP_OK;
 }
@@ -366,7 +373,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
         if (w.type != item->type || w.col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
-            memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->first + r), bytes);
+            memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->from.first + r), bytes);
     }
     return DOP_OK;
 }

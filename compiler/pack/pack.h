@@ -7,21 +7,19 @@
 #include "compiler/model/lookup.h"
 #include "ir/graph.h"
 
-enum { DOP_PACK_TEMPER = 0xffffff };
 typedef struct dop_packed {
-    const char *name; /* canonical weight name, "rope.<i>" or "temper" */
-    dop_type type;    /* as packed */
+    const char *name; /* of its leaves, for people */
+    dop_origin from;
+    dop_type type; /* as packed */
     uint32_t rows, cols;
-    uint32_t first;     /* its first row in the source; a piece (passes/split_weights.c) has only some rows */
     uint32_t experts;   /* packed matrices of rows x cols, one after the other; 1 unless the weight has rank 3 */
     uint64_t row_bytes; /* with padding */
     uint32_t segment;
     uint64_t offset;          /* bytes into the segment, aligned to 256 */
     uint64_t size;            /* bytes, of all experts */
     uint64_t expert_stride;   /* bytes from one expert's matrix to the next's, aligned to 256; 0: rank below 3 */
-    const dop_weight *source; /* NULL: a rotary table */
+    const dop_weight *source; /* NULL: a table */
     bool joined;              /* lies in the segment of the item before it */
-    uint32_t rope;            /* number of the rotary table; DOP_PACK_TEMPER: the table of dop_temper_table */
 } dop_packed;
 
 enum { DOP_MAX_SEGMENTS = 1024 };
@@ -32,7 +30,7 @@ typedef struct dop_pack {
     uint32_t threads; /* to write with; 0: one per core */
     uint32_t n, cap;
     dop_packed *items; /* in order of first use by the graphs */
-    dop_lookup by_name;
+    dop_lookup by_origin;
     uint32_t n_segments;
     uint64_t segment_size[DOP_MAX_SEGMENTS];
 } dop_pack;
@@ -50,7 +48,7 @@ dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
 /* Rows of the pieces, of nearly the same size, in which a weight of this type and shape fits into such segments; 0: it fits as it
  * is, or not even one row would. */
 uint32_t dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment);
-const dop_packed *dop_pack_find(const dop_pack *p, const char *name);
+const dop_packed *dop_pack_find(const dop_pack *p, const dop_origin *from);
 /* Bytes of one packed tensor, into out[size]. */
 dop_status dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag);
 

@@ -89,7 +89,7 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
     dop_kernel_set own = {0};
     dop_status st = DOP_OK;
-    if (!c->target.persistent || c->options.no_spirv)
+    if (!c->target->persistent || c->options.no_spirv)
         return DOP_OK;
     for (uint32_t i = 0; i < p->n_schedules && st == DOP_OK; i++)
         if (p->schedules[i].phase == DOP_PHASE_DECODE) {
@@ -100,7 +100,7 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     own.n = p->kernels.n - c->kernels.n;
     own.items = p->kernels.items + c->kernels.n;
     if (st == DOP_OK && own.n > 0)
-        st = dop_kernel_set_compile(&own, &c->target, c->options.threads, c->options.progress, c->options.user, diag);
+        st = dop_kernel_set_compile(&own, c->target, c->options.threads, c->options.progress, c->options.user, diag);
     if (st == DOP_OK)
         dop_compilation_drop_persistent(p);
     return st;
@@ -113,7 +113,7 @@ take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     dop_pack_init(&p->pack, &c->model, c->ctx);
     p->pack.threads = c->options.threads;
     for (uint32_t i = 0; i < p->n_schedules && st == DOP_OK; i++)
-        if ((st = dop_pack_add_graph(&p->pack, &p->schedules[i].g, diag)) == DOP_OK && dop_target_views(&c->target))
+        if ((st = dop_pack_add_graph(&p->pack, &p->schedules[i].g, diag)) == DOP_OK && dop_target_views(c->target))
             dop_pack_join(&p->pack, &p->schedules[i].g);
     return st == DOP_OK ? dop_pack_layout(&p->pack, dop_compilation_max_segment(c), diag) : st;
 }
@@ -215,7 +215,7 @@ check_match(const dop_compilation *a, const dop_compilation *b, dop_diag *diag)
                  : DOP_FAIL(diag, DOP_E_INPUT,
                             "targets %s and %s divide the model into other dispatches before layer %u, so that other "
                             "values would cross: take one target for both parts",
-                            a->target.name, b->target.name, b->cut->first_layer);
+                            a->target->name, b->target->name, b->cut->first_layer);
 }
 
 dop_status

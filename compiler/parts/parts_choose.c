@@ -34,8 +34,7 @@ count_leaf(void *user, dop_node_id base)
     if (r->seen[leaf] == r->layer + 1 || (n->op != DOP_OP_weight && n->op != DOP_OP_state))
         return;
     r->seen[leaf] = r->layer + 1;
-    const dop_packed *w =
-        n->op == DOP_OP_weight ? dop_pack_find(&r->k->c->pack, dop_node_s(r->g, leaf, DOP_A_name)) : NULL;
+    const dop_packed *w = n->op == DOP_OP_weight ? dop_pack_find(&r->k->c->pack, &n->origin) : NULL;
     r->k->bytes[r->layer] += w ? w->size : dop_node_bytes(r->g, leaf) * (dop_shape_appends(&n->shape) ? 1 : 2);
 }
 

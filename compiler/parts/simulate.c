@@ -1,6 +1,5 @@
 #include "compiler/parts/simulate.h"
 
-#include "base/label.h"
 #include "compiler/parts/parts.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
@@ -44,9 +43,8 @@ count_weight(void *user, dop_node_id base)
 {
     weigher *w = user;
     const dop_node_id leaf = dop_storage_node(w->g, base);
-    if (dop_node_at(w->g, leaf)->op != DOP_OP_weight)
-        return;
-    const dop_packed *p = dop_pack_find(&w->c->pack, dop_node_s(w->g, leaf, DOP_A_name));
+    const dop_node *n = dop_node_at(w->g, leaf);
+    const dop_packed *p = n->op == DOP_OP_weight ? dop_pack_find(&w->c->pack, &n->origin) : NULL;
     w->bytes += p ? (double)p->size : 0;
     w->elements += p ? (double)p->rows * p->cols * p->experts : 0;
 }
@@ -131,7 +129,7 @@ time_part(const simulation *m, uint32_t part, const dop_schedule *s, dop_step_ki
         dop_stage_wanted w = work_of(c, s, r, kind);
         dop_label_any_layer(dop_region_label(&s->g, &s->g.regions[r]), label, sizeof label);
         w.op = label;
-        const double us = time_of(device_of(m, part), &c->target, &w, &guessed);
+        const double us = time_of(device_of(m, part), c->target, &w, &guessed);
         if (us < 0)
             return DOP_FAIL_IN(
                 m->diag, DOP_E_INPUT, m->path,
@@ -229,7 +227,7 @@ most_of_piece(const simulation *m, uint32_t n)
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
         if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t > 1)
             sizes[n_sizes++] = list[i].g.max_t;
-    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(m->parts[0].target.cpu, sizes, n_sizes, n, m->n) : UINT32_MAX;
+    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(m->parts[0].target->cpu, sizes, n_sizes, n, m->n) : UINT32_MAX;
 }
 
 /* The piece of n tokens that dop_step_choose of the runtime takes: its schedule and its tokens. */
@@ -246,7 +244,7 @@ choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_sched
             schedules[n_sizes] = i;
             sizes[n_sizes++] = (dop_chunk_size){list[i].g.max_t, list[i].g.max_t};
         }
-    const size_t next = dop_chunks_next(m->parts[0].target.cpu, sizes, n_sizes, n);
+    const size_t next = dop_chunks_next(m->parts[0].target->cpu, sizes, n_sizes, n);
     *out_schedule = schedules[next];
     *out_take = n < sizes[next].most ? n : sizes[next].most;
 }
@@ -296,7 +294,7 @@ weigh_parts(const simulation *m)
         o->memory[k] = o->weights[k] + dop_report_state_bytes(c) + scratch;
         o->first_layer[k] = c->cut ? c->cut->first_layer : 0;
         o->end_layer[k] = c->cut ? c->cut->end_layer : c->model.arch.n_layers;
-        o->target[k] = c->target.name;
+        o->target[k] = c->target->name;
         o->fits[k] = device_of(m, k)->memory == 0 || (double)o->memory[k] <= device_of(m, k)->memory;
         o->all_fit = o->all_fit && o->fits[k];
     }

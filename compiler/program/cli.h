@@ -14,6 +14,8 @@ typedef struct dop_cli {
     uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force, no_fuse;
     bool split, json, embed, check, quiet, verbose, help, version;
+    bool list_targets, list_types, list_kernels, list_models;
+    dop_options_given given;
 } dop_cli;
 
 /* cli_options.c */
@@ -29,6 +31,10 @@ void dop_cli_print_help(void);
 bool dop_cli_emits_all(const dop_cli *o);
 /* What the name of a report's file ends in, ".json" for example; "": nothing. */
 const char *dop_cli_ending(const char *file);
+
+/* lists.c */
+/* Prints what the --list- options ask for.  False: none was given. */
+bool dop_cli_print_lists(const dop_cli *o);
 
 /* cli_output.c */
 /* What --parts asks for. */

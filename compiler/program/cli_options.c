@@ -1,4 +1,5 @@
 /* The options of dopplerc: their table, what their values may be, and what they ask of a compilation. */
+#include "base/words.h"
 #include "compiler/program/cli.h"
 #include "ir/cache_row.h"
 #include "runtime/plan/plan_format.h"
@@ -21,7 +22,8 @@ static const dop_option options[] = {
         "fusion report: text on stdout, or a file whose name says the form: FILE.txt, .json, .html"),
     OPT(0, "explain", TEXT, explain, "OP",
         "why each instance of OP got its kernel; A+B: why these two are, or are not, one dispatch"),
-    OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv (all modules as a tar archive) or plan"),
+    OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv (all modules as a tar archive) or plan",
+        .values = "ir regions glsl spirv plan"),
     OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as a numbered file"),
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
     HEADING("Model"),
@@ -42,9 +44,9 @@ static const dop_option options[] = {
     OPT(0, "embed", FLAG, embed, NULL, "let the plan also compute hidden states, for embeddings"),
     OPT(0, "kv", TEXT, kv, "TYPE",
         "storage of the cache: f16 (default), f32, q8_0 or q4_0; keys and values apart as k=q8_0,v=q4_0"),
-    OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
+    OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"),
     OPT(0, "weights", TEXT, weights, "HOW",
-        "embed (default), or external: in a separate file FILE.weights beside the plan"),
+        "embed (default), or external: in a separate file FILE.weights beside the plan", .values = "embed external"),
     OPT(0, "parts", TEXT, parts, "N|LIST|auto",
         "cut the model at layers into parts for one device each: a number of parts, their layers as 20,12, or auto for "
         "as many as --part-memory requires"),
@@ -66,6 +68,12 @@ static const dop_option options[] = {
         "use what --tune has measured; ignored for another device, driver or version of the kernels"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
     NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
+    HEADING("What there is"),
+    OPT(0, "list-targets", FLAG, list_targets, NULL, "the targets that --target knows by name"),
+    OPT(0, "list-types", FLAG, list_types, NULL, "storage types of weights and caches"),
+    OPT(0, "list-kernels", FLAG, list_kernels, NULL, "kernels, for --force and kernel paths"),
+    OPT(0, "list-models", FLAG, list_models, NULL, "model families, with their names in config.json and GGUF files"),
+    HEADING("Other"),
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress, no notes"),
     OPT('v', "verbose", FLAG, verbose, NULL, "show where in the source errors come from"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
@@ -75,17 +83,38 @@ static const dop_option options[] = {
     DOP_OPTION_POINTER('t', NULL, "use -j N"),
     DOP_OPTION_POINTER('n', "n-predict", "doppler-exec PLAN -n N generates"),
     DOP_OPTION_POINTER('p', "prompt", "doppler-exec PLAN -p TEXT generates"),
-    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --target"),
-    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --target"),
-    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --target"),
+    DOP_OPTIONS_OF_GPU_LAYERS("the whole model runs on the device of --target"),
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+static const dop_option_rule rules[] = {
+    {.options = "emit=spirv",
+     .excludes = "explain dump report=",
+     .why = "makes an archive of stdout, which has no room for more"},
+    {.needs = "output emit report explain dump-dir dump simulate",
+     .why = "nothing to do: name the plan with -o FILE, or ask for --emit or --report"},
+    {.options = "tune",
+     .needs = "output",
+     .excludes = "emit report explain dump-dir dump tuning parts simulate",
+     .why = "writes a tuning file and nothing else: give -o FILE.yaml"},
+    {.options = "stop-after",
+     .excludes = "output report explain",
+     .why = "leaves no plan: use it with --emit ir or --dump-dir"},
+    {.options = "stop-after",
+     .excludes = "emit=glsl emit=spirv emit=plan",
+     .why = "leaves no kernels for @: use it with --emit ir"},
+    {.options = "split part-memory simulate", .needs = "parts", .why = "is about a plan in parts: give --parts"},
+    {.options = "json", .needs = "simulate", .why = "is the form of a prediction: give --simulate"},
+    {.options = "parts", .needs = "output simulate", .why = "is about a plan: give -o FILE, or --simulate"},
+    {.options = "split", .needs = "output", .why = "is about the files of a plan: give -o FILE"},
+    {.options = "weights=embed weights=external", .needs = "output", .why = "is about a plan: give -o FILE"},
+};
 
 dop_status
 dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_cli *out, dop_texts *out_rest)
 {
     memset(out, 0, sizeof *out);
-    return dop_options_parse(options, N_OPTIONS, argc, argv, diag, out, out_rest);
+    return dop_options_parse(options, N_OPTIONS, argc, argv, diag, out, out_rest, &out->given);
 }
 
 void
@@ -138,21 +167,6 @@ parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t mos
     }
     *out_n = n;
     return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
-}
-
-static dop_status
-parse_storage(const char *option, const char *text, dop_type *out, dop_diag *diag)
-{
-    *out = DOP_TYPE_none;
-    if (!text)
-        return DOP_OK;
-    if (strcmp(text, "f16") == 0)
-        *out = DOP_TYPE_f16;
-    else if (strcmp(text, "f32") == 0)
-        *out = DOP_TYPE_f32;
-    else
-        return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: known are f16 and f32", option, text);
-    return DOP_OK;
 }
 
 static bool
@@ -259,49 +273,18 @@ dop_cli_ending(const char *file)
 dop_status
 dop_cli_check(const dop_cli *o, dop_diag *diag)
 {
-    static const char *const stages[] = {"ir", "regions", "glsl", "spirv", "plan"};
-    bool known = !o->emit;
-    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
-        known = known || strcmp(o->emit, stages[i]) == 0;
-    if (!known)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--emit %s: known are ir, regions, glsl, spirv and plan", o->emit);
-    if (o->emit && strcmp(o->emit, "spirv") == 0 && (o->explain || o->dumps || (o->report && !*o->report)))
-        return DOP_FAIL(diag, DOP_E_USAGE, "--emit spirv makes an archive of stdout, which has no room for more");
-    if (o->emit && strcmp(o->emit, "spirv") == 0 && isatty(1))
-        return DOP_FAIL(diag, DOP_E_USAGE,
-                        "--emit spirv makes an archive, which is no text: | tar x, or --dump-dir DIR");
-    if (o->weights && strcmp(o->weights, "embed") != 0 && strcmp(o->weights, "external") != 0)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known are embed and external", o->weights);
-    dop_status st = o->dumps ? check_letters(o->dumps, diag) : DOP_OK;
-    if (st != DOP_OK)
-        return st;
-    if (!o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps && !o->simulate)
-        return DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
-    if (o->tune && (!o->output || o->emit || o->report || o->explain || o->dump_dir || o->dumps || o->tuning ||
-                    o->parts || o->simulate))
-        return DOP_FAIL(diag, DOP_E_USAGE, "--tune writes a tuning file and nothing else: give -o FILE.yaml");
-    if (o->stop_after && (o->output || o->report || o->explain))
-        return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
-    if (o->stop_after && o->emit && strcmp(o->emit, "ir") != 0 && strcmp(o->emit, "regions") != 0)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no kernels for --emit %s: use it with --emit ir",
-                        o->emit);
-    if ((o->part_memory || o->split) && !o->parts)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--%s is about a plan in parts: give --parts",
-                        o->split ? "split" : "part-memory");
-    if ((o->simulate && !o->parts) || (o->json && !o->simulate))
-        return DOP_FAIL(diag, DOP_E_USAGE,
-                        o->simulate ? "--simulate is about a plan in parts: give --parts"
-                                    : "--json is the form of a prediction: give --simulate");
-    if (o->parts && !o->output && !o->simulate)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--parts %s is about a plan: give -o FILE, or --simulate", o->parts);
-    if (o->split && !o->output)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--split is about the files of a plan: give -o FILE");
-    if (o->weights && !o->output)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s is about a plan: give -o FILE", o->weights);
+    if (o->list_targets || o->list_types || o->list_kernels || o->list_models)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--list-targets and the other lists take no model");
+    dop_status st =
+        dop_options_check(options, N_OPTIONS, rules, sizeof rules / sizeof *rules, &o->given, o, NULL, diag);
+    if (st == DOP_OK && o->dumps)
+        st = check_letters(o->dumps, diag);
+    if (st == DOP_OK && o->emit && strcmp(o->emit, "spirv") == 0 && isatty(1))
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--emit spirv makes an archive, which is no text: | tar x, or --dump-dir DIR");
     const char *ending = o->report ? dop_cli_ending(o->report) : "";
-    if (*ending && strcmp(ending, ".txt") != 0 && strcmp(ending, ".json") != 0 && strcmp(ending, ".html") != 0)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--report=%s: known are FILE.txt, FILE.json and FILE.html", o->report);
-    return DOP_OK;
+    if (st == DOP_OK && *ending && !dop_has_word(".txt .json .html", ending))
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--report=%s: known are FILE.txt, FILE.json and FILE.html", o->report);
+    return st;
 }
 
 static void
@@ -335,7 +318,7 @@ dop_cli_fill(const dop_cli *o, dop_compile_options *opt, dop_diag *diag)
         st = parse_sizes("rows", o->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, opt->rows, &opt->n_rows);
     if (st == DOP_OK)
         st = parse_cache(o->kv, opt, diag);
-    if (st == DOP_OK)
-        st = parse_storage("act", o->act, &opt->act_type, diag);
+    if (o->act)
+        dop_type_parse(o->act, strlen(o->act), &opt->act_type);
     return st;
 }

@@ -79,8 +79,8 @@ emit_stage(const dop_cli *o, const dop_compilation *c, dop_buf *out)
     }
     for (uint32_t i = 0; i < c->kernels.n && glsl; i++) {
         const dop_built_kernel *k = &c->kernels.items[i];
-        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name, k->label,
-                       k->k.glsl);
+        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name,
+                       dop_label_text(k->label), k->k.glsl);
         for (uint32_t f = 0; f < k->k.n_stages; f++)
             dop_buf_printf(out, "// dop_stage_%u of kernel %u\n%s", f, i, k->k.stages[f]);
     }
@@ -127,12 +127,12 @@ print_outputs(const dop_cli *o, const dop_compilation *c, bool several, const do
     dop_status st = DOP_OK;
     if (o->emit && !dop_cli_emits_all(o)) {
         if (several)
-            dop_buf_printf(&text, "%s target %s\n", strcmp(o->emit, "glsl") == 0 ? "//" : "#", c->target.name);
+            dop_buf_printf(&text, "%s target %s\n", strcmp(o->emit, "glsl") == 0 ? "//" : "#", c->target->name);
         emit_stage(o, c, &text);
     }
     if (o->explain) {
         if (several)
-            dop_buf_printf(&text, "target %s\n", c->target.name);
+            dop_buf_printf(&text, "target %s\n", c->target->name);
         st = dop_report_explain(c, o->explain, p->list, p->list ? p->cuts.n_parts : 0, diag, &text);
     }
     if (st == DOP_OK)
@@ -198,7 +198,7 @@ dop_cli_write(const dop_cli *o, dop_compilation *list, uint32_t n, const dop_cli
     if (st == DOP_OK)
         st = refuse_inputs(o, p, d->inputs, external, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        d->target = n > 1 ? list[i].target.name : NULL;
+        d->target = n > 1 ? list[i].target->name : NULL;
         if (o->dump_dir)
             st = dump_kernels(d, &list[i]);
         if (st == DOP_OK)
@@ -270,13 +270,15 @@ dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *li
     const dop_checkpoint *m = &list[0].model;
     if (o->quiet)
         return;
-    if (n == 1 && list[0].target.device[0]) {
-        fprintf(stderr, "dopplerc: target %s: for %s, the device that doppler-exec picks here\n", list[0].target.name,
-                list[0].target.device);
+    if (n == 1 && list[0].target->device[0]) {
+        fprintf(stderr, "dopplerc: target %s: for %s, the device that doppler-exec picks here%s\n",
+                list[0].target->name, list[0].target->device,
+                list[0].target->nearest ? "; no target file is for it, and this is the nearest one: costs are guesses"
+                                        : "");
     } else {
         fprintf(stderr, "dopplerc: target");
         for (uint32_t i = 0; i < n; i++)
-            fprintf(stderr, "%s %s", i ? "," : "", list[i].target.name);
+            fprintf(stderr, "%s %s", i ? "," : "", list[i].target->name);
         fprintf(stderr, ": as --target says\n");
     }
     for (uint32_t i = 0; p->list && i < p->cuts.n_parts; i++)

@@ -13,7 +13,7 @@ static dop_status
 compile_kernels(dop_compilation *c, dop_diag *diag)
 {
     dop_status st =
-        dop_kernel_set_compile(&c->kernels, &c->target, c->options.threads, c->options.progress, c->options.user, diag);
+        dop_kernel_set_compile(&c->kernels, c->target, c->options.threads, c->options.progress, c->options.user, diag);
     dop_compilation_drop_persistent(c);
     return st;
 }
@@ -31,15 +31,15 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
     for (uint32_t i = 1; i < n && st == DOP_OK; i++) {
         for (uint32_t k = 0; k < list[i].n_schedules && st == DOP_OK; k++)
             if ((st = dop_pack_add_graph(&list[0].pack, &list[i].schedules[k].g, diag)) == DOP_OK &&
-                dop_target_views(&list[i].target))
+                dop_target_views(list[i].target))
                 dop_pack_join(&list[0].pack, &list[i].schedules[k].g);
         for (uint32_t k = 0; k < list[i].pack.n && st == DOP_OK; k++) {
-            const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, own->name);
+            const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, &own->from);
             if (!shared || shared->type != own->type || shared->experts != own->experts || shared->rows != own->rows ||
                 shared->cols != own->cols)
                 st = DOP_FAIL(diag, DOP_E_INPUT,
                               "targets %s and %s store weight %s in different ways: make a plan for each",
-                              list[0].target.name, list[i].target.name, own->name);
+                              list[0].target->name, list[i].target->name, own->name);
         }
     }
     return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
@@ -85,26 +85,20 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     c->options = *options;
     dop_arena_init(&c->arena);
     dop_status st = DOP_OK;
-    if (options->target)
-        c->target = *options->target;
-    else
-        st = dop_target_resolve("auto", diag, &c->target);
-    /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
-    if (options->kv_type == DOP_TYPE_f32) {
-        c->target.caps &= ~(uint32_t)DOP_CAP_coop;
-        if (c->target.int_dot == DOP_INT_DOT_PREFER)
-            c->target.int_dot = DOP_INT_DOT_ALLOW;
-    }
+    dop_target here;
+    const dop_target *device = options->target ? options->target : &here;
+    if (!options->target)
+        st = dop_target_resolve("auto", diag, &here);
     if (st == DOP_OK)
         st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)
         st = check_template(model_path, c->model.chat_template, diag);
     if (st == DOP_OK)
-        st = dop_settle_sizes(c, model_path, diag);
+        st = dop_settle_sizes(c, device, model_path, diag);
     if (st == DOP_OK)
         st = dop_templates_load(options->exe_path, &c->templates, diag);
     if (st == DOP_OK)
-        st = dop_settle_path(c, diag);
+        st = dop_settle_path(c, device, diag);
     if (st == DOP_OK) {
         c->packed_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->packed_types);
         c->asked_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->asked_types);

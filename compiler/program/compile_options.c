@@ -31,23 +31,8 @@ settle_rows(dop_compile_options *o, bool cpu)
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
-/* Are the regions of a step of a few rows such as can be stages?  Experts and states that a step replaces are not. */
-static bool
-rows_as_stages(const dop_compilation *c)
-{
-    const dop_arch *a = &c->model.arch;
-    bool all = c->target.persistent && c->options.sequences > 1 && !c->options.in_parts;
-    for (uint32_t i = 0; i < a->n_layers; i++) {
-        const dop_layer *l = &a->layers[i];
-        all = all && !dop_ffn_experts(&l->ffn);
-        for (uint32_t k = 0; k < l->n_mixers; k++)
-            all = all && l->mixers[k].kind == DOP_MIXER_ATTENTION;
-    }
-    return all;
-}
-
 dop_status
-dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
+dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag)
 {
     const dop_arch *a = &c->model.arch;
     c->ctx = c->options.ctx;
@@ -56,8 +41,7 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
     if (a->learned_positions && c->ctx > a->ctx_train)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
-    settle_rows(&c->options, c->target.cpu);
-    c->target.rows_as_stages = rows_as_stages(c);
+    settle_rows(&c->options, device->cpu);
     if (c->options.ctx_total && c->options.sequences == 1)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)
@@ -71,8 +55,8 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
          * from part to part, others wait for a chunk to end, so it should not be too large. */
         static const uint32_t matrix[] = {16, 64, 128, 512, 1024}, gpu[] = {16, 64, 512}, cpu[] = {8, 64};
         const bool alone = c->options.sequences == 1 && !c->options.in_parts;
-        c->options.n_chunks = c->target.cpu ? 2 : !c->target.matrix ? 3 : alone ? 5 : 4;
-        const uint32_t *sizes = c->target.cpu ? cpu : c->target.matrix ? matrix : gpu;
+        c->options.n_chunks = device->cpu ? 2 : !device->matrix ? 3 : alone ? 5 : 4;
+        const uint32_t *sizes = device->cpu ? cpu : device->matrix ? matrix : gpu;
         memcpy(c->options.chunks, sizes, c->options.n_chunks * sizeof *sizes);
     }
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
@@ -95,11 +79,55 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Are the regions of a step of a few rows such as can be stages?  Experts and states that a step replaces are not. */
+static bool
+rows_as_stages(const dop_compilation *c, const dop_target *device)
+{
+    const dop_arch *a = &c->model.arch;
+    bool all = device->persistent && c->options.sequences > 1 && !c->options.in_parts;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        const dop_layer *l = &a->layers[i];
+        all = all && !dop_ffn_experts(&l->ffn);
+        for (uint32_t k = 0; k < l->n_mixers; k++)
+            all = all && l->mixers[k].kind == DOP_MIXER_ATTENTION;
+    }
+    return all;
+}
+
+/* The device as this model and these options use it. */
+static dop_status
+settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
+{
+    dop_target *t = dop_arena_alloc(&c->arena, sizeof *t);
+    if (!t)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *t = *device;
+    c->target = t;
+    /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
+    if (c->options.kv_type == DOP_TYPE_f32) {
+        t->caps &= ~(uint32_t)DOP_CAP_coop;
+        if (t->int_dot == DOP_INT_DOT_PREFER)
+            t->int_dot = DOP_INT_DOT_ALLOW;
+    }
+    t->rows_as_stages = rows_as_stages(c, device);
+    if (c->path.int_dot)
+        (void)dop_int_dot_parse(c->path.int_dot, &t->int_dot);
+    if (t->int_dot == DOP_INT_DOT_OFF)
+        t->caps &= ~(uint32_t)DOP_CAP_int_dot;
+    if (c->path.int_dot && t->int_dot == DOP_INT_DOT_PREFER && !(t->caps & DOP_CAP_int_dot))
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "kernel path %s: int_dot: prefer needs int_dot (packed 4x8 integer dot products), which target %s "
+            "lacks",
+            c->path_name, t->name);
+    return DOP_OK;
+}
+
 dop_status
-dop_settle_path(dop_compilation *c, dop_diag *diag)
+dop_settle_path(dop_compilation *c, const dop_target *device, dop_diag *diag)
 {
     dop_compile_options *o = &c->options;
-    bool f16 = (c->target.caps & DOP_CAP_f16_storage) != 0;
+    bool f16 = (device->caps & DOP_CAP_f16_storage) != 0;
     dop_status st;
     if (o->kernel_path) {
         st = dop_kernel_path_load(o->kernel_path, c->templates.dir, c->model.arch.n_layers, &c->arena, diag, &c->path);
@@ -111,16 +139,8 @@ dop_settle_path(dop_compilation *c, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     c->path_name = c->path.name;
-    if (c->path.int_dot)
-        (void)dop_int_dot_parse(c->path.int_dot, &c->target.int_dot);
-    if (c->target.int_dot == DOP_INT_DOT_OFF)
-        c->target.caps &= ~(uint32_t)DOP_CAP_int_dot;
-    if (c->path.int_dot && c->target.int_dot == DOP_INT_DOT_PREFER && !(c->target.caps & DOP_CAP_int_dot))
-        return DOP_FAIL(
-            diag, DOP_E_INPUT,
-            "kernel path %s: int_dot: prefer needs int_dot (packed 4x8 integer dot products), which target %s "
-            "lacks",
-            c->path_name, c->target.name);
+    if ((st = settle_target(c, device, diag)) != DOP_OK)
+        return st;
     if (o->kv_type == DOP_TYPE_none)
         o->kv_type = c->path.kv != DOP_TYPE_none ? c->path.kv : f16 ? DOP_TYPE_f16 : DOP_TYPE_f32;
     if (o->act_type == DOP_TYPE_none)
@@ -134,14 +154,14 @@ dop_settle_path(dop_compilation *c, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "target %s lacks f16_storage (16-bit storage buffers), which %s in %s needs; "
                         "possible: f32",
-                        c->target.name, cache != DOP_TYPE_f32 ? "a cache" : "an activation",
+                        c->target->name, cache != DOP_TYPE_f32 ? "a cache" : "an activation",
                         cache != DOP_TYPE_f32 ? dop_type_of(cache)->name : "f16");
     const bool blocks = dop_cache_blocks(o->kv_type) || dop_cache_blocks(o->v_type);
-    if (blocks && (!(c->target.caps & DOP_CAP_subgroup) || c->target.subgroup < 8))
+    if (blocks && (!(c->target->caps & DOP_CAP_subgroup) || c->target->subgroup < 8))
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "a cache in blocks is written by neighbouring invocations together, and target %s has no "
                         "subgroups of 8 and more; possible: f16, f32",
-                        c->target.name);
+                        c->target->name);
     for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
         st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
     for (uint32_t i = 0; i < o->n_apart && st == DOP_OK; i++)

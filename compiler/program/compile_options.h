@@ -5,8 +5,8 @@
 #include "compiler/schedule/compilation.h"
 
 /* Cache length and chunk sizes: c->ctx, c->options.chunks (ascending, each once).  path: of the model, for messages. */
-dop_status dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag);
-/* The kernel path, and the storage types that follow from options, path and target. */
-dop_status dop_settle_path(dop_compilation *c, dop_diag *diag);
+dop_status dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag);
+/* The kernel path, then the target, which no later step changes, and the storage types that follow from options, path and target. */
+dop_status dop_settle_path(dop_compilation *c, const dop_target *device, dop_diag *diag);
 
 #endif

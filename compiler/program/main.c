@@ -198,6 +198,8 @@ main(int argc, char **argv)
         dop_cli_print_help();
     else if (st == DOP_OK && o.version)
         puts(RELEASE);
+    else if (st == DOP_OK && rest.count == 0 && dop_cli_print_lists(&o))
+        ; /* a list needs no model */
     else if (st == DOP_OK && rest.count != 1)
         st = DOP_FAIL(&diag, DOP_E_USAGE,
                       rest.count ? "more than one model" : "no model: dopplerc MODEL -o PLAN (see --help)");

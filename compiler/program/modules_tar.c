@@ -16,7 +16,7 @@ void
 dop_module_name(const dop_built_kernel *k, uint32_t number, const char *target, char *out, size_t cap)
 {
     snprintf(out, cap, "%03u-%s%s%s-%s", number, target ? target : "", target ? "-" : "",
-             dop_variant_of(k->k.variant)->name, k->label);
+             dop_variant_of(k->k.variant)->name, dop_label_text(k->label));
     for (char *p = out; *p; p++)
         if (*p == '/')
             *p = '.';
@@ -63,7 +63,7 @@ dop_modules_tar(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf
             char stem[NAME - 4], name[NAME + 1];
             if (!kernel->spirv.size) /* dropped */
                 continue;
-            dop_module_name(kernel, k, n > 1 ? list[i].target.name : NULL, stem, sizeof stem);
+            dop_module_name(kernel, k, n > 1 ? list[i].target->name : NULL, stem, sizeof stem);
             snprintf(name, sizeof name, "%s.spv", stem);
             st = add_file(name, &kernel->spirv, diag, out);
         }

@@ -55,7 +55,7 @@ typedef struct tuner {
 static const char *
 op_of(const dop_schedule *s, dop_region_id r)
 {
-    return dop_tuning_op(dop_region_label(&s->g, &s->g.regions[r]));
+    return dop_region_label(&s->g, &s->g.regions[r]).role;
 }
 
 /* All regions of an op, equal ones together.  False: an entry cannot speak for all of them, because they are too many or their
@@ -95,7 +95,7 @@ bytes_of(const tuner *t, dop_node_id id)
 {
     const dop_graph *g = &t->s->g;
     const dop_node *n = dop_node_at(g, id);
-    const dop_packed *x = n->op == DOP_OP_weight ? dop_pack_find(&t->c.pack, dop_node_s(g, id, DOP_A_name)) : NULL;
+    const dop_packed *x = n->op == DOP_OP_weight ? dop_pack_find(&t->c.pack, &n->origin) : NULL;
     const uint64_t bytes = x ? x->size : dop_node_bytes(g, id);
     if (n->op != DOP_OP_state)
         return bytes;
@@ -103,14 +103,20 @@ bytes_of(const tuner *t, dop_node_id id)
 }
 
 /* Every value has memory of its own, whichever kernels read it. */
-static void
+static dop_status
 place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
 {
-    *out = (dop_kernel_run){.grid = {k->grid[0], k->grid[1], k->grid[2]}, .n_args = k->n_args};
+    *out = (dop_kernel_run){.grid = {k->grid[0], k->grid[1], k->grid[2]},
+                            .n_args = k->n_args,
+                            .args = dop_arena_alloc(&t->c.arena, k->n_args * sizeof *out->args + 1),
+                            .kinds = dop_arena_alloc(&t->c.arena, k->n_args * sizeof *out->kinds + 1)};
+    if (!out->args || !out->kinds)
+        return DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < k->n_args; i++) {
         const dop_kernel_arg *a = &k->args[i];
         if (a->numbers) {
             out->args[i] = a->number[0] | (uint64_t)a->number[1] << 32;
+            out->kinds[i] = DOP_RUN_NUMBERS;
             continue;
         }
         if (a->value && !t->places[a->value]) {
@@ -126,8 +132,9 @@ place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
                        : a->kind == DOP_ARG_COUNTS ? COUNTS_AT
                        : a->kind == DOP_ARG_SUMS   ? t->sums_at
                                                    : 0;
-        *(a->view ? &out->views : &out->addresses) |= 1u << i;
+        out->kinds[i] = a->view ? DOP_RUN_VIEW : DOP_RUN_ADDRESS;
     }
+    return DOP_OK;
 }
 
 /* Memory for all runs: ids and counts are zero, and the step has its rows. */
@@ -150,7 +157,7 @@ make_memory(tuner *t)
             st = dop_kernel_bench_write(t->bench, t->places[id], NULL, dop_align_u64(bytes_of(t, id), 4), t->diag);
     for (uint32_t i = 0; i < t->n_ways * t->n_shapes; i++)
         for (uint32_t k = 0; k < t->runs[i].n_args; k++)
-            t->runs[i].args[k] += t->runs[i].addresses & 1u << k ? base : 0;
+            t->runs[i].args[k] += t->runs[i].kinds[k] == DOP_RUN_ADDRESS ? base : 0;
     return st;
 }
 
@@ -175,8 +182,8 @@ compile(tuner *t, const dop_kernel *k, dop_diag *diag, uint32_t *out_kernel)
 {
     dop_buf spirv = {0};
     uint32_t shared = 0;
-    dop_status st = dop_kernel_compile("--tune", k, &t->c.target, diag, &spirv, &shared);
-    if (st == DOP_OK && shared > t->c.target.shared_bytes)
+    dop_status st = dop_kernel_compile("--tune", k, t->c.target, diag, &spirv, &shared);
+    if (st == DOP_OK && shared > t->c.target->shared_bytes)
         st = DOP_FAIL(diag, DOP_E_INPUT, "too much shared memory");
     if (st == DOP_OK)
         st = dop_kernel_bench_add(t->bench, &spirv, k->subgroup, k->local, diag, out_kernel);
@@ -196,14 +203,14 @@ add_way(tuner *t, const dop_choice *choice)
         return DOP_OK;
     memcpy(w->choice, choice, t->n_shapes * sizeof *choice);
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++)
-        st = dop_kernel_generate(&t->c.templates, &t->s->g, &t->s->g.regions[t->shapes[k].region], &t->c.target,
+        st = dop_kernel_generate(&t->c.templates, &t->s->g, &t->s->g.regions[t->shapes[k].region], t->c.target,
                                  &w->choice[k], NULL, diag, &w->kernel[k]);
     if (st == DOP_OK && known(t, w))
         return DOP_OK;
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++) {
         dop_kernel_run *run = &t->runs[t->n_ways * t->n_shapes + k];
-        place(t, &w->kernel[k], run);
-        st = compile(t, &w->kernel[k], diag, &run->kernel);
+        if ((st = place(t, &w->kernel[k], run)) == DOP_OK)
+            st = compile(t, &w->kernel[k], diag, &run->kernel);
     }
     if (st != DOP_OK)
         return t->n_ways ? DOP_OK : st;
@@ -237,7 +244,7 @@ add_tiles(tuner *t, const dop_choice *from)
             value = i % 2 ? value / 2 : value * 2;
             memcpy(field, &value, sizeof value);
             const dop_tile *tile = &choice[k].tile;
-            can = value > 0 && tile->wg <= t->c.target.max_workgroup && tile->lanes <= tile->wg &&
+            can = value > 0 && tile->wg <= t->c.target->max_workgroup && tile->lanes <= tile->wg &&
                   (!tile->lanes || tile->wg % tile->lanes == 0);
         }
         if (can)
@@ -263,8 +270,8 @@ add_ways(tuner *t)
         for (uint32_t k = 0; k < t->n_shapes && can; k++) {
             dop_diag no = {0};
             const dop_region *r = &t->s->g.regions[t->shapes[k].region];
-            can = !dop_kernel_fits((dop_variant_id)v, &t->s->g, r, &t->c.target).why &&
-                  dop_kernel_select(&t->s->g, r, &t->c.target, other->name, &no, &choice[k]) == DOP_OK;
+            can = !dop_kernel_fits((dop_variant_id)v, &t->s->g, r, t->c.target).why &&
+                  dop_kernel_select(&t->s->g, r, t->c.target, other->name, &no, &choice[k]) == DOP_OK;
         }
         if (can)
             st = add_way(t, choice);
@@ -288,7 +295,7 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
         dop_diag no = {0};
         const dop_region *r = &t->s->g.regions[t->shapes[0].region];
         const char *name = dop_variant_of(best->choice[0].variant)->name;
-        if (other && dop_kernel_select(&t->s->g, r, &t->c.target, name, &no, &again) == DOP_OK)
+        if (other && dop_kernel_select(&t->s->g, r, t->c.target, name, &no, &again) == DOP_OK)
             usual = again.tile; /* what the entry changes, it changes of the tile that this kernel gets */
         dop_buf_printf(&entry, "- {op: %s, template: %s, phase: %s, step: %u", op, dop_template_name(r->tpl), phase,
                        t->s->g.max_t);
@@ -310,7 +317,7 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
 static dop_status
 tune_op(tuner *t, const dop_tuning_site *at, dop_template tpl, void (*line)(const char *))
 {
-    const char *op = dop_tuning_op(at->label);
+    const char *op = at->role;
     t->n_ways = 0;
     t->used = VALUES_AT;
     t->sums_bytes = 0;
@@ -350,9 +357,9 @@ tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
         const dop_tuning_site at = dop_schedule_tuning_site(s, r);
         bool first = !s->g.regions[r].dead;
         for (dop_region_id k = 1; k < r && first; k++)
-            first = s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl ||
-                    strcmp(op_of(s, k), dop_tuning_op(at.label)) != 0;
-        if (first && t->only && strcmp(t->only, dop_tuning_op(at.label)) != 0)
+            first =
+                s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl || strcmp(op_of(s, k), at.role) != 0;
+        if (first && t->only && strcmp(t->only, at.role) != 0)
             continue;
         t->met += first;
         if (first)
@@ -383,11 +390,11 @@ dop_tune(const char *model, const dop_compile_options *options, const char *only
     }
     if ((st = dop_kernel_bench_open(diag, &t->bench)) == DOP_OK) {
         const dop_device_caps *d = dop_kernel_bench_caps(t->bench);
-        const uint32_t missing = dop_caps_missing(t->c.target.caps, d->caps);
+        const uint32_t missing = dop_caps_missing(t->c.target->caps, d->caps);
         if (missing)
             st = DOP_FAIL(diag, DOP_E_DEVICE,
                           "--tune measures on the device at hand, %s, which is no %s: leave --target out", d->name,
-                          t->c.target.name);
+                          t->c.target->name);
         dop_tuning_key_of(d, &t->c.templates, &key);
         dop_buf_printf(&t->out, "- {device: \"%s\", driver: \"%s\", kernels: \"%s\"}\n", key.device, key.driver,
                        key.kernels);

@@ -2,7 +2,6 @@
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
 
-#include "base/label.h"
 #include "passes/region.h"
 
 #include <stdio.h>
@@ -83,7 +82,7 @@ add_region(maker *m, dop_region_id id)
     row->count++;
     row->read += (double)rd / m->out->tokens;
     row->written += (double)wr / m->out->tokens;
-    row->floor_us += (double)(rd + wr) / m->out->tokens / m->r->c->target.bandwidth * 1e6;
+    row->floor_us += (double)(rd + wr) / m->out->tokens / m->r->c->target->bandwidth * 1e6;
     dop_buf_finish(&ops);
 }
 
@@ -97,8 +96,9 @@ count_dispatches(maker *m)
     if (m->status != DOP_OK)
         return;
     for (dop_region_id r = 1; r < g->n_regions; r++) {
-        uint32_t l;
-        if (!dop_label_layer(dop_region_label(g, &g->regions[r]), &l) || l >= n_layers)
+        const dop_label label = dop_region_label(g, &g->regions[r]);
+        const uint32_t l = (uint32_t)label.layer;
+        if (label.layer < 0 || l >= n_layers)
             m->out->outside++;
         else if (++layers[l] > m->out->per_layer)
             m->out->per_layer = layers[l];
@@ -123,7 +123,7 @@ kind_of(const dop_graph *g, dop_node_id id)
 
 /* What this compiler does with a producer (row) and a consumer (column). */
 static const char *const cells[3][3] = {
-    {"expressions are inlined, chains of any length and fan-in, until registers or arguments run out",
+    {"expressions are inlined, chains of any length and fan-in, until registers run out",
      "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes",
      "chains run in the load phase of a matmul or attention; not on the side of the weights"},
     {"the workgroup that sums a row finishes it, and a matmul takes a norm's statistic as a scalar after its sum",
@@ -305,7 +305,7 @@ static void
 measure_unfused(maker *m)
 {
     dop_graph *g = &m->out->unfused;
-    dop_pass_ctx cx = {.arena = &m->r->arena, .diag = m->diag, .target = &m->r->c->target};
+    dop_pass_ctx cx = {.arena = &m->r->arena, .diag = m->diag, .target = m->r->c->target};
     dop_pass_options opt = {.stop_after = -1};
     if (m->status != DOP_OK)
         return;

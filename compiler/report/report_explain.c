@@ -1,5 +1,4 @@
 /* --explain: why regions got their kernels, and why two of them are not one. */
-#include "base/label.h"
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
 #include "passes/fuse.h"
@@ -77,20 +76,14 @@ add_line(pairs *p, const char *text)
 
 /* "L0/o add -> L0/ffn_up row_rms: WHAT"; takes the text. */
 static void
-add_pair(pairs *p, const char *from, dop_node_id producer, const char *to, dop_node_id consumer, dop_buf *what)
+add_pair(pairs *p, dop_label from, dop_node_id producer, dop_label to, dop_node_id consumer, dop_buf *what)
 {
     const dop_graph *g = &p->s->g;
     char a[64], b[64];
     dop_buf text = {0};
-    if (p->exact) {
-        snprintf(a, sizeof a, "%s", from);
-        snprintf(b, sizeof b, "%s", to);
-    } else {
-        dop_label_any_layer(from, a, sizeof a);
-        dop_label_any_layer(to, b, sizeof b);
-    }
-    dop_buf_printf(&text, "%s %s -> %s %s: %s", a, dop_op_of(dop_node_at(g, producer)->op)->name, b,
-                   dop_op_of(dop_node_at(g, consumer)->op)->name, what->data ? what->data : "");
+    const char *(*const print)(dop_label, char *, size_t) = p->exact ? dop_label_print : dop_label_any_layer;
+    dop_buf_printf(&text, "%s %s -> %s %s: %s", print(from, a, sizeof a), dop_op_of(dop_node_at(g, producer)->op)->name,
+                   print(to, b, sizeof b), dop_op_of(dop_node_at(g, consumer)->op)->name, what->data ? what->data : "");
     if (text.failed || what->failed)
         p->status = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
     else
@@ -157,11 +150,6 @@ put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason re
             dop_buf_printf(out, "; about %u registers, and the target has %u", registers, t->registers);
         return st;
     }
-    case DOP_REASON_arguments:
-        dop_buf_printf(out, "; %u buffers, and push constants point at %u",
-                       dop_fuse_buffers(&p->flow, writer, p->reader, false),
-                       dop_fuse_most_buffers(&(dop_pass_ctx){.target = t}));
-        return DOP_OK;
     case DOP_REASON_multiple_readers: {
         uint64_t rd, wr;
         const uint32_t n = dop_flow_n_readers(&p->flow, base);
@@ -290,9 +278,9 @@ explain_pairs(const dop_target *t, const dop_schedule *s, const dop_report_place
 
 /* Regions that differ in nothing but their layer. */
 typedef struct group {
-    char *text;       /* owned: everything behind the label */
-    const char *rest; /* of the label: "/qkv", or all of it where it names no layer */
-    dop_buf layers;   /* "0-4,6-10"; nothing: none */
+    char *text;      /* owned: everything behind the label */
+    dop_label label; /* of the first */
+    dop_buf layers;  /* "0-4,6-10"; nothing: none */
     dop_region_id first;
     uint32_t count, last; /* last: layer */
     uint32_t run;         /* first layer of the last run */
@@ -322,14 +310,12 @@ end_run(group *x)
 
 /* Takes the text. */
 static dop_status
-add_to_group(groups *x, const char *label, char *text, dop_region_id r, dop_diag *diag)
+add_to_group(groups *x, dop_label label, char *text, dop_region_id r, dop_diag *diag)
 {
-    const char *slash = strchr(label, '/');
-    uint32_t layer = 0, i = 0;
-    const bool layered = slash && dop_label_layer(label, &layer);
-    const char *rest = layered ? slash : label;
-    while (i < x->n && (strcmp(x->items[i].text, text) != 0 || strcmp(x->items[i].rest, rest) != 0 || !layered ||
-                        x->items[i].last >= layer))
+    const uint32_t layer = label.layer >= 0 ? (uint32_t)label.layer : 0;
+    uint32_t i = 0;
+    while (i < x->n && (strcmp(x->items[i].text, text) != 0 || strcmp(x->items[i].label.role, label.role) != 0 ||
+                        label.layer < 0 || x->items[i].label.layer < 0 || x->items[i].last >= layer))
         i++;
     if (i < x->n) {
         group *old = &x->items[i];
@@ -352,7 +338,7 @@ add_to_group(groups *x, const char *label, char *text, dop_region_id r, dop_diag
         x->items = items;
         x->cap = cap;
     }
-    x->items[x->n++] = (group){.text = text, .rest = rest, .first = r, .count = 1, .last = layer, .run = layer};
+    x->items[x->n++] = (group){.text = text, .label = label, .first = r, .count = 1, .last = layer, .run = layer};
     return DOP_OK;
 }
 
@@ -360,11 +346,11 @@ static void
 put_group(const dop_schedule *s, group *x, dop_buf *out)
 {
     dop_buf_printf(out, "%s @%u ", dop_schedule_name(s), x->first);
-    if (x->rest[0] == '/') {
+    if (x->label.layer >= 0) {
         end_run(x);
-        dop_buf_printf(out, "L%s", x->layers.data ? x->layers.data : "");
+        dop_buf_printf(out, "L%s/", x->layers.data ? x->layers.data : "");
     }
-    dop_buf_printf(out, "%s: %s", x->rest, x->text);
+    dop_buf_printf(out, "%s: %s", x->label.role, x->text);
     if (x->count > 1)
         dop_buf_printf(out, " (%u times)", x->count);
     dop_buf_puts(out, "\n");
@@ -398,7 +384,7 @@ explain_regions(const dop_compilation *c, const dop_schedule *s, const dop_repor
         if (s->g.regions[r].dead || !region_matches(&s->g, &s->g.regions[r], op))
             continue;
         ++*io_found;
-        put_region(&c->target, s, places, r, &text);
+        put_region(c->target, s, places, r, &text);
         st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
                          : add_to_group(&found, dop_region_label(&s->g, &s->g.regions[r]), text.data, r, diag);
         if (text.failed)
@@ -425,7 +411,7 @@ dop_report_explain(const dop_compilation *c, const char *op, const dop_compilati
         if ((st = dop_report_places_make(c, i, parts, n, diag, &places)) != DOP_OK)
             break;
         if (plus)
-            st = explain_pairs(&c->target, s, &places, from, plus + 1, diag, out, &found);
+            st = explain_pairs(c->target, s, &places, from, plus + 1, diag, out, &found);
         else
             st = explain_regions(c, s, &places, op, diag, out, &found);
         dop_report_places_finish(&places);

@@ -1,6 +1,5 @@
 /* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
  * elsewhere. */
-#include "base/label.h"
 #include "base/program/page.h"
 #include "compiler/report/report.h"
 #include "compiler/report/report_draw.h"
@@ -25,19 +24,13 @@ typedef struct picture {
     const dop_report_schedule *s;
     const dop_schedule *sched;
     dop_arena arena;
-    char prefix[16]; /* "L1/" */
-    int *colour;     /* [n_regions of the fused graph] -1: not of this layer */
+    int32_t layer;
+    int *colour; /* [n_regions of the fused graph] -1: not of this layer */
     dop_draw_box *boxes;
     dop_draw_edge *edges;
     uint32_t n_boxes, n_edges;
     uint32_t *box_of; /* node or region -> box + 1 */
 } picture;
-
-static bool
-in_layer(const picture *p, const char *label)
-{
-    return label && strncmp(label, p->prefix, strlen(p->prefix)) == 0;
-}
 
 static const char *
 keep(picture *p, dop_buf *text)
@@ -106,7 +99,7 @@ picture_unfused(picture *p)
     const dop_graph *g = &p->s->unfused, *fused = &p->sched->g;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
-        if (!dop_node_computed(g, id) || !in_layer(p, n->label))
+        if (!dop_node_computed(g, id) || n->label.layer != p->layer)
             continue;
         dop_region_id r = region_of_name(fused, n->name);
         dop_buf tip = {0};
@@ -195,8 +188,8 @@ put_region_tip(const picture *p, dop_region_id r, dop_buf *tip)
     char x[32], y[32];
     dop_region_traffic(g, reg, DOP_REPORT_DEPTH, &rd, &wr);
     dop_buf_printf(tip, "@%u %s: %s, %u x %u x %u workgroups of %u\nreads %s, writes %s\n%s\n", r,
-                   dop_region_label(g, reg), dop_variant_of(b->choice.variant)->name, b->grid[0], b->grid[1],
-                   b->grid[2], b->choice.tile.wg, dop_report_bytes((double)rd, x, sizeof x),
+                   dop_label_text(dop_region_label(g, reg)), dop_variant_of(b->choice.variant)->name, b->grid[0],
+                   b->grid[1], b->grid[2], b->choice.tile.wg, dop_report_bytes((double)rd, x, sizeof x),
                    dop_report_bytes((double)wr, y, sizeof y), b->choice.why);
     dop_buf_puts(tip, "stores\n");
     for (uint32_t i = 0; i < reg->n_outs; i++) {
@@ -224,7 +217,7 @@ picture_fused(picture *p, dop_diag *diag)
         dop_region_reads(&g->regions[r], on_read, &(reading){p, &flow, r, false});
         put_region_tip(p, r, &tip);
         dop_region_ops(g, &g->regions[r], &ops);
-        dop_buf_printf(&title, "%s \xc2\xb7 %s", dop_region_label(g, &g->regions[r]),
+        dop_buf_printf(&title, "%s \xc2\xb7 %s", dop_label_text(dop_region_label(g, &g->regions[r])),
                        dop_variant_of(p->sched->regions[r].choice.variant)->name);
         p->box_of[r] = add_box(p, &(dop_draw_box){.title = keep(p, &title),
                                                   .text = keep(p, &ops),
@@ -247,7 +240,7 @@ colour_regions(picture *p)
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         p->colour[r] = -1;
         for (uint32_t i = 0; i < g->regions[r].n_nodes && p->colour[r] < 0; i++)
-            if (in_layer(p, dop_node_at(g, g->regions[r].nodes[i])->label))
+            if (dop_node_at(g, g->regions[r].nodes[i])->label.layer == p->layer)
                 p->colour[r] = n++;
     }
 }
@@ -312,8 +305,8 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     if (!hash)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        uint32_t layer;
-        if (dop_label_layer(dop_node_at(g, id)->label, &layer) && layer < n_layers && dop_node_computed(g, id))
+        const int32_t layer = dop_node_at(g, id)->label.layer;
+        if (layer >= 0 && (uint32_t)layer < n_layers && dop_node_computed(g, id))
             hash[layer] = mix_node(hash[layer], dop_node_at(g, id));
     }
     *out_n = 0;
@@ -342,7 +335,7 @@ put_what_it_sees(const picture *p, dop_buf *out)
     bool attends = false;
     for (dop_node_id id = 1; id < g->n_nodes && !attends; id++) {
         const dop_node *n = dop_node_at(g, id);
-        if (!in_layer(p, n->label) || dop_op_of(n->op)->root != DOP_ROOT_attention)
+        if (n->label.layer != p->layer || dop_op_of(n->op)->root != DOP_ROOT_attention)
             continue;
         const long long window = dop_node_i(g, id, DOP_A_window), chunk = dop_node_i(g, id, DOP_A_chunk);
         attends = true;
@@ -363,7 +356,7 @@ put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *dia
 {
     const uint32_t n_layers = r->c->model.arch.n_layers;
     const dop_report_schedule *s = p->s;
-    snprintf(p->prefix, sizeof p->prefix, "L%u/", kind->layer);
+    p->layer = (int32_t)kind->layer;
     colour_regions(p);
     dop_status st = reset(p, s->unfused.n_nodes, reads_in(&s->unfused), diag);
     if (st != DOP_OK)
@@ -522,13 +515,13 @@ put_head(const dop_report *r, dop_buf *out)
     dop_buf_printf(out,
                    "<p>%s, target %s, context %u, kernel path %s; traffic counted with %u cached positions, floors at "
                    "%.4g GB/s</p>\n<div class=cards>\n",
-                   c->model.arch.family, c->target.name, c->ctx, c->path_name ? c->path_name : "default",
-                   DOP_REPORT_DEPTH, c->target.bandwidth / 1e9);
+                   c->model.arch.family, c->target->name, c->ctx, c->path_name ? c->path_name : "default",
+                   DOP_REPORT_DEPTH, c->target->bandwidth / 1e9);
     snprintf(a, sizeof a, "%u \xe2\x86\x92 %u", d->before.dispatches, d->after.dispatches);
     put_card(out, a, "dispatches per decoded token");
     snprintf(a, sizeof a, "%u", d->per_layer);
     put_card(out, a, "dispatches per layer");
-    snprintf(a, sizeof a, "%.1f us", (d->after.read + d->after.written) / c->target.bandwidth * 1e6);
+    snprintf(a, sizeof a, "%.1f us", (d->after.read + d->after.written) / c->target->bandwidth * 1e6);
     put_card(out, a, "floor per decoded token");
     snprintf(a, sizeof a, "%u", c->kernels.n);
     put_card(out, a, "distinct kernels");

@@ -190,9 +190,9 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     json_object_set_new(x, "context", integer(c->ctx));
     json_object_set_new(o, "model", x);
     x = json_object();
-    json_object_set_new(x, "name", json_string(c->target.name));
-    json_object_set_new(x, "bandwidth", number(c->target.bandwidth));
-    json_object_set_new(x, "capabilities", capabilities(c->target.caps));
+    json_object_set_new(x, "name", json_string(c->target->name));
+    json_object_set_new(x, "bandwidth", number(c->target->bandwidth));
+    json_object_set_new(x, "capabilities", capabilities(c->target->caps));
     json_object_set_new(o, "target", x);
     json_object_set_new(o, "kernel_path", c->path_name ? json_string(c->path_name) : json_null());
     json_object_set_new(o, "distinct_kernels", integer(c->kernels.n));

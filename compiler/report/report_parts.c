@@ -14,7 +14,7 @@ dop_report_part_of(const dop_compilation *part)
     const dop_schedule *decode = &part->schedules[0];
     dop_report_part x = {.first_layer = part->cut->first_layer,
                          .end_layer = part->cut->end_layer,
-                         .target = part->target.name,
+                         .target = part->target->name,
                          .caches = dop_report_state_bytes(part)};
     for (uint32_t i = 0; i < part->pack.n_segments; i++)
         x.weights += part->pack.segment_size[i];
@@ -27,7 +27,7 @@ dop_report_part_of(const dop_compilation *part)
         x.read += (double)read;
         x.written += (double)written;
     }
-    x.floor_us = (x.read + x.written) / part->target.bandwidth * 1e6;
+    x.floor_us = (x.read + x.written) / part->target->bandwidth * 1e6;
     for (uint32_t i = 0; i < decode->n_sent; i++)
         x.sent += dop_node_bytes(&decode->g, decode->sent[i]);
     return x;

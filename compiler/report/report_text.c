@@ -103,7 +103,7 @@ dop_report_text(const dop_report *r, dop_buf *out)
     const dop_compilation *c = r->c;
     char a[32], b[32], d[32], e[32], f[32];
     dop_buf_printf(out, "%s (%s), target %s, context %u, kernel path %s, %u distinct kernels\n",
-                   c->model.name ? c->model.name : "model", c->model.arch.family, c->target.name, c->ctx,
+                   c->model.name ? c->model.name : "model", c->model.arch.family, c->target->name, c->ctx,
                    c->path_name ? c->path_name : "default", c->kernels.n);
     dop_buf_printf(out, "memory: weights %s, caches %s, activations %s, logits %s, kernels %s\n",
                    dop_report_bytes((double)r->weights, a, sizeof a), dop_report_bytes((double)r->caches, b, sizeof b),
@@ -111,12 +111,12 @@ dop_report_text(const dop_report *r, dop_buf *out)
                    dop_report_bytes((double)r->results, e, sizeof e),
                    dop_report_bytes((double)r->kernels, f, sizeof f));
     dop_buf_printf(out, "traffic is counted with %u cached positions; floors at %.4g GB/s\n", DOP_REPORT_DEPTH,
-                   c->target.bandwidth / 1e9);
+                   c->target->bandwidth / 1e9);
     dop_report_parts_text(r, out);
     put_weights(r, out);
     for (uint32_t i = 0; i < r->n_schedules; i++) {
         const dop_report_schedule *s = &r->schedules[i];
-        double floor = (s->after.read + s->after.written) / c->target.bandwidth * 1e6;
+        double floor = (s->after.read + s->after.written) / c->target->bandwidth * 1e6;
         dop_buf_printf(out,
                        "\n%s: %u dispatch%s per layer and %u outside, %u distinct kernel%s, floor %.3f us per token\n",
                        dop_schedule_name(s->s), s->per_layer, s->per_layer == 1 ? "" : "es", s->outside, s->kernels,

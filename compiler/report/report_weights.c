@@ -45,7 +45,7 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
                                *at = NULL;
         if (x->source) {
             row.stored = x->source->type;
-            row.asked = c->asked_types[x->source - c->model.weights.items];
+            row.asked = c->asked_types[x->from.index];
         }
         if (x->source && x->source->rank < 2) /* vectors are not asked about */
             row.asked = row.packed;

@@ -58,9 +58,9 @@ typedef struct dop_cut {
 
 struct dop_compilation {
     dop_arena arena;
-    dop_checkpoint model; /* weights carry the types they are packed with; see sources */
+    dop_checkpoint model;
     dop_compile_options options;
-    dop_target target;
+    const dop_target *target; /* as the model and the options use it; in the arena */
     uint32_t ctx;
     dop_kernel_path path;
     const char *path_name; /* of the kernel path that is followed; NULL: the default choices */
@@ -82,7 +82,7 @@ struct dop_compilation {
 static inline uint64_t
 dop_compilation_max_segment(const dop_compilation *c)
 {
-    const uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target.max_alloc, most = 1ull << 31;
+    const uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target->max_alloc, most = 1ull << 31;
     return limit < most ? limit : most;
 }
 

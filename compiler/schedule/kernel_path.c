@@ -1,7 +1,6 @@
 /* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
 #include "compiler/schedule/kernel_path.h"
 
-#include "base/label.h"
 #include "compiler/schedule/region_facts.h"
 #include "passes/region.h"
 
@@ -22,22 +21,18 @@ is_on(const dop_kernel_path *p, uint32_t i, dop_phase phase)
 }
 
 static bool
-in_layers(const dop_path_rule *r, const char *label)
+in_layers(const dop_path_rule *r, dop_label label)
 {
-    uint32_t layer;
-    if (r->n_layers == 0)
-        return true;
-    if (!dop_label_layer(label, &layer))
-        return false;
-    for (uint32_t i = 0; i < r->n_layers; i++)
+    const uint32_t layer = (uint32_t)label.layer;
+    for (uint32_t i = 0; i < r->n_layers && label.layer >= 0; i++)
         if (layer >= r->layers[i].first && layer <= r->layers[i].last)
             return true;
-    return false;
+    return r->n_layers == 0;
 }
 
 /* Does a rule with this op (NULL: everything) mean what has the label? */
 static bool
-names_label(const char *op, const char *label)
+names_label(const char *op, dop_label label)
 {
     return !op || dop_label_is(label, op);
 }
@@ -45,7 +40,7 @@ names_label(const char *op, const char *label)
 static bool
 is_about(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
-    const char *label = dop_region_label(g, r);
+    const dop_label label = dop_region_label(g, r);
     if (rule->reader || !in_phase(rule, phase) || !in_layers(rule, label))
         return false;
     if (names_label(rule->op, label) || strcmp(rule->op, dop_template_name(r->tpl)) == 0)
@@ -93,7 +88,7 @@ static bool
 is_node(const dop_graph *g, dop_node_id id, const char *name)
 {
     const dop_node *n = dop_node_at(g, id);
-    return strcmp(dop_op_of(n->op)->name, name) == 0 || (n->label && dop_label_is(n->label, name));
+    return strcmp(dop_op_of(n->op)->name, name) == 0 || dop_label_is(n->label, name);
 }
 
 /* Does a node of b that has the name of the rule's reader read one of a that has the name of its op? */
@@ -191,7 +186,7 @@ dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase)
 dop_type
 dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul)
 {
-    const char *label = dop_node_at(g, matmul)->label;
+    const dop_label label = dop_node_at(g, matmul)->label;
     dop_type type = DOP_TYPE_none;
     for (uint32_t i = 0; i < p->n_rules; i++) {
         dop_path_rule *r = &p->rules[i];
@@ -271,7 +266,8 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
             char names[256];
             put_missing(missing, names, sizeof names);
             return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s at %s needs %s, which target %s lacks; possible: %s",
-                            rule->source, v->name, dop_region_label(g, r), names, t->name, rule->possible);
+                            rule->source, v->name, dop_label_text(dop_region_label(g, r)), names, t->name,
+                            rule->possible);
         }
         rule->why_not = dop_kernel_fits(rule->variant, g, r, t).why;
         if (rule->why_not) /* elsewhere it may be possible; --explain says so at each region */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 dop_status
-dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_template tpl, const char *label, dop_diag *diag,
+dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_template tpl, dop_label label, dop_diag *diag,
                    uint32_t *out_index)
 {
     for (uint32_t i = 0; i < s->n; i++)
@@ -44,7 +44,7 @@ compile_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     dop_built_kernel *k = &j->set->items[index];
     char name[128];
     (void)worker;
-    snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->k.variant)->name, k->label);
+    snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->k.variant)->name, dop_label_text(k->label));
     dop_status st = dop_kernel_compile(name, &k->k, j->target, diag, &k->spirv, &k->shared_bytes);
     if (k->optional && st == DOP_E_INPUT) {
         *diag = (dop_diag){0};

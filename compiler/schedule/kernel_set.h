@@ -8,7 +8,7 @@
 typedef struct dop_built_kernel {
     dop_kernel k;
     dop_template tpl;
-    const char *label; /* of its first use, for people */
+    dop_label label; /* of its first use, for people */
     dop_buf spirv;
     uint32_t shared_bytes;
     bool optional; /* if it needs too much shared memory, that is not an error: */
@@ -20,8 +20,8 @@ typedef struct dop_kernel_set {
     dop_built_kernel *items;
 } dop_kernel_set;
 
-/* Adds the kernel unless an equal one exists, and gives its index in the set.  `label` is not copied. */
-dop_status dop_kernel_set_add(dop_kernel_set *set, const dop_kernel *k, dop_template tpl, const char *label,
+/* Adds the kernel unless an equal one exists, and gives its index in the set.  The label's role is not copied. */
+dop_status dop_kernel_set_add(dop_kernel_set *set, const dop_kernel *k, dop_template tpl, dop_label label,
                               dop_diag *diag, uint32_t *out_index);
 /* Compiles all to SPIR-V on `threads` threads, 0: one per core.  progress may be NULL; it is called by one thread at a time. */
 dop_status dop_kernel_set_compile(dop_kernel_set *set, const dop_target *target, uint32_t threads,

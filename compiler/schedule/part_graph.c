@@ -3,7 +3,6 @@
  * one of a later part reads, whichever values these are: the residual stream, mostly. */
 #include "compiler/schedule/part_graph.h"
 
-#include "base/label.h"
 #include "compiler/schedule/region_facts.h"
 #include "ir/region.h"
 #include "ir/text.h"
@@ -17,12 +16,11 @@ static const uint32_t NOWHERE = UINT32_MAX;
 /* ---- layers ---- */
 
 static uint32_t
-labelled_layer(const char *label, uint32_t n_layers)
+labelled_layer(dop_label label, uint32_t n_layers)
 {
-    uint32_t layer;
-    if (dop_label_layer(label, &layer))
-        return layer < n_layers ? layer : n_layers - 1;
-    return strcmp(label, "head") == 0 ? n_layers - 1 : *label ? 0 : NOWHERE;
+    if (label.layer >= 0)
+        return (uint32_t)label.layer < n_layers ? (uint32_t)label.layer : n_layers - 1;
+    return strcmp(label.role, DOP_ROLE_HEAD) == 0 ? n_layers - 1 : *label.role ? 0 : NOWHERE;
 }
 
 bool
@@ -234,7 +232,7 @@ copy_node(cutter *c, dop_node_id id)
         st = dop_graph_add(c->to, n->op, n->name, srcs, n->n_srcs, n->attr, &want, c->diag, &c->map[id]);
     }
     if (st == DOP_OK)
-        dop_node_at(c->to, c->map[id])->label = n->label;
+        dop_node_carry(dop_node_at(c->to, c->map[id]), n);
     return st;
 }
 
@@ -306,8 +304,14 @@ copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
             continue;
         dop_built_region *b = &out->regions[n++];
         *b = whole->regions[r];
-        for (uint32_t i = 0; i < b->n_args; i++)
-            b->args[i].value = c->map[b->args[i].value];
+        dop_kernel_arg *args = dop_arena_alloc(c->arena, b->n_args * sizeof *args + 1);
+        if (!args)
+            return DOP_FAIL(c->diag, DOP_E_NOMEM, "out of memory");
+        for (uint32_t i = 0; i < b->n_args; i++) {
+            args[i] = b->args[i];
+            args[i].value = c->map[b->args[i].value];
+        }
+        b->args = args;
         out->n_body += r <= whole->n_body;
     }
     /* Values that are sent are wanted always. */

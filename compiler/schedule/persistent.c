@@ -91,23 +91,11 @@ add_function(builder *b, const dop_kernel *k, uint32_t *out_entry)
     return NULL;
 }
 
-/* Arguments of a stage.  A value that is both stored and sent through a mailbox needs two, and so does a cache whose new row
- * comes through a mailbox. */
-static uint32_t
-most_args(const builder *b, dop_region_id r)
-{
-    const dop_region *reg = &b->s->g.regions[r];
-    uint32_t n = b->s->regions[r].n_args + (reg->tpl == DOP_TPL_attention ? 2 : 0);
-    for (uint32_t i = 0; i < reg->n_outs; i++)
-        n += b->routes[reg->outs[i]] == (DOP_MAILBOX | DOP_LEAVES);
-    return n;
-}
-
 static void
 take_generated(dop_built_region *x, const dop_kernel *k)
 {
     memcpy(x->grid, k->grid, sizeof x->grid);
-    memcpy(x->args, k->args, sizeof x->args);
+    x->args = k->args;
     x->n_args = k->n_args;
 }
 
@@ -152,9 +140,7 @@ build_stages(builder *b, const char **out_no)
     for (dop_region_id r = 1; r <= b->p->n_stages && st == DOP_OK && !*out_no; r++) {
         dop_built_region *x = &b->p->regions[r];
         dop_kernel k;
-        *out_no = most_args(b, r) > DOP_MAX_ARGS
-                      ? "a region has too many buffers"
-                      : dop_kernel_select_stage(g, &g->regions[r], &b->target, &b->s->regions[r].choice, &x->choice);
+        *out_no = dop_kernel_select_stage(g, &g->regions[r], &b->target, &b->s->regions[r].choice, &x->choice);
         if (*out_no)
             return DOP_OK;
         st = dop_kernel_generate(&b->c->templates, g, &g->regions[r], &b->target, &x->choice, &sync, b->diag, &k);
@@ -201,7 +187,7 @@ build_dispatches(builder *b)
     dop_built_region *x = &p->regions[last];
     *x = b->s->regions[last];
     if (st == DOP_OK)
-        st = dop_kernel_generate(&b->c->templates, g, &g->regions[last], &b->c->target, &x->choice, &advance, b->diag,
+        st = dop_kernel_generate(&b->c->templates, g, &g->regions[last], b->c->target, &x->choice, &advance, b->diag,
                                  &k);
     if (st != DOP_OK)
         return st;
@@ -226,7 +212,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     dop_status st = b && p ? dop_flow_init(g, diag, &f) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st != DOP_OK)
         goto error;
-    *b = (builder){.c = c, .s = s, .diag = diag, .target = c->target, .p = p};
+    *b = (builder){.c = c, .s = s, .diag = diag, .target = *c->target, .p = p};
     p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* a dispatch must be left to count the run */
     p->mailbox = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox);
     p->mailbox_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox_bytes);

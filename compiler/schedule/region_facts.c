@@ -1,6 +1,5 @@
 #include "compiler/schedule/region_facts.h"
 
-#include "base/label.h"
 #include "ir/region.h"
 #include "passes/region.h"
 
@@ -9,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *
+dop_label
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    dop_node_id root = r->info->root;
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
-    const char *label = dop_node_at(g, root)->label;
-    return label && *label ? label : dop_node_at(g, r->outs[0])->label;
+    const dop_label label = dop_node_at(g, r->info->root)->label;
+    return *label.role ? label : dop_node_at(g, r->outs[0])->label;
 }
 
 bool
@@ -37,15 +35,15 @@ dop_label_layers(const char *text, const char *slash, unsigned long *out_first, 
 }
 
 bool
-dop_label_is(const char *label, const char *name)
+dop_label_is(dop_label label, const char *name)
 {
-    const char *part = strchr(label, '/'), *asked = strchr(name, '/');
+    const char *asked = strchr(name, '/');
     unsigned long first, last;
-    uint32_t layer;
-    if (strcmp(label, name) == 0 || (part && strcmp(part + 1, name) == 0))
+    if (strcmp(label.role, name) == 0)
         return true;
-    return part && asked && strcmp(part, asked) == 0 && dop_label_layers(name, asked, &first, &last) &&
-           dop_label_layer(label, &layer) && layer >= first && layer <= last;
+    return label.layer >= 0 && asked && strcmp(label.role, asked + 1) == 0 &&
+           dop_label_layers(name, asked, &first, &last) && (unsigned long)label.layer >= first &&
+           (unsigned long)label.layer <= last;
 }
 
 void

@@ -5,10 +5,10 @@
 #include "ir/graph.h"
 
 /* Where a region belongs: its root's label. */
-const char *dop_region_label(const dop_graph *g, const dop_region *r);
-/* Does the name match this label?  A name is a label ("L3/qkv"), its last part ("qkv"), or a label for several layers ("L0-3" or
- * "L*" in place of the layer). */
-bool dop_label_is(const char *label, const char *name);
+dop_label dop_region_label(const dop_graph *g, const dop_region *r);
+/* Does the name match this label?  A name is the text of a label ("L3/qkv"), its role ("qkv"), or such a text for several layers
+ * ("L0-3" or "L*" in place of the layer). */
+bool dop_label_is(dop_label label, const char *name);
 /* Of a name with a slash: the layers that stand before it.  "L3/", "L0-3/" and "L*" (up to ULONG_MAX); false: none do. */
 bool dop_label_layers(const char *name, const char *slash, unsigned long *out_first, unsigned long *out_last);
 /* Its ops in order, separated by spaces. */

@@ -20,7 +20,7 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
             dop_diag *diag)
 {
     memcpy(b->grid, k->grid, sizeof b->grid);
-    memcpy(b->args, k->args, sizeof b->args);
+    b->args = k->args;
     b->n_args = k->n_args;
     return dop_kernel_set_add(&c->kernels, k, r->tpl, dop_region_label(g, r), diag, &b->kernel);
 }
@@ -32,7 +32,7 @@ dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r)
     const dop_region *region = &s->g.regions[r];
     return (dop_tuning_site){.phase = phases[s->phase],
                              .tpl = dop_template_name(region->tpl),
-                             .label = dop_region_label(&s->g, region),
+                             .role = dop_region_label(&s->g, region).role,
                              .step = s->g.max_t};
 }
 
@@ -43,7 +43,7 @@ tuned_variant(const dop_compilation *c, const dop_tuning_site *at, const dop_gra
     const char *name = dop_tuning_variant(&c->tuning, at);
     dop_variant_id v;
     bool can = name && dop_variant_parse(name, &v) && dop_variant_of(v)->tpl == r->tpl &&
-               !dop_kernel_fits(v, g, r, &c->target).why;
+               !dop_kernel_fits(v, g, r, c->target).why;
     return can ? name : NULL;
 }
 
@@ -60,20 +60,20 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         const dop_region *r = &g->regions[i];
         dop_built_region *b = &s->regions[i];
         dop_kernel k;
-        bool advances = c->target.persistent && s->phase != DOP_PHASE_SCORE && i + 1 == g->n_regions;
+        bool advances = c->target->persistent && s->phase != DOP_PHASE_SCORE && i + 1 == g->n_regions;
         if (r->dead)
             continue;
         const char *variant = NULL;
-        dop_status st = dop_kernel_path_choose(&c->path, s->phase, g, r, &c->target, diag, &variant);
+        dop_status st = dop_kernel_path_choose(&c->path, s->phase, g, r, c->target, diag, &variant);
         const dop_tuning_site at = dop_schedule_tuning_site(s, i);
         if (!variant)
             variant = tuned_variant(c, &at, g, r);
         if (st == DOP_OK)
-            st = dop_kernel_select(g, r, &c->target, variant, diag, &b->choice);
+            st = dop_kernel_select(g, r, c->target, variant, diag, &b->choice);
         if (st == DOP_OK)
             dop_tuning_apply(&c->tuning, &at, &b->choice.tile);
         if (st == DOP_OK)
-            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, advances ? &advance : NULL, diag, &k);
+            st = dop_kernel_generate(&c->templates, g, r, c->target, &b->choice, advances ? &advance : NULL, diag, &k);
         if (st == DOP_OK)
             st = take_kernel(c, g, r, &k, b, diag);
         if (st != DOP_OK)
@@ -216,7 +216,7 @@ judge_rule(dop_compilation *c, const dop_schedule *s, const dop_graph *built, ui
     passes.dump = NULL;
     dop_arena_init(&arena);
     dop_fusion_log_init(&log);
-    dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = &c->target, .log = &log};
+    dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = c->target, .log = &log};
     dop_status st = copy_graph(built, &arena, diag, &g);
     c->path.muted = rule + 1;
     if (st == DOP_OK)
@@ -259,7 +259,7 @@ static dop_status
 build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     dop_phase phase = s->phase;
-    dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = &c->target, .log = &s->log};
+    dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = c->target, .log = &s->log};
     dop_pass_options passes = c->options.passes;
     const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
     path_in_phase in;
@@ -287,11 +287,11 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
     const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && s->g.max_t <= DOP_STEP_SEVERAL);
-    if (st == DOP_OK && steps && c->target.persistent && !c->options.in_parts) /* those of parts.c */
+    if (st == DOP_OK && steps && c->target->persistent && !c->options.in_parts) /* those of parts.c */
         st = dop_persistent_build(c, s, diag);
     if (st == DOP_OK)
         st = dop_pack_add_graph(&c->pack, &s->g, diag);
-    if (st == DOP_OK && dop_target_views(&c->target))
+    if (st == DOP_OK && dop_target_views(c->target))
         dop_pack_join(&c->pack, &s->g);
     return st;
 }
@@ -306,6 +306,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .kv_type = c->options.kv_type,
                                .v_type = c->options.v_type,
                                .act_type = c->options.act_type,
+                               .types = c->packed_types,
                                .max_q = c->options.sequences,
                                .mixed = mixed,
                                .embeds = embeds};
@@ -317,18 +318,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
         build.max_rows = c->options.sequences;
     s->mixed = mixed;
     s->embeds = embeds;
-    dop_weights *w = &c->model.weights;
-    /* The builder sees the types that weights are packed with. */
-    dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
-    if (!stored)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < w->n; i++) {
-        stored[i] = w->items[i].type;
-        w->items[i].type = c->packed_types[i];
-    }
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
-    for (uint32_t i = 0; i < w->n; i++)
-        w->items[i].type = stored[i];
     return st == DOP_OK ? build_schedule(c, s, diag) : st;
 }
 

@@ -14,7 +14,7 @@ typedef struct dop_built_region {
     uint32_t kernel; /* index into the set of kernels */
     uint32_t grid[3];
     uint32_t n_args;
-    dop_kernel_arg args[DOP_MAX_ARGS];
+    const dop_kernel_arg *args;
     dop_choice choice;
 } dop_built_region;
 

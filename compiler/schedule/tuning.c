@@ -85,19 +85,11 @@ dop_tuning_load(const char *path, dop_tuning *out, dop_diag *diag)
     return st;
 }
 
-const char *
-dop_tuning_op(const char *label)
-{
-    const char *slash = strrchr(label, '/');
-    return slash ? slash + 1 : label;
-}
-
 static bool
 matches(const dop_tuning_entry *e, const dop_tuning_site *at)
 {
     return (!*e->phase || strcmp(e->phase, at->phase) == 0) && (!e->step || e->step == at->step) &&
-           (!*e->tpl || strcmp(e->tpl, at->tpl) == 0) &&
-           (strcmp(e->op, at->tpl) == 0 || strcmp(e->op, dop_tuning_op(at->label)) == 0);
+           (!*e->tpl || strcmp(e->tpl, at->tpl) == 0) && (strcmp(e->op, at->tpl) == 0 || strcmp(e->op, at->role) == 0);
 }
 
 void

@@ -37,16 +37,14 @@ typedef struct dop_tuning {
 
 /* The key by which an entry is found. */
 typedef struct dop_tuning_site {
-    const char *phase, *tpl, *label;
-    uint32_t step; /* rows */
+    const char *phase, *tpl, *role; /* role: of its label */
+    uint32_t step;                  /* rows */
 } dop_tuning_site;
 
 dop_status dop_tuning_load(const char *path, dop_tuning *out, dop_diag *diag);
 void dop_tuning_apply(const dop_tuning *t, const dop_tuning_site *at, dop_tile *tile);
 /* The kernel that the last matching entry names; NULL: none does. */
 const char *dop_tuning_variant(const dop_tuning *t, const dop_tuning_site *at);
-/* The last part of a region's label. */
-const char *dop_tuning_op(const char *label);
 void dop_tuning_key_of(const dop_device_caps *device, const dop_templates *templates, dop_tuning_key *out);
 /* NULL: the file was measured here, or does not say where.  Else what differs, as text. */
 const char *dop_tuning_stale(const dop_tuning *t, const dop_tuning_key *here);

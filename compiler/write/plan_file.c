@@ -118,7 +118,7 @@ put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
     for (uint32_t r = 0; r < x->rows && st == DOP_OK; r += rows) {
         dop_packed some = *x;
         if (rows < x->rows) {
-            some.first += r;
+            some.from.first += r;
             some.rows = x->rows - r < rows ? x->rows - r : rows;
             some.size = some.rows * x->row_bytes;
         }

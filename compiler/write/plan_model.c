@@ -58,7 +58,7 @@ targets_json(const dop_plan_writer *w)
         const dop_compilation *c = w->targets[i].c;
         const dop_schedule *d = &c->schedules[0];
         const char *k = dop_type_of(c->options.kv_type)->name, *v = dop_type_of(c->options.v_type)->name;
-        json_t *row = json_pack("{s:s, s:o, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
+        json_t *row = json_pack("{s:s, s:o, s:s, s:i, s:i, s:i}", "name", c->target->name, "kvType",
                                 k == v ? json_string(k) : json_sprintf("k=%s,v=%s", k, v), "activationType",
                                 dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
                                 "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);

@@ -88,11 +88,6 @@ step_bytes(const dop_compilation *c)
 {
     const dop_graph *g = &c->schedules[0].g;
     const uint32_t page = dop_graph_page(g);
-    _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
-    _Static_assert((int)DOP_FLAG_MASKED == (int)DOP_ROW_MASKED && (int)DOP_FLAG_DRAWN == (int)DOP_ROW_DRAWN &&
-                       (int)DOP_FLAG_CONTINUED == (int)DOP_ROW_CONTINUED &&
-                       (int)DOP_PICK_TURNS == (int)DOP_STEP_TURNS && (int)DOP_PICK_ROWS == (int)DOP_STEP_MAX_SEQUENCES,
-                   "kernels know the flags of rows and where picks lie");
     const uint64_t words = (page ? g->max_s / page : 0) + (uint64_t)dop_div_up_u32(c->model.arch.vocab, 32);
     return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
@@ -235,6 +230,32 @@ write_crossing_slots(dop_plan_writer *w, dop_target_rows *t)
         t->slot_sent = add_slot(w, DOP_SLOT_SENT, "sent", sent + STATE_ALIGN, 0);
 }
 
+/* Bytes of the parameter records of regions first .. end - 1. */
+static uint64_t
+records_bytes(const dop_built_region *regions, dop_region_id first, dop_region_id end)
+{
+    uint64_t bytes = 0;
+    for (dop_region_id r = first; r < end; r++)
+        bytes += dop_record_bytes(regions[r].n_args);
+    return bytes;
+}
+
+static void
+write_table_slots(dop_plan_writer *w, dop_target_rows *t)
+{
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_schedule *s = &t->c->schedules[i];
+        const dop_persistent *p = s->persistent;
+        const uint64_t bytes = records_bytes(s->regions, 1, s->g.n_regions);
+        t->slot_records[i] = bytes ? add_slot(w, DOP_SLOT_TABLE, "records", bytes, 0) : DOP_PLAN_NO_SLOT;
+        if (p) {
+            t->slot_mailbox[i] = add_slot(w, DOP_SLOT_MAILBOX, "mailboxes", 2 * p->copy_bytes, 0);
+            t->slot_table[i] =
+                add_slot(w, DOP_SLOT_TABLE, "stages", p->table + records_bytes(p->regions, 1, s->g.n_regions), 0);
+        }
+    }
+}
+
 /* Buffers of one target.  The runtime makes those of the target it takes, and no others. */
 static void
 write_target_slots(dop_plan_writer *w, dop_target_rows *t)
@@ -245,13 +266,7 @@ write_target_slots(dop_plan_writer *w, dop_target_rows *t)
             scratch = t->c->schedules[i].placement.scratch;
     t->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
     write_counts_slot(w, t);
-    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
-        const dop_persistent *p = t->c->schedules[i].persistent;
-        if (p) {
-            t->slot_mailbox[i] = add_slot(w, DOP_SLOT_MAILBOX, "mailboxes", 2 * p->copy_bytes, 0);
-            t->slot_table[i] = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
-        }
-    }
+    write_table_slots(w, t);
     write_crossing_slots(w, t);
     write_state_slots(w, t);
 }
@@ -308,7 +323,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
     dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name), .view = a->view};
     uint32_t k;
     if (n->op == DOP_OP_weight) {
-        const dop_packed *x = dop_pack_find(w->sections.pack, dop_node_s(g, a->value, DOP_A_name));
+        const dop_packed *x = dop_pack_find(w->sections.pack, &n->origin);
         out.slot = w->slot_weights + x->segment;
         out.offset = x->offset;
         out.size = x->size;
@@ -342,9 +357,10 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
 
 static const dop_stage_form no_stage = {0};
 
+/* io_record: where in the schedule's table the next parameter record begins. */
 static void
 write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
-               const dop_built_region *b, uint32_t flags, const dop_stage_form *f)
+               const dop_built_region *b, uint32_t flags, const dop_stage_form *f, uint64_t *io_record)
 {
     const dop_region *reg = &s->g.regions[r];
     dop_buf ops = {0};
@@ -354,14 +370,16 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                            .first_arg = (uint32_t)(w->sections.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
                            .n_args = b->n_args,
                            .flags = flags,
-                           .label = dop_plan_writer_string(w, dop_region_label(&s->g, reg)),
+                           .label = dop_plan_writer_string(w, dop_label_text(dop_region_label(&s->g, reg))),
                            .ops = dop_plan_writer_string(w, ops.data ? ops.data : ""),
                            .region = r,
                            .short_positions = f->short_positions,
                            .short_function = f->short_function,
                            .short_groups = f->short_groups,
                            .short_splits = f->short_splits,
+                           .record = dop_has_record(b->n_args) ? *io_record : 0,
                            .stage_rounding = f->rounding};
+    *io_record += dop_record_bytes(b->n_args);
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
         dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);
@@ -426,9 +444,12 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                                        : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
                                                                      : DOP_PICKS_NONE,
                              .logits_offset = 0,
-                             .ordering = DOP_ORDER_BARRIERS};
+                             .ordering = DOP_ORDER_BARRIERS,
+                             .table_slot = t->slot_records[s - t->c->schedules]};
+    uint64_t record = 0;
     for (dop_region_id r = 1; r < s->g.n_regions; r++)
-        write_dispatch(w, t, s, r, &s->regions[r], s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
+        write_dispatch(w, t, s, r, &s->regions[r], s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u, &no_stage,
+                       &record);
     write_crossings(w, t, s);
     dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g,
@@ -441,7 +462,8 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
 {
     const dop_persistent *p = s->persistent;
     dop_built_region whole = {.kernel = p->kernel, .grid = {p->groups, 1, 1}, .n_args = 3};
-    memcpy(whole.args, t->c->kernels.items[p->kernel].k.args, sizeof whole.args);
+    uint64_t record = p->table;
+    whole.args = t->c->kernels.items[p->kernel].k.args;
     dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
@@ -455,7 +477,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
                              .ordering = DOP_ORDER_PERSISTENT,
                              .n_stages = p->n_stages,
                              .table_slot = t->slot_table[s - t->c->schedules]};
-    write_dispatch(w, t, s, 1, &whole, 0, &no_stage);
+    write_dispatch(w, t, s, 1, &whole, 0, &no_stage, &record);
     dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->sections.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
     if (w->sections.sec[DOP_SEC_DISPATCHES].failed)
         return;
@@ -469,12 +491,12 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
     }
     for (dop_region_id r = p->n_stages + 1; r < s->g.n_regions; r++)
         write_dispatch(w, t, s, r, &p->regions[r],
-                       s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
+                       s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u, &no_stage, &record);
     row.first_stage = n_dispatches(w);
     for (dop_region_id r = 1; r <= p->n_stages; r++) {
         dop_built_region stage = p->regions[r];
         stage.kernel = p->kernel;
-        write_dispatch(w, t, s, r, &stage, p->forms[r].function, &p->forms[r]);
+        write_dispatch(w, t, s, r, &stage, p->forms[r].function, &p->forms[r], &record);
     }
     write_crossings(w, t, s);
     dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
@@ -527,7 +549,7 @@ write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
                            .subgroup = k->k.subgroup,
                            .local = {k->k.local, 1, 1},
                            .shared_bytes = k->shared_bytes,
-                           .push_bytes = 8 * k->k.n_args,
+                           .n_args = k->k.n_args,
                            .rounding = k->k.rounding};
     dop_buf_append(&w->sections.sec[DOP_SEC_KERNELS], &row, sizeof row);
     dop_buf_append(&w->sections.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
@@ -540,7 +562,7 @@ static void
 write_target(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .draws = !c->target.cpu};
+    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target->name), .draws = !c->target->cpu};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         dop_plan_writer_no_memory(w);
@@ -554,7 +576,7 @@ write_target(dop_plan_writer *w, dop_target_rows *t)
         profile.shared_bytes = k->shared_bytes > profile.shared_bytes ? k->shared_bytes : profile.shared_bytes;
         profile.max_workgroup = k->k.local > profile.max_workgroup ? k->k.local : profile.max_workgroup;
     }
-    profile.matrix = profile.caps & DOP_CAP_coop ? c->target.matrix : 0;
+    profile.matrix = profile.caps & DOP_CAP_coop ? c->target->matrix : 0;
     dop_buf_append(&w->sections.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
@@ -647,7 +669,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
         sections[i] = &w[i].sections;
         rows[i].first_layer = parts[i].cut->first_layer;
         rows[i].end_layer = parts[i].cut->end_layer;
-        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target.name);
+        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target->name);
         free(plan);
         free(weights);
     }

@@ -41,5 +41,5 @@ void
 dop_plan_writer_kernel_name(const dop_target_rows *t, uint32_t kernel, char *out, size_t size)
 {
     const dop_built_kernel *k = &t->c->kernels.items[kernel];
-    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->k.variant)->name, k->label, t->kernels[kernel]);
+    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->k.variant)->name, dop_label_text(k->label), t->kernels[kernel]);
 }

@@ -19,6 +19,8 @@ typedef struct dop_target_rows {
     uint32_t slot_scratch, slot_counts, slot_received, slot_sent;
     uint64_t sums_at;                                                        /* in slot_counts */
     uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* of schedules with a persistent form */
+    uint32_t
+        slot_records[DOP_MAX_SCHEDULES]; /* of the form with barriers; DOP_PLAN_NO_SLOT: it has no parameter records */
     dop_state_place *states;
     uint32_t n_states;
     uint32_t *kernels; /* [c->kernels.n] row of DOP_SEC_KERNELS */

@@ -29,19 +29,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer U64 { SHARED
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHARED u64vec2 v[]; };
 #endif
 // These are dop_row and dop_step of runtime/plan/plan_format.h.
-struct Row {
-    uint token, position, sequence, flags;
-};
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
-    SHARED uint n_rows;
-    SHARED uint n_out;
-    SHARED uint flags;
-    SHARED uint persistent_runs;
-    SHARED uint several_runs[12]; // The last ones are reserved.
-    SHARED uint parity[64];
-    SHARED Row rows[4096];
-    SHARED uint ids[4096];
-};
+${STEP_RECORD}
 
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON) || defined(DOP_CLAIMS)
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counts { uint n[]; };

@@ -326,8 +326,8 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     info->index = index;
     info->type = base.deviceType;
     info->api_version = base.apiVersion;
-    info->vendor_id = base.vendorID;
-    info->device_id = base.deviceID;
+    info->caps.vendor_id = base.vendorID;
+    info->caps.device_id = base.deviceID;
     info->driver_version = base.driverVersion;
     info->caps.cpu = base.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     snprintf(info->caps.name, sizeof info->caps.name, "%s", base.deviceName);
@@ -352,7 +352,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     info->caps.matrix = usable_matrix(info);
     if (has_shape(&info->matrix_khr_f16, info->caps.matrix))
         info->caps.caps |= DOP_CAP_coop_f16_sums;
-    if (info->vendor_id == NVIDIA && info->caps.subgroup == 32 &&
+    if (info->caps.vendor_id == NVIDIA && info->caps.subgroup == 32 &&
         has_shape(&info->matrix_khr, DOP_MATRIX_SHAPE(16, 16, 16)))
         info->caps.caps |= DOP_CAP_coop_pairs;
     info->has_budget = has_extension(&ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

@@ -18,7 +18,7 @@ typedef struct dop_device_info {
     uint32_t index; /* in the order of vkEnumeratePhysicalDevices: what --device N names */
     VkPhysicalDeviceType type;
     uint32_t api_version;
-    uint32_t vendor_id, device_id, driver_version;
+    uint32_t driver_version;
     uint8_t driver_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE];
     dop_device_caps caps;
     char missing[128]; /* why it cannot be used at all; "" when it can */

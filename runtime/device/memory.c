@@ -262,13 +262,13 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
 
 /* Bytes from the start of a slot that the host reads after any schedule in use. */
 static uint64_t
-read_bytes(const dop_plan *plan, const bool *schedules, uint32_t slot)
+read_bytes(const dop_plan *plan, const dop_memory_use *use, uint32_t slot)
 {
     uint64_t most = 4;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
+    for (uint32_t i = 0; i < use->n; i++) {
+        const dop_plan_schedule *s = &plan->schedules[use->schedules[i]];
         uint64_t end = s->logits_offset + dop_plan_result_bytes(plan, s); /* inside the slot, checked at load */
-        if (schedules[i] && s->logits_slot == slot && end > most)
+        if (s->logits_slot == slot && end > most)
             most = end;
     }
     return most < plan->slots[slot].size ? most : plan->slots[slot].size;
@@ -292,8 +292,7 @@ place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_
         const char *name = dop_plan_string(plan, s->name);
         dop_status st = place(m, limit, pool_of(s->kind), name, p->size, &p->block, &p->offset, diag);
         if (st == DOP_OK && s->kind == DOP_SLOT_RESULT && mirror)
-            st = place(m, limit, POOL_MIRROR, name, read_bytes(plan, use->schedules, i), &p->mirror, &p->mirror_offset,
-                       diag);
+            st = place(m, limit, POOL_MIRROR, name, read_bytes(plan, use, i), &p->mirror, &p->mirror_offset, diag);
         if (st == DOP_OK && (s->kind == DOP_SLOT_RECEIVED || s->kind == DOP_SLOT_SENT))
             st = place(m, limit, POOL_MIRROR, name, p->size, &p->mirror, &p->mirror_offset, diag);
         if (st != DOP_OK)
@@ -534,7 +533,7 @@ dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < plan->n_slots; i++)
         own[i] = use->slots[i] && plan->slots[i].kind != DOP_SLOT_WEIGHTS;
-    const dop_memory_use mine = {own, use->schedules, use->sharing, use->positions};
+    const dop_memory_use mine = {own, use->schedules, use->n, use->sharing, use->positions};
     dop_status st = dop_memory_place(base->device, plan, &mine, &quiet, diag, m);
     if (st == DOP_OK)
         st = allocate_blocks(m, plan, diag);

@@ -64,9 +64,11 @@ typedef struct dop_memory {
     bool lock_made, failed; /* failed: a block could not be allocated, and no more will be */
 } dop_memory;
 
-/* What the chosen schedules need; arrays by row of the plan. */
+/* What the chosen schedules need. */
 typedef struct dop_memory_use {
-    const bool *slots, *schedules;
+    const bool *slots;         /* by row of the plan */
+    const uint32_t *schedules; /* [n], rows of the plan */
+    uint32_t n;
     dop_sharing sharing;
     uint32_t positions; /* only this many of one sequence are needed; 0: all that the plan says */
 } dop_memory_use;

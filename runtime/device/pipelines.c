@@ -29,9 +29,9 @@ refuse_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_
         what = "invocations per workgroup";
         need = n;
         has = info->caps.max_workgroup;
-    } else if (k->push_bytes > info->caps.push_bytes) {
+    } else if (dop_push_bytes(k->n_args) > info->caps.push_bytes) {
         what = "bytes of push constants";
-        need = k->push_bytes;
+        need = dop_push_bytes(k->n_args);
         has = info->caps.push_bytes;
     } else if (k->subgroup && info->subgroup_control && n > k->subgroup * info->max_subgroups) {
         what = "subgroups per workgroup";
@@ -62,8 +62,8 @@ refuse_grids(const dop_device_info *info, const dop_plan *plan, const dop_plan_s
 }
 
 void
-dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
-                     uint32_t matrix, dop_buf *out_reason)
+dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const uint32_t *schedules,
+                     uint32_t n_used, uint32_t matrix, dop_buf *out_reason)
 {
     uint32_t missing = 0, first = 0, forms = 0;
     for (uint32_t i = 0; i < plan->n_kernels; i++) {
@@ -87,9 +87,8 @@ dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bo
     for (uint32_t i = 0; i < plan->n_kernels && out_reason->size == 0; i++)
         if (kernels[i])
             refuse_kernel(info, plan, &plan->kernels[i], out_reason);
-    for (uint32_t i = 0; i < plan->n_schedules && out_reason->size == 0; i++)
-        if (schedules[i])
-            refuse_grids(info, plan, &plan->schedules[i], out_reason);
+    for (uint32_t i = 0; i < n_used && out_reason->size == 0; i++)
+        refuse_grids(info, plan, &plan->schedules[schedules[i]], out_reason);
 }
 
 typedef struct dop_pipeline_build {

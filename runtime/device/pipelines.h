@@ -18,8 +18,8 @@ typedef struct dop_pipelines {
 
 /* Compares the capabilities, subgroup sizes and limits that the kernels and schedules in use need with the device.  Appends
  * what is missing ("needs 8-bit storage buffers, which X lacks (kernel Y)"), or nothing when the device has everything. */
-void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
-                          uint32_t matrix, dop_buf *out_reason);
+void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels,
+                          const uint32_t *schedules, uint32_t n_used, uint32_t matrix, dop_buf *out_reason);
 
 /* Starts threads that create the kernels order[0 .. n_order) in that order, and returns before they are finished.
  * cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign cache is ignored, and failing to write

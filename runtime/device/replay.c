@@ -21,8 +21,19 @@ typedef struct bindings {
     VkDescriptorSet views[DOP_N_VIEWS];
 } bindings;
 
+/* What a dispatch has as push constants, or a stage in its row: its arguments, or the address of their record. */
 static void
-record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, bindings *io_bound, VkCommandBuffer commands)
+own_args(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, uint64_t out[DOP_PUSH_ARGS])
+{
+    if (dop_has_record(d->n_args))
+        out[0] = dop_memory_address(r->memory, s->table_slot, d->record);
+    for (uint32_t i = 0; i < d->n_args && !dop_has_record(d->n_args); i++)
+        out[i] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
+}
+
+static void
+record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, bindings *io_bound,
+                VkCommandBuffer commands)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     bool indirect = (d->flags & DOP_DISPATCH_INDIRECT) != 0;
@@ -36,12 +47,11 @@ record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, bindings *io_bo
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     io_bound->pipeline = pipeline;
     dop_memory_bind(r->memory, r->plan, d, r->pipelines->layout, io_bound->views, commands);
-    uint64_t args[DOP_PLAN_MAX_ARGS];
-    for (uint32_t i = 0; i < d->n_args; i++)
-        args[i] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
+    uint64_t args[DOP_PUSH_ARGS];
+    own_args(r, s, d, args);
     if (d->n_args > 0)
-        vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                           d->n_args * (uint32_t)sizeof args[0], args);
+        vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, dop_push_bytes(d->n_args),
+                           args);
     if (indirect) {
         const dop_place *p = &r->memory->places[d->indirect_slot];
         vkCmdDispatchIndirect(commands, r->memory->blocks[p->block].buffer, p->offset + d->indirect_offset);
@@ -96,7 +106,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
         vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);
     }
     for (uint32_t i = 0; i < n; i++) {
-        record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
+        record_dispatch(replay, s, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
         if (timestamps)
             vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
     }
@@ -121,7 +131,18 @@ is_cleared(dop_clear what, uint32_t slot_kind)
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 
-/* The rows of a persistent dispatch, with the addresses that its arguments have now. */
+/* The parameter record of a dispatch or stage that has one. */
+static void
+record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_place *p, VkCommandBuffer commands)
+{
+    for (uint32_t i = 0; i < d->n_args && dop_has_record(d->n_args); i++) {
+        const uint64_t arg = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
+        vkCmdUpdateBuffer(commands, r->memory->blocks[p->block].buffer, p->offset + d->record + i * sizeof arg,
+                          sizeof arg, &arg);
+    }
+}
+
+/* The table of a schedule, with the addresses that arguments have now. */
 static void
 record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
@@ -135,10 +156,12 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
                              .function = (uint16_t)d->flags,
                              .short_function = (uint16_t)d->short_function,
                              .short_positions = d->short_positions};
-        for (uint32_t k = 0; k < d->n_args; k++)
-            row.args[k] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + k]);
+        own_args(r, s, d, row.args);
         vkCmdUpdateBuffer(commands, r->memory->blocks[p->block].buffer, p->offset + i * sizeof row, sizeof row, &row);
+        record_record(r, d, p, commands);
     }
+    for (uint32_t i = 0; i < s->n_dispatches; i++)
+        record_record(r, &r->plan->dispatches[s->first_dispatch + i], p, commands);
 }
 
 /* Sets slots, after making what the copy queue uploaded visible to the compute queue. */
@@ -160,7 +183,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
                         s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);
     }
     for (uint32_t i = 0; i < r->plan->n_schedules && what == DOP_CLEAR_ALL; i++)
-        if (r->plan->schedules[i].n_stages > 0 &&
+        if (r->plan->schedules[i].table_slot != DOP_PLAN_NO_SLOT &&
             r->memory->places[r->plan->schedules[i].table_slot].block != UINT32_MAX)
             record_table(r, &r->plan->schedules[i], commands);
     barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,

@@ -6,51 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* orderings: bits 1 << DOP_ORDER_*. */
-static dop_status
-mark_used(const dop_model *model, uint32_t profile, uint32_t orderings, dop_used *out, dop_diag *diag)
-{
-    const dop_plan *plan = &model->plan;
-    free(out->schedules);
-    dop_status st = dop_used_init(plan, diag, out);
-    if (st != DOP_OK)
-        return st;
-    out->slots[plan->step_slot] = true;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->profile != profile || !(orderings >> s->ordering & 1) ||
-            ((s->kind == DOP_SCHED_SCORE || s->kind == DOP_SCHED_EMBED) && model->no_scoring))
-            continue;
-        out->schedules[i] = true;
-        dop_model_mark(plan, i, out);
-    }
-    return DOP_OK;
-}
-
-/* The decode schedules of a profile by ordering; the first one of each. */
-static void
-find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t out[DOP_N_ORDERS])
-{
-    for (uint32_t i = 0; i < DOP_N_ORDERS; i++)
-        out[i] = UINT32_MAX;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        if (used[i] && s->profile == profile && s->kind == DOP_SCHED_DECODE && out[s->ordering] == UINT32_MAX)
-            out[s->ordering] = i;
-    }
-}
-
 /* Appends why the device cannot run a profile, nothing when it can. */
 static dop_status
 try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_t orderings, dop_used *out,
             dop_diag *diag, dop_buf *why)
 {
     const dop_plan *plan = &m->plan;
-    dop_status st = mark_used(m, profile, orderings, out, diag);
+    free(out->schedules);
+    dop_status st = dop_used_init(plan, diag, out);
     if (st != DOP_OK)
         return st;
-    find_decode(plan, profile, out->schedules, m->decode);
-    dop_pipelines_refuse(info, plan, out->kernels, out->schedules, plan->profiles[profile].matrix, why);
+    dop_used_add_profile(plan, profile, orderings, !m->no_scoring, out);
+    for (uint32_t o = 0; o < DOP_N_ORDERS; o++) {
+        uint32_t n;
+        const uint32_t *of = dop_used_of(out, DOP_SCHED_DECODE, o, &n);
+        m->decode[o] = n > 0 ? of[0] : UINT32_MAX;
+    }
+    dop_pipelines_refuse(info, plan, out->kernels, out->schedules, out->n, plan->profiles[profile].matrix, why);
     return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 
@@ -202,9 +174,8 @@ choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *di
         dop_step_choose(m, DOP_SCHED_PREFILL, left, &schedule, &take);
         first[schedule] = true;
     }
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        first[i] = m->used.schedules[i] && (first[i] || first_tokens == 0);
-    }
+    for (uint32_t i = 0; i < m->used.n && first_tokens == 0; i++)
+        first[m->used.schedules[i]] = true;
     return DOP_OK;
 }
 
@@ -213,9 +184,9 @@ make_first(dop_model *m, const bool *first, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "the first schedules");
     dop_status st = dop_replay_create(&m->device, &m->plan, &m->memory, &m->pipelines, diag, &m->replay);
-    for (uint32_t i = 0; i < m->plan.n_schedules && st == DOP_OK; i++)
-        if (first[i])
-            st = dop_model_make(m, i, false, diag);
+    for (uint32_t i = 0; i < m->used.n && st == DOP_OK; i++)
+        if (first[m->used.schedules[i]])
+            st = dop_model_make(m, m->used.schedules[i], false, diag);
     dop_spans_end(&m->spans, span);
     return st;
 }
@@ -235,7 +206,7 @@ allocate(dop_model *m, dop_diag *diag)
 static dop_status
 load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {
-    const dop_memory_use use = {m->used.slots, m->used.schedules,
+    const dop_memory_use use = {m->used.slots, m->used.schedules, m->used.n,
                                 o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, 0};
     dop_status st = dop_memory_place(&m->device, &m->plan, &use, &m->log, diag, &m->memory);
     bool early = m->device.info.caps.cpu && m->memory.shared;

@@ -12,9 +12,13 @@ struct dop_ranks; /* ranks.h */
 
 enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4 };
 
-/* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
+/* What the chosen profile uses of the plan; one allocation behind three pointers. */
 typedef struct dop_used {
-    bool *schedules, *kernels, *slots;
+    /* The table from which steps choose: by kind and ordering, fewest rows first, then as in the plan.  Those of a kind and an
+     * ordering stand from first[kind * DOP_N_ORDERS + ordering] up to the next of first[]. */
+    uint32_t *schedules, n; /* [n] */
+    uint32_t first[(DOP_SCHED_EMBED + 1) * DOP_N_ORDERS + 1];
+    bool *kernels, *slots; /* by row of the plan */
 } dop_used;
 
 /* model_load.c: the thread that prepares what the first tokens do not need. */
@@ -150,6 +154,7 @@ struct dop_sequence {
     dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
     void *pick_user;
     const float *logits;        /* of the last token that was fed, for the host to pick from; NULL: none */
+    const float *picked_from;   /* those of the last pick, until the next step; NULL: the host did not make it */
     dop_speculator *speculator; /* owned; NULL: none */
     bool drawn;                 /* the device draws from the last row of the current step */
     /* The pick of its only row in the last step of dop_step_run that had it, and the number of commits with that one. */
@@ -162,8 +167,6 @@ struct dop_sequence {
 /* step.c, and step_rows.c for the steps of doppler.h */
 /* Allocates memory that steps need later, once schedules are known. */
 dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
-/* Whether a schedule is for feeding or scoring n tokens as `kind`: decode stands in for one token of every kind. */
-bool dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n);
 /* The schedule with which to feed n tokens next, and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
 /* Call before n tokens are fed as `kind` to a plan in parts: sets the size of the chunks that the above chooses from then on. */
@@ -359,8 +362,17 @@ dop_status dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *d
 /* model_used.c */
 /* Allocates a struct in which nothing is used; free() its `schedules`. */
 dop_status dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used);
-/* Marks kernels and slots of a schedule. */
-void dop_model_mark(const dop_plan *plan, uint32_t schedule, dop_used *out);
+/* Adds a schedule that is not in the table yet, its kernels and its slots. */
+void dop_used_add(const dop_plan *plan, uint32_t schedule, dop_used *out);
+/* The schedules of a profile; orderings: bits 1 << DOP_ORDER_*; scoring: also those that score and embed. */
+void dop_used_add_profile(const dop_plan *plan, uint32_t profile, uint32_t orderings, bool scoring, dop_used *out);
+/* The schedules of a kind and an ordering, [*out_n], fewest rows first. */
+const uint32_t *dop_used_of(const dop_used *used, uint32_t kind, uint32_t ordering, uint32_t *out_n);
+/* Among those that are ordered by barriers: the smallest one for at least n rows as `kind`, where decode stands in for one row of
+ * every kind that gives logits; UINT32_MAX: there is none. */
+uint32_t dop_model_schedule_for(const dop_model *model, uint32_t kind, uint32_t n);
+/* The one of that kind for exactly so many rows; UINT32_MAX: there is none. */
+uint32_t dop_model_schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows);
 
 /* probe.c */
 typedef struct dop_probe_result {

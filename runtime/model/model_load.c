@@ -40,11 +40,12 @@ dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads,
     dop_status st = rows && order && kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st != DOP_OK)
         goto error;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        if (first[i])
-            mark_kernels(plan, i, kernels);
-        if (m->used.schedules[i] && plan->schedules[i].kind == DOP_SCHED_DECODE)
-            mark_kernels(plan, i, decode);
+    for (uint32_t i = 0; i < m->used.n; i++) {
+        const uint32_t schedule = m->used.schedules[i];
+        if (first[schedule])
+            mark_kernels(plan, schedule, kernels);
+        if (plan->schedules[schedule].kind == DOP_SCHED_DECODE)
+            mark_kernels(plan, schedule, decode);
     }
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         if (m->used.kernels[i])
@@ -84,20 +85,22 @@ dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag)
     return st;
 }
 
+/* Decode schedules come first in the table. */
 static dop_status
-make_rest(dop_model *m, dop_diag *diag)
+make_rest(dop_model *m, dop_diag *diag, bool *out_any)
 {
     dop_loader *l = &m->loader;
     dop_status st = DOP_OK;
-    for (int decode = 1; decode >= 0; decode--)
-        for (uint32_t i = 0; i < m->plan.n_schedules && st == DOP_OK; i++) {
-            if (!m->used.schedules[i] || l->ready[i] || (m->plan.schedules[i].kind == DOP_SCHED_DECODE) != decode)
-                continue;
-            st = dop_model_make(m, i, true, diag);
-            pthread_mutex_lock(&l->lock);
-            pthread_cond_broadcast(&l->changed);
-            pthread_mutex_unlock(&l->lock);
-        }
+    *out_any = false;
+    for (uint32_t i = 0; i < m->used.n && st == DOP_OK; i++) {
+        if (l->ready[m->used.schedules[i]])
+            continue;
+        *out_any = true;
+        st = dop_model_make(m, m->used.schedules[i], true, diag);
+        pthread_mutex_lock(&l->lock);
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+    }
     return st;
 }
 
@@ -108,10 +111,8 @@ loader_main(void *arg)
     dop_loader *l = &m->loader;
     dop_diag diag = {0};
     double start = dop_now_ms();
-    bool rest = false;
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++)
-        rest = rest || (m->used.schedules[i] && !l->ready[i]);
-    dop_status st = make_rest(m, &diag);
+    bool rest;
+    dop_status st = make_rest(m, &diag, &rest);
     pthread_mutex_lock(&l->lock);
     l->st = st;
     l->diag = diag;
@@ -194,7 +195,7 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
     dop_model *m = model;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
     const uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
-    const uint64_t none[DOP_PLAN_MAX_ARGS] = {0};
+    const uint64_t none[DOP_PUSH_ARGS] = {0};
     VkCommandBuffer commands = VK_NULL_HANDLE;
     dop_status st = DOP_OK;
     if (!m->device.info.caps.cpu || m->ranks)
@@ -213,7 +214,7 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
             dop_memory_bind(&m->memory, &m->plan, d, m->pipelines.layout, views, commands);
             if (d->n_args > 0) /* no workgroup reads them */
                 vkCmdPushConstants(commands, m->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                   d->n_args * (uint32_t)sizeof none[0], none);
+                                   dop_push_bytes(d->n_args), none);
             vkCmdDispatch(commands, 0, 1, 1);
             m->loader.run[kernel] = true;
         }

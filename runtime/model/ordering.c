@@ -145,21 +145,6 @@ dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag)
     return dop_model_probes_next(model) ? dop_model_probe(model, pos, diag) : DOP_OK;
 }
 
-/* The smallest one that takes a probe's rows. */
-static uint32_t
-prefill_for_probes(const dop_model *m)
-{
-    uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &m->plan.schedules[i];
-        if (m->used.schedules[i] && s->kind == DOP_SCHED_PREFILL && s->ordering == DOP_ORDER_BARRIERS &&
-            s->profile == m->info.profile && s->max_rows >= DOP_PROBE_ROWS &&
-            (best == UINT32_MAX || s->max_rows < m->plan.schedules[best].max_rows))
-            best = i;
-    }
-    return best;
-}
-
 dop_status
 dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
 {
@@ -178,6 +163,6 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
     dop_model_use_ordering(m, order);
     dop_model_find_rows_orders(m, wanted);
     m->probes = wanted == DOP_ORDERING_AUTO && has_others(m);
-    m->probe_prefill = prefill_for_probes(m);
+    m->probe_prefill = dop_model_schedule_for(m, DOP_SCHED_PREFILL, DOP_PROBE_ROWS);
     return dop_model_probes_next(m) ? dop_model_probe(m, 0, diag) : DOP_OK;
 }

@@ -9,13 +9,11 @@ dop_model_find_rows_orders(dop_model *model, dop_ordering wanted)
     m->last_rows = UINT32_MAX;
     for (uint32_t i = 0; i < DOP_STEP_SEVERAL; i++)
         m->several[i] = (dop_rows_order){.schedule = UINT32_MAX};
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &m->plan.schedules[i];
-        if (m->used.schedules[i] && s->profile == m->info.profile && s->kind == DOP_SCHED_ROWS &&
-            s->ordering == DOP_ORDER_PERSISTENT && !m->ranks)
-            m->several[s->max_rows - 1] =
-                (dop_rows_order){.schedule = i, .probed = wanted == DOP_ORDERING_PERSISTENT, .use = true};
-    }
+    uint32_t n;
+    const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_ROWS, DOP_ORDER_PERSISTENT, &n);
+    for (uint32_t i = 0; i < n && !m->ranks; i++)
+        m->several[m->plan.schedules[of[i]].max_rows - 1] =
+            (dop_rows_order){.schedule = of[i], .probed = wanted == DOP_ORDERING_PERSISTENT, .use = true};
 }
 
 static dop_status

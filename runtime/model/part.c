@@ -35,14 +35,3 @@ dop_part_is_inner(const dop_model *model)
 {
     return model->plan.part && model->plan.part->number + 1 < model->plan.part->n_parts;
 }
-
-uint32_t
-dop_part_schedule(const dop_model *model, uint32_t kind, uint32_t max_rows)
-{
-    for (uint32_t i = 0; i < model->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &model->plan.schedules[i];
-        if (s->kind == kind && s->max_rows == max_rows && s->ordering == DOP_ORDER_BARRIERS && model->used.schedules[i])
-            return i;
-    }
-    return UINT32_MAX;
-}

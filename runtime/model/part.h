@@ -24,7 +24,5 @@ uint32_t dop_part_outputs(const dop_model *model, uint32_t schedule, dop_part_va
 
 /* Is the model a part that makes no logits and no picks? */
 bool dop_part_is_inner(const dop_model *model);
-/* The schedule of this kind and size, ordered by barriers, of the target in use; UINT32_MAX: there is none. */
-uint32_t dop_part_schedule(const dop_model *model, uint32_t kind, uint32_t max_rows);
 
 #endif

@@ -126,15 +126,13 @@ prober_init(prober *p)
         return st;
     for (uint32_t i = 0; i < 3; i++) {
         p->logits[i] = p->logits[0] + i * n;
-        if (p->schedules[i] != UINT32_MAX) {
-            p->used.schedules[p->schedules[i]] = true;
-            dop_model_mark(plan, p->schedules[i], &p->used);
-        }
+        if (p->schedules[i] != UINT32_MAX)
+            dop_used_add(plan, p->schedules[i], &p->used);
     }
     for (uint32_t i = 0; i < STEPS; i++)
         p->rows[i] = xorshift(&x) % plan->model->vocab;
-    const dop_memory_use use = {p->used.slots, p->used.schedules, m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF,
-                                p->pos + STEPS};
+    const dop_memory_use use = {p->used.slots, p->used.schedules, p->used.n,
+                                m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF, p->pos + STEPS};
     uint64_t allocations = m->device.allocations;
     if ((st = dop_memory_beside(&m->memory, plan, &use, p->diag, &p->memory)) == DOP_OK)
         st = dop_replay_create(&m->device, plan, &p->memory, &m->pipelines, p->diag, &p->replay);

@@ -1,4 +1,5 @@
-# The manual page of a program from its --help:  PROGRAM --help | awk -v name=PROGRAM -v version=V -f man.awk
+# The manual page of a program from its --help, and from sections that are roff already:
+#   awk -v name=PROGRAM -v version=V -v what=TEXT -f man.awk PROGRAM.help PROGRAM.man
 function roff(s) {
     gsub(/\\/, "\\e", s)
     gsub(/-/, "\\-", s)
@@ -8,6 +9,12 @@ NR == 1 {
     sub(/^usage: /, "")
     printf ".TH %s 1 \"\" \"Doppler %s\" \"User Commands\"\n", toupper(name), version
     printf ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n%s\n", roff(name), roff(what), roff($0)
+    next
+}
+FILENAME ~ /\.man$/ {
+    if (heading != "") print roff(heading)
+    heading = ""
+    print
     next
 }
 # Text until the first heading, which follows an empty line and is one line with rows under it.

@@ -37,10 +37,10 @@ answer(const follower *f, const void *bytes, uint64_t size)
 static void
 list_schedules(const dop_model *m, dop_rank_opened *out, dop_buf *rows)
 {
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &m->plan.schedules[i];
+    for (uint32_t i = 0; i < m->used.n; i++) {
+        const dop_plan_schedule *s = &m->plan.schedules[m->used.schedules[i]];
         const dop_rank_schedule row = {s->kind, s->max_rows, s->greedy, 0};
-        if (!m->used.schedules[i] || s->profile != m->info.profile || s->ordering != DOP_ORDER_BARRIERS)
+        if (s->ordering != DOP_ORDER_BARRIERS)
             continue;
         dop_buf_append(rows, &row, sizeof row);
         out->n_schedules++;
@@ -124,24 +124,12 @@ write_step(follower *f, const dop_order *o)
     }
 }
 
-static uint32_t
-find_schedule(const dop_model *m, uint32_t kind, uint32_t max_rows)
-{
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &m->plan.schedules[i];
-        if (m->used.schedules[i] && s->profile == m->info.profile && s->ordering == DOP_ORDER_BARRIERS &&
-            s->kind == kind && s->max_rows == max_rows)
-            return i;
-    }
-    return UINT32_MAX;
-}
-
 /* A step of one row uses rank 0's ordering, if a probe has found that correct and faster here too. */
 static dop_status
 choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 {
     dop_model *m = f->model;
-    const uint32_t schedule = find_schedule(m, o->args[0], o->args[1]);
+    const uint32_t schedule = dop_model_schedule_of(m, o->args[0], o->args[1]);
     if (schedule == UINT32_MAX)
         return DOP_FAIL_IN(f->diag, DOP_E_INPUT, m->plan.path,
                            "this part has no schedule for %u rows: compile it again", o->args[1]);
@@ -233,7 +221,7 @@ look_ahead(follower *f, bool *out_more)
     *out_more = !f->has_next;
     if (st != DOP_OK || !f->has_next || o->kind != DOP_ORDER_STEP || o->args[1] == 1)
         return st;
-    const uint32_t schedule = find_schedule(f->model, o->args[0], o->args[1]);
+    const uint32_t schedule = dop_model_schedule_of(f->model, o->args[0], o->args[1]);
     if (schedule == UINT32_MAX)
         return DOP_OK; /* the failure is reported when this order is done */
     if (!f->has_inbox)

@@ -26,6 +26,8 @@ disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, bool stage, ui
         dop_buf_printf(out, "         up to %u positions: grid %u,1,%u\n", d->short_positions, d->short_groups,
                        d->short_splits);
     dop_buf_puts(out, "        ");
+    if (dop_has_record(d->n_args))
+        dop_buf_printf(out, " record+%llu:", (unsigned long long)d->record);
     for (uint32_t i = 0; i < d->n_args; i++) {
         const dop_plan_arg *a = &plan->args[d->first_arg + i];
         const char *value = dop_plan_string(plan, a->value);

@@ -177,10 +177,8 @@ check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
             return DAMAGED("kernel %s: workgroup of %u x %u x %u", name, k->local[0], k->local[1], k->local[2]);
         n *= k->local[d];
     }
-    if (n > MAX_INVOCATIONS || !subgroup_ok(k->subgroup) || k->push_bytes % 8 != 0 ||
-        k->push_bytes > 8 * DOP_PLAN_MAX_ARGS)
-        return DAMAGED("kernel %s: %llu invocations, subgroup size %u, %u bytes of push constants", name,
-                       (unsigned long long)n, k->subgroup, k->push_bytes);
+    if (n > MAX_INVOCATIONS || !subgroup_ok(k->subgroup))
+        return DAMAGED("kernel %s: %llu invocations, subgroup size %u", name, (unsigned long long)n, k->subgroup);
     spirv_facts f;
     if (!spirv_walk(plan->spirv + k->spirv_first, k->spirv_words, &f))
         return DAMAGED("kernel %s is not a SPIR-V module", name);
@@ -312,17 +310,45 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
         dop_status st = check_indirect(plan, i, diag);
         if (st != DOP_OK)
             return st;
-        if (d->n_args > DOP_PLAN_MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
+        if (!range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
         for (uint32_t k = 0; k < d->n_args; k++)
             if (plan->args[d->first_arg + k].view && !(plan->kernels[d->kernel].caps & DOP_CAP_texels))
                 return DAMAGED("dispatch %u has a view, which kernel %s does not read", i,
                                dop_plan_string(plan, plan->kernels[d->kernel].name));
-        if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes && !is_stage(plan, i))
+        if (d->n_args != plan->kernels[d->kernel].n_args && !is_stage(plan, i))
             return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,
-                           dop_plan_string(plan, plan->kernels[d->kernel].name),
-                           plan->kernels[d->kernel].push_bytes / 8);
+                           dop_plan_string(plan, plan->kernels[d->kernel].name), plan->kernels[d->kernel].n_args);
     }
+    return DOP_OK;
+}
+
+/* Records of n dispatches lie one after the other from *io_end on. */
+static bool
+records_ok(const dop_plan_dispatch *d, uint32_t n, uint64_t *io_end)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (d[i].record != (dop_has_record(d[i].n_args) ? *io_end : 0))
+            return false;
+        *io_end += dop_record_bytes(d[i].n_args);
+    }
+    return true;
+}
+
+/* A schedule's table has its stages and parameter records and nothing else.  Its dispatches and stages exist. */
+static dop_status
+check_table(const dop_plan *plan, uint32_t i, dop_diag *diag)
+{
+    const dop_plan_schedule *s = &plan->schedules[i];
+    uint64_t size = s->n_stages * sizeof(dop_stage_row);
+    if (!records_ok(plan->dispatches + s->first_dispatch, s->n_dispatches, &size) ||
+        !records_ok(plan->dispatches + s->first_stage, s->n_stages, &size))
+        return DAMAGED("the parameter records of schedule %u do not follow each other", i);
+    if (size == 0 ? s->table_slot != DOP_PLAN_NO_SLOT
+                  : s->table_slot >= plan->n_slots || plan->slots[s->table_slot].kind != DOP_SLOT_TABLE ||
+                        plan->slots[s->table_slot].size != size)
+        return DAMAGED("schedule %u has the table of its stages and records in slot %u, which is none", i,
+                       s->table_slot);
     return DOP_OK;
 }
 
@@ -346,9 +372,6 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))
         return DAMAGED("schedule %u has stages %u..+%u of %u dispatches", i, s->first_stage, s->n_stages,
                        plan->n_dispatches);
-    if (s->n_stages > 0 && (s->table_slot >= plan->n_slots || plan->slots[s->table_slot].kind != DOP_SLOT_TABLE ||
-                            plan->slots[s->table_slot].size != s->n_stages * sizeof(dop_stage_row)))
-        return DAMAGED("schedule %u has the table of its stages in slot %u, which is none", i, s->table_slot);
     for (uint32_t k = 0; k < s->n_stages; k++) {
         const dop_plan_dispatch *d = &plan->dispatches[s->first_stage + k];
         uint64_t most = (uint64_t)d->grid[0] * d->grid[1];
@@ -366,6 +389,9 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         s->n_body > s->n_dispatches)
         return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
                        s->n_dispatches, plan->n_dispatches, s->n_body);
+    const dop_status st = check_table(plan, i, diag);
+    if (st != DOP_OK)
+        return st;
     if (inner)
         return s->greedy == DOP_PICKS_NONE ? check_needs(plan, s, diag)
                                            : DAMAGED("schedule %u picks and has no logits", i);

@@ -9,14 +9,18 @@
  * header's digest covers the header (with the digest field zero) and the section table.
  * A model in parts is several plans, one for each device: in separate files, or one after the other in a file that begins
  * with a directory (dop_plan_set_header).  Each of them states which part it is (DOP_SEC_PART).
+ * What changes from step to step, dop_step, is in base/step_record.h.
  * Nothing in the file depends on time, paths, the environment or the number of threads: equal inputs, equal bytes. */
 #ifndef DOPPLER_RUNTIME_PLAN_PLAN_FORMAT_H
 #define DOPPLER_RUNTIME_PLAN_PLAN_FORMAT_H
 
+#include "base/caps.h"
+#include "base/step_record.h"
+
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 14u
+#define DOP_PLAN_VERSION 15u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -92,7 +96,6 @@ typedef struct dop_plan_model {
 /* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
  * others.  Each has its own schedules, and its own buffers where they differ; kernels and weights are shared. */
 enum { DOP_MAX_TARGETS = 8 };
-enum { DOP_PLAN_MAX_ARGS = 16 }; /* of a dispatch, 8 bytes each: the push constants that every device has */
 typedef struct dop_plan_profile {
     uint32_t name;          /* string */
     uint32_t caps;          /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */
@@ -113,8 +116,8 @@ typedef struct dop_plan_kernel {
     uint32_t subgroup; /* required subgroup size; 0: any */
     uint32_t local[3]; /* workgroup size */
     uint32_t shared_bytes;
-    uint32_t push_bytes; /* size of the push-constant block: 8 per argument */
-    uint32_t rounding;   /* dop_rounding of its products (caps.h): how near to exact sums --check expects it */
+    uint32_t n_args;   /* push constants, or in a parameter record (caps.h) */
+    uint32_t rounding; /* dop_rounding of its products (caps.h): how near to exact sums --check expects it */
 } dop_plan_kernel;
 
 /* Device buffers.  Slots of one kind may share an allocation. */
@@ -126,7 +129,7 @@ enum {
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
     DOP_SLOT_COUNTS, /* counters by which workgroups of a dispatch agree, zero between dispatches; and sums for the last one */
     DOP_SLOT_MAILBOX,  /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
-    DOP_SLOT_TABLE,    /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
+    DOP_SLOT_TABLE,    /* of a schedule: stages and parameter records, written by the runtime at load */
     DOP_SLOT_RECEIVED, /* in a part: what the previous part computed for the step's rows */
     DOP_SLOT_SENT      /* in a part: what the next part receives */
 };
@@ -184,7 +187,9 @@ typedef struct dop_plan_schedule {
     uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
     uint32_t first_stage;   /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
                                grid are the stage's, and flags is the number of its function in the kernel */
-    uint32_t table_slot;    /* persistent: the slot of its table of n_stages dop_stage_row */
+    uint32_t
+        table_slot; /* the slot of its table: n_stages dop_stage_row, then the parameter records of its dispatches and
+                                then those of its stages, without gaps; DOP_PLAN_NO_SLOT: it has neither */
 } dop_plan_schedule;
 
 enum {
@@ -194,19 +199,20 @@ enum {
 };
 
 typedef struct dop_plan_dispatch {
-    uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
-    uint32_t grid[3];                   /* workgroups; an upper bound where the grid is indirect */
-    uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
-    uint32_t n_args;                    /* at most 16, eight bytes each, in push-constant order */
-    uint32_t flags;                     /* DOP_DISPATCH_* */
-    uint32_t label;                     /* string: "L3/qkv" */
-    uint32_t ops;                       /* string: the region's ops, for people */
-    uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
+    uint32_t kernel;    /* row of DOP_SEC_KERNELS */
+    uint32_t grid[3];   /* workgroups; an upper bound where the grid is indirect */
+    uint32_t first_arg; /* row of DOP_SEC_ARGS */
+    uint32_t n_args;    /* eight bytes each; those of a stage are in its row of the table or its record */
+    uint32_t flags;     /* DOP_DISPATCH_* */
+    uint32_t label;     /* string: "L3/qkv" */
+    uint32_t ops;       /* string: the region's ops, for people */
+    uint32_t region;    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
     /* Stages: the third dimension of the grid is the most splits of the cache; only as many workgroups run as there are
      * splits (dop_workgroups in kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
      * step's included, the stage uses another function, with short_groups workgroups for each of up to short_splits splits. */
     uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
+    uint64_t record; /* of a dispatch or stage with a parameter record: bytes into the schedule's table; else 0 */
     uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
     uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
     uint32_t stage_rounding;  /* stages: dop_rounding of its products; else 0, and the kernel's counts */
@@ -228,8 +234,8 @@ typedef struct dop_plan_arg {
 
 /* A row of the table that a persistent dispatch goes through. */
 typedef struct dop_stage_row {
-    uint64_t args[16];
-    uint16_t groups, splits; /* workgroups of each split of the cache, and the most splits */
+    uint64_t args[DOP_PUSH_ARGS]; /* as push constants */
+    uint16_t groups, splits;      /* workgroups of each split of the cache, and the most splits */
     uint16_t short_groups, short_splits;
     uint16_t function, short_function;
     uint32_t short_positions;
@@ -319,85 +325,5 @@ typedef struct dop_plan_set_row {
     uint32_t first_layer, end_layer;
     char target[32]; /* 0-terminated */
 } dop_plan_set_row;
-
-/* The step record: the only thing that changes from step to step.  Kernels read it through its device address; the
- * kernel that picks an id advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout
- * (std430).
- *
- * A row is one token of one sequence; the row table determines what a step computes.  Before a step the host (or
- * the previous step) sets n_rows and rows[0 .. n_rows).  Rows after those are undefined, and kernels neither compute
- * nor store anything for them.  Rows may be in any order of position; a row sees what the rows of this step write to its
- * sequence's caches at its own position and before.  A schedule that gives one row of logits gives those of the last row.
- * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row and with its
- * flags, at the next position, and n_rows is 1.
- *
- * A kernel that picks from each row does the same for a row t with DOP_ROW_CONTINUED: rows[t] becomes its pick at the next position.
- * Such a step has one row of each sequence, all of them with this flag.  So that the host can read its picks while the next
- * step runs, they are at ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  Where
- * states are replaced, no step has rows of several sequences.
- *
- * State of kind replace has two copies, and `parity` says for each sequence which one is current.  A step reads
- * the current one and writes the other.  It changes nothing that existed before, so it can be run again or dropped.
- * It takes effect when it is committed, which changes the parity of the sequences that have rows in it:
- *  - in a full replay of a schedule that picks (DOP_PICKS_NEXT), the picking kernel commits, after everything else, so that the
- *    next step can follow on the device;
- *  - else (the body alone, or a schedule that does not pick) the host commits, after the step has succeeded and before the
- *    next one is submitted.
- * A committed step is undone by restoring the parity, as long as no later step of that sequence has run.  A host that may
- * want to drop picks must therefore not let more than one step run ahead.  Append state needs none of this: rows of
- * dropped positions are written again before they are read. */
-/*
- * Where caches lie in pages, the record is followed by a page table for each sequence: [n_sequences][ctx / page] page
- * numbers.  A number names the same page in every paged state.  Entries of positions that no row of the step writes or reads
- * may be anything below n_pages; the host changes no entry that a running step uses.
- *
- * After those tables comes a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
- * bit first.  The pick of a row with DOP_ROW_MASKED is the largest logit among the ids whose bits are set in its sequence's
- * mask.
- *
- * After the masks comes a dop_row_way for each sequence.  For a row with DOP_ROW_DRAWN, which targets with `draws` support, the
- * pick is drawn that way, among the ids of its mask if it has one. */
-enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64, DOP_STEP_SEVERAL = 8 };
-enum {
-    DOP_STEP_TURNS = DOP_STEP_RING / DOP_STEP_MAX_SEQUENCES
-}; /* steps whose picks the ids hold, with DOP_ROW_CONTINUED */
-enum {
-    DOP_STEP_STALLED = 1, /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */
-    DOP_STEP_UNPAIRED = 2 /* the device lacks DOP_CAP_coop_pairs after all; results are garbage */
-};
-enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2, DOP_ROW_CONTINUED = 4 };
-typedef struct dop_row {
-    uint32_t token;    /* id, below the vocabulary */
-    uint32_t position; /* in its sequence, below ctx */
-    uint32_t sequence; /* 0 in plans for one sequence */
-    uint32_t flags;    /* DOP_ROW_*, for the pick from this row */
-} dop_row;
-
-/* How to draw from the softmax of the logits: top-k first, then top-p of what that leaves, then min-p; from the rest one id is
- * drawn with the logits divided by the temperature.  The draw depends on the seed, the row's position and the ids. */
-typedef struct dop_row_way {
-    float by;       /* 1 / temperature */
-    float least;    /* log(min_p), or a large negative number */
-    float top_p;    /* 1: all */
-    uint32_t top_k; /* 0: all */
-    uint32_t seed[2];
-    uint32_t reserved[2];
-} dop_row_way;
-
-typedef struct dop_step {
-    uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */
-    uint32_t n_out;  /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
-    uint32_t flags;  /* DOP_STEP_* */
-    /* Finished runs of persistent schedules.  Its parity says which copy of the mailboxes the next run uses, so the host
-     * does not change the number unless a run has failed. */
-    uint32_t persistent_runs;
-    /* The same of schedules with several rows, at index max_rows - 1. */
-    uint32_t several_runs[DOP_STEP_SEVERAL];
-    uint32_t reserved[4];
-    /* Of each sequence: the copy of its replace states that is current, 0 or 1. */
-    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
-    dop_row rows[DOP_STEP_MAX_ROWS];
-    uint32_t ids[DOP_STEP_RING];
-} dop_step;
 
 #endif

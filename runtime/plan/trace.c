@@ -8,12 +8,11 @@
 static void
 put_layer(const char *label, dop_buf *out)
 {
-    uint32_t layer;
-    const char *part = dop_label_part(label, &layer);
-    if (part)
-        dop_buf_printf(out, " layer=%u op=%s", layer, part + 1);
+    const dop_label l = dop_label_read(label);
+    if (l.layer >= 0)
+        dop_buf_printf(out, " layer=%d op=%s", (int)l.layer, l.role);
     else
-        dop_buf_printf(out, " layer=- op=%s", label);
+        dop_buf_printf(out, " layer=- op=%s", l.role);
 }
 
 static void

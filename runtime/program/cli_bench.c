@@ -9,36 +9,33 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OPT(letter, name, kind, field, arg, help, min, max)                         \
-    {                                                                               \
-        letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, min, max \
-    }
+#define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
+#define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
 
 static const dop_option bench_options[] = {
-    {0, NULL, DOP_OPT_FLAG, 0, NULL, "With --bench (several plans: measured in turn and compared with the first)", 0,
-     0},
-    OPT(0, "bench", FLAG, bench, NULL, "speed of prompt processing and of generation", 0, 0),
-    OPT('p', "n-prompt", TEXT, bench_prompts, "LIST", "prompt lengths, for example 128,512; 0: none (default 512)", 0,
-        0),
-    OPT('n', "n-gen", TEXT, bench_gens, "LIST", "numbers of tokens to generate; 0: none (default 128)", 0, 0),
-    OPT('d', "n-depth", TEXT, bench_depths, "LIST", "tokens in the cache before each test (default 0)", 0, 0),
+    DOP_OPTION_HEADING("With --bench (several plans: measured in turn and compared with the first)"),
+    OPT(0, "bench", FLAG, bench, NULL, "speed of prompt processing and of generation"),
+    OPT('p', "n-prompt", TEXT, bench_prompts, "LIST", "prompt lengths, for example 128,512; 0: none (default 512)"),
+    OPT('n', "n-gen", TEXT, bench_gens, "LIST", "numbers of tokens to generate; 0: none (default 128)"),
+    OPT('d', "n-depth", TEXT, bench_depths, "LIST", "tokens in the cache before each test (default 0)"),
     OPT('b', "batch", TEXT, bench_batches, "LIST",
-        "sequences that generate at once, with a row each per step (default 1)", 0, 0),
+        "sequences that generate at once, with a row each per step (default 1)"),
     OPT(0, "drafts", TEXT, bench_drafts, "LIST",
-        "also generate with replayed drafts, of which these percentages are accepted (default none)", 0, 0),
-    OPT(0, "sampled", FLAG, bench_sampled, NULL, "also generate with sampled tokens", 0, 0),
-    OPT('r', "repetitions", COUNT, bench_rounds, "N", "rounds after one that is not counted (default 5)", 1, 10000),
-    OPT('o', "output", TEXT, bench_output, "md|json|csv", "form of the result (default md)", 0, 0),
-    OPT(0, "floor", REAL, bench_floor, "GB/S", "read bandwidth of the device, to show the share that is reached", 0,
+        "also generate with replayed drafts, of which these percentages are accepted (default none)"),
+    OPT(0, "sampled", FLAG, bench_sampled, NULL, "also generate with sampled tokens"),
+    NUM('r', "repetitions", COUNT, bench_rounds, "N", "rounds after one that is not counted (default 5)", 1, 10000),
+    OPT('o', "output", TEXT, bench_output, "md|json|csv", "form of the result (default md)", .values = "md json csv"),
+    NUM(0, "floor", REAL, bench_floor, "GB/S", "read bandwidth of the device, to show the share that is reached", 0,
         1e9),
-    OPT(0, "device", TEXT, device, "N|NAME", "which device (default: the best one)", 0, 0),
-    OPT(0, "gpu-loop", COUNT, gpu_loop, "N", "tokens per submission (default: depends on device and model)", 1, 256),
-    OPT(0, "ordering", TEXT, ordering, "HOW", "order of dispatches: auto (default), barriers, persistent", 0, 0),
-    OPT(0, "chunk", COUNT, chunk, "N", "feed prompts in pieces of at most N tokens", 1, 4096),
-    OPT('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
-    OPT(0, "quiet", FLAG, quiet, NULL, "no progress", 0, 0),
-    OPT('v', "verbose", FLAG, verbose, NULL, "show what is decided, and every round", 0, 0),
-    OPT(0, "help", FLAG, help, NULL, "this text", 0, 0),
+    OPT(0, "device", TEXT, device, "N|NAME", "which device (default: the best one)"),
+    NUM(0, "gpu-loop", COUNT, gpu_loop, "N", "tokens per submission (default: depends on device and model)", 1, 256),
+    OPT(0, "ordering", TEXT, ordering, "HOW", "order of dispatches: auto (default), barriers, persistent",
+        .values = DOP_CLI_ORDERINGS),
+    NUM(0, "chunk", COUNT, chunk, "N", "feed prompts in pieces of at most N tokens", 1, 4096),
+    NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
+    OPT('v', "verbose", FLAG, verbose, NULL, "show what is decided, and every round"),
+    OPT(0, "help", FLAG, help, NULL, "this text"),
 };
 
 const dop_option *
@@ -84,11 +81,11 @@ find_output(const char *name)
     static const struct {
         const char *name;
         print_fn *fn;
-    } outputs[] = {{"md", dop_bench_markdown}, {"json", dop_bench_json}, {"csv", dop_bench_csv}};
+    } outputs[] = {{"json", dop_bench_json}, {"csv", dop_bench_csv}};
     for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
-        if (strcmp(name ? name : "md", outputs[i].name) == 0)
+        if (name && strcmp(name, outputs[i].name) == 0)
             return outputs[i].fn;
-    return NULL;
+    return dop_bench_markdown;
 }
 
 dop_status
@@ -99,8 +96,6 @@ dop_mode_bench(dop_cli *cli, dop_diag *diag)
     dop_buf text = {0};
     dop_status st;
     print_fn *print = find_output(cli->json ? "json" : cli->bench_output);
-    if (!print)
-        return DOP_FAIL(diag, DOP_E_USAGE, "-o takes md, json or csv, not \"%s\"", cli->bench_output);
     if (cli->plans.count == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "no plan given: doppler-exec --bench PLAN... [options]; see --bench --help");
     if ((st = parse_list("-p", cli->bench_prompts, 512, &prompts, diag)) != DOP_OK ||
@@ -136,8 +131,8 @@ dop_mode_bench(dop_cli *cli, dop_diag *diag)
         .progress = cli->verbose || (!cli->quiet && isatty(STDERR_FILENO)),
         .start_ms = cli->start_ms,
     };
-    if ((st = dop_cli_open_options(cli, diag, &o.open)) != DOP_OK ||
-        (st = dop_bench_run(cli->plans.items, cli->plans.count, &o, diag, &bench)) != DOP_OK)
+    dop_cli_open_options(cli, &o.open);
+    if ((st = dop_bench_run(cli->plans.items, cli->plans.count, &o, diag, &bench)) != DOP_OK)
         goto error;
     print(&bench, &text);
     st = dop_cli_print_buf(&text, diag);

@@ -11,12 +11,12 @@ check_part(void *user, const dop_plan *plan, uint32_t n, uint32_t part, dop_diag
         printf("part %u of %u: its file is not here\n", part, n);
         return DOP_OK;
     }
-    dop_status st = dop_cli_open_options(user, diag, &o);
+    dop_cli_open_options(user, &o);
     o.parts = plan->part ? plan->part->n_parts : 0;
     o.part = plan->part ? plan->part->number : 0;
-    if (st == DOP_OK && n > 1)
+    if (n > 1)
         printf("part %u of %u\n", part, n);
-    return st == DOP_OK ? dop_check_plan(((const dop_cli *)user)->plans.items[0], &o, diag) : st;
+    return dop_check_plan(((const dop_cli *)user)->plans.items[0], &o, diag);
 }
 
 dop_status

@@ -2,7 +2,7 @@
 #include "base/json/json.h"
 #include "base/label.h"
 #include "runtime/device/device.h"
-#include "runtime/model/info.h"
+#include "runtime/model/model.h"
 #include "runtime/plan/trace.h"
 #include "runtime/program/common/cli.h"
 
@@ -108,11 +108,11 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < s->n_dispatches; i++) {
         const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
-        uint32_t layer;
+        const int32_t layer = dop_label_read(dop_plan_string(plan, d->label)).layer;
         out->barriers += d->flags & DOP_DISPATCH_BARRIER;
         out->bytes_read += d->bytes_read;
         out->bytes_written += d->bytes_written;
-        if (dop_label_layer(dop_plan_string(plan, d->label), &layer) && layer < n_layers)
+        if (layer >= 0 && (uint32_t)layer < n_layers)
             layers[layer]++;
         else
             out->outside++;
@@ -194,27 +194,14 @@ info_schedules(const dop_plan *plan, dop_buf *out)
 static bool
 slot_bytes(const dop_plan *plan, uint32_t profile, uint64_t out[N_SLOT_KINDS])
 {
-    bool *used = calloc(plan->n_slots, sizeof *used);
+    dop_used used;
     memset(out, 0, N_SLOT_KINDS * sizeof *out);
-    if (!used)
+    if (dop_used_init(plan, NULL, &used) != DOP_OK)
         return false;
-    used[plan->step_slot] = true;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->profile != profile)
-            continue;
-        if (s->logits_slot != DOP_PLAN_NO_SLOT)
-            used[s->logits_slot] = true;
-        for (uint32_t j = 0; j < s->n_dispatches; j++) {
-            const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
-            for (uint32_t k = 0; k < d->n_args; k++)
-                if (plan->args[d->first_arg + k].slot != DOP_ARG_NUMBERS)
-                    used[plan->args[d->first_arg + k].slot] = true;
-        }
-    }
+    dop_used_add_profile(plan, profile, UINT32_MAX, true, &used);
     for (uint32_t i = 0; i < plan->n_slots; i++)
-        out[plan->slots[i].kind] += used[i] ? plan->slots[i].size : 0;
-    free(used);
+        out[plan->slots[i].kind] += used.slots[i] ? plan->slots[i].size : 0;
+    free(used.schedules);
     return true;
 }
 

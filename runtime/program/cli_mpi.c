@@ -92,11 +92,11 @@ help(dop_cli *cli, dop_diag *diag)
     dop_wire wire = *cli->wire;
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN);
-    dop_status st = dop_cli_open_options(cli, diag, &options);
+    dop_cli_open_options(cli, &options);
     options.wire = NULL;
     if (cli->verbose)
         options.log = (dop_log){log_line, &wire};
-    return st == DOP_OK ? dop_ranks_follow(cli->wire, &options, diag) : st;
+    return dop_ranks_follow(cli->wire, &options, diag);
 }
 
 dop_status

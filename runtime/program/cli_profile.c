@@ -107,7 +107,7 @@ time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt,
 }
 
 static dop_status
-profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile_whole *whole, dop_diag *diag)
+profile(dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile_whole *whole, dop_diag *diag)
 {
     dop_facts facts;
     dop_sampling sampling;
@@ -128,7 +128,7 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_p
         st = DOP_FAIL(diag, DOP_E_INPUT, "%zu and %u tokens do not fit the plan's context of %u", prompt.count, n, ctx);
         goto error;
     }
-    if ((st = dop_cli_sampling(cli, &facts.sampling, diag, &sampling)) != DOP_OK)
+    if ((st = dop_cli_sampling(cli, &facts, diag, &sampling)) != DOP_OK)
         goto error;
     /* Greedy, which the device does alone, unless the command line says otherwise. */
     if (isnan(cli->temperature))

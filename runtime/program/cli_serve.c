@@ -55,8 +55,9 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     const char *path = NULL;
     dop_open_options open;
     dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &open)) != DOP_OK)
+    if (st != DOP_OK)
         return st;
+    dop_cli_open_options(cli, &open);
     if (cli->api_key_file && (st = read_keys(cli->api_key_file, diag, &s->keys)) != DOP_OK)
         return st;
     if ((st = dop_model_open(path, &open, diag, &s->model)) != DOP_OK)
@@ -79,7 +80,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                 "others are refused\n",
                 dop_tokenizer_vocab_size(s->tok) - 1, s->api.facts.vocab);
     if (st != DOP_OK || (st = dop_cli_chat_open(cli, s->text, diag, &s->chat)) != DOP_OK ||
-        (st = dop_cli_sampling(cli, &s->api.facts.sampling, diag, &s->api.sampling)) != DOP_OK ||
+        (st = dop_cli_sampling(cli, &s->api.facts, diag, &s->api.sampling)) != DOP_OK ||
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;

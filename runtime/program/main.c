@@ -37,6 +37,12 @@ static const dop_option options[] = {
         1000),
     NUM(0, "repeat-last-n", COUNT, repeat_last_n, "N", "how many tokens are recent (default 64); -1: all", -1,
         UINT32_MAX - 2),
+    NUM(0, "presence-penalty", REAL, presence_penalty, "X",
+        "subtract this from the logits of tokens that were generated; 0: off (default)", -2, 2),
+    NUM(0, "frequency-penalty", REAL, frequency_penalty, "X",
+        "subtract this from them for each time that they were; 0: off (default)", -2, 2),
+    OPT(0, "logit-bias", LIST, logit_bias, "ID=X",
+        "add X to the logit of a token id, as also ID+X or ID-X; repeatable"),
     OPT('s', "seed", TEXT, seed, "N", "seed of the random numbers (default 0; -1: a random one)"),
     OPT(0, "ignore-eos", FLAG, ignore_eos, NULL, "continue after the model's end token"),
     OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
@@ -71,7 +77,8 @@ static const dop_option options[] = {
     NUM(0, "chunk", COUNT, chunk, "N", "feed the prompt in pieces of at most N tokens; 1: token by token", 1, 4096),
     OPT(0, "ordering", TEXT, ordering, "HOW",
         "order the dispatches of a step by barriers, or run them as one persistent dispatch (default auto: the "
-        "faster)"),
+        "faster)",
+        .values = DOP_CLI_ORDERINGS),
     NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
     HEADING("Server"),
     OPT(0, "serve", TEXT, serve, "[HOST:]PORT",
@@ -100,7 +107,8 @@ static const dop_option options[] = {
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
     OPT(0, "embed", OPTIONAL, embed, "last|mean",
         "the prompt's embedding as JSON, of length 1: from the hidden state of its last token (default), or from the "
-        "mean"),
+        "mean",
+        .values = "last mean"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are then lists, see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: prints a table, and writes a timeline to FILE.html, trace events to FILE.json, or "
@@ -125,9 +133,7 @@ static const dop_option options[] = {
     DOP_OPTION_POINTER(0, "ctx", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
     DOP_OPTION_POINTER('t', NULL, "-j N is for threads while loading; the device does the rest"),
     DOP_OPTION_POINTER(0, "n-predict", "use -n N"),
-    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --device"),
-    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --device"),
-    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --device"),
+    DOP_OPTIONS_OF_GPU_LAYERS("the whole model runs on the device of --device"),
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -185,17 +191,17 @@ launched(void)
 int
 main(int argc, char **argv)
 {
-    dop_cli cli, unset;
+    dop_cli cli;
+    dop_options_given given;
     dop_mode_fn *mode = dop_mode_bench;
     dop_diag diag = {0};
     dop_buf cache_dir = {0};
     bool quiet = false;
     dop_process_prepare("doppler-exec");
     cli_init(&cli);
-    unset = cli;
     size_t n_rows = N_OPTIONS;
     const dop_option *rows = dop_cli_wants_bench(argc, argv) ? dop_cli_bench_options(&n_rows) : options;
-    dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans);
+    dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans, &given);
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {
@@ -205,7 +211,7 @@ main(int argc, char **argv)
         cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
         cli.launched = launched();
         if (!cli.bench)
-            st = dop_cli_choose(options, N_OPTIONS, &cli, &unset, &diag, &mode);
+            st = dop_cli_choose(options, N_OPTIONS, &cli, &given, &diag, &mode);
         bool done = false;
         if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
@@ -222,6 +228,8 @@ main(int argc, char **argv)
     dop_cli_mpi_end(&cli, st);
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
+    dop_texts_finish(&cli.logit_bias);
+    free(cli.biases);
     dop_buf_finish(&cache_dir);
     /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */
     if (st == DOP_E_DEVICE) {

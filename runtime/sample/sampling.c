@@ -22,11 +22,22 @@ dop_plan_sampling(const dop_plan *plan)
 
 enum { BLOCK = 64, LANES = 16 };
 
+static bool
+has_penalty(const dop_sampling *p)
+{
+    return p->presence_penalty != 0 || p->frequency_penalty != 0;
+}
+
+bool
+dop_sampling_changes(const dop_sampling *params)
+{
+    return (params->repeat_penalty != 1.0f && params->repeat_last_n > 0) || has_penalty(params) || params->n_biases > 0;
+}
+
 bool
 dop_sampling_is_greedy(const dop_sampling *params)
 {
-    bool penalty = params->repeat_penalty != 1.0f && params->repeat_last_n > 0;
-    return (params->temperature <= 0.0f || params->top_p <= 0.0f) && !penalty;
+    return (params->temperature <= 0.0f || params->top_p <= 0.0f) && !params->logprobs && !dop_sampling_changes(params);
 }
 
 dop_status
@@ -173,18 +184,43 @@ compare(const void *a, const void *b)
 }
 
 static void
-penalize(dop_sampler *s, const uint32_t *history, size_t n_history)
+add_biases(dop_sampler *s)
+{
+    for (size_t i = 0; i < s->params.n_biases; i++)
+        if (s->params.biases[i].id < s->vocab)
+            s->logits[s->params.biases[i].id] += s->params.biases[i].by;
+}
+
+/* Presence and frequency penalty. */
+static void
+subtract_penalties(dop_sampler *s, const uint32_t *history, size_t n_history)
+{
+    const dop_sampling *p = &s->params;
+    if (!has_penalty(p))
+        return;
+    s->n_stamps++;
+    for (size_t i = p->penalty_from; i < n_history; i++) {
+        const uint32_t id = history[i];
+        if (id >= s->vocab)
+            continue;
+        s->logits[id] -= p->frequency_penalty + (s->stamp[id] == s->n_stamps ? 0 : p->presence_penalty);
+        s->stamp[id] = s->n_stamps;
+    }
+}
+
+static void
+penalize_repeats(dop_sampler *s, const uint32_t *history, size_t n_history)
 {
     float by = s->params.repeat_penalty;
     if (by == 1.0f)
         return;
-    s->n_picks++;
+    s->n_stamps++;
     size_t n = s->params.repeat_last_n < n_history ? s->params.repeat_last_n : n_history;
     for (size_t i = n_history - n; i < n_history; i++) {
         uint32_t id = history[i];
-        if (id >= s->vocab || s->stamp[id] == s->n_picks)
+        if (id >= s->vocab || s->stamp[id] == s->n_stamps)
             continue;
-        s->stamp[id] = s->n_picks;
+        s->stamp[id] = s->n_stamps;
         s->logits[id] = s->logits[id] > 0 ? s->logits[id] / by : s->logits[id] * by;
     }
 }
@@ -341,17 +377,19 @@ dop_logits_largest(const float *logits, uint32_t n)
     return r.bad ? UINT32_MAX : r.id;
 }
 
-/* s->from becomes the logits after the penalty, which without one are the caller's own. */
+/* s->from becomes the logits with biases and penalties, which without any are the caller's own. */
 static two_best
 take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history)
 {
     two_best r = find_best(logits, s->vocab, s->blocks);
     s->from = logits;
     s->bad = r.bad;
-    if (r.bad || s->params.repeat_penalty != 1.0f) {
+    if (r.bad || dop_sampling_changes(&s->params)) {
         for (uint32_t i = 0; i < s->vocab; i++)
             s->logits[i] = isnan(logits[i]) ? -INFINITY : logits[i];
-        penalize(s, history, n_history);
+        add_biases(s);
+        subtract_penalties(s, history, n_history);
+        penalize_repeats(s, history, n_history);
         r = find_best(s->logits, s->vocab, s->blocks);
         s->from = s->logits;
     }

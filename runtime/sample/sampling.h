@@ -10,7 +10,9 @@
 struct dop_plan;
 dop_sampling dop_plan_sampling(const struct dop_plan *plan);
 
-/* Whether the pick is the plain arg-max of the logits, which the device makes by itself. */
+/* Whether picks are from other logits than the model's: penalties or biases change them. */
+bool dop_sampling_changes(const dop_sampling *params);
+/* Whether the pick is the plain arg-max of the logits, and nobody else needs these, so that the device makes it by itself. */
 bool dop_sampling_is_greedy(const dop_sampling *params);
 
 /* The largest of n logits, the lowest index among equals; UINT32_MAX: one of them is not finite. */
@@ -18,9 +20,6 @@ uint32_t dop_logits_largest(const float *logits, uint32_t n);
 
 /* The logarithm of the denominator of a softmax over n logits. */
 double dop_logits_log_sum(const float *logits, uint32_t n);
-
-/* The ids of the `most` largest of n logits, which are at least as many, in out_ids: the largest first, of equals the lower id. */
-void dop_logits_top(const float *logits, uint32_t n, uint32_t most, uint32_t *out_ids);
 
 typedef struct dop_candidate {
     float logit;
@@ -31,12 +30,12 @@ typedef struct dop_sampler {
     dop_sampling params;
     uint32_t vocab;
     dop_candidate *candidates; /* owned, vocab */
-    float *logits;             /* owned, vocab: after the penalty */
+    float *logits;             /* owned, vocab: with biases and penalties */
     bool bad;                  /* a logit of the last pick was not finite */
     const float *from;         /* the logits of this pick: `logits` or the caller's */
-    uint32_t *stamp;           /* owned, vocab: pick in which a token was penalized */
+    uint32_t *stamp;           /* owned, vocab: the last penalty of a token, by n_stamps then */
     float *blocks, *heap;      /* owned: largest logits of blocks, and [vocab] scratch of top-k */
-    uint32_t n_picks;
+    uint32_t n_stamps;
 } dop_sampler;
 
 dop_status dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag);

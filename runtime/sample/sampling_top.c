@@ -15,15 +15,20 @@ dop_logits_log_sum(const float *logits, uint32_t n)
 }
 
 void
-dop_logits_top(const float *logits, uint32_t n, uint32_t most, uint32_t *out_ids)
+dop_logits_logprobs(const float *logits, uint32_t vocab, uint32_t id, uint32_t n_top, dop_logprob *out_id,
+                    dop_logprob *out_top)
 {
+    const double sum = dop_logits_log_sum(logits, vocab);
     uint32_t found = 0;
-    for (uint32_t id = 0; id < n; id++) {
-        if (found == most && (most == 0 || logits[id] <= logits[out_ids[found - 1]]))
+    *out_id = (dop_logprob){id, (float)((double)logits[id] - sum)};
+    for (uint32_t i = 0; i < vocab && n_top > 0; i++) {
+        if (found == n_top && logits[i] <= logits[out_top[found - 1].id])
             continue;
-        uint32_t at = found < most ? found++ : found - 1;
-        for (; at > 0 && logits[out_ids[at - 1]] < logits[id]; at--)
-            out_ids[at] = out_ids[at - 1];
-        out_ids[at] = id;
+        uint32_t at = found < n_top ? found++ : found - 1;
+        for (; at > 0 && logits[out_top[at - 1].id] < logits[i]; at--)
+            out_top[at].id = out_top[at - 1].id;
+        out_top[at].id = i;
     }
+    for (uint32_t i = 0; i < found; i++)
+        out_top[i].logprob = (float)((double)logits[out_top[i].id] - sum);
 }

@@ -4,19 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-static uint32_t
-find_schedule(const dop_model *m)
-{
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++)
-        if (m->plan.schedules[i].kind == DOP_SCHED_EMBED && m->used.schedules[i])
-            return i;
-    return UINT32_MAX;
-}
-
 uint32_t
 dop_model_embedding_size(const dop_model *model)
 {
-    return find_schedule(model) != UINT32_MAX ? model->plan.model->hidden : 0;
+    return dop_model_schedule_for(model, DOP_SCHED_EMBED, 1) != UINT32_MAX ? model->plan.model->hidden : 0;
 }
 
 /* Euclidean length 1, as vectors are compared.  Sums are in double; a vector of zeros stays as it is. */
@@ -73,7 +64,7 @@ dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_po
     dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
-    uint32_t schedule = find_schedule(m), hidden = m->plan.model->hidden, take = 0;
+    uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_EMBED, 1), hidden = m->plan.model->hidden, take = 0;
     const float *rows = NULL;
     if (schedule == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,

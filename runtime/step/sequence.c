@@ -235,6 +235,22 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
     return st;
 }
 
+dop_status
+dop_sequence_logprobs(const dop_sequence *sequence, uint32_t n_top, dop_diag *diag, dop_logprob *out_id,
+                      dop_logprob *out_top)
+{
+    const dop_sequence *s = sequence;
+    const uint32_t vocab = s->model->plan.model->vocab;
+    dop_diag_clear(diag);
+    if (!s->picked_from || !s->sampler.params.logprobs || n_top > vocab)
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "there are no logits of a pick for %u log-probabilities: set "
+                        "dop_sampling.logprobs, and ask at once",
+                        n_top);
+    dop_logits_logprobs(s->picked_from, vocab, s->tokens[s->n_tokens - 1], n_top, out_id, out_top);
+    return DOP_OK;
+}
+
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
 /* Are there pages for positions [from, to) that the sequence does not share? */
@@ -436,6 +452,7 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         return dop_step_not_finite(m, s->n_fed - 1, diag);
     if (s->pick && (st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
         return st; /* the next call asks again */
+    s->picked_from = s->logits;
     s->logits = NULL;
     return DOP_OK;
 }

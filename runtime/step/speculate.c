@@ -13,28 +13,14 @@ static const double doubt = 1.25;
 enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
 static const double at_first = 0.25;
 
-/* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
-static uint32_t
-schedule_for(const dop_model *m, uint32_t n, uint32_t *out_schedule)
-{
-    uint32_t best = 0;
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &m->plan.schedules[i];
-        if (s->kind == DOP_SCHED_ROWS && m->used.schedules[i] && s->max_rows >= n &&
-            (best == 0 || s->max_rows < best)) {
-            best = s->max_rows;
-            *out_schedule = i;
-        }
-    }
-    return best;
-}
-
 static void
 init_policy(const dop_model *m, dop_draft_policy *out)
 {
-    uint32_t rows[DOP_DRAFT_SIZES], n = 0, schedule;
-    for (uint32_t r = 2; n < DOP_DRAFT_SIZES && (rows[n] = schedule_for(m, r, &schedule)) > 0; r = rows[n++] + 1)
-        ;
+    uint32_t rows[DOP_DRAFT_SIZES], n = 0, n_of;
+    const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_ROWS, DOP_ORDER_BARRIERS, &n_of);
+    for (uint32_t i = 0; i < n_of && n < DOP_DRAFT_SIZES; i++)
+        if (m->plan.schedules[of[i]].max_rows > 1)
+            rows[n++] = m->plan.schedules[of[i]].max_rows;
     dop_draft_policy_init(out, rows, n);
 }
 
@@ -42,7 +28,6 @@ static dop_status
 check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
 {
     const dop_model *m = s->model;
-    uint32_t schedule;
     if (how->draft == s || (how->draft && how->draft->model == m))
         return DOP_FAIL(diag, DOP_E_INPUT, "drafts come from a sequence of another model");
     if (how->draft && how->draft->model->plan.model->vocab != m->plan.model->vocab)
@@ -50,7 +35,7 @@ check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
                            "the draft model has a vocabulary of %u tokens and the model one of %u: they must have the "
                            "same tokenizer",
                            how->draft->model->plan.model->vocab, m->plan.model->vocab);
-    if (schedule_for(m, 2, &schedule) == 0)
+    if (dop_model_schedule_for(m, DOP_SCHED_ROWS, 2) == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
                            "with --rows 2,4,8%s",
@@ -199,9 +184,10 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
-    uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, schedule, accepted = 0;
+    uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, accepted = 0,
+             schedule = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
     size_t vocab = m->plan.model->vocab;
-    if (schedule_for(m, n, &schedule) == 0)
+    if (schedule == UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a round of %u rows", n);
     memcpy(s->tokens + s->n_tokens, p->drafts, p->n_drafts * sizeof *p->drafts);
     dop_status st = dop_step_finish(s, n, first, DOP_FORM_READ, &schedule, diag);
@@ -362,10 +348,14 @@ dop_status
 dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
     dop_diag_clear(diag);
-    dop_speculator *p = sequence->masked ? NULL : sequence->speculator;
+    const bool logprobs = sequence->sampler.params.logprobs;
+    dop_speculator *p = sequence->masked || logprobs ? NULL : sequence->speculator;
     bool taken = false, made = sequence->logits; /* by feeding */
     double start = p ? p->now_ms() : 0;
     dop_status st = dop_sequence_may_pick(sequence, diag);
+    if (st == DOP_OK && logprobs && sequence->n_fed > sequence->n_tokens &&
+        (st = dop_step_drain(sequence->model, diag)) == DOP_OK)
+        st = dop_sequence_settle(sequence, diag); /* drafts from before they were wanted */
     if (st == DOP_OK && p)
         st = speculate(sequence, diag, &taken, out_id);
     if (st == DOP_OK && !taken) {

@@ -10,28 +10,20 @@ schedule_cap(const dop_model *m, uint32_t schedule)
     return m->ranks && m->ranks->max_chunk && m->ranks->max_chunk < cap ? m->ranks->max_chunk : cap;
 }
 
-bool
-dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n)
-{
-    const dop_model *m = model;
-    const dop_plan_schedule *row = &m->plan.schedules[schedule];
-    if (schedule == m->decode[DOP_ORDER_BARRIERS])
-        return kind != DOP_SCHED_EMBED && n <= 1;
-    return row->profile == m->info.profile && row->kind == kind && row->ordering == DOP_ORDER_BARRIERS;
-}
-
 enum { MOST_SIZES = 64 };
 
 /* The sizes of steps for tokens of a kind, and their schedules.  Decode is the schedule for one token of every kind. */
 static size_t
 sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], uint32_t schedules[MOST_SIZES])
 {
+    uint32_t n_of;
+    const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n_of);
     size_t n = 0;
-    for (uint32_t i = 0; i < m->plan.n_schedules && n < MOST_SIZES; i++)
-        if (dop_step_takes(m, i, kind, 1)) {
-            schedules[n] = i;
-            sizes[n++] = (dop_chunk_size){m->plan.schedules[i].max_rows, schedule_cap(m, i)};
-        }
+    schedules[n++] = m->decode[DOP_ORDER_BARRIERS];
+    for (uint32_t i = 0; i < n_of && n < MOST_SIZES; i++)
+        schedules[n++] = of[i];
+    for (size_t i = 0; i < n; i++)
+        sizes[i] = (dop_chunk_size){m->plan.schedules[schedules[i]].max_rows, schedule_cap(m, schedules[i])};
     return n;
 }
 
@@ -89,7 +81,7 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
         st = dop_model_make_code(m, schedule, form, diag);
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
-            m->sequences[i]->logits = NULL;
+            m->sequences[i]->logits = m->sequences[i]->picked_from = NULL;
     if (st == DOP_OK && m->ranks && (st = dop_ranks_submit(m, schedule, form, diag)) == DOP_OK)
         st = dop_ranks_run(m, schedule, form, diag, out_ticket);
     else if (st == DOP_OK)

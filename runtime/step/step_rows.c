@@ -4,24 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The smallest schedule that holds n rows; UINT32_MAX: none does. */
-static uint32_t
-smallest(const dop_model *m, uint32_t kind, uint32_t n)
-{
-    uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++)
-        if (dop_step_takes(m, i, kind, n) && m->used.schedules[i] && m->plan.schedules[i].max_rows >= n &&
-            (best == UINT32_MAX || m->plan.schedules[i].max_rows < m->plan.schedules[best].max_rows))
-            best = i;
-    return best;
-}
-
-/* The same for rows of one sequence; schedules for rows of several sequences can take those too. */
+/* The smallest schedule for n rows of one sequence; schedules for rows of several sequences can take those too. */
 static uint32_t
 smallest_of_one(const dop_model *m, bool inner, uint32_t n)
 {
-    uint32_t best = smallest(m, inner ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL, n);
-    uint32_t rows = inner ? smallest(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
+    uint32_t best = dop_model_schedule_for(m, inner ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL, n);
+    uint32_t rows = inner ? dop_model_schedule_for(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
     if (best == UINT32_MAX ||
         (rows != UINT32_MAX && m->plan.schedules[rows].max_rows < m->plan.schedules[best].max_rows))
         best = rows;
@@ -31,13 +19,9 @@ smallest_of_one(const dop_model *m, bool inner, uint32_t n)
 static uint32_t
 most_rows(const dop_model *m, uint32_t kind)
 {
-    uint32_t most = 1;
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &m->plan.schedules[i];
-        if (dop_step_takes(m, i, kind, s->max_rows) && m->used.schedules[i] && s->max_rows > most)
-            most = s->max_rows;
-    }
-    return most;
+    uint32_t n;
+    const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
+    return n > 0 ? m->plan.schedules[of[n - 1]].max_rows : 1; /* decode takes one row of every kind */
 }
 
 uint32_t
@@ -104,6 +88,15 @@ dop_model_draws(const dop_model *model)
            m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
+uint32_t
+dop_model_wants(const dop_model *model, const dop_sampling *sampling)
+{
+    if (dop_sampling_is_greedy(sampling))
+        return DOP_WANTS_PICK;
+    return !sampling->logprobs && !dop_sampling_changes(sampling) && dop_model_draws(model) ? DOP_WANTS_DRAW
+                                                                                            : DOP_WANTS_LOGITS;
+}
+
 /* Tells the device how to draw.  Nothing may be in flight. */
 static void
 write_ways(dop_model *m)
@@ -128,19 +121,16 @@ choose_draws(dop_model *m, uint32_t n)
         o->of[k].sequence->drawn = false;
     for (uint32_t i = 0; i < n; i++) {
         dop_sequence *s = o->of[o->slot[i]].sequence;
-        const dop_sampling *p = &s->sampler.params;
+        if (o->wants[i] & DOP_WANTS_DRAW) {
+            const bool last = o->number[i] + 1 == o->of[o->slot[i]].n_rows, host = (o->wants[i] & DOP_WANTS_LOGITS);
+            const uint32_t wants =
+                last && !host && !s->pick ? dop_model_wants(m, &s->sampler.params) : (uint32_t)DOP_WANTS_LOGITS;
+            o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
+            o->wants[i] |= wants == DOP_WANTS_LOGITS ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
+            s->drawn = wants == DOP_WANTS_DRAW && s->sampler.params.temperature > 1e-6f; /* else it is the largest */
+        }
         if (s->masked && m->ranks && (o->wants[i] & DOP_WANTS_PICK))
             o->wants[i] |= DOP_WANTS_LOGITS;
-        if (!(o->wants[i] & DOP_WANTS_DRAW))
-            continue;
-        o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
-        const bool last = o->number[i] + 1 == o->of[o->slot[i]].n_rows;
-        if (!last || s->pick || p->repeat_penalty != 1.0f || !dop_model_draws(m) || (o->wants[i] & DOP_WANTS_LOGITS)) {
-            o->wants[i] |= DOP_WANTS_LOGITS;
-            continue;
-        }
-        o->wants[i] |= DOP_WANTS_PICK;
-        s->drawn = p->temperature > 1e-6f; /* else the pick is the largest */
     }
 }
 
@@ -195,7 +185,7 @@ choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint3
         return st;
     }
     if (o->n_sequences > 1 && most > 1) {
-        *out_together = smallest(m, DOP_SCHED_ROWS, n);
+        *out_together = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
         return *out_together != UINT32_MAX ? DOP_OK : too_many(n, " of several sequences", most, diag);
     }
     for (uint32_t k = 0; k < o->n_sequences; k++) {
@@ -204,7 +194,8 @@ choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint3
             return too_many(o->of[k].n_rows, inner ? " that want logits" : "", dop_model_max_rows(m, inner), diag);
     }
     /* Picks of several rows of one sequence do not need logits on the host. */
-    uint32_t several = o->n_sequences == 1 && inner_wants(o, n, 0) ? smallest(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
+    uint32_t several =
+        o->n_sequences == 1 && inner_wants(o, n, 0) ? dop_model_schedule_for(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
     if (several != UINT32_MAX && m->plan.schedules[several].kind == DOP_SCHED_ROWS && !m->plan.replaces &&
         picks_suffice(m, n, several))
         *out_together = several;
@@ -529,11 +520,11 @@ choose_start(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_sched
 {
     const dop_open_step *o = &m->step;
     uint32_t most = dop_model_max_rows_of_several(m);
-    *out_schedule = smallest(m, DOP_SCHED_ROWS, n);
+    *out_schedule = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
     if (o->n_sequences == 1 && n == 1) {
         *out_schedule = m->decode[DOP_ORDER_BARRIERS];
     } else if (o->n_sequences == 1 && !inner_wants(o, n, 0)) {
-        *out_schedule = smallest(m, DOP_SCHED_PREFILL, n);
+        *out_schedule = dop_model_schedule_for(m, DOP_SCHED_PREFILL, n);
         most = dop_model_max_rows(m, false);
     }
     return *out_schedule != UINT32_MAX ? DOP_OK : too_many(n, " of several sequences", most, diag);

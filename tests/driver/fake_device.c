@@ -1,5 +1,6 @@
 /* What the fake driver says of its devices, and which of its calls fail: fake_driver.txt (fake_driver.c describes it). */
 #include "tests/driver/fake_device.h"
+#include "runtime/device/vk_matrix.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -51,6 +52,7 @@ static const facts usual = {
     .name = "Fake Device",
     .type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
     .api = 3,
+    .vendor_id = 0xfa4e,
     .f16 = true,
     .int16 = true,
     .int8 = true,
@@ -94,6 +96,11 @@ set(facts *f, const char *word, const char *rest)
     VkPhysicalDeviceMemoryProperties *m = &f->memory;
     if (strcmp(word, "api") == 0) {
         f->api = (uint32_t)a;
+    } else if (strcmp(word, "id") == 0 && two) {
+        f->vendor_id = (uint32_t)a;
+        f->device_id = (uint32_t)b;
+    } else if (strcmp(word, "matrix") == 0) {
+        (void)sscanf(rest, "%u %u %u", &f->matrix[0], &f->matrix[1], &f->matrix[2]);
     } else if (strcmp(word, "bits") == 0) {
         f->bits = (uint32_t)a;
     } else if (strcmp(word, "queue") == 0) {
@@ -251,7 +258,8 @@ fake_vkGetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDeviceProp
     const facts *f = facts_of(device);
     memset(out, 0, sizeof *out);
     out->apiVersion = VK_MAKE_API_VERSION(0, 1, f->api, 0);
-    out->vendorID = 0xfa4e;
+    out->vendorID = f->vendor_id;
+    out->deviceID = f->device_id;
     out->deviceType = f->type;
     memcpy(out->deviceName, f->name, sizeof f->name);
     out->limits.maxComputeWorkGroupInvocations = (uint32_t)f->workgroup;
@@ -321,6 +329,8 @@ fake_vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatu
             p->subgroupSizeControl = p->computeFullSubgroups = f->control;
         } else if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES) {
             ((VkPhysicalDeviceShaderIntegerDotProductFeatures *)(void *)s)->shaderIntegerDotProduct = f->dot;
+        } else if (s->sType == (VkStructureType)DOP_VK_MATRIX_FEATURES) {
+            ((dop_vk_matrix_features *)(void *)s)->cooperativeMatrix = f->matrix[0] > 0;
         }
 }
 

@@ -8,6 +8,8 @@
  *
  *   device TYPE NAME         another device: discrete, integrated, virtual, cpu or other; without any there is one discrete one
  *   for N                    the lines after this one are for device N alone (0 is the first); before, for all
+ *   id VENDOR DEVICE         vendorID and deviceID
+ *   matrix M N K             matrix units of that shape, f16 factors and f32 sums, in the KHR form
  *   api MINOR                Vulkan 1.MINOR
  *   without FEATURE          one of features[] below is missing
  *   limit NAME VALUE         one of limits[] below
@@ -19,9 +21,11 @@
  *   hang N                   what call N of vkQueueSubmit, and each after it, would signal is never signalled
  *
  * At the end of the process fake_driver.calls has how often each function that can fail was called. */
+#include "runtime/device/vk_matrix.h"
 #include "tests/driver/fake_device.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -128,9 +132,30 @@ static VKAPI_ATTR VkResult VKAPI_CALL
 fake_vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const char *layer, uint32_t *n,
                                           VkExtensionProperties *rows)
 {
-    (void)device, (void)layer, (void)rows;
+    const bool has = ((const physical *)device)->f.matrix[0] > 0;
+    (void)layer;
     LIE();
-    *n = 0;
+    if (rows && has && *n > 0)
+        snprintf(rows[0].extensionName, sizeof rows[0].extensionName, "%s", DOP_VK_MATRIX_EXTENSION);
+    *n = rows && *n == 0 ? 0 : has;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL
+fake_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(VkPhysicalDevice device, uint32_t *n,
+                                                       dop_vk_matrix_properties *rows)
+{
+    const uint32_t *size = ((const physical *)device)->f.matrix;
+    LIE();
+    if (rows && *n > 0)
+        rows[0] = (dop_vk_matrix_properties){.sType = (VkStructureType)DOP_VK_MATRIX_PROPERTIES,
+                                             .MSize = size[0],
+                                             .NSize = size[1],
+                                             .KSize = size[2],
+                                             .CType = DOP_VK_FLOAT32,
+                                             .ResultType = DOP_VK_FLOAT32,
+                                             .scope = DOP_VK_SUBGROUP};
+    *n = rows && *n == 0 ? 0 : 1;
     return VK_SUCCESS;
 }
 
@@ -542,6 +567,7 @@ static const struct {
     F(vkGetPhysicalDeviceMemoryProperties2),
     F(vkGetPhysicalDeviceQueueFamilyProperties),
     F(vkEnumerateDeviceExtensionProperties),
+    F(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR),
     F(vkGetDeviceProcAddr),
     F(vkCreateDevice),
     F(vkDestroyDevice),
@@ -624,4 +650,12 @@ vk_icdGetInstanceProcAddr(VkInstance instance, const char *name)
 {
     (void)instance;
     return find(name);
+}
+
+/* Functions of physical devices that the loader does not know. */
+__attribute__((visibility("default"))) VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL
+vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name)
+{
+    (void)instance;
+    return strncmp(name, "vkGetPhysicalDevice", 19) == 0 ? find(name) : NULL;
 }

@@ -67,6 +67,38 @@ check "--target auto where weights are larger than an allocation" "$DOPPLERC" "$
 check "its plan runs there, too" "$EXEC" least.plan --tokens "1 2 3" -n 3 --quiet
 run[1]=llama.plan
 
+# ---- --target auto: the file that is for the device, by vendor and capabilities, never by its name
+becomes() { # NAME TARGET LINE...
+    local name=$1 target=$2
+    shift 2
+    say "$@"
+    if "$DOPPLERC" "$SRC/tests/golden/llama" -o auto.plan --target auto --chunks 8 --ctx 64 2>err &&
+        grep -q "^dopplerc: target $target: for ${name%%:*}, the device that doppler-exec picks here$nearest" err; then
+        pass "--target auto: $name"
+    else
+        fail "--target auto: $name" "expected: $target"
+        sed 's/^/    | /' err | tail -n 12
+    fi
+}
+matrix="matrix 16 16 16"
+nearest='$'
+becomes "Hopper: H100" nvidia-hopper "device discrete Hopper" "id 0x10de 0x2330" "$matrix"
+becomes "Hopper: H200" nvidia-hopper "device discrete Hopper" "id 0x10de 0x2335" "$matrix"
+becomes "Card: A100" nvidia-ampere "device discrete Card" "id 0x10de 0x20b0" "$matrix"
+becomes "Card: RTX 3060" nvidia-ampere "device discrete Card" "id 0x10de 0x2503" "$matrix"
+becomes "Card: RTX 4090" nvidia-ada "device discrete Card" "id 0x10de 0x2684" "$matrix"
+becomes "Card: B200" nvidia-blackwell "device discrete Card" "id 0x10de 0x2901" "$matrix"
+becomes "Card: RTX 5090" nvidia-blackwell "device discrete Card" "id 0x10de 0x2b85" "$matrix"
+becomes "Radeon: RX 7900" amd-rdna3 "device discrete Radeon" "id 0x1002 0x744c" "$matrix"
+becomes "Arc: B580" intel-xe2 "device discrete Arc" "id 0x8086 0xe20b" "matrix 8 16 16" "limit subgroup 16"
+becomes "Software: a CPU of any vendor" lavapipe "device cpu Software" "id 0x10005 0"
+nearest='; no target file is for it, and this is the nearest one'
+becomes "NVIDIA in name: of another vendor" tier1 "device discrete NVIDIA in name" "id 0xfa4e 0x2330"
+becomes "Turing: before the files" tier1 "device discrete Turing" "id 0x10de 0x1e07" "$matrix"
+becomes "Radeon: without matrix units" tier1 "device discrete Radeon" "id 0x1002 0x73bf"
+becomes "Adreno: no subgroup operations" tier2 "device integrated Adreno" "id 0x5143 0x43050a01" "without subgroup"
+becomes "Small: no 16-bit storage" tier3 "device integrated Small" "id 0x13b5 0x1234" "without storage16"
+
 # ---- memory: heaps are FLAGS BYTES (1: of the device), types FLAGS HEAP (1 of the device, 2 visible, 4 coherent, 8 cached)
 fine "types in an odd order" "target: tier1" "heap 0 67108864" "heap 1 67108864" "type 0 0" "type 16 1" "type 14 0" "type 7 1" \
     "type 6 0" "type 33 1" "type 1 1"

@@ -11,12 +11,26 @@ refuses() {
     fi
 }
 
+# ---- lists ----------------------------------------------------------------------------------------------------------
+names() { "$DOPPLERC" "--list-$1" | cut -d' ' -f1 | sort | paste -sd' '; } # LIST
+rows() { sed -n "s/^$1(\([a-z0-9_]*\),.*/\1/p" "$SRC/$2" | sort | paste -sd' '; } # MACRO FILE
+check "--list-targets: those with a file, and auto" \
+    [ "$(names targets)" = "$({ echo auto && basename -a -s .yaml "$SRC"/examples/targets/*.yaml; } | sort | paste -sd' ')" ]
+check "--list-types: those of weights" [ "$(names types)" = "$(rows TYPE ir/types.def | tr ' ' '\n' | grep -vxE 'none|u32|i32' | paste -sd' ')" ]
+check "--list-types: a size" grep -qx 'q4_k  *4.500 bits a value, --quant' <("$DOPPLERC" --list-types)
+check "--list-kernels: those of the table" [ "$(names kernels)" = "$(rows KERNEL kernels/kernels.def)" ]
+check "--list-models: their names in files" grep -qx 'deepseek_v3  *DeepseekV3ForCausalLM, GGUF deepseek2' <("$DOPPLERC" --list-models)
+check "--list-models: one a line" [ "$("$DOPPLERC" --list-models | grep -c 'ForCausalLM\|LMHeadModel')" -eq "$("$DOPPLERC" --list-models | wc -l)" ]
+check "several lists, one after the other" [ "$("$DOPPLERC" --list-types --list-targets | wc -l)" -eq \
+    "$({ "$DOPPLERC" --list-types && "$DOPPLERC" --list-targets; } | wc -l)" ]
+
 # ---- usage: status 2 ------------------------------------------------------------------------------------------------
 refuses 2 "no model: dopplerc MODEL -o PLAN"
 refuses 2 "nothing to do: name the plan with -o FILE" "$model"
 refuses 2 "-o needs a value: FILE" "$model" -o
 refuses 2 "more than one model" "$model" "$model" -o plan
 refuses 2 "unknown option --bogus; see --help" "$model" -o plan --bogus
+refuses 2 "--list-targets and the other lists take no model" "$model" --list-types
 refuses 2 "unknown target nope; known: auto tier1 tier2 tier3 lavapipe" "$model" -o plan --target nope
 refuses 2 "--quant: unknown type zzz; known are keep f32 f16 bf16" "$model" -o plan --quant zzz
 refuses 2 "--ctx must lie between 1 and" "$model" -o plan --ctx 0
@@ -319,17 +333,19 @@ number() { # FIELD VALUE RANGE
     printf 'base: tier1\n%s: %s\n' "$1" "$2" >number.yaml
     refuses 1 "number.yaml:2: error: $1: $2 is not a $3" "$model" -o plan --target number.yaml
 }
-for value in 1e40 inf nan -1 1.5 4294967296; do
-    number cores $value "whole number from 0 to 4294967295"
+for value in 0 1e40 inf nan -1 1.5 4294967296; do
+    number cores $value "whole number from 1 to 4294967295"
 done
-for value in 1e40 inf -inf nan 0x1p80; do
-    number max_alloc $value "whole number from 0 to 9007199254740992"
+for value in 16383 1e40 inf -inf nan 0x1p80; do
+    number max_alloc $value "whole number from 16384 to 9007199254740992"
 done
-for value in 1e40 inf nan -1 5GB; do
-    number bandwidth $value "number from 0 to 1e+18"
+for value in 0 1e40 inf nan -1 5GB; do
+    number bandwidth $value "number from 1 to 1e+18"
 done
-printf 'base: tier1\nbandwidth: 0\n' >number.yaml
-refuses 1 "bandwidth must be at least 1 byte a second" "$model" -o plan --target number.yaml
+for value in 63 0; do
+    number max_workgroup $value "whole number from 64 to 4294967295"
+    number shared_bytes $value "whole number from 16384 to 4294967295"
+done
 printf 'base: tier1\nmerges: yes\n' >number.yaml
 refuses 1 "number.yaml:2: error: merges: yes is neither true nor false" "$model" -o plan --target number.yaml
 printf -- '- {op: qkv, lanes: 1e40}\n' >tuning.yaml

@@ -47,7 +47,7 @@ fuzz_kernel_path(const uint8_t *data, size_t size)
 void
 fuzz_tuning(const uint8_t *data, size_t size)
 {
-    static const dop_tuning_site sites[] = {{"decode", "gemv", "L0/qkv", 1}, {"prefill", "matmul", "head", 64}};
+    static const dop_tuning_site sites[] = {{"decode", "gemv", "qkv", 1}, {"prefill", "matmul", "head", 64}};
     dop_diag diag = {0};
     dop_tuning *t = calloc(1, sizeof *t);
     require(t != NULL);

@@ -41,7 +41,7 @@ else
         "$EXEC" llama.plan --tokens "$tokens" --embed=$how --quiet >$how.json
         check "embedding: $how" "$TOOLS/embedding" $how.json "$SRC/tests/golden/llama/model.safetensors" logits.f32 5e-4
     done
-    check_fails "an unknown way to pool" 2 "--embed takes last or mean" "$EXEC" llama.plan --tokens "1 2" --embed=max
+    check_fails "an unknown way to pool" 2 "--embed=max: known are last and mean" "$EXEC" llama.plan --tokens "1 2" --embed=max
     check_fails "nothing to embed" 1 "there are no tokens" "$EXEC" llama.plan --tokens "" --embed
     # Draws on the device, which targets of CPUs do not make: three ways, by a chi-square test and against what may be drawn.
     printf '%s\n' "base: lavapipe" "name: draws" "max_workgroup: 256" "cpu: false" >draws.yaml

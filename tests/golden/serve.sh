@@ -71,6 +71,16 @@ text=$(sed -E 's/.*"text":("([^"\\]|\\.)*").*/\1/' answer)
 ask 200 "$(echo "$want" | tr ' ' ,)" /tokenize "{\"content\": $text}"
 ask 200 '"completion_tokens":12,' /v1/completions '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0}'
 check "the same where the device picks, with steps that run ahead" grep -qF "\"text\":$text" answer
+# Penalties and biases change picks, the same in the program as in the server, greedy and drawn.
+changed=(--presence-penalty 0.5 --frequency-penalty 0.7 --logit-bias 300=-100 --logit-bias 262+1.5)
+fields='"presence_penalty": 0.5, "frequency_penalty": 0.7, "logit_bias": {"300": -100, "262": 1.5}'
+for heat in 0 1; do
+    "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp $heat -s 7 "${changed[@]}" --json --quiet | sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/' >changed
+    ask 200 '"completion_tokens":24,' /v1/completions "{\"prompt\": \"ROMEO:\", \"max_tokens\": 24, \"temperature\": $heat, \"seed\": 7, $fields}"
+    check "temperature $heat: the program's text" sh -c 'sed -E "s/.*(\"text\":\"([^\"\\\\]|\\\\.)*\").*/\1/" answer | cmp - changed'
+    "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp $heat -s 7 --json --quiet | sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/' >plain
+    check "and another one than without them" sh -c '! cmp -s plain changed'
+done
 ask 200 '"index":3,.*"prompt_tokens":4,"completion_tokens":12' /v1/completions '{"prompt": ["A", [300, 301]], "n": 2, "max_tokens": 3, "seed": 5}'
 body='{"prompt": "KING", "max_tokens": 6, "seed": 7, "temperature": 1, "top_p": 0.9, "presence_penalty": 0.5, "logit_bias": {"300": -100}}'
 ask 200 '"text":' /v1/completions "$body"

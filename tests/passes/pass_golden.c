@@ -47,7 +47,7 @@ static bool
 keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const options *o = user;
-    return strcmp(dop_region_label(g, a), o->apart) == 0 || strcmp(dop_region_label(g, b), o->apart) == 0;
+    return dop_label_is(dop_region_label(g, a), o->apart) || dop_label_is(dop_region_label(g, b), o->apart);
 }
 
 static dop_type

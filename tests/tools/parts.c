@@ -101,7 +101,7 @@ run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t
     uint32_t before = 0, schedule = 0;
     for (uint32_t i = 0; i < x->n; i++) {
         dop_sequence *s = x->s[i][k];
-        schedule = dop_part_schedule(x->m[i], kind, max_rows);
+        schedule = dop_model_schedule_of(x->m[i], kind, max_rows);
         if (kind == DOP_SCHED_DECODE)
             schedule = dop_step_decode_at(x->m[i], s->n_tokens, 1);
         for (uint32_t j = 0; j < n; j++)
@@ -126,7 +126,7 @@ run_rows(test *t, side *x, uint32_t max_rows, uint32_t n_rows)
         dop_model *m = x->m[i];
         volatile dop_step *step = dop_replay_step(&m->replay);
         uint64_t ticket;
-        schedule = dop_part_schedule(m, DOP_SCHED_ROWS, max_rows);
+        schedule = dop_model_schedule_of(m, DOP_SCHED_ROWS, max_rows);
         ok(t, dop_step_drain(m, &t->diag), "waiting");
         step->n_rows = n_rows;
         step->flags = 0;
@@ -195,13 +195,13 @@ static void
 step_schedules(test *t, uint32_t left)
 {
     const dop_model *m = t->whole.m[0];
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        const dop_plan_schedule *row = &m->plan.schedules[i];
+    for (uint32_t i = 0; i < m->used.n; i++) {
+        const dop_plan_schedule *row = &m->plan.schedules[m->used.schedules[i]];
         uint32_t n = row->max_rows > 1 ? row->max_rows - 1 : 1;
         char what[DOP_SCHEDULE_NAME];
         dop_plan_schedule_name(row, what);
         n = n < left ? n : left;
-        if (!m->used.schedules[i] || row->ordering != DOP_ORDER_BARRIERS || row->kind == DOP_SCHED_EMBED)
+        if (row->ordering != DOP_ORDER_BARRIERS || row->kind == DOP_SCHED_EMBED)
             continue;
         if (row->kind == DOP_SCHED_ROWS) {
             n = n > 2 * t->n_sequences ? 2 * t->n_sequences : n;

@@ -78,24 +78,36 @@ dop_checkpoint_leaves_reset(dop_checkpoint_leaves *l)
             memset(l->values[i].f, 0, l->values[i].count * sizeof(float));
 }
 
+void
+dop_checkpoint_leaves_name(const dop_weights *w, dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        dop_node *n = dop_node_at(g, id);
+        const dop_weight *x = n->op == DOP_OP_weight ? dop_weights_find(w, dop_node_s(g, id, DOP_A_name)) : NULL;
+        if (x)
+            n->origin = (dop_origin){.kind = DOP_FROM_WEIGHT, .index = (uint32_t)(x - w->items)};
+    }
+}
+
 /* Fills a new value: a weight, a rotary table, or zeros for a state. */
 static dop_status
-fill(const dop_checkpoint_leaves *l, const dop_graph *g, value *v, dop_diag *diag)
+fill(const dop_checkpoint_leaves *l, const dop_graph *g, const dop_origin *from, value *v, dop_diag *diag)
 {
-    unsigned rope = 0;
+    const dop_arch *a = &l->m->arch;
     if (v->state)
         return DOP_OK;
-    if (sscanf(v->name, "rope.%u", &rope) == 1 && rope < l->m->arch.n_ropes) {
-        if (v->count != (uint64_t)dop_rope_rows(g->max_s) * l->m->arch.ropes[rope].dims)
+    if (from->kind == DOP_FROM_ROPE && from->index < a->n_ropes) {
+        if (v->count != (uint64_t)dop_rope_rows(g->max_s) * a->ropes[from->index].dims)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "leaf %s has an unexpected shape", v->name);
-        return dop_rope_table(&l->m->arch.ropes[rope], g->max_s, v->f, diag);
+        return dop_rope_table(&a->ropes[from->index], g->max_s, v->f, diag);
     }
-    if (strcmp(v->name, "temper") == 0 && v->count == g->max_s) {
-        dop_temper_table(&l->m->arch.temper, g->max_s, v->f);
+    if (from->kind == DOP_FROM_TEMPER && v->count == g->max_s) {
+        dop_temper_table(&a->temper, g->max_s, v->f);
         return DOP_OK;
     }
-    uint32_t first, rows;
-    const dop_weight *w = dop_weights_find_rows(&l->m->weights, v->name, &first, &rows);
+    const bool is = from->kind == DOP_FROM_WEIGHT && from->index < l->m->weights.n;
+    const dop_weight *w = is ? &l->m->weights.items[from->index] : NULL;
+    const uint32_t first = from->first, rows = w && !from->rows ? w->rows : from->rows;
     if (!w || (uint64_t)rows * w->cols * dop_weight_experts(w) != v->count)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "leaf %s is no weight of the model or has another shape", v->name);
     float *at = v->f;
@@ -108,9 +120,10 @@ fill(const dop_checkpoint_leaves *l, const dop_graph *g, value *v, dop_diag *dia
 }
 
 static dop_status
-find_or_make(dop_checkpoint_leaves *l, const dop_graph *g, const char *name, bool state, uint64_t count, dop_diag *diag,
-             float **out)
+find_or_make(dop_checkpoint_leaves *l, const dop_graph *g, dop_node_id id, uint64_t count, dop_diag *diag, float **out)
 {
+    const char *name = dop_node_s(g, id, DOP_A_name);
+    const bool state = dop_node_at(g, id)->op == DOP_OP_state;
     for (uint32_t i = 0; i < l->n; i++)
         if (l->values[i].state == state && strcmp(l->values[i].name, name) == 0) {
             if (l->values[i].count != count)
@@ -131,7 +144,7 @@ find_or_make(dop_checkpoint_leaves *l, const dop_graph *g, const char *name, boo
     v.f = calloc(count ? count : 1, sizeof *v.f);
     if (!v.f)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = fill(l, g, &v, diag);
+    dop_status st = fill(l, g, &dop_node_at(g, id)->origin, &v, diag);
     if (st != DOP_OK) {
         free(v.f);
         return st;
@@ -163,7 +176,7 @@ get(void *user, const dop_graph *g, dop_node_id id, uint32_t t, dop_tensor *out,
             return DOP_FAIL(diag, DOP_E_INTERNAL, "input %s is not set for %u tokens", name, t);
         return DOP_OK;
     }
-    return find_or_make(l, g, name, n->op == DOP_OP_state, out->count, diag, &out->f);
+    return find_or_make(l, g, id, out->count, diag, &out->f);
 }
 
 dop_leaf_provider

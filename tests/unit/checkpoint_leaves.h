@@ -12,6 +12,9 @@ typedef struct dop_checkpoint_leaves dop_checkpoint_leaves;
 dop_status dop_checkpoint_leaves_create(const dop_checkpoint *m, dop_diag *diag, dop_checkpoint_leaves **out_leaves);
 void dop_checkpoint_leaves_destroy(dop_checkpoint_leaves *l); /* accepts NULL */
 
+/* Says which weights the leaves of a graph are that was read from text: those of the same names. */
+void dop_checkpoint_leaves_name(const dop_weights *w, dop_graph *g);
+
 /* The inputs of the next step: n tokens at positions first, first + 1, ... */
 dop_status dop_checkpoint_leaves_step(dop_checkpoint_leaves *l, const uint32_t *tokens, uint32_t n, uint32_t first,
                                       dop_diag *diag);

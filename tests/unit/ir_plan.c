@@ -93,7 +93,7 @@ ir_plan_make(ir_plan *plan, const char *text, const dop_target *target)
     const dop_graph *g = &p->plain;
     c->options = (dop_compile_options){.kv_type = DOP_TYPE_f16, .act_type = DOP_TYPE_f32, .threads = 1};
     c->options.passes.stop_after = -1;
-    c->target = *target;
+    c->target = target;
     c->ctx = g->max_s;
     c->model.arena = &c->arena;
     c->model.temperature = -1;
@@ -104,13 +104,15 @@ ir_plan_make(ir_plan *plan, const char *text, const dop_target *target)
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         if (dop_node_at(g, id)->op == DOP_OP_weight)
             add_weight(p, g, id);
+    dop_checkpoint_leaves_name(&c->model.weights, &p->plain);
     ok(p, dop_templates_load(NULL, &c->templates, &p->diag), "templates");
     dop_pack_init(&c->pack, &c->model, c->ctx);
     dop_graph copy; /* the passes change theirs */
     ok(p, dop_graph_parse("text", text, strlen(text), &c->arena, &p->diag, &copy, &end), "parse");
+    dop_checkpoint_leaves_name(&c->model.weights, &copy);
     ok(p, dop_schedule_add_graph(c, DOP_PHASE_DECODE, &copy, &p->diag), "schedule");
     ok(p, dop_pack_layout(&c->pack, 1u << 30, &p->diag), "weights");
-    ok(p, dop_kernel_set_compile(&c->kernels, &c->target, 1, NULL, NULL, &p->diag), "kernels");
+    ok(p, dop_kernel_set_compile(&c->kernels, c->target, 1, NULL, NULL, &p->diag), "kernels");
     memcpy(plan->path, "/tmp/doppler-test-XXXXXX", 25);
     int fd = mkstemp(plan->path);
     cr_assert(fd >= 0);

@@ -56,7 +56,7 @@ open_objects(lab_device *l, dop_diag *diag)
     dop_status st = dop_device_timeline(&l->device, diag, &l->timeline);
     if (st != DOP_OK)
         return st;
-    return dop_block_create(&l->device, LAB_HEAP,
+    return dop_block_create(&l->device, LAB_HEAP + LAB_RECORDS,
                             VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
                             VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, &l->heap);
 }
@@ -222,8 +222,12 @@ lab_device_run(lab_device *l, const lab_dispatch *list, uint32_t n, dop_diag *di
         if (i == l->lost)
             continue;
         vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, l->kernels[d->kernel].pipeline);
+        const uint64_t record = LAB_HEAP + i * sizeof d->args, at = l->heap.address + record;
+        if (dop_has_record(d->n_args))
+            memcpy((uint8_t *)l->heap.mapped + record, d->args, sizeof d->args);
         if (d->n_args > 0)
-            vkCmdPushConstants(c, l->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_args * 8, d->args);
+            vkCmdPushConstants(c, l->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, dop_push_bytes(d->n_args),
+                               dop_has_record(d->n_args) ? &at : d->args);
         vkCmdDispatch(c, d->grid[0], d->grid[1], d->grid[2]);
     }
     if (r == VK_SUCCESS)

@@ -5,13 +5,14 @@
 
 #include "base/base.h"
 
-enum { LAB_HEAP = 64 << 20 }; /* bytes */
+enum { LAB_HEAP = 64 << 20, LAB_RECORDS = 1 << 20 }; /* bytes; of them for parameter records, behind */
+enum { LAB_ARGS = 64 };                              /* most of a dispatch */
 
 typedef struct lab_device lab_device;
 
 typedef struct lab_dispatch {
     uint32_t kernel, grid[3], n_args;
-    uint64_t args[16];
+    uint64_t args[LAB_ARGS];
     bool barrier; /* before it */
 } lab_dispatch;
 

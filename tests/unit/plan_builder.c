@@ -69,7 +69,7 @@ pb_kernel(plan_builder *b, const char *name, const char *glsl, uint32_t local_x,
         .spirv_first = (uint32_t)(spirv->size / 4),
         .spirv_words = (uint32_t)(shaderc_result_get_length(result) / 4),
         .local = {local_x, 1, 1},
-        .push_bytes = 8 * n_args,
+        .n_args = n_args,
     };
     dop_buf_append(spirv, shaderc_result_get_bytes(result), shaderc_result_get_length(result));
     shaderc_result_release(result);
@@ -312,7 +312,8 @@ toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_ro
                            .n_dispatches = greedy ? 3 : 2,
                            .n_body = 1,
                            .logits_slot = t->result,
-                           .greedy = greedy};
+                           .greedy = greedy,
+                           .table_slot = DOP_PLAN_NO_SLOT};
     PB_ROW(b, SCHEDULES, s);
 }
 
@@ -380,6 +381,42 @@ pb_toy_of(plan_builder *b, uint32_t n_sequences)
     dop_plan_tensor tensor = {
         .name = pb_string(b, "head"), .rows = 64, .cols = 64, .experts = 1, .slot = t.weights, .size = 64 * 64 * 4};
     PB_ROW(b, TENSORS, tensor);
+}
+
+/* Arguments 3 to 18 are numbers, which the logits are made of: they cancel out where each is where it belongs. */
+static const char toy_record[] = TOY_HEAD
+    "layout(buffer_reference, std430) buffer Record { Step step; U32 state; F32 w; uvec2 pad[16]; F32 logits; };\n"
+    "layout(push_constant) uniform P { Record record; };\n"
+    "void main() {\n"
+    "    Step step = record.step;\n"
+    "    uint h = 0, last = step.n_rows - 1, v = gl_LocalInvocationID.x;\n"
+    "    for (uint p = 0; p <= step.rows[last].position; p++) h += (p + 1) * record.state.at[p];\n"
+    "    for (uint i = 0; i < 16; i++) h += record.pad[i].x * record.pad[i].y - i * (100 + i);\n"
+    "    record.logits.at[v] = record.w.at[(h % 64) * 64 + v];\n"
+    "}\n";
+
+uint32_t
+pb_toy_record(plan_builder *b)
+{
+    enum { WEIGHTS, STATE, STEP, RESULT, N_ARGS = 20, N_SCHEDULES = 3 };
+    const uint32_t kernel = pb_kernel(b, "toy_record", toy_record, 64, N_ARGS);
+    const uint32_t first = pb_arg(b, STEP, 0, sizeof(dop_step));
+    pb_arg(b, STATE, 0, TOY_CTX * 4);
+    pb_arg(b, WEIGHTS, 0, 64 * 64 * 4);
+    for (uint64_t i = 0; i < 16; i++)
+        pb_arg(b, DOP_ARG_NUMBERS, i | (100 + i) << 32, 0);
+    pb_arg(b, RESULT, 0, TOY_VOCAB * 4);
+    uint32_t table = 0;
+    for (uint32_t i = 0; i < N_SCHEDULES; i++) {
+        dop_plan_schedule *s = PB_AT(b, SCHEDULES, dop_plan_schedule, i);
+        dop_plan_dispatch *head = PB_AT(b, DISPATCHES, dop_plan_dispatch, s->first_dispatch + 1);
+        head->kernel = kernel;
+        head->first_arg = first;
+        head->n_args = N_ARGS;
+        table = pb_slot(b, DOP_SLOT_TABLE, "records", N_ARGS * 8);
+        s->table_slot = table;
+    }
+    return table - (N_SCHEDULES - 1);
 }
 
 void

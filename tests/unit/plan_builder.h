@@ -42,6 +42,9 @@ void pb_toy_of(plan_builder *b, uint32_t n_sequences);
  * mailbox that is not empty before a step (a run that was half a one, or an incomplete reset) shows as a stall too.
  * Logits of odd tokens are `nudge` larger than they should be. */
 void pb_toy_persistent(plan_builder *b, uint32_t stall_at, float nudge);
+/* The heads of the schedules that pick get 20 arguments each, in a parameter record.  Returns the slot of the first one's; the others
+ * follow it. */
+uint32_t pb_toy_record(plan_builder *b);
 float toy_weight(uint32_t h, uint32_t v);
 /* Logits after n tokens, [TOY_VOCAB]. */
 void toy_logits(const uint32_t *tokens, size_t n, float *out);

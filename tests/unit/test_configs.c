@@ -1,5 +1,5 @@
 /* Configurations with the values that well-known models were published with (tests/configs/models.jsonl): each is read as far as
- * the weights, whose number is the published one, or is refused by a name that the README lists as not supported. */
+ * the weights, whose number is the published one, or is refused by a name that docs/models.md lists as not supported. */
 #include "compiler/import/hf/hf.h"
 #include "tests/unit/import_util.h"
 
@@ -12,18 +12,18 @@ count(void *user, const dop_weight_need *need)
     return DOP_OK;
 }
 
-/* The README has a name in its list of what is not supported. */
+/* The page has a name in its list of what is not supported. */
 static bool
-listed(const dop_map *readme, const char *name)
+listed(const dop_map *page, const char *name)
 {
     static const char begin[] = "Not supported by name:";
-    const char *text = (const char *)readme->data, *from = memmem(text, (size_t)readme->size, begin, strlen(begin));
-    const char *end = from ? memmem(from, (size_t)(text + readme->size - from), "\n\n", 2) : NULL;
+    const char *text = (const char *)page->data, *from = memmem(text, (size_t)page->size, begin, strlen(begin));
+    const char *end = from ? memmem(from, (size_t)(text + page->size - from), "\n\n", 2) : NULL;
     return end && memmem(from, (size_t)(end - from), name, strlen(name));
 }
 
 static bool
-check_model(const json_t *row, scratch *s, const dop_map *readme)
+check_model(const json_t *row, scratch *s, const dop_map *page)
 {
     const char *name = json_string_value(json_object_get(row, "name"));
     const char *refused = json_string_value(json_object_get(row, "refused"));
@@ -39,7 +39,7 @@ check_model(const json_t *row, scratch *s, const dop_map *readme)
     const dop_status st = dop_hf_facts(&hf);
     if (refused) {
         cr_expect(st == DOP_E_INPUT && strstr(diag.message, refused), "%s: \"%s\"", name, diag.message);
-        cr_expect(listed(readme, refused), "%s: the README does not list %s", name, refused);
+        cr_expect(listed(page, refused), "%s: docs/models.md does not list %s", name, refused);
     } else if (st != DOP_OK) {
         cr_expect_fail("%s: %s", name, diag.message);
     } else {
@@ -58,16 +58,16 @@ check_model(const json_t *row, scratch *s, const dop_map *readme)
 Test(configs, as_published)
 {
     scratch s = scratch_make();
-    dop_map file, readme;
+    dop_map file, page;
     unsigned n = 0, n_read = 0;
     cr_assert_eq(dop_map_open(DOP_SOURCE_DIR "/tests/configs/models.jsonl", NULL, &file), DOP_OK);
-    cr_assert_eq(dop_map_open(DOP_SOURCE_DIR "/README.md", NULL, &readme), DOP_OK);
+    cr_assert_eq(dop_map_open(DOP_SOURCE_DIR "/docs/models.md", NULL, &page), DOP_OK);
     for (size_t at = 0; at < file.size;) {
         size_t end = 0;
         json_t *row = NULL;
         const dop_json_how how = {.end = &end};
         cr_assert_eq(dop_json_decode(file.data + at, (size_t)file.size - at, &how, NULL, &row), DOP_OK);
-        n_read += check_model(row, &s, &readme);
+        n_read += check_model(row, &s, &page);
         n++;
         json_decref(row);
         at += end + 1; /* the line feed */
@@ -76,6 +76,6 @@ Test(configs, as_published)
     cr_log_info("%u published configurations: %u are read as far as the weights, %u are refused by name", n, n_read,
                 n - n_read);
     dop_map_close(&file);
-    dop_map_close(&readme);
+    dop_map_close(&page);
     scratch_remove(&s);
 }

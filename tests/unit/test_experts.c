@@ -60,6 +60,7 @@ pack(const dop_checkpoint *m, const stored *s, dop_type type, dop_packed *out)
              "%%w:%s[%u,%u,%u] = weight \"%s\" %%y:f32[T,2,%u] = matmul_at %%x, %%w, %%i return %%y }",
              s->cols, dop_type_of(type)->name, EXPERTS, s->rows, s->cols, s->name, s->rows);
     test_must_parse(text, &arena, &g);
+    dop_checkpoint_leaves_name(&m->weights, &g);
     dop_pack_init(&p, m, 4);
     cr_assert_eq(dop_pack_add_graph(&p, &g, &diag), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_pack_layout(&p, 1 << 28, &diag), DOP_OK, "%s", diag.message);
@@ -615,6 +616,7 @@ Test(experts, leaves)
         test_must_parse("graph g(T<=4, S<=4, Q=1) { %x:f32[T,256] = input \"x\" %i:u32[T,2] = input \"i\" "
                         "%w:f16[3,40,256] = weight \"L0.expert_up\" %y:f32[T,2,40] = matmul_at %x, %w, %i return %y }",
                         &o.arena, &g);
+        dop_checkpoint_leaves_name(&o.m.weights, &g);
         dop_leaf_provider p = dop_checkpoint_leaves_provider(leaves);
         cr_assert_eq(p.get(p.user, &g, test_find(&g, "w"), 1, &t, &o.diag), DOP_OK, "%s", o.diag.message);
         cr_assert(t.count == EXPERTS * WIDTH * HIDDEN && t.shape.rank == 3);

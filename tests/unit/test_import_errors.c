@@ -268,7 +268,8 @@ Test(import_errors, other_json_files)
         {"generation_config.json", "{\"eos_token_id\": {}}", "eos_token_id is not a token id or a list of token ids", 0,
          0},
         {"generation_config.json", "{,}", "invalid JSON: a name in quotes or '}' expected near ','", 1, 2},
-        {"tokenizer_config.json", "{\"chat_template\": 5}", "chat_template is an integer, expected a string", 0, 0},
+        {"tokenizer_config.json", "{\"chat_template\": 5}",
+         "\"chat_template\" is neither a text nor a list of {\"name\", \"template\"}", 0, 0},
         {"tokenizer_config.json", "{", "invalid JSON: a name in quotes or '}' expected at the end", 1, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

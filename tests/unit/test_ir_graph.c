@@ -147,7 +147,7 @@ Test(ir_graph, adding)
     memset(again, '?', sizeof again - 1);
     cr_assert_str_eq(g.nodes[a].attr[0].s, "weights");
     cr_assert_str_eq(g.nodes[a].name, "x7");
-    cr_assert_str_eq(g.nodes[a].label, "");
+    cr_assert(g.nodes[a].label.layer == -1 && !*g.nodes[a].label.role);
     cr_assert_eq(g.nodes[a].type, DOP_TYPE_f16);
     cr_assert(dop_graph_add(&g, DOP_OP_scale, NULL, &a, 1, &by, NULL, &diag, &b) == DOP_OK);
     cr_assert_str_eq(g.nodes[b].name, "x8"); /* above the given name */
@@ -238,7 +238,8 @@ Test(ir_graph, hash_sees_everything)
         cr_expect(dop_graph_hash(&g) == h, #field " is not restored"); \
     } while (0)
     CHANGES(n->name, "other");
-    CHANGES(n->label, "other");
+    CHANGES(n->label.role, "other");
+    CHANGES(n->label.layer, 7);
     CHANGES(n->attr[1].f, 0.5);
     CHANGES(n->type, DOP_TYPE_f16);
     CHANGES(n->op, DOP_OP_layernorm);

@@ -74,9 +74,11 @@ append(dop_graph *g, dop_op op, const char *name, dop_node_id a, dop_node_id b)
 static void d_name(dop_graph *g) { node(g, "y")->name = "a b"; }
 static void d_no_name(dop_graph *g) { node(g, "y")->name = ""; }
 static void d_twice(dop_graph *g) { node(g, "y")->name = "n"; }
-static void d_label(dop_graph *g) { node(g, "y")->label = "a\nb"; }
-static void d_label_blank(dop_graph *g) { node(g, "y")->label = " a"; }
-static void d_label_null(dop_graph *g) { node(g, "y")->label = NULL; }
+static void d_label(dop_graph *g) { node(g, "y")->label.role = "a\nb"; }
+static void d_label_blank(dop_graph *g) { node(g, "y")->label.role = " a"; }
+static void d_label_null(dop_graph *g) { node(g, "y")->label.role = NULL; }
+static void d_label_layer(dop_graph *g) { node(g, "y")->label = (dop_label){-1, "L3/qkv"}; }
+static void d_label_empty(dop_graph *g) { node(g, "y")->label = (dop_label){3, ""}; }
 static void d_graph_name(dop_graph *g) { g->name = "a b"; }
 static void d_op(dop_graph *g) { node(g, "y")->op = DOP_OP_COUNT; }
 static void d_sources(dop_graph *g) { node(g, "y")->n_srcs = DOP_MAX_SRCS + 1; }
@@ -152,6 +154,8 @@ static const struct {
     {d_label, "pass: %y has the label 'a b', which would not read back"},
     {d_label_blank, "pass: %y has the label ' a', which would not read back"},
     {d_label_null, "pass: %y has the label '', which would not read back"},
+    {d_label_layer, "pass: %y has the label 'L3/qkv', which would not read back"},
+    {d_label_empty, "pass: %y has the label 'L3/', which would not read back"},
     {d_graph_name, "pass: the graph's name 'a b', T, S or Q cannot be printed"},
     {d_op, "pass: %y has no op or too many sources"},
     {d_sources, "pass: %y has no op or too many sources"},

@@ -609,3 +609,38 @@ Test(kernel_fits, reasons)
     cr_assert_str_eq(reason(&wide, &tier1, "attention"), ""); /* a head group is divided among workgroups */
     cr_assert_str_eq(reason(&wide, &tier1, "attention_decode"), "");
 }
+
+/* The step record in GLSL has its fields where the host has them. */
+Test(kernel_fits, step_record)
+{
+    static const struct {
+        const char *name;
+        size_t at; /* bytes */
+    } fields[] = {{"n_rows", offsetof(dop_step, n_rows)},
+                  {"flags", offsetof(dop_step, flags)},
+                  {"several_runs", offsetof(dop_step, several_runs)},
+                  {"parity", offsetof(dop_step, parity)},
+                  {"rows", offsetof(dop_step, rows)},
+                  {"ids", offsetof(dop_step, ids)}};
+    dop_diag diag = {0};
+    dop_templates t;
+    cr_assert_eq(dop_templates_load(NULL, &t, &diag), DOP_OK, "%s", diag.message);
+    const char *p = strstr(dop_templates_get(&t, "common.glsl"), " buffer Step {");
+    unsigned found = 0;
+    size_t at = 0;
+    cr_assert(p);
+    while ((p = strchr(p, '\n') + 1) && *p != '}') {
+        char type[8], name[24];
+        unsigned n = 1;
+        cr_assert(sscanf(p, " SHARED %7s %23[a-z_][%u]", type, name, &n) >= 2, "%.40s", p);
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            if (strcmp(fields[i].name, name) == 0) {
+                cr_expect_eq(at, fields[i].at, "%s is at %zu", name, at);
+                found++;
+            }
+        at += n * (strcmp(type, "Row") == 0 ? sizeof(dop_row) : sizeof(uint32_t));
+    }
+    cr_expect_eq(found, sizeof fields / sizeof *fields);
+    cr_expect_eq(at, sizeof(dop_step));
+    dop_templates_finish(&t);
+}

@@ -326,6 +326,41 @@ Test(kernels, an_output_that_is_never_stored_is_noticed, .timeout = 300)
     kernel_lab_close(lab);
 }
 
+/* Products of one row, and vectors that are added to the first: the dispatch has more arguments than push constants hold. */
+Test(kernels, parameter_records, .timeout = 300)
+{
+    enum { PRODUCTS = 6, VECTORS = 12 };
+    kernel_lab *lab = open_lab();
+    for (uint32_t rows = 1; rows <= 5; rows += 4) {
+        dop_buf text = {0}, outs = {0};
+        dop_buf_printf(&text,
+                       "graph record(T%s%u, S<=100, Q=1) {\n  %%tok:u32[T] = input \"tokens\"\n"
+                       "  %%t:f16[24,64] = weight \"t0\"\n  %%x:f32[T,64] = gather %%t, %%tok\n",
+                       rows > 1 ? "<=" : "=", rows);
+        for (uint32_t i = 0; i < PRODUCTS; i++) {
+            dop_buf_printf(&text, "  %%w%u:f16[%u,64] = weight \"w%u\"\n  %%p%u:f32[T,%u] = matmul %%x, %%w%u\n", i,
+                           32 + 4 * i, i, i, 32 + 4 * i, i);
+            if (i > 0)
+                dop_buf_printf(&outs, ", %%p%u", i);
+        }
+        for (uint32_t i = 0; i < VECTORS; i++) {
+            dop_buf_printf(&text, "  %%b%u:f16[32] = weight \"b%u\"\n  %%y%u:f32[T,32] = add ", i, i, i);
+            dop_buf_printf(&text, i ? "%%y%u, %%b%u\n" : "%%p%u, %%b%u\n", i ? i - 1 : 0, i);
+        }
+        dop_buf_printf(&text, "  return %%y%u%s\n}\n", VECTORS - 1, outs.data);
+        cr_assert(!text.failed && !outs.failed);
+        for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++) {
+            dop_buf why = {0};
+            cr_expect(kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), true, &why), "%u rows: %s",
+                      rows, why.data ? why.data : "?");
+            dop_buf_finish(&why);
+        }
+        dop_buf_finish(&text);
+        dop_buf_finish(&outs);
+    }
+    kernel_lab_close(lab);
+}
+
 Test(kernels, graphs_that_once_failed, .timeout = 300)
 {
     kernel_lab *lab = open_lab();

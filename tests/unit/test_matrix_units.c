@@ -33,7 +33,7 @@ refusal(const dop_device_info *info, uint32_t caps, uint32_t matrix, const char 
     dop_plan plan = {.strings = "", .kernels = &kernel, .n_kernels = 1};
     bool used = true;
     dop_buf why = {0};
-    dop_pipelines_refuse(info, &plan, &used, NULL, matrix, &why);
+    dop_pipelines_refuse(info, &plan, &used, NULL, 0, matrix, &why);
     cr_expect_str_eq(why.data ? why.data : "", want);
     dop_buf_finish(&why);
 }

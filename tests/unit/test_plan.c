@@ -134,7 +134,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = DOP_PLAN_VERSION + 1;
-    expect_bytes(b, file.size, "format version 15 and this program reads version 14: compile it again");
+    expect_bytes(b, file.size, "format version 16 and this program reads version 15: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -257,9 +257,7 @@ Test(plan, kernel_rows)
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[2], 4096, "262144 invocations");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, subgroup, 3, "subgroup size 3");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, rounding, 3, "rounding 3 is not known");
-    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 12, "12 bytes of push constants");
-    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 256, "256 bytes of push constants");
-    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 24, "passes 2 arguments to kernel toy_write, which takes 3");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, n_args, 3, "passes 2 arguments to kernel toy_write, which takes 3");
     plan_builder_finish(&b);
 }
 
@@ -348,6 +346,47 @@ Test(plan, part_rows)
     plan_builder_finish(&b);
 }
 
+/* The records of a schedule's dispatches and stages fill its table behind the stages, so that none lies in another. */
+Test(plan, record_rows)
+{
+    plan_builder b;
+    pb_toy(&b);
+    const uint32_t table = pb_toy_record(&b);
+    const char *order = "the parameter records of schedule 0 do not follow each other";
+    const char *none = "schedule 0 has the table of its stages and records in slot";
+    expect_rows(&b, NULL);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 0, record, 8, order); /* it has none */
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, record, 8, order);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, record, UINT64_MAX - 7, order);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 19, "dispatch 1 passes 19 arguments to kernel toy_record");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, UINT32_MAX, "dispatch 1 has arguments");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, table_slot, DOP_PLAN_NO_SLOT, none);
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, table_slot, 1, none);
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, table_slot, 1000, none);
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, table_slot, table,
+               "schedule 3 has the table of its stages and records");
+    EXPECT_ROW(SLOTS, dop_plan_slot, table, size, 152, none);
+    EXPECT_ROW(SLOTS, dop_plan_slot, table, size, 168, none);
+    EXPECT_ROW(SLOTS, dop_plan_slot, table, kind, DOP_SLOT_SCRATCH, none);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 0, n_args, 20, "dispatch 0 passes 20 arguments to kernel toy_write");
+    /* Also a stage may have one. */
+    dop_plan_schedule *s = PB_AT(&b, SCHEDULES, dop_plan_schedule, 3);
+    s->kind = DOP_SCHED_DECODE;
+    s->max_rows = 1;
+    s->greedy = DOP_PICKS_NEXT;
+    s->ordering = DOP_ORDER_PERSISTENT;
+    s->n_stages = 1;
+    s->first_stage = (uint32_t)(b.sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
+    s->table_slot = pb_slot(&b, DOP_SLOT_TABLE, "stages", sizeof(dop_stage_row) + 160);
+    dop_plan_dispatch stage = *PB_AT(&b, DISPATCHES, dop_plan_dispatch, 1);
+    stage.record = sizeof(dop_stage_row);
+    PB_ROW(&b, DISPATCHES, stage);
+    expect_rows(&b, NULL);
+    PB_AT(&b, DISPATCHES, dop_plan_dispatch, PB_AT(&b, SCHEDULES, dop_plan_schedule, 3)->first_stage)->record = 0;
+    expect_rows(&b, "the parameter records of schedule 3 do not follow each other");
+    plan_builder_finish(&b);
+}
+
 Test(plan, stage_rows)
 {
     plan_builder b;
@@ -358,7 +397,7 @@ Test(plan, stage_rows)
     s->n_stages = 1;
     s->first_stage = 1;
     s->table_slot = table;
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, table_slot, 0, "the table of its stages in slot 0, which is none");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, table_slot, 0, "the table of its stages and records in slot 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, table, size, 8, "which is none");
     const char *no = "stage 0 of schedule 0 has more workgroups or functions than there can be";
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, grid[0], 65536, no);
@@ -377,7 +416,7 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, kernel, 3, "dispatch 1 runs kernel 3 of 3");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, label, UINT32_MAX, "a string of dispatch 1");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, grid[2], 0, "dispatch 1 has a grid of 1 x 1 x 0");
-    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 17, "dispatch 1 has arguments");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 17, "passes 17 arguments to kernel toy_rows, which takes 4");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, first_arg, UINT32_MAX - 1, "dispatch 1 has arguments");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 3, "passes 3 arguments to kernel toy_rows, which takes 4");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, 2, "schedule 0 has ordering 2");

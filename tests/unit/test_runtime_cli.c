@@ -19,21 +19,23 @@ typedef struct values {
     uint32_t count;
     double real;
     dop_texts list;
+    const char *word;
 } values;
 
-#define ROW(letter, name, kind, field, min, max)                                         \
-    {                                                                                    \
-        letter, name, DOP_OPT_##kind, offsetof(values, field), "VALUE", "help", min, max \
-    }
+#define ROW(letter, name, kind, field, ...) \
+    DOP_NUMBER_OPTION(values, letter, name, kind, field, "VALUE", "help", __VA_ARGS__)
 static const dop_option table[] = {
-    {0, NULL, DOP_OPT_FLAG, 0, NULL, "Heading", 0, 0},
+    DOP_OPTION_HEADING("Heading"),
     ROW('f', "flag", FLAG, flag, 0, 0),
     ROW('t', "text", TEXT, text, 0, 0),
     ROW(0, "optional", OPTIONAL, optional, 0, 0),
     ROW('n', "count", COUNT, count, 1, 4000000000.0),
     ROW(0, "real", REAL, real, 0, 2),
     ROW('l', "list", LIST, list, 0, 0),
+    ROW(0, "word", TEXT, word, 0, 0, .values = "one two three"),
 };
+
+static dop_options_given given;
 
 /* Arguments are given as one text, split at spaces. */
 static dop_status
@@ -47,7 +49,7 @@ parse(const char *line, values *v, dop_texts *rest, dop_diag *diag)
         argv[argc++] = p;
     memset(v, 0, sizeof *v);
     memset(diag, 0, sizeof *diag);
-    return dop_options_parse(table, sizeof table / sizeof table[0], argc, argv, diag, v, rest);
+    return dop_options_parse(table, sizeof table / sizeof table[0], argc, argv, diag, v, rest, &given);
 }
 
 Test(options, every_form)
@@ -94,6 +96,9 @@ Test(options, errors)
         {"-n -3", "-n must lie between 1 and 4000000000, not -3"},
         {"-n 99999999999999999999", "-n must lie between"},
         {"--real nan", "--real needs a number, not \"nan\""},
+        {"--word four", "--word four: known are one, two and three"},
+        {"--word=", "--word : known are one, two and three"},
+        {"--word tw", "--word tw: known are"},
         {"--real 2.1", "--real must lie between 0 and 2, not 2.1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -117,8 +122,56 @@ Test(options, help)
                                "  --optional[=VALUE]         help\n"
                                "  -n, --count VALUE          help\n"
                                "  --real VALUE               help\n"
-                               "  -l, --list VALUE           help\n");
+                               "  -l, --list VALUE           help\n"
+                               "  --word VALUE               help\n");
     dop_buf_finish(&out);
+}
+
+Test(options, rules)
+{
+    static const dop_option_rule rules[] = {
+        {.needs = "text real count flag word list", .why = "nothing to do"},
+        {.options = "word=two", .excludes = "flag text=x optional=", .why = "leaves no room for @"},
+        {.options = "real list", .needs = "text", .why = "is about a text"},
+        {.options = "flag text word", .excludes = "flag text", .why = "and @ are two things"},
+        {.options = "count", .modes = "flag", .why = "is for flags"},
+    };
+    static const struct {
+        const char *line, *mode, *want; /* NULL: no rule is broken */
+    } cases[] = {
+        {"a", NULL, "nothing to do"},
+        {"-f", NULL, NULL},
+        {"-f", "run", NULL},
+        {"--word two --flag", NULL, "--word two leaves no room for -f, --flag"},
+        {"--word two -t x", NULL, "--word two leaves no room for -t, --text x"},
+        {"--word two --optional", NULL, "--word two leaves no room for --optional"},
+        {"--word two --optional=a", NULL, NULL},
+        {"--word one --optional", NULL, NULL},
+        {"--real 1", NULL, "--real is about a text"},
+        {"-l a", NULL, "-l, --list is about a text"},
+        {"--real 1 --text y", NULL, NULL},
+        {"--text y -f", NULL, "-f, --flag and -t, --text are two things"},
+        {"--word one --text y", NULL, "--word and -t, --text are two things"},
+        {"-n 5", "run", "-n, --count is for flags; run has no use for it"},
+        {"-n 5 --text y", "text", "-n, --count is for flags; --text has no use for it"},
+        {"-n 5 -f", "flag", NULL},
+        {"-n 5", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        values v;
+        dop_texts rest;
+        dop_diag diag;
+        cr_assert_eq(parse(cases[i].line, &v, &rest, &diag), DOP_OK, "%s", diag.message);
+        dop_status st = dop_options_check(table, sizeof table / sizeof *table, rules, sizeof rules / sizeof *rules,
+                                          &given, &v, cases[i].mode, &diag);
+        cr_assert_eq(st, cases[i].want ? DOP_E_USAGE : DOP_OK, "%s", cases[i].line);
+        if (cases[i].want)
+            cr_assert_str_eq(diag.message, cases[i].want);
+        dop_texts_finish(&v.list);
+        dop_texts_finish(&rest);
+    }
+    cr_assert(dop_option_given(table, sizeof table / sizeof *table, &given, "count"));
+    cr_assert_not(dop_option_given(table, sizeof table / sizeof *table, &given, "flag"));
 }
 
 /* ---- stop texts ----------------------------------------------------------------------------------------------------*/

@@ -342,6 +342,24 @@ Test(sequence, schedules_without_a_split)
     plan_builder_finish(&b);
 }
 
+/* A kernel with more arguments than push constants hold finds them in memory, in each of the forms of memory that there are. */
+Test(sequence, parameter_records)
+{
+    const dop_open_options variants[] = {{0}, {.steps_ahead = 16, .steps_per_submit = 3}, {.separate_memory = true}};
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        plan_builder b;
+        dop_diag diag = {0};
+        pb_toy(&b);
+        pb_toy_record(&b);
+        dop_sequence *s = open_plan(&b, &variants[i], &diag);
+        cr_assert(s, "%s", diag.message);
+        check_greedy(s, 1, 40);
+        check_greedy(s, 45, 60);
+        close_model(s);
+        plan_builder_finish(&b);
+    }
+}
+
 Test(sequence, nothing_is_made_after_loading)
 {
     dop_sequence *s = open_toy(NULL);

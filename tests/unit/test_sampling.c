@@ -209,6 +209,75 @@ Test(sampling, repetition_penalty)
     dop_sampler_finish(&s);
 }
 
+/* Presence once for each id, frequency for each occurrence, from penalty_from on; biases before them, the repetition penalty after. */
+Test(sampling, penalties_and_biases)
+{
+    float logits[VOCAB];
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = (float)-i;
+    logits[1] = 4;
+    logits[2] = 3;
+    logits[3] = 2;
+    dop_sampler s;
+    const uint32_t history[] = {2, 1, 1, VOCAB, UINT32_MAX};
+    static const dop_bias biases[] = {{3, 1.5f}, {VOCAB, 100}, {UINT32_MAX, 100}, {3, 0.75f}};
+    const struct {
+        dop_sampling how;
+        uint32_t n, id;
+        const char *why;
+    } cases[] = {
+        {{.presence_penalty = 0.75f}, 5, 1, "4 - 0.75, once, is more than 3 - 0.75"},
+        {{.presence_penalty = 1.5f, .penalty_from = 1}, 5, 2, "2 is before the text"},
+        {{.presence_penalty = 1.5f, .penalty_from = 3}, 5, 1, "so is 1"},
+        {{.presence_penalty = 1.5f, .penalty_from = 1}, 1, 1, "and there is none of it yet"},
+        {{.presence_penalty = 1.5f, .penalty_from = 99}, 5, 1, "nor here"},
+        {{.frequency_penalty = 0.75f, .penalty_from = 1}, 2, 1, "4 - 0.75 is more than 3"},
+        {{.frequency_penalty = 0.75f, .penalty_from = 1}, 3, 2, "4 - 1.5 is less"},
+        {{.frequency_penalty = 0.75f, .presence_penalty = 0.75f}, 5, 3, "4 - 2.25 and 3 - 1.5 are less than 2"},
+        {{.presence_penalty = -2}, 1, 2, "a reward"},
+        {{.biases = biases, .n_biases = 1}, 5, 1, "2 + 1.5 is less than 4"},
+        {{.biases = biases, .n_biases = 3}, 5, 1, "ids outside the vocabulary"},
+        {{.biases = biases, .n_biases = 4}, 5, 3, "2 + 1.5 + 0.75 is more"},
+        {{.biases = biases, .n_biases = 4, .repeat_penalty = 2, .repeat_last_n = 1}, 3, 3, "4 / 2 is less than 4.25"},
+        {{.presence_penalty = 2, .repeat_penalty = 3, .repeat_last_n = 9, .penalty_from = 1},
+         3,
+         3,
+         "(4 - 2) / 3, 3 / 3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make(&s, cases[i].how);
+        s.params.repeat_penalty = cases[i].how.repeat_last_n ? cases[i].how.repeat_penalty : 1;
+        cr_expect(dop_sampling_changes(&s.params) && !dop_sampling_is_greedy(&s.params), "case %zu", i);
+        for (int again = 0; again < 2; again++)
+            cr_expect_eq(dop_sampler_pick(&s, logits, history, cases[i].n, NULL), cases[i].id, "case %zu: %s", i,
+                         cases[i].why);
+        dop_sampler_finish(&s);
+    }
+    cr_expect(!dop_sampling_changes(&(dop_sampling){.repeat_penalty = 2, .penalty_from = 3, .logprobs = true}));
+    cr_expect(!dop_sampling_is_greedy(&(dop_sampling){.repeat_penalty = 1, .logprobs = true}), "the host needs logits");
+}
+
+Test(sampling, log_probabilities)
+{
+    const float logits[] = {logf(1), logf(5), logf(2), logf(5), logf(7)}; /* shares of 20 */
+    const struct {
+        uint32_t id;
+        double share;
+    } best[] = {{4, 0.35}, {1, 0.25}, {3, 0.25}, {2, 0.1}, {0, 0.05}};
+    dop_logprob one, top[5];
+    for (uint32_t n = 0; n <= 5; n++) {
+        memset(top, 0xff, sizeof top);
+        dop_logits_logprobs(logits, 5, 2, n, &one, top);
+        cr_expect_eq(one.id, 2);
+        cr_expect_float_eq(one.logprob, (float)log(0.1), 1e-6f);
+        for (uint32_t i = 0; i < n; i++) {
+            cr_expect_eq(top[i].id, best[i].id, "%u of %u", i, n);
+            cr_expect_float_eq(top[i].logprob, (float)log(best[i].share), 1e-6f);
+        }
+        cr_expect(n == 5 || top[n].id == UINT32_MAX, "no more than %u", n);
+    }
+}
+
 Test(sampling, same_seed_same_draws)
 {
     float logits[VOCAB];

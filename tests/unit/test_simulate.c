@@ -141,7 +141,7 @@ Test(simulate, descriptions)
         {"link: {latency_us: 1, bandwidth: 1e9}", "it needs link and device; device is missing"},
         {"device: {bandwidth: 1, flops: 1}", "it needs link and device; link is missing"},
         {"wires: 3", "the description has no wires; known are link, device, sequences, groups, prompt"},
-        {"prompt: 1\nprompt: 2", "prompt is given twice"},
+        {"prompt: 1\nprompt: 2", "prompt is given twice, first on line 1"},
         {"prompt: 0", "prompt: 0 is no whole number from 1 to 16777216"},
         {"prompt: 1.5", "prompt: 1.5 is no whole number from 1 to 16777216"},
         {"prompt: []", "prompt: this is no whole number from 1 to 16777216"},

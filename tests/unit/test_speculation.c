@@ -404,7 +404,8 @@ Test(speculation, refused)
     ok(dop_sequence_create(m, &diag, &other));
     cr_assert_eq(dop_sequence_set_speculation(s, &(dop_speculation){.draft = other}, &diag), DOP_E_INPUT);
     cr_assert(strstr(diag.message, "of another model"));
-    m->used.schedules[4] = false; /* the one for rows */
+    const uint32_t rows = DOP_SCHED_ROWS * DOP_N_ORDERS + DOP_ORDER_BARRIERS;
+    m->used.first[rows + 1] = m->used.first[rows]; /* none for rows */
     memset(&diag, 0, sizeof diag);
     cr_assert_eq(dop_sequence_set_speculation(s, &(dop_speculation){.ngram = 2}, &diag), DOP_E_INPUT);
     cr_assert(strstr(diag.message, "--rows 2,4,8"), "%s", diag.message);
@@ -495,4 +496,49 @@ Test(speculation, policy_in_several_worlds)
     cr_assert_lt(o.ms, 128 * 0.41 * 1.05, "%.2f ms", o.ms);
     o = live(&w, 10000);
     cr_assert_lt(o.ms, 10000 * 0.41 * 1.03, "%.1f ms", o.ms);
+}
+
+/* Picks of the host, which wants their logits: the same tokens, and nothing is speculated meanwhile. */
+Test(speculation, log_probabilities_of_picks)
+{
+    dop_model *m = open_toy(0, 0);
+    dop_sequence *s;
+    uint32_t all[TOY_CTX], n = 10;
+    dop_logprob one, top[3];
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = (i * 7 + 3) % TOY_VOCAB;
+    ok(dop_sequence_create(m, &diag, &s));
+    ok(dop_sequence_set_speculation(s, &(dop_speculation){.ngram = 2}, &diag));
+    dop_sampling how = {.repeat_penalty = 1}, with = {.repeat_penalty = 1, .logprobs = true};
+    cr_expect_eq(dop_model_wants(m, &how), DOP_WANTS_PICK);
+    cr_expect_eq(dop_model_wants(m, &with), DOP_WANTS_LOGITS);
+    cr_assert_eq(dop_sequence_feed(s, all, n, &diag), DOP_OK);
+    for (uint32_t i = 0; i < 20; i++, n++) {
+        ok(dop_sequence_next(s, &diag, &all[n]));
+        cr_assert_eq(all[n], toy_argmax(all, n), "token %u", i);
+    }
+    cr_expect_eq(dop_sequence_logprobs(s, 0, &diag, &one, top), DOP_E_USAGE, "nobody wanted them");
+    dop_sequence_set_sampling(s, &with);
+    for (uint32_t i = 0; i < 6; i++, n++) {
+        cr_assert_eq(dop_sequence_next(s, &diag, &all[n]), DOP_OK, "%s", diag.message);
+        cr_assert_eq(all[n], toy_argmax(all, n), "token %u", i);
+        cr_assert_eq(dop_sequence_logprobs(s, 3, &diag, &one, top), DOP_OK, "%s", diag.message);
+        cr_expect_eq(one.id, all[n]);
+        cr_expect_eq(top[0].id, all[n]);
+        cr_expect(top[0].logprob == one.logprob && one.logprob < 0 && top[1].logprob <= top[0].logprob);
+    }
+    cr_expect_eq(dop_sequence_logprobs(s, TOY_VOCAB + 1, &diag, &one, top), DOP_E_USAGE);
+    cr_assert_eq(dop_sequence_feed(s, all, 1, &diag), DOP_OK);
+    cr_expect_eq(dop_sequence_logprobs(s, 0, &diag, &one, top), DOP_E_USAGE, "a step was between");
+    /* A bias and a penalty, which the host adds: the id with the bias until its penalty is larger. */
+    const dop_bias bias = {7, 1e4f};
+    with = (dop_sampling){
+        .repeat_penalty = 1, .biases = &bias, .n_biases = 1, .frequency_penalty = 5e3f, .penalty_from = n + 1};
+    dop_sequence_set_sampling(s, &with);
+    all[n++] = all[0];
+    for (uint32_t i = 0; i < 3; i++, n++) {
+        cr_assert_eq(dop_sequence_next(s, &diag, &all[n]), DOP_OK, "%s", diag.message);
+        cr_expect_eq(all[n], i < 2 ? 7 : toy_argmax(all, n), "token %u", i);
+    }
+    dop_model_close(m);
 }

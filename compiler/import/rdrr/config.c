@@ -331,14 +331,6 @@ read_norms(dop_rdrr *r, const sections *s)
 static dop_status
 read_ffn(dop_rdrr *r, const sections *s)
 {
-    static const struct {
-        const char *name;
-        dop_act_kind act;
-    } acts[] = {{"silu", DOP_ACT_SILU},
-                {"swiglu", DOP_ACT_SILU},
-                {"gelu", DOP_ACT_GELU_TANH},
-                {"geglu", DOP_ACT_GELU_TANH},
-                {"relu", DOP_ACT_RELU}};
     dop_ffn *f = &r->layer.ffn;
     const char *name = NULL, *mode = NULL;
     dop_status st = dop_json_str_or(&s->ffn, "activation", "silu", &name);
@@ -349,14 +341,9 @@ read_ffn(dop_rdrr *r, const sections *s)
     if (st == DOP_OK && strcmp(mode, "auto") != 0 && strcmp(mode, "dense") != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sbranchMode \"%.40s\" is not supported; known: auto, dense",
                            s->ffn.where, mode);
-    for (size_t i = 0; st == DOP_OK && i < sizeof acts / sizeof *acts; i++)
-        if (strcmp(acts[i].name, name) == 0) {
-            f->act = acts[i].act;
-            return DOP_OK;
-        }
-    return st == DOP_OK ? DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sactivation \"%.40s\" is not supported",
-                                      s->ffn.where, name)
-                        : st;
+    if (st == DOP_OK && !dop_act_by_rdrr_name(name, &f->act))
+        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sactivation \"%.40s\" is not supported", s->ffn.where, name);
+    return st;
 }
 
 static dop_status

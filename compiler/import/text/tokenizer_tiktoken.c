@@ -10,6 +10,7 @@
 
 #include "base/encoding/base64.h"
 #include "base/encoding/utf8.h"
+#include "base/words.h"
 #include "compiler/import/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_patterns.h"
 
@@ -64,25 +65,12 @@ static const published table[] = {
     {"kimi", "TikTokenTokenizer", 0, KIMI, NULL, NULL, NULL},
 };
 
-static bool
-has_word(const char *words, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = words; n && *p;) {
-        size_t len = strcspn(p, " ");
-        if (len == n && memcmp(p, word, n) == 0)
-            return true;
-        p += len + (p[len] == ' ');
-    }
-    return false;
-}
-
 static const published *
 find_published(const char *class, uint32_t ranks)
 {
     const published *by_size = NULL;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (class && has_word(table[i].classes, class))
+        if (class && dop_has_word(table[i].classes, class))
             return &table[i];
         if (table[i].ranks == ranks)
             by_size = &table[i];

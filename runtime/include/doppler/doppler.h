@@ -80,10 +80,16 @@ typedef struct dop_open_options {
     dop_log log; /* decisions and sizes; may be called by another thread until dop_model_close ends */
 } dop_open_options;
 
-/* How to pick a token from logits.  The order is that of llama.cpp: repetition penalty, top-k, top-p, min-p, temperature,
- * draw.  A draw depends on the logits, the parameters, the seed and the position alone: on a host it gives equal ids on every
- * machine with the same C library, a device that draws gives the same but for rounding, and a sequence that is rewound and picks
- * again picks the same until it has another seed. */
+/* Added to the logit of an id. */
+typedef struct dop_bias {
+    uint32_t id; /* one outside the vocabulary is ignored */
+    float by;
+} dop_bias;
+
+/* How to pick a token from logits.  First logits change: biases, presence and frequency penalty, repetition penalty; then, in
+ * the order of llama.cpp, come top-k, top-p, min-p, temperature, draw.  A draw depends on the logits, the parameters, the seed
+ * and the position alone: on a host it gives equal ids on every machine with the same C library, a device that draws gives the
+ * same but for rounding, and a sequence that is rewound and picks again picks the same until it has another seed. */
 typedef struct dop_sampling {
     float temperature; /* <= 0: the largest logit, no draw */
     uint32_t top_k;    /* keep the k largest; 0: all */
@@ -91,6 +97,13 @@ typedef struct dop_sampling {
     float min_p; /* keep tokens with at least this share of the largest probability; <= 0: all */
     float repeat_penalty;   /* divides positive and multiplies negative logits of recent tokens; 1: none */
     uint32_t repeat_last_n; /* how many recent tokens count; 0: none */
+    /* Subtracted from the logits of ids among the tokens of the sequence from position penalty_from on, usually the end of the
+     * prompt: once for each id, and for each of its occurrences. */
+    float presence_penalty, frequency_penalty;
+    uint32_t penalty_from;
+    const dop_bias *biases; /* [n_biases]; not owned: stays while this sampling is used, also by forks and drafts */
+    size_t n_biases;
+    bool logprobs; /* the log-probabilities of picks are wanted (dop_sequence_logprobs), so that the host picks */
     uint64_t seed;
 } dop_sampling;
 
@@ -216,6 +229,21 @@ dop_status dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t
  * DOP_E_INPUT: the logits are not finite, so that nothing can be picked. */
 dop_status dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
 
+typedef struct dop_logprob {
+    uint32_t id;
+    float
+        logprob; /* natural logarithm of its probability, as the model has it: before biases, penalties and temperature */
+} dop_logprob;
+
+/* Of one row of logits, f32 [vocab]: that of an id, and the n_top likeliest ids, the likeliest first, of equals the lower id;
+ * out_top: [n_top], where n_top is at most vocab. */
+void dop_logits_logprobs(const float *logits, uint32_t vocab, uint32_t id, uint32_t n_top, dop_logprob *out_id,
+                         dop_logprob *out_top);
+/* The same of the last token that dop_sequence_next has picked with dop_sampling.logprobs, before anything else is done with the
+ * model; else DOP_E_USAGE.  Picks of steps: dop_step_logits.  While a sequence wants log-probabilities nothing is speculated. */
+dop_status dop_sequence_logprobs(const dop_sequence *sequence, uint32_t n_top, dop_diag *diag, dop_logprob *out_id,
+                                 dop_logprob *out_top);
+
 /* Writes up to `most` ids that may follow the n_tokens tokens of a sequence to out_ids, and their number, which may be 0, to
  * *out_n.  If it returns anything but DOP_OK, dop_sequence_next returns that.  It must not call into the model. */
 typedef dop_status dop_draft_fn(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag,
@@ -319,8 +347,11 @@ void dop_step_commit(dop_model *model);
 /* Drops the rows: their sequences are as they were before the step. */
 void dop_step_rollback(dop_model *model);
 /* Whether the device draws: then the last row of a sequence needs no logits for a draw, unless the sequence has a sampler of
- * the caller's or a repeat penalty. */
+ * the caller's, or a sampling that changes logits or wants log-probabilities. */
 bool dop_model_draws(const dop_model *model);
+/* What the last row of a sequence with this sampling wants, so that the device picks where it can: DOP_WANTS_PICK, where the pick
+ * is the largest logit; DOP_WANTS_DRAW; or DOP_WANTS_LOGITS, where the host picks (dop_step_sample). */
+uint32_t dop_model_wants(const dop_model *model, const dop_sampling *sampling);
 /* Most rows of one sequence in a step, where rows before the last also want logits or picks (inner_rows_want) or do not. */
 uint32_t dop_model_max_rows(const dop_model *model, bool inner_rows_want);
 /* Most rows in a step of several sequences that one replay takes (dopplerc --rows).  1: there is no such schedule, and the

@@ -16,9 +16,9 @@ struct dop_kernel_bench {
     VkCommandBuffer commands;
     VkSemaphore timeline;
     uint64_t ticks;
-    dop_block memory;
-    dop_views views; /* of the memory, if kernels may read it so */
-    uint64_t size;   /* of a copy */
+    dop_block memory, records; /* records: parameter records of what is timed */
+    dop_views views;           /* of the memory, if kernels may read it so */
+    uint64_t size;             /* of a copy */
     uint32_t copies, next;
     uint32_t n_kernels, cap_kernels;
     VkPipeline *kernels;
@@ -202,19 +202,40 @@ dop_kernel_bench_add(dop_kernel_bench *bench, const dop_buf *spirv, uint32_t sub
     return DOP_OK;
 }
 
+static uint64_t
+moved_arg(const dop_kernel_run *run, uint32_t k, uint64_t moved)
+{
+    const uint64_t arg = run->args[k] + (run->kinds[k] == DOP_RUN_NUMBERS ? 0 : moved);
+    return run->kinds[k] == DOP_RUN_VIEW ? arg / DOP_TEXEL_BYTES : arg;
+}
+
 static void
 dispatch(dop_kernel_bench *b, const dop_kernel_run *run, uint64_t moved)
 {
-    uint64_t args[16];
-    for (uint32_t k = 0; k < run->n_args; k++)
-        args[k] = run->views & 1u << k ? (run->args[k] + moved) / DOP_TEXEL_BYTES
-                                       : run->args[k] + (run->addresses & 1u << k ? moved : 0);
-    if (run->views)
+    uint64_t args[DOP_PUSH_ARGS] = {b->records.address + run->record};
+    bool views = false;
+    for (uint32_t k = 0; k < run->n_args; k++) {
+        views = views || run->kinds[k] == DOP_RUN_VIEW;
+        if (!dop_has_record(run->n_args))
+            args[k] = moved_arg(run, k, moved);
+    }
+    if (views)
         vkCmdBindDescriptorSets(b->commands, VK_PIPELINE_BIND_POINT_COMPUTE, b->layout, 0, 1, b->views.sets, 0, NULL);
     vkCmdBindPipeline(b->commands, VK_PIPELINE_BIND_POINT_COMPUTE, b->kernels[run->kernel]);
     if (run->n_args > 0)
-        vkCmdPushConstants(b->commands, b->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, run->n_args * 8, args);
+        vkCmdPushConstants(b->commands, b->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, dop_push_bytes(run->n_args), args);
     vkCmdDispatch(b->commands, run->grid[0], run->grid[1], run->grid[2]);
+}
+
+static void
+write_records(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, uint64_t moved)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < list[i].n_args && dop_has_record(list[i].n_args); k++) {
+            const uint64_t arg = moved_arg(&list[i], k, moved);
+            vkCmdUpdateBuffer(b->commands, b->records.buffer, list[i].record + k * sizeof arg, sizeof arg, &arg);
+        }
+    wait_for_all(b);
 }
 
 /* Every dispatch of the list once, each after all before it; every round begins with another one.  What comes first in a
@@ -228,6 +249,7 @@ run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPo
     vkCmdResetQueryPool(b->commands, queries, 0, 2 * n);
     const uint64_t moved = b->next++ % b->copies * b->size;
     const uint32_t first = b->next % n;
+    write_records(b, list, n, moved);
     dispatch(b, &list[first], moved);
     wait_for_all(b);
     for (uint32_t k = 0; k < n; k++) {
@@ -240,6 +262,19 @@ run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPo
     return finish(b, diag);
 }
 
+/* Gives every run that has a parameter record a place for it. */
+static dop_status
+place_records(dop_kernel_bench *b, dop_kernel_run *list, uint32_t n, dop_diag *diag)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        list[i].record = bytes;
+        bytes += dop_record_bytes(list[i].n_args);
+    }
+    return bytes ? dop_block_create(&b->device, bytes, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0, diag, &b->records)
+                 : DOP_OK;
+}
+
 static int
 compare(const void *a, const void *b)
 {
@@ -248,7 +283,7 @@ compare(const void *a, const void *b)
 }
 
 dop_status
-dop_kernel_bench_time(dop_kernel_bench *bench, const dop_kernel_run *list, uint32_t n, uint32_t rounds, dop_diag *diag,
+dop_kernel_bench_time(dop_kernel_bench *bench, dop_kernel_run *list, uint32_t n, uint32_t rounds, dop_diag *diag,
                       double *out_us)
 {
     dop_kernel_bench *b = bench;
@@ -262,7 +297,9 @@ dop_kernel_bench_time(dop_kernel_bench *bench, const dop_kernel_run *list, uint3
     VkResult r = vkCreateQueryPool(b->device.handle, &info, NULL, &queries);
     dop_status st = !ticks || !us     ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
                     : r != VK_SUCCESS ? DOP_VK_FAIL(diag, r, "vkCreateQueryPool")
-                                      : run_round(b, list, n, queries, diag);
+                                      : place_records(b, list, n, diag);
+    if (st == DOP_OK)
+        st = run_round(b, list, n, queries, diag);
     for (uint32_t k = 0; k < rounds && st == DOP_OK; k++) {
         st = run_round(b, list, n, queries, diag);
         r = st == DOP_OK ? vkGetQueryPoolResults(b->device.handle, queries, 0, 2 * n, 2 * n * sizeof *ticks, ticks,
@@ -280,6 +317,7 @@ dop_kernel_bench_time(dop_kernel_bench *bench, const dop_kernel_run *list, uint3
     }
     if (queries && !b->device.lost)
         vkDestroyQueryPool(b->device.handle, queries, NULL);
+    dop_block_destroy(&b->device, &b->records);
     free(ticks);
     free(us);
     return st;

@@ -8,13 +8,16 @@
 
 typedef struct dop_kernel_bench dop_kernel_bench;
 
+/* What an argument's eight bytes are. */
+typedef enum dop_run_arg { DOP_RUN_NUMBERS, DOP_RUN_ADDRESS, DOP_RUN_VIEW } dop_run_arg;
+
 typedef struct dop_kernel_run {
     uint32_t kernel; /* of dop_kernel_bench_add */
     uint32_t grid[3];
     uint32_t n_args;
-    uint64_t args[16];  /* the eight bytes of each, */
-    uint32_t addresses; /* bits: those that are addresses in the memory */
-    uint32_t views;     /* bits: those that are offsets into the memory, read through a view */
+    uint64_t *args;     /* the eight bytes of each; of a view: the offset into the memory */
+    dop_run_arg *kinds; /* of each */
+    uint64_t record;    /* for dop_kernel_bench_time, which keeps the place of the parameter record here */
 } dop_kernel_run;
 
 /* The device that the runtime would take, with everything that it has.  Errors: no device, no timestamps. */
@@ -31,7 +34,7 @@ dop_status dop_kernel_bench_write(dop_kernel_bench *bench, uint64_t offset, cons
 dop_status dop_kernel_bench_add(dop_kernel_bench *bench, const dop_buf *spirv, uint32_t subgroup, uint32_t local,
                                 dop_diag *diag, uint32_t *out_kernel);
 /* Runs the list `rounds` times and once before that; out_us[n]: medians in microseconds. */
-dop_status dop_kernel_bench_time(dop_kernel_bench *bench, const dop_kernel_run *list, uint32_t n, uint32_t rounds,
+dop_status dop_kernel_bench_time(dop_kernel_bench *bench, dop_kernel_run *list, uint32_t n, uint32_t rounds,
                                  dop_diag *diag, double *out_us);
 
 #endif

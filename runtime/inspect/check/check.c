@@ -182,9 +182,10 @@ check_all(checker *k, dop_diag *diag)
     uint64_t values = 0;
     dop_status st = DOP_OK;
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
-        for (uint32_t i = 0; i < p->n_schedules; i++) {
+        for (uint32_t u = 0; u < k->model->used.n; u++) {
+            const uint32_t i = k->model->used.schedules[u];
             const dop_plan_schedule *s = &p->schedules[i];
-            bool used = s->profile == k->model->info.profile && s->ordering == DOP_ORDER_BARRIERS;
+            bool used = s->ordering == DOP_ORDER_BARRIERS;
             for (uint32_t j = 0; j < s->n_dispatches && used && st == DOP_OK; j++) {
                 const dop_plan_dispatch *d = &p->dispatches[s->first_dispatch + j];
                 if (d->kernel != kernel || seen_before(k, d))

@@ -97,9 +97,9 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     const char *name = dop_node_s(g, leaf, DOP_A_name);
     (void)t;
     if (n->op == DOP_OP_input) {
-        out->u = strcmp(name, "tokens") == 0      ? run->step_ids
-                 : strcmp(name, "positions") == 0 ? run->step_positions
-                                                  : run->step_sequences;
+        out->u = n->input == DOP_INPUT_tokens      ? run->step_ids
+                 : n->input == DOP_INPUT_positions ? run->step_positions
+                                                   : run->step_sequences;
         return DOP_OK;
     }
     float *f = take_leaf(run, out->count, diag);

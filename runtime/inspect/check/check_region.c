@@ -12,7 +12,7 @@ dop_check_uses_position(const dop_graph *g, const dop_region *r)
     for (uint32_t i = 0; i < r->info->n_reads; i++) {
         dop_node_id id = r->info->reads[i];
         if (dop_node_at(g, id)->op == DOP_OP_attn_split || /* which parts there are depends on it */
-            (dop_node_is_input(g, id) && strcmp(dop_node_s(g, id, DOP_A_name), "positions") == 0))
+            dop_node_at(g, id)->input == DOP_INPUT_positions)
             return true;
     }
     return false;

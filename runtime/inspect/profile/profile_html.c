@@ -30,7 +30,7 @@ put_schedules(const dop_profile *p, dop_buf *out)
         for (uint32_t j = 0; j < dop_profile_n_dispatches(p, i); j++) {
             const dop_plan_dispatch *d = &plan->dispatches[dop_profile_dispatch(p, i, j)];
             char group[96];
-            dop_label_any_layer(dop_plan_string(plan, d->label), group, sizeof group);
+            dop_label_any_layer(dop_label_read(dop_plan_string(plan, d->label)), group, sizeof group);
             const char *texts[] = {dop_plan_string(plan, d->label), group,
                                    dop_plan_string(plan, plan->kernels[d->kernel].name), dop_plan_string(plan, d->ops)};
             dop_buf_puts(out, j ? ",\n[" : "[");

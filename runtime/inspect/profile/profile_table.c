@@ -45,21 +45,19 @@ compare_groups(const void *a, const void *b)
     return by_name ? by_name : strcmp(x->variant, y->variant);
 }
 
-/* Which group each dispatch of the plan's schedules belongs to; made once, since steps repeat. */
+/* Which group each dispatch of a schedule belongs to; made once, since steps repeat. */
 static void
-assign_groups(dop_profile *p, const bool *used, uint32_t *group_rows)
+assign_groups(dop_profile *p, uint32_t schedule, uint32_t *group_rows)
 {
     const dop_plan *plan = p->info.plan;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        for (uint32_t k = 0; used[i] && k < dop_profile_n_dispatches(p, i); k++) {
-            char name[sizeof p->groups->name];
-            const uint32_t j = dop_profile_dispatch(p, i, k);
-            const dop_plan_dispatch *d = &plan->dispatches[j];
-            dop_label_any_layer(dop_plan_string(plan, d->label), name, sizeof name);
-            dop_profile_group *g = group_of(p, i, name, dop_plan_string(plan, plan->kernels[d->kernel].variant));
-            g->n_layers++;
-            group_rows[j] = (uint32_t)(g - p->groups);
-        }
+    for (uint32_t k = 0; k < dop_profile_n_dispatches(p, schedule); k++) {
+        char name[sizeof p->groups->name];
+        const uint32_t j = dop_profile_dispatch(p, schedule, k);
+        const dop_plan_dispatch *d = &plan->dispatches[j];
+        dop_label_any_layer(dop_label_read(dop_plan_string(plan, d->label)), name, sizeof name);
+        dop_profile_group *g = group_of(p, schedule, name, dop_plan_string(plan, plan->kernels[d->kernel].variant));
+        g->n_layers++;
+        group_rows[j] = (uint32_t)(g - p->groups);
     }
 }
 
@@ -77,9 +75,11 @@ dop_profile_sum_up(dop_profile *profile, dop_diag *diag)
         free(used);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    for (size_t i = 0; i < p->n_steps; i++)
+    for (size_t i = 0; i < p->n_steps; i++) {
+        if (!used[p->steps[i].schedule])
+            assign_groups(p, p->steps[i].schedule, rows);
         used[p->steps[i].schedule] = true;
-    assign_groups(p, used, rows);
+    }
     for (size_t i = 0; i < p->n_steps; i++) {
         const dop_profile_step *s = &p->steps[i];
         const double *t = &p->times[s->first_time];

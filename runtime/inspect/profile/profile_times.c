@@ -86,7 +86,7 @@ put_schedule(const dop_profile *p, const dop_profile_total *t, const dop_profile
             const uint32_t at = dop_profile_dispatch(p, t->schedule, k);
             const dop_plan_dispatch *d = &plan->dispatches[at];
             char name[sizeof g->name];
-            dop_label_any_layer(dop_plan_string(plan, d->label), name, sizeof name);
+            dop_label_any_layer(dop_label_read(dop_plan_string(plan, d->label)), name, sizeof name);
             if (strcmp(name, g->name) == 0 &&
                 strcmp(dop_plan_string(plan, plan->kernels[d->kernel].variant), g->variant) == 0)
                 count(plan, at, s->max_rows, &own);

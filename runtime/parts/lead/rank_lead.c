@@ -117,11 +117,9 @@ take_schedules(dop_model *m, const dop_rank_schedule *last, uint32_t n, uint64_t
     if (!r->schedules)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     memcpy(r->schedules, m->plan.schedules, m->plan.n_schedules * sizeof *r->schedules);
-    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
-        dop_plan_schedule *s = &r->schedules[i];
+    for (uint32_t i = 0; i < m->used.n; i++) {
+        dop_plan_schedule *s = &r->schedules[m->used.schedules[i]];
         uint32_t k = 0;
-        if (!m->used.schedules[i])
-            continue;
         while (k < n && (last[k].kind != s->kind || last[k].max_rows != s->max_rows))
             k++;
         if (k == n)

@@ -6,15 +6,6 @@
 #include <string.h>
 
 static dop_status
-parse_pooling(const char *text, dop_pooling *out, dop_diag *diag)
-{
-    *out = strcmp(text, "mean") == 0 ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
-    if (*out == DOP_POOLING_MEAN || !text[0] || strcmp(text, "last") == 0)
-        return DOP_OK;
-    return DOP_FAIL(diag, DOP_E_USAGE, "--embed takes last or mean, not \"%s\"", text);
-}
-
-static dop_status
 print_vector(const dop_facts *facts, const float *vector, uint32_t size, dop_pooling pooling, size_t n_tokens,
              dop_diag *diag)
 {
@@ -43,9 +34,9 @@ dop_mode_embed(dop_cli *cli, dop_diag *diag)
     dop_ids ids = {0};
     dop_buf text = {0};
     float *vector = NULL;
-    dop_pooling pooling;
-    dop_status st = parse_pooling(cli->embed, &pooling, diag);
-    if (st != DOP_OK || (st = dop_cli_open(cli, diag, &model, &sequence)) != DOP_OK)
+    const dop_pooling pooling = strcmp(cli->embed, "mean") == 0 ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
+    dop_status st = dop_cli_open(cli, diag, &model, &sequence);
+    if (st != DOP_OK)
         return st;
     dop_model_facts(model, &facts);
     const char *needed = cli->prompt ? "-p" : cli->file ? "-f" : NULL;

@@ -26,7 +26,8 @@ start_drafts(const dop_cli *cli, dop_generation *g, dop_diag *diag)
     dop_status st = DOP_OK;
     if (!cli->draft && !cli->draft_ngram)
         return DOP_OK;
-    if (cli->draft && (st = dop_cli_open_options(cli, diag, &o)) == DOP_OK) {
+    if (cli->draft) {
+        dop_cli_open_options(cli, &o);
         o.wire = NULL;
         o.no_scoring = true;
         st = dop_model_open(cli->draft, &o, diag, &g->draft_model);
@@ -41,7 +42,6 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
 {
     dop_generation *g = out_gen;
     memset(g, 0, sizeof *g);
-    g->ignore_eos = cli->ignore_eos;
     dop_status st = DOP_OK;
     for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
         st = dop_texts_push(&g->stops, cli->stop.items[i], diag);
@@ -49,9 +49,14 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
         (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->model, &g->sequence)) != DOP_OK)
         goto error;
     dop_model_facts(g->model, &g->facts);
+    g->ending = (dop_ending){.ids = g->facts.end_ids, .n_ids = cli->ignore_eos ? 0 : g->facts.n_end_ids};
     if ((st = dop_cli_text(cli, g->model, needed_for, diag, &g->text)) != DOP_OK ||
-        (st = dop_cli_sampling(cli, &g->facts.sampling, diag, &g->sampling)) != DOP_OK)
+        (st = dop_cli_sampling(cli, &g->facts, diag, &g->sampling)) != DOP_OK)
         goto error;
+    if (cli->logprobs != DOP_CLI_UNSET) {
+        g->sampling.logprobs = true;
+        g->n_top = cli->logprobs < g->facts.vocab ? cli->logprobs : g->facts.vocab;
+    }
     dop_sequence_set_sampling(g->sequence, &g->sampling);
     st = start_drafts(cli, g, diag);
 error:
@@ -70,16 +75,15 @@ dop_generation_finish(dop_generation *gen)
     dop_output_finish(&gen->output);
     dop_ids_finish(&gen->ids);
     free(gen->times);
+    free(gen->logprobs);
     memset(gen, 0, sizeof *gen);
 }
 
-static bool
-is_end(const dop_generation *g, uint32_t id)
+void
+dop_generation_begin(dop_generation *gen, size_t n_before)
 {
-    for (uint32_t i = 0; i < g->facts.n_end_ids; i++)
-        if (g->facts.end_ids[i] == id)
-            return true;
-    return false;
+    gen->sampling.penalty_from = (uint32_t)n_before;
+    dop_sequence_set_sampling(gen->sequence, &gen->sampling);
 }
 
 static dop_status
@@ -131,47 +135,63 @@ write_text(dop_generation *g, dop_decoder *decoder, const uint32_t *id, dop_diag
     return st;
 }
 
+/* The next token of the text, with what is known of it. */
+static dop_status
+take_token(dop_generation *g, dop_diag *diag, uint32_t *out_id)
+{
+    const size_t i = g->ids.count, each = (size_t)g->n_top + 1;
+    dop_status st = dop_generation_constrain(g, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_next(g->sequence, diag, out_id);
+    if (st == DOP_OK && g->shaper)
+        st = dop_shaper_accept(g->shaper, *out_id, diag);
+    if (st == DOP_OK && g->logprobs)
+        st = dop_sequence_logprobs(g->sequence, g->n_top, diag, &g->logprobs[i * each], &g->logprobs[i * each + 1]);
+    if (st != DOP_OK)
+        return st;
+    g->times[i] = dop_now_ms();
+    g->waited_ms[i > 0] = g->waited_ms[1] = dop_model_counters(g->model).waited_ms;
+    dop_ids_push(&g->ids, *out_id);
+    return g->ids.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* Forgets the last text. */
+static dop_status
+begin(dop_generation *g, uint32_t n, dop_diag *diag)
+{
+    g->ids.count = 0;
+    g->ending.most = n;
+    free(g->times);
+    free(g->logprobs);
+    g->times = calloc((size_t)n + 1, sizeof *g->times);
+    g->logprobs = g->sampling.logprobs ? calloc((size_t)n * (g->n_top + 1) + 1, sizeof *g->logprobs) : NULL;
+    dop_output_finish(&g->output);
+    dop_output_init(&g->output, &g->stops);
+    return g->times && (g->logprobs || !g->sampling.logprobs) ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
 dop_status
 dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
 {
     dop_generation *g = gen;
     dop_decoder *decoder = NULL;
-    dop_status st = DOP_OK;
-    g->ids.count = 0;
-    g->stop_reason = "length";
-    free(g->times);
-    g->times = calloc((size_t)n + 1, sizeof *g->times);
-    if (!g->times)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_output_finish(&g->output);
-    dop_output_init(&g->output, &g->stops);
-    if (g->text)
+    dop_end end = n > 0 ? DOP_END_NOT_YET : DOP_END_LENGTH;
+    bool interrupted = false;
+    dop_status st = begin(g, n, diag);
+    if (st == DOP_OK && g->text)
         st = dop_decoder_create(g->text, DOP_TEXT_GOES_ON, diag, &decoder);
-    for (uint32_t i = 0; i < n && st == DOP_OK && !g->output.stopped; i++) {
+    while (st == DOP_OK && end == DOP_END_NOT_YET) {
         uint32_t id;
-        if (g->interrupted && *g->interrupted) {
-            g->stop_reason = "interrupt";
+        interrupted = g->interrupted && *g->interrupted;
+        if (interrupted || (st = take_token(g, diag, &id)) != DOP_OK)
             break;
-        }
-        if ((st = dop_generation_constrain(g, diag)) != DOP_OK ||
-            (st = dop_sequence_next(g->sequence, diag, &id)) != DOP_OK ||
-            (g->shaper && (st = dop_shaper_accept(g->shaper, id, diag)) != DOP_OK))
-            break;
-        g->times[g->ids.count] = dop_now_ms();
-        g->waited_ms[g->ids.count > 0] = g->waited_ms[1] = dop_model_counters(g->model).waited_ms;
-        dop_ids_push(&g->ids, id);
-        if (!g->ignore_eos && is_end(g, id)) {
-            g->stop_reason = "end";
-            break;
-        }
-        st = write_text(g, decoder, &id, diag);
+        if (!dop_ending_has(&g->ending, id))
+            st = write_text(g, decoder, &id, diag);
+        end = dop_output_ends(&g->output, &g->ending, id, (uint32_t)g->ids.count, false);
     }
     if (st == DOP_OK)
         st = write_text(g, decoder, NULL, diag);
     dop_decoder_destroy(decoder);
-    if (g->output.stopped)
-        g->stop_reason = "text";
-    if (st == DOP_OK && g->ids.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    g->stop_reason = g->output.stopped ? "text" : end == DOP_END_ID ? "end" : interrupted ? "interrupt" : "length";
     return st;
 }

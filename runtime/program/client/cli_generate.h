@@ -16,8 +16,9 @@ typedef struct dop_generation {
     dop_facts facts;
     dop_text *text; /* owned; NULL: the plan has none */
     dop_sampling sampling;
-    dop_texts stops; /* owned list: --stop and those of the chat format */
-    bool ignore_eos;
+    dop_texts stops;    /* owned list: --stop and those of the chat format */
+    dop_ending ending;  /* most: of dop_generate */
+    uint32_t n_top;     /* alternatives of each pick in `logprobs` */
     bool streams;       /* text goes to stdout as it comes */
     dop_shaper *shaper; /* restricts picks on the device; NULL: nothing does, or the sequence's own sampler */
     const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: no interruption */
@@ -26,6 +27,7 @@ typedef struct dop_generation {
     dop_output output;
     dop_ids ids;             /* with the end id when one was picked */
     double *times;           /* dop_now_ms when each id was known */
+    dop_logprob *logprobs;   /* owned, of each id itself and n_top others; NULL: the sampling does not want them */
     double waited_ms[2];     /* dop_counters.waited_ms when the first id was known, and the last one */
     const char *stop_reason; /* "length", "end", "text", "interrupt" */
 } dop_generation;
@@ -33,6 +35,8 @@ typedef struct dop_generation {
 /* Opens model, sequence and tokenizer; needed_for as in dop_cli_text. */
 dop_status dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen);
 void dop_generation_finish(dop_generation *gen); /* accepts a zeroed one */
+/* Before a text after n_before tokens of the sequence: penalties count from there on. */
+void dop_generation_begin(dop_generation *gen, size_t n_before);
 /* Feeds n tokens; at the beginning of a sequence, those that are cached already are reused. */
 dop_status dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag *diag);
 /* Restricts the next pick to what the shaper allows, if there is one. */

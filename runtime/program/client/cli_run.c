@@ -1,6 +1,5 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
 #include "runtime/program/client/cli_generate.h"
-#include "runtime/program/client/cli_logprobs.h"
 #include "runtime/program/client/cli_shape.h"
 
 #include <jansson.h>
@@ -16,7 +15,6 @@ typedef struct run {
     bool as_ids;         /* ids instead of text */
     size_t n_before;     /* tokens of the sequence that --session restored */
     uint32_t n;          /* tokens to generate */
-    dop_logprobs logprobs;
     dop_cli_shape shape;
     double feed_ms;   /* when feeding began, dop_now_ms */
     double waited_ms; /* dop_counters.waited_ms then */
@@ -47,17 +45,6 @@ choose_length(run *r, dop_diag *diag)
                         "or compile with a larger --ctx (the model was trained for %u positions)",
                         r->n, n_prompt, ctx, room, trained);
     return DOP_OK;
-}
-
-static dop_status
-start_logprobs(run *r, dop_diag *diag)
-{
-    if (!r->cli->json)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--logprobs goes with --json");
-    dop_status st = dop_logprobs_init(&r->logprobs, &r->gen.sampling, r->gen.facts.vocab, r->cli->logprobs, diag);
-    if (st == DOP_OK)
-        dop_sequence_set_sampler(r->gen.sequence, dop_logprobs_pick, &r->logprobs);
-    return st;
 }
 
 /* --session FILE, where the file exists. */
@@ -105,10 +92,11 @@ prepare(run *r, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     r->as_ids = cli->print_ids || !text;
     r->gen.streams = !r->as_ids && !cli->json;
+    dop_generation_begin(&r->gen, r->n_before + r->prompt.count);
     if (dop_cli_wants_shape(cli) && (st = dop_cli_shape_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
         return st;
-    if (cli->logprobs != DOP_CLI_UNSET && (st = start_logprobs(r, diag)) != DOP_OK)
-        return st;
+    if (cli->logprobs != DOP_CLI_UNSET && !cli->json)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--logprobs goes with --json");
     return choose_length(r, diag);
 }
 
@@ -235,6 +223,29 @@ speculation_json(const run *r)
                      (json_int_t)c.accepted, "again", (json_int_t)c.again);
 }
 
+static json_t *
+logprob_json(const dop_logprob *p)
+{
+    return json_pack("{s:I, s:f}", "id", (json_int_t)p->id, "logprob", (double)p->logprob);
+}
+
+/* Of each pick {"id", "logprob", "top": [{"id", "logprob"}, ...]}, the likeliest first. */
+static json_t *
+logprobs_json(const run *r)
+{
+    const uint32_t n_top = r->gen.n_top;
+    const dop_logprob *p = r->gen.logprobs;
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->gen.ids.count; i++, p += n_top + 1) {
+        json_t *pick = logprob_json(p), *top = json_array();
+        for (uint32_t k = 0; k < n_top; k++)
+            json_array_append_new(top, logprob_json(&p[1 + k]));
+        json_object_set_new(pick, "top", top);
+        json_array_append_new(list, pick);
+    }
+    return list;
+}
+
 static dop_status
 print_json(const run *r, dop_diag *diag)
 {
@@ -251,8 +262,8 @@ print_json(const run *r, dop_diag *diag)
             root, "text",
             json_stringn(r->gen.output.text.data ? r->gen.output.text.data : "", r->gen.output.text.size));
     json_object_set_new(root, "ids", ids);
-    if (r->logprobs.list)
-        json_object_set(root, "logprobs", r->logprobs.list);
+    if (r->gen.logprobs)
+        json_object_set_new(root, "logprobs", logprobs_json(r));
     json_object_set_new(root, "promptTokens", json_integer((json_int_t)r->prompt.count));
     json_object_set_new(root, "stop", json_string(r->gen.stop_reason));
     json_object_set_new(root, "seed", json_integer((json_int_t)r->gen.sampling.seed));
@@ -319,7 +330,6 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
         print_summary(&r);
 error:
     dop_generation_finish(&r.gen);
-    dop_logprobs_finish(&r.logprobs);
     dop_cli_shape_finish(&r.shape);
     dop_ids_finish(&r.prompt);
     dop_buf_finish(&r.prompt_text);

@@ -200,6 +200,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     if (n > room) /* the default is larger than any context */
         n = room;
     dop_sequence_expect(t->gen.sequence, n);
+    dop_generation_begin(&t->gen, n_tokens(t) + ids.count);
     if ((st = dop_generation_feed(&t->gen, ids.data, ids.count, diag)) != DOP_OK ||
         (st = dop_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
         goto error;

@@ -23,6 +23,9 @@ typedef struct dop_cli {
     uint32_t n_predict; /* DOP_CLI_UNSET: 128, as far as the context goes; DOP_OPTION_MINUS_1: until the model ends */
     double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
     uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
+    double presence_penalty, frequency_penalty;
+    dop_texts logit_bias;
+    dop_bias *biases; /* owned: of dop_cli_sampling */
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop;
@@ -71,6 +74,7 @@ typedef struct dop_cli {
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX
+#define DOP_CLI_ORDERINGS "auto barriers persistent" /* values of --ordering, as in dop_ordering */
 
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
@@ -94,10 +98,9 @@ dop_mode_fn dop_mode_serve;       /* cli_serve.c */
 dop_status dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag);
 
 /* cli_modes.c */
-/* The mode that the command line asks for.  table: its options; unset: their values before it was read.  DOP_E_USAGE: an
- * option that this mode would ignore. */
-dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_cli *unset, dop_diag *diag,
-                          dop_mode_fn **out_mode);
+/* The mode that the command line asks for.  table: its options.  DOP_E_USAGE: an option that this mode would ignore. */
+dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_options_given *given,
+                          dop_diag *diag, dop_mode_fn **out_mode);
 
 /* cli_info.c */
 /* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, with n 1 for a plan in one part,
@@ -108,7 +111,7 @@ dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, do
 /* cli_common.c */
 /* The command line's only plan. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
-dop_status dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options);
+void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
 /* Opens the plan as a model, and creates a sequence. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* The same with dop_open_options of those names. */
@@ -133,8 +136,8 @@ dop_status dop_cli_parse_ids(const char *what, const char *text, size_t len, dop
 /* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
 dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids,
                           dop_buf *out_text);
-/* The model's sampling, overridden by the command line. */
-dop_status dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling);
+/* The model's sampling, overridden by the command line; its biases are cli's. */
+dop_status dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampling *out_sampling);
 /* May stderr show progress that is overwritten?  Only on a terminal, and unless quiet or verbose output was asked for. */
 bool dop_cli_shows_progress(const dop_cli *cli);
 /* One line on stderr when the plan was made for another kind of device than the one that runs it: it works, but slowly. */

@@ -51,21 +51,8 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
     return DOP_OK;
 }
 
-static dop_status
-parse_ordering(const char *text, dop_ordering *out, dop_diag *diag)
-{
-    static const char *const names[] = {
-        [DOP_ORDERING_AUTO] = "auto", [DOP_ORDERING_BARRIERS] = "barriers", [DOP_ORDERING_PERSISTENT] = "persistent"};
-    for (int i = DOP_ORDERING_AUTO; i <= DOP_ORDERING_PERSISTENT; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (dop_ordering)i;
-            return DOP_OK;
-        }
-    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers or persistent, not \"%s\"", text);
-}
-
-dop_status
-dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options)
+void
+dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
 {
     *out_options = (dop_open_options){
         .device = cli->device,
@@ -77,7 +64,10 @@ dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_o
     };
     if (cli->verbose)
         out_options->log.line = print_log_line;
-    return cli->ordering ? parse_ordering(cli->ordering, &out_options->ordering, diag) : DOP_OK;
+    if (cli->ordering)
+        out_options->ordering = strcmp(cli->ordering, "barriers") == 0     ? DOP_ORDERING_BARRIERS
+                                : strcmp(cli->ordering, "persistent") == 0 ? DOP_ORDERING_PERSISTENT
+                                                                           : DOP_ORDERING_AUTO;
 }
 
 dop_status
@@ -87,8 +77,9 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     const char *path = NULL;
     dop_open_options o;
     dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &o)) != DOP_OK)
+    if (st != DOP_OK)
         return st;
+    dop_cli_open_options(cli, &o);
     o.first_tokens = first_tokens;
     o.no_scoring = no_scoring;
     const bool shows = dop_cli_shows_progress(cli);
@@ -248,11 +239,45 @@ parse_seed(const char *text, uint64_t *out, dop_diag *diag)
     return DOP_OK;
 }
 
+/* --logit-bias ID=X, or as llama.cpp has it, ID+X or ID-X. */
+static dop_status
+parse_bias(const char *text, uint32_t vocab, dop_bias *out, dop_diag *diag)
+{
+    char *at, *end;
+    errno = 0;
+    const unsigned long long id = strtoull(text, &at, 10);
+    const char *number = *at == '=' ? at + 1 : at;
+    const double by = strtod(number, &end);
+    const bool marked = *at == '=' || *at == '+' || *at == '-';
+    if (!isdigit((unsigned char)text[0]) || !marked || end == number || *end || errno || !(fabs(by) <= 1e6))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--logit-bias needs ID=X, ID+X or ID-X, not \"%s\"", text);
+    if (id >= vocab)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--logit-bias %s: token id %llu is outside the vocabulary of %u", text, id,
+                        vocab);
+    *out = (dop_bias){(uint32_t)id, (float)by};
+    return DOP_OK;
+}
+
+static dop_status
+parse_biases(dop_cli *cli, uint32_t vocab, dop_diag *diag, dop_sampling *out)
+{
+    dop_status st = DOP_OK;
+    free(cli->biases);
+    cli->biases = calloc(cli->logit_bias.count + 1, sizeof *cli->biases);
+    if (!cli->biases)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < cli->logit_bias.count && st == DOP_OK; i++)
+        st = parse_bias(cli->logit_bias.items[i], vocab, &cli->biases[i], diag);
+    out->biases = cli->biases;
+    out->n_biases = cli->logit_bias.count;
+    return st;
+}
+
 dop_status
-dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling)
+dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampling *out_sampling)
 {
     dop_sampling *s = out_sampling;
-    *s = *own;
+    *s = facts->sampling;
     if (!isnan(cli->temperature))
         s->temperature = (float)cli->temperature;
     if (!isnan(cli->top_p))
@@ -265,5 +290,8 @@ dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, do
         s->top_k = cli->top_k == DOP_OPTION_MINUS_1 ? 0 : cli->top_k;
     if (cli->repeat_last_n != DOP_CLI_UNSET)
         s->repeat_last_n = cli->repeat_last_n;
-    return cli->seed ? parse_seed(cli->seed, &s->seed, diag) : DOP_OK;
+    s->presence_penalty = (float)cli->presence_penalty;
+    s->frequency_penalty = (float)cli->frequency_penalty;
+    dop_status st = parse_biases(cli, facts->vocab, diag, s);
+    return st == DOP_OK && cli->seed ? parse_seed(cli->seed, &s->seed, diag) : st;
 }

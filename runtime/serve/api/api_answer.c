@@ -93,7 +93,7 @@ token_at(const glance *g, uint32_t i)
 /* --- parts ------------------------------------------------------------------------------------------------------------------ */
 
 static json_t *
-one_token(const dop_call *c, const dop_top *t)
+one_token(const dop_call *c, const dop_logprob *t)
 {
     size_t n;
     const char *piece = dop_tokenizer_piece(c->api->tok, t->id, &n);

@@ -64,8 +64,8 @@ take_sampling(gathering *g)
     const json_t *seed = dop_reader_get(r, "seed");
     const int64_t seed_value = dop_reader_whole(r, "seed", -1, INT64_MIN, INT64_MAX);
     s->seed = seed && seed_value != -1 ? (uint64_t)seed_value : any_seed(); /* -1: any, as in other servers */
-    g->job.presence = (float)dop_reader_real(r, "presence_penalty", 0, -2, 2);
-    g->job.frequency = (float)dop_reader_real(r, "frequency_penalty", 0, -2, 2);
+    s->presence_penalty = (float)dop_reader_real(r, "presence_penalty", (double)s->presence_penalty, -2, 2);
+    s->frequency_penalty = (float)dop_reader_real(r, "frequency_penalty", (double)s->frequency_penalty, -2, 2);
     g->job.ignore_end = dop_reader_bool(r, "ignore_eos", false);
     g->job.time_limit_s = g->api->time_limit_s;
 }
@@ -102,7 +102,7 @@ add_bias(gathering *g, int64_t id, const json_t *by)
         dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
                           g->api->facts.vocab);
     else if (g->biases)
-        g->biases[g->job.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
+        g->biases[g->job.sampling.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
 }
 
 /* {"ID": NUMBER, ...}, or as llama.cpp has it, [[ID, NUMBER], ...]. */
@@ -120,6 +120,8 @@ take_biases(gathering *g)
         return;
     }
     g->biases = calloc(n + 1, sizeof *g->biases);
+    g->job.sampling.biases = g->biases;
+    g->job.sampling.n_biases = 0;
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
         add_bias(g, json_is_integer(id) ? json_integer_value(id) : -1, json_array_get(pair, 1));
@@ -130,7 +132,6 @@ take_biases(gathering *g)
         const unsigned long id = strtoul(key, &end, 10);
         add_bias(g, end == key || *end || id > UINT32_MAX ? -1 : (int64_t)id, by);
     }
-    g->job.biases = g->biases;
 }
 
 static void
@@ -147,7 +148,7 @@ take_logprobs(gathering *g)
         g->call->logprobs = n >= 0;
         g->call->n_top = n > 0 ? (uint32_t)n : 0;
     }
-    g->job.logprobs = g->call->logprobs;
+    g->job.sampling.logprobs = g->call->logprobs;
     g->job.n_top = g->call->n_top;
 }
 
@@ -401,7 +402,7 @@ tokens_that_fit(const gathering *g)
         TEXT = 8,
         PROBABILITY = 120
     }; /* bytes of a token's text, and of a log-probability with its token, as JSON */
-    const uint64_t each = TEXT + (g->job.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
+    const uint64_t each = TEXT + (g->job.sampling.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
                    n = (uint64_t)g->n_prompts * g->n_each;
     return g->api->max_answer ? g->api->max_answer / (each * (n ? n : 1)) : UINT64_MAX;
 }

@@ -61,7 +61,6 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->replaces = options->replaces;
     e->n_slots = e->facts.n_sequences;
     e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
-    e->draws = dop_model_draws(model);
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
     e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;
@@ -127,7 +126,7 @@ dop_engine_destroy(dop_engine *engine)
 static uint64_t
 bytes_of(const dop_job_request *r)
 {
-    return (r->n_prompt + r->max_tokens) * (sizeof(uint32_t) + 1);
+    return (r->n_prompt + r->max_tokens) * sizeof(uint32_t);
 }
 
 /* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it has. */

@@ -30,22 +30,13 @@ typedef struct dop_engine_options {
     uint32_t threads; /* that pick tokens from logits; 0: one per core, at most 8 */
 } dop_engine_options;
 
-typedef struct dop_bias {
-    uint32_t id;
-    float by; /* added to the token's logit */
-} dop_bias;
-
 /* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */
 typedef struct dop_job_request {
     const uint32_t *prompt;
-    size_t n_prompt;     /* at least 1; prompt and max_tokens fit the context together */
-    uint32_t max_tokens; /* 0: the prompt is read, and nothing is picked */
-    dop_sampling sampling;
-    float presence, frequency; /* subtracted from logits of tokens that were written: once, or once per occurrence */
-    const dop_bias *biases;
-    size_t n_biases;
-    bool logprobs;
-    uint32_t n_top; /* alternatives for each token, with logprobs */
+    size_t n_prompt;       /* at least 1; prompt and max_tokens fit the context together */
+    uint32_t max_tokens;   /* 0: the prompt is read, and nothing is picked */
+    dop_sampling sampling; /* penalty_from is set to n_prompt */
+    uint32_t n_top;        /* alternatives for each token, with sampling.logprobs */
     const char *const *stops;
     size_t n_stops;
     bool ignore_end;             /* continue after the model's end token */
@@ -70,15 +61,10 @@ typedef enum dop_job_end {
     DOP_JOB_CANCELLED
 } dop_job_end;
 
-typedef struct dop_top {
-    uint32_t id;
-    float logprob;
-} dop_top;
-
 typedef struct dop_job_token {
-    dop_top pick;
+    dop_logprob pick;
     uint32_t n_top;
-    dop_top top[DOP_JOB_MAX_TOP];
+    dop_logprob top[DOP_JOB_MAX_TOP];
 } dop_job_token;
 
 /* The progress of a job.  Valid under the engine's lock; it only grows while the job continues. */

@@ -34,7 +34,6 @@ struct dop_job {
     uint32_t n_embedding;
     uint32_t n_read;   /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
     uint32_t *written; /* [max_tokens], in tokens_of */
-    bool *is_new;      /* [max_tokens]: the token was written for the first time; only with a penalty that needs this */
     uint32_t n_written;
     uint32_t row;         /* row of this step that gives its next token; UINT32_MAX: none */
     uint32_t pick;        /* of this step */
@@ -81,7 +80,6 @@ struct dop_engine {
     uint32_t max_queue;
     uint32_t rewind;
     bool replaces;
-    bool draws;         /* the device draws */
     uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
     uint32_t max_chunk; /* of a prompt in one step */
 
@@ -122,7 +120,7 @@ struct dop_engine {
 
     uint32_t n_threads;
     dop_sampler samplers[DOP_ENGINE_MAX_THREADS];
-    float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: logits with what is added to them */
+    float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: the logits that a matcher leaves */
 };
 
 /* Under the lock: brings the engine's view up to date. */
@@ -177,8 +175,12 @@ void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
 void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
 
 /* engine_pick.c */
-/* Does the pick need more than the device can do, which is the largest logit or a draw among what a matcher allows? */
-bool dop_job_needs_logits(const dop_engine *e, const dop_job *job);
+/* Does the host pick? */
+static inline bool
+dop_job_needs_logits(const dop_engine *e, const dop_job *job)
+{
+    return dop_model_wants(e->model, &job->request.sampling) == DOP_WANTS_LOGITS;
+}
 /* Before a pick: gives the job's sequence what the device needs, the sampling parameters and the mask of its matcher. */
 dop_status dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag);
 /* Works on the mask for the job's next pick for at most about so many steps. */

@@ -48,7 +48,6 @@ dop_job_free(dop_job *job)
     free(job->tokens_of);
     free(job->biases);
     free(job->embedding);
-    free(job->is_new);
     free(job->tokens);
     free(job);
 }
@@ -89,17 +88,17 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     job->request = *r;
     job->request.matcher = NULL; /* the caller keeps it unless this succeeds */
     job->tokens_of = malloc((r->n_prompt + r->max_tokens + 1) * sizeof *job->tokens_of);
-    job->biases = copy(r->biases, r->n_biases * sizeof *r->biases);
-    job->is_new = malloc((size_t)r->max_tokens + 1);
+    job->biases = copy(r->sampling.biases, r->sampling.n_biases * sizeof *r->sampling.biases);
     job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
-    if (!job->tokens_of || !job->biases || !job->is_new || !copy_stops(job, r)) {
+    if (!job->tokens_of || !job->biases || !copy_stops(job, r)) {
         dop_job_free(job);
         return NULL;
     }
     memcpy(job->tokens_of, r->prompt, r->n_prompt * sizeof *r->prompt);
     job->written = job->tokens_of + r->n_prompt;
     job->request.prompt = job->tokens_of;
-    job->request.biases = job->biases;
+    job->request.sampling.biases = job->biases;
+    job->request.sampling.penalty_from = (uint32_t)r->n_prompt;
     job->request.stops = NULL;
     dop_output_init(&job->output, &job->stops);
     dop_text_stream_init(&job->stream, e->tok,

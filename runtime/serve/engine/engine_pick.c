@@ -6,20 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool
-adds_to_logits(const dop_job_request *r)
-{
-    return r->n_biases || r->presence != 0 || r->frequency != 0;
-}
-
-bool
-dop_job_needs_logits(const dop_engine *e, const dop_job *job)
-{
-    const dop_job_request *r = &job->request;
-    const bool draws = e->draws && r->sampling.repeat_penalty == 1.0f;
-    return r->logprobs || adds_to_logits(r) || (!draws && !dop_sampling_is_greedy(&r->sampling));
-}
-
 dop_status
 dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag)
 {
@@ -50,44 +36,6 @@ dop_job_prepare(dop_engine *e, dop_job *job, uint64_t steps, dop_diag *diag)
     return st;
 }
 
-static void
-note_probabilities(dop_job *job, const float *logits, uint32_t vocab)
-{
-    dop_job_token *t = &job->token;
-    double sum = dop_logits_log_sum(logits, vocab);
-    uint32_t ids[DOP_JOB_MAX_TOP];
-    t->n_top = job->request.n_top < vocab ? job->request.n_top : vocab;
-    dop_logits_top(logits, vocab, t->n_top, ids);
-    for (uint32_t i = 0; i < t->n_top; i++)
-        t->top[i] = (dop_top){ids[i], (float)((double)logits[ids[i]] - sum)};
-    t->pick = (dop_top){job->pick, (float)((double)logits[job->pick] - sum)};
-}
-
-/* Subtracts the penalties of tokens that the job has written from their logits. */
-static void
-penalize(const dop_job *job, float *logits)
-{
-    const dop_job_request *r = &job->request;
-    if (r->presence == 0 && r->frequency == 0)
-        return;
-    for (uint32_t i = 0; i < job->n_written; i++)
-        logits[job->written[i]] -= r->frequency + (job->is_new[i] ? r->presence : 0);
-}
-
-static dop_status
-change_logits(dop_job *job, float *logits, uint32_t vocab, dop_diag *diag)
-{
-    const dop_job_request *r = &job->request;
-    dop_status st = DOP_OK;
-    for (size_t i = 0; i < r->n_biases; i++)
-        logits[r->biases[i].id] += r->biases[i].by;
-    penalize(job, logits);
-    if (r->matcher)
-        st = dop_matcher_apply(r->matcher, logits, vocab, diag);
-    job->by_request |= st == DOP_E_INPUT;
-    return st;
-}
-
 dop_status
 dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
 {
@@ -104,20 +52,27 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
         return st == DOP_OK && r->matcher ? dop_matcher_accept(r->matcher, job->pick, diag) : st;
     }
     const float *logits = dop_step_logits(e->model, job->row), *from = logits;
-    if (dop_logits_largest(logits, vocab) == UINT32_MAX)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the model's logits are not finite after %zu tokens",
-                        r->n_prompt + job->n_written);
-    if (adds_to_logits(r) || r->matcher) {
+    bool finite = true;
+    if (r->matcher) { /* what it forbids is not finite */
+        finite = dop_logits_largest(logits, vocab) != UINT32_MAX;
         memcpy(e->scratch[worker], logits, (size_t)vocab * sizeof(float));
-        if ((st = change_logits(job, e->scratch[worker], vocab, diag)) != DOP_OK)
+        if ((st = dop_matcher_apply(r->matcher, e->scratch[worker], vocab, diag)) != DOP_OK) {
+            job->by_request |= st == DOP_E_INPUT;
             return st;
+        }
         from = e->scratch[worker];
     }
     dop_sampler *s = &e->samplers[worker];
     s->params = r->sampling;
     job->pick = dop_sampler_pick(s, from, job->tokens_of, r->n_prompt + job->n_written, NULL);
-    if (r->logprobs)
-        note_probabilities(job, logits, vocab);
+    if (!finite || (!r->matcher && s->bad))
+        return DOP_FAIL(diag, DOP_E_INPUT, "the model's logits are not finite after %zu tokens",
+                        r->n_prompt + job->n_written);
+    if (r->sampling.logprobs) {
+        dop_job_token *t = &job->token;
+        t->n_top = r->n_top < vocab ? r->n_top : vocab;
+        dop_logits_logprobs(logits, vocab, job->pick, t->n_top, &t->pick, t->top);
+    }
     job->mask_ready = false;
     return r->matcher ? dop_matcher_accept(r->matcher, job->pick, diag) : DOP_OK;
 }
@@ -142,7 +97,7 @@ dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *dia
 static bool
 keep_token(dop_job *job)
 {
-    if (!job->request.logprobs)
+    if (!job->request.sampling.logprobs)
         return true;
     if (job->n_tokens == job->cap_tokens) {
         uint32_t cap = job->cap_tokens ? 2 * job->cap_tokens : 64;
@@ -154,25 +109,6 @@ keep_token(dop_job *job)
     }
     job->tokens[job->n_tokens] = job->token;
     return true;
-}
-
-static void
-note_written(dop_job *job)
-{
-    bool is_new = job->request.presence != 0;
-    for (uint32_t i = 0; i < job->n_written && is_new; i++)
-        is_new = job->written[i] != job->pick;
-    job->is_new[job->n_written] = is_new;
-    job->written[job->n_written++] = job->pick;
-}
-
-static bool
-is_end(const dop_engine *e, uint32_t id)
-{
-    for (uint32_t i = 0; i < e->facts.n_end_ids; i++)
-        if (e->facts.end_ids[i] == id)
-            return true;
-    return false;
 }
 
 void
@@ -187,25 +123,26 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
     }
     job->last_ms = now_ms;
     e->metrics.written_tokens++;
-    note_written(job);
+    job->written[job->n_written++] = job->pick;
     if (!keep_token(job)) {
         DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
         dop_job_finish(e, job, DOP_JOB_FAILED, &diag);
         return;
     }
     job->n_tokens++;
-    bool ends = !job->request.ignore_end && is_end(e, job->pick);
-    dop_job_end end = ends ? DOP_JOB_END_TOKEN : DOP_JOB_GOES_ON;
+    static const dop_job_end ends[] = {[DOP_END_NOT_YET] = DOP_JOB_GOES_ON,
+                                       [DOP_END_ID] = DOP_JOB_END_TOKEN,
+                                       [DOP_END_STOP_TEXT] = DOP_JOB_STOP_TEXT,
+                                       [DOP_END_CONSTRAINT] = DOP_JOB_END_TOKEN,
+                                       [DOP_END_LENGTH] = DOP_JOB_LENGTH};
+    const dop_job_request *r = &job->request;
+    const dop_ending ending = {e->facts.end_ids, r->ignore_end ? 0 : e->facts.n_end_ids, r->max_tokens};
     /* A model may have more ids than the tokenizer has tokens.  An id that is no token has no text. */
-    bool is_token = job->pick < dop_tokenizer_vocab_size(e->tok);
-    if (!ends && is_token && dop_job_show(job, &job->pick, &diag) != DOP_OK)
-        end = DOP_JOB_FAILED;
-    else if (job->output.stopped)
-        end = DOP_JOB_STOP_TEXT;
-    else if (!ends && job->request.matcher && dop_matcher_must_end(job->request.matcher))
-        end = DOP_JOB_END_TOKEN;
-    else if (!ends && job->n_written == job->request.max_tokens)
-        end = DOP_JOB_LENGTH;
+    const bool is_token = job->pick < dop_tokenizer_vocab_size(e->tok) && !dop_ending_has(&ending, job->pick);
+    const bool shown = !is_token || dop_job_show(job, &job->pick, &diag) == DOP_OK;
+    const bool complete = r->matcher && dop_matcher_must_end(r->matcher);
+    dop_job_end end =
+        shown ? ends[dop_output_ends(&job->output, &ending, job->pick, job->n_written, complete)] : DOP_JOB_FAILED;
     if ((end == DOP_JOB_END_TOKEN || end == DOP_JOB_LENGTH) && dop_job_show(job, NULL, &diag) != DOP_OK)
         end = DOP_JOB_FAILED;
     if (end != DOP_JOB_GOES_ON)

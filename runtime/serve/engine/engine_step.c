@@ -193,9 +193,8 @@ static void
 add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
 {
     dop_step_row *row = &e->rows[e->n_rows];
-    uint32_t wants = dop_job_needs_logits(e, job)                     ? DOP_WANTS_LOGITS | DOP_WANTS_UNCHECKED
-                     : dop_sampling_is_greedy(&job->request.sampling) ? DOP_WANTS_PICK
-                                                                      : DOP_WANTS_DRAW;
+    uint32_t wants = dop_model_wants(e->model, &job->request.sampling);
+    wants |= wants == DOP_WANTS_LOGITS ? (uint32_t)DOP_WANTS_UNCHECKED : 0;
     *row = (dop_step_row){e->slots[job->slot].sequence, token, last ? wants : 0};
     if (last)
         job->row = e->n_rows;

@@ -1,146 +1,192 @@
-/* Filters by name, and those of single values. */
+/* Filters and tests by name, and the filters that call others by name. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/text/jinja/jinja.h"
 
-static dop_j_val
-f_default(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
-{
-    const dop_j_val *other = dop_j_arg(a, 0, "default_value");
-    (void)cx;
-    (void)how;
-    if (v.kind == J_UNDEF || (dop_j_bool_arg(a, 1, "boolean", false) && !dop_j_truth(v)))
-        return other ? *other : dop_j_lit("");
-    return v;
-}
+/* ---- tests ---- */
 
-/* A real number without what stands behind the point; false: an integer cannot hold it. */
+/* Tests that ask for the kind alone. */
+static const struct {
+    const char *name;
+    unsigned kinds; /* bit per dop_j_kind */
+} kind_tests[] = {
+    {"defined", ~(1u << J_UNDEF)},
+    {"undefined", 1u << J_UNDEF},
+    {"none", 1u << J_NONE},
+    {"string", 1u << J_STR},
+    {"mapping", 1u << J_DICT},
+    {"iterable", 1u << J_STR | 1u << J_LIST | 1u << J_TUPLE | 1u << J_RANGE | 1u << J_VIEW | 1u << J_ITER |
+                     1u << J_DICT | 1u << J_UNDEF | 1u << J_LOOP},
+    {"sequence", 1u << J_STR | 1u << J_LIST | 1u << J_TUPLE | 1u << J_RANGE | 1u << J_DICT | 1u << J_UNDEF},
+    {"number", 1u << J_INT | 1u << J_FLOAT | 1u << J_BOOL | 1u << J_BIG},
+    {"integer", 1u << J_INT | 1u << J_BIG},
+    {"float", 1u << J_FLOAT},
+    {"boolean", 1u << J_BOOL},
+    {"callable", 1u << J_MACRO | 1u << J_FUNCTION | 1u << J_METHOD | 1u << J_LOOP | 1u << J_JOINER | 1u << J_UNDEF},
+};
+
+static const struct {
+    const char *name, *op;
+} order_tests[] = {
+    {"equalto", "=="},    {"eq", "=="}, {"==", "=="}, {"ne", "!="}, {"!=", "!="}, {"lt", "<"},
+    {"lessthan", "<"},    {"<", "<"},   {"le", "<="}, {"<=", "<="}, {"gt", ">"},  {">", ">"},
+    {"greaterthan", ">"}, {"ge", ">="}, {">=", ">="}, {"in", "in"},
+};
+
+/* Whether two values are one object of Python's, as far as templates can tell. */
 static bool
-truncated(double f, dop_j_val *out)
+is_same(dop_j_val a, dop_j_val b)
 {
-    if (!(fabs(f) < 0x1p63))
+    if (a.kind != b.kind)
         return false;
-    *out = dop_j_int((int64_t)f);
-    return true;
+    switch (a.kind) {
+    case J_NONE:
+        return true;
+    case J_BOOL:
+        return a.u.b == b.u.b;
+    case J_INT: /* small ones are kept by Python */
+        return a.u.i == b.u.i;
+    case J_STR:
+        return dop_j_str_eq(a.u.str, b.u.str);
+    case J_DICT:
+    case J_NAMESPACE:
+        return a.u.dict == b.u.dict;
+    default:
+        return dop_j_is_list(a) && a.u.list == b.u.list;
+    }
 }
 
-static dop_j_val
-f_int(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
+static bool
+is_test(dop_j_str name)
 {
-    (void)how;
-    const dop_j_val *other = dop_j_arg(a, 0, "default");
-    const int64_t base = dop_j_int_arg(cx, a, 1, "base", 10);
-    dop_j_val r = other ? *other : dop_j_int(0);
+    static const char *const others[] = {"true",  "false", "odd",     "even",   "divisibleby", "sameas",
+                                         "lower", "upper", "escaped", "filter", "test"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof kind_tests / sizeof *kind_tests; i++)
+        known |= dop_j_eq_lit(name, kind_tests[i].name);
+    for (size_t i = 0; i < sizeof order_tests / sizeof *order_tests; i++)
+        known |= dop_j_eq_lit(name, order_tests[i].name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        known |= dop_j_eq_lit(name, others[i]);
+    return known;
+}
+
+/* odd, even, divisibleby. */
+static bool
+divides(dop_j_ctx *cx, dop_j_val v, dop_j_val by, int64_t rest, const dop_j_args *a)
+{
     double f;
-    if (v.kind == J_UNDEF)
-        return dop_j_undefined_use(cx, v, a->line);
-    if (v.kind == J_STR && dop_j_read_int(cx, v.u.str, base >= 0 && base <= 36 ? (int)base : 10, &r))
+    const dop_j_val r = dop_j_number(v, &f) ? dop_j_binary(cx, (dop_j_str){"%", 1}, v, by, a->line)
+                                            : dop_j_wrong(cx, a, "this test", v);
+    return cx->status == DOP_OK && dop_j_equal(cx, r, dop_j_int(rest));
+}
+
+static bool
+is_case(dop_j_ctx *cx, dop_j_val v, const char *method)
+{
+    const dop_j_val s = dop_j_string(cx, v);
+    const dop_j_args none = {0};
+    return cx->status == DOP_OK &&
+           dop_j_truth(dop_j_call_method(cx, s, dop_j_find_method(J_STR, dop_j_lit(method).u.str), &none));
+}
+
+bool
+dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_val arg = a->n ? a->pos[0] : a->named_n ? a->named[0] : dop_j_none();
+    const bool has_arg = a->n || a->named_n;
+    for (size_t i = 0; i < sizeof kind_tests / sizeof *kind_tests; i++)
+        if (dop_j_eq_lit(name, kind_tests[i].name))
+            return (kind_tests[i].kinds >> v.kind) & 1u;
+    for (size_t i = 0; i < sizeof order_tests / sizeof *order_tests; i++)
+        if (has_arg && dop_j_eq_lit(name, order_tests[i].name))
+            return dop_j_compare(cx, dop_j_lit(order_tests[i].op).u.str, v, arg, a->line);
+    if (dop_j_eq_lit(name, "true") || dop_j_eq_lit(name, "false"))
+        return v.kind == J_BOOL && v.u.b == dop_j_eq_lit(name, "true");
+    if (dop_j_eq_lit(name, "odd") || dop_j_eq_lit(name, "even"))
+        return divides(cx, v, dop_j_int(2), dop_j_eq_lit(name, "odd"), a);
+    if (has_arg && dop_j_eq_lit(name, "divisibleby"))
+        return divides(cx, v, arg, 0, a);
+    if (has_arg && dop_j_eq_lit(name, "sameas"))
+        return is_same(v, arg);
+    if (dop_j_eq_lit(name, "lower") || dop_j_eq_lit(name, "upper"))
+        return is_case(cx, v, name.s[0] == 'l' ? "islower" : "isupper");
+    if (dop_j_eq_lit(name, "escaped"))
+        return v.kind == J_STR && v.safe;
+    if (arg.kind == J_STR || v.kind == J_STR) {
+        const dop_j_str what = arg.kind == J_STR ? arg.u.str : v.u.str;
+        if (dop_j_eq_lit(name, "filter"))
+            return dop_j_has_filter(what);
+        if (dop_j_eq_lit(name, "test"))
+            return is_test(what);
+    }
+    dop_j_fail(cx, a->line, DOP_E_INPUT, "test \"%.*s\" is not known%s", name.n > 40 ? 40 : (int)name.n, name.s,
+               has_arg ? "" : ", or needs an argument");
+    return false;
+}
+
+/* ---- filters ---- */
+
+/* select, reject, selectattr, rejectattr: bit 0, keep what the test takes; bit 1, test an attribute. */
+static dop_j_val
+f_pick(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
+{
+    const size_t skip = how & 2 ? 1 : 0;
+    const dop_j_val r = dop_j_new_list(cx, J_ITER);
+    if (!dop_j_truth(v))
         return r;
-    if (v.kind == J_STR && dop_j_read_float(v.u.str, &f) && truncated(f, &r))
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "select");
+    if (!l || a->n < skip || (a->n > skip && a->pos[skip].kind != J_STR))
+        return dop_j_wrong(cx, a, "select", v);
+    dop_j_args rest = {.line = a->line, .names = a->names, .named = a->named, .named_n = a->named_n};
+    if (a->n > skip + 1) {
+        rest.pos = a->pos + skip + 1;
+        rest.n = a->n - skip - 1;
+    }
+    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
+        const dop_j_val x = skip ? dop_j_attribute_of(cx, l->items[i], a->pos[0], a->line) : l->items[i];
+        const bool yes = a->n > skip ? dop_j_test(cx, a->pos[skip].u.str, x, &rest) : dop_j_truth(x);
+        if (yes == ((how & 1) != 0))
+            dop_j_push(cx, r, l->items[i]);
+    }
+    return r;
+}
+
+static dop_j_val
+f_map(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
+{
+    (void)how;
+    const dop_j_val *attr = a->n ? NULL : dop_j_arg(a, SIZE_MAX, "attribute"),
+                    *other = dop_j_arg(a, SIZE_MAX, "default");
+    const dop_j_val r = dop_j_new_list(cx, J_ITER);
+    if (!dop_j_truth(v))
         return r;
-    if (v.kind == J_FLOAT && !truncated(v.u.f, &r))
-        return dop_j_fail(cx, a->line, DOP_E_INPUT, "a number is too large to compute with");
-    return v.kind == J_INT || v.kind == J_BIG ? v : v.kind == J_BOOL ? dop_j_int(v.u.b) : r;
-}
-
-static dop_j_val
-f_float(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
-{
-    (void)how;
-    const dop_j_val *other = dop_j_arg(a, 0, "default");
-    double f;
-    if (v.kind == J_UNDEF)
-        return dop_j_undefined_use(cx, v, a->line);
-    if (dop_j_number(v, &f) || (v.kind == J_STR && dop_j_read_float(v.u.str, &f)))
-        return dop_j_float(f);
-    return other ? *other : dop_j_float(0);
-}
-
-static dop_j_val
-f_abs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
-{
-    (void)how;
-    if (v.kind == J_BOOL)
-        return dop_j_int(v.u.b);
-    if (v.kind == J_INT && v.u.i != INT64_MIN)
-        return dop_j_int(v.u.i < 0 ? -v.u.i : v.u.i);
-    return v.kind == J_FLOAT ? dop_j_float(fabs(v.u.f)) : dop_j_wrong(cx, a, "abs", v);
-}
-
-/* Whole numbers to tens, hundreds, ...: half to even. */
-static dop_j_val
-round_whole(int64_t i, int64_t digits)
-{
-    int64_t unit = 1;
-    for (; digits < 0 && digits > -19; digits++)
-        unit *= 10;
-    if (digits < 0)
-        return dop_j_int(0);
-    int64_t q = i / unit, rest = i % unit;
-    if (rest < 0) {
-        rest += unit;
-        q--;
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "map");
+    dop_j_args rest = {.line = a->line, .names = a->names, .named = a->named, .named_n = a->named_n};
+    if (!l || (!attr && (a->n < 1 || a->pos[0].kind != J_STR)))
+        return dop_j_wrong(cx, a, "map", v);
+    if (a->n > 1) {
+        rest.pos = a->pos + 1;
+        rest.n = a->n - 1;
     }
-    const int64_t half = unit - rest;
-    q += rest > half || (rest == half && q % 2 != 0);
-    int64_t r;
-    return dop_j_int(__builtin_mul_overflow(q, unit, &r) ? i : r);
-}
-
-/* Half to even, as Python's round(); "ceil" and "floor" as Jinja has them. */
-static dop_j_val
-f_round(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
-{
-    (void)how;
-    const int64_t digits = dop_j_int_arg(cx, a, 0, "precision", 0);
-    const dop_j_str method = dop_j_str_arg(cx, a, 1, "method", "common");
-    double f;
-    char t[700];
-    const bool up = dop_j_eq_lit(method, "ceil"), down = dop_j_eq_lit(method, "floor");
-    if (!dop_j_number(v, &f) || v.kind == J_BIG || digits < -300 || digits > 300)
-        return dop_j_wrong(cx, a, "round", v);
-    if (!up && !down && !dop_j_eq_lit(method, "common"))
-        return dop_j_fail(cx, a->line, DOP_E_INPUT, "round: the method is one of common, ceil, floor");
-    if (up || down) {
-        const double by = pow(10, (double)digits);
-        return dop_j_float((up ? ceil(f * by) : floor(f * by)) / by);
+    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
+        const dop_j_val x = attr ? dop_j_attribute_of(cx, l->items[i], *attr, a->line)
+                                 : dop_j_filter(cx, a->pos[0].u.str, l->items[i], &rest);
+        dop_j_push(cx, r, attr && x.kind == J_UNDEF && other && other->kind != J_NONE ? *other : x);
     }
-    if (v.kind != J_FLOAT)
-        return digits < 0 ? round_whole(v.kind == J_INT ? v.u.i : v.u.b, digits)
-                          : dop_j_int(v.kind == J_INT ? v.u.i : v.u.b);
-    if (!isfinite(f))
-        return v;
-    if (digits < 0) {
-        const double by = pow(10, (double)-digits);
-        return dop_j_float(nearbyint(f / by) * by);
-    }
-    dop_j_step(cx, 100 + 4 * (uint64_t)digits);
-    snprintf(t, sizeof t, "%.*f", (int)digits, f);
-    return dop_j_float(dop_strtod(t, NULL));
+    return r;
 }
 
-/* Attributes and methods only: a member of a mapping is none. */
-static dop_j_val
-f_attr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
-{
-    (void)how;
-    const dop_j_str name = dop_j_str_arg(cx, a, 0, "name", "");
-    const bool none = v.kind == J_DICT && !dop_j_find_method(J_DICT, name);
-    return cx->status != DOP_OK || none ? dop_j_undef(name) : dop_j_attribute(cx, v, name, a->line);
-}
-
-static const dop_j_filter_row value_filters[] = {
-    {"default", f_default, 0}, {"d", f_default, 0},   {"int", f_int, 0},   {"float", f_float, 0},
-    {"abs", f_abs, 0},         {"round", f_round, 0}, {"attr", f_attr, 0}, {NULL, NULL, 0},
+static const dop_j_filter_row rows[] = {
+    {"select", f_pick, 1},     {"reject", f_pick, 0}, {"selectattr", f_pick, 3},
+    {"rejectattr", f_pick, 2}, {"map", f_map, 0},     {NULL, NULL, 0},
 };
 
 static const dop_j_filter_row *
 find_filter(dop_j_str name)
 {
-    const dop_j_filter_row *const tables[] = {value_filters, dop_j_list_filters, dop_j_text_filters};
+    const dop_j_filter_row *const tables[] = {rows, dop_j_value_filters, dop_j_list_filters, dop_j_text_filters};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const dop_j_filter_row *row = tables[t]; row->name; row++)
             if (dop_j_eq_lit(name, row->name))

@@ -3,9 +3,8 @@
 
 #include "runtime/text/jinja/jinja.h"
 
-/* Items of a value, or an error that names the filter. */
-static const dop_j_list *
-items_of(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, const char *what)
+const dop_j_list *
+dop_j_items_of(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, const char *what)
 {
     const dop_j_list *l = dop_j_items(cx, v);
     if (!l)
@@ -13,9 +12,8 @@ items_of(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, const char *what)
     return l;
 }
 
-/* What an attribute argument names in an item: an index, or names and indices with dots between them. */
-static dop_j_val
-attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line)
+dop_j_val
+dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line)
 {
     if (attribute.kind != J_STR)
         return attribute.kind == J_NONE ? item : dop_j_item(cx, item, attribute, line);
@@ -56,7 +54,7 @@ rule_of(const dop_j_args *a, size_t exact, size_t attribute)
 static dop_j_val
 key_of(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
 {
-    dop_j_val v = attribute_of(cx, item, rule->attribute, rule->line);
+    dop_j_val v = dop_j_attribute_of(cx, item, rule->attribute, rule->line);
     if (v.kind == J_UNDEF && rule->other.kind != J_NONE)
         v = rule->other;
     return v.kind == J_STR && !rule->exact && cx->status == DOP_OK ? dop_j_change_case(cx, v.u.str, CASE_LOWER) : v;
@@ -100,15 +98,14 @@ static dop_j_val
 f_sort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "sort");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "sort");
     const key_rule rule = rule_of(a, 1, 2);
     return l ? sorted(cx, l, &rule, dop_j_bool_arg(a, 0, "reverse", false)) : v;
 }
 
-static dop_j_val
-f_items(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
+dop_j_val
+dop_j_pairs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
 {
-    (void)how;
     const dop_j_val r = dop_j_new_list(cx, J_ITER);
     if (v.kind == J_UNDEF)
         return r;
@@ -120,6 +117,13 @@ f_items(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 }
 
 static dop_j_val
+f_pairs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
+{
+    (void)how;
+    return dop_j_pairs(cx, v, a);
+}
+
+static dop_j_val
 f_dictsort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
@@ -127,7 +131,7 @@ f_dictsort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     const key_rule rule = {dop_j_int(by_value), dop_j_none(), dop_j_bool_arg(a, 0, "case_sensitive", false), a->line};
     if (v.kind != J_DICT || cx->status != DOP_OK)
         return dop_j_wrong(cx, a, "dictsort", v);
-    const dop_j_list *l = dop_j_items(cx, f_items(cx, v, a, 0));
+    const dop_j_list *l = dop_j_items(cx, dop_j_pairs(cx, v, a));
     return l ? sorted(cx, l, &rule, dop_j_bool_arg(a, 2, "reverse", false)) : v;
 }
 
@@ -136,7 +140,7 @@ f_groupby(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
     const dop_j_val *other = dop_j_arg(a, 1, "default");
-    const dop_j_list *l = items_of(cx, v, a, "groupby");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "groupby");
     key_rule rule = rule_of(a, 2, 0), plain;
     const dop_j_val r = dop_j_new_list(cx, J_LIST);
     dop_j_val last = dop_j_none(), group = dop_j_none();
@@ -166,7 +170,7 @@ static dop_j_val
 f_unique(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "unique");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "unique");
     const key_rule rule = rule_of(a, 0, 1);
     const dop_j_val r = dop_j_new_list(cx, J_ITER), seen = dop_j_new_dict(cx, J_DICT);
     for (size_t i = 0; l && i < l->n && cx->status == DOP_OK; i++) {
@@ -183,7 +187,7 @@ f_unique(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 static dop_j_val
 f_extreme(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
-    const dop_j_list *l = items_of(cx, v, a, how < 0 ? "min" : "max");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, how < 0 ? "min" : "max");
     const key_rule rule = rule_of(a, 0, 1);
     dop_j_val best = dop_j_undef((dop_j_str){"item", 4}), best_key = best;
     for (size_t i = 0; l && i < l->n && cx->status == DOP_OK; i++) {
@@ -204,11 +208,11 @@ static dop_j_val
 f_sum(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "sum");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "sum");
     const dop_j_val *attr = dop_j_arg(a, 0, "attribute"), *start = dop_j_arg(a, 1, "start");
     dop_j_val total = start ? *start : dop_j_int(0);
     for (size_t i = 0; l && i < l->n && cx->status == DOP_OK; i++) {
-        const dop_j_val x = attribute_of(cx, l->items[i], attr ? *attr : dop_j_none(), a->line);
+        const dop_j_val x = dop_j_attribute_of(cx, l->items[i], attr ? *attr : dop_j_none(), a->line);
         total = dop_j_binary(cx, (dop_j_str){"+", 1}, total, x, a->line);
     }
     return total;
@@ -233,7 +237,7 @@ static dop_j_val
 f_list(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "list");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "list");
     const dop_j_val r = dop_j_new_list(cx, J_LIST);
     for (size_t i = 0; l && i < l->n && cx->status == DOP_OK; i++)
         dop_j_push(cx, r, l->items[i]);
@@ -259,7 +263,7 @@ static dop_j_val
 f_reverse(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "reverse");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "reverse");
     const dop_j_val r = dop_j_new_list(cx, v.kind == J_ITER || v.kind == J_STR ? J_LIST : J_ITER);
     for (size_t i = l ? l->n : 0; i > 0 && cx->status == DOP_OK; i--)
         dop_j_push(cx, r, l->items[i - 1]);
@@ -270,65 +274,15 @@ static dop_j_val
 f_join(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "join");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "join");
     const dop_j_val *attr = dop_j_arg(a, 1, "attribute"), *sep = dop_j_arg(a, 0, "d");
     const dop_j_val picked = dop_j_new_list(cx, J_LIST);
     for (size_t i = 0; l && attr && i < l->n && cx->status == DOP_OK; i++)
-        dop_j_push(cx, picked, attribute_of(cx, l->items[i], *attr, a->line));
+        dop_j_push(cx, picked, dop_j_attribute_of(cx, l->items[i], *attr, a->line));
     if (!l || cx->status != DOP_OK)
         return v;
     const dop_j_str between = sep ? dop_j_string(cx, *sep).u.str : (dop_j_str){"", 0};
     return dop_j_join(cx, attr ? picked.u.list : l, between);
-}
-
-/* select, reject, selectattr, rejectattr: bit 0, keep what the test takes; bit 1, test an attribute. */
-static dop_j_val
-f_pick(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
-{
-    const size_t skip = how & 2 ? 1 : 0;
-    const dop_j_val r = dop_j_new_list(cx, J_ITER);
-    if (!dop_j_truth(v))
-        return r;
-    const dop_j_list *l = items_of(cx, v, a, "select");
-    if (!l || a->n < skip || (a->n > skip && a->pos[skip].kind != J_STR))
-        return dop_j_wrong(cx, a, "select", v);
-    dop_j_args rest = {.line = a->line, .names = a->names, .named = a->named, .named_n = a->named_n};
-    if (a->n > skip + 1) {
-        rest.pos = a->pos + skip + 1;
-        rest.n = a->n - skip - 1;
-    }
-    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
-        const dop_j_val x = skip ? attribute_of(cx, l->items[i], a->pos[0], a->line) : l->items[i];
-        const bool yes = a->n > skip ? dop_j_test(cx, a->pos[skip].u.str, x, &rest) : dop_j_truth(x);
-        if (yes == ((how & 1) != 0))
-            dop_j_push(cx, r, l->items[i]);
-    }
-    return r;
-}
-
-static dop_j_val
-f_map(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
-{
-    (void)how;
-    const dop_j_val *attr = a->n ? NULL : dop_j_arg(a, SIZE_MAX, "attribute"),
-                    *other = dop_j_arg(a, SIZE_MAX, "default");
-    const dop_j_val r = dop_j_new_list(cx, J_ITER);
-    if (!dop_j_truth(v))
-        return r;
-    const dop_j_list *l = items_of(cx, v, a, "map");
-    dop_j_args rest = {.line = a->line, .names = a->names, .named = a->named, .named_n = a->named_n};
-    if (!l || (!attr && (a->n < 1 || a->pos[0].kind != J_STR)))
-        return dop_j_wrong(cx, a, "map", v);
-    if (a->n > 1) {
-        rest.pos = a->pos + 1;
-        rest.n = a->n - 1;
-    }
-    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
-        const dop_j_val x = attr ? attribute_of(cx, l->items[i], *attr, a->line)
-                                 : dop_j_filter(cx, a->pos[0].u.str, l->items[i], &rest);
-        dop_j_push(cx, r, attr && x.kind == J_UNDEF && other && other->kind != J_NONE ? *other : x);
-    }
-    return r;
 }
 
 /* Lists of N neighbours. */
@@ -336,7 +290,7 @@ static dop_j_val
 f_batch(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "batch");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "batch");
     const dop_j_val *fill = dop_j_arg(a, 1, "fill_with");
     const int64_t n = dop_j_int_arg(cx, a, 0, "linecount", 0);
     const dop_j_val r = dop_j_new_list(cx, J_ITER);
@@ -358,7 +312,7 @@ static dop_j_val
 f_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
     (void)how;
-    const dop_j_list *l = items_of(cx, v, a, "slice");
+    const dop_j_list *l = dop_j_items_of(cx, v, a, "slice");
     const dop_j_val *fill = dop_j_arg(a, 1, "fill_with");
     const int64_t n = dop_j_int_arg(cx, a, 0, "slices", 0);
     const dop_j_val r = dop_j_new_list(cx, J_ITER);
@@ -378,10 +332,9 @@ f_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 }
 
 const dop_j_filter_row dop_j_list_filters[] = {
-    {"length", f_length, 0},   {"count", f_length, 0},    {"list", f_list, 0},   {"first", f_end, 'f'},
-    {"last", f_end, 'l'},      {"reverse", f_reverse, 0}, {"join", f_join, 0},   {"sort", f_sort, 0},
-    {"unique", f_unique, 0},   {"select", f_pick, 1},     {"reject", f_pick, 0}, {"selectattr", f_pick, 3},
-    {"rejectattr", f_pick, 2}, {"map", f_map, 0},         {"items", f_items, 0}, {"dictsort", f_dictsort, 0},
-    {"groupby", f_groupby, 0}, {"min", f_extreme, -1},    {"max", f_extreme, 1}, {"sum", f_sum, 0},
-    {"batch", f_batch, 0},     {"slice", f_slice, 0},     {NULL, NULL, 0},
+    {"length", f_length, 0}, {"count", f_length, 0},    {"list", f_list, 0},         {"first", f_end, 'f'},
+    {"last", f_end, 'l'},    {"reverse", f_reverse, 0}, {"join", f_join, 0},         {"sort", f_sort, 0},
+    {"unique", f_unique, 0}, {"items", f_pairs, 0},     {"dictsort", f_dictsort, 0}, {"groupby", f_groupby, 0},
+    {"min", f_extreme, -1},  {"max", f_extreme, 1},     {"sum", f_sum, 0},           {"batch", f_batch, 0},
+    {"slice", f_slice, 0},   {NULL, NULL, 0},
 };

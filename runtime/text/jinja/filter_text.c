@@ -225,7 +225,7 @@ f_urlencode(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     if (!pairs)
         put_quoted(cx, &o, v, false);
     else
-        l = dop_j_items(cx, v.kind == J_DICT ? dop_j_filter(cx, dop_j_lit("items").u.str, v, a) : v);
+        l = dop_j_items(cx, v.kind == J_DICT ? dop_j_pairs(cx, v, a) : v);
     for (size_t i = 0; l && i < l->n && cx->status == DOP_OK; i++) {
         const dop_j_list *pair = dop_j_items(cx, l->items[i]);
         if (!pair || pair->n != 2)

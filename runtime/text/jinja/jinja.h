@@ -392,14 +392,21 @@ bool dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out);
 dop_j_val dop_j_percent(dop_j_ctx *cx, dop_j_str format, dop_j_val args, long line);
 dop_j_val dop_j_str_format(dop_j_ctx *cx, dop_j_str format, const dop_j_args *a);
 
-/* ---- what templates call (filter.c, filter_list.c, filter_text.c, test.c, method.c, function.c) ---- */
+/* ---- what templates call (filter.c, filter_value.c, filter_list.c, filter_text.c, method.c, function.c) ---- */
 typedef dop_j_val dop_j_filter_fn(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how);
 typedef struct dop_j_filter_row {
     const char *name;
     dop_j_filter_fn *fn;
     int how;
 } dop_j_filter_row;
-extern const dop_j_filter_row dop_j_list_filters[], dop_j_text_filters[]; /* each ends with a row without a name */
+/* Each ends with a row without a name. */
+extern const dop_j_filter_row dop_j_value_filters[], dop_j_list_filters[], dop_j_text_filters[];
+/* Items of a value, or an error that names the filter. */
+const dop_j_list *dop_j_items_of(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, const char *filter);
+/* What an attribute argument names in an item: an index, or names and indices with dots between them. */
+dop_j_val dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line);
+/* Keys and values of a mapping as pairs. */
+dop_j_val dop_j_pairs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a);
 dop_j_val dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
 bool dop_j_has_filter(dop_j_str name);
 bool dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What eight devices would make of large llamas: the table of README.md, "Several devices".  All of it is predicted from stage
+# What eight devices would make of large llamas: the table of docs/parts.md.  All of it is predicted from stage
 # times that were measured on one device (h200-llama-*.yaml); the models are holes of the right size, which take no room on disk.
 #
 #   tests/bench/simulate/table.sh DOPPLERC MAKE_GGUF

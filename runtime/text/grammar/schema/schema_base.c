@@ -109,6 +109,17 @@ dop_schema_keep(dop_schema *s, json_t *made, const json_t *from)
 }
 
 void *
+dop_schema_copy(dop_schema *s, const void *items, size_t n, size_t size)
+{
+    void *p = malloc((n + 1) * size);
+    s->a.failed |= !p;
+    s->a.too_large |= !dop_budget_step(s->a.budget, n + 1);
+    if (p && n)
+        memcpy(p, items, n * size);
+    return p;
+}
+
+void *
 dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t size)
 {
     if (n < *io_cap)
@@ -284,16 +295,4 @@ dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, json_t
     c->groups = dop_schema_grow(s, c->groups, c->n_groups, &c->cap_groups, sizeof *c->groups);
     if (dop_schema_goes_on(s))
         c->groups[c->n_groups++] = (dop_group){name, options, frame};
-}
-
-uint32_t
-dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *list, size_t n)
-{
-    return s->rule_of(s, name, list, n);
-}
-
-void
-dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent)
-{
-    s->gather(s, c, schema, parent);
 }

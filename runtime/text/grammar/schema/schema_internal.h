@@ -1,6 +1,7 @@
-/* Declarations for the files that compile schemas.  schema.c gathers what must hold for a value at once, and what may hold instead of
- * it; schema_not.c turns `not` around; schema_any.c, schema_object.c, schema_array.c, schema_string.c, schema_number.c and schema_values.c make
- * values of one kind; schema_base.c and schema_character.c have functions for all of them. */
+/* Declarations for the files that compile schemas.  schema_gather.c gathers what must hold for a value at once, and what may hold
+ * instead of it; schema.c makes rules of that; schema_rules.c numbers them; schema_any.c, schema_object.c, schema_array.c,
+ * schema_string.c, schema_number.c and schema_values.c make values of one kind; schema_base.c and schema_character.c have functions
+ * for all of them. */
 #ifndef DOPPLER_RUNTIME_TEXT_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
 #define DOPPLER_RUNTIME_TEXT_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
 
@@ -26,7 +27,9 @@ enum {
 typedef struct dop_schema_rule {
     const json_t **list; /* owned */
     size_t n;
-    uint32_t rule;
+    uint32_t rule, start; /* start: the state in which its body begins */
+    uint32_t depth;       /* of calls that lead to it */
+    char *path;           /* owned: of the schema, for messages; NULL: the body is made */
 } dop_schema_rule;
 
 /* A schema that applies in place, and the one that leads to it; they make chains, in which no schema comes twice. */
@@ -44,9 +47,6 @@ typedef struct dop_schema_set {
 
 struct dop_conjunction;
 typedef struct dop_schema {
-    /* What schema.c does for those that it calls. */
-    uint32_t (*rule_of)(struct dop_schema *s, const char *name, const json_t *const *list, size_t n);
-    void (*gather)(struct dop_schema *s, struct dop_conjunction *c, const json_t *schema, const dop_frame *parent);
     dop_auto a;
     dop_schema_index *index;
     const json_t *root;
@@ -114,18 +114,20 @@ uint32_t dop_schema_text(dop_schema *s, uint32_t from, const char *text);
 size_t dop_schema_count(dop_schema *s, const json_t *schema, const char *name, size_t otherwise);
 /* Keeps a schema that was made, with the base of `from`, and returns it.  Takes ownership. */
 const json_t *dop_schema_keep(dop_schema *s, json_t *made, const json_t *from);
+/* A copy of n items that the caller frees, with room for one more. */
+void *dop_schema_copy(dop_schema *s, const void *items, size_t n, size_t size);
 /* Room for one more item. */
 void *dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t size);
 uint32_t dop_schema_blank(dop_schema *s, uint32_t from);
 
-/* --- schema_base.c, for schema.c --- */
+/* --- schema_rules.c --- */
 /* The rule for what is valid for all of a list. */
 uint32_t dop_schema_rule_of(dop_schema *s, const char *name, const json_t *const *list, size_t n);
 /* schema_any.c */
 uint32_t dop_schema_any_value(dop_schema *s);
 uint32_t dop_schema_any_string(dop_schema *s);
 uint32_t dop_schema_any_object(dop_schema *s);
-/* Adds what a schema demands. */
+/* schema_gather.c: adds what a schema demands. */
 void dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent);
 void dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, json_t *options, const json_t *from,
                           const dop_frame *frame);
@@ -140,7 +142,7 @@ unsigned dop_schema_type_of(const json_t *value);
 /* Is the value valid for the schema?  What cannot be told counts as valid. */
 bool dop_schema_allows(dop_schema *s, const json_t *schema, const json_t *value);
 
-/* --- schema_not.c --- */
+/* --- schema_gather.c --- */
 /* Adds that a schema must not hold; `name` is the keyword that says so. */
 void dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, const char *name,
                         const dop_frame *frame);

@@ -1,11 +1,14 @@
-/* What must not hold: `not`, and the other schemas of oneOf.  A negation becomes options of what must hold, as far as there are
- * keywords for it. */
+/* Gathers what must hold for a value at once: a schema with what its $ref and allOf lead to, and groups of options.  A negation (`not`,
+ * and the other schemas of oneOf) becomes options of what must hold, as far as there are keywords for it. */
 #include "runtime/text/grammar/schema/schema_internal.h"
 #include "runtime/text/grammar/schema/validate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 60 };
+enum { DEEPEST = 100, DEEPEST_NOT = 60 };
+
+/* --- what must not hold ------------------------------------------------------------------------------------------------------- */
 
 /* {"not": schema}; the same one for the same schema, so that recursive schemas come to an end. */
 static const json_t *
@@ -219,7 +222,7 @@ dop_schema_add_not(dop_schema *s, dop_conjunction *c, const json_t *schema, cons
         c->never = true;
         return;
     }
-    if (!known || depth > DEEPEST) {
+    if (!known || depth > DEEPEST_NOT) {
         dop_schema_unenforced(s, name);
         return;
     }
@@ -275,7 +278,7 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
     const char *ref_a = json_string_value(json_object_get(a, "$ref")),
                *ref_b = json_string_value(json_object_get(b, "$ref"));
     s->a.too_large |= !dop_budget_step(s->a.budget, 4);
-    if (!dop_schema_goes_on(s) || depth > DEEPEST)
+    if (!dop_schema_goes_on(s) || depth > DEEPEST_NOT)
         return false;
     if ((ref_a && !(a = dop_schema_resolve(s, a, ref_a))) || (ref_b && !(b = dop_schema_resolve(s, b, ref_b))))
         return false;
@@ -300,4 +303,248 @@ dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t dep
             apart = dop_schema_exclude(s, v, other, depth + 1);
     }
     return apart;
+}
+
+/* --- what must hold ------------------------------------------------------------------------------------------------------------ */
+
+static void
+add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
+{
+    c->closures = dop_schema_grow(s, c->closures, c->n_closures, &c->cap_closures, sizeof *c->closures);
+    if (dop_schema_goes_on(s))
+        c->closures[c->n_closures++] = closure;
+}
+
+/* What a schema, with those that apply in place, may evaluate. */
+typedef struct reach {
+    json_t *names, *patterns; /* owned */
+    size_t prefix;
+    bool all_members, all_items, some; /* some: that depends on the value */
+} reach;
+
+static void
+find_reach(dop_schema *s, const json_t *schema, bool own, uint32_t depth, reach *r)
+{
+    static const char *const lists[] = {"allOf", "anyOf", "oneOf"}, *const ones[] = {"if", "then", "else"};
+    const char *ref = json_string_value(json_object_get(schema, "$ref")), *key;
+    const json_t *items = json_object_get(schema, "items"), *prefix = json_object_get(schema, "prefixItems"), *one;
+    json_t *v;
+    size_t i;
+    if (!json_is_object(schema) || depth > DEEPEST)
+        return;
+    json_object_foreach(json_object_get(schema, "properties"), key, v) json_object_set_new(r->names, key, json_true());
+    json_object_foreach(json_object_get(schema, "patternProperties"), key, v)
+        json_object_set_new(r->patterns, key, json_true());
+    r->prefix = json_array_size(prefix) > r->prefix ? json_array_size(prefix) : r->prefix;
+    r->all_members |= json_object_get(schema, "additionalProperties") != NULL;
+    r->all_items |= items != NULL || json_object_get(schema, "contains") != NULL;
+    r->some |= json_object_get(schema, "contains") || json_object_get(schema, "anyOf") ||
+               json_object_get(schema, "oneOf") || json_object_get(schema, "if") ||
+               json_object_get(schema, "dependentSchemas") || json_object_get(schema, "$dynamicRef");
+    if (!own || json_object_get(schema, "$dynamicRef")) {
+        r->all_members |= json_object_get(schema, "unevaluatedProperties") || json_object_get(schema, "$dynamicRef");
+        r->all_items |= json_object_get(schema, "unevaluatedItems") || json_object_get(schema, "$dynamicRef");
+    }
+    for (size_t k = 0; k < 3; k++) {
+        json_array_foreach(json_object_get(schema, lists[k]), i, one) find_reach(s, one, false, depth + 1, r);
+        find_reach(s, json_object_get(schema, ones[k]), false, depth + 1, r);
+    }
+    json_object_foreach(json_object_get(schema, "dependentSchemas"), key, v) find_reach(s, v, false, depth + 1, r);
+    if (ref)
+        find_reach(s, dop_schema_resolve(s, schema, ref), false, depth + 1, r);
+}
+
+static void
+add_unevaluated(dop_schema *s, dop_conjunction *c, const json_t *schema)
+{
+    const json_t *members = json_object_get(schema, "unevaluatedProperties"),
+                 *items = json_object_get(schema, "unevaluatedItems");
+    reach r = {.names = json_object(), .patterns = json_object()};
+    find_reach(s, schema, true, 0, &r);
+    dop_closure of = {.names = dop_schema_keep(s, r.names, schema), .patterns = dop_schema_keep(s, r.patterns, schema)};
+    if (members && (r.some || r.all_members) && !json_is_true(members) && r.some)
+        dop_schema_unenforced(s, "unevaluatedProperties");
+    if (items && r.some && !json_is_true(items))
+        dop_schema_unenforced(s, "unevaluatedItems");
+    of.schema = members;
+    if (members && !r.all_members)
+        add_closure(s, c, of);
+    if (items && !r.all_items)
+        add_closure(s, c, (dop_closure){.prefix = r.prefix, .schema = items, .for_items = true});
+}
+
+static void
+add_dependents(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
+{
+    static const char *const names[] = {"dependentRequired", "dependentSchemas", "dependencies"};
+    const char *key;
+    json_t *v;
+    size_t i;
+    const json_t *r;
+    for (size_t k = 0; k < 3; k++)
+        json_object_foreach(json_object_get(schema, names[k]), key, v)
+        {
+            json_t *with = json_pack("{s:[s]}", "required", key);
+            const json_t *without = dop_schema_keep(s, json_pack("{s:{s:b}}", "properties", key, 0), schema);
+            json_array_foreach(v, i, r) if (json_is_string(r))
+                json_array_append(json_object_get(with, "required"), (json_t *)(uintptr_t)r);
+            json_t *options = json_pack("[[O],[O]]", without, with);
+            if (!json_is_array(v))
+                json_array_append(json_array_get(options, 1), v);
+            (void)dop_schema_keep(s, with, schema);
+            dop_schema_add_group(s, c, names[k], options, schema, frame);
+        }
+}
+
+static void
+add_options(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
+{
+    enum { MOST_NOTS = 8 };
+    const json_t *any = json_object_get(schema, "anyOf"), *one = json_object_get(schema, "oneOf"), *v, *w;
+    size_t i, k;
+    for (size_t n = 0; n < 2; n++) {
+        const json_t *all = n == 0 ? any : one;
+        if (!all)
+            continue;
+        if (!json_is_array(all) || json_array_size(all) == 0) {
+            dop_schema_refuse(s, "%s is a list that is not empty", n == 0 ? "anyOf" : "oneOf");
+            return;
+        }
+        json_t *options = json_array();
+        json_array_foreach(all, i, v)
+        {
+            json_t *option = json_pack("[O]", v);
+            json_array_foreach(n == 0 ? NULL : all, k, w)
+            {
+                if (k == i || dop_schema_exclude(s, v, w, 0))
+                    continue;
+                if (json_array_size(all) > MOST_NOTS) {
+                    dop_schema_unenforced(s, "oneOf");
+                    continue;
+                }
+                json_t *not = json_pack("{s:O}", "not", w);
+                json_array_append(option, not );
+                json_array_append(s->for_one_of, not );
+                (void)dop_schema_keep(s, not, schema);
+            }
+            json_array_append_new(options, option);
+        }
+        dop_schema_add_group(s, c, n == 0 ? "anyOf" : "oneOf", options, schema, frame);
+    }
+    const json_t *test = json_object_get(schema, "if"), *then = json_object_get(schema, "then"),
+                 *otherwise = json_object_get(schema, "else");
+    if (test && (then || otherwise)) {
+        const json_t *not = dop_schema_keep(s, json_pack("{s:O}", "not", test), schema);
+        json_t *options = json_pack("[[O],[O]]", test, not );
+        if (then)
+            json_array_append(json_array_get(options, 0), (json_t *)(uintptr_t)then);
+        if (otherwise)
+            json_array_append(json_array_get(options, 1), (json_t *)(uintptr_t)otherwise);
+        dop_schema_add_group(s, c, "if", options, schema, frame);
+    }
+}
+
+static void
+add_types(dop_schema *s, dop_conjunction *c, const json_t *schema)
+{
+    const json_t *type = json_object_get(schema, "type");
+    if (!type)
+        return;
+    unsigned bits = dop_schema_types(s, type);
+    if (json_is_true(json_object_get(schema, "nullable")))
+        bits |= DOP_IS_NULL;
+    c->bits &= bits;
+}
+
+static void
+add_references(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
+{
+    const json_t *ref = json_object_get(schema, "$ref"), *dynamic = json_object_get(schema, "$dynamicRef"), *to = NULL;
+    if (ref && !json_is_string(ref))
+        dop_schema_refuse(s, "$ref is a text");
+    else if (ref && (to = dop_schema_resolve(s, schema, json_string_value(ref))))
+        dop_schema_gather(s, c, to, frame);
+    if (json_object_get(schema, "$recursiveRef"))
+        dop_schema_unenforced(s, "$recursiveRef");
+    if (!json_is_string(dynamic))
+        return;
+    to = dop_schema_resolve(s, schema, json_string_value(dynamic));
+    const char *anchor = strchr(json_string_value(dynamic), '#');
+    const char *own = json_string_value(json_object_get(to, "$dynamicAnchor"));
+    if (own && anchor && strcmp(own, anchor + 1) == 0)
+        dop_schema_unenforced(s, "$dynamicRef"); /* what it means depends on the way to it */
+    else if (to)
+        dop_schema_gather(s, c, to, frame);
+}
+
+static void
+add_keywords(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *frame)
+{
+    const json_t *others = json_object_get(schema, "additionalProperties"), *items = json_object_get(schema, "items"),
+                 *all = json_object_get(schema, "allOf"), *not = json_object_get(schema, "not"), *v;
+    const json_t *properties = json_object_get(schema, "properties"), *required = json_object_get(schema, "required");
+    size_t i;
+    if ((properties && !json_is_object(properties)) ||
+        (required && !json_is_array(required) && !json_is_boolean(required)))
+        dop_schema_refuse(s, "properties is an object, and required a list of names");
+    add_types(s, c, schema);
+    add_references(s, c, schema, frame);
+    if (all && (!json_is_array(all) || json_array_size(all) == 0))
+        dop_schema_refuse(s, "allOf is a list that is not empty");
+    json_array_foreach(all, i, v) dop_schema_gather(s, c, v, frame);
+    add_options(s, c, schema, frame);
+    if (not )
+        dop_schema_add_not(s, c, not, "not", frame);
+    add_dependents(s, c, schema, frame);
+    if (others)
+        add_closure(s, c,
+                    (dop_closure){.names = properties,
+                                  .patterns = json_object_get(schema, "patternProperties"),
+                                  .schema = others});
+    const json_t *prefix = json_object_get(schema, "prefixItems");
+    if (json_is_array(items)) {
+        prefix = items;
+        items = json_object_get(schema, "additionalItems");
+    }
+    if (items)
+        add_closure(s, c, (dop_closure){.prefix = json_array_size(prefix), .schema = items, .for_items = true});
+    if (json_object_get(schema, "unevaluatedProperties") || json_object_get(schema, "unevaluatedItems"))
+        add_unevaluated(s, c, schema);
+}
+
+void
+dop_schema_gather(dop_schema *s, dop_conjunction *c, const json_t *schema, const dop_frame *parent)
+{
+    uint32_t depth = 0;
+    if (!dop_schema_goes_on(s) || json_is_true(schema))
+        return;
+    if (json_is_false(schema)) {
+        dop_schema_note_empty(s, "false allows nothing");
+        c->never = true;
+        return;
+    }
+    if (!json_is_object(schema)) {
+        dop_schema_refuse(s, "a schema is an object, true or false");
+        return;
+    }
+    for (const dop_frame *f = parent; f; f = f->parent, depth++)
+        if (f->schema == schema || depth > DEEPEST) {
+            dop_schema_refuse(s, "the schema leads back to itself in place, so that it never ends");
+            return;
+        }
+    s->a.too_large |= !dop_budget_step(s->a.budget, c->n + 1);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->all[i] == schema)
+            return;
+    dop_frame *frame = dop_budget_take(s->a.budget, sizeof *frame) ? malloc(sizeof *frame) : NULL;
+    s->a.too_large |= !frame;
+    if (frame) {
+        *frame = (dop_frame){schema, parent, s->frames};
+        s->frames = frame;
+    }
+    c->all = dop_schema_grow(s, c->all, c->n, &c->cap, sizeof *c->all);
+    if (!dop_schema_goes_on(s))
+        return;
+    c->all[c->n++] = schema;
+    add_keywords(s, c, schema, frame);
 }
