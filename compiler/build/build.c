@@ -228,6 +228,27 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
     return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
 }
 
+/* The norm of all heads of a row, or of those of each group, and the gate z before or behind it: [T, heads * head_dim]. */
+static dop_node_id
+gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
+{
+    const dop_type type = b->opt->act_type;
+    const uint32_t width = s->n_heads * s->head_dim;
+    if (!s->norm_first)
+        y = op2(b, DOP_OP_mul, "mix_g", y, z, NULL, type);
+    if (s->norm.kind != DOP_NORM_NONE && s->norm_groups) {
+        y = reshape(b, "mix_p", reshape(b, "mix_r", y, 0, width), s->n_groups, width / s->n_groups);
+        dop_node_id k = op1(b, DOP_OP_row_rms, "mix_rms", y, &(dop_attr){.f = s->norm.eps}, DOP_TYPE_none);
+        y = reshape(b, "mix_u", op2(b, DOP_OP_mul, "mix_n", y, k, NULL, DOP_TYPE_none), 0, width);
+        y = op2(b, DOP_OP_mul, "mix_norm", y, weight(b, DOP_W_mix_norm), NULL, type);
+    } else {
+        y = norm(b, "mix_norm", DOP_W_mix_norm, reshape(b, "mix_r", y, 0, width));
+    }
+    if (s->norm_first)
+        y = op2(b, DOP_OP_mul, "mix_g", y, reshape(b, "zr", z, 0, width), NULL, type);
+    return y;
+}
+
 static dop_node_id
 recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
 {
@@ -240,9 +261,13 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
         set_role(b, "mix_out");
         return project(b, DOP_W_mix_out, y);
     }
+    in = scaled(b, "mix_s", in, s->in_scale, type);
     z = project(b, DOP_W_mix_z, in);
     y = project(b, DOP_W_mix_in, in);
     dt = op2(b, DOP_OP_matmul, "mix_dt", in, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
+    dop_node_id dt_in = weight(b, DOP_W_mix_dt_in);
+    if (dt_in)
+        dt = op2(b, DOP_OP_add, "mix_dti", dt, dt_in, NULL, DOP_TYPE_none);
     dt = scaled(b, "mix_dts", dt, s->dt_scale, DOP_TYPE_none);
     dt = op2(b, DOP_OP_add, "mix_dtb", dt, weight(b, DOP_W_mix_dt_bias), NULL, DOP_TYPE_none);
     dt = op1(b, DOP_OP_softplus, "dt", dt, NULL, DOP_TYPE_none);
@@ -253,12 +278,12 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     y = scan(b, s, y, dt, beta);
     z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
     z = op1(b, DOP_OP_silu, "zg", z, NULL, type);
-    if (!s->norm_rows)
-        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
-    y = op2(b, DOP_OP_mul, "mix_g", y, z, NULL, type);
-    y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);
-    if (s->norm_rows)
-        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
+    if (s->norm_rows) {
+        y = gated_rows(b, s, y, z);
+    } else {
+        y = op2(b, DOP_OP_mul, "mix_g", norm(b, "mix_norm", DOP_W_mix_norm, y), z, NULL, type);
+        y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);
+    }
     set_role(b, "mix_out");
     return project(b, DOP_W_mix_out, y);
 }

@@ -140,7 +140,7 @@ static dop_status
 check_recurrent(const dop_arch *a, uint32_t i, const dop_mixer *m, const char *path, dop_diag *diag)
 {
     const dop_recurrent *s = &m->rec;
-    const double scales[] = {s->gate_scale, s->dt_scale, s->value_scale, s->key_scale, s->query_scale};
+    const double scales[] = {s->in_scale, s->gate_scale, s->dt_scale, s->value_scale, s->key_scale, s->query_scale};
     if (s->taps < 2 || s->taps > DOP_MAX_TAPS)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the convolution's kernel size is %u, expected 2 to %u", s->taps,
                            DOP_MAX_TAPS);

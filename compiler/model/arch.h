@@ -99,11 +99,15 @@ typedef struct dop_recurrent {
     bool conv_bias;
     uint32_t n_heads, head_dim;   /* of values; 0: short convolution */
     uint32_t n_groups, state_dim; /* heads of keys and queries, and their values */
-    bool in_turn;   /* value head h goes with key head h mod n_groups; else with h / (n_heads / n_groups) */
-    bool delta;     /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
-    bool skip;      /* a learned multiple of each head's values is added to its result */
-    bool norm_rows; /* the norm is over all heads, after the gate; else over each head, before it */
+    bool in_turn;           /* value head h goes with key head h mod n_groups; else with h / (n_heads / n_groups) */
+    bool delta;             /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
+    bool skip;              /* a learned multiple of each head's values is added to its result */
+    bool bias_in, bias_out; /* of the projections before and behind */
+    bool norm_rows;         /* the norm is over all heads, after the gate; else over each head, before it */
+    bool norm_groups;       /* with norm_rows: over the heads of each of n_groups, apart */
+    bool norm_first;        /* with norm_rows: before the gate */
     dop_norm norm;
+    double in_scale;             /* of their input, where they have a bias; 1: none */
     double gate_scale, dt_scale; /* of these projections; 1: none */
     double value_scale, key_scale,
         query_scale; /* of the convolution's inputs; 1: none.  Importers multiply its taps by them. */

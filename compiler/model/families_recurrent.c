@@ -25,6 +25,10 @@ const dop_hf_keys dop_keys_lfm2 = {
     {DOP_W_mix_z, name "in_proj.weight", DOP_PART_MIX_Z, false},                                                      \
         {DOP_W_mix_in, name "in_proj.weight", DOP_PART_MIX_IN, false},                                                \
         {DOP_W_mix_dt, name "in_proj.weight", DOP_PART_MIX_DT, false},                                                \
+        {DOP_W_mix_z_bias, name "in_proj.bias", DOP_PART_MIX_Z, false},                                               \
+        {DOP_W_mix_in_bias, name "in_proj.bias", DOP_PART_MIX_IN, false},                                             \
+        {DOP_W_mix_dt_in, name "in_proj.bias", DOP_PART_MIX_DT, false},                                               \
+        {DOP_W_mix_out_bias, name "out_proj.bias", DOP_PART_ALL, false},                                              \
         {DOP_W_mix_dt_bias, name "dt_bias", DOP_PART_ALL, false},                                                     \
         {DOP_W_taps, name "conv1d.weight", DOP_PART_TAPS, false},                                                     \
         {DOP_W_taps_bias, name "conv1d.bias", DOP_PART_ALL, false}, {DOP_W_decay, name "A_log", DOP_PART_ALL, false}, \
@@ -64,6 +68,10 @@ const dop_tensor_name dop_names_lfm2[] = {
     {DOP_W_conv_b, "conv.in_proj.weight", DOP_PART_THIRD_1, false},
     {DOP_W_conv_c, "conv.in_proj.weight", DOP_PART_THIRD_2, false},
     {DOP_W_conv_x, "conv.in_proj.weight", DOP_PART_THIRD_3, false},
+    {DOP_W_conv_b_bias, "conv.in_proj.bias", DOP_PART_THIRD_1, false},
+    {DOP_W_conv_c_bias, "conv.in_proj.bias", DOP_PART_THIRD_2, false},
+    {DOP_W_conv_x_bias, "conv.in_proj.bias", DOP_PART_THIRD_3, false},
+    {DOP_W_mix_out_bias, "conv.out_proj.bias", DOP_PART_ALL, false},
     {DOP_W_taps, "conv.conv.weight", DOP_PART_TAPS, false},
     {DOP_W_taps_bias, "conv.conv.bias", DOP_PART_ALL, false},
     {DOP_W_mix_out, "conv.out_proj.weight", DOP_PART_ALL, false},

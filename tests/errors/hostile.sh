@@ -134,6 +134,19 @@ costs "two million numbers"
 { printf '{"a":"'; many 'xxxxxxxxxxxxxxx' 270000; printf '"'; } >body
 costs "a text without an end"
 
+stop
+# The grammar is compiled within the time of its request, as everything else of that is.
+{ printf '{"prompt":"a","grammar":"root ::= r0'; seq 1 9999 | awk '{ printf " | r%d", $1 }'
+    seq 0 9999 | awk '{ printf "\\nr%d ::= [a-z]{1,40}", $1 }'; printf '"}'; } >body
+serve --serve-prepare 0.05 --temp 1
+begin=$(date +%s%N)
+got=$(curl -sS -o answer -w '%{http_code}' --max-time 60 "${json[@]}" --data-binary @body "$url/v1/completions")
+check "a grammar has the time of its request: $got" [ "$got" = 400 -o "$got" = 408 ]
+check "which is said" grep -qE 'takes too (long|many steps)' answer
+check "and no more" [ $((($(date +%s%N) - begin) / 1000000)) -lt 3000 ]
+stop
+serve --serve-receive 3 --temp 1
+
 # ---- answers without bounds ----------------------------------------------------------------------------------------------
 complete 400 'too large for this server' '{"prompt":"a","n":64,"max_tokens":1000,"logprobs":20,"ignore_eos":true}'
 complete 400 '"param":"max_tokens"' "{\"prompt\":[$(many '"a",' 20)\"a\"],\"max_tokens\":4000,\"logprobs\":20}"

@@ -125,6 +125,16 @@ ask 200 '"tool_calls":\[\{[^]]*"arguments":"\{\}"[^]]*"arguments":"\{\\"n\\":0\.
     "{$who, \"tools\": [$tool], $(writes "$twice")}"
 ask 200 '"tool_calls":\[\{[^{]*\{[^}]*"\{\}"\}\}\]' /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"parallel_tool_calls\": false, $(writes "$twice")}"
+# One call is enough there: what would follow it is not written.
+written() { grep -o '"completion_tokens":[0-9]*' answer | tail -n 1 | cut -d: -f2; }
+ask 200 '"finish_reason":"tool_calls"' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], $(writes "${twice%<tool_call>*}")}"
+one=$(written)
+for stream in '' ', "stream": true, "stream_options": {"include_usage": true}'; do
+    ask 200 '"finish_reason":"tool_calls"' /v1/chat/completions \
+        "{$who, \"tools\": [$tool], \"parallel_tool_calls\": false, $(writes "$twice")$stream}"
+    check "one call of $one tokens, and $(written) written" [ "$(written)" -lt $((one * 2 - 10)) ]
+done
 ask 200 '"finish_reason":"stop".*"content":"<tool_call>' /v1/chat/completions \
     "{$who, \"tools\": [$tool], $(writes '<tool_call>{"name": "ghost", "arguments": {}}</tool_call>')}"
 ask 200 '"delta":\{"tool_calls":\[\{"index":1,"id":"call.{5}","type":"function","function":\{"name":"look_up","arguments":""\}' /v1/chat/completions \
@@ -265,5 +275,12 @@ ask 200 '"finish_reason":"stop".*"content":"(true|false)"' /v1/chat/completions 
 ask 400 'chat_template_kwargs cannot set .*messages' /v1/chat/completions "{$who, \"chat_template_kwargs\": {\"messages\": []}}"
 ask 400 'reasoning_effort is a text' /v1/chat/completions "{$who, \"reasoning_effort\": 3}"
 stop "and one of a template with channels"
+# What a grammar wants and no token has is the request's mistake.
+echo '{"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
+serve one --tokenizer letters.json
+for more in '' ', "logprobs": 1' ', "temperature": 1'; do
+    ask 400 'no token of the vocabulary goes on.*invalid_value' /v1/completions "{\"prompt\": \"ab\", \"grammar\": \"root ::= \\\"aZ\\\"\"$more}"
+done
+stop "and one of few letters"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
 finish

@@ -61,8 +61,10 @@ else
         @langchain/openai@1 zod@4 >../npm.log 2>&1); then
         skip "other clients and tools" "npm cannot install them: $(tail -n 1 npm.log)"
     else
+        check "a plan for three rounds" "$DOPPLERC" "$demo" -o rounds.plan --ctx 2048 --chunks 32 --sequences 4 --rows 4 \
+            --target lavapipe --quiet
         for form in forms/*.jinja; do
-            serve demo --chat-template "./$form" --temp 1 --api-key-file keys
+            serve rounds --chat-template "./$form" --temp 1 --api-key-file keys
             check "three clients, three rounds with tools: $form" node "$SRC/tests/serve/tools.mjs" "$url" "$PWD/npm"
             stop "it ends well"
         done

@@ -40,6 +40,7 @@ static const char cases[][32] = {
     "mamba2",
     "lfm2",
     "falcon_h1",
+    "falcon_h1_norm",
     "qwen3_5",
     "qwen3_next",
     "granitemoehybrid",

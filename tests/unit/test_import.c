@@ -539,9 +539,19 @@ Test(import, norm_of_recurrent_heads)
     cr_expect(dop_arch_weight(&m.arch, 0, DOP_W_mix_norm, &need) && need.cols == r->n_heads * r->head_dim);
     json_decref(hf.root);
     dop_arena_finish(&arena);
-    scratch_config(&s, "falcon_h1", "{\"mamba_rms_norm\": true, \"mamba_norm_before_gate\": true}");
-    expect_failure(s.dir, "config.json", "mamba_rms_norm before the gate (mamba_norm_before_gate) is not supported", 0,
-                   0);
+    dop_arena_init(&arena);
+    m = (dop_checkpoint){.arena = &arena, .temperature = -1, .top_p = 1};
+    hf = (dop_hf){.dir = s.dir, .arena = &arena, .diag = &diag, .model = &m};
+    scratch_config(&s, "falcon_h1",
+                   "{\"mamba_rms_norm\": true, \"mamba_norm_before_gate\": true, \"mamba_n_groups\": 2, "
+                   "\"projectors_bias\": true, \"ssm_in_multiplier\": 3}");
+    cr_assert_eq(dop_hf_facts(&hf), DOP_OK, "%s", diag.message);
+    r = dop_layer_recurrent(&m.arch.layers[0]);
+    cr_expect(r->norm_first && r->norm_groups && r->bias_out && !r->bias_in && r->in_scale == 1);
+    cr_expect(dop_arch_weight(&m.arch, 0, DOP_W_mix_out_bias, &need));
+    cr_expect(!dop_arch_weight(&m.arch, 0, DOP_W_mix_z_bias, &need));
+    json_decref(hf.root);
+    dop_arena_finish(&arena);
     scratch_remove(&s);
 }
 

@@ -38,15 +38,6 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
 static dop_status
 refuse(const dop_hf *hf)
 {
-    static const char *const keys[] = {"use_bias", "mamba_proj_bias", "projectors_bias"};
-    bool set = false;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        dop_status st = dop_json_bool_or(&hf->cfg, keys[i], false, &set);
-        if (st == DOP_OK && set)
-            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where, keys[i]);
-        if (st != DOP_OK)
-            return st;
-    }
     /* dt is never negative, so a lower limit of 0 changes nothing. */
     const json_t *limit = dop_json_get(&hf->cfg, "time_step_limit");
     double low = 0, high = 0;
@@ -68,12 +59,36 @@ read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
         st = dop_json_bool_or(&hf->cfg, "mamba_norm_before_gate", true, &first);
     if (st != DOP_OK || !norm || s->norm.kind != DOP_NORM_NONE)
         return st;
-    if (first || s->n_groups != 1)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smamba_rms_norm %s is not supported", hf->cfg.where,
-                           first ? "before the gate (mamba_norm_before_gate)" : "in groups (mamba_n_groups)");
     s->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
     s->norm_rows = true;
-    return DOP_OK;
+    s->norm_groups = s->n_groups > 1;
+    s->norm_first = first;
+    return s->n_heads % s->n_groups == 0
+               ? DOP_OK
+               : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smamba_n_groups is %u, which does not divide %u heads",
+                             hf->cfg.where, s->n_groups, s->n_heads);
+}
+
+/* Biases of the projections.  The short convolution has one key for all of its biases. */
+static dop_status
+read_biases(const dop_hf *hf, dop_recurrent *s)
+{
+    bool one = false, other = false;
+    dop_status st = DOP_OK;
+    if (s->n_heads == 0) {
+        s->bias_in = s->bias_out = s->conv_bias;
+        return DOP_OK;
+    }
+    if (s->delta)
+        return DOP_OK;
+    if ((st = dop_json_bool_or(&hf->cfg, "use_bias", false, &one)) == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "mamba_proj_bias", false, &other);
+    s->bias_in = one || other;
+    one = s->bias_in;
+    if (st == DOP_OK && dop_json_has(&hf->cfg, "projectors_bias"))
+        st = dop_json_bool_or(&hf->cfg, "projectors_bias", false, &one);
+    s->bias_out = one;
+    return st;
 }
 
 static dop_status
@@ -121,6 +136,10 @@ read_multipliers(dop_hf *hf)
                            "%sattention_in_multiplier with attention_bias is not supported", hf->cfg.where);
     attn->attn.scale *= attn_in * attn_in * key;
     attn->scale *= attn_in;
+    if (ssm->rec.bias_in) { /* a bias is not multiplied by what its projection's input is */
+        ssm->rec.in_scale = ssm_in;
+        ssm_in = 1;
+    }
     ssm->rec.gate_scale = ssm_in * zones[0];
     ssm->rec.value_scale = ssm_in * zones[1];
     ssm->rec.key_scale = ssm_in * zones[2];
@@ -144,6 +163,7 @@ dop_hf_read_recurrent(dop_hf *hf)
     *s = (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
                          .skip = r->kind == DOP_MIXER_SSM,
                          .norm_rows = r->norm_rows,
+                         .in_scale = 1,
                          .gate_scale = 1,
                          .dt_scale = 1,
                          .value_scale = 1,
@@ -168,6 +188,8 @@ dop_hf_read_recurrent(dop_hf *hf)
     s->conv_bias = r->conv_bias.otherwise;
     if (st == DOP_OK && r->conv_bias.key)
         st = dop_json_bool_or(&hf->cfg, r->conv_bias.key, r->conv_bias.otherwise, &s->conv_bias);
+    if (st == DOP_OK)
+        st = read_biases(hf, s);
     if (st == DOP_OK)
         st = check_width(hf, s);
     if (st == DOP_OK && s->n_heads && hf->layer.ffn.act != DOP_ACT_SILU)

@@ -29,9 +29,11 @@ fail(dop_answer *answer, const dop_job_state *s)
     else if (s->end == DOP_JOB_SHUTDOWN)
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
                          "the server is shutting down");
-    else if (s->diag->code == DOP_E_LIMIT) /* what was asked for is too costly; it would be again */
-        dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "request_too_costly", NULL}, "%s",
-                         s->diag->message);
+    else if (s->by_request)
+        dop_answer_error(answer,
+                         &(dop_api_error){400, "invalid_request_error",
+                                          s->diag->code == DOP_E_INPUT ? "invalid_value" : "request_too_costly", NULL},
+                         "%s", s->diag->message);
     else
         dop_answer_error(answer,
                          s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
@@ -395,11 +397,31 @@ all_ended(const dop_call *c, dop_job_state *out_bad)
     return all;
 }
 
+/* Reads what has been written so far, and ends answers of which nothing more is read: one call is all that is wanted. */
+static void
+stop_early(dop_call *c)
+{
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        dop_choice *own = &c->choices[i];
+        glance g;
+        if (own->reading.over)
+            continue;
+        look(c, i, UINT32_MAX, &g);
+        if (!look_failed(&g))
+            dop_reading_feed(&own->reading, g.state.text, g.state.n_text, false);
+        if (own->reading.over)
+            dop_job_stop(c->api->engine, own->job);
+        look_away(&g);
+    }
+}
+
 static bool
 poll_whole(dop_call *c, dop_answer *answer)
 {
     dop_job_state s;
     if (!c->writing.begun && !all_ended(c, &s)) {
+        if (c->terms.single && c->terms.tools && is_good(s.end))
+            stop_early(c);
         if (!is_good(s.end))
             fail(answer, &s);
         return !is_good(s.end);
@@ -498,7 +520,10 @@ stream_message(dop_call *c, uint32_t index, const glance *g, bool ended, dop_ans
     dop_choice *choice = &c->choices[index];
     const dop_job_state *s = &g->state;
     dop_reading *r = &choice->reading;
+    const bool was_over = r->over;
     dop_reading_feed(r, s->text, s->n_text, ended);
+    if (r->over && !was_over && !ended)
+        dop_job_stop(c->api->engine, choice->job);
     if (r->reasoning.size > choice->sent_reasoning)
         stream_text(c, index, "reasoning_content", &r->reasoning, ended, &choice->sent_reasoning, json_null(), answer);
     const bool more =

@@ -7,10 +7,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { KEPT = 16, AT_A_TIME = 2 };
-/* For compiling one: some seconds, and so much that AT_A_TIME of them and what all grammars hold are less than 300 MB. */
-static const uint64_t most_steps = 200000000, most_bytes = 72u << 20;
+/* For compiling one, of what its request has left: AT_A_TIME of them and what all grammars hold are less than 300 MB. */
+static const uint64_t most_bytes = 72u << 20;
 
 struct dop_shapes {
     const dop_vocab *vocab;
@@ -34,7 +35,11 @@ dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **ou
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     s->vocab = vocab;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->compiled, NULL);
+    pthread_condattr_t how;
+    pthread_condattr_init(&how);
+    pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->compiled, &how);
+    pthread_condattr_destroy(&how);
     return DOP_OK;
 }
 
@@ -87,14 +92,24 @@ keep(dop_shapes *s, const char *key, dop_grammar *grammar)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void
-begin_compiling(dop_shapes *s)
+/* False: the request's budget ended while others were compiled. */
+static bool
+begin_compiling(dop_shapes *s, dop_budget *budget)
 {
+    enum { LOOK_EVERY_MS = 20 };
     pthread_mutex_lock(&s->lock);
-    while (s->compiling == AT_A_TIME)
-        pthread_cond_wait(&s->compiled, &s->lock);
-    s->compiling++;
+    while (s->compiling == AT_A_TIME && !dop_budget_ended(budget)) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LOOK_EVERY_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        (void)pthread_cond_timedwait(&s->compiled, &s->lock, &until);
+    }
+    const bool goes_on = s->compiling < AT_A_TIME && !dop_budget_ended(budget);
+    s->compiling += goes_on;
     pthread_mutex_unlock(&s->lock);
+    return goes_on;
 }
 
 static void
@@ -130,17 +145,18 @@ make_room(dop_shapes *s)
     }
 }
 
-/* What a grammar is made from: a GBNF text, else parts, else a schema (NULL: any object) between two texts. */
+/* What a grammar is made from: a GBNF text, else parts, else a schema (NULL: any object). */
 typedef struct source {
-    const char *gbnf, *before, *after;
+    const char *gbnf;
     size_t n_gbnf;
     const json_t *parts, *schema;
 } source;
 
 static dop_status
-make(const dop_shapes *shapes, const source *from, dop_diag *diag, dop_grammar **out_grammar)
+make(const dop_shapes *shapes, const source *from, dop_budget *io_budget, dop_diag *diag, dop_grammar **out_grammar)
 {
-    dop_budget budget = {.steps = most_steps, .bytes = most_bytes};
+    dop_budget budget = *io_budget;
+    budget.bytes = budget.bytes < most_bytes ? budget.bytes : most_bytes;
     const json_t *given = from->parts ? from->parts : from->schema;
     json_t *plain = dop_json_plain((json_t *)(uintptr_t)given);
     dop_status st;
@@ -151,22 +167,26 @@ make(const dop_shapes *shapes, const source *from, dop_diag *diag, dop_grammar *
     else if (from->parts)
         st = dop_grammar_from_parts(shapes->vocab, plain, &budget, diag, out_grammar);
     else
-        st = dop_grammar_from_schema(shapes->vocab, plain, from->before, from->after, 0, &budget, diag, out_grammar);
+        st = dop_grammar_from_schema(shapes->vocab, plain, NULL, NULL, 0, &budget, diag, out_grammar);
     json_decref(plain);
+    io_budget->steps = budget.steps;
+    io_budget->end = budget.end;
     return st;
 }
 
 /* The grammar under a key, or one that is made and kept. */
 static dop_status
-find_or_make(dop_shapes *shapes, dop_buf *key, const source *from, dop_diag *diag, dop_grammar **out_grammar)
+find_or_make(dop_shapes *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
+             dop_grammar **out_grammar)
 {
     dop_status st = DOP_OK;
     bool kept = !key->failed && strlen(key->data) == key->size; /* a text with a zero byte cannot be a key */
     *out_grammar = kept ? find(shapes, key->data) : NULL;
-    if (!*out_grammar) {
-        begin_compiling(shapes);
+    if (!*out_grammar && !begin_compiling(shapes, budget)) {
+        st = dop_budget_fail(budget, diag, "the grammar");
+    } else if (!*out_grammar) {
         make_room(shapes);
-        st = make(shapes, from, diag, out_grammar);
+        st = make(shapes, from, budget, diag, out_grammar);
         end_compiling(shapes);
         if (st == DOP_OK && kept)
             keep(shapes, key->data, *out_grammar);
@@ -176,29 +196,30 @@ find_or_make(dop_shapes *shapes, dop_buf *key, const source *from, dop_diag *dia
 }
 
 dop_status
-dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_diag *diag, struct dop_grammar **out_grammar)
+dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
+                      struct dop_grammar **out_grammar)
 {
     dop_buf key = {0};
     dop_buf_puts(&key, "p");
     dop_json_encode(&key, parts);
-    return find_or_make(shapes, &key, &(source){.parts = parts}, diag, out_grammar);
+    return find_or_make(shapes, &key, &(source){.parts = parts}, budget, diag, out_grammar);
 }
 
 dop_status
-dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after, const char *gbnf,
-                size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar)
+dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *gbnf, size_t n_gbnf, dop_budget *budget,
+                dop_diag *diag, struct dop_grammar **out_grammar)
 {
-    const source from = {.gbnf = gbnf, .n_gbnf = n_gbnf, .schema = schema, .before = before, .after = after};
+    const source from = {.gbnf = gbnf, .n_gbnf = n_gbnf, .schema = schema};
     dop_buf key = {0};
     if (gbnf) {
         dop_buf_puts(&key, "g");
         dop_buf_append(&key, gbnf, n_gbnf);
     } else {
-        dop_buf_printf(&key, "s%s\n%s\n", before ? before : "", after ? after : "");
+        dop_buf_puts(&key, "s");
         if (schema)
             dop_json_encode(&key, schema);
     }
-    return find_or_make(shapes, &key, &from, diag, out_grammar);
+    return find_or_make(shapes, &key, &from, budget, diag, out_grammar);
 }
 
 /* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */

@@ -217,6 +217,14 @@ dop_job_release(dop_engine *engine, dop_job *job)
         dop_job_free(job);
 }
 
+void
+dop_job_stop(dop_engine *engine, dop_job *job)
+{
+    dop_engine_lock(engine);
+    job->enough = true;
+    dop_engine_unlock(engine);
+}
+
 dop_metrics
 dop_engine_metrics(dop_engine *engine)
 {

@@ -71,6 +71,7 @@ typedef struct dop_job_token {
 typedef struct dop_job_state {
     dop_job_end end;
     const dop_diag *diag;
+    bool by_request;  /* with DOP_JOB_FAILED: what was asked for cannot be done, and could not be done again */
     const char *text; /* written so far, without stop texts; n_text bytes */
     size_t n_text;
     const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
@@ -103,6 +104,9 @@ dop_submit dop_engine_submit(dop_engine *engine, const dop_job_request *requests
                              dop_job **out_jobs);
 /* Ends the job, whatever it was doing, and frees its sequence for the next.  wake is not called any more.  Accepts NULL. */
 void dop_job_release(dop_engine *engine, dop_job *job);
+
+/* What the job has written is enough: it ends with DOP_JOB_STOP_TEXT before its next step, unless it has ended. */
+void dop_job_stop(dop_engine *engine, dop_job *job);
 
 void dop_engine_lock(dop_engine *engine);
 void dop_engine_unlock(dop_engine *engine);

@@ -49,6 +49,8 @@ struct dop_job {
     dop_job_token *tokens;
     uint32_t n_tokens, cap_tokens;
     dop_job_end end;
+    bool enough;     /* its caller needs no more of it */
+    bool by_request; /* dop_job_state; of the engine's thread until the end */
     dop_diag diag;
     double submitted_ms, deadline_ms, first_ms, last_ms;
     uint32_t n_reused;

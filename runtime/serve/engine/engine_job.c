@@ -133,6 +133,7 @@ dop_job_look(const dop_job *job)
     return (dop_job_state){
         .end = job->end,
         .diag = &job->diag,
+        .by_request = job->by_request || job->diag.code == DOP_E_LIMIT || job->diag.code == DOP_E_FULL,
         .text = job->output.text.size ? job->output.text.data : "",
         .n_text = job->output.text.size,
         .tokens = job->tokens,

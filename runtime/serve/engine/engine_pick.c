@@ -17,9 +17,11 @@ dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag)
         return diag->code;
     job->mask_ready |= masks;
     dop_status st = dop_sequence_set_mask(e->slots[job->slot].sequence, masks ? job->mask : NULL, diag);
-    if (st == DOP_E_INPUT)
-        return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
-    return st;
+    if (st != DOP_E_INPUT)
+        return st;
+    job->by_request = true;
+    dop_diag_clear(diag);
+    return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
 }
 
 dop_status
@@ -54,8 +56,10 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
     if (r->matcher) { /* what it forbids is not finite */
         finite = dop_logits_largest(logits, vocab) != UINT32_MAX;
         memcpy(e->scratch[worker], logits, (size_t)vocab * sizeof(float));
-        if ((st = dop_matcher_apply(r->matcher, e->scratch[worker], vocab, diag)) != DOP_OK)
+        if ((st = dop_matcher_apply(r->matcher, e->scratch[worker], vocab, diag)) != DOP_OK) {
+            job->by_request |= st == DOP_E_INPUT;
             return st;
+        }
         from = e->scratch[worker];
     }
     dop_sampler *s = &e->samplers[worker];

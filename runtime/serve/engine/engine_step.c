@@ -143,6 +143,8 @@ ends_now(const dop_engine *e, const dop_job *job, double now_ms)
         return DOP_JOB_CANCELLED;
     if (e->broken)
         return DOP_JOB_FAILED;
+    if (job->enough)
+        return DOP_JOB_STOP_TEXT;
     if (e->stopped && (job->phase == DOP_JOB_WAITS || now_ms >= e->stop_ms))
         return DOP_JOB_SHUTDOWN;
     if (job->deadline_ms > 0 && now_ms >= job->deadline_ms)
