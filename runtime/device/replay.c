@@ -31,6 +31,18 @@ own_args(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatc
         out[i] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
 }
 
+uint32_t
+dop_replay_args(const dop_replay *replay, const dop_plan_dispatch *dispatch, uint64_t out_args[DOP_PUSH_ARGS])
+{
+    const dop_plan *plan = replay->plan;
+    const uint32_t at = (uint32_t)(dispatch - plan->dispatches);
+    const dop_plan_schedule *s = plan->schedules, *const last = s + plan->n_schedules - 1;
+    while (s < last && (at < s->first_dispatch || at - s->first_dispatch >= s->n_dispatches))
+        s++;
+    own_args(replay, s, dispatch, out_args);
+    return dop_push_bytes(dispatch->n_args);
+}
+
 static void
 record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_dispatch *d, bindings *io_bound,
                 VkCommandBuffer commands)

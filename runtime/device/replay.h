@@ -102,6 +102,9 @@ dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form for
 dop_status dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times,
                                     uint32_t pieces, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
+/* The push constants of a dispatch of the plan, which is no stage: its arguments, or the address of their record, which the
+ * clear after loading fills.  Returns their bytes. */
+uint32_t dop_replay_args(const dop_replay *replay, const dop_plan_dispatch *dispatch, uint64_t out_args[DOP_PUSH_ARGS]);
 /* For work other than schedules: begins a command buffer that sees everything submitted before.  The caller records it and passes
  * it to dop_replay_end, which submits it; the host and what is submitted later see what it wrote.  One at a time, and nothing
  * may be in flight. */

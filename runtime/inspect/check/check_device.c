@@ -117,18 +117,16 @@ dop_status
 dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, dop_diag *diag)
 {
     const dop_model *s = device->model;
-    uint64_t args[16];
+    uint64_t args[DOP_PUSH_ARGS];
+    const uint32_t bytes = dop_replay_args(&s->replay, dispatch, args);
     dop_status st = dop_device_begin(device->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
         return st;
-    for (uint32_t i = 0; i < dispatch->n_args; i++)
-        args[i] = dop_memory_arg(&s->memory, &s->plan.args[dispatch->first_arg + i]);
     vkCmdBindPipeline(device->commands, VK_PIPELINE_BIND_POINT_COMPUTE, s->pipelines.rows[dispatch->kernel]);
     VkDescriptorSet views[DOP_N_VIEWS] = {VK_NULL_HANDLE};
     dop_memory_bind(&s->memory, &s->plan, dispatch, s->pipelines.layout, views, device->commands);
-    if (dispatch->n_args > 0)
-        vkCmdPushConstants(device->commands, s->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                           dispatch->n_args * (uint32_t)sizeof args[0], args);
+    if (bytes > 0)
+        vkCmdPushConstants(device->commands, s->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, bytes, args);
     vkCmdDispatch(device->commands, dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
     return finish(device, diag);
 }

@@ -106,10 +106,10 @@ begin_compiling(dop_shapes *s, dop_budget *budget)
         until.tv_nsec %= 1000000000L;
         (void)pthread_cond_timedwait(&s->compiled, &s->lock, &until);
     }
-    const bool goes_on = s->compiling < AT_A_TIME && !dop_budget_ended(budget);
-    s->compiling += goes_on;
+    const bool may_wait = s->compiling < AT_A_TIME && !dop_budget_ended(budget);
+    s->compiling += may_wait;
     pthread_mutex_unlock(&s->lock);
-    return goes_on;
+    return may_wait;
 }
 
 static void
