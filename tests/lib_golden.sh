@@ -30,7 +30,8 @@ most=5
 case $(basename "$model") in
 cohere2) most=3 ;;                            # both products that follow the one norm meet in the stream
 gpt_neox) most=4 ;;                           # ... and attention and the feed-forward part, with a norm each
-falcon_h1) most=7 ;;                          # attention and state space side by side: too many arguments for one dispatch
+falcon_h1) most=6 ;;                          # attention and state space side by side
+falcon_h1_norm) most=7 ;;                     # ... and a norm of the state space's groups
 mixtral | qwen3_moe | gpt_oss | olmoe | minimax_m2) most=6 ;; # the router, and two products of the experts
 qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=6 ;; # ... which the shared expert joins
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
