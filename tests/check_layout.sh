@@ -52,9 +52,10 @@ runtime/text/grammar    runtime/text
 runtime/text/grammar/schema runtime/text/grammar
 runtime/library         runtime/step runtime/text/grammar/schema
 runtime/parts           runtime/library
-compiler/model          ir base/read
+compiler/import/format  base/read
+compiler/import/text    compiler/import/format base/json runtime/text
+compiler/model          ir base/read compiler/import/text
 compiler/import/gguf    compiler/model
-compiler/import/text    =compiler/import/gguf base/json runtime/text
 compiler/import/hf      compiler/model compiler/import/text
 compiler/import/rdrr    compiler/model
 compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr
@@ -72,7 +73,7 @@ runtime/serve/engine    runtime/library public
 runtime/serve/api       runtime/serve/engine base/program public
 runtime/serve           runtime/serve/api public
 runtime/parts/mpi       runtime/parts
-runtime/program/common  runtime/library =compiler/import/gguf compiler/import/text public
+runtime/program/common  runtime/library compiler/import/text public
 runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
 runtime/program         runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
 runtime/program         runtime/inspect/profile runtime/inspect/check

@@ -1,7 +1,7 @@
 /* Models of every format, from their files to the graph.  The bytes of weights are zeros that nobody has to invent: a file is
  * as long as its description says, up to a limit. */
 #include "compiler/build/build.h"
-#include "compiler/import/gguf/gguf.h"
+#include "compiler/import/format/gguf.h"
 #include "compiler/import/hf/safetensors.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "ir/text.h"

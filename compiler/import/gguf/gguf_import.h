@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
 #define DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
 
-#include "compiler/import/gguf/gguf.h"
+#include "compiler/import/format/gguf.h"
 #include "compiler/model/import.h"
 
 enum { DOP_GGUF_MAX_PARTS = 1024 };
