@@ -264,7 +264,10 @@ parse_biases(dop_cli *cli, uint32_t vocab, dop_diag *diag, dop_sampling *out)
 {
     dop_status st = DOP_OK;
     free(cli->biases);
-    cli->biases = calloc(cli->logit_bias.count + 1, sizeof *cli->biases);
+    cli->biases = NULL;
+    if (cli->logit_bias.count == 0)
+        return DOP_OK;
+    cli->biases = calloc(cli->logit_bias.count, sizeof *cli->biases);
     if (!cli->biases)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (size_t i = 0; i < cli->logit_bias.count && st == DOP_OK; i++)
