@@ -63,11 +63,11 @@ find_end(const char *bytes, size_t n, size_t *io_seen, dop_http_fault *fault)
     return 0;
 }
 
-/* Cuts the next line, which ends with CR LF, out of a head; NULL: the empty line is next. */
+/* Cuts the next line, which ends with CR LF, out of what is left of a head; NULL: the empty line is next. */
 static char *
-next_line(char **io_at)
+next_line(char **io_at, const char *head_end)
 {
-    char *line = *io_at, *end = strchr(line, '\r');
+    char *line = *io_at, *end = memchr(line, '\r', (size_t)(head_end - line));
     *end = 0;
     *io_at = end + 2;
     return *line ? line : NULL;
@@ -245,12 +245,13 @@ dop_http_read_head(char *bytes, size_t n, size_t *io_seen, dop_http_head *out_he
         return wrong(out_fault, 431, "the head of the request is too long");
     if (*out_size == 0)
         return DOP_HTTP_MORE;
-    char *at = bytes, *line = next_line(&at);
+    const char *const end = bytes + *out_size;
+    char *at = bytes, *line = next_line(&at, end);
     if (!line) /* an empty line before the request is allowed, once */
-        line = next_line(&at);
+        line = next_line(&at, end);
     dop_http_read r = line ? read_request_line(line, out_head, out_fault)
                            : wrong(out_fault, 400, "the request line is not METHOD TARGET HTTP/1.1");
-    while (r == DOP_HTTP_DONE && (line = next_line(&at)) != NULL)
+    while (r == DOP_HTTP_DONE && (line = next_line(&at, end)) != NULL)
         r = read_field(line, out_head, &f, out_fault);
     return r == DOP_HTTP_DONE ? conclude(out_head, &f, out_fault) : r;
 }
