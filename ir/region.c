@@ -291,7 +291,7 @@ number_of_act(walk *w, dop_node_id id)
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
-    dop_part *p = &w->a->parts[w->part[find_set(w, i)]];
+    dop_segment *p = &w->a->parts[w->part[find_set(w, i)]];
     dop_node_id id = w->r->nodes[i];
     if (is_product(w, i)) {
         const bool alike = dop_product_cols(w->g, id) == p->rows && dop_product_depth(w->g, id) == w->a->depth &&
@@ -312,7 +312,7 @@ add_to_part(walk *w, uint32_t i, bool fill)
 
 /* Lists of the parts lie one after the other in `mats` and `outs`. */
 static void
-list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
+list_parts(walk *w, dop_segment *parts, dop_node_id *mats, dop_node_id *outs)
 {
     dop_analysis *a = w->a;
     a->parts = parts;
@@ -321,13 +321,13 @@ list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
         if (is_product(w, i) && find_set(w, i) == i) {
             w->part[i] = a->n_parts;
             parts[a->n_parts++] =
-                (dop_part){.rows = dop_product_cols(w->g, w->r->nodes[i]), .act = number_of_act(w, w->r->nodes[i])};
+                (dop_segment){.rows = dop_product_cols(w->g, w->r->nodes[i]), .act = number_of_act(w, w->r->nodes[i])};
         }
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
         if (w->behind[i])
             add_to_part(w, i, false);
     for (uint32_t i = 0; i < a->n_parts; i++) {
-        dop_part *p = &parts[i];
+        dop_segment *p = &parts[i];
         p->mats = mats;
         p->outs = outs;
         mats += p->n_mats;
@@ -391,7 +391,7 @@ describe_experts(walk *w, dop_node_id *ids)
 }
 
 static void
-describe_products(walk *w, dop_node_id *ids, dop_part *parts)
+describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
 {
     dop_analysis *a = w->a;
     const dop_region *r = w->r;
@@ -632,7 +632,7 @@ static dop_analysis *
 make_analysis(dop_graph *g, const dop_region *r)
 {
     dop_analysis *a = r->info;
-    size_t each = sizeof(dop_part) > sizeof(dop_program) ? sizeof(dop_part) : sizeof(dop_program);
+    size_t each = sizeof(dop_segment) > sizeof(dop_program) ? sizeof(dop_segment) : sizeof(dop_program);
     if (a && a->capacity >= r->n_nodes) {
         *a = (dop_analysis){.capacity = a->capacity, .memory = a->memory};
         return a;
@@ -691,7 +691,7 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     w.mark = w.behind + n;
     w.out = w.mark + n;
     w.chooses = w.out + n;
-    size_t each = sizeof(dop_part) > sizeof(dop_program) ? sizeof(dop_part) : sizeof(dop_program);
+    size_t each = sizeof(dop_segment) > sizeof(dop_program) ? sizeof(dop_segment) : sizeof(dop_program);
     dop_node_id *ids = (dop_node_id *)(void *)((char *)w.a->memory + w.a->capacity * each);
     r->info = w.a;
     w.a->digest = dop_region_digest(r);

@@ -12,7 +12,7 @@
 #include "ir/graph.h"
 
 /* Products that meet in one output.  One workgroup makes the same columns of each of them. */
-typedef struct dop_part {
+typedef struct dop_segment {
     uint32_t n_mats;
     dop_node_id *mats; /* the products */
     /* Rows of each matrix, which are columns of the product (of one slot); 0: the products differ, or their rows do. */
@@ -21,7 +21,7 @@ typedef struct dop_part {
     uint32_t n_outs;
     dop_node_id *outs;  /* stored values computed from them, argmax not counted */
     dop_node_id argmax; /* partial arg-max over these values, 0: none */
-} dop_part;
+} dop_segment;
 
 /* Nodes that a group of invocations computes together, walking over a vector of `unit`. */
 typedef struct dop_program {
@@ -46,7 +46,7 @@ typedef struct dop_analysis {
     uint32_t n_products; /* in all parts */
     dop_node_id *products;
     uint32_t n_parts; /* ordered by their first products */
-    dop_part *parts;
+    dop_segment *parts;
     uint32_t most_mats; /* of any part, at least 1 */
     dop_node_id act;    /* activation: source 0 of the first part's products */
     /* Template gemv: products of different parts may read different activations that are computed from one row (from a

@@ -69,9 +69,9 @@ static bool
 can_join(const dop_site *s)
 {
     const dop_analysis *a = s->r->info;
-    const dop_part *first = a->parts;
+    const dop_segment *first = a->parts;
     for (uint32_t i = 0; i < a->n_parts; i++) {
-        const dop_part *part = &a->parts[i];
+        const dop_segment *part = &a->parts[i];
         if (part->n_mats != 1 || part->rows == 0 || part->act != first->act)
             return false;
         const dop_node_id w = dop_node_at(s->g, part->mats[0])->src[1], w0 = dop_node_at(s->g, first->mats[0])->src[1];

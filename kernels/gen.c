@@ -2,7 +2,7 @@
 #include "kernels/gen.h"
 
 void
-dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag)
+dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice, dop_diag *diag)
 {
     *gen = (dop_gen){.descriptor = d, .choice = choice, .failures = dop_buf_failures()};
     dop_emit_init(&gen->e, s->g, s->r, s->t, diag);

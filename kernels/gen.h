@@ -9,7 +9,7 @@
 struct dop_gen {
     const dop_templates *templates;
     const dop_descriptor *descriptor;
-    const dop_choice *choice;
+    const dop_selection *choice;
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
@@ -25,7 +25,8 @@ struct dop_gen {
     uint64_t failures; /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
 };
 /* Enough to examine the region; emitting also needs templates. */
-void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag);
+void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice,
+                  dop_diag *diag);
 /* Are the first words of weights loaded before they are used? */
 bool dop_gen_ahead(const dop_gen *gen);
 /* What is loaded then, for dop_ahead of common.glsl, of a unit of so many bytes. */
@@ -186,7 +187,7 @@ dop_refusal dop_products_refuse(const dop_site *s);
 /* A matmul region as its generators need it: the region's analysis, and what depends on the kernel. */
 typedef struct dop_parts {
     uint32_t n;
-    const dop_part *part;
+    const dop_segment *part;
     dop_node_id act; /* activation: source 0 of every matmul, or of the part at hand */
     bool ints;       /* integer products; those of the part at hand */
     bool mixed;      /* ... of some parts; a workgroup of the others stages floats */
@@ -216,7 +217,7 @@ uint32_t dop_gen_operations(const dop_gen *gen, dop_node_id id, uint32_t most);
 /* A vector of so many weights from which the region computes a value of a row, one by one: 0: none. */
 dop_node_id dop_gen_vector(const dop_gen *gen, dop_node_id id, uint32_t n_values);
 /* The largest unit of the part's weight types. */
-uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
+uint32_t dop_part_unit(const dop_graph *g, const dop_segment *part);
 /* The call of a part's function, for workgroups before `end`; 0: for all remaining ones. */
 void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
@@ -237,9 +238,10 @@ void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *b
 /* The row of the product beside goes behind the `first` values of the others. */
 void dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body);
 /* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
-void dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end);
+void dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls,
+                     dop_buf *end);
 /* A text for each matrix of a part, with its number in place of #. */
-const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format);
+const char *dop_gemv_list(dop_gen *gen, const dop_segment *part, const char *format);
 
 /* --- products of a few rows: gen_few.c, and as a stage gen_few_stage.c --------------------------------------------------- */
 
@@ -343,10 +345,10 @@ enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalin
 dop_refusal dop_int8_refuses(const dop_site *s);
 /* The same of kernels for parts with such weights beside parts of floats, whose workgroups make products of one part. */
 dop_refusal dop_int8_refuses_mixed(const dop_site *s);
-bool dop_int8_mixed(const dop_graph *g, const dop_region *r); /* are there both? */
-bool dop_int8_part(const dop_graph *g, const dop_part *part); /* is a part one of integer products? */
-dop_type dop_int8_type(const dop_site *s);                    /* of the weights that a tile is for */
-const char *dop_int8_avoid(const dop_site *s);                /* as a descriptor does */
+bool dop_int8_mixed(const dop_graph *g, const dop_region *r);    /* are there both? */
+bool dop_int8_part(const dop_graph *g, const dop_segment *part); /* is a part one of integer products? */
+dop_type dop_int8_type(const dop_site *s);                       /* of the weights that a tile is for */
+const char *dop_int8_avoid(const dop_site *s);                   /* as a descriptor does */
 /* Bytes of shared memory for the staged row of k_pad values that prog makes. */
 uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
 /* Declares that row and the macros with which prog stores values.  *out_direct: values are quantized as they come; otherwise

@@ -265,7 +265,7 @@ const dop_descriptor dop_descriptor_argmax = {
 };
 
 void
-dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end)
+dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end)
 {
     dop_emit *e = &gen->e;
     dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");

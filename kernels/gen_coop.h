@@ -14,7 +14,7 @@ typedef struct dop_coop_form {
     const char *call; /* arguments of a part after its workgroup */
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
     /* Are a part's weights loaded in whole units of 32, not in pieces of 8 values? */
-    bool (*in_units)(const dop_gen *gen, const dop_part *part);
+    bool (*in_units)(const dop_gen *gen, const dop_segment *part);
     /* What the template needs before the parts. */
     dop_status (*declare)(dop_gen *gen, dop_buf *decls);
 } dop_coop_form;
@@ -22,7 +22,7 @@ typedef struct dop_coop_form {
 /* Parts that one function of the kernel makes: a single one, or all parts of a joined tile, each with one matrix, whose rows are
  * counted on from part to part. */
 typedef struct dop_coop_rows {
-    const dop_part *part;
+    const dop_segment *part;
     uint32_t n;
     uint32_t rows;       /* of each matrix of a single part, or of all parts */
     uint32_t side, deep; /* fragments that are stored together: side by side, and of how many fragments of tokens */
@@ -43,10 +43,10 @@ void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *row
                       dop_buf *load, dop_buf *take, dop_buf *find);
 /* The functions that these call, before the parts, for all their types. */
 dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
-                                    bool (*in_units)(const dop_gen *gen, const dop_part *part), dop_buf *decls,
+                                    bool (*in_units)(const dop_gen *gen, const dop_segment *part), dop_buf *decls,
                                     dop_buf *types);
 /* Do units of the part stay in their stored form until they are written to shared memory? */
-bool dop_coop_decoded_later(const dop_graph *g, const dop_part *part);
+bool dop_coop_decoded_later(const dop_graph *g, const dop_segment *part);
 /* Zeros past the end of a row, when the tile's depth does not divide it. */
 void dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out);
 /* The type of a row of activations that is loaded as it is stored, eight values at a time; DOP_TYPE_COUNT: it is computed. */

@@ -6,7 +6,7 @@ dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows)
 {
     uint32_t width = 4;
     for (uint32_t i = 0; i < rows->n; i++) {
-        const dop_part *part = &rows->part[i];
+        const dop_segment *part = &rows->part[i];
         width = part->rows % 4 == 0 ? width : 1;
         for (uint32_t k = 0; k < part->n_outs; k++)
             width = dop_emit_wide(e, part->outs[k]) ? width : 1;
@@ -16,7 +16,7 @@ dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows)
 
 /* Values at ix, and their stores.  The template has e, the place of the first sum, and says what is there. */
 static void
-store_values(dop_gen *gen, const dop_part *part, uint32_t width, dop_index ix)
+store_values(dop_gen *gen, const dop_segment *part, uint32_t width, dop_index ix)
 {
     dop_emit *e = &gen->e;
     const uint32_t n_binds = e->n_binds;
@@ -31,7 +31,7 @@ store_values(dop_gen *gen, const dop_part *part, uint32_t width, dop_index ix)
 }
 
 static void
-store_part(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
+store_part(dop_gen *gen, const dop_segment *part, uint32_t width, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const dop_blocks b = dop_blocks_of(e->g, e->r);
@@ -89,7 +89,7 @@ store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, uint32_t s,
 /* By measurement (bench/log/2026-11-24-shallow-split-k): with weights of some types the loop over the depth takes a tenth more
  * time where such code is behind it, unless the ends of that loop are variables. */
 static bool
-slows_loop(const dop_gen *gen, const dop_part *part)
+slows_loop(const dop_gen *gen, const dop_segment *part)
 {
     static const dop_type slow[] = {DOP_TYPE_q8_0, DOP_TYPE_mxfp4, DOP_TYPE_int4_g128, DOP_TYPE_int4_g64,
                                     DOP_TYPE_int4_g32};

@@ -5,7 +5,7 @@
 
 /* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
 static dop_type
-only_type(const dop_graph *g, const dop_part *part)
+only_type(const dop_graph *g, const dop_segment *part)
 {
     dop_type first = DOP_TYPE_COUNT;
     for (uint32_t m = 0; m < part->n_mats; m++) {
@@ -25,7 +25,7 @@ raw_type(dop_type t)
 }
 
 bool
-dop_coop_decoded_later(const dop_graph *g, const dop_part *part)
+dop_coop_decoded_later(const dop_graph *g, const dop_segment *part)
 {
     return raw_type(only_type(g, part));
 }
@@ -122,7 +122,7 @@ source_of(dop_gen *gen, dop_node_id w, bool found)
  * functions in matmul_coop_units.glsl stay in their stored form until they are written to shared memory; others are decoded at
  * once. */
 static void
-load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, bool found, dop_keys *keys, dop_buf *load,
+load_units(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found, dop_keys *keys, dop_buf *load,
            dop_buf *take)
 {
     dop_emit *e = &gen->e;
@@ -164,7 +164,7 @@ dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
 
 /* Eight values of matrix m's row n from column c: loads their stored form, and converts it to halves. */
 static void
-load_eights(dop_gen *gen, const dop_parts *p, const dop_part *part, bool found, dop_buf *load, dop_buf *take)
+load_eights(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found, dop_buf *load, dop_buf *take)
 {
     dop_emit *e = &gen->e;
     dop_coop_guard_column(gen, p, load);
@@ -187,7 +187,7 @@ is_quant(const dop_graph *g, dop_node_id product)
 
 /* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
 static void
-declare_eights(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf *out)
+declare_eights(const dop_gen *gen, const dop_segment *part, uint32_t *done, dop_buf *out)
 {
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
@@ -216,7 +216,7 @@ dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bo
 }
 
 static void
-declare_units(const dop_graph *g, const dop_part *part, uint32_t *done, dop_buf *out)
+declare_units(const dop_graph *g, const dop_segment *part, uint32_t *done, dop_buf *out)
 {
     for (uint32_t m = 0; m < part->n_mats && !dop_coop_decoded_later(g, part); m++) {
         dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
@@ -227,8 +227,8 @@ declare_units(const dop_graph *g, const dop_part *part, uint32_t *done, dop_buf 
 }
 
 dop_status
-dop_coop_declare_weights(dop_gen *gen, const dop_parts *p, bool (*in_units)(const dop_gen *gen, const dop_part *part),
-                         dop_buf *decls, dop_buf *types)
+dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
+                         bool (*in_units)(const dop_gen *gen, const dop_segment *part), dop_buf *decls, dop_buf *types)
 {
     dop_keys none = {0};
     bool units = false, quant = false;
@@ -240,7 +240,7 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p, bool (*in_units)(cons
     if (quant)
         st = dop_template_fill(gen, "types/halves.glsl", &none, decls);
     for (uint32_t i = 0; st == DOP_OK && i < p->n; i++) {
-        const dop_part *part = &p->part[i];
+        const dop_segment *part = &p->part[i];
         if (!in_units(gen, part)) {
             declare_eights(gen, part, &eights, types);
             continue;

@@ -100,7 +100,7 @@ sum_stats(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *sums, dop_b
 
 /* Multiplies the units of step j with all rows. */
 static void
-emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
+emit_dots(dop_gen *gen, const dop_parts *p, const dop_segment *part, dop_buf *dots)
 {
     const dop_graph *g = gen->e.g;
     const uint32_t rows = gen->choice->tile.rows, n = g->max_t;
@@ -135,7 +135,7 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
  * the products of a set.  Where all rows of the step fit into shared memory they are put there once for all sets, else in pieces
  * for each set. */
 static void
-set_sets(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t n_wg, const char *before, dop_keys *keys)
+set_sets(dop_gen *gen, const dop_segment *part, uint32_t index, uint32_t n_wg, const char *before, dop_keys *keys)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -174,7 +174,7 @@ set_sets(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t n_wg, cons
 /* Emits which lanes store sums.  `once`: lane t * ROWS + r stores column r of row t, and no other; else a lane stores several.
  * Returns the code that loads what the lanes need for that, which comes before the products. */
 static const char *
-set_store_rows(dop_gen *gen, const dop_part *part, bool once, const dop_buf *early, dop_keys *keys)
+set_store_rows(dop_gen *gen, const dop_segment *part, bool once, const dop_buf *early, dop_keys *keys)
 {
     dop_emit *e = &gen->e;
     const uint32_t rows = gen->choice->tile.rows, all = rows * e->g->max_t;
@@ -199,7 +199,7 @@ static dop_status
 emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, const char *stats, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    const dop_part *part = &p->part[index];
+    const dop_segment *part = &p->part[index];
     const dop_tile *tile = &gen->choice->tile;
     const dop_index ix = {"t", "c"};
     dop_keys keys = {0};

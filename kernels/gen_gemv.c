@@ -267,7 +267,7 @@ matrix_of(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf 
 void
 dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw)
 {
-    const dop_part *part = &p->part[index];
+    const dop_segment *part = &p->part[index];
     uint32_t units = all_steps(p);
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -317,7 +317,7 @@ dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin,
 }
 
 const char *
-dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format)
+dop_gemv_list(dop_gen *gen, const dop_segment *part, const char *format)
 {
     dop_buf b = {0};
     for (uint32_t m = 0; m < part->n_mats; m++)
@@ -333,7 +333,7 @@ dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format)
 
 /* Products of step j's activations with what was loaded for it. */
 static void
-emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
+emit_dots(dop_gen *gen, const dop_parts *p, const dop_segment *part, dop_buf *dots)
 {
     const dop_graph *g = gen->e.g;
     uint32_t rows = gen->choice->tile.rows;
@@ -368,7 +368,7 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
 /* The epilogue of row c.  Where a team has a lane for each of its rows, what the epilogue loads goes to `preload`, before
  * the products. */
 static void
-emit_store(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *preload, dop_buf *store)
+emit_store(dop_gen *gen, const dop_parts *p, const dop_segment *part, dop_buf *preload, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -403,7 +403,8 @@ emit_store(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *prel
 /* Which rows a lane stores, and what it loads for that before their products.  once: there is one set of rows, so that these
  * loads may be in flight while the prologue waits. */
 static void
-set_store_rows(dop_gen *gen, const dop_part *part, const char *limit, bool once, const dop_buf *preload, dop_keys *keys)
+set_store_rows(dop_gen *gen, const dop_segment *part, const char *limit, bool once, const dop_buf *preload,
+               dop_keys *keys)
 {
     dop_keys_set(keys, once ? "PRELOAD" : "EARLY", "");
     const dop_tile *tile = &gen->choice->tile;
@@ -431,7 +432,7 @@ static dop_status
 emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_buf *decls, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    const dop_part *part = &p->part[index];
+    const dop_segment *part = &p->part[index];
     const dop_tile *tile = &gen->choice->tile;
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows, n_binds = e->n_binds;
     dop_keys keys = {0};
@@ -585,10 +586,10 @@ dop_gen_team(dop_gen *gen, dop_buf *out)
 }
 
 /* Beside integer products, those of floats have teams that take a row in one step: there are few such rows. */
-static dop_choice
+static dop_selection
 choose_floats(const dop_gen *gen, const dop_parts *p)
 {
-    dop_choice c = *gen->choice;
+    dop_selection c = *gen->choice;
     c.tile.lanes = gen->e.target->subgroup;
     while (c.tile.lanes < c.tile.wg && c.tile.lanes < units_of(p))
         c.tile.lanes *= 2;
@@ -647,14 +648,14 @@ dop_gemv_emit(dop_gen *gen)
     gen->halves = half;
     if (p.staged)
         st = stage_activation(gen, &p, k_pad, unit, half, &decls, &constants, &prologue);
-    const dop_choice *own = gen->choice, other = choose_floats(gen, &p);
+    const dop_selection *own = gen->choice, other = choose_floats(gen, &p);
     if (p.mixed) {
         gen->choice = &other;
         st = st == DOP_OK ? emit_floats_team(gen, &floats) : st;
         gen->choice = own;
     }
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
-        const dop_part *part = &p.part[i];
+        const dop_segment *part = &p.part[i];
         const bool is_float = p.mixed && !dop_int8_part(e->g, part);
         gen->choice = is_float ? &other : own;
         tile = &gen->choice->tile;

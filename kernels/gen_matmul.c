@@ -52,7 +52,7 @@ even_number(dop_emit *e, uint32_t value)
 }
 
 static depth
-depth_of(dop_gen *gen, const dop_parts *p, const dop_part *part)
+depth_of(dop_gen *gen, const dop_parts *p, const dop_segment *part)
 {
     dop_emit *e = &gen->e;
     depth d = {.stride = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.stride),
@@ -82,7 +82,7 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_part *part)
 }
 
 static void
-load_weights(dop_gen *gen, const dop_part *part, const depth *deep, dop_buf *out)
+load_weights(dop_gen *gen, const dop_segment *part, const depth *deep, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     for (uint32_t m = 0; m < part->n_mats; m++) {
@@ -105,7 +105,7 @@ static dop_status
 emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    const dop_part *part = &p->part[index];
+    const dop_segment *part = &p->part[index];
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf load = {0}, load_b = {0}, store = {0}, init = {0}, done = {0}, row = {0};

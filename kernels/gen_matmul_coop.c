@@ -148,7 +148,7 @@ static dop_status
 emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop_coop_form *form, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    const dop_part *part = rows->part;
+    const dop_segment *part = rows->part;
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf load_a = {0}, load_b = {0}, take_b = {0}, load = {0}, store = {0}, loop = {0}, find = {0}, meet = {0};
@@ -309,7 +309,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
 
 /* Has every invocation a unit to load, as often as any other? */
 static bool
-in_units(const dop_gen *gen, const dop_part *part)
+in_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t units = tile->bn * part->n_mats * tile->bk / 32;
@@ -324,7 +324,7 @@ declare(dop_gen *gen, dop_buf *decls)
 }
 
 static bool
-in_eights(const dop_gen *gen, const dop_part *part)
+in_eights(const dop_gen *gen, const dop_segment *part)
 {
     (void)gen;
     (void)part;

@@ -14,7 +14,7 @@ alone(const dop_gen *gen)
 
 /* Does the part have units, and enough of them for every invocation of a workgroup (or subgroup) to load one? */
 static bool
-in_units(const dop_gen *gen, const dop_part *part)
+in_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_graph *g = gen->e.g;
     const dop_tile *tile = &gen->choice->tile;

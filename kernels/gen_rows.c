@@ -38,7 +38,7 @@ weight_type(const rows_gen *s, dop_node_id matmul)
 
 /* Values per step of a part. */
 static uint32_t
-unit_of(const rows_gen *s, const dop_part *part)
+unit_of(const rows_gen *s, const dop_segment *part)
 {
     uint32_t unit = dop_part_unit(s->gen->e.g, part), least = s->gen->choice->tile.bk;
     return unit > least ? unit : least;
@@ -199,7 +199,7 @@ emit_beside(rows_gen *s, const char *in, dop_buf *out)
 /* Puts the activations of step v into x[j][] for every token j.  Each lane loads or computes four values, and all lanes get them
  * from it by shuffles. */
 static void
-emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
+emit_load(rows_gen *s, const dop_segment *part, dop_buf *load)
 {
     const char *in = "                ";
     uint32_t fours = unit_of(s, part) / 4;
@@ -247,7 +247,7 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
 /* Can the results of the part be stored four neighbouring rows at a time?  Neighbouring lanes then exchange sums if they have two
  * rows each; what lanes with one row would exchange takes as long as shared memory. */
 static bool
-stored_in_fours(const rows_gen *s, const dop_part *part)
+stored_in_fours(const rows_gen *s, const dop_segment *part)
 {
     const dop_graph *g = s->gen->e.g;
     bool fours = s->tb > 1 && s->tb % 4 == 0 && (s->rows == 2 || s->rows == 4) && part->rows % 4 == 0 &&
@@ -259,7 +259,7 @@ stored_in_fours(const rows_gen *s, const dop_part *part)
 
 /* The number of unit k of step v in row r of matrix m, counted over packed rows. */
 static const char *
-unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
+unit_index(rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     dop_emit *e = &s->gen->e;
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
@@ -275,7 +275,7 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
 }
 
 static const char *
-first_word(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
+first_word(rows_gen *s, const dop_segment *part, uint32_t m, uint32_t k)
 {
     return dop_gen_first_word(s->gen, dop_emit_str(&s->gen->e, "w%u", m), unit_index(s, part, m, k),
                               weight_type(s, part->mats[m])->unit_bytes);
@@ -283,7 +283,7 @@ first_word(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
 
 /* Loads the first words of all rows and matrices one after the other, so that all slow loads overlap. */
 static void
-emit_ahead(rows_gen *s, const dop_part *part, dop_buf *ahead)
+emit_ahead(rows_gen *s, const dop_segment *part, dop_buf *ahead)
 {
     const char *in = "            ";
     if (!s->ahead)
@@ -298,7 +298,7 @@ emit_ahead(rows_gen *s, const dop_part *part, dop_buf *ahead)
 
 /* Products of row r of every matrix with the activations of step v. */
 static void
-emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
+emit_dots(rows_gen *s, const dop_segment *part, dop_buf *dots)
 {
     dop_emit *e = &s->gen->e;
     const char *in = "                ";
@@ -330,7 +330,7 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
 }
 
 static void
-emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
+emit_store(rows_gen *s, const dop_segment *part, dop_buf *store)
 {
     dop_emit *e = &s->gen->e;
     dop_index ix = {s->tb > 1 ? "t" : "0u", "c"};
@@ -367,7 +367,7 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
 
 /* Do two parts share their code? */
 static bool
-alike(const rows_gen *s, const dop_part *a, const dop_part *b)
+alike(const rows_gen *s, const dop_segment *a, const dop_segment *b)
 {
     if (a->n_mats != b->n_mats || a->argmax || b->argmax || a->act != b->act)
         return false;
@@ -379,7 +379,7 @@ alike(const rows_gen *s, const dop_part *a, const dop_part *b)
 
 /* The number of blocks of rows of a part, for each slot. */
 static uint32_t
-blocks_of(const rows_gen *s, const dop_part *part)
+blocks_of(const rows_gen *s, const dop_segment *part)
 {
     return dop_div_up_u32(part->rows, s->rows * s->sg);
 }
@@ -425,7 +425,7 @@ emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
 
 /* The loop over rounds, around the loop over steps: each slot has its own matrix, and so has the product beside. */
 static void
-emit_slots(rows_gen *s, const dop_part *part, dop_keys *keys)
+emit_slots(rows_gen *s, const dop_segment *part, dop_keys *keys)
 {
     dop_buf b = {0};
     const bool loop = s->p.sum || s->p.beside;
@@ -445,7 +445,7 @@ emit_slots(rows_gen *s, const dop_part *part, dop_keys *keys)
 
 /* Where part `index` of the n in a group begins among the group's blocks, and which matrices it has. */
 static void
-emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint32_t base, dop_buf *out)
+emit_select(rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n, uint32_t base, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     const char *in = index ? "            " : "        ";
@@ -495,7 +495,7 @@ blocks_keys(rows_gen *s, uint32_t group, uint32_t n, dop_keys *keys)
 
 /* An arg-max divides the rows into ranges; its partial results are the largest value of each range and where it is. */
 static void
-argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
+argmax_keys(rows_gen *s, const dop_segment *part, dop_keys *keys)
 {
     dop_emit *e = &s->gen->e;
     uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts), span = dop_div_up_u32(part->rows, parts);
@@ -533,7 +533,7 @@ finish_of(const rows_gen *s)
 }
 
 static dop_status
-emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, uint32_t group, dop_buf *out)
+emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t group, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
@@ -674,7 +674,7 @@ dop_rows_emit(dop_gen *gen)
     dop_tail_declare(gen, 1, &decls);
     st = emit_prologue(&s, &decls, &prologue);
     bool *done = dop_arena_alloc(e->g->arena, s.p.n * sizeof *done);
-    const dop_part **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
+    const dop_segment **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
     if (st == DOP_OK && (!done || !members))
         st = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0, group = 0; st == DOP_OK && i < s.p.n; i++) {

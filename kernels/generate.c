@@ -332,7 +332,7 @@ put_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
 
 dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
-                    const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
+                    const dop_selection *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
     const dop_variant *variant = dop_variant_of(choice->variant);
     dop_gen gen;

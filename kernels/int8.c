@@ -51,7 +51,7 @@ dop_int8_refuses(const dop_site *s)
 }
 
 bool
-dop_int8_part(const dop_graph *g, const dop_part *part)
+dop_int8_part(const dop_graph *g, const dop_segment *part)
 {
     bool all = true;
     for (uint32_t m = 0; m < part->n_mats; m++)

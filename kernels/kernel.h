@@ -74,26 +74,26 @@ typedef struct dop_refusal {
 dop_refusal dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t);
 
 /* One choice, with what was rejected and why, for --explain and the report. */
-typedef struct dop_choice {
+typedef struct dop_selection {
     dop_variant_id variant;
     dop_tile tile;
     char why[512]; /* "gemv_subgroup: one token; rejected gemv: ..." */
-} dop_choice;
+} dop_selection;
 
 /* Chooses the first row of the region's template that fits and that no `avoid` speaks against.  forced: a variant
  * name, or NULL.  Errors: no row fits, or the forced one does not (the message lists those that do). */
 dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced,
-                             dop_diag *diag, dop_choice *out_choice);
+                             dop_diag *diag, dop_selection *out_choice);
 
 /* The same for a stage of a persistent dispatch of target->persistent invocations: finds the form of `own`, the choice for an
  * ordinary dispatch, that can be a stage.  Returns NULL, or the reason why there is none. */
 const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
-                                    const dop_choice *own, dop_choice *out_choice);
+                                    const dop_selection *own, dop_selection *out_choice);
 
 /* For attention, the form of a stage while its cache is short: a head group is divided among workgroups that splits
  * of a longer cache would occupy.  Returns up to how many positions it is used; 0: there is no such form. */
 uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target,
-                                 const dop_choice *stage, dop_choice *out_choice);
+                                 const dop_selection *stage, dop_selection *out_choice);
 
 /* A generated kernel.  Strings and args live in the graph's arena. */
 typedef struct dop_kernel {
@@ -124,8 +124,8 @@ typedef struct dop_sync {
 
 /* sync NULL: ordered by barriers, of which the kernel knows nothing. */
 dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r,
-                               const dop_target *target, const dop_choice *choice, const dop_sync *sync, dop_diag *diag,
-                               dop_kernel *out_kernel);
+                               const dop_target *target, const dop_selection *choice, const dop_sync *sync,
+                               dop_diag *diag, dop_kernel *out_kernel);
 
 /* The kernel of a persistent dispatch with these distinct stages of graph g, all of the same workgroup size.  Its arguments are
  * the table of stages, the step record, and two numbers: the rows of the table, and the words of one copy of the mailboxes. */

@@ -13,7 +13,7 @@ dop_pow2_floor(uint32_t v)
 }
 
 uint32_t
-dop_part_unit(const dop_graph *g, const dop_part *part)
+dop_part_unit(const dop_graph *g, const dop_segment *part)
 {
     uint32_t unit = 0;
     for (uint32_t m = 0; m < part->n_mats; m++) {

@@ -13,7 +13,7 @@ trips(const dop_site *s, const dop_tile *tile)
     const uint32_t walkers = tile->claims ? 1 : tile->loops; /* One may claim all blocks. */
     uint64_t n = dop_trips_prologue(s, tile, tile->bm) + 64;
     for (uint32_t i = 0; i < a->n_parts; i++) {
-        const dop_part *part = &a->parts[i];
+        const dop_segment *part = &a->parts[i];
         uint32_t unit = dop_part_unit(s->g, part);
         unit = unit > tile->bk ? unit : tile->bk;
         /* Values of a row that do not come in fours are gathered one by one, which takes longer. */

@@ -46,7 +46,7 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
         v->descriptor->tile(s, tile);
     if (tile->wg > t->max_workgroup || (tile->subgroup && tile->wg % t->subgroup))
         return (dop_refusal){"its workgroup is not one that the target has", NULL};
-    dop_choice choice = {.tile = *tile};
+    dop_selection choice = {.tile = *tile};
     dop_diag ignored = {0};
     dop_gen gen;
     dop_gen_open(&gen, s, v->descriptor, &choice, &ignored);
@@ -96,10 +96,10 @@ none_fits(const dop_site *s, const walk *w, const char *forced, dop_diag *diag)
 
 dop_status
 dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced, dop_diag *diag,
-                  dop_choice *out_choice)
+                  dop_selection *out_choice)
 {
     const dop_site s = {g, r, target, NULL};
-    dop_choice *c = out_choice;
+    dop_selection *c = out_choice;
     walk w = {0};
     size_t used = 0;
     dop_variant_id unwelcome = DOP_VARIANT_none;
@@ -141,11 +141,11 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
 }
 
 const char *
-dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target, const dop_choice *own,
-                        dop_choice *out_choice)
+dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target, const dop_selection *own,
+                        dop_selection *out_choice)
 {
     const dop_site s = {g, r, target, NULL};
-    dop_choice *c = out_choice;
+    dop_selection *c = out_choice;
     *c = *own;
     c->variant = variants[own->variant].descriptor->stage;
     const dop_variant *v = &variants[c->variant];
@@ -156,8 +156,8 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
 }
 
 uint32_t
-dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target, const dop_choice *stage,
-                        dop_choice *out_choice)
+dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target, const dop_selection *stage,
+                        dop_selection *out_choice)
 {
     const dop_site s = {g, r, target, NULL};
     const dop_descriptor *d = variants[stage->variant].descriptor;

@@ -31,16 +31,16 @@ const dop_pass_info *dop_pass_of(dop_pass_id p);
 bool dop_pass_parse(const char *name, dop_pass_id *out_pass);
 
 /* Where a stored value lies, and what orders a region; made by `place`. */
-typedef struct dop_place {
+typedef struct dop_value_place {
     uint64_t offset; /* bytes into the scratch slot */
     uint64_t size;   /* bytes; 0: not in scratch (a leaf, a state, or never stored) */
-} dop_place;
+} dop_value_place;
 
 typedef struct dop_placement {
-    dop_place *values; /* [n_nodes of the graph] */
-    uint64_t scratch;  /* bytes of the scratch slot */
-    uint64_t unshared; /* bytes without lifetime sharing, for the report */
-    bool *barrier;     /* [n_regions]: a barrier stands before it */
+    dop_value_place *values; /* [n_nodes of the graph] */
+    uint64_t scratch;        /* bytes of the scratch slot */
+    uint64_t unshared;       /* bytes without lifetime sharing, for the report */
+    bool *barrier;           /* [n_regions]: a barrier stands before it */
     uint32_t n_barriers;
 } dop_placement;
 

@@ -69,7 +69,7 @@ assign_offsets(life *lives, uint32_t n, dop_placement *p)
                 }
             }
         }
-        p->values[a->id] = (dop_place){a->offset, a->size};
+        p->values[a->id] = (dop_value_place){a->offset, a->size};
         if (a->offset + a->size > p->scratch)
             p->scratch = a->offset + a->size;
         p->unshared += a->size;

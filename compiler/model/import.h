@@ -80,7 +80,7 @@ typedef enum dop_window_rule {
 } dop_window_rule;
 
 /* Which rows of a fused tensor a weight has. */
-typedef enum dop_part {
+typedef enum dop_slice {
     DOP_PART_ALL,
     DOP_PART_ROW, /* a vector that is stored as a matrix of one row */
     DOP_PART_Q,   /* of q, k and v below each other */
@@ -116,7 +116,7 @@ typedef enum dop_part {
     DOP_PART_V_UP,
     DOP_PART_DECAY, /* GGUF: -exp() of the values that the graph reads */
     DOP_PART_KEY    /* GGUF: not a tensor but a key of the metadata, with a value per layer or one for all */
-} dop_part;
+} dop_slice;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
  * is one tensor with the experts as its first axis, or, where the name has a *, a tensor for each expert whose number
@@ -125,7 +125,7 @@ typedef enum dop_part {
 typedef struct dop_tensor_name {
     dop_role role; /* none ends the list */
     const char *source;
-    dop_part part;
+    dop_slice part;
     bool transposed; /* stored [input, output] (Conv1D) */
 } dop_tensor_name;
 
@@ -254,7 +254,7 @@ typedef struct dop_rows {
 } dop_rows;
 
 /* `rows`: those of the weight itself (of an expert).  l is NULL outside the layers. */
-dop_rows dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows);
+dop_rows dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows);
 
 /* Sets m->chat_template from the files of a directory; leaves it NULL when none has one. */
 dop_status dop_import_chat_template(const char *dir, dop_checkpoint *m, dop_diag *diag);

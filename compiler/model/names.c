@@ -238,7 +238,7 @@ sum(const uint64_t *heights, const uint8_t *list, size_t n)
 }
 
 dop_rows
-dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
+dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
 {
     const part_rows *p = &parts[part];
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;

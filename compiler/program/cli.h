@@ -8,7 +8,7 @@
 #include "compiler/schedule/compilation.h"
 
 /* Options as they were given.  Texts point into argv; what is not given is NULL, 0 or false. */
-typedef struct dop_cli {
+typedef struct dop_compiler_cli {
     const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
         *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory, *simulate;
     uint32_t ctx, threads, sequences, ctx_total;
@@ -16,25 +16,25 @@ typedef struct dop_cli {
     bool split, json, embed, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;
-} dop_cli;
+} dop_compiler_cli;
 
 /* cli_options.c */
 /* *out_rest: the arguments that are no options.  To be finished even where this fails. */
-dop_status dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_cli *out, dop_texts *out_rest);
-void dop_cli_finish(dop_cli *o); /* accepts a zeroed one */
+dop_status dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_compiler_cli *out, dop_texts *out_rest);
+void dop_cli_finish(dop_compiler_cli *o); /* accepts a zeroed one */
 /* Refuses values that are not known and options that make no sense together. */
-dop_status dop_cli_check(const dop_cli *o, dop_diag *diag);
+dop_status dop_cli_check(const dop_compiler_cli *o, dop_diag *diag);
 /* What the options ask of dop_compile(); all but the target.  *out points into *o, which outlives it. */
-dop_status dop_cli_fill(const dop_cli *o, dop_compile_options *out, dop_diag *diag);
+dop_status dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *out, dop_diag *diag);
 void dop_cli_print_help(void);
 /* Is the stage of --emit printed once, for all targets together? */
-bool dop_cli_emits_all(const dop_cli *o);
+bool dop_cli_emits_all(const dop_compiler_cli *o);
 /* What the name of a report's file ends in, ".json" for example; "": nothing. */
 const char *dop_cli_ending(const char *file);
 
 /* lists.c */
 /* Prints what the --list- options ask for.  False: none was given. */
-bool dop_cli_print_lists(const dop_cli *o);
+bool dop_cli_print_lists(const dop_compiler_cli *o);
 
 /* cli_output.c */
 /* What --parts asks for. */
@@ -45,7 +45,7 @@ typedef struct dop_cli_parts {
 
 /* Writes the files of --dump-dir and prints the graphs of -d. */
 typedef struct dop_dumper {
-    const dop_cli *c;
+    const dop_compiler_cli *c;
     uint32_t serial;          /* number of the next file */
     const char *target;       /* part of names when there are several; NULL */
     const dop_inputs *inputs; /* files that are not to be replaced */
@@ -57,10 +57,10 @@ typedef struct dop_dumper {
 void dop_dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed);
 /* Everything that the options ask for of these compilations, one for each target: files of --dump-dir, what is printed, the report,
  * the prediction, the plan. */
-dop_status dop_cli_write(const dop_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p, dop_dumper *d,
-                         dop_diag *diag);
+dop_status dop_cli_write(const dop_compiler_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p,
+                         dop_dumper *d, dop_diag *diag);
 /* Prints what was compiled for, and what may surprise.  Called when everything is written: an error stays the only line. */
-void dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *list, uint32_t n,
+void dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compilation *list, uint32_t n,
                        const dop_cli_parts *p);
 
 #endif

@@ -11,8 +11,8 @@
 
 enum { MOST_CHUNK = 4096 };
 
-#define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
-#define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
+#define OPT(...) DOP_OPTION(dop_compiler_cli, __VA_ARGS__)
+#define NUM(...) DOP_NUMBER_OPTION(dop_compiler_cli, __VA_ARGS__)
 #define HEADING DOP_OPTION_HEADING
 
 static const dop_option options[] = {
@@ -111,14 +111,14 @@ static const dop_option_rule rules[] = {
 };
 
 dop_status
-dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_cli *out, dop_texts *out_rest)
+dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_compiler_cli *out, dop_texts *out_rest)
 {
     memset(out, 0, sizeof *out);
     return dop_options_parse(options, N_OPTIONS, argc, argv, diag, out, out_rest, &out->given);
 }
 
 void
-dop_cli_finish(dop_cli *o)
+dop_cli_finish(dop_compiler_cli *o)
 {
     dop_texts_finish(&o->skip);
     dop_texts_finish(&o->force);
@@ -224,7 +224,7 @@ unknown_pass(const char *name, dop_diag *diag)
 }
 
 static dop_status
-parse_passes(const dop_cli *c, dop_compile_options *o, dop_diag *diag)
+parse_passes(const dop_compiler_cli *c, dop_compile_options *o, dop_diag *diag)
 {
     dop_pass_id p;
     o->passes.stop_after = -1;
@@ -258,7 +258,7 @@ parse_passes(const dop_cli *c, dop_compile_options *o, dop_diag *diag)
 }
 
 bool
-dop_cli_emits_all(const dop_cli *o)
+dop_cli_emits_all(const dop_compiler_cli *o)
 {
     return o->emit && (strcmp(o->emit, "plan") == 0 || strcmp(o->emit, "spirv") == 0);
 }
@@ -271,7 +271,7 @@ dop_cli_ending(const char *file)
 }
 
 dop_status
-dop_cli_check(const dop_cli *o, dop_diag *diag)
+dop_cli_check(const dop_compiler_cli *o, dop_diag *diag)
 {
     if (o->list_targets || o->list_types || o->list_kernels || o->list_models)
         return DOP_FAIL(diag, DOP_E_USAGE, "--list-targets and the other lists take no model");
@@ -290,14 +290,14 @@ dop_cli_check(const dop_cli *o, dop_diag *diag)
 static void
 show_progress(void *user, const char *what, double done)
 {
-    const dop_cli *o = user;
+    const dop_compiler_cli *o = user;
     if (o->quiet || !isatty(2))
         return;
     fprintf(stderr, "\r%-8s %3.0f%%%s", what, done * 100, done >= 1 ? "\r              \r" : "");
 }
 
 dop_status
-dop_cli_fill(const dop_cli *o, dop_compile_options *opt, dop_diag *diag)
+dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag)
 {
     *opt = (dop_compile_options){.ctx = o->ctx,
                                  .quant = o->quant,

@@ -61,7 +61,7 @@ dump_kernels(dop_dumper *d, const dop_compilation *c)
 }
 
 static void
-emit_stage(const dop_cli *o, const dop_compilation *c, dop_buf *out)
+emit_stage(const dop_compiler_cli *o, const dop_compilation *c, dop_buf *out)
 {
     bool ir = strcmp(o->emit, "ir") == 0, regions = strcmp(o->emit, "regions") == 0;
     bool glsl = strcmp(o->emit, "glsl") == 0;
@@ -121,7 +121,7 @@ make_report(const char *file, const dop_compilation *c, const dop_cli_parts *p, 
 
 /* What is printed of one target's compilation; several are told apart by a comment line. */
 static dop_status
-print_outputs(const dop_cli *o, const dop_compilation *c, bool several, const dop_cli_parts *p, dop_diag *diag)
+print_outputs(const dop_compiler_cli *o, const dop_compilation *c, bool several, const dop_cli_parts *p, dop_diag *diag)
 {
     dop_buf text = {0};
     dop_status st = DOP_OK;
@@ -147,7 +147,7 @@ print_outputs(const dop_cli *o, const dop_compilation *c, bool several, const do
 }
 
 static dop_status
-simulate(const dop_cli *o, const dop_compilation *whole, const dop_cli_parts *p, dop_diag *diag)
+simulate(const dop_compiler_cli *o, const dop_compilation *whole, const dop_cli_parts *p, dop_diag *diag)
 {
     dop_sim_setup setup;
     dop_sim_result in_parts, one;
@@ -171,7 +171,8 @@ simulate(const dop_cli *o, const dop_compilation *whole, const dop_cli_parts *p,
 
 /* The files of parts take the place of no input either. */
 static dop_status
-refuse_inputs(const dop_cli *o, const dop_cli_parts *p, const dop_inputs *inputs, bool external, dop_diag *diag)
+refuse_inputs(const dop_compiler_cli *o, const dop_cli_parts *p, const dop_inputs *inputs, bool external,
+              dop_diag *diag)
 {
     dop_status st = DOP_OK;
     for (uint32_t i = 0; p->list && o->output && i < p->cuts.n_parts && st == DOP_OK; i++) {
@@ -189,7 +190,7 @@ refuse_inputs(const dop_cli *o, const dop_cli_parts *p, const dop_inputs *inputs
 }
 
 dop_status
-dop_cli_write(const dop_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p, dop_dumper *d,
+dop_cli_write(const dop_compiler_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p, dop_dumper *d,
               dop_diag *diag)
 {
     dop_buf text = {0};
@@ -265,7 +266,8 @@ say_requantized(const char *model, const dop_compilation *c)
 }
 
 void
-dop_cli_say_notes(const dop_cli *o, const char *model, const dop_compilation *list, uint32_t n, const dop_cli_parts *p)
+dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compilation *list, uint32_t n,
+                  const dop_cli_parts *p)
 {
     const dop_checkpoint *m = &list[0].model;
     if (o->quiet)

@@ -69,7 +69,7 @@ list_models(void)
 }
 
 bool
-dop_cli_print_lists(const dop_cli *o)
+dop_cli_print_lists(const dop_compiler_cli *o)
 {
     if (o->list_targets)
         list_targets();

@@ -53,7 +53,7 @@ static dop_status
 choose_cuts(const dop_compile_options *common, const char *model, const dop_target *targets, uint32_t n,
             dop_cli_parts *p, dop_dumper *d, dop_compilation *first)
 {
-    const dop_cli *o = d->c;
+    const dop_compiler_cli *o = d->c;
     dop_compilation sized = {.options = first->options};
     dop_status st = dop_parts_choose(first, o->parts, o->part_memory, d->diag, &p->cuts);
     if (st == DOP_OK && n > 1 && n != p->cuts.n_parts)
@@ -68,8 +68,8 @@ choose_cuts(const dop_compile_options *common, const char *model, const dop_targ
 
 /* One compilation for each target, and what they make together. */
 static dop_status
-compile_targets(const dop_cli *o, const char *model, const dop_compile_options *common, const dop_target *targets,
-                uint32_t n, const dop_inputs *inputs, dop_diag *diag)
+compile_targets(const dop_compiler_cli *o, const char *model, const dop_compile_options *common,
+                const dop_target *targets, uint32_t n, const dop_inputs *inputs, dop_diag *diag)
 {
     dop_dumper d = {.c = o, .inputs = inputs, .diag = diag};
     dop_cli_parts p = {.list = NULL};
@@ -113,7 +113,7 @@ show_line(const char *text)
 
 /* No output may replace an input or another output. */
 static dop_status
-check_outputs(const dop_cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
+check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
 {
     const char *read[] = {model, o->kernel_path, o->tuning, o->quant, o->simulate};
     char *weights = NULL;
@@ -136,7 +136,7 @@ check_outputs(const dop_cli *o, const char *model, dop_inputs *inputs, dop_diag 
 }
 
 static dop_status
-compile(const dop_cli *o, const char *model, dop_diag *diag)
+compile(const dop_compiler_cli *o, const char *model, dop_diag *diag)
 {
     dop_compile_options opt;
     dop_target targets[DOP_MAX_TARGETS];
@@ -188,7 +188,7 @@ end_without_memory(void)
 int
 main(int argc, char **argv)
 {
-    dop_cli o;
+    dop_compiler_cli o;
     dop_diag diag = {0};
     dop_texts rest = {0};
     dop_process_prepare("dopplerc");

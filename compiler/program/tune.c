@@ -27,7 +27,7 @@ typedef struct shape {
 
 /* One way to make an op: the kernels of all its shapes, and their time. */
 typedef struct way {
-    dop_choice choice[MOST_SHAPES];
+    dop_selection choice[MOST_SHAPES];
     dop_kernel kernel[MOST_SHAPES];
     double us;
 } way;
@@ -73,8 +73,8 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
                (s->regions[t->shapes[i].region].kernel != s->regions[r].kernel ||
                 memcmp(s->regions[t->shapes[i].region].grid, s->regions[r].grid, sizeof s->regions[r].grid) != 0))
             i++;
-        const dop_choice *own = &s->regions[r].choice,
-                         *first = &s->regions[t->n_shapes ? t->shapes[0].region : r].choice;
+        const dop_selection *own = &s->regions[r].choice,
+                            *first = &s->regions[t->n_shapes ? t->shapes[0].region : r].choice;
         if (i == MOST_SHAPES || own->variant != first->variant ||
             memcmp(&own->tile, &first->tile, sizeof own->tile) != 0)
             return false;
@@ -194,7 +194,7 @@ compile(tuner *t, const dop_kernel *k, dop_diag *diag, uint32_t *out_kernel)
 /* Makes the way's kernels and puts their runs behind the others.  One that cannot be made, or is the same as another, is
  * left out; the first is the default and must be there. */
 static dop_status
-add_way(tuner *t, const dop_choice *choice)
+add_way(tuner *t, const dop_selection *choice)
 {
     way *w = &t->ways[t->n_ways];
     dop_diag why = {0}, *diag = t->n_ways ? &why : t->diag;
@@ -229,9 +229,9 @@ static const struct {
 
 /* Tiles beside those of a way: each field that may be changed, twice as large and half. */
 static dop_status
-add_tiles(tuner *t, const dop_choice *from)
+add_tiles(tuner *t, const dop_selection *from)
 {
-    dop_choice choice[MOST_SHAPES];
+    dop_selection choice[MOST_SHAPES];
     dop_status st = DOP_OK;
     const uint32_t offered = dop_variant_of(from->variant)->descriptor->tunes;
     for (size_t i = 0; i < 2 * (sizeof steps / sizeof *steps) && st == DOP_OK; i++) {
@@ -259,7 +259,7 @@ add_ways(tuner *t)
 {
     const dop_built_region *first = &t->s->regions[t->shapes[0].region];
     const dop_variant *own = dop_variant_of(first->choice.variant);
-    dop_choice choice[MOST_SHAPES];
+    dop_selection choice[MOST_SHAPES];
     for (uint32_t k = 0; k < t->n_shapes; k++)
         choice[k] = t->s->regions[t->shapes[k].region].choice;
     dop_status st = add_way(t, choice);
@@ -291,7 +291,7 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
     bool other = best->choice[0].variant != own->choice[0].variant;
     if (best != own) {
         dop_tile usual = own->choice[0].tile;
-        dop_choice again;
+        dop_selection again;
         dop_diag no = {0};
         const dop_region *r = &t->s->g.regions[t->shapes[0].region];
         const char *name = dop_variant_of(best->choice[0].variant)->name;

@@ -115,7 +115,7 @@ build_short(builder *b, dop_region_id r, const dop_sync *sync, const char **out_
     const dop_graph *g = &b->s->g;
     const dop_built_region *x = &b->p->regions[r];
     dop_stage_form *f = &b->p->forms[r];
-    dop_choice choice;
+    dop_selection choice;
     dop_kernel k;
     f->short_positions = dop_kernel_select_short(g, &g->regions[r], &b->target, &x->choice, &choice);
     if (!f->short_positions)

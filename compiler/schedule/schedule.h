@@ -15,7 +15,7 @@ typedef struct dop_built_region {
     uint32_t grid[3];
     uint32_t n_args;
     const dop_kernel_arg *args;
-    dop_choice choice;
+    dop_selection choice;
 } dop_built_region;
 
 typedef struct dop_persistent dop_persistent; /* compiler/schedule/persistent.h */

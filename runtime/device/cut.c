@@ -26,7 +26,7 @@ static void
 record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_crossing *x, dop_cut cut,
             VkCommandBuffer commands)
 {
-    const dop_place *p = &memory->places[x->slot];
+    const dop_slot_place *p = &memory->places[x->slot];
     const uint64_t rows = x->one_row ? 1 : plan->schedules[x->schedule].max_rows;
     const uint64_t device = p->offset + x->offset, host = p->mirror_offset + x->offset;
     const bool in = cut == DOP_CUT_IN;

@@ -284,7 +284,7 @@ place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_
     limit &= ~(uint64_t)(SLOT_ALIGN - 1);
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
-        dop_place *p = &m->places[i];
+        dop_slot_place *p = &m->places[i];
         p->block = p->mirror = UINT32_MAX;
         if (!use->slots[i])
             continue;
@@ -597,7 +597,7 @@ dop_memory_destroy(dop_memory *memory)
 VkDeviceAddress
 dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset)
 {
-    const dop_place *p = &memory->places[slot];
+    const dop_slot_place *p = &memory->places[slot];
     return memory->blocks[p->block].address + p->offset + offset;
 }
 
@@ -632,7 +632,7 @@ dop_memory_bind(const dop_memory *memory, const dop_plan *plan, const dop_plan_d
 void *
 dop_memory_host(const dop_memory *memory, uint32_t slot)
 {
-    const dop_place *p = &memory->places[slot];
+    const dop_slot_place *p = &memory->places[slot];
     if (p->mirror != UINT32_MAX)
         return memory->blocks[p->mirror].mapped + p->mirror_offset;
     uint8_t *mapped = memory->blocks[p->block].mapped;

@@ -24,13 +24,13 @@ typedef struct dop_block {
     bool allocated; /* guarded by dop_memory.lock until all blocks are allocated */
 } dop_block;
 
-typedef struct dop_place {
+typedef struct dop_slot_place {
     uint32_t block;  /* UINT32_MAX: the slot is not used by the chosen schedules */
     uint32_t mirror; /* block of the host's copy of a RESULT, RECEIVED or SENT slot; UINT32_MAX: it is used in place */
     uint64_t offset; /* bytes into the block */
     uint64_t size;   /* bytes */
     uint64_t mirror_offset;
-} dop_place;
+} dop_slot_place;
 
 /* A state of which a memory holds only the first rows. */
 typedef struct dop_piece {
@@ -53,7 +53,7 @@ typedef struct dop_memory {
     dop_block *blocks;
     uint32_t n_blocks, cap_blocks;
     uint32_t first_borrowed; /* blocks from here on belong to another memory; UINT32_MAX: none */
-    dop_place *places;       /* one per slot of the plan */
+    dop_slot_place *places;  /* one per slot of the plan */
     dop_piece *pieces;       /* sorted by slot and `from`: all states of slots that are shorter than the plan says */
     uint32_t n_places, n_pieces;
     uint64_t bytes[DOP_SLOT_SENT + 1]; /* by DOP_SLOT_*, of the slots in use */

@@ -68,7 +68,7 @@ record_dispatch(const dop_replay *r, const dop_plan_schedule *s, const dop_plan_
 static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
-    const dop_place *p = &r->memory->places[s->logits_slot];
+    const dop_slot_place *p = &r->memory->places[s->logits_slot];
     VkBufferCopy copy = {
         .srcOffset = p->offset + s->logits_offset,
         .dstOffset = p->mirror_offset + s->logits_offset,
@@ -137,7 +137,7 @@ is_cleared(dop_clear what, uint32_t slot_kind)
 
 /* The parameter record of a dispatch or stage that has one. */
 static void
-record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_place *p, VkCommandBuffer commands)
+record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_slot_place *p, VkCommandBuffer commands)
 {
     for (uint32_t i = 0; i < d->n_args && dop_has_record(d->n_args); i++) {
         const uint64_t arg = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
@@ -150,7 +150,7 @@ record_record(const dop_replay *r, const dop_plan_dispatch *d, const dop_place *
 static void
 record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
-    const dop_place *p = &r->memory->places[s->table_slot];
+    const dop_slot_place *p = &r->memory->places[s->table_slot];
     for (uint32_t i = 0; i < s->n_stages; i++) {
         const dop_plan_dispatch *d = &r->plan->dispatches[s->first_stage + i];
         dop_stage_row row = {.groups = (uint16_t)(d->grid[0] * d->grid[1]),
@@ -180,7 +180,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
             VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_plan_slot *s = &r->plan->slots[i];
-        const dop_place *p = &r->memory->places[i];
+        const dop_slot_place *p = &r->memory->places[i];
         if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
             continue;
         vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(p->size, 4),
@@ -398,7 +398,7 @@ record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
     barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
-        const dop_place *to = &r->memory->places[i], *at = &from->places[i];
+        const dop_slot_place *to = &r->memory->places[i], *at = &from->places[i];
         if (r->plan->slots[i].kind != DOP_SLOT_STATE || to->block == UINT32_MAX)
             continue;
         VkBuffer source = from->blocks[at->block].buffer, target = r->memory->blocks[to->block].buffer;

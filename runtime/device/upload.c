@@ -187,7 +187,7 @@ cut_pieces(const dop_plan *plan, const dop_memory *memory, dop_upload *up, dop_d
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
-        const dop_place *pl = &memory->places[i];
+        const dop_slot_place *pl = &memory->places[i];
         if (s->kind != DOP_SLOT_WEIGHTS || pl->block == UINT32_MAX)
             continue;
         const uint8_t *src = dop_plan_slot_bytes(plan, i);

@@ -97,7 +97,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         DOP_OK)
         return st;
     s->api.form = s->form;
-    if ((st = dop_shapes_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
+    if ((st = dop_constraints_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
         return st;
     dop_http_options http = {
         .address = cli->serve,
@@ -122,7 +122,7 @@ close_all(served *s)
 {
     dop_http_destroy(s->http);
     dop_engine_destroy(s->engine);
-    dop_shapes_destroy(s->api.shapes);
+    dop_constraints_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);
     dop_tool_form_destroy(s->form);
     dop_chat_destroy(s->chat);

@@ -49,7 +49,7 @@ static piece
 find_page(const dop_model *m, uint32_t i, uint32_t page, uint32_t rows)
 {
     const dop_plan_state *s = &m->plan.states[i];
-    const dop_place *p = &m->memory.places[s->slot];
+    const dop_slot_place *p = &m->memory.places[s->slot];
     if (p->block == UINT32_MAX)
         return (piece){0};
     return (piece){m->memory.blocks[p->block].buffer,
@@ -62,7 +62,7 @@ static piece
 find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
 {
     const dop_plan_state *s = &m->plan.states[i];
-    const dop_place *p = &m->memory.places[s->slot];
+    const dop_slot_place *p = &m->memory.places[s->slot];
     if (p->block == UINT32_MAX)
         return (piece){0};
     uint32_t rows = n < s->rows ? n : s->rows;

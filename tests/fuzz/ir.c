@@ -149,7 +149,7 @@ generate(const dop_graph *g, const dop_target *target)
     if (templates.n == 0)
         require(dop_templates_load(fuzz_program(), &templates, &diag) == DOP_OK);
     for (dop_region_id r = 1; r < g->n_regions; r++) {
-        dop_choice choice;
+        dop_selection choice;
         dop_kernel k;
         dop_diag why = {0};
         if (g->regions[r].dead)

@@ -199,7 +199,7 @@ api(void)
     require(dop_tool_form_create(chat, template, a.tok, &diag, &form) == DOP_OK);
     a.form = form;
     require(dop_vocab_create(a.tok, a.facts.vocab, a.facts.end_ids, a.facts.n_end_ids, &diag, &vocab) == DOP_OK);
-    require(dop_shapes_create(vocab, &diag, &a.shapes) == DOP_OK);
+    require(dop_constraints_create(vocab, &diag, &a.shapes) == DOP_OK);
     require(dop_engine_create(model(), a.tok, &options, &diag, &a.engine) == DOP_OK);
     dop_engine_stop(a.engine, 0);
     return &a;

@@ -190,7 +190,7 @@ make_kernels(const dop_graph *g, const dop_target *target, dop_diag *diag)
     dop_templates templates;
     dop_status st = dop_templates_load(NULL, &templates, diag);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++) {
-        dop_choice choice;
+        dop_selection choice;
         dop_kernel k;
         dop_buf spirv = {0};
         uint32_t shared = 0;

@@ -305,7 +305,7 @@ build(built *b, const char *text, size_t size, bool fuse)
         return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
     for (dop_region_id r = 1; r < b->g.n_regions && st == DOP_OK; r++) {
         const dop_region *region = &b->g.regions[r];
-        dop_choice choice;
+        dop_selection choice;
         if (region->dead)
             continue;
         b->l->counts.regions++;

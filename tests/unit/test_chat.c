@@ -4,7 +4,7 @@
 #include "runtime/text/chat.h"
 #include "tests/unit/tokenizer_util.h"
 
-#include <doppler/shape.h>
+#include <doppler/constraint.h>
 
 static const struct tm golden_day = {.tm_year = 124, .tm_mon = 6, .tm_mday = 26};
 
@@ -532,7 +532,7 @@ Test(chat, texts_of_tokenizer_files)
     dop_diag diag = {0};
     dop_text *text = NULL;
     dop_chat *chat = NULL;
-    dop_shape *shape = NULL;
+    dop_constraint *shape = NULL;
     uint32_t *ids;
     size_t n, len;
     cr_assert_eq(dop_text_of_file(DOP_SOURCE_DIR "/examples/shakespeare-gemma3", &diag, &text), DOP_OK, "%s",
@@ -552,8 +552,8 @@ Test(chat, texts_of_tokenizer_files)
     }
     dop_free(ids);
     diag = (dop_diag){0};
-    cr_assert_eq(dop_shape_from_schema(text, "", 0, &diag, &shape), DOP_OK, "%s", diag.message);
-    dop_shape_destroy(shape);
+    cr_assert_eq(dop_constraint_from_schema(text, "", 0, &diag, &shape), DOP_OK, "%s", diag.message);
+    dop_constraint_destroy(shape);
     dop_text_destroy(text);
     cr_assert_eq(dop_text_of_file("/nowhere", &diag, &text), DOP_E_IO);
     cr_assert_null(text);

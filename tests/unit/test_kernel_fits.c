@@ -157,7 +157,7 @@ static void
 check_choice(bench *b, const dop_graph *g, const dop_region *r, const dop_target *t, const char *forced, bool compile,
              const char *what)
 {
-    dop_choice c;
+    dop_selection c;
     dop_kernel k;
     dop_diag diag = {0};
     dop_status st = dop_kernel_select(g, r, t, forced, &diag, &c);
@@ -194,7 +194,7 @@ check_graph(bench *b, const dop_graph *g, const dop_target *t, bool compile, con
                 continue;
             }
             dop_diag diag = {0};
-            dop_choice c;
+            dop_selection c;
             b->refused++;
             cr_expect(*no.why && dop_kernel_select(g, r, t, x->name, &diag, &c) == DOP_E_INPUT,
                       "%s, target %s: %s is taken although %s", what, t->name, x->name, no.why);
@@ -205,7 +205,7 @@ check_graph(bench *b, const dop_graph *g, const dop_target *t, bool compile, con
             continue;
         }
         dop_diag diag = {0};
-        dop_choice c;
+        dop_selection c;
         cr_expect(dop_kernel_select(g, r, t, NULL, &diag, &c) == DOP_E_INPUT &&
                       strstr(diag.message, "no kernel for ") && strstr(diag.message, "; "),
                   "%s, target %s: %s", what, t->name, diag.message);
@@ -321,7 +321,7 @@ tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3]
     dop_arena arena;
     dop_graph g;
     dop_buf text = {0}, spirv = {0};
-    dop_choice c = {0};
+    dop_selection c = {0};
     dop_kernel kernel;
     size_t end;
     uint32_t shared = 0;
@@ -525,7 +525,7 @@ Test(kernel_fits, short_units_in_small_workgroups, .timeout = 300)
     for (uint32_t i = 0; i < 3; i++) {
         dop_arena arena;
         dop_graph g;
-        dop_choice c = {0};
+        dop_selection c = {0};
         size_t end;
         dop_target t = targets[4];
         t.subgroup = 64;

@@ -442,7 +442,7 @@ spoil_other_copy(dop_sequence *s)
     while (i < m->plan.n_slots && m->plan.slots[i].state != DOP_PLAN_STATE_REPLACE)
         i++;
     cr_assert(i < m->plan.n_slots && m->plan.slots[i].size >= 2 * BYTES);
-    const dop_place *p = &m->memory.places[i];
+    const dop_slot_place *p = &m->memory.places[i];
     cr_assert_eq(vkAllocateCommandBuffers(m->device.handle, &one, &c), VK_SUCCESS);
     cr_assert_eq(vkBeginCommandBuffer(c, &begin), VK_SUCCESS);
     vkCmdFillBuffer(c, m->memory.blocks[p->block].buffer, p->offset + (1 - m->parity[0]) * BYTES, BYTES, UINT32_MAX);

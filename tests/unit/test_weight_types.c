@@ -337,7 +337,7 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
     }
     for (dop_region_id r = 1; r < g.n_regions; r++) {
         const dop_region *reg = &g.regions[r];
-        dop_choice choice;
+        dop_selection choice;
         dop_kernel k;
         if (reg->dead)
             continue;

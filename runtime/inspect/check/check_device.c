@@ -79,7 +79,7 @@ static dop_status
 copy(dop_check_device *d, uint32_t slot, uint64_t offset, uint8_t *bytes, uint64_t size, bool to_device, dop_diag *diag)
 {
     const dop_memory *m = &d->model->memory;
-    const dop_place *p = &m->places[slot];
+    const dop_slot_place *p = &m->places[slot];
     for (uint64_t at = 0; at < size;) {
         uint64_t n = size - at < STAGE_BYTES ? size - at : STAGE_BYTES, there = p->offset + offset + at;
         dop_status st = dop_device_begin(d->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);

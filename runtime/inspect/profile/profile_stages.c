@@ -70,7 +70,7 @@ static void
 record_run(stages *x, VkCommandBuffer commands, uint32_t n)
 {
     const dop_model *m = x->model;
-    const dop_place *step = &m->memory.places[m->plan.step_slot];
+    const dop_slot_place *step = &m->memory.places[m->plan.step_slot];
     VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                            .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
                            .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT};

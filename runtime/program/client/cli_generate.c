@@ -110,7 +110,7 @@ dop_generation_constrain(dop_generation *gen, dop_diag *diag)
 {
     if (!gen->shaper)
         return DOP_OK;
-    const uint32_t *mask = dop_shaper_mask(gen->shaper, diag);
+    const uint32_t *mask = dop_constraint_matcher_mask(gen->shaper, diag);
     dop_status st = mask ? dop_sequence_set_mask(gen->sequence, mask, diag) : diag->code;
     if (st == DOP_E_INPUT)
         return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the shape wants next");
@@ -144,7 +144,7 @@ take_token(dop_generation *g, dop_diag *diag, uint32_t *out_id)
     if (st == DOP_OK)
         st = dop_sequence_next(g->sequence, diag, out_id);
     if (st == DOP_OK && g->shaper)
-        st = dop_shaper_accept(g->shaper, *out_id, diag);
+        st = dop_constraint_matcher_accept(g->shaper, *out_id, diag);
     if (st == DOP_OK && g->logprobs)
         st = dop_sequence_logprobs(g->sequence, g->n_top, diag, &g->logprobs[i * each], &g->logprobs[i * each + 1]);
     if (st != DOP_OK)

@@ -5,7 +5,7 @@
 #include "base/program/output.h"
 #include "runtime/program/common/cli.h"
 
-#include <doppler/shape.h>
+#include <doppler/constraint.h>
 
 #include <signal.h>
 
@@ -16,11 +16,12 @@ typedef struct dop_generation {
     dop_facts facts;
     dop_text *text; /* owned; NULL: the plan has none */
     dop_sampling sampling;
-    dop_texts stops;    /* owned list: --stop and those of the chat format */
-    dop_ending ending;  /* most: of dop_generate */
-    uint32_t n_top;     /* alternatives of each pick in `logprobs` */
-    bool streams;       /* text goes to stdout as it comes */
-    dop_shaper *shaper; /* restricts picks on the device; NULL: nothing does, or the sequence's own sampler */
+    dop_texts stops;   /* owned list: --stop and those of the chat format */
+    dop_ending ending; /* most: of dop_generate */
+    uint32_t n_top;    /* alternatives of each pick in `logprobs` */
+    bool streams;      /* text goes to stdout as it comes */
+    dop_constraint_matcher
+        *shaper; /* restricts picks on the device; NULL: nothing does, or the sequence's own sampler */
     const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: no interruption */
 
     /* of the last dop_generate */

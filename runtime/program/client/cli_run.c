@@ -1,6 +1,6 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
+#include "runtime/program/client/cli_constraint.h"
 #include "runtime/program/client/cli_generate.h"
-#include "runtime/program/client/cli_shape.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct run {
     bool as_ids;         /* ids instead of text */
     size_t n_before;     /* tokens of the sequence that --session restored */
     uint32_t n;          /* tokens to generate */
-    dop_cli_shape shape;
+    dop_cli_constraint shape;
     double feed_ms;   /* when feeding began, dop_now_ms */
     double waited_ms; /* dop_counters.waited_ms then */
 } run;
@@ -93,7 +93,7 @@ prepare(run *r, dop_diag *diag)
     r->as_ids = cli->print_ids || !text;
     r->gen.streams = !r->as_ids && !cli->json;
     dop_generation_begin(&r->gen, r->n_before + r->prompt.count);
-    if (dop_cli_wants_shape(cli) && (st = dop_cli_shape_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
+    if (dop_cli_wants_shape(cli) && (st = dop_cli_constraint_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
         return st;
     if (cli->logprobs != DOP_CLI_UNSET && !cli->json)
         return DOP_FAIL(diag, DOP_E_USAGE, "--logprobs goes with --json");
@@ -330,7 +330,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
         print_summary(&r);
 error:
     dop_generation_finish(&r.gen);
-    dop_cli_shape_finish(&r.shape);
+    dop_cli_constraint_finish(&r.shape);
     dop_ids_finish(&r.prompt);
     dop_buf_finish(&r.prompt_text);
     return st;

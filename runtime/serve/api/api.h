@@ -12,9 +12,9 @@
 struct dop_vocab;
 
 /* Grammars of requests, kept for later requests with the same schema.  Any thread. */
-typedef struct dop_shapes dop_shapes;
-dop_status dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **out_shapes);
-void dop_shapes_destroy(dop_shapes *shapes); /* accepts NULL */
+typedef struct dop_constraints dop_constraints;
+dop_status dop_constraints_create(const struct dop_vocab *vocab, dop_diag *diag, dop_constraints **out_shapes);
+void dop_constraints_destroy(dop_constraints *shapes); /* accepts NULL */
 
 typedef struct dop_call dop_call;
 
@@ -31,7 +31,7 @@ typedef struct dop_api {
     dop_engine *engine;
     const dop_tokenizer *tok;
     const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
-    dop_shapes *shapes;
+    dop_constraints *shapes;
     const char *system;               /* message of conversations that have none of their own; NULL: none */
     const struct dop_tool_form *form; /* how its answers are read; with chat */
     dop_facts facts;

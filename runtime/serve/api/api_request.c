@@ -471,7 +471,7 @@ take_schema(gathering *g, const json_t *schema)
         if (wrong)
             dop_reader_refuse(&g->r, "response_format", "%s", wrong);
     }
-    st = dop_shapes_find(g->api->shapes, schema, NULL, 0, g->budget, &diag, &g->grammar);
+    st = dop_constraints_find(g->api->shapes, schema, NULL, 0, g->budget, &diag, &g->grammar);
     json_decref(demand.parts);
     if (st != DOP_OK)
         refuse_by(g, "response_format", &diag);
@@ -517,7 +517,7 @@ take_grammar(gathering *g)
         return;
     if (g->grammar)
         dop_reader_refuse(&g->r, "grammar", "grammar and response_format exclude one another");
-    else if (dop_shapes_find(g->api->shapes, NULL, text, n, g->budget, &diag, &g->grammar) != DOP_OK)
+    else if (dop_constraints_find(g->api->shapes, NULL, text, n, g->budget, &diag, &g->grammar) != DOP_OK)
         refuse_grammar(g, &diag);
 }
 
@@ -551,7 +551,7 @@ take_tools(gathering *g)
                                        : dop_tool_require(g->api->form, tools, only, &demand);
         if (wrong)
             dop_reader_refuse(r, "tool_choice", "%s", wrong);
-        else if (dop_shapes_find_parts(g->api->shapes, demand.parts, g->budget, &diag, &g->grammar) != DOP_OK)
+        else if (dop_constraints_find_parts(g->api->shapes, demand.parts, g->budget, &diag, &g->grammar) != DOP_OK)
             refuse_by(g, "tools", &diag);
         json_decref(demand.parts);
         if (demand.begin.size)
@@ -656,7 +656,7 @@ gather(gathering *g)
     if (g->call->chat && !g->r.failed)
         tools = take_tools(g);
     if (!g->r.failed && g->grammar)
-        dop_shapes_note_unenforced(&g->r, g->grammar, g->call);
+        dop_constraints_note_unenforced(&g->r, g->grammar, g->call);
     if (g->r.failed)
         return;
     if (g->call->chat)

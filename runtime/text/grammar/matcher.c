@@ -28,7 +28,7 @@ static const size_t most_bytes = 64u << 20; /* of a grammar's sets, stacks and m
 static const uint64_t most_mask_steps = 128u << 20, most_text_steps = 1024u << 20;
 
 typedef struct seen {
-    dop_place at;
+    dop_configuration at;
     uint32_t number; /* of the set that was being made */
 } seen;
 
@@ -42,8 +42,8 @@ struct dop_grammar {
     dop_grammar *next, *before; /* of the pool, under its lock */
     dop_sets t;
     /* These serve to make one set. */
-    dop_place *work, *found; /* [cap] */
-    seen *seen;              /* [2 * cap]: a table by hash of what is in work[] */
+    dop_configuration *work, *found; /* [cap] */
+    seen *seen;                      /* [2 * cap]: a table by hash of what is in work[] */
     uint32_t n_work, n_found, number, cap;
     bool accepts, too_many;
     uint64_t spent; /* steps since somebody set it to 0 */
@@ -68,9 +68,9 @@ struct dop_matcher {
 static bool
 make_room(dop_grammar *g, uint32_t cap)
 {
-    dop_place *work = realloc(g->work, cap * sizeof *work);
+    dop_configuration *work = realloc(g->work, cap * sizeof *work);
     g->work = work ? work : g->work;
-    dop_place *found = realloc(g->found, cap * sizeof *found);
+    dop_configuration *found = realloc(g->found, cap * sizeof *found);
     g->found = found ? found : g->found;
     seen *table = calloc(2 * (size_t)cap, sizeof *table);
     if (!work || !found || !table) {
@@ -84,7 +84,7 @@ make_room(dop_grammar *g, uint32_t cap)
 }
 
 static seen *
-slot_of(const dop_grammar *g, dop_place p)
+slot_of(const dop_grammar *g, dop_configuration p)
 {
     for (uint32_t i = dop_sets_mix(dop_sets_mix(7, p.state), p.stack);; i++) {
         seen *slot = &g->seen[i % (2 * g->cap)];
@@ -95,7 +95,7 @@ slot_of(const dop_grammar *g, dop_place p)
 
 /* Adds a place to those from which the search goes on, unless it is among them. */
 static void
-add_place(dop_grammar *g, dop_place p)
+add_place(dop_grammar *g, dop_configuration p)
 {
     seen *slot = slot_of(g, p);
     if (slot->number == g->number)
@@ -124,31 +124,32 @@ in_trouble(const dop_grammar *g)
 
 /* Adds a place, and whatever can be reached from it without a byte. */
 static void
-reach(dop_grammar *g, dop_place at)
+reach(dop_grammar *g, dop_configuration at)
 {
     const dop_auto *a = &g->automaton;
     uint32_t done = g->n_work;
     add_place(g, at);
     for (; done < g->n_work && !in_trouble(g); done++) {
-        dop_place p = g->work[done];
+        dop_configuration p = g->work[done];
         const dop_state *s = &a->states[p.state];
         if (s->has_bytes)
             g->found[g->n_found++] = p;
         if (s->is_end && p.stack == DOP_STACK_NONE)
             g->accepts = true;
         else if (s->is_end)
-            add_place(g, (dop_place){g->t.stacks[p.stack].to, g->t.stacks[p.stack].below});
+            add_place(g, (dop_configuration){g->t.stacks[p.stack].to, g->t.stacks[p.stack].below});
         for (uint32_t i = s->first; i != DOP_AUTO_NONE; i = a->edges[i].next) {
             const dop_edge *e = &a->edges[i];
             const dop_state *to = &a->states[e->to];
             g->spent += STEP_ANEW;
             if (e->kind == DOP_EDGE_NOTHING)
-                add_place(g, (dop_place){e->to, p.stack});
+                add_place(g, (dop_configuration){e->to, p.stack});
             if (e->kind != DOP_EDGE_CALL)
                 continue;
             /* Where nothing but another return follows the call, the stack need not grow, as with tail calls. */
             bool returns = to->is_end && to->first == DOP_AUTO_NONE;
-            add_place(g, (dop_place){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
+            add_place(g,
+                      (dop_configuration){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
         }
     }
     g->spent += STEP_ANEW;
@@ -169,7 +170,7 @@ static uint32_t
 start(dop_grammar *g)
 {
     begin_set(g);
-    reach(g, (dop_place){g->automaton.rules[g->automaton.root], DOP_STACK_NONE});
+    reach(g, (dop_configuration){g->automaton.rules[g->automaton.root], DOP_STACK_NONE});
     return in_trouble(g) ? DEAD : dop_sets_intern(&g->t, g->found, g->n_found, g->accepts);
 }
 
@@ -181,11 +182,11 @@ step_anew(dop_grammar *g, uint32_t from, uint8_t byte)
     dop_sets *t = &g->t;
     begin_set(g);
     for (uint32_t i = 0; i < t->sets[from].n && !in_trouble(g); i++) {
-        dop_place p = t->places[t->sets[from].first + i];
+        dop_configuration p = t->places[t->sets[from].first + i];
         for (uint32_t k = a->states[p.state].first; k != DOP_AUTO_NONE; k = a->edges[k].next) {
             g->spent += STEP_ANEW;
             if (a->edges[k].kind == DOP_EDGE_BYTES && byte >= a->edges[k].lo && byte <= a->edges[k].hi)
-                reach(g, (dop_place){a->edges[k].to, p.stack});
+                reach(g, (dop_configuration){a->edges[k].to, p.stack});
         }
     }
     g->spent += STEP_ANEW * (uint64_t)g->n_found; /* for putting them in order */

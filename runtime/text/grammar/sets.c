@@ -116,14 +116,14 @@ dop_sets_push(dop_sets *t, uint32_t below, uint32_t to)
 static int
 by_place(const void *x, const void *y)
 {
-    const dop_place *a = x, *b = y;
+    const dop_configuration *a = x, *b = y;
     if (a->state != b->state)
         return a->state < b->state ? -1 : 1;
     return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
 uint32_t
-dop_sets_intern(dop_sets *t, dop_place *places, uint32_t n, bool accepts)
+dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts)
 {
     uint32_t h = accepts;
     if ((n == 0 && !accepts) || t->failed || t->full)
@@ -173,7 +173,7 @@ dop_sets_keep_only(dop_sets *t, uint32_t *const *io_sets, size_t n)
 {
     dop_sets to;
     uint32_t *moved = calloc(t->n_stacks + 1, sizeof *moved), *numbers = calloc(n + 1, sizeof *numbers);
-    dop_place *places = NULL;
+    dop_configuration *places = NULL;
     size_t most = 0;
     /* While both exist, the new ones are not counted: they are a part of the old ones. */
     dop_pool unlimited = {.most = SIZE_MAX};
@@ -187,8 +187,8 @@ dop_sets_keep_only(dop_sets *t, uint32_t *const *io_sets, size_t n)
     for (size_t k = 0; k < n && good; k++) {
         const dop_set *s = &t->sets[*io_sets[k]];
         for (uint32_t i = 0; i < s->n; i++) {
-            const dop_place p = t->places[s->first + i];
-            places[i] = (dop_place){p.state, moved[p.stack]};
+            const dop_configuration p = t->places[s->first + i];
+            places[i] = (dop_configuration){p.state, moved[p.stack]};
         }
         numbers[k] = dop_sets_intern(&to, places, s->n, s->accepts);
         good = !to.failed;

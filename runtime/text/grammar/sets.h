@@ -29,9 +29,9 @@ typedef struct dop_pool {
 bool dop_pool_take(dop_pool *pool, size_t bytes);
 void dop_pool_give(dop_pool *pool, size_t bytes);
 
-typedef struct dop_place {
+typedef struct dop_configuration {
     uint32_t state, stack;
-} dop_place;
+} dop_configuration;
 
 typedef struct dop_stack {
     uint32_t below, to; /* what is under it, and the state that a rule's end returns to */
@@ -50,7 +50,7 @@ typedef struct dop_sets {
     dop_pool *pool;
     dop_stack *stacks;
     dop_set *sets;
-    dop_place *places;
+    dop_configuration *places;
     size_t n_stacks, cap_stacks, n_sets, cap_sets, n_places, cap_places;
     uint32_t *stack_heads, *set_heads; /* [DOP_SETS_N_HEADS] */
     size_t bytes, most;
@@ -65,7 +65,7 @@ void *dop_sets_alloc(dop_sets *t, size_t bytes);
 /* The stack with one more state; DOP_STACK_NONE where it fails. */
 uint32_t dop_sets_push(dop_sets *t, uint32_t below, uint32_t to);
 /* The set of these places, which are put in order; DOP_SET_DEAD where it fails. */
-uint32_t dop_sets_intern(dop_sets *t, dop_place *places, uint32_t n, bool accepts);
+uint32_t dop_sets_intern(dop_sets *t, dop_configuration *places, uint32_t n, bool accepts);
 /* Moves sets to new tables, which take the place of the old ones; io_sets: [n] numbers of sets, which change.  False: out of memory,
  * and nothing has changed. */
 bool dop_sets_keep_only(dop_sets *t, uint32_t *const *io_sets, size_t n);

@@ -136,7 +136,7 @@ expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint
         return;
     }
     const bool bare = is_bare(c);
-    const dop_group g = c->groups[0];
+    const dop_option_group g = c->groups[0];
     memmove(c->groups, c->groups + 1, --c->n_groups * sizeof *c->groups);
     if (*io_left < json_array_size(g.options) && !bare) {
         dop_schema_unenforced(s, g.name);

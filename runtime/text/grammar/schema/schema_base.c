@@ -294,5 +294,5 @@ dop_schema_add_group(dop_schema *s, dop_conjunction *c, const char *name, json_t
     options = (json_t *)(uintptr_t)dop_schema_keep(s, options, from);
     c->groups = dop_schema_grow(s, c->groups, c->n_groups, &c->cap_groups, sizeof *c->groups);
     if (dop_schema_goes_on(s))
-        c->groups[c->n_groups++] = (dop_group){name, options, frame};
+        c->groups[c->n_groups++] = (dop_option_group){name, options, frame};
 }

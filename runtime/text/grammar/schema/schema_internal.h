@@ -79,18 +79,18 @@ typedef struct dop_closure {
 } dop_closure;
 
 /* One of these must hold too. */
-typedef struct dop_group {
+typedef struct dop_option_group {
     const char *name;      /* of its keyword */
     const json_t *options; /* a list of lists of schemas */
     const dop_frame *frame;
-} dop_group;
+} dop_option_group;
 
 /* What must hold for a value at once. */
 typedef struct dop_conjunction {
-    const json_t **all;    /* owned, [n]: schemas whose own keywords must hold */
-    const json_t **nots;   /* owned: schemas with const, enum, pattern or multipleOf only, which must not hold */
-    dop_closure *closures; /* owned */
-    dop_group *groups;     /* owned */
+    const json_t **all;       /* owned, [n]: schemas whose own keywords must hold */
+    const json_t **nots;      /* owned: schemas with const, enum, pattern or multipleOf only, which must not hold */
+    dop_closure *closures;    /* owned */
+    dop_option_group *groups; /* owned */
     size_t n, cap, n_nots, cap_nots, n_closures, cap_closures, n_groups, cap_groups;
     unsigned bits; /* types */
     bool never;

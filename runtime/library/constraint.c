@@ -1,23 +1,23 @@
-/* doppler/shape.h, on runtime/text/grammar. */
+/* doppler/constraint.h, on runtime/text/grammar. */
 #include "base/json/json.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
 #include "runtime/text/grammar/grammar.h"
 
-#include <doppler/shape.h>
+#include <doppler/constraint.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-struct dop_shape {
+struct dop_constraint {
     dop_vocab *vocab;
     dop_grammar *grammar;
     pthread_mutex_t lock;
     uint32_t owners; /* the caller and the shapers */
 };
 
-struct dop_shaper {
-    dop_shape *shape;
+struct dop_constraint_matcher {
+    dop_constraint *shape;
     dop_matcher *matcher;
     dop_sampler sampler;
     float *logits; /* owned, [vocab] */
@@ -25,11 +25,11 @@ struct dop_shaper {
 };
 
 static dop_status
-create(const dop_text *text, dop_diag *diag, dop_shape **out_shape)
+create(const dop_text *text, dop_diag *diag, dop_constraint **out_shape)
 {
     const dop_plan *plan = dop_text_plan(text);
     const dop_tokenizer *tok = dop_text_tokenizer(text);
-    dop_shape *s = calloc(1, sizeof *s);
+    dop_constraint *s = calloc(1, sizeof *s);
     *out_shape = s;
     if (!s)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -44,17 +44,18 @@ create(const dop_text *text, dop_diag *diag, dop_shape **out_shape)
 
 /* After a failure there is no shape. */
 static dop_status
-finish(dop_status st, dop_shape **io_shape)
+finish(dop_status st, dop_constraint **io_shape)
 {
     if (st != DOP_OK) {
-        dop_shape_destroy(*io_shape);
+        dop_constraint_destroy(*io_shape);
         *io_shape = NULL;
     }
     return st;
 }
 
 dop_status
-dop_shape_from_grammar(const dop_text *text, const char *grammar, size_t len, dop_diag *diag, dop_shape **out_shape)
+dop_constraint_from_grammar(const dop_text *text, const char *grammar, size_t len, dop_diag *diag,
+                            dop_constraint **out_shape)
 {
     dop_diag_clear(diag);
     dop_status st = create(text, diag, out_shape);
@@ -64,7 +65,8 @@ dop_shape_from_grammar(const dop_text *text, const char *grammar, size_t len, do
 }
 
 dop_status
-dop_shape_from_schema(const dop_text *text, const char *schema, size_t len, dop_diag *diag, dop_shape **out_shape)
+dop_constraint_from_schema(const dop_text *text, const char *schema, size_t len, dop_diag *diag,
+                           dop_constraint **out_shape)
 {
     dop_diag_clear(diag);
     json_t *root = NULL;
@@ -78,13 +80,13 @@ dop_shape_from_schema(const dop_text *text, const char *schema, size_t len, dop_
 }
 
 const char *
-dop_shape_unenforced(const dop_shape *shape)
+dop_constraint_unenforced(const dop_constraint *shape)
 {
     return dop_grammar_unenforced(shape->grammar);
 }
 
 void
-dop_shape_destroy(dop_shape *shape)
+dop_constraint_destroy(dop_constraint *shape)
 {
     if (!shape)
         return;
@@ -100,10 +102,11 @@ dop_shape_destroy(dop_shape *shape)
 }
 
 dop_status
-dop_shaper_create(dop_shape *shape, const dop_sampling *sampling, dop_diag *diag, dop_shaper **out_shaper)
+dop_constraint_matcher_create(dop_constraint *shape, const dop_sampling *sampling, dop_diag *diag,
+                              dop_constraint_matcher **out_shaper)
 {
     dop_diag_clear(diag);
-    dop_shaper *s = calloc(1, sizeof *s);
+    dop_constraint_matcher *s = calloc(1, sizeof *s);
     *out_shaper = NULL;
     if (!s)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -122,28 +125,28 @@ dop_shaper_create(dop_shape *shape, const dop_sampling *sampling, dop_diag *diag
     if (st == DOP_OK)
         *out_shaper = s;
     else
-        dop_shaper_destroy(s);
+        dop_constraint_matcher_destroy(s);
     return st;
 }
 
 void
-dop_shaper_destroy(dop_shaper *shaper)
+dop_constraint_matcher_destroy(dop_constraint_matcher *shaper)
 {
     if (!shaper)
         return;
     dop_matcher_destroy(shaper->matcher);
     dop_sampler_finish(&shaper->sampler);
     free(shaper->logits);
-    dop_shape_destroy(shaper->shape);
+    dop_constraint_destroy(shaper->shape);
     free(shaper);
 }
 
 dop_status
-dop_shaper_pick(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
-                dop_diag *diag, uint32_t *out_id)
+dop_constraint_matcher_pick(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
+                            dop_diag *diag, uint32_t *out_id)
 {
     dop_diag_clear(diag);
-    dop_shaper *s = user;
+    dop_constraint_matcher *s = user;
     if (vocab != s->n_vocab)
         return DOP_FAIL(diag, DOP_E_INPUT, "the shape is for a vocabulary of %u tokens, not %u", s->n_vocab, vocab);
     memcpy(s->logits, logits, vocab * sizeof *logits);
@@ -155,27 +158,27 @@ dop_shaper_pick(void *user, const float *logits, uint32_t vocab, const uint32_t 
 }
 
 const uint32_t *
-dop_shaper_mask(dop_shaper *shaper, dop_diag *diag)
+dop_constraint_matcher_mask(dop_constraint_matcher *shaper, dop_diag *diag)
 {
     dop_diag_clear(diag);
     return dop_matcher_mask(shaper->matcher, diag);
 }
 
 dop_status
-dop_shaper_accept(dop_shaper *shaper, uint32_t id, dop_diag *diag)
+dop_constraint_matcher_accept(dop_constraint_matcher *shaper, uint32_t id, dop_diag *diag)
 {
     dop_diag_clear(diag);
     return dop_matcher_accept(shaper->matcher, id, diag);
 }
 
 bool
-dop_shaper_may_end(const dop_shaper *shaper)
+dop_constraint_matcher_may_end(const dop_constraint_matcher *shaper)
 {
     return dop_matcher_may_end(shaper->matcher);
 }
 
 bool
-dop_shaper_must_end(const dop_shaper *shaper)
+dop_constraint_matcher_must_end(const dop_constraint_matcher *shaper)
 {
     return dop_matcher_must_end(shaper->matcher);
 }

@@ -13,7 +13,7 @@ enum { KEPT = 16, AT_A_TIME = 2 };
 /* For compiling one, of what its request has left: AT_A_TIME of them and what all grammars hold are less than 300 MB. */
 static const uint64_t most_bytes = 72u << 20;
 
-struct dop_shapes {
+struct dop_constraints {
     const dop_vocab *vocab;
     pthread_mutex_t lock;
     struct {
@@ -27,9 +27,9 @@ struct dop_shapes {
 };
 
 dop_status
-dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **out_shapes)
+dop_constraints_create(const struct dop_vocab *vocab, dop_diag *diag, dop_constraints **out_shapes)
 {
-    dop_shapes *s = calloc(1, sizeof *s);
+    dop_constraints *s = calloc(1, sizeof *s);
     *out_shapes = s;
     if (!s)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -44,7 +44,7 @@ dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **ou
 }
 
 void
-dop_shapes_destroy(dop_shapes *shapes)
+dop_constraints_destroy(dop_constraints *shapes)
 {
     if (!shapes)
         return;
@@ -59,7 +59,7 @@ dop_shapes_destroy(dop_shapes *shapes)
 
 /* One more reference to the grammar that is kept under this key; NULL: there is none. */
 static dop_grammar *
-find(dop_shapes *s, const char *key)
+find(dop_constraints *s, const char *key)
 {
     dop_grammar *found = NULL;
     pthread_mutex_lock(&s->lock);
@@ -74,7 +74,7 @@ find(dop_shapes *s, const char *key)
 
 /* Keeps a grammar in place of the least recently used one. */
 static void
-keep(dop_shapes *s, const char *key, dop_grammar *grammar)
+keep(dop_constraints *s, const char *key, dop_grammar *grammar)
 {
     char *own = strdup(key);
     size_t oldest = 0;
@@ -94,7 +94,7 @@ keep(dop_shapes *s, const char *key, dop_grammar *grammar)
 
 /* False: the request's budget ended while others were compiled. */
 static bool
-begin_compiling(dop_shapes *s, dop_budget *budget)
+begin_compiling(dop_constraints *s, dop_budget *budget)
 {
     enum { LOOK_EVERY_MS = 20 };
     pthread_mutex_lock(&s->lock);
@@ -113,7 +113,7 @@ begin_compiling(dop_shapes *s, dop_budget *budget)
 }
 
 static void
-end_compiling(dop_shapes *s)
+end_compiling(dop_constraints *s)
 {
     pthread_mutex_lock(&s->lock);
     s->compiling--;
@@ -124,7 +124,7 @@ end_compiling(dop_shapes *s)
 /* While grammars hold much together, those that were not used for longest are dropped, so that what is kept does not refuse what is
  * new. */
 static void
-make_room(dop_shapes *s)
+make_room(dop_constraints *s)
 {
     enum { MUCH = 64u << 20 };
     for (size_t n = 0; n < KEPT && dop_vocab_held(s->vocab) > MUCH; n++) {
@@ -153,7 +153,8 @@ typedef struct source {
 } source;
 
 static dop_status
-make(const dop_shapes *shapes, const source *from, dop_budget *io_budget, dop_diag *diag, dop_grammar **out_grammar)
+make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, dop_diag *diag,
+     dop_grammar **out_grammar)
 {
     dop_budget budget = *io_budget;
     budget.bytes = budget.bytes < most_bytes ? budget.bytes : most_bytes;
@@ -176,7 +177,7 @@ make(const dop_shapes *shapes, const source *from, dop_budget *io_budget, dop_di
 
 /* The grammar under a key, or one that is made and kept. */
 static dop_status
-find_or_make(dop_shapes *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
+find_or_make(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
              dop_grammar **out_grammar)
 {
     dop_status st = DOP_OK;
@@ -196,8 +197,8 @@ find_or_make(dop_shapes *shapes, dop_buf *key, const source *from, dop_budget *b
 }
 
 dop_status
-dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
-                      struct dop_grammar **out_grammar)
+dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
+                           struct dop_grammar **out_grammar)
 {
     dop_buf key = {0};
     dop_buf_puts(&key, "p");
@@ -206,8 +207,8 @@ dop_shapes_find_parts(dop_shapes *shapes, const json_t *parts, dop_budget *budge
 }
 
 dop_status
-dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *gbnf, size_t n_gbnf, dop_budget *budget,
-                dop_diag *diag, struct dop_grammar **out_grammar)
+dop_constraints_find(dop_constraints *shapes, const json_t *schema, const char *gbnf, size_t n_gbnf, dop_budget *budget,
+                     dop_diag *diag, struct dop_grammar **out_grammar)
 {
     const source from = {.gbnf = gbnf, .n_gbnf = n_gbnf, .schema = schema};
     dop_buf key = {0};
@@ -240,7 +241,7 @@ is_strict(const json_t *root, const char **out_param)
 }
 
 void
-dop_shapes_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call)
+dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call)
 {
     enum { MOST = 20 };
     const char *names[MOST], *param;

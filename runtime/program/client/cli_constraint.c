@@ -1,4 +1,4 @@
-#include "runtime/program/client/cli_shape.h"
+#include "runtime/program/client/cli_constraint.h"
 #include "runtime/sample/sampling.h"
 
 #include <string.h>
@@ -10,9 +10,9 @@ dop_cli_wants_shape(const dop_cli *cli)
 }
 
 dop_status
-dop_cli_shape_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop_cli_shape *out_shape)
+dop_cli_constraint_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop_cli_constraint *out_shape)
 {
-    dop_cli_shape *s = out_shape;
+    dop_cli_constraint *s = out_shape;
     const char *path = cli->grammar ? cli->grammar : cli->json_schema;
     dop_buf file = {0};
     dop_status st = DOP_OK;
@@ -24,30 +24,30 @@ dop_cli_shape_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the file is empty");
     if (st == DOP_OK) {
         if (cli->grammar)
-            st = dop_shape_from_grammar(gen->text, file.data, file.size, diag, &s->shape);
+            st = dop_constraint_from_grammar(gen->text, file.data, file.size, diag, &s->shape);
         else
-            st = dop_shape_from_schema(gen->text, file.data, file.size, diag, &s->shape);
+            st = dop_constraint_from_schema(gen->text, file.data, file.size, diag, &s->shape);
         if (st == DOP_E_INPUT && path && diag && !diag->path[0])
             snprintf(diag->path, sizeof diag->path, "%s", path);
     }
-    if (st == DOP_OK && dop_shape_unenforced(s->shape)[0])
-        fprintf(stderr, "note: not enforced exactly: %s\n", dop_shape_unenforced(s->shape));
+    if (st == DOP_OK && dop_constraint_unenforced(s->shape)[0])
+        fprintf(stderr, "note: not enforced exactly: %s\n", dop_constraint_unenforced(s->shape));
     if (st == DOP_OK)
-        st = dop_shaper_create(s->shape, &gen->sampling, diag, &s->shaper);
+        st = dop_constraint_matcher_create(s->shape, &gen->sampling, diag, &s->shaper);
     if (st == DOP_OK && dop_sampling_is_greedy(&gen->sampling)) {
         gen->shaper = s->shaper;
         st = dop_generation_constrain(gen, diag);
     } else if (st == DOP_OK) {
-        dop_sequence_set_sampler(gen->sequence, dop_shaper_pick, s->shaper);
+        dop_sequence_set_sampler(gen->sequence, dop_constraint_matcher_pick, s->shaper);
     }
     dop_buf_finish(&file);
     return st;
 }
 
 void
-dop_cli_shape_finish(dop_cli_shape *shape)
+dop_cli_constraint_finish(dop_cli_constraint *shape)
 {
-    dop_shaper_destroy(shape->shaper);
-    dop_shape_destroy(shape->shape);
+    dop_constraint_matcher_destroy(shape->shaper);
+    dop_constraint_destroy(shape->shape);
     memset(shape, 0, sizeof *shape);
 }
