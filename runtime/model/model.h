@@ -68,6 +68,49 @@ typedef struct dop_rows_order {
     bool probed, use;  /* after a probe: whether to use it */
 } dop_rows_order;
 
+/* How decode steps are ordered: the schedules of each ordering, and when probes choose among them (ordering.c).  Feeding and
+ * scoring always use barriers. */
+typedef struct dop_orders {
+    uint32_t decode[DOP_N_ORDERS]; /* by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them */
+    dop_rows_order several[DOP_STEP_SEVERAL]; /* persistent schedules of rows, by max_rows - 1 (ordering_rows.c) */
+    uint32_t last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: barriers ordered it */
+    bool probes;        /* probes decide which decode schedule to use */
+    uint32_t probe_at;  /* position of the next probe, which also waits until all schedules are ready */
+    uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
+} dop_orders;
+
+/* How far logits of the same token differ between a step of several rows and a step of one row (speculate.c). */
+typedef struct dop_drift {
+    double apart;        /* largest difference seen */
+    uint32_t n_compared; /* tokens that were compared */
+} dop_drift;
+
+/* In-flight steps: submitted, and not taken by the host yet.  Each begins with the picks of the step before, so that the device
+ * continues by itself.  A single sequence that is greedy has such steps (sequence.c), or the sequences of dop_step_run with one
+ * row each (step_ahead.c).  Picks of schedules with DOP_PICKS_NEXT are numbered since the plan was loaded; pick i is
+ * ids[i % DOP_STEP_RING] of the step record. */
+typedef struct dop_in_flight {
+    bool goes_on; /* the step record holds the device's own next step, whose row i is rows[i] */
+    bool by_rows; /* the steps are those of dop_step_run: nobody knows the tokens of their rows yet */
+    struct {
+        dop_sequence *sequence;
+        /* by_rows: the position that the oldest step writes, the row's flags, and how the device draws from it. */
+        uint32_t pos, flags;
+        dop_row_way way;
+    } rows[DOP_STEP_MAX_SEQUENCES];
+    uint32_t n_rows;
+    uint32_t schedule; /* by_rows: what runs the steps */
+    uint32_t next;     /* the position of a single row that the device's own next step will write */
+    uint32_t picks_asked, picks_taken;
+    struct {
+        uint64_t ticket;
+        uint32_t end; /* number of the first pick that is not part of this submission */
+    } steps[DOP_MAX_AHEAD];
+    uint32_t n;                  /* submissions that were not waited for yet, oldest first */
+    uint32_t n_commits;          /* of steps of dop_step_run */
+    uint64_t n_taken, n_dropped; /* dop_counters: steps_ahead, rows_dropped */
+} dop_in_flight;
+
 struct dop_model {
     dop_plan plan;
     dop_instance instance;
@@ -83,55 +126,20 @@ struct dop_model {
     dop_model_info info;
     uint32_t max_chunk, steps_ahead, steps_per_submit;
     bool no_scoring;
-    uint64_t base_allocations, base_recordings, base_submissions;
-
-    /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
-     * scoring always use barriers. */
-    uint32_t decode[DOP_N_ORDERS];
-    dop_rows_order several[DOP_STEP_SEVERAL]; /* the same for schedules of rows, by max_rows - 1 (ordering_rows.c) */
-    uint32_t
-        last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: it was ordered by barriers */
-    bool probes;   /* probes decide which one to use: */
-    uint32_t probe_at;      /* the next probe, when all schedules are ready and this position is reached */
-    uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
-
-    /* Largest difference seen between logits of a token from a step of several rows and from a step of one, and the number of
-     * tokens that were compared (speculate.c). */
-    double apart;
-    uint32_t n_compared;
+    struct {
+        uint64_t allocations, recordings, submissions;
+    } base; /* counters of the device when the model was open, from which dop_model_counters counts */
+    dop_orders orders;
+    dop_drift drift;
 
     /* Indexed by the place of a sequence in the plan's states. */
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
     uint32_t n_sequences;
-    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* they are no longer zero, as a new sequence needs them */
-    dop_pages pages;                          /* of their caches; zeros where each sequence has one piece */
-    /* While no step is in flight; see dop_step in plan_format.h. */
-    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
+    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states are no longer zero, as a new sequence needs them */
+    dop_pages pages;                          /* of the sequences' caches; zeros where each sequence has one piece */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];  /* while no step is in flight; see dop_step in plan_format.h */
 
-    /* Steps that begin with the picks of the step before, so that the device continues by itself: greedy ones of one sequence
-     * (sequence.c), or those of dop_step_run with a row of each sequence (step_ahead.c).  `running`: the step record holds
-     * the device's own next step, whose row i is of runners[i].  Picks of schedules with DOP_PICKS_NEXT are numbered since the
-     * plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
-    bool running;
-    bool by_rows; /* the steps in ahead[] are of dop_step_run: nobody knows the tokens of their rows yet */
-    struct {
-        dop_sequence *sequence;
-        /* by_rows: the position that the oldest step in ahead[] writes, the row's flags, and how it is drawn. */
-        uint32_t pos, flags;
-        dop_row_way way;
-    } runners[DOP_STEP_MAX_SEQUENCES]; /* of the steps in ahead[] */
-    uint32_t n_runners;
-    uint32_t rows_schedule;                   /* by_rows: what runs them */
-    uint32_t n_commits;                       /* of steps of dop_step_run */
-    uint64_t steps_taken_ahead, rows_dropped; /* dop_counters */
-    uint32_t dev_pos; /* the position of a single runner that the device's own next step will write */
-    uint32_t picks_asked, picks_taken;
-    struct {
-        uint64_t ticket;
-        uint32_t end; /* number of the first pick that is not part of it */
-    } ahead[DOP_MAX_AHEAD];
-    uint32_t n_ahead; /* submissions that were not waited for yet, oldest first */
-
+    dop_in_flight flight;
     dop_open_step step;
     struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
 };

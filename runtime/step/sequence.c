@@ -104,19 +104,19 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     dop_status st = dop_sequence_reserve(s, s->n_fed, s->n_fed + take, diag);
     if (st != DOP_OK)
         return st;
-    m->picks_taken = m->picks_asked;
+    m->flight.picks_taken = m->flight.picks_asked;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
     dop_replay_step(&m->replay)->rows[take - 1].flags = dop_sequence_row_flags(s);
     st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
-    m->ahead[0].ticket = ticket;
-    m->ahead[0].end = m->picks_asked;
-    m->n_ahead = 1;
-    m->running = true;
-    m->runners[0].sequence = s;
-    m->n_runners = 1;
-    m->dev_pos = s->n_tokens;
+    m->flight.steps[0].ticket = ticket;
+    m->flight.steps[0].end = m->flight.picks_asked;
+    m->flight.n = 1;
+    m->flight.goes_on = true;
+    m->flight.rows[0].sequence = s;
+    m->flight.n_rows = 1;
+    m->flight.next = s->n_tokens;
     dop_sequence_note_written(s, s->n_tokens);
     s->n_kept = s->n_fed;
     s->n_fed += take;
@@ -267,16 +267,16 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     if (dop_model_probes_next(m)) {
-        dop_status st = m->n_ahead == 0 ? dop_model_probe(m, m->dev_pos, diag) : DOP_OK;
-        if (st != DOP_OK || m->n_ahead > 0)
+        dop_status st = m->flight.n == 0 ? dop_model_probe(m, m->flight.next, diag) : DOP_OK;
+        if (st != DOP_OK || m->flight.n > 0)
             return st;
     }
     const bool one = m->n_sequences > 1 || s->masked; /* the next step's mask is not known before this one's pick */
     uint32_t most = one ? 1 : m->steps_ahead;
-    while (m->n_ahead < most) {
-        uint32_t pending = m->picks_asked - m->picks_taken;
-        uint32_t times = one ? 1 : m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
-        uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
+    while (m->flight.n < most) {
+        uint32_t pending = m->flight.picks_asked - m->flight.picks_taken;
+        uint32_t times = one ? 1 : m->steps_per_submit, room = m->plan.model->ctx - m->flight.next;
+        uint32_t rewind = m->plan.model->rewind, ahead = m->flight.next + 1 - s->n_tokens;
         if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
             room = rewind - (ahead < rewind ? ahead : rewind);
         uint32_t wanted = dop_speculator_limit(s->speculator, s->wanted); /* no more than until the next drafts */
@@ -284,30 +284,30 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             return DOP_OK;
         if (times > wanted - pending)
             times = wanted - pending;
-        if (!has_pages(s, m->dev_pos, dop_sequence_end(s, m->info.decode, m->dev_pos + times)))
+        if (!has_pages(s, m->flight.next, dop_sequence_end(s, m->info.decode, m->flight.next + times)))
             times = 1;
         if (times > room)
             times = room;
-        const uint32_t end = dop_sequence_end(s, m->info.decode, m->dev_pos + times);
-        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, end))
+        const uint32_t end = dop_sequence_end(s, m->info.decode, m->flight.next + times);
+        if (m->flight.n > 0 && !has_pages(s, m->flight.next, end))
             return DOP_OK; /* what is needed now is in flight */
-        dop_status st = dop_sequence_reserve(s, m->dev_pos, end, diag);
+        dop_status st = dop_sequence_reserve(s, m->flight.next, end, diag);
         if (st != DOP_OK)
             return st;
         uint64_t ticket;
-        uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
-        if (m->n_ahead > 0 && !dop_model_has(m, schedule))
+        uint32_t schedule = dop_step_decode_at(m, m->flight.next, times);
+        if (m->flight.n > 0 && !dop_model_has(m, schedule))
             return DOP_OK; /* nothing waits for it yet */
         st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
-        dop_sequence_note_written(s, m->dev_pos + times);
-        s->n_kept =
-            m->n_ahead == 0 ? m->dev_pos : UINT32_MAX; /* a second step overwrites the states from before the first */
-        m->dev_pos += times;
-        m->ahead[m->n_ahead].ticket = ticket;
-        m->ahead[m->n_ahead].end = m->picks_asked;
-        m->n_ahead++;
+        dop_sequence_note_written(s, m->flight.next + times);
+        s->n_kept = m->flight.n == 0 ? m->flight.next
+                                     : UINT32_MAX; /* a second step overwrites the states from before the first */
+        m->flight.next += times;
+        m->flight.steps[m->flight.n].ticket = ticket;
+        m->flight.steps[m->flight.n].end = m->flight.picks_asked;
+        m->flight.n++;
     }
     return DOP_OK;
 }
@@ -334,22 +334,22 @@ finish_pick(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     dop_status st;
-    if (!m->running) {
+    if (!m->flight.goes_on) {
         uint32_t at = unfed(s);
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
         dop_replay_write_step_of(&m->replay, s->place, s->tokens + at, 1, at, m->parity[s->place]);
         dop_replay_step(&m->replay)->rows[0].flags = dop_sequence_row_flags(s);
-        m->dev_pos = at;
-        m->running = true;
-        m->runners[0].sequence = s;
-        m->n_runners = 1;
+        m->flight.next = at;
+        m->flight.goes_on = true;
+        m->flight.rows[0].sequence = s;
+        m->flight.n_rows = 1;
     }
     if ((st = submit_ahead(s, diag)) != DOP_OK)
         return st;
-    if (m->picks_asked == m->picks_taken)
+    if (m->flight.picks_asked == m->flight.picks_taken)
         return context_full(s, diag);
-    return dop_replay_wait(&m->replay, m->ahead[0].ticket, diag);
+    return dop_replay_wait(&m->replay, m->flight.steps[0].ticket, diag);
 }
 
 /* Prepares a pick: drops steps in flight that are not for it, and feeds all tokens except the last one. */
@@ -358,14 +358,14 @@ make_ready(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     dop_status st = DOP_OK;
-    if (m->running && (m->by_rows || !dop_step_runs(m, s) || s->logits || !picks_on_device(s)))
+    if (m->flight.goes_on && (m->flight.by_rows || !dop_step_runs(m, s) || s->logits || !picks_on_device(s)))
         st = dop_step_drain(m, diag);
-    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
+    if (st == DOP_OK && m->plan.replaces && !m->flight.goes_on && !s->logits)
         st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
-    if (st == DOP_OK && !m->running && !s->logits)
+    if (st == DOP_OK && !m->flight.goes_on && !s->logits)
         st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
     /* More than the last pick is missing if feeding failed or starts again. */
-    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
+    while (st == DOP_OK && !m->flight.goes_on && s->n_fed + 1 < s->n_tokens)
         st = feed_chunk(s, diag);
     return st;
 }
@@ -376,24 +376,24 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     dop_model *m = s->model;
     dop_status st = finish_pick(s, diag);
     /* At most once: after that no dispatch waits for another. */
-    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
+    if (st == DOP_OK && dop_model_stalled(m, m->flight.steps[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
         (st = make_ready(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
     if (st != DOP_OK)
         return st;
-    uint32_t id = dop_replay_step(&m->replay)->ids[m->picks_taken % DOP_STEP_RING];
+    uint32_t id = dop_replay_step(&m->replay)->ids[m->flight.picks_taken % DOP_STEP_RING];
     if (id >= m->plan.model->vocab) {
         (void)dop_step_drain(m, NULL); /* steps that run ahead of it have no valid token to continue from */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
     dop_step_note_swap(m, s->place); /* the device has swapped them, and may do so again for the next step */
-    m->picks_taken++;
-    if (m->picks_taken == m->ahead[0].end) {
-        m->n_ahead--;
-        memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
+    m->flight.picks_taken++;
+    if (m->flight.picks_taken == m->flight.steps[0].end) {
+        m->flight.n--;
+        memmove(&m->flight.steps[0], &m->flight.steps[1], m->flight.n * sizeof m->flight.steps[0]);
     }
     s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
-    if (m->n_ahead == 1)
+    if (m->flight.n == 1)
         s->n_kept = s->n_fed; /* the step that is left feeds this pick, and reads the states before it */
     *out_id = id;
     return DOP_OK;
@@ -472,7 +472,7 @@ next_in_parts(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         return st;
     s->n_kept = at;
     s->n_fed = at + 1;
-    *out_id = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
+    *out_id = dop_replay_step(&m->replay)->ids[(m->flight.picks_asked - 1) % DOP_STEP_RING];
     return *out_id < m->plan.model->vocab ? DOP_OK : dop_step_not_finite(m, at, diag);
 }
 
@@ -532,7 +532,7 @@ dop_sequence_picked(dop_sequence *sequence)
     /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
      * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
      * something else.  What fails here fails again in the next call, which says so. */
-    if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1 && !s->masked)
+    if (s->model->plan.replaces && s->model->flight.goes_on && s->model->n_sequences == 1 && !s->masked)
         (void)submit_ahead(s, NULL);
 }
 

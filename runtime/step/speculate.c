@@ -124,10 +124,10 @@ is_certain(dop_sequence *s, const float *row, float margin)
 {
     dop_speculator *p = s->speculator;
     const bool compares = p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
-    double least = doubt * s->model->apart;
+    double least = doubt * s->model->drift.apart;
     p->spread =
         p->spread > 0 ? p->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
-    if (s->model->n_compared < FIRST_COMPARED)
+    if (s->model->drift.n_compared < FIRST_COMPARED)
         least = fmax(least, at_first * p->spread);
     return !compares && (double)margin > least;
 }
@@ -210,7 +210,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
     round->drafts = p->n_drafts;
     round->accepted = accepted;
     round->doubt = p->again;
-    round->judged = !p->again || m->n_compared >= FIRST_COMPARED;
+    round->judged = !p->again || m->drift.n_compared >= FIRST_COMPARED;
     /* A row without a pick must be run again. */
     keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
     p->fed = s->n_fed;
@@ -232,8 +232,8 @@ compare(dop_sequence *s)
         shift += ((double)logits[i] - (double)p->row[i]) / vocab;
     for (uint32_t i = 0; i < vocab; i++)
         apart = fmax(apart, fabs((double)logits[i] - (double)p->row[i] - shift));
-    m->apart = fmax(m->apart, apart);
-    m->n_compared++;
+    m->drift.apart = fmax(m->drift.apart, apart);
+    m->drift.n_compared++;
 }
 
 /* Makes a pick that was in doubt as if there were no drafts, and compares the two results. */
@@ -271,7 +271,9 @@ is_time(dop_sequence *s)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
-    bool pending = m->running && !m->by_rows && dop_step_runs(m, s) && m->picks_asked != m->picks_taken, likely = false;
+    bool pending = m->flight.goes_on && !m->flight.by_rows && dop_step_runs(m, s) &&
+                   m->flight.picks_asked != m->flight.picks_taken,
+         likely = false;
     p->ahead = UINT32_MAX;
     if (p->policy.wait > 0) {
         p->ahead = p->policy.wait--;

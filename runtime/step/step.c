@@ -19,7 +19,7 @@ sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], ui
     uint32_t n_of;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n_of);
     size_t n = 0;
-    schedules[n++] = m->decode[DOP_ORDER_BARRIERS];
+    schedules[n++] = m->orders.decode[DOP_ORDER_BARRIERS];
     for (uint32_t i = 0; i < n_of && n < MOST_SIZES; i++)
         schedules[n++] = of[i];
     for (size_t i = 0; i < n; i++)
@@ -59,7 +59,7 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
 uint32_t
 dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
 {
-    return model->plan.model->ctx - pos > n ? model->info.decode : model->decode[DOP_ORDER_BARRIERS];
+    return model->plan.model->ctx - pos > n ? model->info.decode : model->orders.decode[DOP_ORDER_BARRIERS];
 }
 
 void
@@ -68,7 +68,7 @@ dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_
     const dop_plan_schedule *s = &model->plan.schedules[schedule];
     /* A schedule without a split picks even when only its body is wanted. */
     if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
-        model->picks_asked += times;
+        model->flight.picks_asked += times;
 }
 
 dop_status
@@ -166,12 +166,12 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
     dop_sequence_note_written(sequence, pos + n);
     st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
-    if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&
+    if (st == DOP_OK && waits && dop_model_stalled(m, m->flight.picks_asked) &&
         (st = dop_model_fall_back(m, diag)) == DOP_OK) {
         *io_schedule = m->info.decode;
         st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     }
-    m->picks_taken = m->picks_asked;
+    m->flight.picks_taken = m->flight.picks_asked;
     if (st == DOP_OK)
         dop_step_swap_states(m, sequence->place); /* as the kernel that picks has done already, where there is one */
     return st;

@@ -271,7 +271,7 @@ run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
     o->of[k].ran = true;
     for (uint32_t i = 0; i < n && by_device; i++)
         if (o->slot[i] == k && o->wants[i])
-            o->picks[i] = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
+            o->picks[i] = dop_replay_step(&m->replay)->ids[(m->flight.picks_asked - 1) % DOP_STEP_RING];
     if (form == DOP_FORM_READ)
         take_logits(m, n, k, dop_model_logits(m, schedule), dop_plan_logit_rows(&m->plan.schedules[schedule]) > 1,
                     io_kept);
@@ -309,7 +309,7 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
         o->by_device = o->wants[n - 1] == DOP_WANTS_PICK;
     dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : o->by_device ? DOP_FORM_FULL : DOP_FORM_READ;
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
-    o->pick_end = m->picks_asked;
+    o->pick_end = m->flight.picks_asked;
     o->goes_on = o->continued && o->by_device;
     if (st == DOP_OK && !m->plan.replaces)
         dop_step_continue(m, n);
@@ -367,7 +367,7 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
 {
     uint32_t best = schedule;
     dop_status st = wants_any(&m->step, n) ? dop_model_order_rows(m, schedule, diag, &best) : DOP_OK;
-    m->last_rows = best != schedule ? best : UINT32_MAX;
+    m->orders.last_rows = best != schedule ? best : UINT32_MAX;
     if (st == DOP_OK)
         st = start_together(m, rows, n, best, diag);
     if (st == DOP_OK && has_stalled(m) && (st = dop_model_fall_back(m, diag)) == DOP_OK) {
@@ -522,7 +522,7 @@ choose_start(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_sched
     uint32_t most = dop_model_max_rows_of_several(m);
     *out_schedule = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
     if (o->n_sequences == 1 && n == 1) {
-        *out_schedule = m->decode[DOP_ORDER_BARRIERS];
+        *out_schedule = m->orders.decode[DOP_ORDER_BARRIERS];
     } else if (o->n_sequences == 1 && !inner_wants(o, n, 0)) {
         *out_schedule = dop_model_schedule_for(m, DOP_SCHED_PREFILL, n);
         most = dop_model_max_rows(m, false);

@@ -176,7 +176,7 @@ make_staging(dop_model *m, dop_diag *diag, dop_block *out)
     const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     uint64_t allocations = m->device.allocations;
     dop_status st = dop_block_create(&m->device, STAGING, visible, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, out);
-    m->base_allocations += m->device.allocations - allocations;
+    m->base.allocations += m->device.allocations - allocations;
     if (st == DOP_OK && !out->mapped) {
         dop_block_destroy(&m->device, out);
         st = DOP_FAIL(diag, DOP_E_DEVICE, "device %s maps no memory for the host", m->device.info.caps.name);
