@@ -1,6 +1,6 @@
-/* Chooses the decode schedule, ordered by barriers or in another way, and returns to barriers when the other way fails.
- * All compute the same, so steps of any may follow one another.  The mailboxes and their parity stay consistent because every
- * run of a schedule is complete. */
+/* Chooses the ordering of decode steps: barriers or a persistent dispatch, and barriers for good after a stall.  The schedules of all
+ * orderings compute the same values, so a step of one may follow a step of another.  Mailboxes and their parity stay consistent because
+ * every run of a schedule is complete. */
 #include "runtime/model/part.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     bool lost = m->plan.replaces &&
                 m->flight.n > 1; /* the step after the stalled one overwrote the states that it began with */
     m->flight.n = 0;
-    m->flight.goes_on = false;
+    m->flight.continues = false;
     m->flight.picks_taken = m->flight.picks_asked;
     volatile dop_step *step = dop_replay_step(&m->replay);
     step->persistent_runs = 0;
@@ -131,18 +131,17 @@ all_made(const dop_model *m)
 }
 
 bool
-dop_model_probes_next(const dop_model *model)
+dop_model_probes_next(const dop_model *model, uint32_t pos)
 {
     const dop_model *m = model;
-    return m->orders.probes && m->flight.next >= m->orders.probe_at &&
-           m->flight.next + DOP_PROBE_ROWS < m->plan.model->ctx && has_others(m) && all_made(m);
+    return m->orders.probes && pos >= m->orders.probe_at && pos + DOP_PROBE_ROWS < m->plan.model->ctx &&
+           has_others(m) && all_made(m);
 }
 
 dop_status
 dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag)
 {
-    model->flight.next = pos;
-    return dop_model_probes_next(model) ? dop_model_probe(model, pos, diag) : DOP_OK;
+    return dop_model_probes_next(model, pos) ? dop_model_probe(model, pos, diag) : DOP_OK;
 }
 
 dop_status
@@ -164,5 +163,5 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
     dop_model_find_rows_orders(m, wanted);
     m->orders.probes = wanted == DOP_ORDERING_AUTO && has_others(m);
     m->orders.probe_prefill = dop_model_schedule_for(m, DOP_SCHED_PREFILL, DOP_PROBE_ROWS);
-    return dop_model_probes_next(m) ? dop_model_probe(m, 0, diag) : DOP_OK;
+    return dop_model_probe_at(m, 0, diag);
 }

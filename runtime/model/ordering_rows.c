@@ -1,5 +1,5 @@
-/* The ordering of steps of a few rows that are run together: by barriers, or as a persistent dispatch where a probe has found that
- * right and faster. */
+/* The ordering of steps of a few rows of several sequences: barriers, or a persistent dispatch where a probe has found that its
+ * logits are right and that it is faster. */
 #include "runtime/model/model.h"
 
 void

@@ -370,7 +370,7 @@ stall(dop_sequence *s, bool committed)
     cr_assert_eq(step->parity[0], m->parity[0]);
     uint32_t n_out = step->n_out, wrong = 1;
     uint64_t ticket;
-    dop_replay_write_step(&m->replay, &wrong, 1, m->flight.next - n, m->parity[0]);
+    dop_replay_write_step(&m->replay, &wrong, 1, m->flight.rows[0].pos - n, m->parity[0]);
     OK(dop_replay_submit(&m->replay, m->orders.decode[DOP_ORDER_BARRIERS], DOP_FORM_FULL, n, &diag, &ticket));
     OK(dop_replay_wait(&m->replay, ticket, &diag));
     step->n_out = n_out;
