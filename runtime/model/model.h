@@ -220,6 +220,8 @@ const float *dop_model_logits(const dop_model *model, uint32_t schedule);
 /* One whole step of n rows, the tokens of a sequence from pos on, which are then fed.  *io_schedule is the schedule that ran in the end. */
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
                            dop_diag *diag);
+/* Has the step rows of the sequence? */
+bool dop_step_has(const dop_open_step *step, const dop_sequence *sequence);
 /* For plans in parts: are there started steps (dop_step_start)? */
 bool dop_step_started(const dop_model *model);
 /* Fails with DOP_E_USAGE while a step is open. */

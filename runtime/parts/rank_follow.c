@@ -116,10 +116,7 @@ write_step(follower *f, const dop_order *o)
     for (uint32_t i = 0; i < o->n_rows; i++) {
         uint32_t *end = &f->ends[rows[i].place];
         *end = rows[i].position >= *end ? rows[i].position + 1 : *end;
-        step->rows[i].token = rows[i].token;
-        step->rows[i].position = rows[i].position;
-        step->rows[i].sequence = rows[i].place;
-        step->rows[i].flags = 0;
+        dop_replay_write_row(&m->replay, i, &(dop_row){rows[i].token, rows[i].position, rows[i].place, 0});
         step->parity[rows[i].place] = m->parity[rows[i].place] = rows[i].parity;
     }
 }

@@ -245,6 +245,15 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
 }
 
 bool
+dop_step_has(const dop_open_step *step, const dop_sequence *sequence)
+{
+    for (uint32_t k = 0; k < step->n_sequences; k++)
+        if (step->of[k].sequence == sequence)
+            return true;
+    return false;
+}
+
+bool
 dop_step_started(const dop_model *model)
 {
     return model->ranks && model->ranks->n_started > 0;
@@ -263,11 +272,8 @@ dop_step_none_has(const dop_model *model, const dop_sequence *sequence, dop_diag
 {
     const dop_ranks *r = model->ranks;
     bool has = model->step.n_rows > 0;
-    for (uint32_t i = 0; r && i < r->n_started && !has; i++) {
-        const dop_open_step *o = r->started[(r->first_started + i) % DOP_RANKS_AHEAD];
-        for (uint32_t k = 0; k < o->n_sequences && !has; k++)
-            has = o->of[k].sequence == sequence;
-    }
+    for (uint32_t i = 0; r && i < r->n_started && !has; i++)
+        has = dop_step_has(r->started[(r->first_started + i) % DOP_RANKS_AHEAD], sequence);
     return has ? DOP_FAIL(diag, DOP_E_USAGE, "a step with this sequence is neither committed nor rolled back") : DOP_OK;
 }
 
