@@ -12,6 +12,12 @@ schedule_cap(const dop_model *m, uint32_t schedule)
 
 enum { MOST_SIZES = 64 };
 
+static const dop_chunk_costs *
+costs_of(const dop_model *m)
+{
+    return m->device.info.caps.cpu ? NULL : &m->plan.profiles[m->info.profile].chunks;
+}
+
 /* The sizes of steps for tokens of a kind, and their schedules.  Decode is the schedule for one token of every kind. */
 static size_t
 sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], uint32_t schedules[MOST_SIZES])
@@ -40,7 +46,7 @@ dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
     for (size_t i = 0, n_sizes = sizes_of(m, kind, sizes, schedules); i < n_sizes; i++)
         if (sizes[i].most > 1)
             chunks[n_chunks++] = sizes[i].most;
-    m->ranks->max_chunk = dop_chunks_best(m->device.info.caps.cpu, chunks, n_chunks, n, m->ranks->wire->n);
+    m->ranks->max_chunk = dop_chunks_best(costs_of(m), chunks, n_chunks, n, m->ranks->wire->n);
 }
 
 void
@@ -49,7 +55,7 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
     dop_chunk_size sizes[MOST_SIZES];
     uint32_t schedules[MOST_SIZES];
     const size_t n_sizes = sizes_of(model, kind, sizes, schedules),
-                 next = dop_chunks_next(model->device.info.caps.cpu, sizes, n_sizes, n);
+                 next = dop_chunks_next(costs_of(model), sizes, n_sizes, n);
     *out_schedule = schedules[next];
     *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
 }
