@@ -80,13 +80,13 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     for (bool more = true; more && st == DOP_OK;) { /* what joined may now take what it reads along */
         more = false;
         for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
-            if (!g->regions[r].dead && (g->regions[r].tpl == DOP_TPL_row || g->regions[r].tpl == DOP_TPL_choice))
+            if (!g->regions[r].dead && dop_fuse_is_program(&g->regions[r]))
                 st = try_region(cx, g, &f, r, &more);
         *changed = *changed || more;
     }
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         for (bool joined = true;
-             joined && st == DOP_OK && !g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise;) {
+             joined && st == DOP_OK && !g->regions[r].dead && dop_fuse_is_element(&g->regions[r]);) {
             joined = false;
             st = try_first_reader(cx, g, &f, r, &joined);
             *changed = *changed || joined;
