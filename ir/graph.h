@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/base.h"
 #include "base/label.h"
+#include "ir/tile.h"
 #include "ir/types.h"
 
 typedef uint32_t dop_node_id;
@@ -199,6 +200,7 @@ typedef struct dop_region {
     uint32_t n_outs; /* nodes stored to memory, in node order */
     dop_node_id *outs;
     const char *variant;       /* bound by select: name of a row of kernels.def; NULL before */
+    dop_tile tile;             /* bound with it */
     bool dead;                 /* merged away; skipped everywhere and dropped by dop_graph_compact() */
     struct dop_analysis *info; /* what is known about it (region.h); of a dead region the last state */
 } dop_region;
@@ -410,6 +412,8 @@ dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);
+/* The same without what select binds to the regions. */
+uint64_t dop_graph_hash_unbound(const dop_graph *g);
 /* Drops dead regions and unreachable nodes, keeping order.  A node whose sources were replaced by later nodes moves
  * behind them, so a pass may rewrite freely and compact afterwards; ids change.  Error: a cycle. */
 dop_status dop_graph_compact(dop_graph *g, dop_diag *diag);

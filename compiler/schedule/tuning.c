@@ -6,17 +6,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const struct {
-    const char *name;
-    size_t offset;
-} fields[DOP_TILE_FIELDS] = {
-    {"wg", offsetof(dop_tile, wg)},       {"lanes", offsetof(dop_tile, lanes)},   {"rows", offsetof(dop_tile, rows)},
-    {"loops", offsetof(dop_tile, loops)}, {"unroll", offsetof(dop_tile, unroll)}, {"bm", offsetof(dop_tile, bm)},
-    {"bn", offsetof(dop_tile, bn)},       {"bk", offsetof(dop_tile, bk)},         {"tm", offsetof(dop_tile, tm)},
-    {"bq", offsetof(dop_tile, bq)},       {"ds", offsetof(dop_tile, ds)},         {"tn", offsetof(dop_tile, tn)},
-    {"stage", offsetof(dop_tile, stage)},
-};
-
 typedef struct text_field {
     const char *name;
     char *to;
@@ -53,7 +42,7 @@ read_entry(yaml_document_t *doc, const yaml_node_t *map, const char *path, dop_t
             continue;
         }
         for (int i = 0; i < DOP_TILE_FIELDS; i++)
-            if (strcmp(fields[i].name, k) == 0 && end != v && *end == 0 && x <= 4096) {
+            if (dop_tile_tuned(i) && strcmp(dop_tile_name(i), k) == 0 && end != v && *end == 0 && x <= 4096) {
                 e->value[i] = (uint32_t)x;
                 known = true;
             }
@@ -98,7 +87,7 @@ dop_tuning_apply(const dop_tuning *t, const dop_tuning_site *at, dop_tile *tile)
     for (uint32_t i = 0; i < t->n; i++)
         for (int k = 0; k < DOP_TILE_FIELDS && matches(&t->entries[i], at); k++)
             if (t->entries[i].value[k])
-                memcpy((char *)tile + fields[k].offset, &t->entries[i].value[k], sizeof t->entries[i].value[k]);
+                dop_tile_set(tile, k, t->entries[i].value[k]);
 }
 
 const char *
@@ -140,10 +129,8 @@ void
 dop_tuning_put_tile(const dop_tile *tile, const dop_tile *other, dop_buf *out)
 {
     for (int k = 0; k < DOP_TILE_FIELDS; k++) {
-        uint32_t value, was;
-        memcpy(&value, (const char *)tile + fields[k].offset, sizeof value);
-        memcpy(&was, (const char *)other + fields[k].offset, sizeof was);
-        if (value != was && value)
-            dop_buf_printf(out, ", %s: %u", fields[k].name, value);
+        const uint32_t value = dop_tile_get(tile, k);
+        if (dop_tile_tuned(k) && value != dop_tile_get(other, k) && value)
+            dop_buf_printf(out, ", %s: %u", dop_tile_name(k), value);
     }
 }

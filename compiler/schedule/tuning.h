@@ -16,12 +16,12 @@
 
 #include "kernels/kernel.h"
 
-enum { DOP_MAX_TUNING = 256, DOP_TILE_FIELDS = 13 };
+enum { DOP_MAX_TUNING = 256 };
 
 typedef struct dop_tuning_entry {
     char op[32], tpl[16], phase[16], variant[40];
     uint32_t step;                   /* rows; 0: any */
-    uint32_t value[DOP_TILE_FIELDS]; /* in the order of tuning.c's table; 0: not set */
+    uint32_t value[DOP_TILE_FIELDS]; /* in the order of ir/tile.def; 0: not set */
 } dop_tuning_entry;
 
 /* What measurements depend on. */
