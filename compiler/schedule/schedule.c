@@ -25,28 +25,6 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
     return dop_kernel_set_add(&c->kernels, k, r->tpl, dop_region_label(g, r), diag, &b->kernel);
 }
 
-dop_tuning_site
-dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r)
-{
-    static const char *const phases[] = {"decode", "prefill", "score"};
-    const dop_region *region = &s->g.regions[r];
-    return (dop_tuning_site){.phase = phases[s->phase],
-                             .tpl = dop_template_name(region->tpl),
-                             .role = dop_region_label(&s->g, region).role,
-                             .step = s->g.max_t};
-}
-
-/* What a tuning file says, where that can make the region. */
-static const char *
-tuned_variant(const dop_compilation *c, const dop_tuning_site *at, const dop_graph *g, const dop_region *r)
-{
-    const char *name = dop_tuning_variant(&c->tuning, at);
-    dop_variant_id v;
-    bool can = name && dop_variant_parse(name, &v) && dop_variant_of(v)->tpl == r->tpl &&
-               !dop_kernel_fits(v, g, r, c->target).why;
-    return can ? name : NULL;
-}
-
 static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
@@ -147,7 +125,7 @@ piece_rows(void *user, const dop_graph *g, dop_node_id weight)
     return dop_pack_piece_rows(w->type, &w->shape, x->max_segment);
 }
 
-/* The kernel that a kernel path, a tuning file or the target's own order of kernels says, with the reason. */
+/* The kernel that a kernel path or else the target's order of kernels says, with the reason. */
 static dop_status
 select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out_variant, dop_tile *out_tile)
 {
@@ -156,7 +134,6 @@ select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out
     dop_schedule *s = x->s;
     dop_diag *diag = x->diag;
     const dop_region *r = &g->regions[id];
-    const dop_tuning_site at = dop_schedule_tuning_site(s, id);
     const char *variant = NULL;
     if (!s->regions)
         s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
@@ -164,13 +141,11 @@ select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_selection *choice = &s->regions[id].choice;
     dop_status st = dop_kernel_path_choose(x->path, x->phase, g, r, c->target, diag, &variant);
-    if (!variant)
-        variant = tuned_variant(c, &at, g, r);
     if (st == DOP_OK)
         st = dop_kernel_select(g, r, c->target, variant, diag, choice);
     if (st != DOP_OK)
         return st;
-    dop_tuning_apply(&c->tuning, &at, &choice->tile);
+    dop_kernel_path_tile(x->path, x->phase, g, r, &choice->tile);
     *out_variant = dop_variant_of(choice->variant)->name;
     *out_tile = choice->tile;
     return DOP_OK;
