@@ -19,9 +19,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
                 return st;
             if (why != DOP_REASON_none)
                 continue;
-            *changed = true;
-            st = dop_flow_absorb(f, g, c, r, g->regions[c].tpl, false, cx->diag);
-            return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
+            return dop_flow_join(f, g, c, r, cx->diag, changed);
         }
     return DOP_OK;
 }
