@@ -12,7 +12,7 @@
  *   fuse: on                           off: one dispatch per op
  *   int_dot: allow                     prefer: round activations to 8 bits and multiply in integers wherever there is a
  *                                      kernel for it; off: nowhere; absent: what the target says
- *   measured: {device: NVIDIA H200, driver: NVIDIA 580.159.04, kernels: 0123456789abcdef}
+ *   measured: {device: NVIDIA L40S, driver: NVIDIA 580.159.04, kernels: 0123456789abcdef}
  *                                      what the rules were measured with (dopplerc --tune).  Where device, driver or text of the
  *                                      kernel templates differ, the rules are left out; where they do not, each is followed
  *                                      wherever it can be
