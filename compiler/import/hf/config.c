@@ -234,7 +234,7 @@ read_attention(dop_hf *hf)
         st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
         /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults. */
-        bool gemma2 = !(has & DOP_FAM_LOCAL_ROPE);
+        bool gemma2 = !(has & (DOP_FAM_LOCAL_ROPE | DOP_FAM_LOGIT_TIMES));
         bool said = json_object_get(hf->cfg.object, "attn_logit_softcapping") != NULL;
         st = dop_json_f64_or(&hf->cfg, "attn_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 50 : 0, &t->softcap);
         said = json_object_get(hf->cfg.object, "final_logit_softcapping") != NULL;
