@@ -38,8 +38,8 @@ config negative 's/"hidden_size": 64/"hidden_size": -64/'
 fails negative "hidden_size is -64, expected 1 to 1048576" negative
 config indivisible 's/"hidden_size": 64/"hidden_size": 66/; /"head_dim"/d'
 fails indivisible "hidden_size 66 is not divisible by num_attention_heads 4" indivisible
-config unknown 's/LlamaForCausalLM/MambaForCausalLM/'
-fails unknown 'architecture "MambaForCausalLM" is not supported; known: LlamaForCausalLM, MistralForCausalLM' unknown
+config unknown 's/LlamaForCausalLM/RwkvForCausalLM/'
+fails unknown 'architecture "RwkvForCausalLM" is not supported; --list-models has the names that are' unknown
 config unknown-type 's/"llama"/"mamba"/; s/"LlamaForCausalLM"//; s/"architectures": \[/"others": [/'
 fails unknown-type 'model_type "mamba" is not supported; known: llama, mistral, qwen2' unknown-type
 config derived-type 's/"model_type": "llama"/"model_type": "mamba"/'

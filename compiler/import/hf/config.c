@@ -403,12 +403,26 @@ refuse(const dop_hf *hf)
 {
     static const char *const keys[] = {"qk_layernorm",
                                        "clip_qkv",
+                                       "apply_residual_connection_post_layernorm",
+                                       "attn_config.prefix_lm",
+                                       "attn_config.qk_ln",
+                                       "attn_config.softmax_scale",
+                                       "forget_gate_lower_bound",
+                                       "is_moe",
+                                       "moe_apply_router_weight_on_input",
+                                       "moe_latent_size",
+                                       "moe_router_logit_softcapping",
                                        "enable_moe_block",
                                        "attention_k_eq_v",
                                        "hidden_size_per_layer_input",
                                        "num_kv_shared_layers",
                                        "use_double_wide_mlp"};
-    enum { KNOWN_TO_SOME = 2 }; /* from this key on, some families read them */
+    static const char *const needed[] = {"do_layer_norm_before", "attn_config.alibi"}; /* only true is supported */
+    enum { KNOWN_TO_SOME = 11 }; /* from this key on, some families read them */
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (json_is_false(dop_json_get(&hf->cfg, needed[i])))
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is false, which is not supported", hf->cfg.where,
+                               needed[i]);
     const dop_family *f = hf->family;
     const size_t n = f->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
     for (size_t i = 0; i < n; i++) {
