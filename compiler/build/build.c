@@ -338,6 +338,19 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     return project(b, DOP_W_mix_out, y);
 }
 
+/* The difference of the two halves of the heads in row y, normed: arch.h has the reference. */
+static dop_node_id
+difference(builder *b, const dop_attention *t, dop_node_id y)
+{
+    const uint32_t n = dop_result_dim(t);
+    const dop_norm each = {.kind = DOP_NORM_RMS, .eps = dop_arch_norm(b->a, b->layer, DOP_W_attn_norm).eps};
+    dop_node_id second = slice(b, "attn_2", y, n, n);
+    second = op2(b, DOP_OP_mul, "attn_2l", second, weight(b, DOP_W_diff_lambda), NULL, b->opt->act_type);
+    y = op2(b, DOP_OP_sub, "attn_d", slice(b, "attn_1", y, 0, n), second, NULL, b->opt->act_type);
+    y = reshape(b, "attn_dh", y, t->n_heads / 2, dop_value_dim(t));
+    return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
+}
+
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
@@ -369,6 +382,8 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     if (t->gate && t->gate_heads)
         y = op2(b, DOP_OP_mul, "attn_g", y, reshape(b, "attn_gh", gate, t->n_heads, 1), NULL, b->opt->act_type);
     y = reshape(b, "attn_r", y, 0, t->n_heads * dop_value_dim(t));
+    if (t->differential)
+        y = difference(b, t, y);
     if (t->gate && !t->gate_heads)
         y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->opt->act_type);
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));

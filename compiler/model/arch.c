@@ -132,6 +132,12 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "layer %u: heads of %u values are not the %u plain and %u rotated ones", i, t->head_dim,
                            t->latent.plain, t->latent.rotated);
+    if (t->differential && (t->n_kv_heads % 2 || t->gate || t->bias_v))
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, path,
+            "layer %u: differential attention with an odd number of key/value heads, a gate or a bias of "
+            "values is not supported",
+            i);
     if (t->tempered && !(a->temper.floor > 0))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the temperature of its queries is not stated", i);
     if (t->shares && (st = check_shared(a, i, t, path, diag)) != DOP_OK)

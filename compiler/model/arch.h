@@ -91,9 +91,12 @@ typedef struct dop_attention {
     bool gate_heads;    /* ... which has one value for each head */
     bool gate_softplus; /* ... and by its softplus instead */
     bool sinks;         /* a learned logit per head that only takes part in the softmax */
-    double scale;       /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
-    double softcap;     /* of q.k; 0: none */
-    bool tempered;      /* queries are multiplied by dop_arch.temper at their positions */
+    /* Differential attention: what the second half of the heads gives, times a learned value, is subtracted from what the first
+     * half gives, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
+    bool differential;
+    double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double softcap; /* of q.k; 0: none */
+    bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
 /* Values of a head of v, and of its result. */
@@ -101,6 +104,13 @@ static inline uint32_t
 dop_value_dim(const dop_attention *t)
 {
     return t->latent.rank ? t->latent.value_dim : t->value_dim ? t->value_dim : t->head_dim;
+}
+
+/* Values of all heads that the output projection reads. */
+static inline uint32_t
+dop_result_dim(const dop_attention *t)
+{
+    return t->n_heads * dop_value_dim(t) / (t->differential ? 2 : 1);
 }
 
 /* Mixers whose memory has the same size for any number of positions: the last inputs of a causal convolution of each channel,

@@ -154,3 +154,8 @@ const dop_tensor_name dop_names_muse[] = {
     {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+const dop_tensor_name dop_names_diffllama[] = {
+    {DOP_W_v, "self_attn.v_proj.weight", DOP_PART_PAIRED, false},
+    {DOP_W_diff_lambda, "self_attn.lambda", DOP_PART_LAMBDA, false},
+    {.role = DOP_W_none},
+};

@@ -51,9 +51,10 @@ enum {
     (1ull << 35) /* Falcon's fields multi_query, new_decoder_architecture, num_ln_in_parallel_attn */
 #define DOP_FAM_ONE_BASE \
     (1ull << 37) /* with LOCAL_ROPE: files may state one base for both, whose scaling is not for sliding layers */
-#define DOP_FAM_SWA_HEADS (1ull << 38)   /* MiMo: sliding layers have heads of their own and sinks; field v_head_dim */
-#define DOP_FAM_LOGIT_TIMES (1ull << 39) /* field output_multiplier */
-#define DOP_FAM_ALIBI (1ull << 36)       /* scores fall with the distance, in place of a rotation */
+#define DOP_FAM_SWA_HEADS (1ull << 38)    /* MiMo: sliding layers have heads of their own and sinks; field v_head_dim */
+#define DOP_FAM_LOGIT_TIMES (1ull << 39)  /* field output_multiplier */
+#define DOP_FAM_DIFFERENTIAL (1ull << 40) /* differential attention */
+#define DOP_FAM_ALIBI (1ull << 36)        /* scores fall with the distance, in place of a rotation */
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
 typedef struct dop_fact_field {
@@ -147,9 +148,11 @@ typedef enum dop_slice {
     DOP_PART_SELECT_DT, /* of what is computed from the values of a selective scan: dt's values, B and C below each other */
     DOP_PART_SELECT_K,
     DOP_PART_SELECT_Q,
-    DOP_PART_LOOSE, /* a vector that is stored in any shape of as many values */
-    DOP_PART_TAPS,  /* the taps of a convolution, stored [channels, 1, taps] */
-    DOP_PART_GATE,  /* of gate and up below each other */
+    DOP_PART_PAIRED, /* heads of values i and i + half of them beside each other, twice (differential attention) */
+    DOP_PART_LAMBDA, /* one value, computed from the vectors NAME_q1, NAME_k1, NAME_q2 and NAME_k2 */
+    DOP_PART_LOOSE,  /* a vector that is stored in any shape of as many values */
+    DOP_PART_TAPS,   /* the taps of a convolution, stored [channels, 1, taps] */
+    DOP_PART_GATE,   /* of gate and up below each other */
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
     DOP_PART_ODD,

@@ -239,6 +239,8 @@ static const part_rows parts[] = {
     [DOP_PART_SELECT_DT] = {.total = {DT_RANK, KEY, KEY}},
     [DOP_PART_SELECT_K] = {.start = {DT_RANK}, .total = {DT_RANK, KEY, KEY}},
     [DOP_PART_SELECT_Q] = {.start = {DT_RANK, KEY}, .total = {DT_RANK, KEY, KEY}},
+    [DOP_PART_PAIRED] = {.total = {KV}},
+    [DOP_PART_LAMBDA] = {.total = {ROWS}},
     [DOP_PART_LOOSE] = {.total = {ROWS}, .loose = true},
     [DOP_PART_THIRD_1] = {.total = {ROWS, ROWS, ROWS}},
     [DOP_PART_THIRD_2] = {.start = {ROWS}, .total = {ROWS, ROWS, ROWS}},

@@ -211,3 +211,22 @@ dop_hf_layer_heads(dop_hf *hf, bool *rotates)
         rotates[i] = rotates[i] && json_number_value(json_array_get(bases, i)) != 0.0;
     return DOP_OK;
 }
+
+/* DiffLlamaAttention: lambda_init_fn */
+double
+dop_hf_lambda_init(int32_t layer)
+{
+    return 0.8 - 0.6 * exp(-0.3 * layer);
+}
+
+void
+dop_hf_differential(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        dop_mixer *m = &a->layers[i].mixers[0];
+        m->attn.differential = true;
+        m->attn.value_dim = 2 * m->attn.head_dim;
+        m->scale = 1 - dop_hf_lambda_init((int32_t)i);
+    }
+}

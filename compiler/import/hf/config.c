@@ -470,6 +470,8 @@ read_layers(dop_hf *hf)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
+    if (hf->family->flags & DOP_FAM_DIFFERENTIAL)
+        dop_hf_differential(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_SWA_HEADS))
         st = dop_hf_swa_heads(hf, sliding);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)

@@ -234,6 +234,64 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
     return DOP_OK;
 }
 
+/* Makes w, which has all heads of values, one that has each beside its partner in the other half; the pairs come twice. */
+static dop_status
+pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
+{
+    const uint32_t half = t->n_kv_heads / 2, n = 2 * t->n_kv_heads, dim = t->head_dim;
+    dop_weight *pieces = dop_arena_alloc(f->hf->arena, n * sizeof *pieces);
+    if (!pieces)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    if (w->parts || half == 0)
+        return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s: heads of it cannot be paired", w->source);
+    for (uint32_t i = n; i-- > 0;) {
+        const uint32_t head = i / 2 % half + i % 2 * half;
+        pieces[i] = *w;
+        pieces[i].data += (uint64_t)head * dim * w->row_stride;
+        pieces[i].rows = (n - i) * dim;
+        pieces[i].own_rows = i + 1 < n ? dim : 0;
+        pieces[i].below = i + 1 < n ? &pieces[i + 1] : NULL;
+    }
+    *w = pieces[0];
+    return DOP_OK;
+}
+
+/* DiffLlamaAttention: exp(q1 . k1) - exp(q2 . k2) and the part that is not learned. */
+static dop_status
+take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
+{
+    static const char *const ends[] = {"_q1", "_k1", "_q2", "_k2"};
+    const uint32_t n = f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim : 0;
+    const uint64_t shape[] = {n};
+    float *v = dop_arena_alloc(f->hf->arena, (4 * (size_t)n + 1) * sizeof *v);
+    double dots[2] = {0};
+    if (!v)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < 4; i++) {
+        char full[272];
+        snprintf(full, sizeof full, "%s%s", name, ends[i]);
+        const dop_st_tensor *t = dop_st_take(&f->set, full);
+        dop_status st = t ? dop_st_check_shape(t, 1, shape, f->hf->diag)
+                          : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", full);
+        if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
+                             "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+        if (st != DOP_OK)
+            return st;
+        dop_decode_row(t->type, t->data, n, v + 1 + (size_t)i * n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        dots[0] += (double)v[1 + i] * (double)v[1 + n + i];
+        dots[1] += (double)v[1 + 2 * n + i] * (double)v[1 + 3 * n + i];
+    }
+    v[0] = (float)(exp(dots[0]) - exp(dots[1]) + dop_hf_lambda_init(layer));
+    w->type = DOP_TYPE_f32;
+    w->row_stride = sizeof *v;
+    w->data = (const uint8_t *)v;
+    w->source = name;
+    return DOP_OK;
+}
+
 /* Makes w of the taps of one convolution that several tensors have, one group of channels after the other. */
 static dop_status
 take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows, dop_weight *w)
@@ -315,6 +373,8 @@ fill(void *user, const dop_weight_need *need)
     const bool heads = need->rank == 1 && strchr(name, '*');
     dop_status st = heads ? take_heads(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
     if (heads) { /* done */
+    } else if (st == DOP_OK && n->part == DOP_PART_LAMBDA) {
+        st = take_lambda(f, name, need->layer, &w);
     } else if (st == DOP_OK && rows.turned && n[1].role == n->role) {
         st = take_taps(f, n, need, &rows, &w);
     } else if (st == DOP_OK && need->vectors) {
@@ -323,7 +383,9 @@ fill(void *user, const dop_weight_need *need)
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     } else if (st == DOP_OK && !each) {
         st = take(f, name, n, &rows, &w);
-        if (st == DOP_OK)
+        if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
+            st = pair_heads(f, dop_layer_attention(f->layer), &w);
+        else if (st == DOP_OK)
             st = take_below(f, n, need, rows.own, &w);
     }
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
