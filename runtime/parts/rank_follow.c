@@ -142,9 +142,9 @@ choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 static dop_status
 submit_and_wait(follower *f, uint32_t schedule, dop_form form)
 {
-    uint64_t ticket;
-    dop_status st = dop_step_submit(f->model, schedule, form, 1, f->diag, &ticket);
-    return st == DOP_OK ? dop_ranks_wait(f->wire, &f->model->replay, ticket, f->diag) : st;
+    dop_issue run = {.schedule = schedule, .form = form, .own = true};
+    dop_status st = dop_step_issue(f->model, NULL, 0, &run, f->diag);
+    return st == DOP_OK ? dop_ranks_wait(f->wire, &f->model->replay, run.ticket, f->diag) : st;
 }
 
 /* A step that stalled is run again from the same rows. */

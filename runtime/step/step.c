@@ -77,11 +77,10 @@ dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_
         model->flight.picks_asked += times;
 }
 
-dop_status
-dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
-                uint64_t *out_ticket)
+/* Submits what is in the step record. */
+static dop_status
+submit(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
 {
-    dop_model *m = model;
     dop_status st = dop_model_need(m, schedule, diag);
     if (st == DOP_OK)
         st = dop_model_make_code(m, schedule, form, diag);
@@ -181,7 +180,7 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
     }
     if (!io->own)
         write_record(m, rows, n, io->continued);
-    st = dop_step_submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
+    st = submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
     io->pick_end = m->flight.picks_asked;
     return st;
 }
