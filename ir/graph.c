@@ -3,6 +3,7 @@
 
 #include "ir/cache_row.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The attribute's place in the op's row, or -1. */
@@ -232,6 +233,15 @@ uint32_t
 dop_cache_rows(const dop_graph *g, dop_node_id cache)
 {
     return (uint32_t)dop_dim_value(g, g->nodes[cache].shape.dim[1], 1);
+}
+
+double
+dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h)
+{
+    uint32_t n = 1;
+    while (n * 2 <= heads)
+        n *= 2;
+    return exp2(-(double)max * (h < n ? h + 1.0 : h - n + 0.5) / n);
 }
 
 dop_reach

@@ -53,7 +53,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 7, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 8, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -389,6 +389,9 @@ uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
 /* The reach of an attention node, whole or split, and the first position that a query at `position` sees. */
+/* What is subtracted from the score of head h of `heads` for each position of distance: 2^(-max (h + 1) / n) for the heads below
+ * n, the largest power of two that is not above `heads`, and what lies in the middle between these for the others. */
+double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 /* Positions in a page.  Where there are several sequences, append state that is not a ring lies in pages of a pool, each of a

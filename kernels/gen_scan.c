@@ -11,7 +11,8 @@ dop_scan_at(const dop_site *s)
     const dop_node *n = dop_node_at(g, s->r->info->scan.root);
     const dop_shape *q = &dop_node_at(g, n->src[0])->shape, *v = &dop_node_at(g, n->src[2])->shape;
     uint32_t count = q->dim[2].mul;
-    return (dop_scan){n, v->dim[1].mul, v->dim[2].mul, q->dim[1].mul, count, count % 4 == 0 ? 4 : 1, n->n_srcs > 6};
+    return (dop_scan){n,     v->dim[1].mul,          v->dim[2].mul, q->dim[1].mul,
+                      count, count % 4 == 0 ? 4 : 1, n->n_srcs > 6, dop_node_at(g, n->src[3])->shape.rank == 3};
 }
 
 dop_scan
@@ -96,7 +97,10 @@ stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
             stage_values(gen, s->n->src[i], s->count, "g * N", i ? "DOP_SK_PUT" : "DOP_SQ_PUT", s->width, body);
     stage_heads(gen, s, body);
     stage_values(gen, s->n->src[2], s->p, head, "DOP_SV_PUT", 1, body);
-    stage_values(gen, s->n->src[3], 1, "h", "DOP_SD_PUT", 1, body);
+    if (s->each)
+        stage_values(gen, s->n->src[3], s->count, "h * N", "DOP_SE_PUT", s->width, body);
+    else
+        stage_values(gen, s->n->src[3], 1, "h", "DOP_SD_PUT", 1, body);
     if (s->delta)
         stage_values(gen, s->n->src[6], 1, "h", "DOP_SB_PUT", 1, body);
 }
@@ -253,6 +257,24 @@ emit_as(dop_gen *gen, const char *template)
     dop_keys_num(gen, &keys, "ROWS", tile->bq);
     dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
     dop_keys_num(gen, &keys, "DELTA", s.delta);
+    dop_keys_set(&keys, "DECAYS",
+                 !s.each ? ""
+                 : s.width == 4
+                     ? "shared vec4 scan_decays[ROWS * N / 4u];\n#define DOP_SE_PUT(i, x) scan_decays[i] = x\n"
+                       "#define DOP_SE_PUT1(i, x) scan_decays[(i) >> 2][(i) & 3u] = x\n"
+                     : "shared float scan_decays[ROWS * N];\n#define DOP_SE_PUT(i, x)\n"
+                       "#define DOP_SE_PUT1(i, x) scan_decays[i] = x\n");
+    dop_keys_set(
+        &keys, "DECAY",
+        !s.each ? "            float decay = scan_decay[i], meet = 0.0;\n"
+                : dop_emit_str(e,
+                               "            const float decay = 1.0;\n            float meet = 0.0;\n"
+                               "            [[unroll]] for (uint j = 0u; j < J; j++) {\n"
+                               "                uint n = part + j * L;\n"
+                               "                VEC each = n * %uu < N ? scan_decays[i * (N / %uu) + n] : VEC(0.0);\n"
+                               "                [[unroll]] for (uint r = 0u; r < R; r++)\n"
+                               "                    s[r * J + j] *= each;\n            }\n",
+                               s.width, s.width));
     dop_scan_rows(gen, &rows);
     dop_keys_set(&keys, "ROWS_OF", rows.data);
     dop_keys_set(&keys, "DECLS", decls.data);
@@ -286,7 +308,7 @@ emit_chunks(dop_gen *gen)
 static uint32_t
 row_bytes(const dop_scan *s)
 {
-    return (2 * s->count + s->p + 2) * 4;
+    return ((s->each ? 3 : 2) * s->count + s->p + 2) * 4;
 }
 
 static uint32_t
@@ -368,6 +390,8 @@ fits_chunks(const dop_site *site)
 {
     const dop_scan s = dop_scan_at(site);
     dop_tile tile = {.wg = site->t->max_workgroup < 256 ? site->t->max_workgroup : 256, .subgroup = true};
+    if (s.each)
+        return (dop_refusal){"every column of the state decays by itself", NULL};
     if (s.width != 4)
         return (dop_refusal){"rows of the state are no multiple of 4 values", NULL};
     tile_of(site, &tile);

@@ -230,6 +230,8 @@ fits(const dop_site *site)
     const dop_target *t = site->t;
     if (t->matrix != DOP_MATRIX_SHAPE(BLOCK, BLOCK, BLOCK) || !(t->caps & (DOP_CAP_coop_nv | DOP_CAP_coop_f16_sums)))
         return (dop_refusal){"its matrix units have other shapes, or no sums of f16", NULL};
+    if (s.each)
+        return (dop_refusal){"every column of the state decays by itself", NULL};
     if (s.p % BLOCK || s.count % BLOCK || s.count > MOST_STATE)
         return (dop_refusal){"rows or columns of the state are no multiple of 16 values, or its rows longer than 256",
                              NULL};
