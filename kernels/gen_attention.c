@@ -434,7 +434,7 @@ dop_attn_makes_heads(const dop_gen *gen)
 dop_refusal
 dop_attn_refuses_slopes(const dop_site *s)
 {
-    return dop_node_i(s->g, s->r->info->attention, DOP_A_alibi)
+    return dop_node_i(s->g, s->r->info->attn.root, DOP_A_alibi)
                ? (dop_refusal){"scores fall with the distance (ALiBi)", NULL}
                : dop_attn_refuses(s);
 }
