@@ -336,6 +336,8 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
+    if (first == 0 && w.parts && w.parts->codes && w.type == item->type)
+        dop_repack_factor(item->type, w.parts->codes->factor, item->rows, item->cols, out);
     return DOP_OK;
 }
 

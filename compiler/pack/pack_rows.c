@@ -1,10 +1,11 @@
 #include "compiler/pack/pack_rows.h"
 
+#include "compiler/pack/pack_codes.h"
 #include "ir/interp.h"
 
 #include <string.h>
 
-enum { WORD = 8 /* integers */, MAX_BLOCK = 128 /* integers */, MAX_BLOCK_BYTES = MAX_BLOCK / 2 + 4 };
+enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* of f8_128 */ };
 
 static uint32_t
 word_at(const uint8_t *p, uint64_t i)
@@ -92,9 +93,11 @@ put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint3
     const dop_int4_parts *p = w->parts;
     const dop_type_info *ti = dop_type_of(w->type);
     const uint64_t o = p->first + first;
+    for (uint32_t r = 0; p->codes && r < n; r++)
+        dop_code_blocks(w, first + r, from, to, at + r * stride);
     for (uint32_t r = 0; p->microscaling && r < n; r++)
         put_microscaling(w, first + r, from, to, at + r * stride);
-    if (p->microscaling)
+    if (p->codes || p->microscaling)
         return;
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         const uint32_t inputs = to - k < ti->block ? to - k : ti->block;
@@ -128,6 +131,8 @@ int4_row(const dop_weight *w, uint32_t row, float *out)
         put_blocks(w, row, 1, k, to, bytes, 0);
         dop_decode_row(w->type, bytes, to - k, out + k);
     }
+    for (uint32_t k = 0; w->parts->codes && w->parts->codes->kind == DOP_CODE_E2M1 && k < w->cols; k++)
+        out[k] *= w->parts->codes->factor;
 }
 
 void

@@ -106,7 +106,7 @@ quantized() {
 }
 
 quantized method awq 32 's/"awq"/"bitsandbytes"/'
-fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq, mxfp4' method
+fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq, mxfp4, fp8' method
 quantized three-bits gptq 32 's/"bits": 4/"bits": 3/'
 fails three-bits "quantization_config.bits is 3; only 4 bits are supported" three-bits
 quantized bad-group awq 32 's/"group_size": 32/"group_size": 48/'

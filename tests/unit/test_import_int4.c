@@ -191,9 +191,11 @@ static const struct {
     const char *file, *message;
 } refused[] = {
     {"awq", Q "\"quant_method\": \"bitsandbytes\"}}", NULL, "config.json",
-     "quantization_config.quant_method \"bitsandbytes\" is not supported; known: awq, gptq, mxfp4"},
+     "quantization_config.quant_method \"bitsandbytes\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
+     "compressed-tensors, modelopt"},
     {"awq", Q "\"quant_method\": \"<delete>\"}}", NULL, "config.json",
-     "quantization_config.quant_method \"\" is not supported; known: awq, gptq, mxfp4"},
+     "quantization_config.quant_method \"\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
+     "compressed-tensors, modelopt"},
     {"awq", "{\"quantization_config\": 7}", NULL, "config.json",
      "quantization_config is an integer, expected an object"},
     {"gptq", Q "\"bits\": 3}}", NULL, "config.json", "quantization_config.bits is 3; only 4 bits are supported"},

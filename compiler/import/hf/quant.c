@@ -84,6 +84,7 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
 dop_status
 dop_hf_quant_config(dop_hf *hf)
 {
+    static const char *const by_tensors[] = {"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "modelopt_fp4"};
     dop_json q;
     const char *method = NULL;
     uint32_t bits = 0;
@@ -94,8 +95,13 @@ dop_hf_quant_config(dop_hf *hf)
     hf->quant.mxfp4 = st == DOP_OK && strcmp(method, "mxfp4") == 0;
     if (hf->quant.mxfp4)
         return DOP_OK;
+    for (size_t i = 0; st == DOP_OK && i < sizeof by_tensors / sizeof *by_tensors; i++)
+        if (strcmp(method, by_tensors[i]) == 0) {
+            hf->quant.codes = true;
+            return DOP_OK;
+        }
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
-        return refuse(&q, "quant_method", method, "awq, gptq, mxfp4");
+        return refuse(&q, "quant_method", method, "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)
