@@ -3,6 +3,7 @@
 
 #include "ir/cache_row.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The attribute's place in the op's row, or -1. */
@@ -234,6 +235,15 @@ dop_cache_rows(const dop_graph *g, dop_node_id cache)
     return (uint32_t)dop_dim_value(g, g->nodes[cache].shape.dim[1], 1);
 }
 
+double
+dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h)
+{
+    uint32_t n = 1;
+    while (n * 2 <= heads)
+        n *= 2;
+    return exp2(-(double)max * (h < n ? h + 1.0 : h - n + 0.5) / n);
+}
+
 dop_reach
 dop_attention_reach(const dop_graph *g, dop_node_id attention)
 {
@@ -323,7 +333,7 @@ mix_node(uint64_t h, const dop_node *n)
 }
 
 uint64_t
-dop_graph_hash(const dop_graph *g)
+dop_graph_hash_unbound(const dop_graph *g)
 {
     uint64_t h = mix_s(0xcbf29ce484222325u, g->name);
     h = mix_u64(h, (uint64_t)g->max_t << 32 | g->max_s);
@@ -335,8 +345,22 @@ dop_graph_hash(const dop_graph *g)
         const dop_region *rg = &g->regions[r];
         if (rg->dead)
             continue;
-        h = mix_s(mix_u64(h, rg->tpl), rg->variant ? rg->variant : "");
-        h = mix_ids(mix_ids(h, rg->nodes, rg->n_nodes), rg->outs, rg->n_outs);
+        h = mix_ids(mix_ids(mix_u64(h, rg->tpl), rg->nodes, rg->n_nodes), rg->outs, rg->n_outs);
+    }
+    return h;
+}
+
+uint64_t
+dop_graph_hash(const dop_graph *g)
+{
+    uint64_t h = dop_graph_hash_unbound(g);
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        const dop_region *rg = &g->regions[r];
+        if (rg->dead || !rg->variant)
+            continue;
+        h = mix_s(mix_u64(h, r), rg->variant);
+        for (int i = 0; i < DOP_TILE_FIELDS; i++)
+            h = mix_u64(h, dop_tile_get(&rg->tile, i));
     }
     return h;
 }

@@ -497,7 +497,7 @@ typedef struct head_sum {
 /* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head.  scores: scratch for all. */
 static head_sum
 attend(const dop_interp_node *n, const float *q, uint64_t sequence, uint64_t kv_head, uint64_t lo, uint64_t hi,
-       const float *sink, double *scores, double *acc)
+       const float *sink, double slope, uint64_t at, double *scores, double *acc)
 {
     uint64_t dim = last_axis(n->src[1]), vdim = last_axis(n->src[2]), heads = n->src[1]->shape.dim[2].mul;
     uint64_t rows = n->src[1]->shape.dim[1].mul; /* of a ring as many as it has */
@@ -506,7 +506,7 @@ attend(const dop_interp_node *n, const float *q, uint64_t sequence, uint64_t kv_
     memset(acc, 0, vdim * sizeof *acc);
     for (uint64_t p = lo; p < hi; p++) {
         double s = scale * dot(q, n->src[1]->f + ((sequence * rows + p % rows) * heads + kv_head) * dim, dim);
-        scores[p - lo] = cap > 0 ? cap * tanh(s / cap) : s;
+        scores[p - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * (double)(at - p);
         r.max = scores[p - lo] > r.max ? scores[p - lo] : r.max;
     }
     r.max = (double)(float)r.max; /* attn_split stores it as f32; the sums refer to what is stored */
@@ -539,6 +539,7 @@ compute_attention(const dop_interp_node *n, bool split)
     uint64_t heads = q->shape.dim[1].mul, dim = last_axis(n->src[2]), group = heads / k->shape.dim[2].mul;
     uint64_t max_s = n->g->max_s;
     const dop_reach reach = dop_attention_reach(n->g, n->id);
+    const uint32_t alibi = (uint32_t)dop_node_i(n->g, n->id, DOP_A_alibi);
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
     double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
@@ -551,7 +552,9 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t lo = min_u64(begin + i * span, end), hi = i + 1 == splits ? end : min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
-        head_sum m = attend(n, query, seq->u[seq->count > 1 ? t : 0], h / group, lo, hi, sink, scores, acc);
+        const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) : 0;
+        head_sum m =
+            attend(n, query, seq->u[seq->count > 1 ? t : 0], h / group, lo, hi, sink, slope, pos->u[t], scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);

@@ -57,18 +57,21 @@ dop_interp_last_rows(const dop_interp_node *n, dop_type type)
     }
 }
 
-/* One row of one head: updates its state s [P,N] and computes the row's result y [P]. */
+/* One row of one head: updates its state s [P,N] and computes the row's result y [P].  The decay of column i is i * step behind
+ * the first. */
 static void
-scan_row(const float *q, const float *k, const float *v, double decay, const float *beta, uint64_t p_count,
-         uint64_t n_count, double *s, float *y)
+scan_row(const float *q, const float *k, const float *v, const float *decay, uint64_t step, const float *beta,
+         uint64_t p_count, uint64_t n_count, double *s, float *y)
 {
     for (uint64_t p = 0; p < p_count; p++, s += n_count) {
         double old = 0, sum = 0;
-        for (uint64_t i = 0; i < n_count; i++)
-            old += s[i] * (double)k[i];
-        double add = beta ? (double)*beta * ((double)v[p] - decay * old) : (double)v[p];
         for (uint64_t i = 0; i < n_count; i++) {
-            s[i] = decay * s[i] + add * (double)k[i];
+            s[i] *= (double)decay[i * step];
+            old += s[i] * (double)k[i];
+        }
+        double add = beta ? (double)*beta * ((double)v[p] - old) : (double)v[p];
+        for (uint64_t i = 0; i < n_count; i++) {
+            s[i] += add * (double)k[i];
             sum += s[i] * (double)q[i];
         }
         y[p] = (float)sum;
@@ -82,6 +85,7 @@ dop_interp_linear_scan(const dop_interp_node *n)
                      *seq = n->src[5], *beta = n->src[6];
     uint64_t rows = v->shape.dim[0].mul, heads = v->shape.dim[1].mul, p_count = v->shape.dim[2].mul;
     uint64_t groups = q->shape.dim[1].mul, n_count = q->shape.dim[2].mul, size = p_count * n_count;
+    const bool each = decay->shape.rank == 3;
     bool after = n->g->nodes[n->id].op == DOP_OP_linear_scan_state,
          in_turn = dop_node_i(n->g, n->id, DOP_A_interleaved);
     dop_status st = dop_interp_check_ids(n, 5, state->shape.dim[0].mul);
@@ -99,8 +103,9 @@ dop_interp_linear_scan(const dop_interp_node *n)
                      in = (t * groups + (in_turn ? h % groups : h / (heads / groups))) * n_count;
             for (uint64_t i = 0; i < size && rows_before(seq, t) == 0; i++)
                 s[i] = (double)state->f[own + i];
-            scan_row(q->f + in, k->f + in, v->f + (t * heads + h) * p_count, (double)decay->f[t * heads + h],
-                     beta ? &beta->f[t * heads + h] : NULL, p_count, n_count, s, y);
+            scan_row(q->f + in, k->f + in, v->f + (t * heads + h) * p_count,
+                     decay->f + (t * heads + h) * (each ? n_count : 1), each, beta ? &beta->f[t * heads + h] : NULL,
+                     p_count, n_count, s, y);
             for (uint64_t i = 0; i < size && after; i++)
                 n->out.f[own + i] = (float)s[i];
             for (uint64_t p = 0; p < p_count && !after; p++)

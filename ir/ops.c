@@ -10,8 +10,9 @@
 #define ATTRS_6(a, b, c, d, e, f) 6, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, DOP_A_##f}
 #define ATTRS_7(a, b, c, d, e, f, g) 7, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, DOP_A_##f, DOP_A_##g}
 #define ATTRS_5(a, b, c, d, e) 5, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e}
-#define ATTRS_PICK(a, b, c, d, e, f, g, pick, ...) pick
-#define ATTRS(...) ATTRS_PICK(__VA_ARGS__, ATTRS_7, ATTRS_6, ATTRS_5, ATTRS_4, ATTRS_3, ATTRS_2, ATTRS_1, 0)(__VA_ARGS__)
+#define ATTRS_8(a, b, c, d, e, f, g, h) 8, {DOP_A_##a, DOP_A_##b, DOP_A_##c, DOP_A_##d, DOP_A_##e, DOP_A_##f, DOP_A_##g, DOP_A_##h}
+#define ATTRS_PICK(a, b, c, d, e, f, g, h, pick, ...) pick
+#define ATTRS(...) ATTRS_PICK(__VA_ARGS__, ATTRS_8, ATTRS_7, ATTRS_6, ATTRS_5, ATTRS_4, ATTRS_3, ATTRS_2, ATTRS_1, 0)(__VA_ARGS__)
 #define ATTRS_NONE 0, {DOP_A_COUNT}
 /* S(ROW(same) COL(all)) becomes {.axis[DOP_AXIS_row] = DOP_ACCESS_same, .axis[DOP_AXIS_col] = DOP_ACCESS_all, } */
 #define S(...) {__VA_ARGS__}
@@ -30,7 +31,8 @@
 /* Traits, holes and joins are written without their prefix. */
 enum { LEAF = DOP_LEAF, VIEW = DOP_VIEW, PURE = DOP_PURE, EFFECT = DOP_EFFECT, STATISTIC = DOP_STATISTIC,
        ALONGSIDE = DOP_ALONGSIDE, PARTIAL = DOP_PARTIAL };
-enum { ELEMENTS = DOP_HOLE_ELEMENTS, ROWS = DOP_HOLE_ROWS, SCALAR = DOP_HOLE_SCALAR, HEADS = DOP_HOLE_HEADS };
+enum { ELEMENTS = DOP_HOLE_ELEMENTS, ROWS = DOP_HOLE_ROWS, SCALAR = DOP_HOLE_SCALAR, HEADS = DOP_HOLE_HEADS,
+       CHOICE = DOP_HOLE_CHOICE };
 enum { JOIN_ELEMENT = DOP_JOIN_ELEMENT, JOIN_ROW = DOP_JOIN_ROW, JOIN_PARTIAL = DOP_JOIN_PARTIAL,
        JOIN_CHOICE = DOP_JOIN_CHOICE,   JOIN_HEADS = DOP_JOIN_HEADS };
 /* clang-format on */
@@ -63,8 +65,8 @@ static const struct {
 
 static const dop_template_info templates[DOP_TPL_COUNT] = {
     {.name = "none"},
-#define TEMPLATE(id, tile_, joins_, holes_, capacities, what) \
-    {.name = #id, .tile = tile_, .joins = joins_, .hole = holes_, capacities, .makes = what},
+#define TEMPLATE(id, kind_, tile_, joins_, holes_, capacities, what) \
+    {.name = #id, .kind = kind_, .tile = tile_, .joins = joins_, .hole = holes_, capacities, .makes = what},
 #include "ir/templates.def"
 #undef TEMPLATE
 };

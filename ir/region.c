@@ -208,6 +208,10 @@ wide_at(const dop_graph *g, dop_node_id id, const dop_region *r, const bool *wid
 {
     uint32_t start = 0;
     dop_node_id base = dop_node_base(g, id, &start);
+    const dop_shape *seen = &dop_node_at(g, id)->shape;
+    if (seen->rank > 2 &&
+        seen->dim[seen->rank - 1].mul == 1) /* one value for a head: broadcast, whatever it is a view of */
+        return true;
     width own = own_width(g, base, start);
     if (own != IF_SOURCES_ARE)
         return own == WIDE;

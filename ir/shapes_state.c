@@ -77,11 +77,12 @@ dop_rule_short_conv(const dop_rule *c, dop_want *out)
 dop_status
 dop_rule_linear_scan(const dop_rule *c, dop_want *out)
 {
-    static const uint8_t ranks[] = {3, 3, 3, 2, 4, 0, 2};
+    const bool each = c->src[3]->shape.rank == 3; /* every column of a state decays by itself */
+    const uint8_t ranks[] = {3, 3, 3, each ? 3 : 2, 4, 0, 2};
     static const equal_axes axes[] = {{0, 0, 1, 0}, {0, 1, 1, 1}, {0, 2, 1, 2}, {0, 0, 2, 0},
                                       {2, 0, 3, 0}, {2, 1, 3, 1}, {2, 1, 4, 1}, {2, 2, 4, 2},
-                                      {0, 2, 4, 3}, {3, 0, 6, 0}, {3, 1, 6, 1}};
-    dop_status st = need_axes(c, ranks, 4, axes, sizeof axes / sizeof *axes);
+                                      {0, 2, 4, 3}, {3, 0, 6, 0}, {3, 1, 6, 1}, {0, 2, 3, 2}};
+    dop_status st = need_axes(c, ranks, 4, axes, sizeof axes / sizeof *axes - !each);
     if (st != DOP_OK)
         return st;
     if (c->src[2]->shape.dim[1].mul % c->src[0]->shape.dim[1].mul != 0)

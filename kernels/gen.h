@@ -109,6 +109,7 @@ dop_attn dop_attn_at(const dop_site *s);    /* the same, before anything is gene
 /* Does the region compute query heads by a row program, or write this step's rows of the caches? */
 bool dop_attn_makes_heads(const dop_gen *gen);
 /* Refuses heads that no kernel of attention can compute. */
+dop_refusal dop_attn_refuses_slopes(const dop_site *s); /* the same, for variants without ALiBi */
 dop_refusal dop_attn_refuses(const dop_site *s);
 /* May a step have rows of several sequences? */
 bool dop_attn_mixes(const dop_site *s);

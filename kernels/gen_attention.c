@@ -312,6 +312,27 @@ dop_attn_score(dop_gen *gen, const attn *a, const char *x)
     return dop_emit_str(e, "%s * %.9g", x, scale);
 }
 
+/* ALiBi: a function of the head, and the score of row j at position p with it. */
+static const char *
+slopes(dop_gen *gen, const attn *a)
+{
+    const uint32_t max = (uint32_t)dop_node_i(gen->e.g, a->id, DOP_A_alibi), n = dop_pow2_floor(a->heads);
+    return !max ? ""
+                : dop_emit_str(&gen->e,
+                               "float dop_slope(uint h)\n{\n    return exp2(%.9g * (h < %uu ? float(h) + 1.0 : "
+                               "float(h - %uu) + 0.5));\n}\n",
+                               -(double)max / n, n, n);
+}
+
+static const char *
+score_at_distance(dop_gen *gen, const attn *a)
+{
+    const char *x = dop_attn_score(gen, a, "s[j]");
+    return dop_node_i(gen->e.g, a->id, DOP_A_alibi)
+               ? dop_emit_str(&gen->e, "%s - dop_slope(DOP_H(j)) * (float(pq[j / G]) - float(p))", x)
+               : x;
+}
+
 /* Products of the loaded part of a K row with all query rows. */
 static const char *
 dot_code(uint32_t step)
@@ -411,6 +432,14 @@ dop_attn_makes_heads(const dop_gen *gen)
 }
 
 dop_refusal
+dop_attn_refuses_slopes(const dop_site *s)
+{
+    return dop_node_i(s->g, s->r->info->attention, DOP_A_alibi)
+               ? (dop_refusal){"scores fall with the distance (ALiBi)", NULL}
+               : dop_attn_refuses(s);
+}
+
+dop_refusal
 dop_attn_refuses(const dop_site *s)
 {
     const dop_analysis *found = s->r->info;
@@ -485,7 +514,8 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "DOT_K", dot_code(step));
     dop_buf_puts(&decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
     dop_attn_loads(gen, &a, "DOP_COHERENT4", &decls);
-    dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
+    dop_keys_set(&keys, "SCORE", score_at_distance(gen, &a));
+    dop_keys_set(&keys, "SLOPE", slopes(gen, &a));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_attn_merge(gen, &a, merged, &merge);
     dop_keys_set(&keys, "COUNTS", merged ? dop_emit_counts(e) : "0");

@@ -11,7 +11,8 @@ dop_scan_at(const dop_site *s)
     const dop_node *n = dop_node_at(g, s->r->info->scan);
     const dop_shape *q = &dop_node_at(g, n->src[0])->shape, *v = &dop_node_at(g, n->src[2])->shape;
     uint32_t count = q->dim[2].mul;
-    return (dop_scan){n, v->dim[1].mul, v->dim[2].mul, q->dim[1].mul, count, count % 4 == 0 ? 4 : 1, n->n_srcs > 6};
+    return (dop_scan){n,     v->dim[1].mul,          v->dim[2].mul, q->dim[1].mul,
+                      count, count % 4 == 0 ? 4 : 1, n->n_srcs > 6, dop_node_at(g, n->src[3])->shape.rank == 3};
 }
 
 dop_scan
@@ -96,7 +97,10 @@ stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
             stage_values(gen, s->n->src[i], s->count, "g * N", i ? "DOP_SK_PUT" : "DOP_SQ_PUT", s->width, body);
     stage_heads(gen, s, body);
     stage_values(gen, s->n->src[2], s->p, head, "DOP_SV_PUT", 1, body);
-    stage_values(gen, s->n->src[3], 1, "h", "DOP_SD_PUT", 1, body);
+    if (s->each)
+        stage_values(gen, s->n->src[3], s->count, "h * N", "DOP_SE_PUT", s->width, body);
+    else
+        stage_values(gen, s->n->src[3], 1, "h", "DOP_SD_PUT", 1, body);
     if (s->delta)
         stage_values(gen, s->n->src[6], 1, "h", "DOP_SB_PUT", 1, body);
 }
@@ -252,6 +256,24 @@ emit_as(dop_gen *gen, const char *template)
     dop_keys_num(gen, &keys, "ROWS", tile->bq);
     dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
     dop_keys_num(gen, &keys, "DELTA", s.delta);
+    dop_keys_set(&keys, "DECAYS",
+                 !s.each ? ""
+                 : s.width == 4
+                     ? "shared vec4 scan_decays[ROWS * N / 4u];\n#define DOP_SE_PUT(i, x) scan_decays[i] = x\n"
+                       "#define DOP_SE_PUT1(i, x) scan_decays[(i) >> 2][(i) & 3u] = x\n"
+                     : "shared float scan_decays[ROWS * N];\n#define DOP_SE_PUT(i, x)\n"
+                       "#define DOP_SE_PUT1(i, x) scan_decays[i] = x\n");
+    dop_keys_set(
+        &keys, "DECAY",
+        !s.each ? "            float decay = scan_decay[i], meet = 0.0;\n"
+                : dop_emit_str(e,
+                               "            const float decay = 1.0;\n            float meet = 0.0;\n"
+                               "            [[unroll]] for (uint j = 0u; j < J; j++) {\n"
+                               "                uint n = part + j * L;\n"
+                               "                VEC each = n * %uu < N ? scan_decays[i * (N / %uu) + n] : VEC(0.0);\n"
+                               "                [[unroll]] for (uint r = 0u; r < R; r++)\n"
+                               "                    s[r * J + j] *= each;\n            }\n",
+                               s.width, s.width));
     dop_scan_rows(gen, &rows);
     dop_keys_set(&keys, "ROWS_OF", rows.data);
     dop_keys_set(&keys, "DECLS", decls.data);
@@ -285,7 +307,7 @@ emit_chunks(dop_gen *gen)
 static uint32_t
 row_bytes(const dop_scan *s)
 {
-    return (2 * s->count + s->p + 2) * 4;
+    return ((s->each ? 3 : 2) * s->count + s->p + 2) * 4;
 }
 
 static uint32_t
@@ -319,14 +341,12 @@ shared_of_chunks(dop_gen *gen)
     return chunk_bytes(&s, gen->choice->tile.bq);
 }
 
-enum { MOST_ROWS = 16, GPU_LANES = 8, CHUNK = 32, LEAST_CHUNK = 8 };
-
 /* Invocations that share a row of the state. */
 static uint32_t
 lanes_of(const dop_site *site, const dop_scan *s)
 {
     const dop_target *t = site->t;
-    uint32_t lanes = t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
+    uint32_t lanes = t->cpu || t->subgroup < t->schedule.scan_lanes ? t->subgroup : t->schedule.scan_lanes;
     while (!t->cpu && lanes > 1 && lanes > s->count / s->width)
         lanes /= 2;
     return lanes;
@@ -343,7 +363,7 @@ tile_of(const dop_site *site, dop_tile *tile)
     tile->wg = tile->subgroup ? t->subgroup : 32;
     while (!(t->cpu && tile->subgroup) && tile->wg * 2 <= most && tile->wg < s.p * tile->lanes)
         tile->wg *= 2;
-    tile->bq = site->g->max_t < MOST_ROWS ? site->g->max_t : MOST_ROWS;
+    tile->bq = site->g->max_t < t->schedule.scan_rows ? site->g->max_t : t->schedule.scan_rows;
     if (tile->bq > room)
         tile->bq = room ? room : 1;
 }
@@ -355,8 +375,9 @@ tile_of_chunks(const dop_site *site, dop_tile *tile)
     enum { SUMS = 256 }; /* most bytes that common.glsl uses for reductions */
     const dop_scan s = dop_scan_at(site);
     tile_of(site, tile);
-    uint32_t step = tile->lanes > LEAST_CHUNK ? tile->lanes : LEAST_CHUNK;
-    tile->bq = (CHUNK / step > 0 ? CHUNK / step : 1) * step;
+    const uint32_t least = site->t->schedule.scan_chunk_least, chunk = site->t->schedule.scan_chunk,
+                   step = tile->lanes > least ? tile->lanes : least;
+    tile->bq = (chunk / step > 0 ? chunk / step : 1) * step;
     while (tile->bq > step &&
            (tile->bq - step >= site->g->max_t || chunk_bytes(&s, tile->bq) + SUMS > site->t->shared_bytes))
         tile->bq -= step;
@@ -366,14 +387,15 @@ tile_of_chunks(const dop_site *site, dop_tile *tile)
 static dop_refusal
 fits_chunks(const dop_site *site)
 {
-    enum { MOST_PRODUCTS = 160 };
     const dop_scan s = dop_scan_at(site);
     dop_tile tile = {.wg = site->t->max_workgroup < 256 ? site->t->max_workgroup : 256, .subgroup = true};
+    if (s.each)
+        return (dop_refusal){"every column of the state decays by itself", NULL};
     if (s.width != 4)
         return (dop_refusal){"rows of the state are no multiple of 4 values", NULL};
     tile_of(site, &tile);
     uint32_t rows = dop_div_up_u32(s.p, tile.wg / tile.lanes), vectors = dop_div_up_u32(s.count, tile.lanes * 4);
-    if (rows * vectors * tile.lanes > MOST_PRODUCTS)
+    if (rows * vectors * tile.lanes > site->t->schedule.scan_chunk_products)
         return (dop_refusal){"an invocation would have too much of the state", NULL};
     return dop_scan_fits(site);
 }
@@ -383,7 +405,7 @@ avoid_chunks(const dop_site *s)
 {
     if (dop_graph_mixes(s->g))
         return "the step has rows of several sequences, few of each";
-    if (s->g->max_t < LEAST_CHUNK)
+    if (s->g->max_t < s->t->schedule.scan_chunk_least)
         return "fewer rows than a chunk";
     /* Lanes wait for shared memory instead of the previous row's state.  A software device takes seconds to compile chunks. */
     return s->t->schedule.scan_chunks && !s->t->cpu ? NULL : "row by row was not slower where it was measured";

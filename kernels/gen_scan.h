@@ -10,6 +10,7 @@ typedef struct dop_scan {
     uint32_t heads, p, groups, count; /* H, P, G, N of ops.def */
     uint32_t width;                   /* how many of N lie in one register vector: 4 or 1 */
     bool delta;                       /* the scan has beta */
+    bool each;                        /* every column of a state decays by itself */
 } dop_scan;
 dop_scan dop_scan_at(const dop_site *s);
 dop_scan dop_scan_of(const dop_gen *gen);

@@ -1,6 +1,7 @@
 # One golden model (a folder with expected.json and logits.f32) against its reference.  Run by ctest with the model's
 # folder and what to do as arguments: `plain`, as most people compile it and with a cache that loses nothing, or
-# `again`, in the other ways that must not change the answer (with `f16` after it, in one more).
+# `again`, in the other ways that must not change the answer (with `f16` after it, in one more); `brief` is the logits of
+# every way to compute them, fused and not.
 . "$(dirname "$0")/lib.sh"
 model=$1
 expected=$model/expected.json
@@ -45,6 +46,14 @@ layers() { # PLAN: what --info says of decoding
 }
 
 case $2 in
+brief)
+    for way in "f32" "f32-unfused --no-fuse"; do
+        read -r name options <<<"$way"
+        # shellcheck disable=SC2086
+        check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --kv f32 --chunks 7 $options &&
+            check "$name: logits" "$TOOLS/agree" "$name.plan" forced 5e-4 "$model/logits.f32"
+    done
+    ;;
 plain)
     agree f32 5e-4 0.01 --kv f32
     agree default 2e-2 0.1

@@ -48,7 +48,14 @@ dop_json_has(const dop_json *j, const char *key)
 const json_t *
 dop_json_get(const dop_json *j, const char *key)
 {
-    const json_t *v = j->object ? json_object_get(j->object, key) : NULL;
+    const json_t *at = j->object, *v = at ? json_object_get(at, key) : NULL;
+    for (const char *dot; at && !v && (dot = strchr(key, '.'));
+         key = dot + 1) { /* "attn_config.clip_qkv": of an object inside */
+        char outer[64];
+        snprintf(outer, sizeof outer, "%.*s", (int)(dot - key), key);
+        at = json_object_get(at, outer);
+        v = json_object_get(at, dot + 1);
+    }
     return json_is_null(v) ? NULL : v;
 }
 

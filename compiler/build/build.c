@@ -8,17 +8,50 @@
 
 enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
 
+/* Every head of x through the norm of a role, with the head's own weights. */
+static dop_node_id
+head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t heads, uint32_t dim)
+{
+    const dop_norm n = dop_arch_norm(b->a, b->layer, role);
+    dop_want each = {.shape = {3, {dop_dim_n(1), dop_dim_n(heads), dop_dim_n(dim)}}};
+    char plain[24], weights[24];
+    if (n.kind == DOP_NORM_NONE)
+        return x;
+    snprintf(plain, sizeof plain, "%su", name);
+    snprintf(weights, sizeof weights, "%sw", name);
+    dop_node_id w = weight(b, role);
+    w = add_node(b, DOP_OP_reshape, weights, &w, 1, NULL, &each);
+    return op2(b, DOP_OP_mul, name, plain_norm(b, plain, &n, x), w, NULL, b->opt->act_type);
+}
+
+/* What a projection of queries, keys or values gives, within its limits. */
+static dop_node_id
+clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
+{
+    char most[16], least[16];
+    if (t->clip == 0)
+        return x;
+    snprintf(most, sizeof most, "%s_m", name);
+    snprintf(least, sizeof least, "%s_c", name);
+    x = op1(b, DOP_OP_at_most, most, x, &(dop_attr){.f = t->clip}, b->opt->act_type);
+    return op1(b, DOP_OP_at_least, least, x, &(dop_attr){.f = -t->clip}, b->opt->act_type);
+}
+
 /* q, k or v from the projection: norm, heads. */
 static dop_node_id
 heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
     char normed[16], head_name[16];
+    const uint32_t dim = role == DOP_W_v ? dop_value_dim(t) : t->head_dim;
     snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
     snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
+    y = clipped(b, t, dop_role_name(role), y);
     const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
     if (rows)
         y = norm(b, normed, norm_role, y);
-    y = reshape(b, head_name, y, heads, t->head_dim);
+    y = reshape(b, head_name, y, heads, dim);
+    if (t->norm_heads && norm_role != DOP_W_v_norm)
+        return head_norms(b, normed, norm_role, y, heads, dim);
     return rows || (t->norm_after && norm_role != DOP_W_v_norm) ? y : norm(b, normed, norm_role, y);
 }
 
@@ -98,7 +131,7 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
     dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
     /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
-    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = chunk}};
+    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = chunk}, {.i = t->alibi}};
     dop_want want = {.type = b->opt->act_type};
     return add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
 }
@@ -200,13 +233,25 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
     const uint32_t values = s->n_heads * s->head_dim, keys = s->n_groups * s->state_dim;
     const dop_shape kept = {4,
                             {{1, DOP_SYM_Q}, dop_dim_n(s->n_heads), dop_dim_n(s->head_dim), dop_dim_n(s->state_dim)}};
-    dop_want one = {.shape = {3, {dop_dim_n(1), dop_dim_n(s->n_heads), dop_dim_n(1)}}};
+    dop_want one = {.shape = {3, {dop_dim_n(1), dop_dim_n(s->n_heads), dop_dim_n(1)}}}, rates = one;
     dop_node_id v = reshape(b, "svh", slice(b, "sv", mixed, s->delta ? 2 * keys : 0, values), s->n_heads, s->head_dim);
-    dop_node_id k = reshape(b, "skh", slice(b, "sk", mixed, s->delta ? keys : values, keys), s->n_groups, s->state_dim);
-    dop_node_id q =
-        reshape(b, "sqh", slice(b, "sq", mixed, s->delta ? 0 : values + keys, keys), s->n_groups, s->state_dim);
-    dop_node_id rate = op1(b, DOP_OP_exp, "rate", weight(b, DOP_W_decay), NULL, DOP_TYPE_none), x = v;
-    rate = op2(b, DOP_OP_mul, "fade", dt, rate, NULL, DOP_TYPE_none);
+    dop_node_id k, q, x = v;
+    if (s->selective) {
+        k = norm(b, "skn", DOP_W_key_norm, project(b, DOP_W_mix_k, mixed));
+        q = norm(b, "sqn", DOP_W_query_norm, project(b, DOP_W_mix_q, mixed));
+    } else {
+        k = slice(b, "sk", mixed, s->delta ? keys : values, keys);
+        q = slice(b, "sq", mixed, s->delta ? 0 : values + keys, keys);
+    }
+    k = reshape(b, "skh", k, s->n_groups, s->state_dim);
+    q = reshape(b, "sqh", q, s->n_groups, s->state_dim);
+    dop_node_id rate = op1(b, DOP_OP_exp, "rate", weight(b, DOP_W_decay), NULL, DOP_TYPE_none), steps = dt;
+    if (s->selective || s->each) {
+        rates.shape.dim[2] = dop_dim_n(s->selective ? s->state_dim : 1);
+        rate = add_node(b, DOP_OP_reshape, "rates", &rate, 1, NULL, &rates);
+        steps = reshape(b, "dts", dt, s->n_heads, s->each ? s->state_dim : 1);
+    }
+    rate = op2(b, DOP_OP_mul, "fade", steps, rate, NULL, DOP_TYPE_none);
     rate = op1(b, DOP_OP_exp, "decay", scaled(b, "fades", rate, -1, DOP_TYPE_none), NULL, DOP_TYPE_none);
     if (s->delta) {
         q = unit_heads(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
@@ -262,9 +307,12 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
         return project(b, DOP_W_mix_out, y);
     }
     in = scaled(b, "mix_s", in, s->in_scale, type);
-    z = project(b, DOP_W_mix_z, in);
+    z = project(b, DOP_W_mix_z, s->gate_rank ? project(b, DOP_W_mix_z_a, in) : in);
     y = project(b, DOP_W_mix_in, in);
-    dt = op2(b, DOP_OP_matmul, "mix_dt", in, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
+    if (s->selective) /* everything else is computed from the values */
+        y = in = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+    dt = s->dt_rank ? norm(b, "dt_norm", DOP_W_dt_norm, project(b, DOP_W_mix_dt_a, in)) : in;
+    dt = op2(b, DOP_OP_matmul, "mix_dt", dt, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
     dop_node_id dt_in = weight(b, DOP_W_mix_dt_in);
     if (dt_in)
         dt = op2(b, DOP_OP_add, "mix_dti", dt, dt_in, NULL, DOP_TYPE_none);
@@ -273,11 +321,13 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     dt = op1(b, DOP_OP_softplus, "dt", dt, NULL, DOP_TYPE_none);
     if (s->delta)
         beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
-    y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+    beta = beta ? scaled(b, "betas", beta, s->beta_scale, DOP_TYPE_none) : 0;
+    if (!s->selective)
+        y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
     set_role(b, "scan");
     y = scan(b, s, y, dt, beta);
     z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
-    z = op1(b, DOP_OP_silu, "zg", z, NULL, type);
+    z = op1(b, s->gate_sigmoid ? DOP_OP_sigmoid : DOP_OP_silu, "zg", z, NULL, type);
     if (s->norm_rows) {
         y = gated_rows(b, s, y, z);
     } else {
@@ -286,6 +336,19 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     }
     set_role(b, "mix_out");
     return project(b, DOP_W_mix_out, y);
+}
+
+/* The difference of the two halves of the heads in row y, normed: arch.h has the reference. */
+static dop_node_id
+difference(builder *b, const dop_attention *t, dop_node_id y)
+{
+    const uint32_t n = dop_result_dim(t);
+    const dop_norm each = {.kind = DOP_NORM_RMS, .eps = dop_arch_norm(b->a, b->layer, DOP_W_attn_norm).eps};
+    dop_node_id second = slice(b, "attn_2", y, n, n);
+    second = op2(b, DOP_OP_mul, "attn_2l", second, weight(b, DOP_W_diff_lambda), NULL, b->opt->act_type);
+    y = op2(b, DOP_OP_sub, "attn_d", slice(b, "attn_1", y, 0, n), second, NULL, b->opt->act_type);
+    y = reshape(b, "attn_dh", y, t->n_heads / 2, dop_value_dim(t));
+    return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
 }
 
 static dop_node_id
@@ -309,17 +372,21 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
     if (!t->shares) {
         b->caches[b->layer][0] = cache(b, t, "k", k, t->head_dim); /* one by one: the nodes come in this order */
-        b->caches[b->layer][1] = cache(b, t, "v", v, t->head_dim);
+        b->caches[b->layer][1] = cache(b, t, "v", v, dop_value_dim(t));
     }
     const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
     dop_node_id y = attend(b, t, q, b->caches[from][0], b->caches[from][1]);
     set_role(b, "o");
-    y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
-    if (t->gate) {
-        gate = op1(b, DOP_OP_sigmoid, "attn_gs", gate, NULL, b->opt->act_type);
+    if (t->gate)
+        gate = op1(b, t->gate_softplus ? DOP_OP_softplus : DOP_OP_sigmoid, "attn_gs", gate, NULL, b->opt->act_type);
+    if (t->gate && t->gate_heads)
+        y = op2(b, DOP_OP_mul, "attn_g", y, reshape(b, "attn_gh", gate, t->n_heads, 1), NULL, b->opt->act_type);
+    y = reshape(b, "attn_r", y, 0, t->n_heads * dop_value_dim(t));
+    if (t->differential)
+        y = difference(b, t, y);
+    if (t->gate && !t->gate_heads)
         y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->opt->act_type);
-    }
-    return project(b, DOP_W_o, y);
+    return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
 
 static dop_node_id
@@ -510,6 +577,7 @@ dense_part(builder *b, const dop_ffn *f, dop_node_id in)
         gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
     dop_node_id y = gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
     set_role(b, "ffn_down");
+    y = norm(b, "down_norm", DOP_W_down_norm, y);
     y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
     return norm(b, "post_dense_norm", DOP_W_post_dense_norm, y);
 }
@@ -556,10 +624,10 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     b->layer = (int32_t)i;
-    dop_node_id before = x, normed, y = mixer_part(b, l, x, &normed);
+    dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, x, &normed) : 0;
     if (l->ffn.kind == DOP_FFN_NONE)
         return residual(b, i + 1, "", l->residual_scale, x, y);
-    x = residual(b, i, "a", l->residual_scale, x, y);
+    x = y ? residual(b, i, "a", l->residual_scale, x, y) : x;
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";
@@ -606,6 +674,21 @@ inputs(builder *b)
     }
 }
 
+/* The norm of the embedding, whose result is the stream and therefore f32. */
+static dop_node_id
+embed_norm(builder *b, dop_node_id x)
+{
+    if (b->a->embed_norm.kind == DOP_NORM_NONE)
+        return x;
+    dop_build_options opt = *b->opt;
+    const dop_build_options *kept = b->opt;
+    opt.act_type = DOP_TYPE_f32;
+    b->opt = &opt;
+    x = norm(b, "emb_n", DOP_W_embed_norm, x);
+    b->opt = kept;
+    return x;
+}
+
 static dop_node_id
 embedding(builder *b)
 {
@@ -613,6 +696,7 @@ embedding(builder *b)
     b->embed = weight(b, DOP_W_embed);
     dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
     x = scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none);
+    x = embed_norm(b, x);
     if (b->a->learned_positions) {
         dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
         x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
@@ -642,6 +726,8 @@ logits(builder *b, dop_node_id x)
     const dop_arch *a = b->a;
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
+    if (a->head_bias)
+        x = op2(b, DOP_OP_add, "logits_b", x, weight(b, DOP_W_lm_head_bias), NULL, DOP_TYPE_none);
     x = scaled(b, "logits_s", x, a->logit_scale, DOP_TYPE_none);
     if (a->logit_softcap > 0) {
         dop_attr cap = {.f = a->logit_softcap};

@@ -137,5 +137,5 @@ void
 dop_temper_table(const dop_temper *t, uint32_t n_pos, float *out_table)
 {
     for (uint32_t p = 0; p < n_pos; p++)
-        out_table[p] = (float)(1 + t->scale * log1p(floor((p + 1) / t->floor)));
+        out_table[p] = (float)(1 + t->scale * log1p(floor((p + t->from) / t->floor)));
 }

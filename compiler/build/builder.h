@@ -114,6 +114,25 @@ weight(builder *b, dop_role role)
     return comes_from(b, leaf(b, DOP_OP_weight, node_name, need.name, type, &shape), DOP_FROM_WEIGHT, index);
 }
 
+/* x through a norm without weights. */
+static inline dop_node_id
+plain_norm(builder *b, const char *name, const dop_norm *n, dop_node_id x)
+{
+    char stat[48];
+    if (n->kind == DOP_NORM_LAYER) {
+        snprintf(stat, sizeof stat, "%s_mean", name);
+        dop_node_id mean = op1(b, DOP_OP_row_mean, stat, x, NULL, DOP_TYPE_none);
+        snprintf(stat, sizeof stat, "%s_istd", name);
+        dop_node_id k = op1(b, DOP_OP_row_istd, stat, x, &(dop_attr){.f = n->eps}, DOP_TYPE_none);
+        snprintf(stat, sizeof stat, "%s_c", name);
+        return op2(b, DOP_OP_mul, name, op2(b, DOP_OP_sub, stat, x, mean, NULL, DOP_TYPE_none), k, NULL,
+                   b->opt->act_type);
+    }
+    snprintf(stat, sizeof stat, "%s_rms", name);
+    dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n->eps}, DOP_TYPE_none);
+    return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
+}
+
 /* x through the norm of a role; x itself when the facts have none there. */
 static inline dop_node_id
 norm(builder *b, const char *name, dop_role role, dop_node_id x)
@@ -123,10 +142,7 @@ norm(builder *b, const char *name, dop_role role, dop_node_id x)
     if (n.kind == DOP_NORM_NONE)
         return x;
     if (n.plain) {
-        char stat[48];
-        snprintf(stat, sizeof stat, "%s_rms", name);
-        dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n.eps}, DOP_TYPE_none);
-        return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
+        return plain_norm(b, name, &n, x);
     }
     dop_node_id srcs[3] = {x, weight(b, role), 0};
     if (n.kind == DOP_NORM_RMS) {

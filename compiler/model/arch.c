@@ -52,8 +52,6 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
 {
     if (n->kind == DOP_NORM_NONE)
         return DOP_OK;
-    if (n->plain && n->kind != DOP_NORM_RMS)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a LayerNorm without weights is not supported");
     return check_f64(what, n->eps, 0, 1, path, diag);
 }
 
@@ -65,8 +63,8 @@ check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *
     if (!from || from->shares || from->latent.rank || t->latent.rank)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u shares keys and values of layer %u, which has none", i,
                            t->shares - 1);
-    if (from->n_kv_heads != t->n_kv_heads || from->head_dim != t->head_dim || from->window != t->window ||
-        from->chunk != t->chunk)
+    if (from->n_kv_heads != t->n_kv_heads || from->head_dim != t->head_dim || dop_value_dim(from) != dop_value_dim(t) ||
+        from->window != t->window || from->chunk != t->chunk)
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, path,
             "layer %u shares keys and values of layer %u, which has %u heads of %u values in a window of "
@@ -109,6 +107,14 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         st = check_norm("the epsilon of the key norm", &t->k_norm, path, diag);
     if (st == DOP_OK)
         st = check_norm("the epsilon of the value norm", &t->v_norm, path, diag);
+    if (st == DOP_OK)
+        st = check_norm("the epsilon of the norm of attention's result", &t->o_norm, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the values of a head of v", dop_value_dim(t), DOP_MAX_HEAD_DIM, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the width of all heads of v", t->n_heads * dop_value_dim(t), DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK)
+        st = check_f64("the limit of queries, keys and values", t->clip, 0, 1e6, path, diag);
     if (st == DOP_OK && t->latent.rank) {
         st = check_u32("the rank of keys and values", t->latent.rank, DOP_MAX_HEAD_DIM, path, diag);
         if (st == DOP_OK)
@@ -126,6 +132,12 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "layer %u: heads of %u values are not the %u plain and %u rotated ones", i, t->head_dim,
                            t->latent.plain, t->latent.rotated);
+    if (t->differential && (t->n_kv_heads % 2 || t->gate || t->bias_v))
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, path,
+            "layer %u: differential attention with an odd number of key/value heads, a gate or a bias of "
+            "values is not supported",
+            i);
     if (t->tempered && !(a->temper.floor > 0))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the temperature of its queries is not stated", i);
     if (t->shares && (st = check_shared(a, i, t, path, diag)) != DOP_OK)
@@ -140,13 +152,15 @@ static dop_status
 check_recurrent(const dop_arch *a, uint32_t i, const dop_mixer *m, const char *path, dop_diag *diag)
 {
     const dop_recurrent *s = &m->rec;
-    const double scales[] = {s->in_scale, s->gate_scale, s->dt_scale, s->value_scale, s->key_scale, s->query_scale};
+    const double scales[] = {s->in_scale,  s->gate_scale,  s->dt_scale,  s->value_scale,
+                             s->key_scale, s->query_scale, s->beta_scale};
     if (s->taps < 2 || s->taps > DOP_MAX_TAPS)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the convolution's kernel size is %u, expected 2 to %u", s->taps,
                            DOP_MAX_TAPS);
     if (m->kind == DOP_MIXER_CONV)
         return DOP_OK;
-    dop_status st = check_u32("the number of value heads", s->n_heads, DOP_MAX_HEADS, path, diag);
+    dop_status st =
+        check_u32("the number of value heads", s->n_heads, s->selective ? DOP_MAX_CHANNELS : DOP_MAX_HEADS, path, diag);
     if (st == DOP_OK)
         st = check_u32("the values of a head", s->head_dim, DOP_MAX_HEAD_DIM, path, diag);
     if (st == DOP_OK)
@@ -173,7 +187,7 @@ check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
     for (uint32_t k = 0; k < y->n_mixers && k < DOP_MAX_MIXERS; k++) {
         n[y->mixers[k].kind == DOP_MIXER_ATTENTION || y->mixers[k].kind == DOP_MIXER_LATENT]++;
     }
-    if (n[0] + n[1] != y->n_mixers || n[0] > 1 || n[1] > 1 || y->n_mixers == 0)
+    if (n[0] + n[1] != y->n_mixers || n[0] > 1 || n[1] > 1 || (y->n_mixers == 0 && y->ffn.kind == DOP_FFN_NONE))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %u mixers side by side, which is not supported", i,
                            y->n_mixers);
     return DOP_OK;
@@ -236,15 +250,10 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
         st = check_experts(i, &y->ffn.experts, path, diag);
     if (st == DOP_OK)
         st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
-    const dop_norm *norms[] = {&y->attn_norm,
-                               &y->post_attn_norm,
-                               &y->ffn_norm,
-                               &y->post_ffn_norm,
-                               &y->post_input_norm,
-                               &y->ffn.post_dense_norm,
-                               &y->ffn.experts.router_norm,
-                               &y->ffn.experts.norm,
-                               &y->ffn.experts.post_norm};
+    const dop_norm *norms[] = {
+        &y->attn_norm,        &y->post_attn_norm,       &y->ffn_norm,      &y->post_ffn_norm,
+        &y->post_input_norm,  &y->ffn.post_dense_norm,  &y->ffn.down_norm, &y->ffn.experts.router_norm,
+        &y->ffn.experts.norm, &y->ffn.experts.post_norm};
     for (size_t k = 0; st == DOP_OK && k < sizeof norms / sizeof *norms; k++)
         st = check_norm("the norm epsilon", norms[k], path, diag);
     return st;
@@ -262,6 +271,8 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
         st = check_u32("the context length", a->ctx_train, DOP_MAX_CTX, path, diag);
     if (st == DOP_OK)
         st = check_norm("the norm epsilon", &a->final_norm, path, diag);
+    if (st == DOP_OK)
+        st = check_norm("the epsilon of the embedding's norm", &a->embed_norm, path, diag);
     if (st == DOP_OK)
         st = check_f64("the logit soft cap", a->logit_softcap, 0, 1e6, path, diag);
     if (st == DOP_OK)

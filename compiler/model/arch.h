@@ -72,22 +72,46 @@ typedef struct dop_latent {
 
 typedef struct dop_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window;   /* positions that a query sees, itself included; 0: all before it */
-    uint32_t chunk;    /* positions come in chunks of this many, and a query sees only its own chunk; 0: no chunks */
-    dop_latent latent; /* where it is used, n_kv_heads is 1 and head_dim is the length of a query */
-    int32_t rope;      /* index into dop_arch.ropes; -1: no rotation */
+    uint32_t window;    /* positions that a query sees, itself included; 0: all before it */
+    uint32_t chunk;     /* positions come in chunks of this many, and a query sees only its own chunk; 0: no chunks */
+    dop_latent latent;  /* where it is used, n_kv_heads is 1 and head_dim is the length of a query */
+    uint32_t value_dim; /* values of a head of v; 0: head_dim */
+    int32_t rope;       /* index into dop_arch.ropes; -1: no rotation */
+    uint32_t alibi;     /* as in the op attention; 0: none */
+    double clip;        /* what the projections of q, k and v give is limited to -clip .. clip; 0: it is not */
     dop_norm q_norm, k_norm, v_norm; /* before the rotation; v_norm always goes over each head */
     bool norm_after;                 /* q_norm and k_norm come after the rotation */
     bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
+    bool norm_heads;                 /* they go over each head, and every head has weights of its own */
+    dop_norm o_norm;                 /* of the result of all heads, before the output projection */
     bool bias_q, bias_k, bias_v, bias_o;
-    uint32_t shares; /* it uses the keys and values of layer shares - 1; 0: its own */
-    bool k_is_v;     /* values are the result of the projection of keys */
-    bool gate;       /* a head's result is multiplied by the sigmoid of a projection of its own */
-    bool sinks;      /* a learned logit per head that only takes part in the softmax */
-    double scale;    /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
-    double softcap;  /* of q.k; 0: none */
-    bool tempered;   /* queries are multiplied by dop_arch.temper at their positions */
+    uint32_t shares;    /* it uses the keys and values of layer shares - 1; 0: its own */
+    bool k_is_v;        /* values are the result of the projection of keys */
+    bool gate;          /* a head's result is multiplied by the sigmoid of a projection of its own */
+    bool gate_heads;    /* ... which has one value for each head */
+    bool gate_softplus; /* ... and by its softplus instead */
+    bool sinks;         /* a learned logit per head that only takes part in the softmax */
+    /* Differential attention: what the second half of the heads gives, times a learned value, is subtracted from what the first
+     * half gives, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
+    bool differential;
+    double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double softcap; /* of q.k; 0: none */
+    bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
+
+/* Values of a head of v, and of its result. */
+static inline uint32_t
+dop_value_dim(const dop_attention *t)
+{
+    return t->latent.rank ? t->latent.value_dim : t->value_dim ? t->value_dim : t->head_dim;
+}
+
+/* Values of all heads that the output projection reads. */
+static inline uint32_t
+dop_result_dim(const dop_attention *t)
+{
+    return t->n_heads * dop_value_dim(t) / (t->differential ? 2 : 1);
+}
 
 /* Mixers whose memory has the same size for any number of positions: the last inputs of a causal convolution of each channel,
  * and, except for the short convolution, a matrix [head_dim, state_dim] per head (linear_scan of ir/ops.def).
@@ -99,13 +123,21 @@ typedef struct dop_recurrent {
     bool conv_bias;
     uint32_t n_heads, head_dim;   /* of values; 0: short convolution */
     uint32_t n_groups, state_dim; /* heads of keys and queries, and their values */
-    bool in_turn;           /* value head h goes with key head h mod n_groups; else with h / (n_heads / n_groups) */
-    bool delta;             /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
-    bool skip;              /* a learned multiple of each head's values is added to its result */
-    bool bias_in, bias_out; /* of the projections before and behind */
-    bool norm_rows;         /* the norm is over all heads, after the gate; else over each head, before it */
-    bool norm_groups;       /* with norm_rows: over the heads of each of n_groups, apart */
-    bool norm_first;        /* with norm_rows: before the gate */
+    bool in_turn; /* value head h goes with key head h mod n_groups; else with h / (n_heads / n_groups) */
+    bool delta;   /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
+    /* Mamba's selective scan: the convolution gives values only, from which dt, B and C are computed; a head is one channel, and
+     * every column of its state has a learned rate.  In it and with `each` a column decays by itself; the latter is Kimi's delta
+     * rule, in which dt has a value for each of a head's columns. */
+    bool selective, each;
+    uint32_t dt_rank, gate_rank; /* dt, and the gate, are computed through so many values; 0: from the input */
+    bool gate_sigmoid;           /* the gate is a sigmoid instead of a SiLU */
+    double beta_scale;           /* of the delta rule's beta; 1: none */
+    dop_norm dt_norm, key_norm, query_norm; /* selective: of the values behind dt, and of B and C */
+    bool skip;                              /* a learned multiple of each head's values is added to its result */
+    bool bias_in, bias_out;                 /* of the projections before and behind */
+    bool norm_rows;   /* the norm is over all heads, after the gate; else over each head, before it */
+    bool norm_groups; /* with norm_rows: over the heads of each of n_groups, apart */
+    bool norm_first;  /* with norm_rows: before the gate */
     dop_norm norm;
     double in_scale;             /* of their input, where they have a bias; 1: none */
     double gate_scale, dt_scale; /* of these projections; 1: none */
@@ -124,7 +156,22 @@ typedef struct dop_mixer {
 static inline uint32_t
 dop_conv_channels(const dop_recurrent *s, uint32_t hidden)
 {
-    return s->n_heads ? s->n_heads * s->head_dim + 2 * s->n_groups * s->state_dim : hidden;
+    return s->selective ? s->n_heads * s->head_dim
+           : s->n_heads ? s->n_heads * s->head_dim + 2 * s->n_groups * s->state_dim
+                        : hidden;
+}
+
+/* Values of dt, and learned rates of decay. */
+static inline uint32_t
+dop_scan_steps(const dop_recurrent *s)
+{
+    return s->each ? s->n_heads * s->state_dim : s->n_heads;
+}
+
+static inline uint32_t
+dop_scan_rates(const dop_recurrent *s)
+{
+    return s->selective ? s->n_heads * s->state_dim : s->n_heads;
 }
 
 /* The part of a layer that works on each position separately. */
@@ -169,6 +216,7 @@ typedef struct dop_ffn {
     bool bias;                /* of every matrix */
     double gate_scale, scale; /* of the activation's input, and of the dense part's result; 1: none */
     dop_norm post_dense_norm; /* of the dense part's result beside a mixture, before the sum */
+    dop_norm down_norm;       /* of what the last matrix of the dense part reads */
 } dop_ffn;
 
 /* Whether it has a dense part, and experts. */
@@ -218,15 +266,17 @@ enum {
     DOP_MAX_VOCAB = 1 << 24,
     DOP_MAX_CTX = 1 << 30,
     DOP_MAX_HEADS = 4096,
+    DOP_MAX_CHANNELS = 1 << 16, /* of a selective scan */
     DOP_MAX_EXPERTS = 4096,
     DOP_MAX_ACTIVE = 64,
     DOP_MAX_HEAD_DIM = 4096,
     DOP_MAX_TAPS = 16
 };
 
-/* Queries are multiplied by 1 + scale * log(1 + floor((position + 1) / floor)). */
+/* Queries are multiplied by 1 + scale * log(1 + floor((position + from) / floor)). */
 typedef struct dop_temper {
     double scale, floor; /* floor 0: there is none */
+    double from;         /* what is added to the position */
 } dop_temper;
 
 /* Per-layer inputs.  Each layer has `width` values per token: those of an embedding for all layers, times `scale`, plus a
@@ -248,7 +298,9 @@ typedef struct dop_arch {
     dop_rope ropes[DOP_MAX_ROPES];
 
     dop_layer_inputs inputs;
+    dop_norm embed_norm; /* of the embedding */
     dop_norm final_norm;
+    bool head_bias; /* of the output matrix */
     bool learned_positions;
     double embed_scale;   /* of the embedding; 1: none */
     double logit_scale;   /* logits are multiplied by it; 1: none */

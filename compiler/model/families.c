@@ -1,6 +1,7 @@
 /* The families, as rows.  What a field means and its value where config.json is silent were taken from the
  * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #include "base/words.h"
+#include "compiler/model/families_dense.h"
 #include "compiler/model/families_experts.h"
 #include "compiler/model/families_recurrent.h"
 
@@ -212,6 +213,7 @@ static const dop_tensor_name gguf_names_post_attention[] = {
 };
 
 #define COMMON .keys = &keys_common, .names = dop_hf_names_common, .prefix = "model.", .layer_prefix = "layers."
+#define LAYER_NORM .keys = &keys_layer_norm, .names = dop_hf_names_common, .prefix = "model.", .layer_prefix = "layers."
 #define ATTENTION_BIAS .bias_qkv = {"attention_bias", false}, .bias_o = {"attention_bias", false}
 #define BIAS_FIELDS ATTENTION_BIAS, .bias_ffn = {"mlp_bias", false}
 #define GEMMA                                                                                         \
@@ -340,6 +342,7 @@ const dop_family dop_families[] = {
      .layer_prefix = "h.",
      .act = "gelu_new",
      .eps = 1e-5,
+     .ffn_times = 4,
      .ctx = 1024},
     {.name = "granite",
      .archs = {"GraniteForCausalLM"},
@@ -443,13 +446,12 @@ const dop_family dop_families[] = {
      .archs = {"StableLmForCausalLM"},
      .model_types = {"stablelm"},
      .gguf = "stablelm",
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_ONE_NORM,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_ONE_NORM | DOP_FAM_QK_NORM | DOP_FAM_HEAD_NORM,
      .bias_qkv = {"use_qkv_bias", false},
      .parallel = {"use_parallel_residual", false},
-     .keys = &keys_layer_norm,
-     .names = dop_hf_names_common,
-     .prefix = "model.",
-     .layer_prefix = "layers.",
+     .qk_norm = {"qk_layernorm", false},
+     .more_names = dop_names_stablelm,
+     LAYER_NORM,
      .act = "silu",
      .eps = 1e-5,
      .theta = 1e4,
@@ -513,10 +515,7 @@ const dop_family dop_families[] = {
      ATTENTION_BIAS,
      .parallel = {NULL, true},
      .window_rule = DOP_WINDOW_PATTERN,
-     .keys = &keys_layer_norm,
-     .names = dop_hf_names_common,
-     .prefix = "model.",
-     .layer_prefix = "layers.",
+     LAYER_NORM,
      .act = "silu",
      .eps = 1e-5,
      .theta = 1e4,
@@ -571,6 +570,7 @@ const dop_family dop_families[] = {
      .period = 6,
      .vocab = 262144,
      .ctx = 131072},
+#include "compiler/model/families_dense.def"
 #include "compiler/model/families_experts.def"
 #include "compiler/model/families_recurrent.def"
 };
@@ -705,16 +705,29 @@ dop_arch_defaults(dop_arch *a, dop_layer *layer)
 void
 dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
 {
-    const uint32_t has = f->flags;
+    const uint64_t has = f->flags;
     const bool ln = has & DOP_FAM_LAYER_NORM;
     const dop_norm none = {0};
-    const dop_norm norm = {.kind = ln ? DOP_NORM_LAYER : DOP_NORM_RMS, .bias = ln && !(has & DOP_FAM_NO_NORM_BIAS)};
+    const dop_norm norm = {.kind = ln ? DOP_NORM_LAYER : DOP_NORM_RMS,
+                           .bias = ln && !(has & DOP_FAM_NO_NORM_BIAS),
+                           .plain = has & DOP_FAM_PLAIN_NORM};
     dop_attention *t = &layer->mixers[0].attn;
     layer->attn_norm = layer->ffn_norm = has & DOP_FAM_PRE_NORM ? norm : none;
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
     t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
     t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
+    t->norm_heads = has & DOP_FAM_HEAD_NORM;
+    t->norm_after = has & DOP_FAM_NORM_AFTER;
+    if (has & DOP_FAM_HEAD_NORM)
+        t->q_norm.bias = t->k_norm.bias = false;
+    t->o_norm = layer->ffn.down_norm = has & DOP_FAM_SUB_NORMS ? norm : none;
+    a->embed_norm = has & DOP_FAM_EMBED_NORM ? norm : none;
+    if (has & DOP_FAM_QK_PLAIN)
+        t->q_norm.plain = t->k_norm.plain = a->embed_norm.plain = true;
+    a->head_bias = f->bias_head.otherwise;
     t->gate = f->attn_gate;
+    t->gate_heads = f->attn_gate_heads;
+    t->gate_softplus = f->attn_gate_softplus;
     t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
     t->sinks = has & DOP_FAM_SINKS;
     layer->scaled = has & DOP_FAM_LAYER_SCALE;
@@ -732,8 +745,8 @@ dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
 {
     dop_attention *t = &layer->mixers[0].attn;
     dop_norm *const norms[] = {
-        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm, &t->k_norm,
-        &t->v_norm,        &a->final_norm};
+        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm,    &t->k_norm,
+        &t->v_norm,        &a->final_norm,         &t->o_norm,       &layer->ffn.down_norm, &a->embed_norm};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i]->kind != DOP_NORM_NONE) {
             norms[i]->eps = eps;

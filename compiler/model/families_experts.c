@@ -270,3 +270,197 @@ const dop_tensor_name dop_hf_names_llama4[] = {
     SHARED_EXPERT("feed_forward.shared_expert"),
     {.role = DOP_W_none},
 };
+
+/* DeepSeek-V3's choice, in families that are otherwise like Qwen3 or EXAONE 4. */
+#define DEEPSEEK_CHOICE                                                                                        \
+    .groups = 1, .group_best = 2, .group_keep = 1, .scale = 1, .score = DOP_SCORE_SIGMOID, .normalized = true, \
+    .sum_eps = 1e-20, .correction = true
+
+/* DeepseekV2Moe: a group is as good as its best expert; weights are softmax scores as they are. */
+const dop_expert_keys dop_experts_deepseek_v2 = {
+    .n = "n_routed_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_n = "n_shared_experts",
+    .scale = "routed_scaling_factor",
+    .groups = "n_group",
+    .group_keep = "topk_group",
+    .first = "first_k_dense_replace",
+    .n_otherwise = 64,
+    .active_otherwise = 6,
+    .shared_otherwise = 2,
+    .first_otherwise = 0,
+    .facts = {ONE_GROUP},
+};
+const dop_expert_keys dop_experts_exaone = {
+    .n = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_n = "num_shared_experts",
+    .normalized = "norm_topk_prob",
+    .scale = "routed_scaling_factor",
+    .groups = "n_group",
+    .group_keep = "topk_group",
+    .first = "first_k_dense_replace",
+    .n_otherwise = 128,
+    .active_otherwise = 8,
+    .shared_otherwise = 1,
+    .first_otherwise = 1,
+    .facts = {DEEPSEEK_CHOICE},
+};
+const dop_expert_keys dop_experts_hunyuan = {
+    .n = "num_experts",
+    .active = "moe_topk",
+    .width = "intermediate_size",
+    .shared_n = "num_shared_expert",
+    .n_otherwise = 1,
+    .active_otherwise = 1,
+    .shared_otherwise = 1,
+    .facts = {ONE_GROUP, .normalized = true},
+};
+const dop_expert_keys dop_experts_hy_v3 = {
+    .n = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_n = "num_shared_experts",
+    .scale = "router_scaling_factor",
+    .n_otherwise = 192,
+    .active_otherwise = 8,
+    .shared_otherwise = 1,
+    .first_otherwise = 1,
+    .facts = {ONE_GROUP, .score = DOP_SCORE_SIGMOID, .normalized = true, .sum_eps = 1e-20, .correction = true},
+};
+const dop_expert_keys dop_experts_afmoe = {
+    .n = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_n = "num_shared_experts",
+    .scale = "route_scale",
+    .first = "num_dense_layers",
+    .n_otherwise = 64,
+    .active_otherwise = 6,
+    .shared_otherwise = 2,
+    .first_otherwise = 1,
+    .facts = {ONE_GROUP, .score = DOP_SCORE_SIGMOID, .normalized = true, .sum_eps = 1e-20, .correction = true},
+};
+const dop_expert_keys dop_experts_laguna = {
+    .n = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_width = "shared_expert_intermediate_size",
+    .scale = "moe_routed_scaling_factor",
+    .n_otherwise = 256,
+    .active_otherwise = 8,
+    .shared_otherwise = 512,
+    .first_otherwise = 1,
+    .facts = {ONE_GROUP, .score = DOP_SCORE_SIGMOID, .normalized = true, .correction = true},
+};
+const dop_expert_keys dop_experts_mimo = {
+    .n = "n_routed_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .normalized = "norm_topk_prob",
+    .scale = "routed_scaling_factor",
+    .groups = "n_group",
+    .group_keep = "topk_group",
+    .n_otherwise = 256,
+    .active_otherwise = 8,
+    .first_otherwise = 1,
+    .facts = {DEEPSEEK_CHOICE},
+};
+const dop_expert_keys dop_experts_granite = {
+    .n = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .shared_width = "shared_intermediate_size",
+    .n_otherwise = 8,
+    .active_otherwise = 2,
+    .facts = {ONE_GROUP, .normalized = true},
+};
+const dop_expert_keys dop_experts_dbrx = {
+    .n = "ffn_config.moe_num_experts",
+    .active = "ffn_config.moe_top_k",
+    .width = "ffn_config.ffn_hidden_size",
+    .n_otherwise = 4,
+    .active_otherwise = 1,
+    .facts = {ONE_GROUP, .normalized = true},
+};
+
+const dop_tensor_name dop_hf_names_exaone_moe[] = {
+    MLP_EXPERTS,
+    {DOP_W_router_correction, "mlp.e_score_correction_bias", DOP_PART_ALL, false},
+    SHARED_EXPERT("mlp.shared_experts"),
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_hf_names_hunyuan_moe[] = {
+    MLP_EXPERTS,
+    {DOP_W_q_norm, "self_attn.query_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_k_norm, "self_attn.key_layernorm.weight", DOP_PART_ALL, false},
+    SHARED_EXPERT("mlp.shared_mlp"),
+    {DOP_W_router, "mlp.gate.wg.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_hf_names_hy_v3[] = {
+    MLP_EXPERTS,
+    SHARED_EXPERT("mlp.shared_mlp"),
+    {DOP_W_router, "mlp.router.gate.weight", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "mlp.expert_bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_hf_names_afmoe[] = {
+    MLP_EXPERTS,
+    SHARED_EXPERT("mlp.shared_experts"),
+    {DOP_W_router, "mlp.router.gate.weight", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "mlp.expert_bias", DOP_PART_ALL, false},
+    {DOP_W_attn_gate, "self_attn.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "pre_mlp_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_mlp_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_hf_names_laguna[] = {
+    MLP_EXPERTS,
+    SHARED_EXPERT("mlp.shared_expert"),
+    {DOP_W_router_correction, "mlp.experts.e_score_correction_bias", DOP_PART_ALL, false},
+    {DOP_W_attn_gate, "self_attn.g_proj.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_hf_names_mimo[] = {
+    MLP_EXPERTS,
+    {DOP_W_router_correction, "mlp.gate.e_score_correction_bias", DOP_PART_ALL, false},
+    {DOP_W_sinks, "self_attn.attention_sink_bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_hf_names_flex_olmo[] = {
+    MLP_EXPERTS,
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_hf_keys dop_hf_keys_dbrx = {
+    .hidden = "d_model",
+    .layers = "n_layers",
+    .heads = "n_heads",
+    .kv_heads = "attn_config.kv_n_heads",
+    .ctx = "max_seq_len",
+    .ffn = "ffn_config.ffn_hidden_size",
+    .act = "ffn_config.ffn_act_fn.name",
+    .eps = "layer_norm_eps",
+    .theta = "attn_config.rope_theta",
+};
+const dop_tensor_name dop_hf_names_dbrx[] = {
+    {DOP_W_embed, "wte.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "norm_f.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "norm_attn_norm.norm_1.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "norm_attn_norm.norm_2.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "norm_attn_norm.attn.Wqkv.weight", DOP_PART_Q, false},
+    {DOP_W_k, "norm_attn_norm.attn.Wqkv.weight", DOP_PART_K, false},
+    {DOP_W_v, "norm_attn_norm.attn.Wqkv.weight", DOP_PART_V, false},
+    {DOP_W_o, "norm_attn_norm.attn.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_router, "ffn.router.layer.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "ffn.experts.mlp.w1", DOP_PART_FLAT, false},
+    {DOP_W_expert_up, "ffn.experts.mlp.v1", DOP_PART_FLAT, false},
+    {DOP_W_expert_down, "ffn.experts.mlp.w2", DOP_PART_FLAT, true},
+    {.role = DOP_W_none},
+};

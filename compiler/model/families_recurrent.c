@@ -268,3 +268,325 @@ const dop_expert_keys dop_experts_qwen3_next = {
     .gguf_normalized = true,
     .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1, .normalized = true, .shared_gate = true},
 };
+
+const dop_tensor_name dop_names_qwen3_5_moe[] = {
+    DELTA,
+    {DOP_W_mix_in, "linear_attn.in_proj_qkv.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z, "linear_attn.in_proj_z.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_dt, "linear_attn.in_proj_a.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_beta, "linear_attn.in_proj_b.weight", DOP_PART_ALL, false},
+    MLP_EXPERTS,
+    SHARED_EXPERT("mlp.shared_expert"),
+    {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* as published */
+    {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_UP, false},
+    {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
+const dop_tensor_name dop_names_lfm2_moe[] = {
+    {DOP_W_router, "feed_forward.gate.weight", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "feed_forward.expert_bias", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "feed_forward.experts.*.w1.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_up, "feed_forward.experts.*.w3.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_down, "feed_forward.experts.*.w2.weight", DOP_PART_ALL, false},
+    {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "self_attn.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_v, "self_attn.v_proj.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_expert_keys dop_experts_lfm2 = {
+    .n = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .normalized = "norm_topk_prob",
+    .scale = "routed_scaling_factor",
+    .correction = "use_expert_bias",
+    .first = "num_dense_layers",
+    .n_otherwise = 32,
+    .active_otherwise = 4,
+    .first_otherwise = 2,
+    .facts = {.groups = 1,
+              .group_best = 1,
+              .group_keep = 1,
+              .scale = 1,
+              .score = DOP_SCORE_SIGMOID,
+              .normalized = true,
+              .sum_eps = 1e-6,
+              .correction = true},
+};
+const dop_hf_recurrent dop_recurrent_lfm2_moe = {
+    .kind = DOP_MIXER_CONV,
+    .layer_types = {"conv"},
+    .attention_list = "full_attn_idxs",
+    .taps = {"conv_L_cache", 3},
+    .conv_bias = {"conv_bias", false},
+};
+
+/* A layer is one part, whatever it is called "mixer". */
+const dop_hf_keys dop_keys_nemotron_h = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "mlp_hidden_act",
+    .eps = "layer_norm_epsilon",
+};
+const dop_tensor_name dop_names_nemotron_h[] = {
+    {DOP_W_embed, "embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "norm_f.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "norm.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "mixer.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "mixer.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_v, "mixer.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "mixer.o_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_q_bias, "mixer.q_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_k_bias, "mixer.k_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_v_bias, "mixer.v_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "mixer.o_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mixer.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "mixer.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mixer.up_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mixer.down_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_router, "mixer.gate.weight", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "mixer.gate.e_score_correction_bias", DOP_PART_ALL, false},
+    {DOP_W_expert_up, "mixer.experts.*.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_down, "mixer.experts.*.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_up, "mixer.shared_experts.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_down, "mixer.shared_experts.down_proj.weight", DOP_PART_ALL, false},
+    MAMBA("mixer."),
+    {.role = DOP_W_none},
+};
+const dop_hf_recurrent dop_recurrent_nemotron_h = {
+    .kind = DOP_MIXER_SSM,
+    .positions = "position_embedding_type",
+    .taps = {"conv_kernel", 4},
+    .heads = {"mamba_num_heads", 128},
+    .head_dim = {"mamba_head_dim", 64},
+    .groups = {"n_groups", 8},
+    .state_dim = {"ssm_state_size", 128},
+    .conv_bias = {"use_conv_bias", true},
+    .norm = true,
+    .norm_rows = true,
+    .norm_groups = true,
+    .blocks = true,
+    .own_act = true,
+};
+const dop_expert_keys dop_experts_nemotron_h = {
+    .n = "n_routed_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_width = "moe_shared_expert_intermediate_size",
+    .normalized = "norm_topk_prob",
+    .scale = "routed_scaling_factor",
+    .groups = "n_group",
+    .group_keep = "topk_group",
+    .n_otherwise = 8,
+    .active_otherwise = 2,
+    .shared_otherwise = 7688,
+    .facts = {.groups = 1,
+              .group_best = 2,
+              .group_keep = 1,
+              .scale = 1,
+              .score = DOP_SCORE_SIGMOID,
+              .normalized = true,
+              .sum_eps = 1e-20,
+              .correction = true},
+};
+
+/* Mamba's selective scan as transformers names it, below the mixer's own name. */
+#define SELECTIVE(name)                                                                                  \
+    {DOP_W_mix_in, name "in_proj.weight", DOP_PART_GATE, false},                                         \
+        {DOP_W_mix_z, name "in_proj.weight", DOP_PART_UP, false},                                        \
+        {DOP_W_mix_in_bias, name "in_proj.bias", DOP_PART_GATE, false},                                  \
+        {DOP_W_mix_z_bias, name "in_proj.bias", DOP_PART_UP, false},                                     \
+        {DOP_W_mix_dt_a, name "x_proj.weight", DOP_PART_SELECT_DT, false},                               \
+        {DOP_W_mix_k, name "x_proj.weight", DOP_PART_SELECT_K, false},                                   \
+        {DOP_W_mix_q, name "x_proj.weight", DOP_PART_SELECT_Q, false},                                   \
+        {DOP_W_mix_dt, name "dt_proj.weight", DOP_PART_ALL, false},                                      \
+        {DOP_W_mix_dt_bias, name "dt_proj.bias", DOP_PART_ALL, false},                                   \
+        {DOP_W_taps, name "conv1d.weight", DOP_PART_TAPS, false},                                        \
+        {DOP_W_taps_bias, name "conv1d.bias", DOP_PART_ALL, false},                                      \
+        {DOP_W_decay, name "A_log", DOP_PART_LOOSE, false}, {DOP_W_skip, name "D", DOP_PART_ALL, false}, \
+        {DOP_W_mix_out, name "out_proj.weight", DOP_PART_ALL, false},                                    \
+    {                                                                                                    \
+        DOP_W_mix_out_bias, name "out_proj.bias", DOP_PART_ALL, false                                    \
+    }
+
+const dop_tensor_name dop_names_mamba[] = {
+    {DOP_W_embed, "embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "norm_f.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "norm.weight", DOP_PART_ALL, false},
+    SELECTIVE("mixer."),
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_jamba[] = {
+    {DOP_W_final_norm, "final_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "pre_ff_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "feed_forward.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "feed_forward.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "feed_forward.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_router, "feed_forward.router.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "feed_forward.experts.*.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_up, "feed_forward.experts.*.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_down, "feed_forward.experts.*.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_dt_norm, "mamba.dt_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_key_norm, "mamba.b_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_query_norm, "mamba.c_layernorm.weight", DOP_PART_ALL, false},
+    SELECTIVE("mamba."),
+    {.role = DOP_W_none},
+};
+const dop_hf_recurrent dop_recurrent_mamba = {
+    .kind = DOP_MIXER_SSM,
+    .selective = true,
+    .taps = {"conv_kernel", 4},
+    .state_dim = {"state_size", 16},
+    .dt_rank = {"time_step_rank", 0},
+    .expand = "expand",
+    .conv_bias = {"use_conv_bias", true},
+    .norm_rows = true,
+};
+const dop_hf_recurrent dop_recurrent_jamba = {
+    .kind = DOP_MIXER_SSM,
+    .selective = true,
+    .small_norms = true,
+    .period = "attn_layer_period",
+    .offset = "attn_layer_offset",
+    .positions = "position_embedding_type",
+    .taps = {"mamba_d_conv", 4},
+    .state_dim = {"mamba_d_state", 16},
+    .dt_rank = {"mamba_dt_rank", 0},
+    .expand = "mamba_expand",
+    .conv_bias = {"mamba_conv_bias", true},
+    .norm_rows = true,
+};
+const dop_expert_keys dop_experts_jamba = {
+    .n = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .step = "expert_layer_period",
+    .offset = "expert_layer_offset",
+    .n_otherwise = 16,
+    .active_otherwise = 2,
+    .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1},
+};
+
+/* Queries, keys and values of a delta rule as matrices of their own, and taps of one convolution in three tensors. */
+#define DELTA_APART(name)                                             \
+    {DOP_W_mix_in, name "q_proj.weight", DOP_PART_KEYS, false},       \
+        {DOP_W_mix_in, name "k_proj.weight", DOP_PART_KEYS, false},   \
+        {DOP_W_mix_in, name "v_proj.weight", DOP_PART_VALUES, false}, \
+        {DOP_W_taps, name "q_conv1d.weight", DOP_PART_TAPS, false},   \
+        {DOP_W_taps, name "k_conv1d.weight", DOP_PART_TAPS, false},   \
+        {DOP_W_taps, name "v_conv1d.weight", DOP_PART_TAPS, false},   \
+        {DOP_W_mix_beta, name "b_proj.weight", DOP_PART_ALL, false},  \
+        {DOP_W_decay, name "A_log", DOP_PART_LOOSE, false},           \
+        {DOP_W_mix_dt_bias, name "dt_bias", DOP_PART_LOOSE, false},   \
+        {DOP_W_mix_norm, name "o_norm.weight", DOP_PART_ALL, false},  \
+    {                                                                 \
+        DOP_W_mix_out, name "o_proj.weight", DOP_PART_ALL, false      \
+    }
+
+const dop_tensor_name dop_names_olmo_hybrid[] = {
+    DELTA_APART("linear_attn."),
+    {DOP_W_mix_z, "linear_attn.g_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_dt, "linear_attn.a_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "attention_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "feedforward_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "feedforward_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_hf_recurrent dop_recurrent_olmo_hybrid = {
+    .kind = DOP_MIXER_DELTA,
+    .layer_types = {"linear_attention"},
+    .interval = "full_attention_interval",
+    .taps = {"linear_conv_kernel_dim", 4},
+    .heads = {"linear_num_value_heads", 0, "linear_num_value_heads"},
+    .head_dim = {"linear_value_head_dim", 0},
+    .groups = {"linear_num_key_heads", 0},
+    .state_dim = {"linear_key_head_dim", 0},
+    .norm = true,
+    .norm_eps = 1e-5,
+    .pre_norm = true,
+    .doubles_beta = "linear_allow_neg_eigval",
+};
+
+const dop_hf_keys dop_keys_kimi_linear = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "model_max_length",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "rms_norm_eps",
+};
+const dop_tensor_name dop_names_kimi_linear[] = {
+    {DOP_W_q_whole_plain, "self_attn.q_proj.weight", DOP_PART_PLAIN, false},
+    {DOP_W_q_whole_rotated, "self_attn.q_proj.weight", DOP_PART_ROTATED, false},
+    {DOP_W_kv_a, "self_attn.kv_a_proj_with_mqa.weight", DOP_PART_LATENT, false},
+    {DOP_W_k_rotated, "self_attn.kv_a_proj_with_mqa.weight", DOP_PART_LATENT_ROTATED, false},
+    {DOP_W_kv_a_norm, "self_attn.kv_a_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_k_up, "self_attn.kv_b_proj.weight", DOP_PART_K_UP, true},
+    {DOP_W_v_up, "self_attn.kv_b_proj.weight", DOP_PART_V_UP, false},
+    DELTA_APART("self_attn."),
+    {DOP_W_mix_dt_a, "self_attn.f_a_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_dt, "self_attn.f_b_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z_a, "self_attn.g_a_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z, "self_attn.g_b_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "block_sparse_moe.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "block_sparse_moe.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "block_sparse_moe.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_router, "block_sparse_moe.gate.weight", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "block_sparse_moe.gate.e_score_correction_bias", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "block_sparse_moe.experts.*.w1.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_down, "block_sparse_moe.experts.*.w2.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_up, "block_sparse_moe.experts.*.w3.weight", DOP_PART_ALL, false},
+    SHARED_EXPERT("block_sparse_moe.shared_experts"),
+    {.role = DOP_W_none},
+};
+const dop_hf_recurrent dop_recurrent_kimi_linear = {
+    .kind = DOP_MIXER_DELTA,
+    .layer_types = {"linear_attention", "kda_attention"},
+    .attention_list = "linear_attn_config.full_attn_layers",
+    .counts_from_1 = true,
+    .positions = "position_embedding_type",
+    .taps = {"linear_conv_kernel_dim", 4, "linear_attn_config.short_conv_kernel_size"},
+    .heads = {"linear_num_heads", 32, "linear_attn_config.num_heads"},
+    .head_dim = {"linear_head_dim", 128, "linear_attn_config.head_dim"},
+    .each = true,
+    .low_rank_gate = true,
+    .gate_sigmoid = true,
+    .norm = true,
+};
+const dop_expert_keys dop_experts_kimi_linear = {
+    .n = "num_experts",
+    .active = "num_experts_per_token",
+    .width = "moe_intermediate_size",
+    .shared_n = "num_shared_experts",
+    .normalized = "moe_renormalize",
+    .scale = "routed_scaling_factor",
+    .groups = "num_expert_group",
+    .group_keep = "topk_group",
+    .first = "first_k_dense_replace",
+    .n_otherwise = 256,
+    .active_otherwise = 8,
+    .shared_otherwise = 1,
+    .first_otherwise = 1,
+    .facts = {.groups = 1,
+              .group_best = 2,
+              .group_keep = 1,
+              .scale = 1,
+              .score = DOP_SCORE_SIGMOID,
+              .normalized = true,
+              .sum_eps = 1e-20,
+              .correction = true},
+};

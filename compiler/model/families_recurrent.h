@@ -14,5 +14,13 @@ extern const dop_expert_keys dop_experts_granite_hybrid;
 extern const dop_tensor_name dop_names_qwen3_next[], dop_gguf_names_qwen3_next[];
 extern const dop_hf_recurrent dop_recurrent_qwen3_next;
 extern const dop_expert_keys dop_experts_qwen3_next;
+extern const dop_tensor_name dop_names_qwen3_5_moe[], dop_names_lfm2_moe[], dop_names_nemotron_h[];
+extern const dop_tensor_name dop_names_mamba[], dop_names_jamba[], dop_names_olmo_hybrid[], dop_names_kimi_linear[];
+extern const dop_hf_recurrent dop_recurrent_mamba, dop_recurrent_jamba, dop_recurrent_olmo_hybrid,
+    dop_recurrent_kimi_linear;
+extern const dop_expert_keys dop_experts_jamba, dop_experts_kimi_linear;
+extern const dop_expert_keys dop_experts_lfm2, dop_experts_nemotron_h;
+extern const dop_hf_recurrent dop_recurrent_nemotron_h, dop_recurrent_lfm2_moe;
+extern const dop_hf_keys dop_keys_nemotron_h, dop_keys_kimi_linear;
 
 #endif

@@ -34,9 +34,27 @@ enum {
     DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
     DOP_FAM_LATENT = 1 << 24,        /* latent attention: fields kv_lora_rank, q_lora_rank, qk_nope_head_dim, ... */
     DOP_FAM_LAYER_INPUTS =
-        1 << 25,            /* fields hidden_size_per_layer_input, num_kv_shared_layers, attention_k_eq_v, ... */
-    DOP_FAM_SINKS = 1 << 23 /* a learned logit per head takes part in attention's softmax */
+        1 << 25,                  /* fields hidden_size_per_layer_input, num_kv_shared_layers, attention_k_eq_v, ... */
+    DOP_FAM_SINKS = 1 << 23,      /* a learned logit per head takes part in attention's softmax */
+    DOP_FAM_PLAIN_NORM = 1 << 26, /* norms have no weights */
+    DOP_FAM_CLIP = 1 << 27,       /* field clip_qkv */
+    DOP_FAM_HEAD_NORM = 1 << 28,  /* with QK_NORM: every head has weights of its own, and no bias */
+    DOP_FAM_NORM_AFTER = 1 << 29, /* with QK_NORM: after the rotation */
+    DOP_FAM_SUB_NORMS = 1 << 30   /* norms of what the last product of attention and of the feed-forward part reads */
 };
+/* ... and those that an int has no room for. */
+#define DOP_FAM_EMBED_NORM (1ull << 31)  /* a norm of the embedding */
+#define DOP_FAM_QK_PLAIN (1ull << 32)    /* with QK_NORM: without weights, as the embedding's norm is */
+#define DOP_FAM_FINAL_WHOLE (1ull << 33) /* with NORM_ADD_1: not the last norm */
+#define DOP_FAM_MUP (1ull << 34)         /* MiniCPM's fields scale_emb, scale_depth, dim_model_base */
+#define DOP_FAM_MULTI_QUERY \
+    (1ull << 35) /* Falcon's fields multi_query, new_decoder_architecture, num_ln_in_parallel_attn */
+#define DOP_FAM_ONE_BASE \
+    (1ull << 37) /* with LOCAL_ROPE: files may state one base for both, whose scaling is not for sliding layers */
+#define DOP_FAM_SWA_HEADS (1ull << 38)    /* MiMo: sliding layers have heads of their own and sinks; field v_head_dim */
+#define DOP_FAM_LOGIT_TIMES (1ull << 39)  /* field output_multiplier */
+#define DOP_FAM_DIFFERENTIAL (1ull << 40) /* differential attention */
+#define DOP_FAM_ALIBI (1ull << 36)        /* scores fall with the distance, in place of a rotation */
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
 typedef struct dop_fact_field {
@@ -49,6 +67,7 @@ typedef struct dop_fact_field {
 typedef struct dop_size_field {
     const char *key;
     uint32_t otherwise;
+    const char *too; /* another field of the same, of other files; NULL: none */
 } dop_size_field;
 
 /* How config.json states the recurrent mixer of a family (dop_recurrent), and which layers have it. */
@@ -66,7 +85,22 @@ typedef struct dop_hf_recurrent {
     bool norm, norm_rows; /* as in dop_recurrent */
     bool gguf_in_turn;    /* dop_recurrent.in_turn of GGUF files, whose value heads lie in that order */
     bool multipliers;     /* Falcon-H1's */
-    bool adjusts_ffn;     /* LFM2's block_ fields */
+    bool blocks;          /* a layer is one part: fields layers_block_type, hybrid_override_pattern */
+    bool norm_groups;     /* as in dop_recurrent */
+    bool selective,
+        each; /* as in dop_recurrent; then heads are not stated, but their number is `expand` times the width */
+    dop_size_field dt_rank;
+    const char *period,
+        *offset;        /* fields by which a layer is attention where its number less the offset is a multiple */
+    bool low_rank_gate; /* the gate and dt are computed through as many values as a head has */
+    bool gate_sigmoid;
+    bool small_norms;         /* selective: B, C and what dt is computed from have norms */
+    bool counts_from_1;       /* the layers in attention_list */
+    bool pre_norm;            /* layers that recur have norms before their parts, the others behind them */
+    double norm_eps;          /* of the mixer's norm; 0: as of all norms */
+    const char *doubles_beta; /* the field that says that beta goes to 2 */
+    bool own_act;             /* the activation that the file states is of the feed-forward parts only */
+    bool adjusts_ffn;         /* LFM2's block_ fields */
 } dop_hf_recurrent;
 
 /* Which layers slide when config.json has no layer_types. */
@@ -89,7 +123,13 @@ typedef enum dop_slice {
     DOP_PART_HEAD_Q, /* of q, k and v of the first head, then of the second, ... */
     DOP_PART_HEAD_K,
     DOP_PART_HEAD_V,
-    DOP_PART_PAIR_Q, /* of the query and the gate of the first head, then of the second, ... */
+    DOP_PART_GQA_Q, /* of the queries that go with the first head of keys, that head, and its values, then of the second, ... */
+    DOP_PART_GQA_K,
+    DOP_PART_GQA_V,
+    DOP_PART_BELOW_2, /* below two rows that are not used */
+    DOP_PART_HEADS,   /* a vector that is stored as a matrix with a row for each head */
+    DOP_PART_FLAT,    /* of rank 3: the matrices of all experts are one matrix, one below the other */
+    DOP_PART_PAIR_Q,  /* of the query and the gate of the first head, then of the second, ... */
     DOP_PART_PAIR_GATE,
     DOP_PART_MIX_Z, /* of gate, convolved part and dt below each other */
     DOP_PART_MIX_IN,
@@ -103,8 +143,16 @@ typedef enum dop_slice {
     DOP_PART_THIRD_1, /* of three of equal height below each other */
     DOP_PART_THIRD_2,
     DOP_PART_THIRD_3,
-    DOP_PART_TAPS, /* the taps of a convolution, stored [channels, 1, taps] */
-    DOP_PART_GATE, /* of gate and up below each other */
+    DOP_PART_KEYS,   /* a whole part of several below each other: of all groups' keys, or queries, */
+    DOP_PART_VALUES, /* or of all values */
+    DOP_PART_SELECT_DT, /* of what is computed from the values of a selective scan: dt's values, B and C below each other */
+    DOP_PART_SELECT_K,
+    DOP_PART_SELECT_Q,
+    DOP_PART_PAIRED, /* heads of values i and i + half of them beside each other, twice (differential attention) */
+    DOP_PART_LAMBDA, /* one value, computed from the vectors NAME_q1, NAME_k1, NAME_q2 and NAME_k2 */
+    DOP_PART_LOOSE,  /* a vector that is stored in any shape of as many values */
+    DOP_PART_TAPS,   /* the taps of a convolution, stored [channels, 1, taps] */
+    DOP_PART_GATE,   /* of gate and up below each other */
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
     DOP_PART_ODD,
@@ -132,6 +180,7 @@ typedef struct dop_tensor_name {
 /* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention). */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
+    const char *kv_heads;        /* NULL: num_key_value_heads */
     const char *theta, *partial; /* rotary base and rotated part of a head; NULL: rope_theta, partial_rotary_factor */
 } dop_hf_keys;
 
@@ -147,8 +196,10 @@ typedef struct dop_expert_keys {
     const char *groups, *group_keep; /* of experts; the best groups */
     const char *first, *last;        /* layers that have experts, counted from 0; a negative last counts from the end */
     const char *step;                /* ... of which only every step-th layer, counted from 1 */
+    const char *offset;              /* ... or from this layer on */
     const char *dense, *only;        /* lists of layers without experts, and of layers with experts */
     const char *limit;               /* limit of DOP_ACT_CLAMPED, of which only one value is supported */
+    const char *correction;          /* the field that says whether there is a correction; NULL: `facts` do */
     const char *enabled;             /* the field that says whether there are experts; NULL: there are */
     /* They work beside the dense part of their layers: each has norms of its own, and the router reads the stream through
      * another one and divides its logits by the root of the model's width. */
@@ -166,9 +217,10 @@ typedef struct dop_family {
     const char *name;
     const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
     const char *model_types[3]; /* config.json model_type */
-    uint32_t flags;             /* DOP_FAM_* */
-    dop_fact_field bias_qkv, bias_o, bias_ffn, parallel;
-    bool attn_gate;                    /* dop_attention.gate */
+    uint64_t flags;             /* DOP_FAM_* */
+    dop_fact_field bias_qkv, bias_o, bias_ffn, bias_head, parallel;
+    bool attn_gate, attn_gate_heads, attn_gate_softplus; /* dop_attention.gate and so on */
+    dop_fact_field embed_sqrt;         /* the embedding is multiplied by the root of its width, not rounded */
     const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
     dop_fact_field qk_norm;            /* whether the norms of q and k that the flags state exist; no key: they do */
     dop_window_rule window_rule;
@@ -188,6 +240,7 @@ typedef struct dop_family {
     uint32_t gguf_wide_layers;
     /* The defaults of the family's configuration class where config.json says nothing; 0 or NULL: it must say. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
+    uint32_t ffn_times; /* feed-forward width as a multiple of the model's; 0: none */
     const char *act;
     double attn_scale;          /* factor on q.k; 0: it follows from the head dim */
     double eps, theta, partial; /* partial: part of a head that rotates; 0: all */
@@ -250,6 +303,9 @@ typedef struct dop_rows {
     uint64_t each; /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
     uint32_t own; /* rows of the part itself, where the weight may continue below it; 0: all of the weight's */
+    uint32_t row; /* a vector stored as a matrix of rows of this many values; 0: it is not */
+    bool loose;   /* a vector stored in any shape */
+    bool flat;    /* of rank 3: the tensor has rank 2, one matrix below the other */
     bool turned;  /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;
 

@@ -75,6 +75,12 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_input_gate, "inp_gate.weight", DOP_PART_ALL, false},
     {DOP_W_input_up, "proj.weight", DOP_PART_ALL, false},
     {DOP_W_post_input_norm, "post_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head_bias, "output.bias", DOP_PART_ALL, false},
+    {DOP_W_embed_norm, "token_embd_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm_bias, "token_embd_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_o_norm, "attn_sub_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_down_norm, "ffn_sub_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_gate, "attn_gate.weight", DOP_PART_ALL, false},
     {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
     {DOP_W_act_alpha_n, "xielu.alpha_n", DOP_PART_KEY, false},
     {DOP_W_act_beta, "xielu.beta", DOP_PART_KEY, false},
@@ -124,7 +130,7 @@ dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_
 {
     if (need->layer >= 0)
         snprintf(out, size, "%s%s%d.%s", prefix, layer_prefix, (int)need->layer, source);
-    else if (need->role == DOP_W_lm_head) /* beside the text part, not inside */
+    else if (need->role == DOP_W_lm_head || need->role == DOP_W_lm_head_bias) /* beside the text part, not inside */
         snprintf(out, size, "%s%s", strncmp(prefix, "language_model.", 15) == 0 ? "language_model." : "", source);
     else
         snprintf(out, size, "%s%s", prefix, source);
@@ -161,16 +167,20 @@ dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *are
 typedef enum height {
     NONE,
     ONE,
-    ROWS,        /* of the weight itself */
-    Q,           /* all queries */
-    KV,          /* all keys, or all values */
-    HEAD,        /* a head of these */
+    ROWS, /* of the weight itself */
+    Q,    /* all queries */
+    KV,   /* all keys, or all values */
+    HEAD, /* a head of these */
+    TWO,
+    SHARE,       /* the queries that go with one head of keys */
     PLAIN,       /* the values of a head in latent attention that are not rotated, */
     TURNED,      /* and those that are */
     RANK,        /* of latent attention */
     VALUES,      /* of a recurrent mixer, */
     MIXED,       /* what goes through its convolution, */
     STEPS,       /* and a value for each of its heads */
+    KEYS,        /* all of its keys, or queries */
+    DT_RANK,     /* values behind dt */
     KEY,         /* of a group of a recurrent mixer: a head of queries or of keys, */
     GROUP,       /* the heads of values that go with it, */
     GROUP_STEPS, /* and a value for each of these */
@@ -187,7 +197,7 @@ typedef enum facts { ANY, ATTENTION, LATENT_UP, GROUPS } facts;
 typedef struct part_rows {
     facts needs;                                /* without them the tensor is the weight */
     uint8_t start[3], total[3], block, step[4]; /* height */
-    bool one_row, turned;
+    bool one_row, turned, headed, flat, loose;
 } part_rows;
 
 static const part_rows parts[] = {
@@ -201,6 +211,12 @@ static const part_rows parts[] = {
     [DOP_PART_HEAD_Q] = {.total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_K] = {.start = {HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_V] = {.start = {HEAD, HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
+    [DOP_PART_GQA_Q] = {.total = {Q, KV, KV}, .block = SHARE, .step = {SHARE, HEAD, HEAD}},
+    [DOP_PART_GQA_K] = {.start = {SHARE}, .total = {Q, KV, KV}, .block = HEAD, .step = {SHARE, HEAD, HEAD}},
+    [DOP_PART_GQA_V] = {.start = {SHARE, HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {SHARE, HEAD, HEAD}},
+    [DOP_PART_BELOW_2] = {.start = {TWO}, .total = {ROWS, TWO}},
+    [DOP_PART_HEADS] = {.total = {ROWS}, .headed = true},
+    [DOP_PART_FLAT] = {.total = {ROWS}, .flat = true},
     [DOP_PART_PAIR_Q] = {.total = {Q, Q}, .block = HEAD, .step = {HEAD, HEAD}},
     [DOP_PART_PAIR_GATE] = {.start = {HEAD}, .total = {Q, Q}, .block = HEAD, .step = {HEAD, HEAD}},
     [DOP_PART_PLAIN] = {.total = {Q}, .block = PLAIN, .step = {HEAD}},
@@ -218,6 +234,14 @@ static const part_rows parts[] = {
     [DOP_PART_GROUP_Z] = {GROUPS, .start = {KEY, KEY, GROUP}, .block = GROUP, .step = {KEY, KEY, GROUP, GROUP}},
     [DOP_PART_GROUP_BETA] = {GROUPS, .block = GROUP_STEPS, .step = {GROUP_STEPS, GROUP_STEPS}},
     [DOP_PART_GROUP_DT] = {GROUPS, .start = {GROUP_STEPS}, .block = GROUP_STEPS, .step = {GROUP_STEPS, GROUP_STEPS}},
+    [DOP_PART_KEYS] = {.total = {KEYS}},
+    [DOP_PART_VALUES] = {.total = {VALUES}},
+    [DOP_PART_SELECT_DT] = {.total = {DT_RANK, KEY, KEY}},
+    [DOP_PART_SELECT_K] = {.start = {DT_RANK}, .total = {DT_RANK, KEY, KEY}},
+    [DOP_PART_SELECT_Q] = {.start = {DT_RANK, KEY}, .total = {DT_RANK, KEY, KEY}},
+    [DOP_PART_PAIRED] = {.total = {KV}},
+    [DOP_PART_LAMBDA] = {.total = {ROWS}},
+    [DOP_PART_LOOSE] = {.total = {ROWS}, .loose = true},
     [DOP_PART_THIRD_1] = {.total = {ROWS, ROWS, ROWS}},
     [DOP_PART_THIRD_2] = {.start = {ROWS}, .total = {ROWS, ROWS, ROWS}},
     [DOP_PART_THIRD_3] = {.start = {ROWS, ROWS}, .total = {ROWS, ROWS, ROWS}},
@@ -243,10 +267,11 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     const part_rows *p = &parts[part];
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
     const dop_recurrent *s = l ? dop_layer_recurrent(l) : NULL;
-    uint64_t h[N_HEIGHTS] = {[ONE] = 1, [ROWS] = rows, [TAPS] = 1, [CHANNELS] = rows};
+    uint64_t h[N_HEIGHTS] = {[ONE] = 1, [TWO] = 2, [ROWS] = rows, [TAPS] = 1, [CHANNELS] = rows};
     if (t) {
         h[Q] = (uint64_t)t->n_heads * t->head_dim;
         h[KV] = (uint64_t)t->n_kv_heads * t->head_dim;
+        h[SHARE] = t->n_kv_heads ? (uint64_t)t->n_heads / t->n_kv_heads * t->head_dim : 0;
         h[HEAD] = t->head_dim;
         h[PLAIN] = t->latent.plain;
         h[TURNED] = t->latent.rotated;
@@ -256,6 +281,8 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
         h[VALUES] = (uint64_t)s->n_heads * s->head_dim;
         h[MIXED] = dop_conv_channels(s, 0);
         h[STEPS] = s->n_heads;
+        h[KEYS] = (uint64_t)s->n_groups * s->state_dim;
+        h[DT_RANK] = s->dt_rank;
     }
     if (s && s->taps) {
         h[TAPS] = s->taps;
@@ -273,6 +300,12 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
                   .block = (uint32_t)h[p->block],
                   .block_step = (uint32_t)sum(h, p->step, sizeof p->step),
                   .one_row = p->one_row,
+                  .row = p->headed && t ? t->head_dim : 0,
+                  .flat = p->flat,
+                  .loose = p->loose,
+                  .own = part == DOP_PART_KEYS     ? (uint32_t)h[KEYS]
+                         : part == DOP_PART_VALUES ? (uint32_t)h[VALUES]
+                                                   : 0,
                   .turned = p->turned};
     if (p->needs == GROUPS) {
         r.total = (uint64_t)s->n_groups * r.block_step;

@@ -61,7 +61,7 @@ void dop_rows_max(inout float s[R])
 #endif
 }
 
-void dop_store_row(uint t, uint h, uint d, vec4 o, float m, float l, uint split)
+${SLOPE}void dop_store_row(uint t, uint h, uint d, vec4 o, float m, float l, uint split)
 {
 ${STORE}}
 

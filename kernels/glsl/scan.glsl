@@ -13,7 +13,7 @@
 #define SUBGROUPS (WG / SG)
 shared VEC scan_q[ROWS * N / ${W}u], scan_k[ROWS * N / ${W}u];
 shared float scan_v[ROWS * P], scan_decay[ROWS], scan_beta[ROWS];
-${DECLS}
+${DECAYS}${DECLS}
 #if ${W} == 4
 #define DOP_SUM dot
 #define DOP_SQ_PUT(i, x) scan_q[i] = x
@@ -58,8 +58,7 @@ ${FROM}    [[unroll]] for (uint r = 0u; r < R; r++)
         barrier();
 ${STAGE}        barrier();
         for (uint i = 0u; i < count; i++) {
-            float decay = scan_decay[i], meet = 0.0;
-            VEC k[J], q[J];
+${DECAY}            VEC k[J], q[J];
             [[unroll]] for (uint j = 0u; j < J; j++) {
                 uint n = part + j * L;
                 bool inside = n * ${W}u < N;

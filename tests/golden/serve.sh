@@ -8,6 +8,7 @@ trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended ear
 
 # serve NAME [OPTION...]: starts a server and finds out where it is.
 serve() {
+    : >"$1.log" # an earlier server's line is not this one's
     "$EXEC" "$1.plan" --serve 0 "${@:2}" >"$1.log" 2>&1 &
     server=$!
     for _ in $(seq 600); do
@@ -275,6 +276,24 @@ ask 200 '"finish_reason":"stop".*"content":"(true|false)"' /v1/chat/completions 
 ask 400 'chat_template_kwargs cannot set .*messages' /v1/chat/completions "{$who, \"chat_template_kwargs\": {\"messages\": []}}"
 ask 400 'reasoning_effort is a text' /v1/chat/completions "{$who, \"reasoning_effort\": 3}"
 stop "and one of a template with channels"
+# A prompt that ends within reasoning: a schema and a required call hold behind it.  <start_of_turn>, token 4, is its end here.
+cat >reasons.jinja <<'END'
+{% for m in messages %}{{ m.role }}: {% if m.reasoning_content %}<think>{{ m.reasoning_content }}<start_of_turn>{% endif %}
+{{- m.content }}
+{% endfor %}{% if add_generation_prompt %}assistant: <think>{% endif %}
+END
+serve one --chat-template ./reasons.jinja --temp 1
+short='"max_tokens": 90, "seed": 3, "logit_bias": {"4": 14}'
+boolean='"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "boolean"}}}'
+ask 200 '"finish_reason":"stop".*"content":"(true|false)".*"reasoning_content":"..' /v1/chat/completions "{$who, $short, $boolean}"
+ask 200 '"finish_reason":"tool_calls".*"reasoning_content":"..' /v1/chat/completions \
+    "{$who, $short, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"look\"}}], \"tool_choice\": \"required\"}"
+for none in '"reasoning_effort": "none"' '"chat_template_kwargs": {"enable_thinking": false}'; do
+    ask 200 '"content":"(true|false)"' /v1/chat/completions "{$who, $short, $boolean, $none}"
+    check "and no reasoning" sh -c '! grep -q reasoning_content answer'
+done
+ask 200 '"content":"ab"' /v1/chat/completions "{$who, $short, \"grammar\": \"root ::= \\\"ab\\\"\"}"
+stop "and one that reasons"
 # What a grammar wants and no token has is the request's mistake.
 echo '{"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
 serve one --tokenizer letters.json

@@ -6,10 +6,15 @@ import { readFileSync } from 'node:fs';
 const [url, modules, corpus, samples] = process.argv.slice(2);
 const require = createRequire(modules + '/');
 const Ajv = require('ajv/dist/2020').default;
-let valid = 0, cut = 0, wrong = 0, first = null;
+let valid = 0, cut = 0, wrong = 0, odd = 0, first = null;
 
 for (const schema of JSON.parse(readFileSync(corpus, 'utf8')).schemas) {
-  const check = new Ajv({ strict: false, validateFormats: false }).compile(schema);
+  const ajv = new Ajv({ strict: false, validateFormats: false });
+  if (!ajv.validateSchema(schema)) { // real-life ones that the metaschema forbids, such as a name twice in `required`
+    odd++;
+    continue;
+  }
+  const check = ajv.compile(schema);
   const response = await fetch(url + '/v1/completions', {
     method: 'POST', headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ prompt: 'KING:', n: Number(samples), temperature: 1, seed: 1, max_tokens: 220,
@@ -34,6 +39,6 @@ for (const schema of JSON.parse(readFileSync(corpus, 'utf8')).schemas) {
     else if (wrong++ === 0) first = JSON.stringify(schema) + ': ' + c.text;
   }
 }
-console.log(`${valid} valid, ${cut} cut by their length, ${wrong} wrong`);
+console.log(`${valid} valid, ${cut} cut by their length, ${wrong} wrong; ${odd} schemas are none to ajv`);
 if (first) console.error(first);
-process.exit(wrong || valid < 4 * cut ? 1 : 0);
+process.exit(wrong || odd > 2 || valid < 4 * cut ? 1 : 0);

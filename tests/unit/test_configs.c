@@ -8,7 +8,7 @@
 static dop_status
 count(void *user, const dop_weight_need *need)
 {
-    *(double *)user += (double)need->rows * (need->rank > 1 ? need->cols : 1) * (need->rank == 3 ? need->experts : 1);
+    *(double *)user += (double)need->rows * need->cols * (need->rank == 3 ? need->experts : 1);
     return DOP_OK;
 }
 

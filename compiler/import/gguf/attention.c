@@ -76,6 +76,7 @@ dop_gi_chunks(dop_gi *gi)
     if (st == DOP_OK)
         st = dop_gi_number(gi, "attention.temperature_scale", 0, 1e3, 0.1, &a->temper.scale);
     a->temper.floor = floor;
+    a->temper.from = 1;
     bool normed = true;
     for (uint32_t i = 0; i < a->n_layers; i++)
         normed = normed && a->layers[i].ffn.experts.n != NOT_NORMED;

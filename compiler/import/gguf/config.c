@@ -274,7 +274,7 @@ read_parallel(dop_gi *gi)
 static dop_status
 read_multipliers(dop_gi *gi)
 {
-    const uint32_t has = gi->family->flags;
+    const uint64_t has = gi->family->flags;
     dop_arch *a = &gi->model->arch;
     double logits = 1;
     dop_status st = DOP_OK;

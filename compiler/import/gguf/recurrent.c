@@ -61,6 +61,7 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
                             .skip = r->kind == DOP_MIXER_SSM,
                             .norm_rows = r->norm_rows,
                             .in_turn = r->gguf_in_turn,
+                            .beta_scale = 1,
                             .in_scale = 1,
                             .gate_scale = 1,
                             .dt_scale = 1,

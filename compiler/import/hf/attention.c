@@ -25,13 +25,6 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
             "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
             "(of 8 for qk_rope_head_dim)",
             hf->cfg.where, l->plain, l->rotated, l->rank, l->value_dim);
-    uint32_t sum = l->plain + l->rotated;
-    if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "qk_head_dim", 1, DOP_MAX_HEAD_DIM, sum, &sum);
-    if (st == DOP_OK && sum != l->plain + l->rotated)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                         "%sqk_head_dim is %u, and qk_nope_head_dim %u and qk_rope_head_dim %u make another one",
-                         hf->cfg.where, sum, l->plain, l->rotated);
     l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* these norms do not use rms_norm_eps */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = l->plain + l->rotated;
@@ -45,7 +38,7 @@ dop_hf_latent_rope(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     dop_rope *r = &a->ropes[0];
-    dop_status st = dop_json_bool_or(&hf->cfg, "rope_interleave", true, &r->interleaved);
+    dop_status st = dop_json_bool_or(&hf->cfg, "rope_interleave", r->interleaved, &r->interleaved);
     const double m = r->scaling == DOP_ROPE_YARN && r->mscale_all_dim > 0 && r->factor > 1
                          ? 0.1 * r->mscale_all_dim * log(r->factor) + 1
                          : 1;
@@ -62,6 +55,7 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     dop_arch *a = &hf->model->arch;
     uint32_t chunk = 0;
     bool normed = true;
+    a->temper.from = 1;
     const json_t *tempers = hf->cfg.object ? json_object_get(hf->cfg.object, "attn_temperature_tuning") : NULL;
     const bool tempered =
         !tempers || json_is_true(tempers) || (json_is_number(tempers) && json_number_value(tempers) != 0.0);
@@ -134,4 +128,105 @@ dop_hf_layer_inputs(dop_hf *hf, const bool *sliding)
         a->layers[i].mixers[0].attn.k_is_v = both && !sliding[i];
     }
     return st;
+}
+
+/* FalconConfig: in the newer form the number of heads of keys is stated, in the older one there is one, or one for each query.
+ * In the newer form attention and the feed-forward part may share a norm. */
+dop_status
+dop_hf_multi_query(dop_hf *hf, dop_attention *t)
+{
+    bool newer = false, one = true, falls = false;
+    uint32_t norms = 2;
+    dop_status st = dop_json_bool_or(&hf->cfg, "new_decoder_architecture", false, &newer);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "alibi", false, &falls);
+    if (st == DOP_OK && falls) /* its slopes are multiplied by the scale of the scores, and rounded */
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%salibi is not supported for this family", hf->cfg.where);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "multi_query", true, &one);
+    if (st == DOP_OK && newer)
+        st = dop_json_u32_or(&hf->cfg, "num_ln_in_parallel_attn", 1, 2, 2, &norms);
+    if (!newer)
+        t->n_kv_heads = one ? 1 : t->n_heads;
+    hf->one_norm = newer ? norms == 1 : true;
+    return st;
+}
+
+/* MiniCPM3Config */
+dop_status
+dop_hf_mup(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    double depth = 1.4, base = 256;
+    dop_status st = dop_json_f64_or(&hf->cfg, "scale_emb", 1e-6, 1e6, 12, &a->embed_scale);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, "scale_depth", 1e-6, 1e6, depth, &depth);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, "dim_model_base", 1, DOP_MAX_WIDTH, base, &base);
+    hf->layer.residual_scale = depth / sqrt(a->n_layers);
+    a->logit_scale = base / a->hidden;
+    return st;
+}
+
+/* MiMoV2FlashAttention */
+dop_status
+dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    const dop_attention *first = &hf->layer.mixers[0].attn;
+    uint32_t heads = 2 * first->n_kv_heads, dim = first->head_dim;
+    double scale = 1;
+    dop_status st = dop_json_u32_or(&hf->cfg, "v_head_dim", 1, DOP_MAX_HEAD_DIM, dim, &dim);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "swa_num_key_value_heads", 1, DOP_MAX_HEADS, heads, &heads);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, "attention_value_scale", 1e-6, 1e6, 1, &scale);
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        dop_mixer *m = &a->layers[i].mixers[0];
+        m->attn.value_dim = dim;
+        m->attn.sinks = sliding[i];
+        m->attn.n_kv_heads = sliding[i] ? heads : m->attn.n_kv_heads;
+        m->scale = scale;
+    }
+    return st;
+}
+
+dop_status
+dop_hf_layer_heads(dop_hf *hf, bool *rotates)
+{
+    dop_arch *a = &hf->model->arch;
+    const json_t *heads = dop_json_get(&hf->cfg, "num_attention_heads_per_layer");
+    const json_t *bases = dop_json_get(&hf->cfg, "layer_rope_theta");
+    if ((heads && json_array_size(heads) != a->n_layers) || (bases && json_array_size(bases) != a->n_layers))
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not a list of %u values", hf->cfg.where,
+                           heads ? "num_attention_heads_per_layer" : "layer_rope_theta", a->n_layers);
+    for (uint32_t i = 0; heads && i < a->n_layers; i++) {
+        const json_t *v = json_array_get(heads, i);
+        if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > DOP_MAX_HEADS)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%snum_attention_heads_per_layer[%u] is not 1 to %d",
+                               hf->cfg.where, i, DOP_MAX_HEADS);
+        a->layers[i].mixers[0].attn.n_heads = (uint32_t)json_integer_value(v);
+    }
+    for (uint32_t i = 0; bases && i < a->n_layers; i++)
+        rotates[i] = rotates[i] && json_number_value(json_array_get(bases, i)) != 0.0;
+    return DOP_OK;
+}
+
+/* DiffLlamaAttention: lambda_init_fn */
+double
+dop_hf_lambda_init(int32_t layer)
+{
+    return 0.8 - 0.6 * exp(-0.3 * layer);
+}
+
+void
+dop_hf_differential(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        dop_mixer *m = &a->layers[i].mixers[0];
+        m->attn.differential = true;
+        m->attn.value_dim = 2 * m->attn.head_dim;
+        m->scale = 1 - dop_hf_lambda_init((int32_t)i);
+    }
 }

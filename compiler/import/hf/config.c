@@ -24,8 +24,10 @@ read_heads(dop_hf *hf, dop_attention *t)
         return DOP_OK;
     dop_status st = size_field(hf, f->keys->heads, DOP_MAX_HEADS, f->heads, &t->n_heads);
     if (st == DOP_OK)
-        st = size_field(hf, "num_key_value_heads", DOP_MAX_HEADS, f->kv_heads ? f->kv_heads : t->n_heads,
-                        &t->n_kv_heads);
+        st = size_field(hf, f->keys->kv_heads ? f->keys->kv_heads : "num_key_value_heads", DOP_MAX_HEADS,
+                        f->kv_heads ? f->kv_heads : t->n_heads, &t->n_kv_heads);
+    if (st == DOP_OK && (f->flags & DOP_FAM_MULTI_QUERY))
+        st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "head_dim", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim);
     if (st != DOP_OK)
@@ -48,7 +50,7 @@ read_sizes(dop_hf *hf)
     const dop_hf_keys *k = hf->family->keys;
     dop_arch *a = &hf->model->arch;
     dop_status st = size_field(hf, k->hidden, DOP_MAX_WIDTH, 0, &a->hidden);
-    if (st == DOP_OK)
+    if (st == DOP_OK && !dop_hf_counts_blocks(hf, &a->n_layers))
         st = size_field(hf, k->layers, DOP_MAX_LAYERS, 0, &a->n_layers);
     if (st == DOP_OK)
         st = size_field(hf, "vocab_size", DOP_MAX_VOCAB, hf->family->vocab, &a->vocab);
@@ -59,8 +61,10 @@ read_sizes(dop_hf *hf)
         hf->layer.ffn.kind = DOP_FFN_NONE;
         hf->layer.ffn_norm = (dop_norm){0};
     }
-    /* GPT-2's n_inner may be absent: four times the width.  Where there is another field for it, that one is read below. */
-    const uint32_t otherwise = hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : dop_hf_adjusts_ffn(hf) ? 1 : 0;
+    /* Where the width may be absent, it is a multiple of the model's.  Where there is another field for it, that one is read below. */
+    const uint32_t otherwise = hf->family->ffn_times    ? hf->family->ffn_times * a->hidden
+                               : dop_hf_adjusts_ffn(hf) ? 1
+                                                        : 0;
     if (st == DOP_OK && k->ffn)
         st = size_field(hf, k->ffn, DOP_MAX_WIDTH, otherwise, &hf->layer.ffn.width);
     if (st == DOP_OK)
@@ -210,7 +214,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
 static dop_status
 read_attention(dop_hf *hf)
 {
-    const uint32_t has = hf->family->flags;
+    const uint64_t has = hf->family->flags;
     dop_arch *a = &hf->model->arch;
     dop_attention *t = &hf->layer.mixers[0].attn;
     double scalar = t->head_dim;
@@ -219,6 +223,10 @@ read_attention(dop_hf *hf)
     if (st == DOP_OK && !causal)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "%sis_causal is false: attention in both directions is not supported", hf->cfg.where);
+    if (st == DOP_OK && (has & DOP_FAM_CLIP))
+        st = dop_json_f64_or(&hf->cfg,
+                             dop_json_has(&hf->cfg, "attn_config.clip_qkv") ? "attn_config.clip_qkv" : "clip_qkv", 1e-6,
+                             1e6, 0, &t->clip);
     if (st == DOP_OK && (has & DOP_FAM_QUERY_SCALAR))
         st = dop_json_f64_or(&hf->cfg, "query_pre_attn_scalar", 1e-3, 1e6, 256, &scalar);
     t->scale = hf->family->attn_scale > 0 ? hf->family->attn_scale : 1 / sqrt(scalar);
@@ -226,7 +234,7 @@ read_attention(dop_hf *hf)
         st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
         /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults. */
-        bool gemma2 = !(has & DOP_FAM_LOCAL_ROPE);
+        bool gemma2 = !(has & (DOP_FAM_LOCAL_ROPE | DOP_FAM_LOGIT_TIMES));
         bool said = json_object_get(hf->cfg.object, "attn_logit_softcapping") != NULL;
         st = dop_json_f64_or(&hf->cfg, "attn_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 50 : 0, &t->softcap);
         said = json_object_get(hf->cfg.object, "final_logit_softcapping") != NULL;
@@ -249,6 +257,12 @@ read_attention(dop_hf *hf)
         st = dop_json_bool_or(&hf->cfg, "scale_attn_weights", true, &scaled);
     if (!scaled)
         t->scale = 1;
+    if (st == DOP_OK && (has & DOP_FAM_ALIBI))
+        st = dop_json_u32_or(&hf->cfg, "attn_config.alibi_bias_max", 1, 64, 8, &t->alibi);
+    double factor = 1; /* of normed queries */
+    if (st == DOP_OK && (has & DOP_FAM_QK_PLAIN))
+        st = dop_json_f64_or(&hf->cfg, "qk_scale_factor", 1e-6, 1e6, 1, &factor);
+    t->scale *= factor;
     return st;
 }
 
@@ -257,6 +271,8 @@ read_multipliers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     double divisor = 1;
+    if (hf->family->flags & DOP_FAM_MUP)
+        return dop_hf_mup(hf);
     if (!(hf->family->flags & DOP_FAM_MULTIPLIERS))
         return DOP_OK;
     dop_status st = dop_json_f64_or(&hf->cfg, "embedding_multiplier", 1e-6, 1e6, 1, &a->embed_scale);
@@ -286,6 +302,8 @@ read_biases(dop_hf *hf)
         st = read_fact(hf, &hf->family->bias_o, &t->bias_o);
     if (st == DOP_OK)
         st = read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias);
+    if (st == DOP_OK)
+        st = read_fact(hf, &hf->family->bias_head, &hf->model->arch.head_bias);
     return st;
 }
 
@@ -294,7 +312,7 @@ static dop_status
 read_parallel(dop_hf *hf)
 {
     dop_status st = read_fact(hf, &hf->family->parallel, &hf->layer.parallel);
-    if (hf->layer.parallel && (hf->family->flags & DOP_FAM_ONE_NORM))
+    if (hf->layer.parallel && (hf->one_norm || hf->family->flags & DOP_FAM_ONE_NORM))
         hf->layer.ffn_norm = (dop_norm){0};
     return st;
 }
@@ -308,6 +326,11 @@ read_scalars(dop_hf *hf)
     double eps = 0;
     dop_status st = dop_json_f64_or(&hf->cfg, f->keys->eps, 0, 1, f->eps, &eps);
     dop_set_norms(a, &hf->layer, eps, f->flags & DOP_FAM_NORM_ADD_1 ? 1 : 0);
+    if (f->flags & DOP_FAM_FINAL_WHOLE)
+        a->final_norm.add = 0;
+    if (st == DOP_OK && dop_json_has(&hf->cfg, "post_norm_eps"))
+        st = dop_json_f64(&hf->cfg, "post_norm_eps", 0, 1, &hf->layer.post_attn_norm.eps);
+    hf->layer.post_ffn_norm.eps = hf->layer.post_attn_norm.eps;
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, f->keys->act, f->act, &act);
     if (st == DOP_OK && !dop_act_by_name(act, &hf->layer.ffn.act))
@@ -328,6 +351,13 @@ read_scalars(dop_hf *hf)
         hf->layer.mixers[0].attn.q_norm = hf->layer.mixers[0].attn.k_norm = (dop_norm){0};
     if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_SCALE))
         st = dop_json_f64_or(&hf->cfg, "logit_scale", 1e-6, 1e6, 0.0625, &a->logit_scale);
+    if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_TIMES))
+        st = dop_json_f64_or(&hf->cfg, "output_multiplier", 1e-6, 1e6, 1, &a->logit_scale);
+    bool root = false;
+    if (st == DOP_OK && f->embed_sqrt.key)
+        st = read_fact(hf, &f->embed_sqrt, &root);
+    if (root)
+        a->embed_scale = sqrt(a->hidden);
     if (st == DOP_OK)
         st = read_multipliers(hf);
     return st == DOP_OK ? read_attention(hf) : st;
@@ -373,14 +403,31 @@ refuse(const dop_hf *hf)
 {
     static const char *const keys[] = {"qk_layernorm",
                                        "clip_qkv",
+                                       "apply_residual_connection_post_layernorm",
+                                       "attn_config.prefix_lm",
+                                       "attn_config.qk_ln",
+                                       "attn_config.softmax_scale",
+                                       "forget_gate_lower_bound",
+                                       "is_moe",
+                                       "moe_apply_router_weight_on_input",
+                                       "moe_latent_size",
+                                       "moe_router_logit_softcapping",
                                        "enable_moe_block",
                                        "attention_k_eq_v",
                                        "hidden_size_per_layer_input",
                                        "num_kv_shared_layers",
                                        "use_double_wide_mlp"};
-    enum { KNOWN_TO_SOME = 2 }; /* from this key on, some families read them */
-    const size_t n = hf->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
+    static const char *const needed[] = {"do_layer_norm_before", "attn_config.alibi"}; /* only true is supported */
+    enum { KNOWN_TO_SOME = 11 }; /* from this key on, some families read them */
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (json_is_false(dop_json_get(&hf->cfg, needed[i])))
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is false, which is not supported", hf->cfg.where,
+                               needed[i]);
+    const dop_family *f = hf->family;
+    const size_t n = f->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
     for (size_t i = 0; i < n; i++) {
+        if ((f->qk_norm.key && strcmp(f->qk_norm.key, keys[i]) == 0) || (i == 1 && f->flags & DOP_FAM_CLIP))
+            continue;
         const json_t *v = dop_json_get(&hf->cfg, keys[i]);
         if (v && !json_is_false(v) && !(json_is_number(v) && json_number_value(v) == 0.0))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where, keys[i]);
@@ -401,7 +448,7 @@ read_layers(dop_hf *hf)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     for (uint32_t i = 0; i < a->n_layers; i++) {
         a->layers[i] = hf->layer;
-        rotates[i] = !a->learned_positions;
+        rotates[i] = !a->learned_positions && !hf->layer.mixers[0].attn.alibi;
     }
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
@@ -412,15 +459,21 @@ read_layers(dop_hf *hf)
         st = dop_hf_experts(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
         st = read_heads_by_type(hf, sliding);
+    if (st == DOP_OK)
+        st = dop_hf_layer_heads(hf, rotates);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LAYER_INPUTS))
         st = dop_hf_layer_inputs(hf, sliding);
     /* Where a window is stated, only layers with a window rotate, so that without any such layer none does. */
     for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
-    if (st == DOP_OK && !a->learned_positions && hf->family->keys->heads)
+    if (st == DOP_OK && !a->learned_positions && !(hf->family->flags & DOP_FAM_ALIBI) && hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
+    if (hf->family->flags & DOP_FAM_DIFFERENTIAL)
+        dop_hf_differential(hf);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_SWA_HEADS))
+        st = dop_hf_swa_heads(hf, sliding);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
         if (!rotates[i])
             a->layers[i].mixers[0].attn.rope = -1;

@@ -10,6 +10,18 @@ number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint
     *out = otherwise;
     if (!key)
         return DOP_OK;
+    /* HunYuan: a number, or a list with one for each layer, which have to be the same. */
+    const json_t *list = dop_json_get(&hf->cfg, key);
+    if (json_array_size(list) > 0) {
+        for (size_t i = 0; i < json_array_size(list); i++)
+            if (!json_is_integer(json_array_get(list, i)) ||
+                json_integer_value(json_array_get(list, i)) != json_integer_value(json_array_get(list, 0)))
+                return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                                   "%s%s differs between layers, which is not supported", hf->cfg.where, key);
+        const json_int_t v = json_integer_value(json_array_get(list, 0));
+        *out = v >= 0 && v <= max ? (uint32_t)v : max + 1; /* which dop_arch_check() refuses */
+        return DOP_OK;
+    }
     return otherwise == UINT32_MAX ? dop_json_u32(&hf->cfg, key, 1, max, out)
                                    : dop_json_u32_or(&hf->cfg, key, 0, max, otherwise, out);
 }
@@ -40,6 +52,13 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, x->groups, &x->groups);
     if (st == DOP_OK)
         st = number(hf, k->group_keep, DOP_MAX_EXPERTS, x->group_keep, &x->group_keep);
+    if (st == DOP_OK && k->correction)
+        st = dop_json_bool_or(&hf->cfg, k->correction, x->correction, &x->correction);
+    const char *method = "";
+    if (st == DOP_OK)
+        st = dop_json_str_or(&hf->cfg, "topk_method", "", &method);
+    if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: without groups, whatever their number */
+        x->groups = 1;
     if (st == DOP_OK && k->normalized)
         st = dop_json_bool_or(&hf->cfg, k->normalized, x->normalized, &x->normalized);
     if (st == DOP_OK && k->scale)
@@ -81,20 +100,30 @@ find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
 {
     const uint32_t n = hf->model->arch.n_layers;
     const json_t *end = k->last ? dop_json_get(&hf->cfg, k->last) : NULL;
-    uint32_t first, step, last = n - 1;
+    uint32_t first, step, last = n - 1, offset = 0;
     dop_status st = number(hf, k->first, DOP_MAX_LAYERS, k->first_otherwise, &first);
     if (st == DOP_OK)
         st = number(hf, k->step, DOP_MAX_LAYERS, 1, &step);
     if (st == DOP_OK && end && !(json_is_integer(end) && json_integer_value(end) < 0))
         st = number(hf, k->last, DOP_MAX_LAYERS, last, &last);
+    if (st == DOP_OK && k->offset) { /* the step is counted from there */
+        st = number(hf, k->offset, DOP_MAX_LAYERS, 1, &offset);
+        offset++;
+    }
     if (st != DOP_OK)
         return st;
     if (step == 0)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is 0, expected 1 to %d", hf->cfg.where, k->step,
                            DOP_MAX_LAYERS);
+    const json_t *types = dop_json_get(&hf->cfg, "mlp_layer_types");
+    if (types && json_array_size(types) != n)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smlp_layer_types is not a list of %u entries",
+                           hf->cfg.where, n);
     const bool listed = k->only && json_array_size(dop_json_get(&hf->cfg, k->only)) > 0;
     for (uint32_t i = 0; i < n; i++)
-        has[i] = !listed && i >= first && i <= last && (i + 1) % step == 0;
+        has[i] = types ? json_is_string(json_array_get(types, i)) &&
+                             strcmp(json_string_value(json_array_get(types, i)), "sparse") == 0
+                       : !listed && i >= first && i <= last && (i + 1 + step - offset % step) % step == 0;
     return listed ? mark_layers(hf, k->only, true, has) : mark_layers(hf, k->dense, false, has);
 }
 

@@ -27,6 +27,7 @@ typedef struct dop_hf {
     const dop_family *family;
     dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
     dop_hf_quant quant;
+    bool one_norm;        /* in a parallel layer the feed-forward part has no norm of its own, as the file says */
     const char *headless; /* the architecture, which has no output matrix (dop_family_without_head); NULL: it has one */
     dop_arena *arena;
     dop_diag *diag;
@@ -59,6 +60,19 @@ dop_status dop_hf_latent_rope(dop_hf *hf);
 dop_status dop_hf_layer_inputs(dop_hf *hf, const bool *sliding);
 /* Which layers see chunks, and what differs between those that rotate and the others. */
 dop_status dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked);
+/* Falcon: heads of keys. */
+dop_status dop_hf_multi_query(dop_hf *hf, dop_attention *t);
+/* DiffLlama: what differential attention is in each layer; the part of its factor that is not learned. */
+void dop_hf_differential(dop_hf *hf);
+double dop_hf_lambda_init(int32_t layer);
+/* MiniCPM's multipliers. */
+dop_status dop_hf_mup(dop_hf *hf);
+/* MiMo: what sliding layers have of their own, and heads of values. */
+dop_status dop_hf_swa_heads(dop_hf *hf, const bool *sliding);
+/* Lists with a value for each layer: how many heads it has, and the base of its rotary embedding, where 0 is none. */
+dop_status dop_hf_layer_heads(dop_hf *hf, bool *rotates);
+/* Is a layer of this family one part, mixer or feed-forward?  Then their number is that of the list that names them. */
+bool dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);
 /* Maps the tensors and fills model->weights with those that the facts call for. */

@@ -4,14 +4,10 @@
 #include <string.h>
 
 static dop_status
-unknown(const dop_hf *hf, const char *what, const char *name, void (*list)(dop_buf *out))
+unknown(const dop_hf *hf, const char *what, const char *name)
 {
-    dop_buf known = {0};
-    list(&known);
-    dop_status st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s \"%.80s\" is not supported; known: %s", what, name,
-                                known.data ? known.data : "");
-    dop_buf_finish(&known);
-    return st;
+    return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                       "%s \"%.80s\" is not supported; --list-models has the names that are", what, name);
 }
 
 /* Is it a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text alone
@@ -61,9 +57,9 @@ find_family(dop_hf *hf)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "%.80s gives scores of classes in place of tokens, which is not supported", arch);
     else if (arch && !hf->family)
-        return unknown(hf, "architecture", arch, dop_family_list);
+        return unknown(hf, "architecture", arch);
     if (!hf->family || (model_type && !by_type))
-        return unknown(hf, key, model_type, dop_family_list_types);
+        return unknown(hf, key, model_type);
     if (by_type && by_type != hf->family)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "architectures names %s, which is %s, but %s is \"%s\": one of the two is wrong", arch,

@@ -1,5 +1,6 @@
 /* Recurrent mixers of config.json: sizes, multipliers, and which layers have them.  Field names and defaults are those of
  * transformers' configuration_mamba2.py, configuration_falcon_h1.py, configuration_lfm2.py and configuration_qwen3_5.py. */
+#include "base/words.h"
 #include "compiler/import/hf/hf.h"
 
 #include <math.h>
@@ -10,8 +11,9 @@ size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
 {
     if (!f->key)
         return DOP_OK;
-    return f->otherwise ? dop_json_u32_or(&hf->cfg, f->key, 1, max, f->otherwise, out)
-                        : dop_json_u32(&hf->cfg, f->key, 1, max, out);
+    const char *key = f->too && dop_json_has(&hf->cfg, f->too) ? f->too : f->key;
+    return f->otherwise ? dop_json_u32_or(&hf->cfg, key, 1, max, f->otherwise, out)
+                        : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
 
 /* Files state the width of all heads too; it must be heads times head dim. */
@@ -23,7 +25,7 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
     dop_status st = r->width ? dop_json_u32_or(&hf->cfg, r->width, 1, DOP_MAX_WIDTH, 0, &width) : DOP_OK;
     if (st == DOP_OK && r->expand)
         st = dop_json_u32_or(&hf->cfg, r->expand, 1, 64, 2, &expand);
-    if (st != DOP_OK || (!r->width && !r->expand))
+    if (st != DOP_OK || (!r->width && !r->expand) || r->selective)
         return st;
     const char *key = width ? r->width : r->expand;
     width = width ? width : expand * hf->model->arch.hidden;
@@ -67,6 +69,23 @@ read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
                ? DOP_OK
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smamba_n_groups is %u, which does not divide %u heads",
                              hf->cfg.where, s->n_groups, s->n_heads);
+}
+
+/* Mamba's selective scan: the number of channels, and the values behind dt, which default to a sixteenth of the model's width. */
+static dop_status
+read_selective(const dop_hf *hf, dop_recurrent *s)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    const uint32_t hidden = hf->model->arch.hidden;
+    uint32_t expand = 2;
+    dop_status st = dop_json_u32_or(&hf->cfg, r->expand, 1, 64, 2, &expand);
+    s->n_heads = expand * hidden;
+    s->head_dim = s->n_groups = 1;
+    const json_t *rank = dop_json_get(&hf->cfg, r->dt_rank.key);
+    s->dt_rank = dop_div_up_u32(hidden, 16);
+    if (st == DOP_OK && rank && !json_is_string(rank)) /* "auto" */
+        st = dop_json_u32(&hf->cfg, r->dt_rank.key, 1, DOP_MAX_WIDTH, &s->dt_rank);
+    return st;
 }
 
 /* Biases of the projections.  The short convolution has one key for all of its biases. */
@@ -163,6 +182,11 @@ dop_hf_read_recurrent(dop_hf *hf)
     *s = (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
                          .skip = r->kind == DOP_MIXER_SSM,
                          .norm_rows = r->norm_rows,
+                         .norm_groups = r->norm_groups,
+                         .selective = r->selective,
+                         .each = r->each,
+                         .gate_sigmoid = r->gate_sigmoid,
+                         .beta_scale = 1,
                          .in_scale = 1,
                          .gate_scale = 1,
                          .dt_scale = 1,
@@ -183,6 +207,21 @@ dop_hf_read_recurrent(dop_hf *hf)
         st = size_or(hf, &r->groups, DOP_MAX_HEADS, &s->n_groups);
     if (st == DOP_OK)
         st = size_or(hf, &r->state_dim, DOP_MAX_HEAD_DIM, &s->state_dim);
+    if (st == DOP_OK && r->selective)
+        st = read_selective(hf, s);
+    if (r->small_norms)
+        s->dt_norm = s->key_norm = s->query_norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
+    if (r->norm && r->norm_eps > 0)
+        s->norm.eps = r->norm_eps;
+    if (r->low_rank_gate) {
+        s->dt_rank = s->gate_rank = s->head_dim;
+        s->n_groups = s->n_heads;
+        s->state_dim = s->head_dim;
+    }
+    bool doubles = r->doubles_beta != NULL;
+    if (st == DOP_OK && doubles)
+        st = dop_json_bool_or(&hf->cfg, r->doubles_beta, true, &doubles);
+    s->beta_scale = doubles ? 2 : 1;
     if (st == DOP_OK && r->kind == DOP_MIXER_SSM)
         st = read_norm(hf, eps, s);
     s->conv_bias = r->conv_bias.otherwise;
@@ -192,7 +231,7 @@ dop_hf_read_recurrent(dop_hf *hf)
         st = read_biases(hf, s);
     if (st == DOP_OK)
         st = check_width(hf, s);
-    if (st == DOP_OK && s->n_heads && hf->layer.ffn.act != DOP_ACT_SILU)
+    if (st == DOP_OK && s->n_heads && !r->own_act && hf->layer.ffn.act != DOP_ACT_SILU)
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s of a recurrent layer must be silu", hf->cfg.where,
                          hf->family->keys->act);
     if (st == DOP_OK && r->multipliers)
@@ -251,19 +290,90 @@ default_layers(dop_hf *hf, bool *recurs)
     const dop_hf_recurrent *r = hf->family->recurrent;
     const uint32_t n = hf->model->arch.n_layers;
     const json_t *list = r->attention_list ? dop_json_get(&hf->cfg, r->attention_list) : NULL;
-    uint32_t interval = 0;
+    uint32_t interval = 0, period = 8, offset = 4;
     dop_status st = r->interval ? dop_json_u32_or(&hf->cfg, r->interval, 1, DOP_MAX_LAYERS, 4, &interval) : DOP_OK;
+    if (st == DOP_OK && r->period)
+        st = dop_json_u32_or(&hf->cfg, r->period, 1, DOP_MAX_LAYERS, period, &period);
+    if (st == DOP_OK && r->period)
+        st = dop_json_u32_or(&hf->cfg, r->offset, 0, DOP_MAX_LAYERS, offset, &offset);
     for (uint32_t i = 0; i < n; i++)
-        recurs[i] = r->attention_list ? list != NULL : !interval || (i + 1) % interval != 0;
+        recurs[i] = r->attention_list ? list != NULL
+                    : r->period       ? i % period != offset
+                                      : !interval || (i + 1) % interval != 0;
     for (size_t k = 0; st == DOP_OK && k < json_array_size(list); k++) {
         const json_t *v = json_array_get(list, k);
-        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= (json_int_t)n)
+        const json_int_t at = json_integer_value(v) - r->counts_from_1;
+        if (!json_is_integer(v) || at < 0 || at >= (json_int_t)n)
             st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where,
                              r->attention_list, k, n);
         else
-            recurs[json_integer_value(v)] = false;
+            recurs[at] = false;
     }
     return st;
+}
+
+/* What a layer is, in the list or in the pattern of characters; NULL: neither is there, or it is not known. */
+static const char *
+block_of(const dop_hf *hf, uint32_t i)
+{
+    static const struct {
+        const char *names, *kind;
+    } kinds[] = {{"linear_attention mamba M", "mixer"},
+                 {"full_attention attention *", "attention"},
+                 {"mlp -", "dense"},
+                 {"moe E", "experts"}};
+    const json_t *list = dop_json_get(&hf->cfg, "layers_block_type");
+    const char *pattern = json_string_value(dop_json_get(&hf->cfg, "hybrid_override_pattern"));
+    const char one[2] = {!list && pattern && i < strlen(pattern) ? pattern[i] : '\0', '\0'};
+    const char *name = list ? json_string_value(json_array_get(list, i)) : one;
+    for (size_t k = 0; name && *name && k < sizeof kinds / sizeof *kinds; k++)
+        if (dop_has_word(kinds[k].names, name))
+            return kinds[k].kind;
+    return NULL;
+}
+
+bool
+dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n)
+{
+    const json_t *list = dop_json_get(&hf->cfg, "layers_block_type");
+    const char *pattern = json_string_value(dop_json_get(&hf->cfg, "hybrid_override_pattern"));
+    if (!hf->family->recurrent || !hf->family->recurrent->blocks || (!list && !pattern))
+        return false;
+    const size_t n = list ? json_array_size(list) : strlen(pattern);
+    *out_n = n < DOP_MAX_LAYERS ? (uint32_t)n : DOP_MAX_LAYERS + 1; /* which dop_arch_check() refuses */
+    return true;
+}
+
+/* Gives every layer the one part that it is. */
+static dop_status
+settle_blocks(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        dop_layer *y = &a->layers[i];
+        const char *kind = block_of(hf, i);
+        if (!kind)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                               "%slayers_block_type[%u] (or hybrid_override_pattern) is not the kind of a layer: "
+                               "linear_attention, full_attention, mlp or moe",
+                               hf->cfg.where, i);
+        const bool mixes = strcmp(kind, "mixer") == 0, attends = strcmp(kind, "attention") == 0;
+        if (mixes)
+            y->mixers[0] = y->mixers[1];
+        y->mixers[1] = (dop_mixer){.scale = 1};
+        if (!mixes && !attends) {
+            y->mixers[0] = y->mixers[1];
+            y->n_mixers = 0;
+            y->attn_norm = (dop_norm){0};
+        }
+        if (mixes || attends) {
+            y->ffn.kind = DOP_FFN_NONE;
+            y->ffn_norm = (dop_norm){0};
+        } else if (strcmp(kind, "dense") == 0) {
+            y->ffn.kind = DOP_FFN_DENSE;
+        }
+    }
+    return DOP_OK;
 }
 
 dop_status
@@ -271,6 +381,8 @@ dop_hf_settle_mixers(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     const dop_hf_recurrent *r = hf->family->recurrent;
+    if (r && r->blocks)
+        return settle_blocks(hf);
     const json_t *types = dop_json_get(&hf->cfg, "layer_types");
     bool *recurs = dop_arena_alloc(hf->arena, a->n_layers * sizeof *recurs);
     if (!recurs)
@@ -283,6 +395,10 @@ dop_hf_settle_mixers(dop_hf *hf)
         st = default_layers(hf, recurs);
     for (uint32_t i = 0; r && st == DOP_OK && i < a->n_layers; i++) {
         dop_layer *y = &a->layers[i];
+        if (recurs[i] && r->pre_norm) {
+            y->attn_norm = y->ffn_norm = y->post_ffn_norm;
+            y->post_attn_norm = y->post_ffn_norm = (dop_norm){0};
+        }
         if (recurs[i] && r->beside)
             y->n_mixers = 2;
         else if (recurs[i])

@@ -23,11 +23,19 @@ static dop_status
 read_scaling(const dop_json *j, dop_rope *r)
 {
     const char *name = NULL;
+    double alpha = 0;
     dop_status st = dop_json_str_or(j, "type", "default", &name);
     if (st == DOP_OK)
         st = dop_json_str_or(j, "rope_type", name, &name);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "alpha", 1e-3, 1e9, 0, &alpha);
     if (st != DOP_OK)
         return st;
+    /* HunYuanDenseV1RotaryEmbedding: with alpha a larger base at any length, which dims below decides. */
+    if (strcmp(name, "dynamic") == 0 && alpha > 0) {
+        r->factor = alpha;
+        return DOP_OK;
+    }
     for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
         if (strcmp(scalings[i].name, name) == 0) {
             r->scaling = scalings[i].scaling;
@@ -195,6 +203,12 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     if (st != DOP_OK)
         return st;
     uint32_t turned = (uint32_t)((double)head_dim * partial);
+    if (r->factor > 0 && turned > 2)
+        r->theta *= pow(r->factor, turned / (turned - 2.0));
+    if (f->flags & DOP_FAM_SWA_HEADS && turned % 2) { /* frequencies go by the odd number */
+        r->theta = pow(r->theta, (turned + 1.0) / turned);
+        turned++;
+    }
     if (r->scaling == DOP_ROPE_PROPORTIONAL) {
         /* The frequencies are those of the whole head, but its last pairs do not rotate. */
         turned = 2 * (uint32_t)((double)head_dim * partial / 2);
@@ -250,11 +264,20 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
         st = dop_json_sub(&params, "sliding_attention", &local);
     if (st == DOP_OK && two)
         st = dop_json_f64_or(&hf->cfg, "rope_local_base_freq", 1e-3, 1e12, local_theta, &local_theta);
+    if (hf->family->flags & DOP_FAM_ONE_BASE) /* old files: one base for both, and the scaling of one */
+        local_theta = theta;
     if (st == DOP_OK)
         st = read_rope(hf, full.object ? &full : &params, theta, head_dim_of(a, sliding, !two, false), &a->ropes[0]);
     if (st == DOP_OK && two)
         st = read_rope(hf, &local, local_theta, head_dim_of(a, sliding, false, true), &a->ropes[1]);
     a->n_ropes = two ? 2 : 1;
+    /* Ministral3Attention: queries grow with their position. */
+    if (st == DOP_OK && params.object && dop_json_has(&params, "llama_4_scaling_beta")) {
+        st = dop_json_f64(&params, "llama_4_scaling_beta", 0, 1e3, &a->temper.scale);
+        a->temper.floor = a->ropes[0].original_ctx;
+        for (uint32_t i = 0; i < a->n_layers; i++)
+            a->layers[i].mixers[0].attn.tempered = a->temper.floor > 0;
+    }
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         const uint32_t head = head_dim_of(a, sliding, !two, sliding[i]);

@@ -70,11 +70,24 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
 {
     const uint64_t taps[] = {rows->block, 1, rows->block_step};
     const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
-    const uint64_t single[] = {1, rows->total};
+    const uint64_t single[] = {1, rows->total}, headed[] = {rows->row ? rows->total / rows->row : 1, rows->row};
     const uint64_t vector[] = {rows->total}, matrix[] = {w->experts, rows->total, w->cols},
                    turned[] = {w->experts, w->cols, rows->total};
     if (one)
         return DOP_OK;
+    if (rows->loose) {
+        uint64_t n = 1;
+        for (uint32_t i = 0; i < t->rank; i++)
+            n = dop_mul_u64(n, t->shape[i], &n) ? n : 0;
+        return n == rows->total ? DOP_OK : dop_st_check_shape(t, 1, vector, f->hf->diag);
+    }
+    if (rows->flat) {
+        const uint64_t below[] = {w->experts * (uint64_t)(transposed ? w->cols : w->rows),
+                                  transposed ? w->rows : w->cols};
+        return dop_st_check_shape(t, 2, below, f->hf->diag);
+    }
+    if (rows->row && t->rank == 2)
+        return dop_st_check_shape(t, 2, headed, f->hf->diag);
     if (rows->each) { /* the matrices of all experts are one matrix, one below the other */
         const uint64_t inner = transposed ? w->rows : w->cols, below[] = {w->experts * rows->each / inner, inner};
         return dop_st_check_shape(t, 2, below, f->hf->diag);
@@ -194,12 +207,157 @@ take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uin
     return st;
 }
 
+/* Makes w, a vector, of tensors that have the values of one head each; the * in `pattern` is the head's number. */
+static dop_status
+take_heads(filler *f, const char *pattern, dop_weight *w)
+{
+    const uint32_t n = f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim : 0;
+    const uint64_t shape[] = {n};
+    float *all = dop_arena_alloc(f->hf->arena, w->cols * sizeof *all);
+    if (!all)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; n && i < w->cols / n; i++) {
+        char name[272];
+        dop_expert_name(pattern, i, name, sizeof name);
+        const dop_st_tensor *t = dop_st_take(&f->set, name);
+        dop_status st = t ? dop_st_check_shape(t, 1, shape, f->hf->diag)
+                          : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+        if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
+                             "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+        if (st != DOP_OK)
+            return st;
+        dop_decode_row(t->type, t->data, n, all + (size_t)i * n);
+    }
+    w->type = DOP_TYPE_f32;
+    w->row_stride = w->cols * sizeof *all;
+    w->data = (const uint8_t *)all;
+    w->source = pattern;
+    return DOP_OK;
+}
+
+/* Makes w, which has all heads of values, one that has each beside its partner in the other half; the pairs come twice. */
+static dop_status
+pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
+{
+    const uint32_t half = t->n_kv_heads / 2, n = 2 * t->n_kv_heads, dim = t->head_dim;
+    dop_weight *pieces = dop_arena_alloc(f->hf->arena, n * sizeof *pieces);
+    if (!pieces)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    if (w->parts || half == 0)
+        return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s: heads of it cannot be paired", w->source);
+    for (uint32_t i = n; i-- > 0;) {
+        const uint32_t head = i / 2 % half + i % 2 * half;
+        pieces[i] = *w;
+        pieces[i].data += (uint64_t)head * dim * w->row_stride;
+        pieces[i].rows = (n - i) * dim;
+        pieces[i].own_rows = i + 1 < n ? dim : 0;
+        pieces[i].below = i + 1 < n ? &pieces[i + 1] : NULL;
+    }
+    *w = pieces[0];
+    return DOP_OK;
+}
+
+/* DiffLlamaAttention: exp(q1 . k1) - exp(q2 . k2) and the part that is not learned. */
+static dop_status
+take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
+{
+    static const char *const ends[] = {"_q1", "_k1", "_q2", "_k2"};
+    const uint32_t n = f->layer && dop_layer_attention(f->layer) ? dop_layer_attention(f->layer)->head_dim : 0;
+    const uint64_t shape[] = {n};
+    float *v = dop_arena_alloc(f->hf->arena, (4 * (size_t)n + 1) * sizeof *v);
+    double dots[2] = {0};
+    if (!v)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < 4; i++) {
+        char full[272];
+        snprintf(full, sizeof full, "%s%s", name, ends[i]);
+        const dop_st_tensor *t = dop_st_take(&f->set, full);
+        dop_status st = t ? dop_st_check_shape(t, 1, shape, f->hf->diag)
+                          : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", full);
+        if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
+                             "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+        if (st != DOP_OK)
+            return st;
+        dop_decode_row(t->type, t->data, n, v + 1 + (size_t)i * n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        dots[0] += (double)v[1 + i] * (double)v[1 + n + i];
+        dots[1] += (double)v[1 + 2 * n + i] * (double)v[1 + 3 * n + i];
+    }
+    v[0] = (float)(exp(dots[0]) - exp(dots[1]) + dop_hf_lambda_init(layer));
+    w->type = DOP_TYPE_f32;
+    w->row_stride = sizeof *v;
+    w->data = (const uint8_t *)v;
+    w->source = name;
+    return DOP_OK;
+}
+
+/* Makes w of the taps of one convolution that several tensors have, one group of channels after the other. */
+static dop_status
+take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows, dop_weight *w)
+{
+    const uint32_t taps = rows->block_step;
+    uint64_t done = 0;
+    dop_status st = DOP_OK;
+    float *all = dop_arena_alloc(f->hf->arena, w->cols * sizeof *all);
+    if (!all)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (const dop_tensor_name *at = n; st == DOP_OK && at->role == n->role; at++) {
+        char name[256];
+        dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, need, at->source, name, sizeof name);
+        const dop_st_tensor *t = dop_st_take(&f->set, name);
+        if (!t)
+            return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+        const uint64_t shape[] = {t->rank == 3 ? t->shape[0] : 0, 1, taps};
+        st = dop_st_check_shape(t, 3, shape, f->hf->diag);
+        if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
+                             "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+        if (st == DOP_OK && shape[0] > rows->block - done)
+            st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file, "tensor %s: more channels than the %u expected",
+                             t->name, rows->block);
+        if (st != DOP_OK)
+            return st;
+        dop_decode_row(t->type, t->data, shape[0] * taps, all + done * taps);
+        done += shape[0];
+        w->source = t->name;
+    }
+    if (done != rows->block)
+        return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "weight %s: %llu channels, expected %u", need->name,
+                           (unsigned long long)done, rows->block);
+    const dop_st_tensor whole = {.type = DOP_TYPE_f32, .data = (const uint8_t *)all};
+    return turn(f, &whole, rows, w);
+}
+
+/* The name of a weight's tensor.  Where the tables have several names, one is that of the checkpoint.  Names that follow
+ * each other are of parts of one matrix. */
+static const dop_tensor_name *
+name_of(filler *f, const dop_weight_need *need)
+{
+    const dop_family *a = f->hf->family;
+    const dop_tensor_name *lists[] = {a->more_names, a->names}, *first = NULL;
+    char pattern[256], name[272];
+    for (unsigned k = 0; k < 2; k++)
+        for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
+            if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
+                continue;
+            dop_hf_full_name(f->prefix, a->layer_prefix, need, n->source, pattern, sizeof pattern);
+            dop_expert_name(pattern, 0, name, sizeof name);
+            if (has_tensor(f, name))
+                return n;
+            first = first ? first : n;
+        }
+    return first;
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
     filler *f = user;
     dop_hf *hf = f->hf;
-    const dop_tensor_name *n = dop_find_tensor_name(hf->family->more_names, hf->family->names, need->role);
+    const dop_tensor_name *n = name_of(f, need);
     if (!n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
                            dop_role_name(need->role), hf->family->name);
@@ -214,14 +372,22 @@ fill(void *user, const dop_weight_need *need)
         need->rank == 1 || need->vectors ? need->cols : need->rows; /* along the axis that fusing concatenates */
     f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(f->layer, n->part, own);
-    dop_status st = dop_expert_list(need, name, hf->arena, hf->diag, &each);
-    if (st == DOP_OK && need->vectors) {
+    const bool heads = need->rank == 1 && strchr(name, '*');
+    dop_status st = heads ? take_heads(f, name, &w) : dop_expert_list(need, name, hf->arena, hf->diag, &each);
+    if (heads) { /* done */
+    } else if (st == DOP_OK && n->part == DOP_PART_LAMBDA) {
+        st = take_lambda(f, name, need->layer, &w);
+    } else if (st == DOP_OK && rows.turned && n[1].role == n->role) {
+        st = take_taps(f, n, need, &rows, &w);
+    } else if (st == DOP_OK && need->vectors) {
         const dop_st_tensor *t = dop_st_take(&f->set, name);
         st = t ? place_vectors(f, t, &rows, &w)
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     } else if (st == DOP_OK && !each) {
         st = take(f, name, n, &rows, &w);
-        if (st == DOP_OK)
+        if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
+            st = pair_heads(f, dop_layer_attention(f->layer), &w);
+        else if (st == DOP_OK)
             st = take_below(f, n, need, rows.own, &w);
     }
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {

@@ -145,11 +145,11 @@ make_room(dop_constraints *s)
     }
 }
 
-/* What a grammar is made from: a GBNF text, else parts, else a schema (NULL: any object). */
+/* What a grammar is made from: a GBNF text, else parts. */
 typedef struct source {
     const char *gbnf;
     size_t n_gbnf;
-    const json_t *parts, *schema;
+    const json_t *parts;
 } source;
 
 static dop_status
@@ -158,17 +158,14 @@ make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, d
 {
     dop_budget budget = *io_budget;
     budget.bytes = budget.bytes < most_bytes ? budget.bytes : most_bytes;
-    const json_t *given = from->parts ? from->parts : from->schema;
-    json_t *plain = dop_json_plain((json_t *)(uintptr_t)given);
+    json_t *plain = dop_json_plain((json_t *)(uintptr_t)from->parts);
     dop_status st;
-    if (given && !plain)
+    if (from->parts && !plain)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     else if (from->gbnf)
         st = dop_grammar_from_gbnf(shapes->vocab, "grammar", from->gbnf, from->n_gbnf, &budget, diag, out_grammar);
-    else if (from->parts)
-        st = dop_grammar_from_parts(shapes->vocab, plain, &budget, diag, out_grammar);
     else
-        st = dop_grammar_from_schema(shapes->vocab, plain, NULL, NULL, 0, &budget, diag, out_grammar);
+        st = dop_grammar_from_parts(shapes->vocab, plain, &budget, diag, out_grammar);
     json_decref(plain);
     io_budget->steps = budget.steps;
     io_budget->end = budget.end;
@@ -207,20 +204,13 @@ dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_bud
 }
 
 dop_status
-dop_constraints_find(dop_constraints *shapes, const json_t *schema, const char *gbnf, size_t n_gbnf, dop_budget *budget,
-                     dop_diag *diag, struct dop_grammar **out_grammar)
+dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, dop_budget *budget, dop_diag *diag,
+                          struct dop_grammar **out_grammar)
 {
-    const source from = {.gbnf = gbnf, .n_gbnf = n_gbnf, .schema = schema};
     dop_buf key = {0};
-    if (gbnf) {
-        dop_buf_puts(&key, "g");
-        dop_buf_append(&key, gbnf, n_gbnf);
-    } else {
-        dop_buf_puts(&key, "s");
-        if (schema)
-            dop_json_encode(&key, schema);
-    }
-    return find_or_make(shapes, &key, &from, budget, diag, out_grammar);
+    dop_buf_puts(&key, "g");
+    dop_buf_append(&key, gbnf, n);
+    return find_or_make(shapes, &key, &(source){.gbnf = gbnf, .n_gbnf = n}, budget, diag, out_grammar);
 }
 
 /* --- what is not enforced ---------------------------------------------------------------------------------------------------------- */
@@ -270,8 +260,10 @@ dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
         return;
     /* Under the engine's lock, so it may take some milliseconds only. */
     dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
+    const dop_buf *content = &call->choices[index].reading.content; /* of a chat, which has been read to its end */
     json_t *value = NULL;
-    (void)dop_json_decode(s.text, s.n_text, &(dop_json_how){.budget = &budget}, NULL, &value);
+    (void)dop_json_decode(call->chat ? content->data : s.text, call->chat ? content->size : s.n_text,
+                          &(dop_json_how){.budget = &budget}, NULL, &value);
     dop_schema_index *index_of = NULL;
     bool valid = false;
     if (value && dop_schema_index_create(call->schema, NULL, &budget, NULL, &index_of) == DOP_OK &&

@@ -45,19 +45,18 @@ json_t *dop_json_text(const char *bytes, size_t n);
 
 /* --- shapes ---------------------------------------------------------------------------------------------------------------- */
 
-/* The grammar of a schema (NULL: any object), or of a GBNF text; the caller's to release.  budget: the request's, for compiling and for
- * waiting until others are compiled.  Errors as of dop_grammar_from_schema and dop_grammar_from_gbnf. */
+/* The grammar of a GBNF text, or of parts (dop_grammar_from_parts); the caller's to release.  budget: the request's, for compiling
+ * and for waiting until others are compiled.  Errors as of the functions that make grammars. */
 struct dop_grammar;
-dop_status dop_constraints_find(dop_constraints *shapes, const json_t *schema, const char *gbnf, size_t n_gbnf,
-                                dop_budget *budget, dop_diag *diag, struct dop_grammar **out_grammar);
+dop_status dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, dop_budget *budget,
+                                     dop_diag *diag, struct dop_grammar **out_grammar);
+dop_status dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
+                                      struct dop_grammar **out_grammar);
 /* Where a grammar does not enforce all keywords of its schema: names them in a header, or refuses the request where it demands
  * `strict`; the call keeps the schema, for dop_call_note_validity. */
 void dop_constraints_note_unenforced(dop_reader *r, const struct dop_grammar *grammar, dop_call *call);
 /* A finished choice whose schema was not enforced exactly gets "schema_valid": whether its text is valid. */
 void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice);
-/* The same of parts: dop_grammar_from_parts. */
-dop_status dop_constraints_find_parts(dop_constraints *shapes, const json_t *parts, dop_budget *budget, dop_diag *diag,
-                                      struct dop_grammar **out_grammar);
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------- */
 

@@ -19,8 +19,10 @@ typedef struct gathering {
     dop_bias *biases;
     dop_ids *prompts; /* [n_prompts] */
     uint32_t n_prompts, n_each;
+    json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
+    const char *param; /* the parameter that says so */
     dop_grammar *grammar;
-    bool shaped; /* the grammar is for what comes behind reasoning */
+    bool no_reasoning; /* the request says so */
 } gathering;
 
 static void
@@ -208,6 +210,7 @@ take_extra(gathering *g)
             json_object_set_new(all, "enable_thinking", json_false());
     }
     json_object_update(all, (json_t *)(uintptr_t)extra);
+    g->no_reasoning = json_is_false(json_object_get(all, "enable_thinking"));
     return all;
 }
 
@@ -254,18 +257,35 @@ ends_with(const dop_buf *text, const char *mark)
     return len > 0 && n >= len && memcmp(text->data + n - len, mark, len) == 0;
 }
 
+/* Puts reasoning before what the answer has to be: any text up to its end mark, white space, and what the prompt would end with. */
+static void
+reason_first(gathering *g)
+{
+    json_t *seq = json_pack("[{s:s}, {s:[s, s, s]}]", "until", g->api->form->think_close, "any", "", "\n", "\n\n");
+    if (g->call->begin.size)
+        json_array_append_new(seq, json_stringn(g->call->begin.data, g->call->begin.size));
+    g->call->begin.size = 0;
+    json_array_append_new(seq, g->parts);
+    g->parts = json_pack("{s:o}", "seq", seq);
+    if (!g->parts)
+        refuse_memory(g);
+}
+
 /* What the end of the prompt means for the answer. */
 static void
 look_at_end(gathering *g, dop_buf *text)
 {
     const dop_tool_form *f = g->api->form;
     dop_call *c = g->call;
+    const bool shaped = g->parts != NULL;
     if (ends_with(text, f->think_open)) {
-        c->terms.thinks = !g->shaped;
-        if (g->shaped)
+        c->terms.thinks = !g->no_reasoning && !g->grammar; /* a grammar is for the whole text, from its beginning */
+        if (!c->terms.thinks)
             dop_buf_printf(text, "\n%s\n\n", f->think_close);
+        else if (g->parts)
+            reason_first(g);
     }
-    if (!c->begin.size && !g->shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with(text, f->open))
+    if (!c->begin.size && !shaped && f->open && !strchr(f->open, DOP_HOLE_ID) && ends_with(text, f->open))
         dop_buf_puts(&c->begin, f->open);
     else
         (void)append(text, &c->begin);
@@ -459,23 +479,24 @@ take_lengths(gathering *g)
 
 /* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
 
+/* What the answer has to be, for parts that are demanded; `wrong`: why it cannot be. */
+static void
+take_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand)
+{
+    if (wrong)
+        dop_reader_refuse(&g->r, param, "%s", wrong);
+    g->parts = demand->parts;
+    g->param = param;
+    g->call->begin = demand->begin;
+}
+
 static void
 take_schema(gathering *g, const json_t *schema)
 {
-    dop_diag diag = {0};
+    static const dop_tool_form plain;
     dop_shape_demand demand = {.parts = NULL};
-    dop_status st = DOP_OK;
-    if (g->call->chat && g->api->form) {
-        const char *wrong = dop_answer_require(g->api->form, schema, &demand);
-        g->call->begin = demand.begin;
-        if (wrong)
-            dop_reader_refuse(&g->r, "response_format", "%s", wrong);
-    }
-    st = dop_constraints_find(g->api->shapes, schema, NULL, 0, g->budget, &diag, &g->grammar);
-    json_decref(demand.parts);
-    if (st != DOP_OK)
-        refuse_by(g, "response_format", &diag);
-    g->shaped = true;
+    const char *wrong = dop_answer_require(g->call->chat && g->api->form ? g->api->form : &plain, schema, &demand);
+    take_demand(g, "response_format", wrong, &demand);
 }
 
 static void
@@ -515,9 +536,9 @@ take_grammar(gathering *g)
     const char *text = dop_reader_text(&g->r, "grammar", &n);
     if (!text || g->r.failed)
         return;
-    if (g->grammar)
+    if (g->parts)
         dop_reader_refuse(&g->r, "grammar", "grammar and response_format exclude one another");
-    else if (dop_constraints_find(g->api->shapes, NULL, text, n, g->budget, &diag, &g->grammar) != DOP_OK)
+    else if (dop_constraints_find_gbnf(g->api->shapes, text, n, g->budget, &diag, &g->grammar) != DOP_OK)
         refuse_grammar(g, &diag);
 }
 
@@ -543,22 +564,15 @@ take_tools(gathering *g)
     if (r->failed || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
         return NULL;
     g->job.keep_special = true;
-    const bool demanded = only || (word && strcmp(word, "required") == 0);
+    const bool demanded = only || (word && strcmp(word, "required") == 0), shaped = g->parts != NULL;
     if (demanded) {
         dop_shape_demand demand = {.parts = NULL};
-        dop_diag diag = {0};
-        const char *wrong = g->grammar ? "response_format and required calls exclude one another"
-                                       : dop_tool_require(g->api->form, tools, only, &demand);
-        if (wrong)
-            dop_reader_refuse(r, "tool_choice", "%s", wrong);
-        else if (dop_constraints_find_parts(g->api->shapes, demand.parts, g->budget, &diag, &g->grammar) != DOP_OK)
-            refuse_by(g, "tools", &diag);
-        json_decref(demand.parts);
-        if (demand.begin.size)
-            g->call->begin = demand.begin;
-        g->shaped = true;
+        if (shaped || g->grammar)
+            dop_reader_refuse(r, "tool_choice", "response_format and required calls exclude one another");
+        else
+            take_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand);
     }
-    if (!g->shaped || demanded) /* an answer that a schema shapes is no call */
+    if (!shaped) /* an answer that a schema shapes is no call */
         g->call->tools = json_deep_copy(tools);
     g->call->terms.tools = g->call->tools;
     if (g->call->tools && g->call->terms.single) /* the answer ends when its call is complete */
@@ -641,6 +655,14 @@ name_call(dop_call *c)
 }
 
 static void
+compile_parts(gathering *g)
+{
+    dop_diag diag = {0};
+    if (dop_constraints_find_parts(g->api->shapes, g->parts, g->budget, &diag, &g->grammar) != DOP_OK)
+        refuse_by(g, g->param, &diag);
+}
+
+static void
 gather(gathering *g)
 {
     const json_t *tools = NULL;
@@ -655,14 +677,16 @@ gather(gathering *g)
     take_grammar(g);
     if (g->call->chat && !g->r.failed)
         tools = take_tools(g);
-    if (!g->r.failed && g->grammar)
-        dop_constraints_note_unenforced(&g->r, g->grammar, g->call);
     if (g->r.failed)
         return;
     if (g->call->chat)
         take_messages(g, tools);
     else
         take_prompts(g, "prompt");
+    if (!g->r.failed && g->parts)
+        compile_parts(g);
+    if (!g->r.failed && g->grammar)
+        dop_constraints_note_unenforced(&g->r, g->grammar, g->call);
     if (!g->r.failed)
         take_lengths(g);
     if (!g->r.failed && g->n_prompts * g->n_each > g->api->max_choices)
@@ -740,6 +764,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
         dop_ids_finish(&g.prompts[i]);
     free(g.prompts);
     free(g.biases);
+    json_decref(g.parts);
     dop_grammar_release(g.grammar);
     if (g.r.failed) {
         dop_buf_finish(&g.call->begin);

@@ -1,0 +1,161 @@
+/* Names and fields of the families in families_dense.def. */
+#include "compiler/model/families_dense.h"
+
+const dop_hf_keys dop_keys_falcon = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .kv_heads = "num_kv_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "ffn_hidden_size",
+    .act = "activation",
+    .eps = "layer_norm_epsilon",
+};
+const dop_hf_keys dop_keys_bloom = {
+    .hidden = "hidden_size",
+    .layers = "n_layer",
+    .heads = "n_head",
+    .ctx = "seq_length",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "layer_norm_epsilon",
+};
+const dop_hf_keys dop_keys_mpt = {
+    .hidden = "d_model",
+    .layers = "n_layers",
+    .heads = "n_heads",
+    .kv_heads = "attn_config.kv_n_heads",
+    .ctx = "max_seq_len",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "layer_norm_epsilon",
+};
+const dop_hf_keys dop_keys_opt = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "ffn_dim",
+    .act = "activation_function",
+    .eps = "layer_norm_eps",
+};
+
+const dop_tensor_name dop_names_phi[] = {
+    {DOP_W_final_norm, "final_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "final_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_lm_head_bias, "lm_head.bias", DOP_PART_ALL, false},
+    {DOP_W_o, "self_attn.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "self_attn.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.fc1.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.fc1.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.fc2.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.fc2.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+/* Norms of queries and keys with weights for each head: one matrix, or a vector for each. */
+const dop_tensor_name dop_names_head_norms[] = {
+    {DOP_W_q_norm, "self_attn.q_norm.weight", DOP_PART_HEADS, false},
+    {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_HEADS, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_stablelm[] = {
+    {DOP_W_q_norm, "self_attn.q_layernorm.norms.*.weight", DOP_PART_ALL, false},
+    {DOP_W_k_norm, "self_attn.k_layernorm.norms.*.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_falcon[] = {
+    {DOP_W_embed, "word_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "ln_f.bias", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "ln_attn.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "ln_attn.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "self_attention.query_key_value.weight", DOP_PART_GQA_Q, false},
+    {DOP_W_k, "self_attention.query_key_value.weight", DOP_PART_GQA_K, false},
+    {DOP_W_v, "self_attention.query_key_value.weight", DOP_PART_GQA_V, false},
+    {DOP_W_q_bias, "self_attention.query_key_value.bias", DOP_PART_GQA_Q, false},
+    {DOP_W_k_bias, "self_attention.query_key_value.bias", DOP_PART_GQA_K, false},
+    {DOP_W_v_bias, "self_attention.query_key_value.bias", DOP_PART_GQA_V, false},
+    {DOP_W_o, "self_attention.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "self_attention.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "ln_mlp.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "ln_mlp.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.dense_h_to_4h.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.dense_h_to_4h.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.dense_4h_to_h.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.dense_4h_to_h.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false}, /* of the older form */
+    {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_bloom[] = {
+    {DOP_W_embed_norm, "word_embeddings_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm_bias, "word_embeddings_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_mpt[] = {
+    {DOP_W_embed, "wte.weight", DOP_PART_ALL, false},          {DOP_W_final_norm, "norm_f.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},    {DOP_W_attn_norm, "norm_1.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "attn.Wqkv.weight", DOP_PART_Q, false},          {DOP_W_k, "attn.Wqkv.weight", DOP_PART_K, false},
+    {DOP_W_v, "attn.Wqkv.weight", DOP_PART_V, false},          {DOP_W_o, "attn.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "norm_2.weight", DOP_PART_ALL, false},    {DOP_W_up, "ffn.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "ffn.down_proj.weight", DOP_PART_ALL, false}, {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_opt[] = {
+    {DOP_W_pos_embed, "embed_positions.weight", DOP_PART_BELOW_2, false},
+    {DOP_W_final_norm, "final_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "final_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "self_attn_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "self_attn_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_o, "self_attn.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "self_attn.out_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "final_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "final_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "fc1.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "fc1.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "fc2.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "fc2.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_gptj[] = {
+    {DOP_W_embed, "wte.weight", DOP_PART_ALL, false},          {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "ln_f.bias", DOP_PART_ALL, false}, {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head_bias, "lm_head.bias", DOP_PART_ALL, false}, {DOP_W_attn_norm, "ln_1.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "ln_1.bias", DOP_PART_ALL, false},  {DOP_W_q, "attn.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "attn.k_proj.weight", DOP_PART_ALL, false},      {DOP_W_v, "attn.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "attn.out_proj.weight", DOP_PART_ALL, false},    {DOP_W_up, "mlp.fc_in.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.fc_in.bias", DOP_PART_ALL, false},    {DOP_W_down, "mlp.fc_out.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.fc_out.bias", DOP_PART_ALL, false}, {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_bitnet[] = {
+    {DOP_W_o_norm, "self_attn.attn_sub_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_down_norm, "mlp.ffn_sub_norm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_hunyuan[] = {
+    {DOP_W_q_norm, "self_attn.query_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_k_norm, "self_attn.key_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_pre_feedforward[] = {
+    {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_muse[] = {
+    {DOP_W_attn_gate, "self_attn.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_diffllama[] = {
+    {DOP_W_v, "self_attn.v_proj.weight", DOP_PART_PAIRED, false},
+    {DOP_W_diff_lambda, "self_attn.lambda", DOP_PART_LAMBDA, false},
+    {.role = DOP_W_none},
+};

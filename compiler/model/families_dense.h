@@ -1,0 +1,12 @@
+/* Facts that the rows of families_dense.def refer to; only families.c includes this. */
+#ifndef DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
+#define DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
+
+#include "compiler/model/import.h"
+
+extern const dop_hf_keys dop_keys_falcon, dop_keys_bloom, dop_keys_mpt, dop_keys_opt;
+extern const dop_tensor_name dop_names_phi[], dop_names_head_norms[], dop_names_stablelm[], dop_names_falcon[],
+    dop_names_bloom[], dop_names_mpt[], dop_names_opt[], dop_names_gptj[], dop_names_bitnet[], dop_names_hunyuan[],
+    dop_names_pre_feedforward[], dop_names_muse[], dop_names_diffllama[];
+
+#endif
