@@ -352,9 +352,12 @@ typedef struct dop_int4_parts {
     /* A word has eight outputs of one input, in the order 0 2 4 6 1 3 5 7, as words of zeros have; else all values are in order. */
     bool by_output;
     uint32_t zero_add; /* added to a stored zero point, modulo 16 */
-    uint32_t group;    /* inputs per scale: a multiple of the block of the weight's type */
-    uint64_t outputs;  /* of the stored tensors */
-    uint64_t first;    /* the output that is row 0 */
+    uint32_t
+        bits; /* of an integer: 2, 3, 4 or 8, one after the other where they are no divisor of 32; 0: 4.  Unless 4, in order */
+    const uint8_t *order; /* 32 bits: the group of each input; NULL: input / group */
+    uint32_t group;       /* inputs per scale: a multiple of the block of the weight's type */
+    uint64_t outputs;     /* of the stored tensors */
+    uint64_t first;       /* the output that is row 0 */
 } dop_int4_parts;
 
 /* A weight: a vector, a matrix, or a matrix for each expert, somewhere in a mapped file.  Experts lie expert_stride bytes

@@ -13,6 +13,8 @@ typedef struct dop_hf_quant {
     bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
     bool act_order, symmetric;
     bool codes;        /* matrices say by their tensors how they are stored (codes.c) */
+    uint32_t bits;     /* of an integer: 4, of GPTQ also 2, 3 or 8 */
+    bool expanded;     /* the note about matrices that become f16 has been given */
     uint32_t group;    /* inputs per scale; 0: a whole row */
     uint32_t zero_add; /* to stored zero points */
 } dop_hf_quant;
