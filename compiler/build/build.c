@@ -459,6 +459,11 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
     const dop_attr how[] = {{.i = x->active}, {.i = x->groups}, {.i = x->group_best}, {.i = x->group_keep}};
     const dop_type f32 = DOP_TYPE_none;
     const bool softmax = x->score == DOP_SCORE_SOFTMAX, plain = !x->correction && x->groups == 1;
+    if (x->score == DOP_SCORE_NEAR) {
+        *out_ids = op1(b, DOP_OP_top_k, "ids", logits, how, f32);
+        *out_weights = op2(b, DOP_OP_near_softmax, "weights", logits, *out_ids, &(dop_attr){.f = x->near}, f32);
+        return;
+    }
     const bool after = softmax && x->normalized && plain && !x->scaled;
     dop_node_id scores = logits, by = logits;
     if (!after)

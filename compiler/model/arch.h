@@ -185,7 +185,11 @@ typedef enum dop_ffn_kind {
 /* How a mixture of experts chooses and weighs.  A router scores every expert, `active` of them are chosen for each row, and
  * their results are added, each times its score, which is the softmax or sigmoid of the router's logits.  The choice is made by
  * the scores, plus a learned correction where there is one, and only among the best groups where there are groups. */
-typedef enum dop_score_kind { DOP_SCORE_SOFTMAX, DOP_SCORE_SIGMOID } dop_score_kind;
+typedef enum dop_score_kind {
+    DOP_SCORE_SOFTMAX,
+    DOP_SCORE_SIGMOID,
+    DOP_SCORE_NEAR /* the op near_softmax */
+} dop_score_kind;
 typedef struct dop_experts {
     uint32_t n, width;                       /* matrices of each kind; hidden values of one expert */
     uint32_t active;                         /* experts of a row */
@@ -194,6 +198,7 @@ typedef struct dop_experts {
     bool correction;   /* a learned value per expert is added for the choice only */
     bool normalized;   /* weights of a row are divided by their sum */
     double sum_eps;    /* ... plus this */
+    double near;       /* of DOP_SCORE_NEAR: eps of the op */
     double scale;      /* of the sum of all chosen experts; 1: none */
     bool scales_input; /* the weight of the only active expert multiplies its input, not its result */
     bool bias;         /* of every expert's matrices */

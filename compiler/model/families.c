@@ -82,6 +82,7 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm_bias, "norm.bias", DOP_PART_ALL, false},
     {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head_bias, "lm_head.bias", DOP_PART_ALL, false},
     {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_ALL, false},

@@ -199,6 +199,7 @@ typedef struct dop_expert_keys {
     const char *offset;              /* ... or from this layer on */
     const char *dense, *only;        /* lists of layers without experts, and of layers with experts */
     const char *limit;               /* limit of DOP_ACT_CLAMPED, of which only one value is supported */
+    const char *jitter;              /* half of dop_experts.near */
     const char *correction;          /* the field that says whether there is a correction; NULL: `facts` do */
     const char *enabled;             /* the field that says whether there are experts; NULL: there are */
     /* They work beside the dense part of their layers: each has norms of its own, and the router reads the stream through
