@@ -333,7 +333,7 @@ mix_node(uint64_t h, const dop_node *n)
 }
 
 uint64_t
-dop_graph_hash(const dop_graph *g)
+dop_graph_hash_unbound(const dop_graph *g)
 {
     uint64_t h = mix_s(0xcbf29ce484222325u, g->name);
     h = mix_u64(h, (uint64_t)g->max_t << 32 | g->max_s);
@@ -345,8 +345,22 @@ dop_graph_hash(const dop_graph *g)
         const dop_region *rg = &g->regions[r];
         if (rg->dead)
             continue;
-        h = mix_s(mix_u64(h, rg->tpl), rg->variant ? rg->variant : "");
-        h = mix_ids(mix_ids(h, rg->nodes, rg->n_nodes), rg->outs, rg->n_outs);
+        h = mix_ids(mix_ids(mix_u64(h, rg->tpl), rg->nodes, rg->n_nodes), rg->outs, rg->n_outs);
+    }
+    return h;
+}
+
+uint64_t
+dop_graph_hash(const dop_graph *g)
+{
+    uint64_t h = dop_graph_hash_unbound(g);
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        const dop_region *rg = &g->regions[r];
+        if (rg->dead || !rg->variant)
+            continue;
+        h = mix_s(mix_u64(h, r), rg->variant);
+        for (int i = 0; i < DOP_TILE_FIELDS; i++)
+            h = mix_u64(h, dop_tile_get(&rg->tile, i));
     }
     return h;
 }

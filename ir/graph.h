@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/base.h"
 #include "base/label.h"
+#include "ir/tile.h"
 #include "ir/types.h"
 
 typedef uint32_t dop_node_id;
@@ -65,7 +66,7 @@ typedef enum dop_root {
     DOP_ROOT_element,
     DOP_ROOT_row,
     DOP_ROOT_choice,
-    DOP_ROOT_product,
+    DOP_ROOT_product, /* the first with holes (dop_node_has_holes) */
     DOP_ROOT_attention,
     DOP_ROOT_argmax,
     DOP_ROOT_group,
@@ -178,13 +179,14 @@ typedef enum dop_template {
 const char *dop_template_name(dop_template t);
 
 typedef enum dop_tile_span { DOP_TILE_one, DOP_TILE_span, DOP_TILE_whole } dop_tile_span;
-enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_HEADS = 8 };
+enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_HEADS = 8, DOP_HOLE_CHOICE = 16 };
 enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4, DOP_JOIN_CHOICE = 8, DOP_JOIN_HEADS = 16 };
 typedef struct dop_template_info {
     const char *name;
-    uint8_t tile[DOP_AXES];                       /* dop_tile_span */
-    uint8_t joins;                                /* DOP_JOIN_* */
-    uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
+    uint8_t kind;               /* one of DOP_JOIN_*: as what it enters other regions, 0: as nothing */
+    uint8_t tile[DOP_AXES];     /* dop_tile_span */
+    uint8_t joins;              /* DOP_JOIN_* */
+    uint8_t hole[DOP_MAX_SRCS]; /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
     uint32_t held, heavy, mixed, twins, tail, beside, acts;
     const char *makes;
@@ -198,6 +200,7 @@ typedef struct dop_region {
     uint32_t n_outs; /* nodes stored to memory, in node order */
     dop_node_id *outs;
     const char *variant;       /* bound by select: name of a row of kernels.def; NULL before */
+    dop_tile tile;             /* bound with it */
     bool dead;                 /* merged away; skipped everywhere and dropped by dop_graph_compact() */
     struct dop_analysis *info; /* what is known about it (region.h); of a dead region the last state */
 } dop_region;
@@ -329,6 +332,18 @@ dop_node_space(const dop_graph *g, dop_node_id id)
 bool dop_node_is_input(const dop_graph *g, dop_node_id id);
 /* Does another source say which row of some source is read? */
 bool dop_node_gathers(const dop_graph *g, dop_node_id id);
+/* Is it element-wise, or a copy through an index? */
+static inline bool
+dop_node_is_element(const dop_graph *g, dop_node_id id)
+{
+    return dop_op_of(g->nodes[id].op)->root == DOP_ROOT_element;
+}
+/* Is it the root of a template with loops of its own, which producers enter only through its holes? */
+static inline bool
+dop_node_has_holes(const dop_graph *g, dop_node_id id)
+{
+    return dop_op_of(g->nodes[id].op)->root >= DOP_ROOT_product;
+}
 /* Does it sum over the heads or slots of its source number k? */
 static inline bool
 dop_node_sums_heads(const dop_graph *g, dop_node_id id, uint32_t k)
@@ -400,6 +415,8 @@ dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);
+/* The same without what select binds to the regions. */
+uint64_t dop_graph_hash_unbound(const dop_graph *g);
 /* Drops dead regions and unreachable nodes, keeping order.  A node whose sources were replaced by later nodes moves
  * behind them, so a pass may rewrite freely and compact afterwards; ids change.  Error: a cycle. */
 dop_status dop_graph_compact(dop_graph *g, dop_diag *diag);

@@ -31,7 +31,8 @@
 /* Traits, holes and joins are written without their prefix. */
 enum { LEAF = DOP_LEAF, VIEW = DOP_VIEW, PURE = DOP_PURE, EFFECT = DOP_EFFECT, STATISTIC = DOP_STATISTIC,
        ALONGSIDE = DOP_ALONGSIDE, PARTIAL = DOP_PARTIAL };
-enum { ELEMENTS = DOP_HOLE_ELEMENTS, ROWS = DOP_HOLE_ROWS, SCALAR = DOP_HOLE_SCALAR, HEADS = DOP_HOLE_HEADS };
+enum { ELEMENTS = DOP_HOLE_ELEMENTS, ROWS = DOP_HOLE_ROWS, SCALAR = DOP_HOLE_SCALAR, HEADS = DOP_HOLE_HEADS,
+       CHOICE = DOP_HOLE_CHOICE };
 enum { JOIN_ELEMENT = DOP_JOIN_ELEMENT, JOIN_ROW = DOP_JOIN_ROW, JOIN_PARTIAL = DOP_JOIN_PARTIAL,
        JOIN_CHOICE = DOP_JOIN_CHOICE,   JOIN_HEADS = DOP_JOIN_HEADS };
 /* clang-format on */
@@ -64,8 +65,8 @@ static const struct {
 
 static const dop_template_info templates[DOP_TPL_COUNT] = {
     {.name = "none"},
-#define TEMPLATE(id, tile_, joins_, holes_, capacities, what) \
-    {.name = #id, .tile = tile_, .joins = joins_, .hole = holes_, capacities, .makes = what},
+#define TEMPLATE(id, kind_, tile_, joins_, holes_, capacities, what) \
+    {.name = #id, .kind = kind_, .tile = tile_, .joins = joins_, .hole = holes_, capacities, .makes = what},
 #include "ir/templates.def"
 #undef TEMPLATE
 };

@@ -36,6 +36,12 @@ typedef struct dop_direct_type {
     uint32_t type; /* dop_type */
 } dop_direct_type;
 
+/* A type of weights that are loaded in units: for one matrix 2, or 1 only in tiles whose waves end sooner; for each of two 1. */
+typedef struct dop_unit_type {
+    uint32_t one, two;
+    uint32_t type; /* dop_type */
+} dop_unit_type;
+
 /* Which steps of a few tokens a tile is for (kernels/gen_matmul_few.c). */
 typedef enum dop_few_list {
     DOP_FEW_FLOATS,

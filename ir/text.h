@@ -11,7 +11,8 @@
  *   region @1 elementwise writes %x1 { %x0 %x1 }
  *
  * Floats are hexadecimal so that the text is exact.  A symbolic axis prints as T, S, 4T.  A label prints as `; L3/qkv`
- * at the end of the line and is read back.  A bound variant prints as `using NAME` behind the template.  Regions are
+ * at the end of the line and is read back.  A bound variant prints as `using NAME`, with the
+ * fields of its tile that are not 0 as `FIELD=N`, behind the template.  Regions are
  * numbered without the dead ones.  `#` starts a comment, numbers may be decimal, attributes come in any order; a text
  * that was printed is the same bytes after parsing and printing. */
 #ifndef DOPPLER_IR_TEXT_H

@@ -617,6 +617,26 @@ read_return(parser *p)
     return expect(p, "}");
 }
 
+/* FIELD=N ..., and the word behind them. */
+static dop_status
+read_tile(parser *p, dop_tile *tile, word *out_next)
+{
+    for (;;) {
+        word w = read_word(p);
+        int i = 0;
+        uint32_t value;
+        dop_status st;
+        while (i < DOP_TILE_FIELDS && !word_is(w, dop_tile_name(i)))
+            i++;
+        *out_next = w;
+        if (i == DOP_TILE_FIELDS)
+            return DOP_OK;
+        if ((st = expect(p, "=")) != DOP_OK || (st = read_u32(p, "the tile's field", &value)) != DOP_OK)
+            return st;
+        dop_tile_set(tile, i, value);
+    }
+}
+
 /* region @1 TEMPLATE [using VARIANT] writes %a %b { %x %y } */
 static dop_status
 read_region(parser *p)
@@ -625,6 +645,7 @@ read_region(parser *p)
     uint32_t number;
     unsigned tpl = 1;
     const char *variant = NULL;
+    dop_tile tile = {0};
     word w = read_word(p); /* "region" */
     size_t start = w.pos;
     if ((st = expect(p, "@")) != DOP_OK || (st = read_u32(p, "the region's number", &number)) != DOP_OK)
@@ -640,7 +661,8 @@ read_region(parser *p)
     if (word_is(w, "using")) {
         if ((st = keep_name(p, read_word(p), "the variant's name", &variant)) != DOP_OK)
             return st;
-        w = read_word(p);
+        if ((st = read_tile(p, &tile, &w)) != DOP_OK)
+            return st;
     }
     if (!word_is(w, "writes"))
         return FAIL(p, w.pos, "expected 'writes'");
@@ -653,6 +675,7 @@ read_region(parser *p)
     if (st != DOP_OK)
         return fail_inner(p, start, st, &inner);
     p->g->regions[id].variant = variant;
+    p->g->regions[id].tile = tile;
     return DOP_OK;
 }
 

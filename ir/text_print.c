@@ -103,8 +103,10 @@ print_regions(dop_buf *b, const dop_graph *g)
         if (number++ == 0)
             dop_buf_puts(b, "---\n");
         dop_buf_printf(b, "region @%u %s", number, dop_template_name(r->tpl));
-        if (r->variant)
+        if (r->variant) {
             dop_buf_printf(b, " using %s", r->variant);
+            dop_tile_put(&r->tile, b);
+        }
         dop_buf_puts(b, " writes");
         print_ids(b, g, r->outs, r->n_outs, "");
         dop_buf_puts(b, " {");

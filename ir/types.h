@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 typedef enum dop_type {
-#define TYPE(name, block, bytes, kind) DOP_TYPE_##name,
+#define TYPE(name, ...) DOP_TYPE_##name,
 #include "ir/types.def"
 #undef TYPE
     DOP_TYPE_COUNT
@@ -15,15 +15,54 @@ typedef enum dop_type {
 
 typedef enum dop_type_kind { DOP_KIND_FLOAT, DOP_KIND_INT, DOP_KIND_QUANT } dop_type_kind;
 
+/* What a block of a quantized type holds, and where that is in a packed matrix; types.def says what the kinds are. */
+typedef enum dop_block_field_kind {
+    DOP_FIELD_NONE, /* ends a list */
+    DOP_FIELD_UNIT,
+    DOP_FIELD_EACH,
+    DOP_FIELD_ONCE,
+    DOP_FIELD_VALUES,
+    DOP_FIELD_BITS,
+    DOP_FIELD_BYTES,
+    DOP_FIELD_E2M1,
+    DOP_FIELD_SIX,
+    DOP_FIELD_THREE,
+    DOP_FIELD_TRITS,
+} dop_block_field_kind;
+
+typedef struct dop_block_field {
+    dop_block_field_kind kind;
+    uint16_t from;     /* byte of the block */
+    uint8_t size;      /* bytes, or bits of a value */
+    uint8_t width;     /* bytes that hold the values of one place in a byte */
+    uint16_t to, step; /* bytes in the unit of plane 0 or the group of plane 1 */
+} dop_block_field;
+
+enum { DOP_TYPE_FIELDS = 8 }; /* fields of a type and what ends them */
+
 typedef struct dop_type_info {
     const char *name;
     uint32_t block; /* values per block along the last axis */
     uint32_t bytes; /* bytes per block */
     dop_type_kind kind;
+    int32_t gguf; /* its number in GGUF files, or -1 */
+    struct {
+        uint32_t
+            unit; /* values that one invocation loads and multiplies at once; 0: kernels read no weights of the type */
+        uint32_t unit_bytes;  /* bytes of a unit in plane 0 */
+        uint32_t pad;         /* rows are padded to a multiple of it: the unit, or what shares scales */
+        uint32_t group_bytes; /* bytes of plane 1 per group: DOP_GROUP_UNITS units, counted over packed rows */
+        uint32_t book;        /* bytes of the codebook behind plane 0 */
+    } pack;
+    dop_block_field fields[DOP_TYPE_FIELDS];
 } dop_type_info;
+
+enum { DOP_GROUP_UNITS = 32, DOP_UNIT_VALUES = 32 /* of quantized types */ };
 
 const dop_type_info *dop_type_of(dop_type t);
 bool dop_type_parse(const char *name, size_t len, dop_type *out_type);
+/* By its number in GGUF files. */
+bool dop_type_of_gguf(uint32_t number, dop_type *out_type);
 /* Bytes of one row of n values; rows are padded to whole blocks.  False on overflow. */
 bool dop_type_row_bytes(dop_type t, uint64_t n, uint64_t *out_bytes);
 

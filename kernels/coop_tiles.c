@@ -12,6 +12,17 @@ direct_percent(const dop_target *t, dop_type type, uint32_t mats)
     return 0;
 }
 
+/* The row of the target for weights of the type that are loaded in units; all 0: they are not. */
+static dop_unit_type
+units_of(const dop_target *t, dop_type type)
+{
+    const dop_schedule_numbers *n = &t->schedule;
+    for (uint32_t i = 0; i < n->n_coop_units; i++)
+        if (n->coop_units[i].type == (uint32_t)type)
+            return n->coop_units[i];
+    return (dop_unit_type){0};
+}
+
 /* One row of `side` fragments of sums for each subgroup and matrix. */
 uint32_t
 dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
@@ -208,8 +219,8 @@ static bool
 suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     const uint32_t max_t = s->g->max_t;
-    /* By measurement: of two matrices only types whose scales are long to decode. */
-    const bool units = p->type == DOP_TYPE_q4_k || (p->type == DOP_TYPE_q8_0 && p->most == 1);
+    const dop_unit_type in = units_of(s->t, p->type);
+    const bool units = p->most > 1 ? in.two > 0 : in.one > 1;
     const bool quant = dop_type_of(p->type)->kind == DOP_KIND_QUANT;
     /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
     if (max_t * (x->kind == DOP_SHAPE_QUANT ? 1 : 4) < x->bm ||
@@ -225,7 +236,7 @@ suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     case DOP_SHAPE_SOONER:
         return !quant && p->most == 1;
     case DOP_SHAPE_SOONER_UNITS:
-        return p->most == 1 && (units || p->type == DOP_TYPE_q4_0); /* those that were measured */
+        return p->most == 1 && in.one;
     case DOP_SHAPE_SOONER_PAIR:
         return !units && p->most > 1;
     case DOP_SHAPE_DIRECT:

@@ -89,7 +89,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (!wt)
         return dop_emit_fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
-    e->types_used |= 1u << n->type;
+    e->types_used |= (uint64_t)1 << n->type;
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 

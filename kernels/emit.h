@@ -68,7 +68,7 @@ typedef struct dop_emit {
     uint32_t n_temps;
     uint32_t n_args, cap_args;
     dop_kernel_arg *args;
-    uint32_t types_used; /* bits 1 << dop_type of weights decoded, for the type files to include */
+    uint64_t types_used; /* bits 1 << dop_type of weights decoded, for the type files to include */
     uint32_t caps;       /* DOP_CAP_* that the emitted code needs */
     uint32_t n_binds, cap_binds;
     dop_bind *binds;

@@ -10,16 +10,16 @@
 static void
 tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
 {
+    const uint32_t most = t->schedule.gemv_most_lanes, loads = t->schedule.gemv_loads;
     uint32_t wave = t->cores * t->schedule.gemv_float_wave, large = dop_div_up_u32(teams, 512 / sg);
     tile->lanes = sg;
     if (!paired && !t->cpu && t->max_workgroup >= 512 &&
         (uint64_t)large * 100 >= (uint64_t)dop_div_up_u32(large, t->cores) * t->cores * t->schedule.gemv_float_even)
         tile->wg = 512;
     else if (teams * 16 <= wave)
-        for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
+        for (tile->lanes = 16; tile->lanes < most && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
             tile->lanes *= 2;
-    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
-    tile->unroll = tile->lanes >= 128 ? 2 : 4;
+    tile->unroll = tile->lanes >= most && loads > 1 ? loads / 2 : loads;
 }
 
 /* Blocks have to be decoded, so there are half as many invocations, which hold more, and rows that share a load of the
@@ -28,6 +28,7 @@ tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, boo
 static void
 tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
 {
+    const uint32_t most = t->schedule.gemv_most_lanes, enough = t->cores * t->schedule.gemv_quant_busy / 8;
     uint32_t wave = t->cores * t->schedule.gemv_quant_wave, far = t->schedule.gemv_quant_long;
     tile->lanes = sg;
     tile->unroll = 1;
@@ -40,14 +41,15 @@ tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_til
     /* Rows so long that staging one takes several round trips to memory. */
     if (k >= t->schedule.gemv_quant_staged && t->max_workgroup >= 1024) {
         tile->wg = 1024;
-        while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 5 / 8 && tile->lanes < 128)
+        while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * t->schedule.gemv_quant_staged_busy / 8 &&
+               tile->lanes < most)
             tile->lanes *= 2;
         return;
     }
     tile->wg = 512;
-    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < far)
+    while (teams / (tile->wg / tile->lanes * tile->rows) < enough && tile->wg > 256 && k < far)
         tile->wg /= 2;
-    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= far)
+    while (teams / (tile->wg / tile->lanes * tile->rows) < enough && tile->lanes < most && k >= far)
         tile->lanes *= 2;
 }
 
@@ -97,14 +99,14 @@ count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
     return n;
 }
 
-/* Steps of a row that are in flight at once: four, or a number that divides the row into whole batches (rows of 9 steps are
- * three batches of three).  Two where three products meet, because they hold three times as much. */
+/* Steps of a row that are in flight at once: as many as the target takes, or a number that divides the row into whole batches (rows
+ * of 9 steps are three batches of three).  Half as many where three products meet, because they hold three times as much. */
 static uint32_t
-steps_in_flight(uint32_t steps, bool quant, uint32_t products)
+steps_in_flight(uint32_t all, uint32_t steps, bool quant, uint32_t products)
 {
-    const uint32_t most = products > (quant ? 1 : 2) ? 2 : 4;
-    if (!quant && most == 4 && steps % 4)
-        for (uint32_t n = 6; n >= 3; n--)
+    const uint32_t most = products > (quant ? 1 : 2) && all > 1 ? all / 2 : all;
+    if (!quant && most == all && steps % all)
+        for (uint32_t n = all + all / 2; n + 1 >= all && n > 1; n--)
             if (steps % n == 0)
                 return n;
     return steps >= most ? most : steps >= 2 ? 2 : 1;
@@ -148,7 +150,7 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
         tile->lanes = lanes;
         tile->loops = loops;
     }
-    tile->unroll = steps_in_flight(steps, quant, p.most);
+    tile->unroll = steps_in_flight(s->t->schedule.gemv_stage_loads, steps, quant, p.most);
     if (!quant && p.most == 1)
         tile->unroll = long_steps_in_flight(s->t, steps, tile->loops, tile->unroll);
     return NULL;

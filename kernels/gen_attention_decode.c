@@ -266,10 +266,6 @@ trips(const dop_site *s, const dop_tile *tile)
            (uint64_t)rows * a.value_dim + 64;
 }
 
-enum {
-    OWN_WG = 256 /* of a dispatch of its own */
-};
-
 /* Registers of an invocation for its rows, products and sums, with so many workgroups per head group. */
 static uint32_t
 registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
@@ -326,7 +322,7 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
 static dop_refusal
 fits(const dop_site *s)
 {
-    return refuses(s, OWN_WG, false);
+    return refuses(s, s->t->schedule.decode_wg, false);
 }
 
 /* Where rows make enough workgroups, heads so short are as well walked over by single invocations. */
@@ -356,25 +352,24 @@ takes_one_head(const dop_site *s, const dop_attn *a)
 static void
 walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
-    /* One row is slower everywhere, four are where the cache is short, and queries that stay in registers gain nothing.  Several
-     * tokens make many workgroups. */
-    enum { ROWS = 2 };
+    /* Several tokens make many workgroups. */
+    const uint32_t rows = s->t->schedule.decode_apart_rows;
     const uint32_t heads = a->group / (tile->group_wgs ? tile->group_wgs : 1);
     if (s->g->max_t > 1 || heads > s->t->schedule.decode_apart_heads || s->t->cpu || s->t->subgroup < 2 ||
-        apart_registers(s->g, a, s->t, heads, ROWS) > registers ||
+        apart_registers(s->g, a, s->t, heads, rows) > registers ||
         subgroups_at_once(a, tile, s->t) * s->t->subgroup != tile->wg)
         return;
     tile->apart = true;
-    tile->positions = tile->wg / lanes_of(a, s->t) * ROWS;
+    tile->positions = tile->wg / lanes_of(a, s->t) * rows;
 }
 
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
-    tile->wg = OWN_WG;
+    tile->wg = s->t->schedule.decode_wg;
     tile->bq = 1;
-    tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, OWN_WG);
+    tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, tile->wg);
     walk_apart(s, &a, s->t->schedule.decode_registers, tile);
 }
 
@@ -383,8 +378,9 @@ choose_tile(const dop_site *s, dop_tile *tile)
 static uint32_t
 stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
 {
-    return a->kv * a->group * splits * s->g->max_t * 8 <= s->t->cores * 9 ? a->group
-                                                                          : least_group_wgs(s, a, s->t->persistent);
+    return a->kv * a->group * splits * s->g->max_t * 8 <= s->t->cores * s->t->schedule.decode_stage_busy
+               ? a->group
+               : least_group_wgs(s, a, s->t->persistent);
 }
 
 /* The most splits that count as a short cache, for which head groups are divided although they are not for a longer one; 0:
@@ -410,7 +406,7 @@ as_stage(const dop_site *s, dop_tile *tile)
     tile->group_wgs = stage_group_wgs(s, &a, a.splits);
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
     if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
-        tile->positions = 128;
+        tile->positions = s->t->schedule.decode_stage_positions;
     walk_apart(s, &a, s->t->schedule.decode_stage_registers, tile);
     return refuses(s, s->t->persistent, true).why;
 }

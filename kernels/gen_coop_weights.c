@@ -3,6 +3,8 @@
 
 #include "kernels/weight_types.h"
 
+#include <string.h>
+
 /* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
 static dop_type
 only_type(const dop_graph *g, const dop_segment *part)
@@ -187,13 +189,15 @@ is_quant(const dop_graph *g, dop_node_id product)
 
 /* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
 static void
-declare_eights(const dop_gen *gen, const dop_segment *part, uint32_t *done, dop_buf *out)
+declare_eights(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_buf *out)
 {
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
-        if (!(*done & (1u << t)))
-            dop_buf_printf(out, "DOP_HALVES_%s\n", dop_type_of(t)->name);
-        *done |= 1u << t;
+        const uint64_t bit = (uint64_t)1 << t;
+        const bool own = strcmp(dop_weight_type_of(t)->file, "types/codes.glsl") != 0;
+        if (!(*done & bit))
+            dop_buf_printf(out, own ? "DOP_HALVES_%s\n" : "DOP_HALVES_ANY(%s)\n", dop_type_of(t)->name);
+        *done |= bit;
     }
 }
 
@@ -216,13 +220,14 @@ dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bo
 }
 
 static void
-declare_units(const dop_graph *g, const dop_segment *part, uint32_t *done, dop_buf *out)
+declare_units(const dop_graph *g, const dop_segment *part, uint64_t *done, dop_buf *out)
 {
     for (uint32_t m = 0; m < part->n_mats && !dop_coop_decoded_later(g, part); m++) {
         dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
-        if (!(*done & (1u << t)))
+        const uint64_t bit = (uint64_t)1 << t;
+        if (!(*done & bit))
             dop_buf_printf(out, "DOP_W32(%s)\n", dop_type_of(t)->name);
-        *done |= 1u << t;
+        *done |= bit;
     }
 }
 
@@ -232,7 +237,7 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
 {
     dop_keys none = {0};
     bool units = false, quant = false;
-    uint32_t eights = 0, decoded = 0; /* bits of types that already have their functions */
+    uint64_t eights = 0, decoded = 0; /* bits of types that already have their functions */
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < p->n; i++)
         for (uint32_t m = 0; m < p->part[i].n_mats; m++)

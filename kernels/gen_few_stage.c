@@ -210,17 +210,18 @@ count_groups(const dop_site *s, uint32_t rows, uint32_t loops)
 /* Cycles of a multiprocessor for a step of a subgroup, counted by instructions: products, and loads of 16 bytes of activations
  * from shared memory, which neighbouring teams share. */
 static uint32_t
-cost_of_step(bool ints, uint32_t rows, uint32_t lanes, uint32_t columns)
+cost_of_step(const dop_schedule_numbers *in, bool ints, uint32_t rows, uint32_t lanes, uint32_t columns)
 {
     const uint32_t waves = lanes >= 32 ? 4 : lanes > 8 ? lanes / 8 : 1;
-    return ints ? columns * (2 + rows * 6) + rows * (2 * waves + 1) : columns * (2 + rows * 2) + rows * 2 * waves;
+    return columns * (in->few_stage_column + rows * (ints ? in->few_stage_int : in->few_stage_float)) +
+           rows * (in->few_stage_load * waves + ints);
 }
 
 /* Every core has one workgroup, which has the rows of the step in shared memory and walks over its share of the matrices. */
 const char *
 dop_few_stage(const dop_site *s, dop_tile *tile)
 {
-    enum { MOST_ROWS = 2, MOST_SUMS = 16, IN_FLIGHT = 4 };
+    const dop_schedule_numbers *in = &s->t->schedule;
     const dop_products p = dop_products_of(s);
     const dop_analysis *a = s->r->info;
     const bool ints = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
@@ -231,17 +232,17 @@ dop_few_stage(const dop_site *s, dop_tile *tile)
         return "rows of products are no whole units";
     for (uint32_t lanes = piece.units < 8 ? dop_pow2_floor(piece.units) : 8; lanes <= 128 && lanes <= tile->wg;
          lanes *= 2)
-        for (uint32_t rows = 1; rows <= MOST_ROWS; rows++) {
+        for (uint32_t rows = 1; rows <= in->few_stage_rows; rows++) {
             const uint32_t per = tile->wg / lanes * rows, columns = rows * a->most_mats;
             uint32_t loops = 1;
             while (loops * per < p.rows && count_groups(s, per, loops) > s->t->cores)
                 loops++;
             const uint32_t steps = dop_div_up_u32(units, lanes);
             /* Rows that do not fit are received once for every set. */
-            const uint64_t cost =
-                (uint64_t)loops * (steps * cost_of_step(ints, n, lanes, columns) + columns * n * 3 + 8) +
-                (piece.n > 1 ? loops - 1 : 0) * (uint64_t)(units * unit * n / tile->wg);
-            if (columns * n > MOST_SUMS || lanes > piece.units || cost >= best)
+            const uint64_t cost = (uint64_t)loops * (steps * cost_of_step(in, ints, n, lanes, columns) +
+                                                     columns * n * in->few_stage_sum + in->few_stage_set) +
+                                  (piece.n > 1 ? loops - 1 : 0) * (uint64_t)(units * unit * n / tile->wg);
+            if (columns * n > in->few_stage_sums || lanes > piece.units || cost >= best)
                 continue;
             best = cost;
             tile->lanes = lanes;
@@ -251,7 +252,7 @@ dop_few_stage(const dop_site *s, dop_tile *tile)
     if (best == UINT64_MAX)
         return "rows of products are too short";
     tile->unroll = 1;
-    while (!ints && tile->unroll * 2 * tile->rows * a->most_mats <= IN_FLIGHT &&
+    while (!ints && tile->unroll * 2 * tile->rows * a->most_mats <= in->few_stage_loads &&
            tile->unroll * 2 * tile->lanes <= piece.units)
         tile->unroll *= 2;
     return NULL;

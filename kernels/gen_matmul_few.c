@@ -3,7 +3,18 @@
 
 #include "kernels/weight_types.h"
 
-enum { SOME = 16, MANY = 32 }; /* tokens beyond which a step's tiles are those of some, and of many */
+/* Are the step's tiles those of some tokens or more?  And of many? */
+static bool
+some(const dop_graph *g, const dop_target *t)
+{
+    return g->max_t > t->schedule.small_some;
+}
+
+static bool
+many_tokens(const dop_graph *g, const dop_target *t)
+{
+    return g->max_t > t->schedule.small_many;
+}
 
 /* Do subgroups load what they multiply themselves? */
 static bool
@@ -18,7 +29,7 @@ in_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_graph *g = gen->e.g;
     const dop_tile *tile = &gen->choice->tile;
-    if (!alone(gen) && g->max_t <= MANY && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
+    if (!alone(gen) && !many_tokens(g, gen->e.target) && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
         return false;
     for (uint32_t m = 0; m < part->n_mats; m++)
         if (dop_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->kind == DOP_KIND_QUANT)
@@ -33,7 +44,7 @@ declare(dop_gen *gen, dop_buf *decls)
     dop_keys keys = {0};
     dop_keys_num(gen, &keys, "SHARES", tile->ds);
     dop_keys_num(gen, &keys, "AHEAD", tile->unroll);
-    dop_keys_set(&keys, "EACH", gen->e.g->max_t > MANY ? "true" : "false");
+    dop_keys_set(&keys, "EACH", many_tokens(gen->e.g, gen->e.target) ? "true" : "false");
     dop_keys_num(gen, &keys, "DEEP", alone(gen) ? tile->bk / tile->ds : tile->bk);
     return dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
 }
@@ -162,9 +173,9 @@ wide_tile(const dop_site *s, dop_tile *tile)
     const dop_schedule_numbers *in = &s->t->schedule;
     const dop_few_shape *one = first_of(s->t, DOP_FEW_ONE_WIDE);
     const dop_products p = dop_products_of(s);
-    if (s->g->max_t <= MANY) {
+    if (!many_tokens(s->g, s->t)) {
         const dop_few_shape *x = first_of(s->t, blocks ? DOP_FEW_BLOCKS_SOME : DOP_FEW_SOME_WIDE);
-        return s->g->max_t > SOME &&
+        return some(s->g, s->t) &&
                p.rows / x->rows * 100 >= s->t->cores * (blocks ? in->small_busy : in->small_busy_wide) &&
                few_tile(s, x, true, tile);
     }
@@ -177,7 +188,7 @@ wide_tile(const dop_site *s, dop_tile *tile)
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    const bool many = s->g->max_t > MANY, deep = dop_products_of(s).k >= s->t->schedule.small_deep;
+    const bool many = many_tokens(s->g, s->t), deep = dop_products_of(s).k >= s->t->schedule.small_deep;
     bool done;
     if (wide_tile(s, tile))
         done = true;
@@ -187,8 +198,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
     else if (many)
         done = choose_from(s, DOP_FEW_FLOATS_MANY, UINT32_MAX, true, tile);
     else
-        done = s->g->max_t > SOME ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
-                                  : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
+        done = some(s->g, s->t) ? choose_from(s, DOP_FEW_FLOATS_SOME, UINT32_MAX, false, tile)
+                                : choose_from(s, DOP_FEW_FLOATS, UINT32_MAX, false, tile);
     if (!done)
         narrow_tile(s, tile);
 }
@@ -219,7 +230,8 @@ avoid(const dop_site *s)
 {
     dop_tile tile = {.wg = 0};
     /* Where there are enough tiles, float weights do not justify one that holds all tokens of a subgroup. */
-    return s->g->max_t > MANY && !quantized(s) && enough_rows(s, s->t->schedule.small_busy_wide) && !wide_tile(s, &tile)
+    return many_tokens(s->g, s->t) && !quantized(s) && enough_rows(s, s->t->schedule.small_busy_wide) &&
+                   !wide_tile(s, &tile)
                ? "as many tiles as there are, by tokens and rows, take less time"
                : NULL;
 }
@@ -276,7 +288,8 @@ own_tile(const dop_site *s, dop_tile *tile)
     tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
     tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
     const bool two = tiles * 100 >= s->t->cores * s->t->schedule.small_busy_own;
-    tile->ds = s->g->max_t > MANY ? 8 : s->g->max_t > SOME ? (two ? 4 : 8) : two ? 8 : 16;
+    const uint32_t depth = s->t->schedule.small_own_depth;
+    tile->ds = many_tokens(s->g, s->t) ? depth : depth * 2 / ((some(s->g, s->t) ? 2u : 1u) * (two ? 2u : 1u));
     tile->bk = DEEP * tile->ds;
     tile->wg = tile->ds * s->t->subgroup;
     tile->unroll = 1;
@@ -305,7 +318,7 @@ own_avoid(const dop_site *s)
     const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
     const bool many = tiles > s->t->cores,
                few = tiles * 100 < s->t->cores * s->t->schedule.small_busy && p.k < 2 * p.rows;
-    if (s->g->max_t > MANY && !quantized(s) && (many || few))
+    if (many_tokens(s->g, s->t) && !quantized(s) && (many || few))
         return "activations of so many tokens are better read by a workgroup than by each subgroup";
     return NULL;
 }

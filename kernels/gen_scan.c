@@ -341,14 +341,12 @@ shared_of_chunks(dop_gen *gen)
     return chunk_bytes(&s, gen->choice->tile.bq);
 }
 
-enum { MOST_ROWS = 16, GPU_LANES = 8, CHUNK = 32, LEAST_CHUNK = 8 };
-
 /* Invocations that share a row of the state. */
 static uint32_t
 lanes_of(const dop_site *site, const dop_scan *s)
 {
     const dop_target *t = site->t;
-    uint32_t lanes = t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
+    uint32_t lanes = t->cpu || t->subgroup < t->schedule.scan_lanes ? t->subgroup : t->schedule.scan_lanes;
     while (!t->cpu && lanes > 1 && lanes > s->count / s->width)
         lanes /= 2;
     return lanes;
@@ -365,7 +363,7 @@ tile_of(const dop_site *site, dop_tile *tile)
     tile->wg = tile->subgroup ? t->subgroup : 32;
     while (!(t->cpu && tile->subgroup) && tile->wg * 2 <= most && tile->wg < s.p * tile->lanes)
         tile->wg *= 2;
-    tile->bq = site->g->max_t < MOST_ROWS ? site->g->max_t : MOST_ROWS;
+    tile->bq = site->g->max_t < t->schedule.scan_rows ? site->g->max_t : t->schedule.scan_rows;
     if (tile->bq > room)
         tile->bq = room ? room : 1;
 }
@@ -377,8 +375,9 @@ tile_of_chunks(const dop_site *site, dop_tile *tile)
     enum { SUMS = 256 }; /* most bytes that common.glsl uses for reductions */
     const dop_scan s = dop_scan_at(site);
     tile_of(site, tile);
-    uint32_t step = tile->lanes > LEAST_CHUNK ? tile->lanes : LEAST_CHUNK;
-    tile->bq = (CHUNK / step > 0 ? CHUNK / step : 1) * step;
+    const uint32_t least = site->t->schedule.scan_chunk_least, chunk = site->t->schedule.scan_chunk,
+                   step = tile->lanes > least ? tile->lanes : least;
+    tile->bq = (chunk / step > 0 ? chunk / step : 1) * step;
     while (tile->bq > step &&
            (tile->bq - step >= site->g->max_t || chunk_bytes(&s, tile->bq) + SUMS > site->t->shared_bytes))
         tile->bq -= step;
@@ -388,7 +387,6 @@ tile_of_chunks(const dop_site *site, dop_tile *tile)
 static dop_refusal
 fits_chunks(const dop_site *site)
 {
-    enum { MOST_PRODUCTS = 160 };
     const dop_scan s = dop_scan_at(site);
     dop_tile tile = {.wg = site->t->max_workgroup < 256 ? site->t->max_workgroup : 256, .subgroup = true};
     if (s.each)
@@ -397,7 +395,7 @@ fits_chunks(const dop_site *site)
         return (dop_refusal){"rows of the state are no multiple of 4 values", NULL};
     tile_of(site, &tile);
     uint32_t rows = dop_div_up_u32(s.p, tile.wg / tile.lanes), vectors = dop_div_up_u32(s.count, tile.lanes * 4);
-    if (rows * vectors * tile.lanes > MOST_PRODUCTS)
+    if (rows * vectors * tile.lanes > site->t->schedule.scan_chunk_products)
         return (dop_refusal){"an invocation would have too much of the state", NULL};
     return dop_scan_fits(site);
 }
@@ -407,7 +405,7 @@ avoid_chunks(const dop_site *s)
 {
     if (dop_graph_mixes(s->g))
         return "the step has rows of several sequences, few of each";
-    if (s->g->max_t < LEAST_CHUNK)
+    if (s->g->max_t < s->t->schedule.scan_chunk_least)
         return "fewer rows than a chunk";
     /* Lanes wait for shared memory instead of the previous row's state.  A software device takes seconds to compile chunks. */
     return s->t->schedule.scan_chunks && !s->t->cpu ? NULL : "row by row was not slower where it was measured";

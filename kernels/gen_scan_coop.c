@@ -1,7 +1,7 @@
 /* Linear recurrences of many rows on matrix units, in chunks (scan_coop.glsl). */
 #include "kernels/gen_scan.h"
 
-enum { BLOCK = 16, CHUNK = 32, HELPERS = 8, LEAST_ROWS = 64, MOST_STATE = 256 };
+enum { BLOCK = 16, HELPERS = 8, MOST_STATE = 256 };
 
 /* Consequences of a tile: what each subgroup has, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
@@ -17,11 +17,11 @@ typedef struct layout {
 /* Updating a column's state is as much work as its products, so it is worth dividing a column among subgroups.  With a delta
  * rule it is not, because they would have to combine their parts before the column is solved. */
 static uint32_t
-split_of(const dop_scan *s)
+split_of(const dop_scan *s, const dop_target *t)
 {
-    enum { ENOUGH = 8 };
     uint32_t split = 1;
-    while (!s->delta && s->p / BLOCK * split * 2 <= ENOUGH && s->count / BLOCK % (split * 2) == 0)
+    while (!s->delta && s->p / BLOCK * split * 2 <= t->schedule.scan_units_workers &&
+           s->count / BLOCK % (split * 2) == 0)
         split *= 2;
     return split;
 }
@@ -30,7 +30,7 @@ static layout
 layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
 {
     enum { SUMS = 256 }; /* most bytes that common.glsl uses for reductions */
-    layout l = {.rows = rows, .split = split_of(s)};
+    layout l = {.rows = rows, .split = split_of(s, t)};
     l.workers = s->p / BLOCK * l.split;
     l.subgroups = l.workers + HELPERS;
     l.piece_at = rows * 4 * (s->count / 8 + 1) + (s->delta ? 4 : 2) * rows * (rows / 8 + 1);
@@ -199,7 +199,7 @@ static void
 choose_tile(const dop_site *site, dop_tile *tile)
 {
     const dop_scan s = dop_scan_at(site);
-    tile->bq = CHUNK;
+    tile->bq = site->t->schedule.scan_units_chunk / BLOCK * BLOCK;
     while (tile->bq > BLOCK && layout_of(&s, tile->bq, site->t).bytes > site->t->shared_bytes)
         tile->bq -= BLOCK;
     tile->wg = layout_of(&s, tile->bq, site->t).subgroups * site->t->subgroup;
@@ -249,7 +249,7 @@ avoid(const dop_site *s)
 {
     if (dop_graph_mixes(s->g))
         return "the step has rows of several sequences, few of each";
-    if (s->g->max_t < LEAST_ROWS)
+    if (s->g->max_t < s->t->schedule.scan_units_least)
         return "fewer rows than two chunks";
     return NULL;
 }

@@ -18,7 +18,8 @@ dop_gen_first_word(dop_gen *gen, const char *matrix, const char *unit, uint32_t 
 {
     dop_emit *e = &gen->e;
     if (!(e->caps & DOP_CAP_texels))
-        return dop_emit_str(e, "U64(%s).v[%s * %uu]", matrix, unit, bytes / 8);
+        return bytes < 8 ? dop_emit_str(e, "U64(%s).v[%s / 2u]", matrix, unit)
+                         : dop_emit_str(e, "U64(%s).v[%s * %uu]", matrix, unit, bytes / 8);
     if (bytes < DOP_TEXEL_BYTES)
         return dop_emit_str(e, "dop_ldw4(%s, %s / %uu)", matrix, unit, DOP_TEXEL_BYTES / bytes);
     return dop_emit_str(e, "dop_ldw4(%s, %s * %uu)", matrix, unit, bytes / DOP_TEXEL_BYTES);
@@ -55,7 +56,7 @@ put_header(dop_gen *gen, dop_buf *b)
                        dop_matrix_k(gen->e.target->matrix));
     if (gen->descriptor->ints)
         dop_buf_printf(b, "#extension GL_EXT_spirv_intrinsics : require\n%s",
-                       gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
+                       gen->e.types_used & ~((uint64_t)1 << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
     if (gen->merges)
         dop_buf_puts(b, "#define DOP_MERGES\n");
     if (gen->claims)
@@ -88,24 +89,29 @@ put_file(dop_gen *gen, const char *file, dop_buf *b)
     return DOP_OK;
 }
 
+/* Each file once.  The functions of most quantized types use those of types/quant.glsl. */
 static dop_status
 put_types(dop_gen *gen, dop_buf *b)
 {
-    const char *done[DOP_TYPE_COUNT];
+    static const char quant[] = "types/quant.glsl";
+    const char *done[DOP_TYPE_COUNT + 1];
     uint32_t n = 0;
     for (int t = 0; t < DOP_TYPE_COUNT; t++) {
         const dop_weight_type *w = dop_weight_type_of((dop_type)t);
-        if (!w || !(gen->e.types_used & (1u << t)))
+        if (!w || !(gen->e.types_used & (uint64_t)1 << t))
             continue;
-        bool seen = false;
-        for (uint32_t i = 0; i < n; i++)
-            seen = seen || strcmp(done[i], dop_weight_type_file(w)) == 0;
-        if (seen)
-            continue;
-        dop_status st = put_file(gen, dop_weight_type_file(w), b);
-        if (st != DOP_OK)
-            return st;
-        done[n++] = dop_weight_type_file(w);
+        const char *files[] = {dop_type_of((dop_type)t)->kind == DOP_KIND_QUANT ? quant : w->file, w->file};
+        for (uint32_t f = 0; f < 2; f++) {
+            bool seen = false;
+            for (uint32_t i = 0; i < n; i++)
+                seen = seen || strcmp(done[i], files[f]) == 0;
+            if (seen)
+                continue;
+            dop_status st = put_file(gen, files[f], b);
+            if (st != DOP_OK)
+                return st;
+            done[n++] = files[f];
+        }
     }
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }

@@ -21,30 +21,6 @@ dop_status dop_templates_load(const char *exe_path, dop_templates *out, dop_diag
 void dop_templates_finish(dop_templates *t);
 const char *dop_templates_get(const dop_templates *t, const char *name); /* NULL: no such file */
 
-/* The shape of a workgroup; the template determines which fields are used. */
-typedef struct dop_tile {
-    uint32_t wg;                 /* invocations */
-    uint32_t lanes, rows;        /* gemv: invocations per row, rows per team */
-    uint32_t loops;              /* gemv: sets of rows that a workgroup walks over, 0: one */
-    uint32_t unroll;             /* gemv: steps whose weights are in flight at once; matmul of few tokens: tiles */
-    uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
-    uint32_t bq, ds;    /* attention: tokens; invocations that share a position's K row, or on matrix units groups
-                                    of positions, 0: 1; ds in matmul of few tokens: shares of the depth */
-    uint32_t shares;    /* matmul on matrix units: workgroups that a tile's depth is divided among, 0: one */
-    uint32_t undivided; /* the same: of so many columns of tiles it is not divided after all */
-    uint32_t group_wgs; /* attention of one token: workgroups that a head group is divided among, 0: one */
-    uint32_t splits;    /* the same: most splits of the cache, 0: as in the graph */
-    uint32_t whole,
-        least; /* the same: up to how many positions are one split, and least positions of a split; 0: as in the graph */
-    uint32_t positions; /* attention of one token or on matrix units: positions at a time, 0: 64 */
-    bool apart;         /* attention of one token: subgroups walk over positions of their own */
-    bool claims;        /* rows on CPU devices: workgroups claim blocks of rows one by one, instead of having shares */
-    bool joined;        /* matmul on matrix units: tiles go through the rows of all parts as if of one matrix */
-    bool direct;        /* the same: weights go to registers past shared memory */
-    uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
-    bool subgroup;      /* reduce with subgroup operations */
-} dop_tile;
-
 typedef enum dop_variant_id {
     DOP_VARIANT_none,
 #define KERNEL(name, ...) DOP_VARIANT_##name,

@@ -2,28 +2,18 @@
 
 #include <stddef.h>
 
-/* All of a kind have their functions in one file. */
-static const char *const files[] = {[DOP_KIND_FLOAT] = "types/float.glsl", [DOP_KIND_QUANT] = "types/quant.glsl"};
-
-static const dop_weight_type types[] = {
-#define PACKING(type, unit, unit_bytes, pad, group_bytes) {DOP_TYPE_##type, unit, unit_bytes, pad, group_bytes},
-#include "ir/packing.def"
-#undef PACKING
+static const dop_weight_type types[DOP_TYPE_COUNT] = {
+#define PACK(code, ...) "types/" #code ".glsl", __VA_ARGS__
+#define NOT_PACKED NULL, 0, 0, 0, 0, 0
+#define TYPE(name, block, bytes, kind, gguf, pack, fields) {DOP_TYPE_##name, pack},
+#include "ir/types.def"
+#undef TYPE
 };
-
-const char *
-dop_weight_type_file(const dop_weight_type *w)
-{
-    return files[dop_type_of(w->type)->kind];
-}
 
 const dop_weight_type *
 dop_weight_type_of(dop_type t)
 {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].type == t)
-            return &types[i];
-    return NULL;
+    return (unsigned)t < DOP_TYPE_COUNT && types[t].unit ? &types[t] : NULL;
 }
 
 uint32_t
@@ -39,7 +29,7 @@ dop_packed_plane_bytes(dop_type t, uint32_t rows, uint32_t cols)
 {
     const dop_weight_type *w = dop_weight_type_of(t);
     uint64_t units = w ? (uint64_t)rows * (dop_packed_row_values(t, cols) / w->unit) : 0;
-    return w ? (units * w->unit_bytes + 15) / 16 * 16 : 0;
+    return w ? (units * w->unit_bytes + 15) / 16 * 16 + w->book : 0;
 }
 
 uint64_t

@@ -15,22 +15,22 @@
  *   dop_raw_T dop_wload_T(U32 p, uint u, uint aux)   loads unit u, counted over packed rows; no arithmetic, so that
  *                                               several can be in flight
  *   float dop_wdot_T(dop_raw_T q, vec4 x[unit / 4])  product with the unit's activations */
-enum { DOP_AUX_UNITS = 32 };
+enum { DOP_AUX_UNITS = DOP_GROUP_UNITS };
 
 typedef struct dop_weight_type {
     dop_type type;
+    const char *file;    /* GLSL with its functions, relative to the template folder */
     uint32_t unit;       /* values that one invocation loads and multiplies at once */
     uint32_t unit_bytes; /* bytes of a unit in plane 0 */
     uint32_t pad;        /* rows are padded to a multiple of it: the unit, or what shares scales */
     uint32_t aux_bytes;  /* bytes of plane 1 per group: DOP_AUX_UNITS units, counted over packed rows */
-} dop_weight_type;       /* the rows of ir/packing.def */
+    uint32_t book;       /* bytes of the codebook, a part of plane 0 behind all units */
+} dop_weight_type;       /* PACK in ir/types.def */
 
 enum { DOP_PACK_ALIGN = 256 }; /* bytes: alignment of a tensor, and of each expert's matrix in a tensor of several */
 
 /* NULL when kernels cannot read the type. */
 const dop_weight_type *dop_weight_type_of(dop_type t);
-/* GLSL with its functions, relative to the template folder. */
-const char *dop_weight_type_file(const dop_weight_type *w);
 /* Values of a packed row of n values. */
 uint32_t dop_packed_row_values(dop_type t, uint32_t n);
 /* Bytes of plane 0 and of the whole packed matrix. */

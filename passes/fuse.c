@@ -68,6 +68,12 @@ compare_columns(const tile *t, dop_node_id n, const dop_access *a)
     }
 }
 
+static bool
+is_product(const dop_region *r, dop_node_id id)
+{
+    return dop_ids_find(r->info->products, r->info->n_products, id) < r->info->n_products;
+}
+
 /* A sum over slots joins the one product that it reads.  The product then sums over the slots too, and the result of a single
  * slot exists nowhere. */
 static dop_reason
@@ -77,7 +83,7 @@ sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
     const dop_node_id src = dop_node_at(g, n)->src[k];
     if (t->has->tile[DOP_AXIS_head] != DOP_TILE_whole)
         return DOP_REASON_cross_workgroup;
-    if (dop_op_of(dop_node_at(g, src)->op)->root != DOP_ROOT_product || t->r->info->n_products > t->has->partials)
+    if (!is_product(t->r, src) || t->r->info->n_products > t->has->partials)
         return DOP_REASON_template_limit;
     return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
 }
@@ -115,13 +121,13 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
 }
 
 /* In a row program every node walks over the same unit.  Arithmetic on statistics and on weight vectors is excepted, because it
- * is the same for every value.  The other templates have one grid, so that all nodes must have its width. */
+ * is the same for every value.  A grid that is not divided among products has one width, which all nodes must have. */
 static dop_reason
 compare_units(const tile *t, dop_node_id n)
 {
     const dop_graph *g = t->g;
     dop_unit unit = t->r->info->unit, u = dop_node_unit(g, n);
-    if (t->has->tile[DOP_AXIS_col] == DOP_TILE_one || t->r->tpl == DOP_TPL_attention)
+    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole && !t->r->info->n_products)
         return dop_node_cols(g, dop_node_space(g, n)) == dop_node_cols(g, t->r->info->root) ? DOP_REASON_none
                                                                                             : DOP_REASON_tile_mismatch;
     if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->mixed || dop_node_at(g, n)->shape.rank == 1 ||
@@ -129,7 +135,7 @@ compare_units(const tile *t, dop_node_id n)
         return DOP_REASON_none;
     if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan && dop_node_space(g, n) == t->r->info->made[1])
         return DOP_REASON_none; /* whichever workgroup has a value writes it to the state's own memory */
-    if (dop_op_of(dop_node_at(g, n)->op)->root == DOP_ROOT_element && u.len == 1 && u.units == 1)
+    if (dop_node_is_element(g, n) && u.len == 1 && u.units == 1)
         return DOP_REASON_none;
     return dop_node_extent(g, n) == DOP_EXTENT_row && unit.units > 1 ? DOP_REASON_reduction_barrier
                                                                      : DOP_REASON_tile_mismatch;
@@ -189,19 +195,14 @@ compare_region(const tile *t, const dop_region *c)
 
 /* --- consumers ------------------------------------------------------------------------------------------------------- */
 
-/* What kind of consumer templates.def calls this: a JOIN_* bit, or 0 when it joins nothing. */
+/* As what the consumer may join another region (templates.def); 0: as nothing. */
 static uint8_t
 joins_as(const dop_graph *g, const dop_region *c)
 {
-    if (c->tpl == DOP_TPL_elementwise)
-        return DOP_JOIN_ELEMENT;
-    if (c->tpl == DOP_TPL_row)
-        return DOP_JOIN_ROW;
-    if (c->tpl == DOP_TPL_choice)
-        return DOP_JOIN_CHOICE;
-    if (c->tpl == DOP_TPL_expert && !c->info->ids)
-        return DOP_JOIN_HEADS;
-    return c->tpl == DOP_TPL_argmax && dop_node_is(g, c->info->root, DOP_PARTIAL) ? DOP_JOIN_PARTIAL : 0;
+    const uint8_t kind = dop_template_of(c->tpl)->kind;
+    if (kind == DOP_JOIN_HEADS && c->info->ids) /* matrices that are chosen */
+        return 0;
+    return kind == DOP_JOIN_PARTIAL && !dop_node_is(g, c->info->root, DOP_PARTIAL) ? 0 : kind;
 }
 
 /* Products that would meet in the consumer: those of every part that it reads. */
@@ -279,8 +280,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     tile t = {g, f, p, dop_template_of(p->tpl), NULL};
     *out = DOP_REASON_template_limit;
     if (!(t.has->joins & joins_as(g, c))) {
-        dop_root root = dop_op_of(dop_node_at(g, c->info->root)->op)->root;
-        if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan ||
+        if (dop_node_extent(g, c->info->root) == DOP_EXTENT_all ||
             (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
             *out = DOP_REASON_reduction_barrier;
         if (*out == DOP_REASON_reduction_barrier)
@@ -370,15 +370,11 @@ static dop_reason
 compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t k, bool merges)
 {
     const dop_template_info *t = dop_template_of(c->tpl);
-    dop_root root = dop_op_of(dop_node_at(g, n)->op)->root;
-    bool is_root = root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax ||
-                   root == DOP_ROOT_group || root == DOP_ROOT_scan;
-    if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
-        return DOP_REASON_template_limit;
+    if (dop_node_has_holes(g, n) && (!(t->hole[k] & DOP_HOLE_ELEMENTS) || dop_node_merges(g, n)))
+        return DOP_REASON_template_limit; /* what is merged was stored by several workgroups */
     if (merges && c->info->n_products && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->beside))
         return DOP_REASON_template_limit;
-    if (merges && root == DOP_ROOT_product &&
-        !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
+    if (merges && is_product(c, n) && !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
         return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
@@ -388,13 +384,11 @@ check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    if (p->tpl != DOP_TPL_elementwise)
+    if (!dop_fuse_is_element(p))
         return DOP_REASON_template_limit;
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (dop_node_is(g, p->nodes[i], DOP_EFFECT))
             return DOP_REASON_state_order;
-    if (c->tpl == DOP_TPL_argmax && dop_node_merges(g, c->info->root))
-        return DOP_REASON_template_limit;
     bool merges = any_node(g, p, dop_node_merges);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         uint32_t src;
@@ -430,34 +424,47 @@ dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p
 
 /* --- producers of rows and heads ------------------------------------------------------------------------------------- */
 
+/* A row program that may enter the load phase of a consumer. */
+typedef struct stage {
+    const dop_pass_ctx *cx;
+    const dop_flow *f;
+    const dop_graph *g;
+    const dop_region *p, *c;
+    dop_region_id consumer;
+    const dop_template_info *has; /* of the consumer */
+    dop_unit unit;                /* of the producer */
+} stage;
+
+/* Whole rows are computed once and lie in shared memory, those of products having the length of their sums.  A statistic that is
+ * wanted only after the sums is a scalar beside them. */
 static dop_reason
-stage_into_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
-                   dop_unit unit)
+check_rows(const stage *s)
 {
-    const dop_graph *g = f->g;
-    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    const dop_template_info *t = dop_template_of(c->tpl);
-    if (!c->info->n_products || unit.units != 1 || unit.len != c->info->depth)
+    const dop_graph *g = s->g;
+    const dop_region *p = s->p, *c = s->c;
+    const dop_template_info *t = s->has;
+    if (s->unit.units != 1 || (!t->mixed && (!c->info->n_products || s->unit.len != c->info->depth)))
         return DOP_REASON_tile_mismatch;
-    bool scalar = p->n_outs == 1; /* all that c reads is one statistic, wanted after the sum only */
+    const dop_node_id made = t->mixed ? c->outs[0] : c->info->products[0];
+    bool scalar = p->n_outs == 1;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         if (dop_node_is(g, p->outs[i], DOP_EFFECT))
             return DOP_REASON_state_order;
         if (c->info->beside && dop_node_base(g, dop_node_at(g, c->info->beside)->src[0], NULL) == p->outs[i])
             return DOP_REASON_template_limit; /* only one row is made */
-        /* The load phase makes the rows that the product reads, no others: not all of them for the last one. */
-        if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, c->info->products[0]))
+        /* The load phase makes the rows that the root reads, no others: not all of them for the last one. */
+        if ((t->mixed || g->max_t > 1) && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, made))
             return DOP_REASON_tile_mismatch;
         scalar = scalar && dop_node_is(g, p->outs[i], DOP_ALONGSIDE) && !dop_region_feeds(g, c, p->outs[i]);
     }
     if (!(t->hole[0] & DOP_HOLE_ROWS)) {
-        if (!scalar || !(t->hole[0] & DOP_HOLE_SCALAR))
+        if (!scalar)
             return DOP_REASON_tile_mismatch;
-        if (f->output[p->outs[0]] || dop_flow_n_readers(f, p->outs[0]) != 1)
+        if (s->f->output[p->outs[0]] || dop_flow_n_readers(s->f, p->outs[0]) != 1)
             return DOP_REASON_multiple_readers; /* nothing would store it */
         return t->statistics && c->info->n_stats + 1 > t->statistics ? DOP_REASON_capacity : DOP_REASON_none;
     }
-    if (!scalar && !dop_fuse_fits_shared(cx->target, unit.len))
+    if (!scalar && !t->mixed && !dop_fuse_fits_shared(s->cx->target, s->unit.len))
         return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
@@ -469,7 +476,7 @@ norms_rows(const dop_graph *g, const dop_region *p)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_node *n = dop_node_at(g, p->nodes[i]);
         if (dop_node_is(g, p->nodes[i], DOP_EFFECT) ||
-            (dop_op_of(n->op)->root != DOP_ROOT_element && !dop_node_is(g, p->nodes[i], DOP_STATISTIC)) ||
+            (!dop_node_is_element(g, p->nodes[i]) && !dop_node_is(g, p->nodes[i], DOP_STATISTIC)) ||
             (dop_node_is(g, p->nodes[i], DOP_STATISTIC) && dop_node_at(g, n->src[0])->shape.rank > 2))
             return false;
     }
@@ -510,80 +517,50 @@ of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t l
     return false;
 }
 
-/* Heads of the query side and the writes of the current positions enter through the holes of the root, and what the writes are
- * made of through theirs.  Nothing else of the region may read them, because an epilogue runs after the values of the load
- * phase are gone. */
-static dop_reason
-stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_unit unit)
+/* Is the row shorter than a head, and are its statistics, if any, summed up beside what reads them? */
+static bool
+is_short(const stage *s, uint32_t head)
 {
-    const dop_graph *g = f->g;
-    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    const dop_template_info *t = dop_template_of(c->tpl);
-    dop_node_id at = c->info->attention;
-    if (g->max_t != 1)
+    bool is = s->unit.len < head && s->unit.units == 1;
+    for (uint32_t i = 0; i < s->p->n_nodes; i++)
+        is = is &&
+             (!dop_node_is(s->g, s->p->nodes[i], DOP_STATISTIC) || dop_node_is(s->g, s->p->nodes[i], DOP_ALONGSIDE));
+    return is;
+}
+
+/* Heads enter through the holes of the root, which computes them for itself; with one row of the step also what the root's
+ * heads and cache rows are made of.  Nothing else of the region may read them, because an epilogue runs after the values of the
+ * load phase are gone. */
+static dop_reason
+check_heads(const stage *s)
+{
+    const dop_graph *g = s->g;
+    const dop_region *p = s->p, *c = s->c;
+    const bool all_rows = s->has->tile[DOP_AXIS_row] == DOP_TILE_whole;
+    if (!all_rows && g->max_t != 1)
         return DOP_REASON_state_order; /* other workgroups read the rows of this step */
-    const uint32_t dim = dop_node_at(g, dop_node_at(g, at)->src[0])->shape.dim[2].mul;
-    bool shorter = unit.len < dim && unit.units == 1;
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        shorter =
-            shorter && (!dop_node_is(g, p->nodes[i], DOP_STATISTIC) || dop_node_is(g, p->nodes[i], DOP_ALONGSIDE));
+    const dop_unit head = all_rows ? c->info->heads[0].unit : c->info->query.unit;
+    const bool shorter = !all_rows && is_short(s, head.len);
     /* Each workgroup sums up the longer row for itself; its heads compute their values from the row and the sum. */
-    const bool rows = !shorter && norms_rows(g, p);
-    if (!rows && unit.len != dim && !shorter)
+    const bool rows = !all_rows && !shorter && norms_rows(g, p);
+    if (!rows && !shorter && (all_rows ? !same_unit(s->unit, head) : s->unit.len != head.len))
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++) {
-        bool used = false, elsewhere = dop_node_is(g, p->outs[i], DOP_EFFECT) && shorter;
+        bool used = false, elsewhere = (dop_node_is(g, p->outs[i], DOP_EFFECT) && (shorter || all_rows)) ||
+                                       (s->f->output[p->outs[i]] && (rows || all_rows));
         for (uint32_t k = 0; k < c->n_nodes; k++)
-            for (uint32_t s = 0; s < dop_node_at(g, c->nodes[k])->n_srcs; s++) {
-                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) != p->outs[i])
+            for (uint32_t n = 0; n < dop_node_at(g, c->nodes[k])->n_srcs; n++) {
+                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[n], NULL) != p->outs[i])
                     continue;
-                const bool head = rows && makes_heads(c, c->nodes[k]);
-                bool hole = shorter ? of_longer_row(g, c, c->nodes[k], unit.len)
-                                    : c->nodes[k] == at && (t->hole[s] & DOP_HOLE_HEADS);
-                used = used || hole || head;
-                elsewhere = elsewhere || (shorter ? !hole : c->nodes[k] != at && !head);
+                const bool hole = dop_node_has_holes(g, c->nodes[k]) && (s->has->hole[n] & DOP_HOLE_HEADS);
+                const bool enters = shorter ? of_longer_row(g, c, c->nodes[k], s->unit.len)
+                                            : hole || (rows && makes_heads(c, c->nodes[k]));
+                used = used || enters;
+                elsewhere = elsewhere || !enters;
             }
-        if (!used || elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1 || (rows && f->output[p->outs[i]]))
+        if (!used || elsewhere || dop_flow_n_readers(s->f, p->outs[i]) != 1)
             return DOP_REASON_multiple_readers;
     }
-    return DOP_REASON_none;
-}
-
-/* Heads of q and k enter through the holes of the roots, which compute them for themselves.  Nothing else of the region may
- * read them, because an epilogue runs after the values of the load phase are gone. */
-static dop_reason
-stage_into_scan(const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_unit unit)
-{
-    const dop_graph *g = f->g;
-    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    const dop_template_info *t = dop_template_of(c->tpl);
-    if (!same_unit(unit, c->info->heads[0].unit))
-        return DOP_REASON_tile_mismatch;
-    for (uint32_t i = 0; i < p->n_outs; i++) {
-        bool elsewhere = dop_node_is(g, p->outs[i], DOP_EFFECT) || f->output[p->outs[i]];
-        for (uint32_t k = 0; k < c->n_nodes; k++)
-            for (uint32_t s = 0; s < dop_node_at(g, c->nodes[k])->n_srcs; s++)
-                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) == p->outs[i])
-                    elsewhere = elsewhere || dop_op_of(dop_node_at(g, c->nodes[k])->op)->root != DOP_ROOT_scan ||
-                                !(t->hole[s] & DOP_HOLE_HEADS);
-        if (elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1)
-            return DOP_REASON_multiple_readers;
-    }
-    return DOP_REASON_none;
-}
-
-/* Rows of shared memory, whatever their length: a row program of whole rows makes another one. */
-static dop_reason
-stage_into_choice(const dop_flow *f, dop_region_id producer, dop_region_id consumer)
-{
-    const dop_graph *g = f->g;
-    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    if (p->tpl != DOP_TPL_row || p->info->unit.units != 1)
-        return DOP_REASON_tile_mismatch;
-    for (uint32_t i = 0; i < p->n_outs; i++)
-        if (dop_node_is(g, p->outs[i], DOP_EFFECT) ||
-            dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, c->outs[0]))
-            return DOP_REASON_tile_mismatch;
     return DOP_REASON_none;
 }
 
@@ -602,31 +579,49 @@ stays_stored(const dop_flow *f, dop_node_id out, dop_region_id c)
 /* Every workgroup of one token's experts repeats the choice from the scores in shared memory; one of them stores it.  What is
  * gathered by the choice (the biases of other products) is no row of it, and has no place there to be stored. */
 static dop_reason
-stage_choice(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+check_choice(const stage *s)
 {
-    const dop_graph *g = f->g;
-    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    const dop_graph *g = s->g;
+    const dop_region *p = s->p;
     uint64_t values = 0;
-    if (!c->info->ids || !(dop_template_of(c->tpl)->hole[2] & DOP_HOLE_ROWS))
-        return DOP_REASON_tile_mismatch;
-    if (!dop_region_has(p, dop_node_base(g, c->info->ids, NULL)) || g->max_t != 1)
+    if (!s->c->info->ids || !dop_region_has(p, dop_node_base(g, s->c->info->ids, NULL)) || g->max_t != 1)
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++)
-        if (dop_node_gathers(g, p->outs[i]) && stays_stored(f, p->outs[i], consumer))
+        if (dop_node_gathers(g, p->outs[i]) && stays_stored(s->f, p->outs[i], s->consumer))
             return DOP_REASON_multiple_readers;
     for (uint32_t i = 0; i < p->n_nodes; i++) /* a row and what it was made of */
         values += 2 * (uint64_t)dop_node_cols(g, p->nodes[i]);
-    return values * 4 > cx->target->shared_bytes / 8 ? DOP_REASON_shared_memory : DOP_REASON_none;
+    return values * 4 > s->cx->target->shared_bytes / 8 ? DOP_REASON_shared_memory : DOP_REASON_none;
+}
+
+/* What enters a load phase as a program of its own, by the holes for it and the producers that fill them; and what each form asks
+ * for besides a hole. */
+static const struct {
+    uint8_t holes, kind; /* DOP_HOLE_*, DOP_JOIN_* */
+    dop_reason (*check)(const stage *s);
+} forms[] = {
+    {DOP_HOLE_ROWS | DOP_HOLE_SCALAR, DOP_JOIN_ROW, check_rows},
+    {DOP_HOLE_HEADS, DOP_JOIN_ROW, check_heads},
+    {DOP_HOLE_CHOICE, DOP_JOIN_CHOICE, check_choice},
+};
+
+static uint8_t
+all_holes(const dop_template_info *t)
+{
+    uint8_t any = 0;
+    for (uint32_t k = 0; k < DOP_MAX_SRCS; k++)
+        any |= t->hole[k];
+    return any;
 }
 
 /* Load phases can compute statistics and rotations.  An op that sums over the row and also gives a value for each column (an
- * unsplit norm, softmax) walks over the row twice, which only the row template does. */
+ * unsplit norm, softmax) walks over the row twice, which only row programs do. */
 static bool
 walks_twice(const dop_graph *g, dop_node_id id)
 {
     dop_extent x = dop_node_extent(g, id);
     return (x == DOP_EXTENT_row || x == DOP_EXTENT_head) && !dop_node_is(g, id, DOP_STATISTIC) &&
-           dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_row;
+           !dop_node_is_element(g, id);
 }
 
 dop_status
@@ -635,24 +630,19 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    const stage s = {cx, f, g, p, c, consumer, dop_template_of(c->tpl), p->info->unit};
+    const uint8_t kind = dop_template_of(p->tpl)->kind;
     *out_reason = DOP_REASON_disabled;
     if (dop_fuse_disabled(cx, g, producer, consumer))
         return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
-    const bool choice = p->tpl == DOP_TPL_choice, mixed = dop_template_of(c->tpl)->mixed;
-    if ((p->tpl != DOP_TPL_row && !choice) || !p->info->has_unit || !dop_fuse_stages(c) ||
-        (!choice && !mixed && any_node(g, p, walks_twice)))
+    if (!dop_fuse_is_program(p) || !p->info->has_unit || !dop_fuse_stages(c) ||
+        (kind == DOP_JOIN_ROW && !s.has->mixed && any_node(g, p, walks_twice)))
         return DOP_OK;
-    if (mixed)
-        *out_reason = stage_into_choice(f, producer, consumer);
-    else if (choice)
-        *out_reason = stage_choice(cx, f, producer, consumer);
-    else if (c->info->attention)
-        *out_reason = stage_into_attention(f, producer, consumer, p->info->unit);
-    else if (c->info->scan)
-        *out_reason = stage_into_scan(f, producer, consumer, p->info->unit);
-    else
-        *out_reason = stage_into_product(cx, f, producer, consumer, p->info->unit);
+    *out_reason = DOP_REASON_tile_mismatch;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].kind == kind && (forms[i].holes & all_holes(s.has)))
+            *out_reason = forms[i].check(&s);
     if (*out_reason == DOP_REASON_none && dop_flow_path_around(f, producer, consumer))
         *out_reason = DOP_REASON_cycle;
     return DOP_OK;
@@ -661,11 +651,19 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
 bool
 dop_fuse_stages(const dop_region *c)
 {
-    const dop_template_info *t = dop_template_of(c->tpl);
-    uint8_t any = 0;
-    for (uint32_t k = 0; k < DOP_MAX_SRCS; k++)
-        any |= t->hole[k];
-    return (any & (DOP_HOLE_ROWS | DOP_HOLE_SCALAR | DOP_HOLE_HEADS)) != 0;
+    return (all_holes(dop_template_of(c->tpl)) & ~DOP_HOLE_ELEMENTS) != 0;
+}
+
+bool
+dop_fuse_is_program(const dop_region *p)
+{
+    return (dop_template_of(p->tpl)->kind & (DOP_JOIN_ROW | DOP_JOIN_CHOICE)) != 0;
+}
+
+bool
+dop_fuse_is_element(const dop_region *p)
+{
+    return dop_template_of(p->tpl)->kind == DOP_JOIN_ELEMENT;
 }
 
 dop_status

@@ -18,8 +18,11 @@ dop_status dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id
 
 /* May a workgroup stage a row of `len` floats?  The rest of its shared memory is for reductions. */
 bool dop_fuse_fits_shared(const dop_target *t, uint32_t len);
-/* Does the region's template have any hole for rows, scalars of rows or heads? */
+/* Does the region's template have any hole for rows, scalars of rows, heads or choices? */
 bool dop_fuse_stages(const dop_region *c);
+/* Is the region a program that could fill one of these, a row program or a choice?  Or element-wise? */
+bool dop_fuse_is_program(const dop_region *p);
+bool dop_fuse_is_element(const dop_region *p);
 /* Did a kernel path switch fusion of these two off? */
 bool dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b);
 /* Did one ask that they be joined, whatever it is expected to cost? */

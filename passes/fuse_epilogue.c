@@ -47,10 +47,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id *producers
     if (!best)
         return DOP_OK;
     dop_status st = dop_fuse_log(cx, g, best, r, "fuse-epilogue", DOP_REASON_none, 1);
-    if (st == DOP_OK)
-        st = dop_flow_absorb(f, g, best, r, g->regions[best].tpl, false, cx->diag);
-    *changed = true;
-    return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
+    return st == DOP_OK ? dop_flow_join(f, g, best, r, cx->diag, changed) : st;
 }
 
 dop_status

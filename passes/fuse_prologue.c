@@ -16,8 +16,7 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_reg
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             dop_region_id p = f->owner[b];
-            if (!p || p == r || dop_flow_n_readers(f, b) != 1 ||
-                (g->regions[p].tpl == DOP_TPL_elementwise && !later[p]))
+            if (!p || p == r || dop_flow_n_readers(f, b) != 1 || (dop_fuse_is_element(&g->regions[p]) && !later[p]))
                 continue;
             dop_reason why;
             dop_status st = dop_fuse_may_epilogue(cx, f, p, r, &why);
@@ -72,7 +71,7 @@ recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *r
                 return false;
     }
     for (uint32_t i = 0; i < n; i++)
-        heavy = heavy || g->regions[readers[i]].tpl != DOP_TPL_elementwise;
+        heavy = heavy || !dop_fuse_is_element(&g->regions[readers[i]]);
     if (gathers && heavy)
         return false;
     dop_region_reads(reg, add_read, &in);
@@ -183,7 +182,7 @@ dop_pass_fuse_prologue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_flow_start(g, cx->diag, &f);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
-        if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)
+        if (!g->regions[r].dead && dop_fuse_is_element(&g->regions[r]))
             st = try_region(cx, g, &f, &w, r, changed);
     dop_flow_finish(&f);
     return st;

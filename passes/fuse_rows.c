@@ -19,9 +19,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
                 return st;
             if (why != DOP_REASON_none)
                 continue;
-            *changed = true;
-            st = dop_flow_absorb(f, g, c, r, g->regions[c].tpl, false, cx->diag);
-            return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
+            return dop_flow_join(f, g, c, r, cx->diag, changed);
         }
     return DOP_OK;
 }
@@ -80,13 +78,13 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     for (bool more = true; more && st == DOP_OK;) { /* what joined may now take what it reads along */
         more = false;
         for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
-            if (!g->regions[r].dead && (g->regions[r].tpl == DOP_TPL_row || g->regions[r].tpl == DOP_TPL_choice))
+            if (!g->regions[r].dead && dop_fuse_is_program(&g->regions[r]))
                 st = try_region(cx, g, &f, r, &more);
         *changed = *changed || more;
     }
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         for (bool joined = true;
-             joined && st == DOP_OK && !g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise;) {
+             joined && st == DOP_OK && !g->regions[r].dead && dop_fuse_is_element(&g->regions[r]);) {
             joined = false;
             st = try_first_reader(cx, g, &f, r, &joined);
             *changed = *changed || joined;

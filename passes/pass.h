@@ -7,10 +7,11 @@
 #include "passes/reasons.h"
 
 enum {
-    PF_REGIONS = 1, /* every computed node is in a region */
-    PF_ORDERED = 2, /* regions are in an order of the data flow, and none of them is dead */
-    PF_PLACED = 4,  /* stored values have offsets, barriers are known */
-    PF_ALL = PF_REGIONS | PF_ORDERED | PF_PLACED,
+    PF_REGIONS = 1,  /* every computed node is in a region */
+    PF_ORDERED = 2,  /* regions are in an order of the data flow, and none of them is dead */
+    PF_PLACED = 4,   /* stored values have offsets, barriers are known */
+    PF_SELECTED = 8, /* regions have kernels */
+    PF_ALL = PF_REGIONS | PF_ORDERED | PF_PLACED | PF_SELECTED,
 };
 
 typedef enum dop_pass_id {
@@ -61,6 +62,8 @@ typedef struct dop_pass_ctx {
     /* For a weight that is larger than an allocation may be: rows of each piece (of each matrix, if the weight has several).
      * 0: the weight fits, or not even one row would.  NULL: all fit. */
     uint32_t (*piece_rows)(void *user, const dop_graph *g, dop_node_id weight);
+    /* The kernel variant and tile of a region, in the graph's arena or static.  NULL: none are bound. */
+    dop_status (*select)(void *user, const dop_graph *g, dop_region_id r, const char **out_variant, dop_tile *out_tile);
     void *user;
 } dop_pass_ctx;
 

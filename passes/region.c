@@ -351,6 +351,23 @@ dop_flow_path_between(const dop_flow *f, dop_region_id a, dop_region_id b)
     return f->place[a] < f->place[b] ? dop_flow_path_around(f, a, b) : dop_flow_path_around(f, b, a);
 }
 
+static bool
+is_read_by(const dop_flow *f, dop_region_id a, dop_region_id b)
+{
+    const dop_region *r = &f->g->regions[a];
+    bool reads = false;
+    for (uint32_t i = 0; i < r->n_outs; i++)
+        for (uint32_t k = 0; k < f->readers[r->outs[i]].n; k++)
+            reads = reads || f->readers[r->outs[i]].ids[k] == b;
+    return reads;
+}
+
+bool
+dop_flow_reads(const dop_flow *f, dop_region_id a, dop_region_id b)
+{
+    return is_read_by(f, a, b) || is_read_by(f, b, a);
+}
+
 /* Gives both regions one place in the order.  Of the regions between them, those that depend on the first move behind that
  * place and the others before it. */
 static dop_status
@@ -434,4 +451,12 @@ dop_flow_absorb(dop_flow *f, dop_graph *g, dop_region_id dst, dop_region_id src,
     if (st == DOP_OK)
         st = add_reads(f, dst, diag);
     return st == DOP_OK ? mark_dirty(f, dst, diag) : st;
+}
+
+dop_status
+dop_flow_join(dop_flow *f, dop_graph *g, dop_region_id dst, dop_region_id src, dop_diag *diag, bool *changed)
+{
+    dop_status st = dop_flow_absorb(f, g, dst, src, g->regions[dst].tpl, false, diag);
+    *changed = true;
+    return st == DOP_OK ? dop_flow_settle(f, g, diag) : st;
 }

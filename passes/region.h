@@ -55,6 +55,8 @@ void dop_region_reads(const dop_region *r, dop_reads_fn fn, void *user);
 /* Is there a path from a to b through at least one other region?  And one in either direction? */
 bool dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b);
 bool dop_flow_path_between(const dop_flow *f, dop_region_id a, dop_region_id b);
+/* Does one of the two read what the other stores? */
+bool dop_flow_reads(const dop_flow *f, dop_region_id a, dop_region_id b);
 
 /* Moves all of src's nodes into dst (template `tpl`), keeping handle order; src is dead afterwards unless keep_src.  No
  * path may lead around the two.  dop_flow_settle() must follow before the next question. */
@@ -62,5 +64,8 @@ dop_status dop_flow_absorb(dop_flow *f, dop_graph *g, dop_region_id dst, dop_reg
                            bool keep_src, dop_diag *diag);
 /* Recomputes the outputs of what was touched. */
 dop_status dop_flow_settle(dop_flow *f, dop_graph *g, dop_diag *diag);
+/* Both at once: src joins dst for good. */
+dop_status dop_flow_join(dop_flow *f, dop_graph *g, dop_region_id dst, dop_region_id src, dop_diag *diag,
+                         bool *changed);
 
 #endif

@@ -168,6 +168,7 @@ static const struct {
     {PF_REGIONS, DOP_PASS_form_regions},
     {PF_ORDERED, DOP_PASS_order},
     {PF_PLACED, DOP_PASS_place},
+    {PF_SELECTED, DOP_PASS_select},
 };
 
 dop_status

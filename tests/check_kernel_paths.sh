@@ -190,7 +190,7 @@ refused "no such family" 2 "unknown kernel path gemma-q4k-fused-f32a; known: " -
 refused "not a family of this path" 2 "unknown kernel path llama-q4k-int8a; known: " --target tier1 --kernel-path llama-q4k-int8a
 bad layer "layer.yaml:1: error: layers: 0-9, but the model has layers 0-1" "rules: [{layers: 0-9, op: qkv, variant: gemv}]"
 bad range "layers: 3-1 is neither a number nor FIRST-LAST" "rules: [{layers: 3-1, op: qkv, variant: gemv}]"
-bad field "vrnt is no field of a rule; known: phase, layers, op, variant, fuse, weights" "rules:" "  - {op: qkv, vrnt: gemv}"
+bad field "vrnt is no field of a rule; known: phase, layers, op, template, step, variant, fuse, weights, and" "rules:" "  - {op: qkv, vrnt: gemv}"
 bad int "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad dequant-word "weights: dequan is not known; known: dequant, dequant_f32, fused" "rules: [{phase: prefill, weights: dequan}]"
 bad dequant-decode "a rule that says weights says phase: prefill too: one token reads each weight once" "rules: [{weights: dequant}]"
@@ -227,7 +227,7 @@ bad outvoted "outvoted.yaml:2 has no effect: outvoted.yaml:3, which comes later,
     "rules:" "  - {op: qkv, variant: gemv}" "  - {op: qkv, variant: gemv_subgroup}"
 bad nothing-expanded "weights: fused changes nothing: no earlier weights: dequant is about head" \
     "rules: [{phase: prefill, op: head, weights: fused}]"
-bad empty-rule "a rule says variant, fuse or weights" "rules: [{op: qkv}]"
+bad empty-rule "a rule says variant, fuse, weights or fields of a tile" "rules: [{op: qkv}]"
 bad families "families: expected a list" "families: gemma3"
 bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"
 bad variant "variant.yaml:1: no kernel zzz; known: dequant" "rules: [{op: qkv, variant: zzz}]"
@@ -249,7 +249,8 @@ fi
 # --tune: what is measured here is used here, and nowhere else.
 tuned() {
     "$DOPPLERC" "$golden/llama" --tune=head --target lavapipe --chunks 1 -o tuned.yaml 2>lines &&
-        grep -qE '^decode1 head: [0-9.]+ us, best of ([2-9]|1[0-9]) ways [0-9.]+ us' lines && head -1 tuned.yaml | grep -q 'device: "llvmpipe'
+        grep -qE '^decode1 head: [0-9.]+ us, best of ([2-9]|1[0-9]) ways [0-9.]+ us' lines &&
+        head -1 tuned.yaml | grep -q '^measured: {device: "llvmpipe'
 }
 # The kernel that is measured is one that reads its matrix through a view.
 viewed() {
@@ -257,9 +258,26 @@ viewed() {
         grep -A 1 ' gemv_rows/head' listing | grep -q ' w\.lm_head=[^ ]*/view'
 }
 check "--tune measures the kernels of an op" tuned && check "--tune measures views" viewed tuned.yaml &&
-    printf -- '- {op: head, template: gemv, phase: decode, step: 1, variant: gemv_subgroup, lanes: 4}\n' >>tuned.yaml &&
-    check "--tuning takes it" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for' \
-        --target lavapipe --tuning tuned.yaml --explain head
+    printf '  - {op: head, template: gemv, phase: decode, step: 1, variant: gemv_subgroup, lanes: 4}\n' >>tuned.yaml &&
+    check "--tuning takes it" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for.* lanes=4 ' \
+        --target lavapipe --tuning tuned.yaml --explain head &&
+    check "so does --kernel-path: it is one format" \
+        explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for.* lanes=4 ' --target lavapipe --kernel-path tuned.yaml --explain head
+printf '%s\n' "rules:" "  - {op: head, variant: gemv_subgroup, lanes: 4}" "  - {op: qkv, variant: matmul_coop}" >measured.yaml
+check "--tuning: what cannot be followed is left out" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for.* lanes=4 ' \
+    --target tier1 --tuning measured.yaml --explain head
+printf 'rules: [{phase: decode, op: head, variant: gemv}]\n' >over.yaml
+check "a kernel path wins over --tuning" explained 'decode1 @[0-9]+ head: gemv \(asked for.* lanes=4 ' \
+    --target tier1 --tuning measured.yaml --kernel-path over.yaml --explain head
+check "--force wins over both" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for' \
+    --target tier1 --tuning measured.yaml --kernel-path over.yaml --force head=gemv_subgroup --explain head
+printf '%s\n' "rules:" "  - {op: qkv, wg: 64}" "  - {op: qkv, phase: decode, step: 1, template: gemv, rows: 2}" >tiles.yaml
+check "a kernel path sets tiles" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup \(one token.* tile wg=64 lanes=[0-9]+ rows=2 ' \
+    --target tier1 --kernel-path tiles.yaml --explain qkv
+bad step "step.yaml:1: error: step: 0 is no number from 1 to 4096" "rules: [{op: qkv, step: 0, variant: gemv}]"
+bad template "template: gemw is not known" "rules: [{op: qkv, template: gemw, variant: gemv}]"
+bad other-step "no region here is qkv" "rules: [{op: qkv, step: 77, wg: 64}]"
+bad pair-step "a rule for a pair A+B says fuse and nothing else but a phase" "rules: [{op: o+ffn_up, fuse: off, step: 1}]"
 stale() {
     "$DOPPLERC" "$golden/llama" --chunks 8 --target lavapipe --tuning "$1" --explain head >explained 2>lines &&
         grep -qx "dopplerc: $1: note: measured $2: ignored; make it again with --tune" lines &&

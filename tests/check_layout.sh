@@ -202,18 +202,13 @@ done | none "every name in docs/library.md is in a header"
 for target in examples/targets/*.yaml; do
     grep -qF "\`$(basename "$target" .yaml)\`" docs/kernel-paths-and-targets.md || echo "$target"
 done | none "docs/kernel-paths-and-targets.md names every target"
-# Fields of tuning files and kernel paths: the tables that their readers have.
+# Fields of kernel paths: those that their reader knows, and those of a tile.
 {
-    sed -n '/fields\[DOP_TILE_FIELDS\]/,/^};/p' compiler/schedule/tuning.c | grep -oE '\{"[a-z]+"'
-    sed -n '/texts\[\] = {/,/};/p' compiler/schedule/tuning.c | grep -oE '\{"[a-z]+"'
-} | tr -d '{"' | sort -u >"$WORK/tuning"
-[ "$(wc -l <"$WORK/tuning")" -ge 15 ] && pass "fields of tuning files are found" || fail "fields of tuning files are found"
-while read -r name; do grep -q "^| .*\`$name\`.* |" docs/kernel-paths-and-targets.md || echo "$name"; done <"$WORK/tuning" |
-    none "docs/kernel-paths-and-targets.md has every field of tuning files"
-sed -n '/^ \* A YAML file/,/^ \* Or the manifest/p' compiler/schedule/kernel_path.h | sed -nE 's/^ \*   [ -]*([a-z_]+):.*/\1/p' |
-    sort -u >"$WORK/paths"
-[ "$(wc -l <"$WORK/paths")" -ge 12 ] && pass "fields of kernel paths are found" || fail "fields of kernel paths are found"
-while read -r name; do grep -q "^| \`$name\` |" docs/kernel-paths-and-targets.md || echo "$name"; done <"$WORK/paths" |
+    sed -nE 's/^TILE\([a-z0-9_]+, ([a-z]+), true.*/\1/p' ir/tile.def
+    sed -nE 's/.*strcmp\(key, "([a-z_]+)"\).*/\1/p; s/.*\{"([a-z]+)", &m->.*/\1/p' compiler/schedule/kernel_path_load.c
+} | sort -u >"$WORK/paths"
+[ "$(wc -l <"$WORK/paths")" -ge 25 ] && pass "fields of kernel paths are found" || fail "fields of kernel paths are found"
+while read -r name; do grep -q "^| .*\`$name\`.* |" docs/kernel-paths-and-targets.md || echo "$name"; done <"$WORK/paths" |
     none "docs/kernel-paths-and-targets.md has every field of kernel paths"
 for model in tests/golden/*/expected.json; do
     name=$(basename "${model%/*}")

@@ -68,8 +68,8 @@ table() {
         echo "| template | a workgroup makes | joins behind it |"
         echo "|---|---|---|"
         rows TEMPLATE ir/templates.def '
-            joins = a[3]; gsub(/JOIN_/, "", joins)
-            printf "| `%s` | %s | %s |\n", a[1], cell(a[6]), joins == "0" ? "nothing" : words(joins)'
+            joins = a[4]; gsub(/JOIN_/, "", joins)
+            printf "| `%s` | %s | %s |\n", a[1], cell(a[7]), joins == "0" ? "nothing" : words(joins)'
         ;;
     kernels)
         echo "| kernel | template | needs | for |"

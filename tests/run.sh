@@ -203,7 +203,8 @@ phase_sanitize() {
     printf '#!/bin/sh\nexec setsid "%s" "$@"\n' "$(command -v llvm-symbolizer)" >"$own"
     chmod +x "$own"
     local common="log_path=$reports/report:exitcode=86:external_symbolizer_path=$own"
-    export ASAN_OPTIONS="$common:detect_stack_use_after_return=1:strict_string_checks=1"
+    # Its memmem looks at the whole text in every call, which makes a search for all places quadratic.
+    export ASAN_OPTIONS="$common:detect_stack_use_after_return=1:strict_string_checks=1:intercept_memmem=0"
     export UBSAN_OPTIONS="$common:print_stacktrace=1"
     export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp:print_suppressions=0"
     # A leak of ours is reported although drivers stay loaded; what a driver keeps in its globals is not (and would be,

@@ -331,7 +331,7 @@ make_q4_or_q5_k(const eight *e, bool five, uint8_t *out)
 
 /* Sixteen sub-blocks of 16 with int8 scales: two times eight. */
 static void
-make_q6_k(const eight half[2], uint8_t *out)
+make_q6_k(const eight *half, uint8_t *out)
 {
     static const float zero[LANES] = {0};
     float scale[2 * LANES], max = 0;
@@ -376,26 +376,6 @@ make_q6_k(const eight half[2], uint8_t *out)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-bool
-dop_quantizable(dop_type t)
-{
-    switch (t) {
-    case DOP_TYPE_q4_0:
-    case DOP_TYPE_q5_1:
-    case DOP_TYPE_q8_0:
-    case DOP_TYPE_q4_k:
-    case DOP_TYPE_q5_k:
-    case DOP_TYPE_q6_k:
-    case DOP_TYPE_mxfp4:
-    case DOP_TYPE_int4_g128:
-    case DOP_TYPE_int4_g64:
-    case DOP_TYPE_int4_g32:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static void
 fill(eight *e, const float *in, uint32_t left)
 {
@@ -405,54 +385,57 @@ fill(eight *e, const float *in, uint32_t left)
     e->lanes->side_by_side(e->x, e->n, e->side);
 }
 
-/* What lanes are: blocks of up to 128 values, or the sub-blocks of one of 256. */
 static void
-make_blocks(dop_type t, const eight *e, uint8_t *out)
+make_q4_k(const eight *e, uint8_t *out)
 {
-    switch (t) {
-    case DOP_TYPE_q4_0:
-        make_q4_0(e, out);
-        break;
-    case DOP_TYPE_q5_1:
-        make_q5_1(e, out);
-        break;
-    case DOP_TYPE_q8_0:
-        make_q8_0(e, out);
-        break;
-    case DOP_TYPE_q4_k:
-    case DOP_TYPE_q5_k:
-        make_q4_or_q5_k(e, t == DOP_TYPE_q5_k, out);
-        break;
-    case DOP_TYPE_q6_k:
-        make_q6_k(e, out);
-        break;
-    case DOP_TYPE_mxfp4:
-        make_mxfp4(e, out);
-        break;
-    default:
-        make_int4(e, out);
-        break;
-    }
+    make_q4_or_q5_k(e, false, out);
+}
+
+static void
+make_q5_k(const eight *e, uint8_t *out)
+{
+    make_q4_or_q5_k(e, true, out);
+}
+
+/* The quantizer of each type that has one.  What lanes are: blocks of up to 128 values, or the sub-blocks of one of 256, of which
+ * each of so many `eight`s has a part. */
+static const struct quantizer {
+    uint32_t parts;
+    void (*make)(const eight *e, uint8_t *out);
+} quantizers[DOP_TYPE_COUNT] = {
+    [DOP_TYPE_q4_0] = {1, make_q4_0},     [DOP_TYPE_q5_1] = {1, make_q5_1},      [DOP_TYPE_q8_0] = {1, make_q8_0},
+    [DOP_TYPE_q4_k] = {1, make_q4_k},     [DOP_TYPE_q5_k] = {1, make_q5_k},      [DOP_TYPE_q6_k] = {2, make_q6_k},
+    [DOP_TYPE_mxfp4] = {1, make_mxfp4},   [DOP_TYPE_int4_g128] = {1, make_int4}, [DOP_TYPE_int4_g64] = {1, make_int4},
+    [DOP_TYPE_int4_g32] = {1, make_int4},
+};
+
+bool
+dop_quantizable(dop_type t)
+{
+    return (unsigned)t < DOP_TYPE_COUNT && quantizers[t].make;
 }
 
 void
 dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
 {
     const dop_type_info *ti = dop_type_of(t);
+    const struct quantizer *quantizer = &quantizers[t];
     const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values made at once */
-    const uint32_t halves = t == DOP_TYPE_q6_k ? 2 : 1;
+    const uint32_t parts = quantizer->parts;
     eight e[2];
-    e[0].lanes = e[1].lanes = dop_lanes_best();
-    e[0].n = e[1].n = whole / halves / LANES;
+    for (uint32_t i = 0; i < parts; i++) {
+        e[i].lanes = dop_lanes_best();
+        e[i].n = whole / parts / LANES;
+    }
     for (uint32_t at = 0; at < n; at += whole) {
         const uint32_t left = n - at, blocks = left < whole ? (left + ti->block - 1) / ti->block : whole / ti->block;
         uint8_t bytes[LANES * MAX_BYTES];
-        for (uint32_t h = 0; h < halves; h++) {
-            const uint32_t skip = h * (whole / 2);
-            fill(&e[h], in + at + (skip < left ? skip : 0), skip < left ? left - skip : 0);
+        for (uint32_t i = 0; i < parts; i++) {
+            const uint32_t skip = i * (whole / parts);
+            fill(&e[i], in + at + (skip < left ? skip : 0), skip < left ? left - skip : 0);
         }
         memset(bytes, 0, (size_t)(whole / ti->block) * ti->bytes);
-        make_blocks(t, e, bytes);
+        quantizer->make(e, bytes);
         memcpy(out, bytes, (size_t)blocks * ti->bytes);
         out += (size_t)blocks * ti->bytes;
     }

@@ -4,10 +4,9 @@
 #include "kernels/weight_types.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define KNOWN_TYPES "keep f32 f16 bf16 q8_0 q6_k q5_k q5_1 q4_k q4_0 mxfp4 int4_g128 int4_g64 int4_g32"
 
 /* Classes and the roles in them; a role is a class of its own. */
 static const struct {
@@ -44,18 +43,32 @@ only_if_named(const char *role)
     return has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
 }
 
+/* " f32 f16 ...": the types that weights can be made of. */
+static const char *
+makeable(char *out, size_t size)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (int t = 0; t < DOP_TYPE_COUNT && n < size; t++)
+        if (dop_quantizable((dop_type)t) || dop_type_of((dop_type)t)->kind == DOP_KIND_FLOAT)
+            n += (size_t)snprintf(out + n, size - n, " %s", dop_type_of((dop_type)t)->name);
+    return out;
+}
+
 /* none: keep. */
 static dop_status
 parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_type *out)
 {
+    char known[512];
     *out = DOP_TYPE_none;
     if (len == 4 && memcmp(name, "keep", 4) == 0)
         return DOP_OK;
     if (!dop_type_parse(name, len, out))
-        return DOP_FAIL(diag, DOP_E_USAGE, "%s: unknown type %.*s; known are " KNOWN_TYPES, what, (int)len, name);
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s: unknown type %.*s; known are keep%s", what, (int)len, name,
+                        makeable(known, sizeof known));
     if (!dop_quantizable(*out) && dop_type_of(*out)->kind != DOP_KIND_FLOAT)
-        return DOP_FAIL(diag, DOP_E_USAGE, "%s: weights can be read as %s, but not made; known are " KNOWN_TYPES, what,
-                        dop_type_of(*out)->name);
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s: weights can be read as %s, but not made; known are keep%s", what,
+                        dop_type_of(*out)->name, makeable(known, sizeof known));
     return DOP_OK;
 }
 

@@ -2,7 +2,7 @@
  *
  * A file is a YAML list, so that files of several profiles (other numbers of rows) are joined by cat:
  *
- *   - {device: NVIDIA H200, driver: ..., model: llama3.1-8b, weights: f16, date: "2026-11-22"}
+ *   - {device: NVIDIA L40S, driver: ..., model: llama3.1-8b, weights: f16, date: "2026-11-22"}
  *   - {step: decode, rows: 1, dispatches: 162, us: 4650, weights: 1.5e10, bytes: 1.5e10, products: 7.5e9}
  *   - {step: decode, rows: 1, op: head, kernel: gemv_subgroup, count: 1, us: 245.2, weights: ..., ...}
  *

@@ -45,24 +45,6 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
     return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
 }
 
-/* Measurements on another device, with another driver or other kernels, say nothing about these. */
-static dop_status
-load_tuning(dop_compilation *c, dop_diag *diag)
-{
-    dop_device_caps here = {.name = "no device"};
-    dop_tuning_key key;
-    dop_diag ignored = {0};
-    dop_status st = dop_tuning_load(c->options.tuning, &c->tuning, diag);
-    if (st != DOP_OK || !*c->tuning.key.device)
-        return st;
-    (void)dop_device_probe(NULL, &ignored, &here);
-    dop_tuning_key_of(&here, &c->templates, &key);
-    c->tuning_stale = dop_tuning_stale(&c->tuning, &key);
-    if (c->tuning_stale)
-        c->tuning.n = 0;
-    return DOP_OK;
-}
-
 /* Parses them, so that errors are noticed now and not by users of the plan. */
 static dop_status
 check_template(const char *model_path, const char *text, dop_diag *diag)
@@ -106,8 +88,6 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
                  ? dop_quant_choose(c->options.quant, &c->model.weights, diag, c->packed_types, c->asked_types)
                  : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    if (st == DOP_OK && options->tuning)
-        st = load_tuning(c, diag);
     if (st != DOP_OK)
         goto error;
     dop_pack_init(&c->pack, &c->model, c->ctx);

@@ -2,6 +2,7 @@
 
 #include "compiler/target/target.h"
 #include "ir/cache_row.h"
+#include "runtime/device/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,47 @@ settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Measurements on another device, with another driver or other kernels, say nothing about these. */
+static dop_status
+drop_stale(dop_compilation *c, const char *file, dop_kernel_path *p, dop_diag *diag)
+{
+    dop_device_caps device = {.name = "no device"};
+    dop_measured here;
+    dop_diag ignored = {0};
+    if (!p->measured.device)
+        return DOP_OK;
+    (void)dop_device_probe(NULL, &ignored, &device);
+    dop_status st = dop_measured_here(&device, &c->templates, &c->arena, diag, &here);
+    const char *why = st == DOP_OK ? dop_kernel_path_stale(p, &here) : NULL;
+    if (why) {
+        p->n_rules = 0;
+        c->stale_file = file;
+        c->stale = why;
+    }
+    return st;
+}
+
+/* Rules of the command line: measured ones before those of the kernel path, single ones behind. */
+static dop_status
+add_rules(dop_compilation *c, dop_diag *diag)
+{
+    const dop_compile_options *o = &c->options;
+    dop_kernel_path tuned;
+    dop_status st = o->kernel_path ? drop_stale(c, o->kernel_path, &c->path, diag) : DOP_OK;
+    if (st == DOP_OK && o->tuning) {
+        st = dop_kernel_path_tuning(o->tuning, c->model.arch.n_layers, &c->arena, diag, &tuned);
+        if (st == DOP_OK)
+            st = drop_stale(c, o->tuning, &tuned, diag);
+        if (st == DOP_OK)
+            st = dop_kernel_path_prepend(&c->path, &tuned, &c->arena, diag);
+    }
+    for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
+        st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
+    for (uint32_t i = 0; i < o->n_apart && st == DOP_OK; i++)
+        st = dop_kernel_path_no_fuse(&c->path, o->apart[i], &c->arena, diag);
+    return st;
+}
+
 dop_status
 dop_settle_path(dop_compilation *c, const dop_target *device, dop_diag *diag)
 {
@@ -162,9 +204,5 @@ dop_settle_path(dop_compilation *c, const dop_target *device, dop_diag *diag)
                         "a cache in blocks is written by neighbouring invocations together, and target %s has no "
                         "subgroups of 8 and more; possible: f16, f32",
                         c->target->name);
-    for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
-        st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
-    for (uint32_t i = 0; i < o->n_apart && st == DOP_OK; i++)
-        st = dop_kernel_path_no_fuse(&c->path, o->apart[i], &c->arena, diag);
-    return st;
+    return add_rules(c, diag);
 }

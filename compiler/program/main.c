@@ -82,9 +82,9 @@ compile_targets(const dop_compiler_cli *o, const char *model, const dop_compile_
                             i && o->parts ? &list[0] : NULL, &d, &list[i]);
         if (i == 0 && st == DOP_OK && o->parts)
             st = choose_cuts(common, model, targets, n, &p, &d, &list[0]);
-        if (i == 0 && st == DOP_OK && list[i].tuning_stale)
-            fprintf(stderr, "dopplerc: %s: note: measured %s: ignored; make it again with --tune\n", o->tuning,
-                    list[i].tuning_stale);
+        if (i == 0 && st == DOP_OK && list[i].stale)
+            fprintf(stderr, "dopplerc: %s: note: measured %s: ignored; make it again with --tune\n", list[i].stale_file,
+                    list[i].stale);
     }
     if (st == DOP_OK && !o->stop_after && !o->parts)
         st = dop_compilations_share(list, n, diag);

@@ -297,11 +297,15 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
         const char *name = dop_variant_of(best->choice[0].variant)->name;
         if (other && dop_kernel_select(&t->s->g, r, t->c.target, name, &no, &again) == DOP_OK)
             usual = again.tile; /* what the entry changes, it changes of the tile that this kernel gets */
-        dop_buf_printf(&entry, "- {op: %s, template: %s, phase: %s, step: %u", op, dop_template_name(r->tpl), phase,
+        dop_buf_printf(&entry, "  - {op: %s, template: %s, phase: %s, step: %u", op, dop_template_name(r->tpl), phase,
                        t->s->g.max_t);
         if (other)
             dop_buf_printf(&entry, ", variant: %s", name);
-        dop_tuning_put_tile(&best->choice[0].tile, &usual, &entry);
+        for (int i = 0; i < DOP_TILE_FIELDS; i++) {
+            const uint32_t value = dop_tile_get(&best->choice[0].tile, i);
+            if (dop_tile_tuned(i) && value && value != dop_tile_get(&usual, i))
+                dop_buf_printf(&entry, ", %s: %u", dop_tile_name(i), value);
+        }
         dop_buf_printf(&t->out, "%s} # %.1f us, %.1f by default\n", entry.data ? entry.data : "", best->us, own->us);
     }
     if (line) {
@@ -315,9 +319,8 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
 }
 
 static dop_status
-tune_op(tuner *t, const dop_tuning_site *at, dop_template tpl, void (*line)(const char *))
+tune_op(tuner *t, const char *op, dop_template tpl, void (*line)(const char *))
 {
-    const char *op = at->role;
     t->n_ways = 0;
     t->used = VALUES_AT;
     t->sums_bytes = 0;
@@ -340,7 +343,7 @@ tune_op(tuner *t, const dop_tuning_site *at, dop_template tpl, void (*line)(cons
         if (t->ways[i].us < worth * t->ways[0].us && (best == &t->ways[0] || t->ways[i].us < best->us))
             best = &t->ways[i];
     }
-    report(t, at->phase, op, best, line);
+    report(t, t->s->phase == DOP_PHASE_DECODE ? "decode" : "prefill", op, best, line);
     return DOP_OK;
 }
 
@@ -354,16 +357,15 @@ tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
     if (!t->places)
         return DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
     for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
-        const dop_tuning_site at = dop_schedule_tuning_site(s, r);
+        const char *op = op_of(s, r);
         bool first = !s->g.regions[r].dead;
         for (dop_region_id k = 1; k < r && first; k++)
-            first =
-                s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl || strcmp(op_of(s, k), at.role) != 0;
-        if (first && t->only && strcmp(t->only, at.role) != 0)
+            first = s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl || strcmp(op_of(s, k), op) != 0;
+        if (first && t->only && strcmp(t->only, op) != 0)
             continue;
         t->met += first;
         if (first)
-            st = tune_op(t, &at, s->g.regions[r].tpl, line);
+            st = tune_op(t, op, s->g.regions[r].tpl, line);
     }
     free(t->places);
     t->places = NULL;
@@ -375,7 +377,7 @@ dop_tune(const char *model, const dop_compile_options *options, const char *only
          void (*line)(const char *text), dop_diag *diag)
 {
     dop_compile_options o = *options;
-    dop_tuning_key key;
+    dop_measured here;
     tuner *t = calloc(1, sizeof *t);
     if (!t)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -395,9 +397,11 @@ dop_tune(const char *model, const dop_compile_options *options, const char *only
             st = DOP_FAIL(diag, DOP_E_DEVICE,
                           "--tune measures on the device at hand, %s, which is no %s: leave --target out", d->name,
                           t->c.target->name);
-        dop_tuning_key_of(d, &t->c.templates, &key);
-        dop_buf_printf(&t->out, "- {device: \"%s\", driver: \"%s\", kernels: \"%s\"}\n", key.device, key.driver,
-                       key.kernels);
+        if (st == DOP_OK)
+            st = dop_measured_here(d, &t->c.templates, &t->c.arena, diag, &here);
+        if (st == DOP_OK)
+            dop_buf_printf(&t->out, "measured: {device: \"%s\", driver: \"%s\", kernels: \"%s\"}\nrules:\n",
+                           here.device, here.driver, here.kernels);
     }
     for (uint32_t i = 0; i < t->c.n_schedules && st == DOP_OK; i++)
         if (t->c.schedules[i].phase != DOP_PHASE_SCORE)

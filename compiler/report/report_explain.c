@@ -364,12 +364,14 @@ put_region(const dop_target *t, const dop_schedule *s, const dop_report_places *
     uint64_t rd, wr;
     char read[32], written[32];
     dop_region_traffic(&s->g, &s->g.regions[r], DOP_REPORT_DEPTH, &rd, &wr);
-    dop_buf_printf(
-        out, "%s (%s), grid %ux%ux%u of %u; reads %s, writes %s: %.3g us by bandwidth, %.3g us for the dispatch%s",
-        dop_variant_of(b->choice.variant)->name, b->choice.why, b->grid[0], b->grid[1], b->grid[2], b->choice.tile.wg,
-        dop_report_bytes((double)rd, read, sizeof read), dop_report_bytes((double)wr, written, sizeof written),
-        (double)(rd + wr) / t->bandwidth * 1e6, t->dispatch_us + (s->placement.barrier[r] ? t->barrier_us : 0),
-        s->placement.barrier[r] ? " and its barrier" : "");
+    dop_buf_printf(out, "%s (%s), grid %ux%ux%u, tile", dop_variant_of(b->choice.variant)->name, b->choice.why,
+                   b->grid[0], b->grid[1], b->grid[2]);
+    dop_tile_put(&b->choice.tile, out);
+    dop_buf_printf(out, "; reads %s, writes %s: %.3g us by bandwidth, %.3g us for the dispatch%s",
+                   dop_report_bytes((double)rd, read, sizeof read),
+                   dop_report_bytes((double)wr, written, sizeof written), (double)(rd + wr) / t->bandwidth * 1e6,
+                   t->dispatch_us + (s->placement.barrier[r] ? t->barrier_us : 0),
+                   s->placement.barrier[r] ? " and its barrier" : "");
     dop_report_place(places, s, r, out);
 }
 

@@ -7,7 +7,6 @@
 #include "compiler/schedule/kernel_path.h"
 #include "compiler/schedule/kernel_set.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/schedule/tuning.h"
 
 enum { DOP_MAX_SCHEDULES = 16, DOP_MAX_CHUNKS = 5, DOP_MAX_ROWS_SIZES = 8, DOP_MAX_FORCES = 32 };
 
@@ -37,7 +36,7 @@ typedef struct dop_compile_options {
     dop_force forces[DOP_MAX_FORCES];
     uint32_t n_apart;
     const char *apart[DOP_MAX_FORCES]; /* --no-fuse A+B */
-    const char *tuning;                /* file of measured tiles, or NULL */
+    const char *tuning;                /* file of measured rules, or NULL */
     uint32_t threads;                  /* 0: one per core */
     bool no_spirv;                     /* stop after GLSL: for --emit of earlier stages */
     /* Where the graph is cut between parts with different targets, so that what crosses does not depend on them.  NULL: nowhere. */
@@ -65,8 +64,7 @@ struct dop_compilation {
     dop_kernel_path path;
     const char *path_name; /* of the kernel path that is followed; NULL: the default choices */
     dop_templates templates;
-    dop_tuning tuning;
-    const char *tuning_stale; /* why the tuning file is ignored; NULL: it is not */
+    const char *stale_file, *stale; /* a file of rules that are left out, and why they are; NULL: there is none */
     uint32_t n_schedules;
     dop_schedule schedules[DOP_MAX_SCHEDULES];
     dop_kernel_set kernels;

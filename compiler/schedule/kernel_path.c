@@ -41,7 +41,8 @@ static bool
 is_about(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
     const dop_label label = dop_region_label(g, r);
-    if (rule->reader || !in_phase(rule, phase) || !in_layers(rule, label))
+    if (rule->reader || !in_phase(rule, phase) || !in_layers(rule, label) || (rule->step && rule->step != g->max_t) ||
+        (rule->tpl && rule->tpl != r->tpl))
         return false;
     if (names_label(rule->op, label) || strcmp(rule->op, dop_template_name(r->tpl)) == 0)
         return true;
@@ -191,7 +192,7 @@ dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     for (uint32_t i = 0; i < p->n_rules; i++) {
         dop_path_rule *r = &p->rules[i];
         bool named = names_label(r->op, label) || strcmp(r->op, "matmul") == 0;
-        if (!r->expands || !named || !in_phase(r, phase) || !in_layers(r, label))
+        if (!r->expands || !named || !in_phase(r, phase) || !in_layers(r, label) || (r->step && r->step != g->max_t))
             continue;
         r->expanded++;
         r->undone += type != DOP_TYPE_none && r->expand == DOP_TYPE_none;
@@ -256,10 +257,10 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
             continue;
         const dop_variant *v = dop_variant_of(rule->variant);
         uint32_t missing = dop_caps_missing(v->caps, t->caps);
-        /* A hint made for GPUs is none for a software device. */
-        if (rule->hint && (missing || t->cpu))
+        if ((rule->hint && missing) || (rule->gpu && t->cpu))
             continue;
-        put_possible(g, r, t, rule->possible, sizeof rule->possible);
+        if (!rule->hint)
+            put_possible(g, r, t, rule->possible, sizeof rule->possible);
         if (v->tpl != r->tpl)
             continue;
         if (missing) {
@@ -281,6 +282,15 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     if (last)
         last->won++;
     return DOP_OK;
+}
+
+void
+dop_kernel_path_tile(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r, dop_tile *tile)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        for (int k = 0; p->rules[i].tiles && is_about(&p->rules[i], phase, g, r) && k < DOP_TILE_FIELDS; k++)
+            if (p->rules[i].tile[k])
+                dop_tile_set(tile, k, p->rules[i].tile[k]);
 }
 
 static dop_status
@@ -369,13 +379,15 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
 {
     for (uint32_t i = 0; i < p->n_rules; i++) {
         const dop_path_rule *r = &p->rules[i];
+        if (r->hint)
+            continue;
         if (r->expand != DOP_TYPE_none && !r->expanded)
             return DOP_FAIL(
                 diag, DOP_E_INPUT,
                 "%s: weights: dequant finds no matmul %s of several tokens whose weights are quantized, in rows of "
                 "a multiple of 8 values",
                 r->source, r->op ? r->op : "here");
-        if (!r->met && !r->expanded && !r->hint)
+        if (!r->met && !r->expanded)
             return about_nothing(r, diag);
         if ((r->fused || r->unfused) && !r->changed && !(r->reader && r->fused && r->joined))
             return r->reader && !r->edges && !r->joined && !r->apart ? about_nothing(r, diag) : joins_nothing(r, diag);
@@ -383,11 +395,11 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "%s: weights: fused changes nothing: no earlier weights: dequant is about %s", r->source,
                             r->op ? r->op : "this");
-        if (r->used && !r->won && !r->hint && r->by && p->rules[r->by - 1].forced == r->forced)
+        if (r->used && !r->won && r->by && p->rules[r->by - 1].forced == r->forced)
             return DOP_FAIL(diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
                             "%s has no effect: %s, which comes later, decides wherever it would", r->source,
                             p->rules[r->by - 1].source);
-        if (r->variant == DOP_VARIANT_none || r->used || r->hint)
+        if (r->variant == DOP_VARIANT_none || r->used)
             continue;
         const dop_variant *v = dop_variant_of(r->variant);
         if (r->why_not)

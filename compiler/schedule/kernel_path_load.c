@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 enum { MAX_RULES = 1024 };
 
@@ -118,6 +119,7 @@ typedef struct reader {
     const char *spec;   /* the name asked for; NULL: the file was */
     const char *family; /* what stands before the file's name in spec, with its dash, or "" */
     bool family_known;  /* the file lists it */
+    bool tuning;        /* for --tuning: rules, and what they were measured with */
     dop_kernel_path *out;
 } reader;
 
@@ -198,6 +200,19 @@ read_layers(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 }
 
 static dop_status
+read_small(reader *r, const char *key, const yaml_node_t *v, uint32_t *out)
+{
+    const char *s = "";
+    char *end = NULL;
+    dop_status st = read_text(r, key, v, &s);
+    const unsigned long x = strtoul(s, &end, 10);
+    if (st == DOP_OK && (*s < '0' || *s > '9' || *end || x < 1 || x > 4096))
+        st = FAIL_NODE(r, v, "%s: %.40s is no number from 1 to 4096", key, s);
+    *out = (uint32_t)x;
+    return st;
+}
+
+static dop_status
 read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule *rule)
 {
     const char *s = "";
@@ -234,13 +249,30 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
             st = FAIL_NODE(r, v, "weights: %.40s is not known; known: dequant, dequant_f32, fused", s);
         return st;
     }
-    return FAIL_NODE(r, v, "%.60s is no field of a rule; known: phase, layers, op, variant, fuse, weights", key);
+    if (strcmp(key, "template") == 0) {
+        dop_status st = read_text(r, key, v, &s);
+        while (st == DOP_OK && ++rule->tpl < DOP_TPL_COUNT && strcmp(dop_template_name(rule->tpl), s) != 0)
+            ;
+        return st == DOP_OK && rule->tpl == DOP_TPL_COUNT ? FAIL_NODE(r, v, "template: %.40s is not known", s) : st;
+    }
+    if (strcmp(key, "step") == 0)
+        return read_small(r, key, v, &rule->step);
+    for (int i = 0; i < DOP_TILE_FIELDS; i++)
+        if (dop_tile_tuned(i) && strcmp(key, dop_tile_name(i)) == 0) {
+            rule->tiles = true;
+            return read_small(r, key, v, &rule->tile[i]);
+        }
+    return FAIL_NODE(
+        r, v,
+        "%.60s is no field of a rule; known: phase, layers, op, template, step, variant, fuse, weights, and "
+        "those of a tile, as wg and lanes",
+        key);
 }
 
 static dop_status
 read_rule(reader *r, const yaml_node_t *map)
 {
-    dop_path_rule rule = {.decode = true, .prefill = true};
+    dop_path_rule rule = {.decode = true, .prefill = true, .hint = r->tuning};
     if (map->type != YAML_MAPPING_NODE)
         return FAIL_NODE(r, map, "a rule is a mapping: {phase: decode, op: qkv, variant: gemv}");
     rule.source = dop_arena_printf(r->arena, "%s:%lu", r->path, (unsigned long)map->start_mark.line + 1);
@@ -254,12 +286,13 @@ read_rule(reader *r, const yaml_node_t *map)
         if (st != DOP_OK)
             return st;
     }
-    if (rule.variant == DOP_VARIANT_none && !rule.fused && !rule.unfused && !rule.expands)
-        return FAIL_NODE(r, map, "a rule says variant, fuse or weights");
+    if (rule.variant == DOP_VARIANT_none && !rule.fused && !rule.unfused && !rule.expands && !rule.tiles)
+        return FAIL_NODE(r, map, "a rule says variant, fuse, weights or fields of a tile");
     if (rule.expands && rule.decode)
         return FAIL_NODE(r, map, "a rule that says weights says phase: prefill too: one token reads each weight once");
     if (rule.op && strchr(rule.op, '+')) {
-        if ((!rule.unfused && !rule.fused) || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers)
+        if ((!rule.unfused && !rule.fused) || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers ||
+            rule.tiles || rule.tpl || rule.step)
             return FAIL_NODE(r, map, "a rule for a pair A+B says fuse and nothing else but a phase; layers as L0-3/A");
         dop_status st = take_pair(&rule, rule.op, r->arena, r->diag);
         if (st != DOP_OK)
@@ -285,6 +318,38 @@ read_families(reader *r, const yaml_node_t *v)
     return DOP_OK;
 }
 
+/* measured: {device: ..., driver: ..., kernels: ...} */
+static dop_status
+read_measured(reader *r, const yaml_node_t *v)
+{
+    dop_measured *m = &r->out->measured;
+    struct {
+        const char *name, **to;
+    } fields[] = {{"device", &m->device}, {"driver", &m->driver}, {"kernels", &m->kernels}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const yaml_node_t *x = v->type == YAML_MAPPING_NODE ? dop_yaml_field(r->doc, v, fields[i].name) : NULL;
+        const char *text = x ? dop_yaml_text(x) : NULL;
+        if (!text)
+            return FAIL_NODE(r, v, "measured: expected device, driver and kernels");
+        if (!(*fields[i].to = dop_arena_strdup(r->arena, text)))
+            return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_rules(reader *r, const yaml_node_t *v)
+{
+    dop_status st = DOP_OK;
+    if (v->type == YAML_SCALAR_NODE && !v->data.scalar.length)
+        return DOP_OK; /* there is none */
+    if (v->type != YAML_SEQUENCE_NODE)
+        return FAIL_NODE(r, v, "rules: expected a list");
+    for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)
+        st = read_rule(r, yaml_document_get_node(r->doc, *i));
+    return st;
+}
+
 static dop_status
 read_field(reader *r, const char *key, const yaml_node_t *v)
 {
@@ -294,6 +359,12 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         return read_text(r, key, v, &r->out->name);
     if (strcmp(key, "about") == 0)
         return read_text(r, key, v, &about);
+    if (strcmp(key, "measured") == 0)
+        return read_measured(r, v);
+    if (strcmp(key, "rules") == 0)
+        return read_rules(r, v);
+    if (r->tuning)
+        return FAIL_NODE(r, v, "%.60s is no field of a tuning file; known: name, about, measured, rules", key);
     if (strcmp(key, "families") == 0)
         return read_families(r, v);
     if (strcmp(key, "activation") == 0)
@@ -315,17 +386,11 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         r->out->unfused = !on;
         return st;
     }
-    if (strcmp(key, "rules") != 0)
-        return FAIL_NODE(
-            r, v,
-            "%.60s is no field of a kernel path; known: name, about, families, activation, kv, weights, fuse, int_dot, "
-            "rules",
-            key);
-    if (v->type != YAML_SEQUENCE_NODE)
-        return FAIL_NODE(r, v, "rules: expected a list");
-    for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)
-        st = read_rule(r, yaml_document_get_node(r->doc, *i));
-    return st;
+    return FAIL_NODE(
+        r, v,
+        "%.60s is no field of a kernel path; known: name, about, families, activation, kv, weights, fuse, int_dot, "
+        "measured, rules",
+        key);
 }
 
 /* The name asked for, or "dir/gemma3.yaml" -> "gemma3". */
@@ -344,7 +409,10 @@ static dop_status
 load_yaml(reader *r)
 {
     dop_yaml y;
-    dop_status st = dop_yaml_open(r->path, YAML_MAPPING_NODE, "a kernel path is a mapping of fields", r->diag, &y);
+    dop_status st = dop_yaml_open(r->path, YAML_MAPPING_NODE,
+                                  r->tuning ? "a tuning file is a mapping of fields, as a kernel path is"
+                                            : "a kernel path is a mapping of fields",
+                                  r->diag, &y);
     if (st != DOP_OK)
         return st;
     r->doc = &y.doc;
@@ -354,6 +422,8 @@ load_yaml(reader *r)
         st = dop_yaml_text(k) ? read_field(r, dop_yaml_text(k), yaml_document_get_node(&y.doc, p->value))
                               : FAIL_NODE(r, k, "expected the name of a field");
     }
+    for (uint32_t i = 0; r->out->measured.device && i < r->out->n_rules; i++)
+        r->out->rules[i].hint = true;
     if (st == DOP_OK)
         st = name_of_file(r);
     dop_yaml_close(&y);
@@ -387,7 +457,7 @@ static const struct {
 static dop_status
 add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag *diag)
 {
-    dop_path_rule rule = {.hint = true};
+    dop_path_rule rule = {.hint = true, .gpu = true};
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
         if (strcmp(labels[i].op, s->op) == 0)
             rule.op = labels[i].label;
@@ -556,4 +626,55 @@ dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, 
         return load_yaml(&r);
     r.spec = spec;
     return load_named(&r, glsl_dir);
+}
+
+dop_status
+dop_kernel_path_tuning(const char *path, uint32_t n_layers, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
+{
+    reader r = {
+        .path = path, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .tuning = true, .out = out};
+    memset(out, 0, sizeof *out);
+    out->n_layers = n_layers;
+    return load_yaml(&r);
+}
+
+dop_status
+dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_arena *arena, dop_diag *diag)
+{
+    dop_kernel_path both = *p;
+    dop_status st = DOP_OK;
+    both.n_rules = both.cap_rules = 0;
+    for (uint32_t i = 0; st == DOP_OK && i < first->n_rules + p->n_rules; i++)
+        st = add_rule(&both, i < first->n_rules ? &first->rules[i] : &p->rules[i - first->n_rules], arena, diag);
+    *p = both;
+    return st;
+}
+
+/* --- measurements ------------------------------------------------------------------------------------------------------- */
+
+dop_status
+dop_measured_here(const dop_device_caps *device, const dop_templates *templates, dop_arena *arena, dop_diag *diag,
+                  dop_measured *out)
+{
+    uint64_t digest = 0; /* of files in whatever order the folder lists them */
+    for (uint32_t i = 0; i < templates->n; i++) {
+        const char *text = templates->files[i].text;
+        digest += XXH3_64bits_withSeed(text, strlen(text),
+                                       XXH3_64bits(templates->files[i].name, strlen(templates->files[i].name)));
+    }
+    out->device = dop_arena_strdup(arena, device->name);
+    out->driver = dop_arena_strdup(arena, device->driver);
+    out->kernels = dop_arena_printf(arena, "%016llx", (unsigned long long)digest);
+    return out->device && out->driver && out->kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+const char *
+dop_kernel_path_stale(const dop_kernel_path *p, const dop_measured *here)
+{
+    if (!p->measured.device)
+        return NULL;
+    return strcmp(p->measured.device, here->device) != 0     ? "on another device"
+           : strcmp(p->measured.driver, here->driver) != 0   ? "with another driver"
+           : strcmp(p->measured.kernels, here->kernels) != 0 ? "with other kernels"
+                                                             : NULL;
 }

@@ -268,7 +268,7 @@ copy_region(cutter *c, dop_region_id r)
     dop_status st =
         dop_graph_add_region(c->to, reg->tpl, ids, reg->n_nodes, ids + reg->n_nodes, reg->n_outs, c->diag, &made);
     if (st == DOP_OK)
-        c->to->regions[made].variant = reg->variant;
+        c->to->regions[made].variant = reg->variant, c->to->regions[made].tile = reg->tile;
     free(ids);
     return st;
 }

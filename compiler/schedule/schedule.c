@@ -25,57 +25,22 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
     return dop_kernel_set_add(&c->kernels, k, r->tpl, dop_region_label(g, r), diag, &b->kernel);
 }
 
-dop_tuning_site
-dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r)
-{
-    static const char *const phases[] = {"decode", "prefill", "score"};
-    const dop_region *region = &s->g.regions[r];
-    return (dop_tuning_site){.phase = phases[s->phase],
-                             .tpl = dop_template_name(region->tpl),
-                             .role = dop_region_label(&s->g, region).role,
-                             .step = s->g.max_t};
-}
-
-/* What a tuning file says, where that can make the region. */
-static const char *
-tuned_variant(const dop_compilation *c, const dop_tuning_site *at, const dop_graph *g, const dop_region *r)
-{
-    const char *name = dop_tuning_variant(&c->tuning, at);
-    dop_variant_id v;
-    bool can = name && dop_variant_parse(name, &v) && dop_variant_of(v)->tpl == r->tpl &&
-               !dop_kernel_fits(v, g, r, c->target).why;
-    return can ? name : NULL;
-}
-
 static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
     /* The last one is the same kernel as after a persistent dispatch, where it counts the run (persistent.h). */
     const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
-    s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
-    if (!s->regions)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_region_id i = 1; i < g->n_regions; i++) {
-        const dop_region *r = &g->regions[i];
         dop_built_region *b = &s->regions[i];
         dop_kernel k;
         bool advances = c->target->persistent && s->phase != DOP_PHASE_SCORE && i + 1 == g->n_regions;
-        if (r->dead)
+        if (g->regions[i].dead)
             continue;
-        const char *variant = NULL;
-        dop_status st = dop_kernel_path_choose(&c->path, s->phase, g, r, c->target, diag, &variant);
-        const dop_tuning_site at = dop_schedule_tuning_site(s, i);
-        if (!variant)
-            variant = tuned_variant(c, &at, g, r);
+        dop_status st = dop_kernel_generate(&c->templates, g, &g->regions[i], c->target, &b->choice,
+                                            advances ? &advance : NULL, diag, &k);
         if (st == DOP_OK)
-            st = dop_kernel_select(g, r, c->target, variant, diag, &b->choice);
-        if (st == DOP_OK)
-            dop_tuning_apply(&c->tuning, &at, &b->choice.tile);
-        if (st == DOP_OK)
-            st = dop_kernel_generate(&c->templates, g, r, c->target, &b->choice, advances ? &advance : NULL, diag, &k);
-        if (st == DOP_OK)
-            st = take_kernel(c, g, r, &k, b, diag);
+            st = take_kernel(c, g, &g->regions[i], &k, b, diag);
         if (st != DOP_OK)
             return st;
     }
@@ -122,10 +87,13 @@ dop_passes_skip_fusion(dop_pass_options *o)
 }
 
 typedef struct path_in_phase {
+    dop_compilation *c;
+    dop_schedule *s;
     dop_kernel_path *path;
     dop_phase phase;
     const dop_cuts *cuts;
     uint64_t max_segment; /* bytes */
+    dop_diag *diag;
 } path_in_phase;
 
 static bool
@@ -157,6 +125,32 @@ piece_rows(void *user, const dop_graph *g, dop_node_id weight)
     return dop_pack_piece_rows(w->type, &w->shape, x->max_segment);
 }
 
+/* The kernel that a kernel path or else the target's order of kernels says, with the reason. */
+static dop_status
+select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out_variant, dop_tile *out_tile)
+{
+    const path_in_phase *x = user;
+    dop_compilation *c = x->c;
+    dop_schedule *s = x->s;
+    dop_diag *diag = x->diag;
+    const dop_region *r = &g->regions[id];
+    const char *variant = NULL;
+    if (!s->regions)
+        s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
+    if (!s->regions)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_selection *choice = &s->regions[id].choice;
+    dop_status st = dop_kernel_path_choose(x->path, x->phase, g, r, c->target, diag, &variant);
+    if (st == DOP_OK)
+        st = dop_kernel_select(g, r, c->target, variant, diag, choice);
+    if (st != DOP_OK)
+        return st;
+    dop_kernel_path_tile(x->path, x->phase, g, r, &choice->tile);
+    *out_variant = dop_variant_of(choice->variant)->name;
+    *out_tile = choice->tile;
+    return DOP_OK;
+}
+
 static dop_schedule *
 next_schedule(dop_compilation *c, dop_phase phase)
 {
@@ -166,11 +160,12 @@ next_schedule(dop_compilation *c, dop_phase phase)
     return s;
 }
 
-/* Everything up to kernels.  `in` is what cx points at afterwards. */
+/* Everything up to generated kernels.  `in` is what cx points at afterwards. */
 static dop_status
-run_passes(dop_compilation *c, dop_phase phase, path_in_phase *in, dop_pass_ctx *cx, dop_pass_options *passes,
+run_passes(dop_compilation *c, dop_schedule *s, path_in_phase *in, dop_pass_ctx *cx, dop_pass_options *passes,
            dop_graph *g)
 {
+    const dop_phase phase = s->phase;
     if (dop_kernel_path_unfused(&c->path, phase))
         dop_passes_skip_fusion(passes);
     else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
@@ -179,7 +174,8 @@ run_passes(dop_compilation *c, dop_phase phase, path_in_phase *in, dop_pass_ctx 
     if (dop_kernel_path_has_expand(&c->path, phase))
         cx->expand = expand;
     cx->piece_rows = piece_rows;
-    *in = (path_in_phase){&c->path, phase, c->options.cuts, dop_compilation_max_segment(c)};
+    cx->select = select_kernel;
+    *in = (path_in_phase){c, s, &c->path, phase, c->options.cuts, dop_compilation_max_segment(c), cx->diag};
     cx->user = in;
     return dop_passes_run(cx, passes, g);
 }
@@ -205,7 +201,7 @@ copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *o
 
 /* Does the rule change which regions are formed?  Runs the passes again without it. */
 static dop_status
-judge_rule(dop_compilation *c, const dop_schedule *s, const dop_graph *built, uint32_t rule, dop_diag *diag)
+judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t rule, dop_diag *diag)
 {
     dop_path_rule *r = &c->path.rules[rule];
     dop_arena arena;
@@ -214,16 +210,17 @@ judge_rule(dop_compilation *c, const dop_schedule *s, const dop_graph *built, ui
     path_in_phase in;
     dop_pass_options passes = c->options.passes;
     passes.dump = NULL;
+    passes.skip[DOP_PASS_select] = true;
     dop_arena_init(&arena);
     dop_fusion_log_init(&log);
     dop_pass_ctx cx = {.arena = &arena, .diag = diag, .target = c->target, .log = &log};
     dop_status st = copy_graph(built, &arena, diag, &g);
     c->path.muted = rule + 1;
     if (st == DOP_OK)
-        st = run_passes(c, s->phase, &in, &cx, &passes, &g);
+        st = run_passes(c, s, &in, &cx, &passes, &g);
     c->path.muted = 0;
     if (st == DOP_OK)
-        r->changed = dop_graph_hash(&g) != dop_graph_hash(&s->g);
+        r->changed = dop_graph_hash_unbound(&g) != dop_graph_hash_unbound(&s->g);
     if (st == DOP_OK && !r->changed && r->reader)
         dop_path_rule_look(r, &g, &log);
     dop_fusion_log_finish(&log);
@@ -233,7 +230,7 @@ judge_rule(dop_compilation *c, const dop_schedule *s, const dop_graph *built, ui
 
 /* What each rule about fusion did here. */
 static dop_status
-judge_rules(dop_compilation *c, const dop_schedule *s, const dop_graph *built, dop_diag *diag)
+judge_rules(dop_compilation *c, dop_schedule *s, const dop_graph *built, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < c->path.n_rules && st == DOP_OK; i++) {
@@ -272,7 +269,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     s->before = s->g;
     dop_status st = judged ? copy_graph(&s->g, &c->arena, diag, &built) : DOP_OK;
     if (st == DOP_OK)
-        st = run_passes(c, phase, &in, &cx, &passes, &s->g);
+        st = run_passes(c, s, &in, &cx, &passes, &s->g);
     if (st == DOP_OK && judged)
         st = judge_rules(c, s, &built, diag);
     if (st != DOP_OK)
@@ -280,7 +277,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     s->placement = cx.placement;
     if (c->options.passes.stop_after >= 0)
         return DOP_OK;
-    st = dop_passes_need(&cx, PF_PLACED, "a plan");
+    st = dop_passes_need(&cx, PF_PLACED | PF_SELECTED, "a plan");
     if (st != DOP_OK || s->g.n_regions <= 1)
         return st;
     st = count_body(&s->g, diag, &s->n_body);

@@ -3,7 +3,6 @@
 #define DOPPLER_COMPILER_SCHEDULE_SCHEDULE_H
 
 #include "compiler/build/build.h"
-#include "compiler/schedule/tuning.h"
 #include "kernels/kernel.h"
 #include "passes/pass.h"
 #include "runtime/plan/plan_format.h"
@@ -46,9 +45,6 @@ dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *d
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* The same from an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
-
-/* The key by which a tuning file's entries for a region are found. */
-dop_tuning_site dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r);
 
 /* Skips every pass that joins ops or splits them for fusion: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);

@@ -449,20 +449,12 @@ dop_replay_step(const dop_replay *replay)
 void
 dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
 {
-    dop_replay_write_step_of(replay, 0, ids, n, pos, parity);
-}
-
-void
-dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
-                         uint32_t parity)
-{
     volatile dop_step *step = dop_replay_step(replay);
-    step->n_rows = n;
+    step->n_rows = replay->n_rows = n;
     step->flags = 0;
-    step->parity[place] = parity;
-    replay->n_rows = n;
+    step->parity[0] = parity;
     for (uint32_t i = 0; i < n; i++)
-        dop_replay_write_row(replay, i, &(dop_row){ids[i], pos + i, place, 0});
+        dop_replay_write_row(replay, i, &(dop_row){ids[i], pos + i, 0, 0});
 }
 
 void

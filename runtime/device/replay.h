@@ -135,14 +135,11 @@ const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
 /* The step record; the host may access it only while nothing is in flight, except to read ids of finished steps. */
 volatile dop_step *dop_replay_step(const dop_replay *replay);
 
-/* Writes the step record: n tokens from position pos on, of a sequence whose current states are in copy `parity`.  Nothing
- * that uses the record may be in flight. */
+/* Writes the step record: n tokens from position pos on, of the first sequence, whose current states are in copy `parity`.
+ * Nothing that uses the record may be in flight. */
 void dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
 /* Row i of the record, and of its copy. */
 void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
-/* The same for the sequence at a place in the plan's states; the function above is for place 0. */
-void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
-                              uint32_t parity);
 
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */

@@ -20,7 +20,7 @@ try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_
     for (uint32_t o = 0; o < DOP_N_ORDERS; o++) {
         uint32_t n;
         const uint32_t *of = dop_used_of(out, DOP_SCHED_DECODE, o, &n);
-        m->decode[o] = n > 0 ? of[0] : UINT32_MAX;
+        m->orders.decode[o] = n > 0 ? of[0] : UINT32_MAX;
     }
     dop_pipelines_refuse(info, plan, out->kernels, out->schedules, out->n, plan->profiles[profile].matrix, why);
     return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
@@ -63,7 +63,7 @@ choose_profile(dop_model *m, const dop_device_info *info, dop_ordering ordering,
         st = try_orderings(m, info, p, ordering, out, diag, &why);
         if (st == DOP_OK && why.size == 0) {
             m->info.profile = p;
-            m->info.decode = m->decode[DOP_ORDER_BARRIERS];
+            m->info.decode = m->orders.decode[DOP_ORDER_BARRIERS];
             dop_log_printf(&m->log, "target: %s", name);
             dop_buf_finish(&reasons);
             return DOP_OK;
@@ -322,9 +322,9 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
         (st = dop_step_prepare_model(m, diag)) != DOP_OK)
         goto error;
     m->replay.looks = m->replay.looks && !(o->wire && o->wire->crowded);
-    m->base_allocations = m->device.allocations;
-    m->base_recordings = m->device.recordings;
-    m->base_submissions = m->replay.submitted;
+    m->base.allocations = m->device.allocations;
+    m->base.recordings = m->device.recordings;
+    m->base.submissions = m->replay.submitted;
     m->info.plan = &m->plan;
     m->info.device = &m->device.info.caps;
     m->info.device_bytes = m->memory.total;
@@ -421,17 +421,17 @@ dop_counters
 dop_model_counters(const dop_model *model)
 {
     /* In this order, because a deferred schedule is counted before it is recorded. */
-    uint64_t recordings = model->device.recordings - model->base_recordings, later = model->loader.recordings;
+    uint64_t recordings = model->device.recordings - model->base.recordings, later = model->loader.recordings;
     return (dop_counters){
-        .allocations = model->device.allocations - model->base_allocations,
+        .allocations = model->device.allocations - model->base.allocations,
         .recordings = recordings > later ? recordings - later : 0,
-        .submissions = model->replay.submitted - model->base_submissions,
+        .submissions = model->replay.submitted - model->base.submissions,
         .tokens_reused = model->pages.reused,
         .pages_copied = model->pages.copied,
         .pages_free = dop_pages_available(&model->pages),
         .waited_ms = model->info.waited_ms,
-        .steps_ahead = model->steps_taken_ahead,
-        .rows_dropped = model->rows_dropped,
+        .steps_ahead = model->flight.n_taken,
+        .rows_dropped = model->flight.n_dropped,
     };
 }
 

@@ -14,14 +14,15 @@ typedef struct dop_model_info {
     const dop_plan *plan;
     const dop_device_caps *device;
     uint32_t profile;  /* row of the plan's profiles */
-    uint32_t decode;   /* row of the plan's schedules: one token */
+    uint32_t decode;   /* row of the plan's schedules that decodes one token */
     uint32_t ordering; /* DOP_ORDER_*, of decode; barriers after a stall */
     bool stalled;      /* a wait for a value exceeded its bound; steps were run again with barriers */
     double probe_ms;   /* what choosing the ordering took, part of load_ms; 0: no probe */
-    double load_ms;    /* all of dop_model_open */
-    double pipelines_ms, upload_ms, verify_ms; /* its parts, which overlap; pipelines: the first ones */
-    double waited_ms;      /* after loading: time that steps waited for kernels that were not ready */
-    uint64_t device_bytes; /* of all device allocations */
+    double load_ms;    /* time of dop_model_open */
+    double pipelines_ms, upload_ms,
+        verify_ms;         /* parts of load_ms, which overlap; pipelines_ms: of the first schedules */
+    double waited_ms;      /* time, after loading, that steps waited for kernels that were not ready */
+    uint64_t device_bytes; /* size of all device allocations */
 } dop_model_info;
 
 void dop_model_describe(const dop_model *model, dop_model_info *out_info);

@@ -35,38 +35,95 @@ typedef struct dop_loader {
     bool started;
 } dop_loader;
 
+/* Rows of one sequence in a step: tokens[pos .. pos + n). */
+typedef struct dop_sequence_rows {
+    dop_sequence *sequence;
+    uint32_t pos, n;
+    bool ran; /* after dop_step_collect: the states are those after the rows */
+} dop_sequence_rows;
+
+/* A submission of a step, from dop_step_issue to dop_step_collect. */
+typedef struct dop_issue {
+    uint32_t schedule;
+    dop_form form;
+    uint32_t
+        times; /* steps in this submission, the later ones of a row of each sequence that the device picked; 0 means 1 */
+    bool own;  /* the step record holds the rows already: the device goes on from its picks */
+    bool continued;    /* the device itself makes the next step from the picks of this step, and commits it */
+    uint32_t pick_end; /* number of the first pick of DOP_PICKS_NEXT after this submission */
+    uint64_t ticket;
+} dop_issue;
+
 /* A step that dop_step_run ran and that is neither committed nor rolled back.  The tokens of its rows follow those of their
  * sequences. */
 typedef struct dop_open_step {
     uint32_t n_rows; /* 0: there is no step */
     uint32_t n_sequences;
-    struct {
-        dop_sequence *sequence;
-        uint32_t n_rows; /* of it in this step */
-        bool ran;        /* its replay is done, and its states are those after its rows */
-    } of[DOP_STEP_MAX_SEQUENCES];
-    uint32_t slot[DOP_STEP_MAX_ROWS];       /* index into of[] */
-    uint32_t number[DOP_STEP_MAX_ROWS];     /* of the row among those of its sequence */
-    const float *logits[DOP_STEP_MAX_ROWS]; /* of rows that want something, where the host has them; else NULL */
-    uint32_t picks[DOP_STEP_MAX_ROWS];      /* made by the device for rows that want one; UINT32_MAX: none */
-    uint8_t wants[DOP_STEP_MAX_ROWS];
-    /* Where one schedule runs all rows: that schedule, the first row of each sequence, and whether it makes the wanted picks. */
-    uint32_t together, first[DOP_STEP_MAX_SEQUENCES];
-    bool by_device;
-    /* The device itself makes the next step from its picks, and commits it; of a schedule with DOP_PICKS_NEXT, pick_end is the number
-     * of the first pick after it. */
-    bool continued;
-    bool goes_on; /* that next step may be submitted */
-    uint32_t pick_end;
-    float *kept;     /* owned: copies of logits, for steps that take several replays; NULL: none yet */
-    size_t cap_kept; /* rows of it */
+    dop_sequence_rows of[DOP_STEP_MAX_SEQUENCES];
+    uint32_t slot[DOP_STEP_MAX_ROWS];       /* of each row: index of its sequence in of[] */
+    uint32_t number[DOP_STEP_MAX_ROWS];     /* of each row: how many rows of its sequence come before */
+    const float *logits[DOP_STEP_MAX_ROWS]; /* of each row that wants something, where the host has them; else NULL */
+    uint32_t picks[DOP_STEP_MAX_ROWS];      /* of each row that wants one, made by the device; UINT32_MAX: none */
+    uint8_t wants[DOP_STEP_MAX_ROWS];       /* DOP_WANTS_* of each row */
+    dop_issue run;                          /* the last submission of the step */
+    uint32_t first[DOP_STEP_MAX_SEQUENCES]; /* the first row of each sequence in its submission */
+    bool by_device;                         /* the last submission makes the wanted picks */
+    bool continues;                         /* the device's own next step may be submitted */
+    float *kept;     /* owned: copies of logits, for steps that take several replays; NULL: steps take one */
+    size_t cap_kept; /* size of `kept`, rows of logits */
 } dop_open_step;
 
 /* The persistent form of a schedule of rows. */
 typedef struct dop_rows_order {
     uint32_t schedule; /* UINT32_MAX: there is none */
-    bool probed, use;  /* after a probe: whether to use it */
+    bool probed, use;  /* whether a probe has judged it, and whether to use it */
 } dop_rows_order;
+
+/* How decode steps are ordered: the schedules of each ordering, and when probes choose among them (ordering.c).  Feeding and
+ * scoring always use barriers. */
+typedef struct dop_orders {
+    uint32_t decode[DOP_N_ORDERS]; /* by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them */
+    dop_rows_order several[DOP_STEP_SEVERAL]; /* persistent schedules of rows, by max_rows - 1 (ordering_rows.c) */
+    uint32_t last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: barriers ordered it */
+    bool probes;        /* probes decide which decode schedule to use */
+    uint32_t probe_at;  /* position of the next probe, which also waits until all schedules are ready */
+    uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
+} dop_orders;
+
+/* How far logits of the same token differ between a step of several rows and a step of one row (speculate.c). */
+typedef struct dop_drift {
+    double apart;        /* largest difference of a logit */
+    uint32_t n_compared; /* tokens that were compared */
+} dop_drift;
+
+/* In-flight steps: submitted, and not taken by the host yet.  Each begins with the picks of the step before, so that the device
+ * continues by itself.  A single sequence that is greedy has such steps (sequence.c), or the sequences of dop_step_run with one
+ * row each (step_ahead.c).  Picks of schedules with DOP_PICKS_NEXT are numbered since the plan was loaded; pick i is
+ * ids[i % DOP_STEP_RING] of the step record. */
+typedef struct dop_in_flight {
+    bool continues; /* the step record holds the device's own next step, whose row i is rows[i] */
+    bool by_rows;   /* the steps are those of dop_step_run: nobody knows the tokens of their rows yet */
+    dop_sequence_rows rows[DOP_STEP_MAX_SEQUENCES]; /* pos: the position that the device's own next step will write */
+    struct {
+        uint32_t flags; /* DOP_ROW_* */
+        dop_row_way way;
+    } picks[DOP_STEP_MAX_SEQUENCES]; /* by_rows: how the device picks from rows[] */
+    uint32_t n_rows;
+    uint32_t schedule;                 /* by_rows: the schedule that runs the steps */
+    uint32_t picks_asked, picks_taken; /* numbers of the next pick to submit, and of the next one that the host reads */
+    struct {
+        uint64_t ticket;
+        uint32_t end; /* number of the first pick that is not part of this submission */
+    } steps[DOP_MAX_AHEAD];
+    uint32_t n;                  /* submissions that were not waited for yet, oldest first */
+    uint32_t n_commits;          /* of steps of dop_step_run */
+    uint64_t n_taken, n_dropped; /* dop_counters: steps_ahead, rows_dropped */
+} dop_in_flight;
+
+/* Counts of a device and its replay. */
+typedef struct dop_device_counts {
+    uint64_t allocations, recordings, submissions;
+} dop_device_counts;
 
 struct dop_model {
     dop_plan plan;
@@ -78,70 +135,33 @@ struct dop_model {
     dop_upload *upload; /* owned; its threads have ended, or are freeing staging buffers */
     dop_used used;      /* owned */
     dop_loader loader;
-    dop_spans spans; /* of opening */
+    dop_spans spans; /* times of opening */
     dop_log log;
     dop_model_info info;
     uint32_t max_chunk, steps_ahead, steps_per_submit;
     bool no_scoring;
-    uint64_t base_allocations, base_recordings, base_submissions;
-
-    /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
-     * scoring always use barriers. */
-    uint32_t decode[DOP_N_ORDERS];
-    dop_rows_order several[DOP_STEP_SEVERAL]; /* the same for schedules of rows, by max_rows - 1 (ordering_rows.c) */
-    uint32_t
-        last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: it was ordered by barriers */
-    bool probes;   /* probes decide which one to use: */
-    uint32_t probe_at;      /* the next probe, when all schedules are ready and this position is reached */
-    uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
-
-    /* Largest difference seen between logits of a token from a step of several rows and from a step of one, and the number of
-     * tokens that were compared (speculate.c). */
-    double apart;
-    uint32_t n_compared;
+    dop_device_counts base; /* when the model was open, from which dop_model_counters counts */
+    dop_orders orders;
+    dop_drift drift;
 
     /* Indexed by the place of a sequence in the plan's states. */
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
     uint32_t n_sequences;
-    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* they are no longer zero, as a new sequence needs them */
-    dop_pages pages;                          /* of their caches; zeros where each sequence has one piece */
-    /* While no step is in flight; see dop_step in plan_format.h. */
-    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
+    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states are no longer zero, as a new sequence needs them */
+    dop_pages pages;                          /* of the sequences' caches; zeros where each sequence has one piece */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];  /* the current copy of replaced states, while no step is in flight */
 
-    /* Steps that begin with the picks of the step before, so that the device continues by itself: greedy ones of one sequence
-     * (sequence.c), or those of dop_step_run with a row of each sequence (step_ahead.c).  `running`: the step record holds
-     * the device's own next step, whose row i is of runners[i].  Picks of schedules with DOP_PICKS_NEXT are numbered since the
-     * plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
-    bool running;
-    bool by_rows; /* the steps in ahead[] are of dop_step_run: nobody knows the tokens of their rows yet */
-    struct {
-        dop_sequence *sequence;
-        /* by_rows: the position that the oldest step in ahead[] writes, the row's flags, and how it is drawn. */
-        uint32_t pos, flags;
-        dop_row_way way;
-    } runners[DOP_STEP_MAX_SEQUENCES]; /* of the steps in ahead[] */
-    uint32_t n_runners;
-    uint32_t rows_schedule;                   /* by_rows: what runs them */
-    uint32_t n_commits;                       /* of steps of dop_step_run */
-    uint64_t steps_taken_ahead, rows_dropped; /* dop_counters */
-    uint32_t dev_pos; /* the position of a single runner that the device's own next step will write */
-    uint32_t picks_asked, picks_taken;
-    struct {
-        uint64_t ticket;
-        uint32_t end; /* number of the first pick that is not part of it */
-    } ahead[DOP_MAX_AHEAD];
-    uint32_t n_ahead; /* submissions that were not waited for yet, oldest first */
-
+    dop_in_flight flight;
     dop_open_step step;
     struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
 };
 
 typedef struct dop_speculator dop_speculator; /* speculator.h */
 
-/* tokens[0 .. n_fed) are in its states; usually only the last pick is not yet. */
+/* A sequence.  Its states are those of tokens[0 .. n_fed); usually only the last pick is not fed yet. */
 struct dop_sequence {
     dop_model *model;
-    uint32_t place;   /* number of its place in the plan's states */
+    uint32_t place;   /* index of the sequence in the plan's states */
     uint32_t *tokens; /* owned, [ctx + 1] */
     uint32_t n_tokens, n_fed;
     /* The other copy of states that steps replace is of tokens[0 .. n_kept): those before the last step, also while
@@ -153,11 +173,11 @@ struct dop_sequence {
     dop_sampler sampler;
     dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
     void *pick_user;
-    const float *logits;        /* of the last token that was fed, for the host to pick from; NULL: none */
-    const float *picked_from;   /* those of the last pick, until the next step; NULL: the host did not make it */
+    const float *logits;        /* after the last token that was fed, for the host to pick from; NULL: none */
+    const float *picked_from;   /* logits that the last pick is from, until the next step; NULL: the device picked */
     dop_speculator *speculator; /* owned; NULL: none */
     bool drawn;                 /* the device draws from the last row of the current step */
-    /* The pick of its only row in the last step of dop_step_run that had it, and the number of commits with that one. */
+    /* The pick of the sequence's only row in its last step of dop_step_run, and flight.n_commits when that step was committed. */
     uint32_t row_pick, row_commit;
     bool masked;          /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
     uint32_t *mask;       /* owned, [(vocab + 31) / 32], equal to the device's; NULL: there never was one */
@@ -178,7 +198,15 @@ uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
 void dop_step_swap_states(dop_model *model, uint32_t place);
 /* The same while later steps may be in flight: the device itself has changed the step record. */
 void dop_step_note_swap(dop_model *model, uint32_t place);
-/* Submits, and counts the device's own picks.  Logits of earlier steps become invalid. */
+/* The one way in which a step runs: dop_step_issue makes its positions writable, writes the step record and submits, and
+ * dop_step_collect waits.  A step that stalls (only a persistent schedule can) is run again with barriers, and io->schedule is what
+ * ran in the end.  io: schedule, form, times, own and continued; rows: [n], of different sequences. */
+dop_status dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag);
+dop_status dop_step_collect(dop_model *model, dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag);
+/* What follows when all parts have run the step: the states after its rows are the current ones. */
+void dop_step_collected(dop_model *model, dop_sequence_rows *rows, uint32_t n, const dop_issue *issue);
+/* Submits what is in the step record, for dop_step_issue and for ranks, and counts the device's own picks.  Logits of earlier steps
+ * become invalid. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
 /* That count, for code that submits by itself. */
@@ -187,12 +215,9 @@ void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, ui
 dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
 /* and then for the result of all parts for the oldest step that was passed on. */
 dop_status dop_step_take(dop_model *model, dop_diag *diag);
-/* Both of these. */
-dop_status dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag);
 /* The logits or hidden states of a schedule, after waiting for a step with DOP_FORM_READ; f32, valid until the next step. */
 const float *dop_model_logits(const dop_model *model, uint32_t schedule);
-/* One whole step of n rows, the tokens of a sequence from pos on, from writing the record to committing.  If it stalls (only a
- * persistent schedule can), it is run again with barriers, and *io_schedule is the schedule that ran in the end. */
+/* One whole step of n rows, the tokens of a sequence from pos on, which are then fed.  *io_schedule is the schedule that ran in the end. */
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
                            dop_diag *diag);
 /* For plans in parts: are there started steps (dop_step_start)? */
@@ -227,13 +252,20 @@ bool dop_step_rows_run(const dop_model *model);
 dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Is the step that is in m->step, of n rows that want what they get, likely to be followed by one with its picks? */
 bool dop_step_may_continue(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
-/* Submits the step that follows the last one submitted, which was that of m->step, unless a row cannot or need not go on.  What
+/* Submits `times` steps of flight.rows[0 .. n_rows), from whose picks the device goes on: its own next ones, or where nothing
+ * goes on those in rows[]. */
+dop_status dop_step_continue(dop_model *model, uint32_t schedule, uint32_t n_rows, uint32_t times, dop_diag *diag);
+/* Are there pages for the next `times` positions of flight.rows[0 .. n_rows)? */
+bool dop_step_has_pages(const dop_model *model, uint32_t schedule, uint32_t n_rows, uint32_t times);
+/* Submits the step that follows the one of m->step, which was the last one submitted, unless a row cannot or need not go on.  What
  * fails here fails again when that step is wanted. */
-void dop_step_continue(dop_model *model, uint32_t n_rows);
+void dop_step_continue_rows(dop_model *model, uint32_t n_rows);
 /* Is what m->step wants in flight? */
 bool dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_rows);
-/* Makes m->step the oldest step in flight, whose other rows are dropped, and returns what to wait for. */
-void dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket);
+/* Makes m->step the oldest step in flight, whose other rows are dropped. */
+void dop_step_take_ahead(dop_model *model, uint32_t n_rows);
+/* Removes the oldest submission from those in flight. */
+void dop_step_pop_ahead(dop_model *model);
 /* When that has ended: the sequences that are not in m->step lose what it has made of them.  Does nothing while more is in flight. */
 void dop_step_drop_rest(dop_model *model);
 
@@ -249,8 +281,9 @@ dop_status dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag);
 dop_status dop_sequence_own_pick(dop_sequence *sequence, const float *logits, size_t n_tokens, dop_diag *diag,
                                  uint32_t *out_id);
 
-/* Is the sequence greedy, so that the device may pick? */
-bool dop_sequence_is_greedy(const dop_sequence *sequence);
+/* Who picks after the last token, the one place that decides: DOP_WANTS_PICK or DOP_WANTS_DRAW, the device; DOP_WANTS_LOGITS, the
+ * host.  A plan in parts picks in its last part, which receives no masks. */
+uint32_t dop_sequence_wants(const dop_sequence *sequence);
 /* Pieces of dop_sequence_next: checks that there may be a next token; picks it by a step of one token and appends it;
  * and does what follows after a token was returned. */
 dop_status dop_sequence_may_pick(dop_sequence *sequence, dop_diag *diag);
@@ -340,8 +373,8 @@ dop_status dop_model_make_code(dop_model *model, uint32_t schedule, dop_form for
 void dop_model_use_ordering(dop_model *model, uint32_t ordering);
 /* After loading: chooses what the options ask for. */
 dop_status dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag);
-/* Is a probe due before the next step?  If so, nothing may be in flight. */
-bool dop_model_probes_next(const dop_model *model);
+/* Is a probe due before the step at pos?  If so, nothing may be in flight. */
+bool dop_model_probes_next(const dop_model *model, uint32_t pos);
 /* Chooses the fastest ordering for steps from pos on whose results are those of barriers. */
 dop_status dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag);
 /* The same, if a probe is due. */

@@ -225,7 +225,7 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
     const double start = dop_now_ms();
     if (st == DOP_OK && (st = dop_replay_end(&m->replay, diag, &ticket)) == DOP_OK)
         st = dop_replay_wait(&m->replay, ticket, diag);
-    m->base_submissions++;
+    m->base.submissions++;
     m->info.waited_ms += dop_now_ms() - start;
     return st;
 }

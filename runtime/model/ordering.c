@@ -1,6 +1,6 @@
-/* Chooses the decode schedule, ordered by barriers or in another way, and returns to barriers when the other way fails.
- * All compute the same, so steps of any may follow one another.  The mailboxes and their parity stay consistent because every
- * run of a schedule is complete. */
+/* Chooses the ordering of decode steps: barriers or a persistent dispatch, and barriers for good after a stall.  The schedules of all
+ * orderings compute the same values, so a step of one may follow a step of another.  Mailboxes and their parity stay consistent because
+ * every run of a schedule is complete. */
 #include "runtime/model/part.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ static bool
 has_others(const dop_model *m)
 {
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
-        if (m->decode[o] != UINT32_MAX)
+        if (m->orders.decode[o] != UINT32_MAX)
             return true;
     return false;
 }
@@ -25,9 +25,9 @@ dop_model_stalled(const dop_model *model, uint32_t n_picks)
 void
 dop_model_use_ordering(dop_model *model, uint32_t ordering)
 {
-    if (model->decode[ordering] == UINT32_MAX)
+    if (model->orders.decode[ordering] == UINT32_MAX)
         return;
-    model->info.decode = model->decode[ordering];
+    model->info.decode = model->orders.decode[ordering];
     model->info.ordering = ordering;
 }
 
@@ -44,30 +44,30 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
         st = dop_replay_wait(&m->replay, ticket, diag);
     if (st != DOP_OK)
         return st;
-    bool lost =
-        m->plan.replaces && m->n_ahead > 1; /* the step after the stalled one overwrote the states that it began with */
-    m->n_ahead = 0;
-    m->running = false;
-    m->picks_taken = m->picks_asked;
+    bool lost = m->plan.replaces &&
+                m->flight.n > 1; /* the step after the stalled one overwrote the states that it began with */
+    m->flight.n = 0;
+    m->flight.continues = false;
+    m->flight.picks_taken = m->flight.picks_asked;
     volatile dop_step *step = dop_replay_step(&m->replay);
     step->persistent_runs = 0;
     for (uint32_t i = 0; i < DOP_STEP_SEVERAL; i++) {
         step->several_runs[i] = 0;
-        m->several[i].schedule = UINT32_MAX;
+        m->orders.several[i].schedule = UINT32_MAX;
     }
     step->flags = 0;
-    step->n_out = m->picks_asked;
-    dop_sequence *runner = m->n_runners > 0 ? m->runners[0].sequence : NULL;
-    for (uint32_t i = 0; i < m->n_runners; i++) { /* the stalled step is not committed, and wrote the other copy */
-        dop_sequence *s = m->runners[i].sequence;
+    step->n_out = m->flight.picks_asked;
+    dop_sequence *runner = m->flight.n_rows > 0 ? m->flight.rows[0].sequence : NULL;
+    for (uint32_t i = 0; i < m->flight.n_rows; i++) { /* the stalled step is not committed, and wrote the other copy */
+        dop_sequence *s = m->flight.rows[i].sequence;
         s->n_kept = UINT32_MAX;
         step->parity[s->place] = m->parity[s->place];
     }
-    m->n_runners = 0;
-    m->by_rows = false;
+    m->flight.n_rows = 0;
+    m->flight.by_rows = false;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
-        m->decode[o] = UINT32_MAX;
+        m->orders.decode[o] = UINT32_MAX;
     m->info.stalled = true;
     if (!lost)
         return DOP_OK;
@@ -86,7 +86,7 @@ probe(dop_model *m, uint32_t pos, uint32_t other, double *io_best, dop_diag *dia
     if (st != DOP_OK)
         return st;
     if (r.fault) {
-        m->decode[other] = UINT32_MAX;
+        m->orders.decode[other] = UINT32_MAX;
         dop_log_printf(&m->log, "ordering: not %s: %s", name, r.fault);
         return DOP_OK;
     }
@@ -109,10 +109,10 @@ dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag)
     double start = dop_now_ms(), best = (double)INFINITY;
     dop_status st = DOP_OK;
     /* The costs of the orderings change as the cache fills, because attention has more to do. */
-    m->probe_at = pos * 2 > 1024 ? pos * 2 : 1024;
+    m->orders.probe_at = pos * 2 > 1024 ? pos * 2 : 1024;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS && st == DOP_OK; o++)
-        if (m->decode[o] != UINT32_MAX)
+        if (m->orders.decode[o] != UINT32_MAX)
             st = probe(m, pos, o, &best, diag);
     m->info.probe_ms = dop_now_ms() - start;
     if (st == DOP_OK)
@@ -125,24 +125,23 @@ static bool
 all_made(const dop_model *m)
 {
     for (uint32_t o = 0; o < DOP_N_ORDERS; o++)
-        if (m->decode[o] != UINT32_MAX && !dop_model_has(m, m->decode[o]))
+        if (m->orders.decode[o] != UINT32_MAX && !dop_model_has(m, m->orders.decode[o]))
             return false;
-    return m->probe_prefill == UINT32_MAX || dop_model_has(m, m->probe_prefill);
+    return m->orders.probe_prefill == UINT32_MAX || dop_model_has(m, m->orders.probe_prefill);
 }
 
 bool
-dop_model_probes_next(const dop_model *model)
+dop_model_probes_next(const dop_model *model, uint32_t pos)
 {
     const dop_model *m = model;
-    return m->probes && m->dev_pos >= m->probe_at && m->dev_pos + DOP_PROBE_ROWS < m->plan.model->ctx &&
+    return m->orders.probes && pos >= m->orders.probe_at && pos + DOP_PROBE_ROWS < m->plan.model->ctx &&
            has_others(m) && all_made(m);
 }
 
 dop_status
 dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag)
 {
-    model->dev_pos = pos;
-    return dop_model_probes_next(model) ? dop_model_probe(model, pos, diag) : DOP_OK;
+    return dop_model_probes_next(model, pos) ? dop_model_probe(model, pos, diag) : DOP_OK;
 }
 
 dop_status
@@ -150,11 +149,11 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
 {
     dop_model *m = model;
     uint32_t order = wanted > DOP_ORDERING_BARRIERS ? wanted - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
-    if (!m->plan.schedules[m->decode[DOP_ORDER_BARRIERS]].greedy &&
+    if (!m->plan.schedules[m->orders.decode[DOP_ORDER_BARRIERS]].greedy &&
         !dop_part_is_inner(m)) /* schedules that differ in more than the ordering */
         for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
-            m->decode[o] = UINT32_MAX;
-    if (m->decode[order] == UINT32_MAX)
+            m->orders.decode[o] = UINT32_MAX;
+    if (m->orders.decode[order] == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no %s decode schedule for target %s: compile it for a target that has one, or "
                            "leave --ordering out",
@@ -162,7 +161,7 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
                            dop_plan_string(&m->plan, m->plan.profiles[m->info.profile].name));
     dop_model_use_ordering(m, order);
     dop_model_find_rows_orders(m, wanted);
-    m->probes = wanted == DOP_ORDERING_AUTO && has_others(m);
-    m->probe_prefill = dop_model_schedule_for(m, DOP_SCHED_PREFILL, DOP_PROBE_ROWS);
-    return dop_model_probes_next(m) ? dop_model_probe(m, 0, diag) : DOP_OK;
+    m->orders.probes = wanted == DOP_ORDERING_AUTO && has_others(m);
+    m->orders.probe_prefill = dop_model_schedule_for(m, DOP_SCHED_PREFILL, DOP_PROBE_ROWS);
+    return dop_model_probe_at(m, 0, diag);
 }

@@ -1,18 +1,18 @@
-/* The ordering of steps of a few rows that are run together: by barriers, or as a persistent dispatch where a probe has found that
- * right and faster. */
+/* The ordering of steps of a few rows of several sequences: barriers, or a persistent dispatch where a probe has found that its
+ * logits are right and that it is faster. */
 #include "runtime/model/model.h"
 
 void
 dop_model_find_rows_orders(dop_model *model, dop_ordering wanted)
 {
     dop_model *m = model;
-    m->last_rows = UINT32_MAX;
+    m->orders.last_rows = UINT32_MAX;
     for (uint32_t i = 0; i < DOP_STEP_SEVERAL; i++)
-        m->several[i] = (dop_rows_order){.schedule = UINT32_MAX};
+        m->orders.several[i] = (dop_rows_order){.schedule = UINT32_MAX};
     uint32_t n;
     const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_ROWS, DOP_ORDER_PERSISTENT, &n);
     for (uint32_t i = 0; i < n && !m->ranks; i++)
-        m->several[m->plan.schedules[of[i]].max_rows - 1] =
+        m->orders.several[m->plan.schedules[of[i]].max_rows - 1] =
             (dop_rows_order){.schedule = of[i], .probed = wanted == DOP_ORDERING_PERSISTENT, .use = true};
 }
 
@@ -46,7 +46,7 @@ dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *diag, uint32
     *out_schedule = schedule;
     if (s->kind != DOP_SCHED_ROWS || s->max_rows > DOP_STEP_SEVERAL)
         return DOP_OK;
-    dop_rows_order *order = &m->several[s->max_rows - 1];
+    dop_rows_order *order = &m->orders.several[s->max_rows - 1];
     dop_status st = DOP_OK;
     if (order->schedule == UINT32_MAX || (!order->probed && !dop_model_has(m, order->schedule)))
         return DOP_OK;

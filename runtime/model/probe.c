@@ -139,14 +139,14 @@ prober_init(prober *p)
     for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
         if (p->schedules[i] != UINT32_MAX)
             st = dop_replay_add(&p->replay, p->schedules[i], false, p->diag);
-    m->base_allocations += m->device.allocations - allocations; /* the probe's own do not count as the model's */
+    m->base.allocations += m->device.allocations - allocations; /* the probe's own do not count as the model's */
     return st;
 }
 
 static void
 prober_finish(prober *p)
 {
-    p->m->base_recordings += p->replay.recordings;
+    p->m->base.recordings += p->replay.recordings;
     if (p->replay.device)
         dop_replay_destroy(&p->replay);
     dop_memory_destroy(&p->memory);
@@ -318,14 +318,15 @@ dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, do
     prober p = {.m = model,
                 .pos = pos,
                 .n = STEPS,
-                .schedules = {model->decode[DOP_ORDER_BARRIERS], model->decode[other], model->probe_prefill}};
+                .schedules = {model->orders.decode[DOP_ORDER_BARRIERS], model->orders.decode[other],
+                              model->orders.probe_prefill}};
     return probe(&p, diag, out);
 }
 
 dop_status
 dop_probe_rows(dop_model *model, uint32_t barriers, uint32_t other, dop_diag *diag, dop_probe_result *out)
 {
-    const uint32_t prefill = model->probe_prefill;
+    const uint32_t prefill = model->orders.probe_prefill;
     prober p = {
         .m = model,
         .n = model->plan.schedules[barriers].max_rows,

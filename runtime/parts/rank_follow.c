@@ -134,7 +134,7 @@ choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
         return DOP_FAIL_IN(f->diag, DOP_E_INPUT, m->plan.path,
                            "this part has no schedule for %u rows: compile it again", o->args[1]);
     *out_schedule = schedule;
-    if (schedule != m->decode[DOP_ORDER_BARRIERS] || o->args[4] == DOP_ORDER_BARRIERS)
+    if (schedule != m->orders.decode[DOP_ORDER_BARRIERS] || o->args[4] == DOP_ORDER_BARRIERS)
         return DOP_OK;
     const uint32_t pos = ((const dop_order_row *)o->rows)[0].position;
     dop_status st = dop_model_probe_at(m, pos, f->diag);
@@ -311,9 +311,9 @@ run_step(follower *f, const dop_order *o)
     if (st == DOP_OK)
         st = ahead ? run_ahead(f, schedule, form) : submit_and_wait(f, schedule, form);
     if (st == DOP_OK && m->plan.schedules[schedule].ordering != DOP_ORDER_BARRIERS &&
-        dop_model_stalled(m, m->picks_asked))
+        dop_model_stalled(m, m->flight.picks_asked))
         st = run_again(f, &schedule, form);
-    m->picks_taken = m->picks_asked;
+    m->flight.picks_taken = m->flight.picks_asked;
     const double ran = dop_now_ms();
     if (st == DOP_OK && f->wire->rank + 1 < f->wire->n)
         st = pass_rows(f, schedule, n);

@@ -125,6 +125,8 @@ const char *dop_plan_ordering_name(uint32_t ordering);
 /* Its kind and most rows: "decode1", "prefill64", "score64"; the compiler's graphs and reports use the same names. */
 enum { DOP_SCHEDULE_NAME = 24 };
 void dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME]);
+/* Has the profile a decode schedule with this DOP_ORDER_*? */
+bool dop_plan_decodes(const dop_plan *plan, uint32_t profile, uint32_t ordering);
 /* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */
 void dop_plan_disasm(const dop_plan *plan, dop_buf *out);
 

@@ -116,14 +116,9 @@ check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 static dop_status
 check_decodes(const dop_plan *plan, dop_diag *diag)
 {
-    for (uint32_t p = 0; p < plan->n_profiles; p++) {
-        bool decodes = false;
-        for (uint32_t i = 0; i < plan->n_schedules; i++)
-            decodes = decodes || (plan->schedules[i].profile == p && plan->schedules[i].kind == DOP_SCHED_DECODE &&
-                                  plan->schedules[i].ordering == DOP_ORDER_BARRIERS);
-        if (!decodes)
+    for (uint32_t p = 0; p < plan->n_profiles; p++)
+        if (!dop_plan_decodes(plan, p, DOP_ORDER_BARRIERS))
             return DAMAGED("no decode schedule for profile %s", dop_plan_string(plan, plan->profiles[p].name));
-    }
     return DOP_OK;
 }
 

@@ -60,3 +60,14 @@ dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
         return 0;
     return dop_plan_logit_rows(schedule) * dop_plan_result_row_bytes(plan, schedule);
 }
+
+bool
+dop_plan_decodes(const dop_plan *plan, uint32_t profile, uint32_t ordering)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        found = found || (s->profile == profile && s->kind == DOP_SCHED_DECODE && s->ordering == ordering);
+    }
+    return found;
+}

@@ -422,12 +422,6 @@ noise_of(uint32_t interval)
     return -log(-log(((double)interval + 0.5) / (1 << NOISE_BITS)));
 }
 
-double
-dop_sampling_noise(uint64_t seed, uint32_t position, uint32_t id)
-{
-    return noise_of(interval_of(hash_of_position(seed, position), id));
-}
-
 /* Can x with this noise exceed `least`?  Noise of a uniform number u exceeds g only if 1 - u < exp(-g), and exp(-g) is less than the
  * next power of two.  Spares most of a vocabulary two logarithms. */
 static bool

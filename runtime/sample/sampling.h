@@ -18,9 +18,6 @@ bool dop_sampling_is_greedy(const dop_sampling *params);
 /* The largest of n logits, the lowest index among equals; UINT32_MAX: one of them is not finite. */
 uint32_t dop_logits_largest(const float *logits, uint32_t n);
 
-/* The logarithm of the denominator of a softmax over n logits. */
-double dop_logits_log_sum(const float *logits, uint32_t n);
-
 typedef struct dop_candidate {
     float logit;
     uint32_t id;
@@ -44,14 +41,11 @@ void dop_sampler_finish(dop_sampler *sampler); /* accepts a zeroed one */
  * No allocation.  *out_margin, unless NULL: by how much the logits of this token exceed those with which another one would have
  * been picked, with the same noise; infinite where no other may be picked.
  *
- * A draw adds noise of the Gumbel distribution, hashed from the seed, the position n_history - 1 and the id, to every logit divided
- * by the temperature and takes the largest sum, which is a draw from their softmax (Gumbel 1954; Maddison et al. 2014,
- * https://arxiv.org/abs/1411.0030).  kernels/glsl/argmax.glsl draws with the same noise.  So nothing has to be kept between two
- * draws, and a token is the same whoever draws it, in whatever order. */
+ * A draw adds noise of the Gumbel distribution, one of 2^23 values that are hashed from the seed, the position n_history - 1 and the
+ * id, to every logit divided by the temperature and takes the largest sum, which is a draw from their softmax (Gumbel 1954; Maddison
+ * et al. 2014, https://arxiv.org/abs/1411.0030).  kernels/glsl/argmax.glsl draws with the same noise.  So nothing has to be kept
+ * between two draws, and a token is the same whoever draws it, in whatever order. */
 uint32_t dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
                           float *out_margin);
-
-/* The noise of an id with a seed at a position: of 2^23 values, each with the same probability. */
-double dop_sampling_noise(uint64_t seed, uint32_t position, uint32_t id);
 
 #endif

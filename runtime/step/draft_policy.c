@@ -4,10 +4,10 @@
 
 /* The weight of a round one round later. */
 static const double fading = 0.9;
-/* A larger time changes the one that is kept by this share of the difference, a smaller one replaces it: what else the machine
+/* Weight of a new measurement in the running average of a time.  A smaller time replaces the average, because what else the machine
  * does makes steps slower, never faster. */
 static const double rising = 0.25;
-/* Expected before it is measured: what each further row of a step adds, in steps of one row. */
+/* The assumed cost of each further row of a step, in steps of one row, until it is measured. */
 static const double row_cost = 0.25;
 /* What a round must gain to pay: the first tokens without drafts take longer than later ones, because no steps run ahead of
  * them, so that rounds look better than they are until more tokens were measured. */

@@ -18,35 +18,35 @@ typedef struct dop_draft_policy {
      * doubt, of all. */
     double right, judged;
     double doubts, rounds;
-    double token_ms; /* of a token without drafts; 0: not known */
-    double draft_ms; /* of making one draft */
+    double token_ms; /* time of a token without drafts; 0: not known */
+    double draft_ms; /* time of making one draft */
     struct {
-        uint32_t rows; /* of the schedule */
+        uint32_t rows; /* most rows of the schedule */
         uint32_t uses;
-        double ms;            /* of a round; 0: not known */
+        double ms;            /* time of a round; 0: not known */
     } sizes[DOP_DRAFT_SIZES]; /* ascending */
     uint32_t n_sizes;
     double credit; /* tokens that rounds made beyond those of single steps in their time, as far as not lost again */
     uint32_t wait, back_off; /* tokens without drafts before the next round; the last value that a trial gave it */
     uint32_t plain;          /* tokens without drafts that token_ms does not contain yet */
-    double plain_ms;         /* of all of them */
+    double plain_ms;         /* time of the tokens that `plain` counts */
 } dop_draft_policy;
 
 typedef struct dop_draft_round {
-    uint32_t rows; /* unfed and drafts */
+    uint32_t rows; /* of the step: tokens that were not fed yet, and drafts */
     uint32_t drafts, accepted;
-    bool judged; /* false: it ended in one of the first doubts, which only measure how far logits are apart */
+    bool judged; /* false: the round ended in one of the first doubts, which only measure how far logits are apart */
     bool doubt;  /* the last pick must be made again by a single step */
-    double step_ms, draft_ms; /* the step and judging it; making all drafts */
+    double step_ms, draft_ms; /* times: of the step and of judging its rows; of making all drafts */
 } dop_draft_round;
 
 /* rows: sizes of the schedules that return logits of several rows, ascending. */
 void dop_draft_policy_init(dop_draft_policy *policy, const uint32_t *rows, uint32_t n_rows);
 /* The number of drafts for a round now, 1 .. most (most >= 1); *out_pays: whether it is more than a trial. */
 uint32_t dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t most, bool *out_pays);
-/* A token came from a step without drafts, in that time. */
+/* Counts a token that came from a step without drafts, and its time. */
 void dop_draft_policy_token(dop_draft_policy *policy, double ms);
-/* A round has ended; sets wait. */
+/* Counts a round that has ended, and sets `wait`. */
 void dop_draft_policy_round(dop_draft_policy *policy, const dop_draft_round *round);
 
 #endif

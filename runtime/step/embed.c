@@ -39,8 +39,6 @@ run_piece(dop_sequence *s, uint32_t schedule, dop_diag *diag, uint32_t *out_take
     dop_status st = dop_step_finish(s, *out_take, s->n_fed, DOP_FORM_READ, &ran, diag);
     if (st != DOP_OK)
         return st;
-    s->n_kept = s->n_fed;
-    s->n_fed += *out_take;
     *out_rows = dop_model_logits(m, schedule);
     return DOP_OK;
 }

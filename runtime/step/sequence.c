@@ -1,4 +1,4 @@
-/* Sequences: feeding, picking with steps that run ahead on the device, scoring. */
+/* Sequences: feeding, scoring, and picking the next token, where the device can with in-flight steps. */
 #include "runtime/step/speculator.h"
 
 #include <stdlib.h>
@@ -27,23 +27,42 @@ dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens)
 }
 
 bool
-dop_sequence_is_greedy(const dop_sequence *sequence)
+dop_model_draws(const dop_model *model)
 {
-    return !sequence->pick && dop_sampling_is_greedy(&sequence->sampler.params);
+    const dop_model *m = model;
+    return !m->ranks && m->plan.profiles[m->info.profile].draws &&
+           m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
-static bool
-picks_on_device(const dop_sequence *s)
+uint32_t
+dop_sequence_wants(const dop_sequence *sequence)
 {
-    return dop_sequence_is_greedy(s) && !s->model->ranks && s->model->plan.schedules[s->model->info.decode].greedy;
+    const bool host = sequence->pick || (sequence->masked && sequence->model->ranks);
+    return host ? DOP_WANTS_LOGITS : dop_model_wants(sequence->model, &sequence->sampler.params);
 }
 
-/* In a plan in parts no device can run ahead, because the last one picks and the first one waits for it. */
-static bool
-picks_in_parts(const dop_sequence *s)
+uint32_t
+dop_model_wants(const dop_model *model, const dop_sampling *sampling)
 {
-    return dop_sequence_is_greedy(s) && s->model->ranks && !s->masked &&
+    if (dop_sampling_is_greedy(sampling))
+        return DOP_WANTS_PICK;
+    return !sampling->logprobs && !dop_sampling_changes(sampling) && dop_model_draws(model) ? DOP_WANTS_DRAW
+                                                                                            : DOP_WANTS_LOGITS;
+}
+
+/* Does the decode schedule pick the next token?  If not, the host does so from logits. */
+static bool
+device_picks(const dop_sequence *s)
+{
+    return dop_sequence_wants(s) == DOP_WANTS_PICK &&
            s->model->plan.schedules[s->model->info.decode].greedy == DOP_PICKS_NEXT;
+}
+
+/* Does the device go on from its picks?  Of a plan in parts the last one picks, and the first one waits for it. */
+static bool
+device_continues(const dop_sequence *s)
+{
+    return device_picks(s) && !s->model->ranks;
 }
 
 dop_status
@@ -80,7 +99,7 @@ dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, do
     return st == DOP_OK ? dop_sequence_settle(sequence, diag) : st;
 }
 
-/* Appends tokens that were checked; tokens[n_fed .. n_tokens) are those that are not in the states yet. */
+/* Appends tokens; tokens[n_fed .. n_tokens) are then not in the states yet. */
 static dop_status
 append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
@@ -95,35 +114,30 @@ append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The last piece, from which the device picks: the host continues at once, and dop_sequence_next waits for the pick. */
+/* The sequence alone goes on from n rows at pos, which are submitted next. */
+static void
+go_on_from(dop_sequence *s, uint32_t pos, uint32_t n)
+{
+    s->model->flight.rows[0] = (dop_sequence_rows){.sequence = s, .pos = pos, .n = n};
+    s->model->flight.n_rows = 1;
+}
+
+/* Feeds the last chunk, from which the device picks: the host continues at once, and dop_sequence_next waits for the pick. */
 static dop_status
 feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
 {
     dop_model *m = s->model;
-    uint64_t ticket;
-    dop_status st = dop_sequence_reserve(s, s->n_fed, s->n_fed + take, diag);
+    m->flight.picks_taken = m->flight.picks_asked;
+    go_on_from(s, s->n_fed, take);
+    dop_status st = dop_step_continue(m, schedule, 1, 1, diag);
     if (st != DOP_OK)
         return st;
-    m->picks_taken = m->picks_asked;
-    dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
-    dop_replay_step(&m->replay)->rows[take - 1].flags = dop_sequence_row_flags(s);
-    st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
-    if (st != DOP_OK)
-        return st;
-    m->ahead[0].ticket = ticket;
-    m->ahead[0].end = m->picks_asked;
-    m->n_ahead = 1;
-    m->running = true;
-    m->runners[0].sequence = s;
-    m->n_runners = 1;
-    m->dev_pos = s->n_tokens;
-    dop_sequence_note_written(s, s->n_tokens);
     s->n_kept = s->n_fed;
     s->n_fed += take;
     return DOP_OK;
 }
 
-/* Feeds one piece; the logits of the last one are needed. */
+/* Feeds one chunk of a prompt, the last one up to its logits or its pick. */
 static dop_status
 feed_chunk(dop_sequence *s, dop_diag *diag)
 {
@@ -131,15 +145,13 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
     uint32_t schedule, take;
     dop_step_choose(m, DOP_SCHED_PREFILL, s->n_tokens - s->n_fed, &schedule, &take);
     bool last = s->n_fed + take == s->n_tokens;
-    if (last && picks_on_device(s) && m->plan.schedules[schedule].greedy)
+    if (last && device_continues(s) && m->plan.schedules[schedule].greedy)
         return feed_and_pick(s, schedule, take, diag);
     dop_status st = dop_step_finish(s, take, s->n_fed, last ? DOP_FORM_READ : DOP_FORM_BODY, &schedule, diag);
     if (st != DOP_OK)
         return st;
     if (last)
         s->logits = dop_model_logits(m, schedule);
-    s->n_kept = s->n_fed;
-    s->n_fed += take;
     return DOP_OK;
 }
 
@@ -151,7 +163,7 @@ dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
         st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
-    /* That pick is not used. */
+    /* The pick of the last chunk is not used. */
     return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
 }
 
@@ -219,18 +231,17 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
     while (st == DOP_OK && s->n_fed < s->n_tokens) {
         uint32_t schedule, take;
         dop_step_choose(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed, &schedule, &take);
-        st = dop_step_finish(s, take, s->n_fed, DOP_FORM_READ, &schedule, diag);
+        const uint32_t at = s->n_fed;
+        st = dop_step_finish(s, take, at, DOP_FORM_READ, &schedule, diag);
         if (st != DOP_OK)
             break;
         const float *rows = dop_model_logits(m, schedule);
         for (uint32_t i = 0; i < take && st == DOP_OK; i++)
             if (dop_logits_largest(rows + (size_t)i * vocab, vocab) == UINT32_MAX)
-                st = dop_step_not_finite(m, s->n_fed + i, diag);
+                st = dop_step_not_finite(m, at + i, diag);
         if (st == DOP_OK)
-            st = fn(user, s->n_fed - first, take, rows, diag);
+            st = fn(user, at - first, take, rows, diag);
         s->logits = rows + (size_t)(take - 1) * vocab;
-        s->n_kept = s->n_fed;
-        s->n_fed += take;
     }
     return st;
 }
@@ -253,30 +264,24 @@ dop_sequence_logprobs(const dop_sequence *sequence, uint32_t n_top, dop_diag *di
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
-/* Are there pages for positions [from, to) that the sequence does not share? */
-static bool
-has_pages(const dop_sequence *s, uint32_t from, uint32_t to)
-{
-    return dop_pages_missing(&s->model->pages, s->place, from, to) <= dop_pages_available(&s->model->pages);
-}
-
 /* Keeps steps_ahead submissions in flight, but no more than wanted and none past the context.  Where there are other sequences,
  * only what the next call needs, because their calls would drop the rest. */
 static dop_status
 submit_ahead(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
-    if (dop_model_probes_next(m)) {
-        dop_status st = m->n_ahead == 0 ? dop_model_probe(m, m->dev_pos, diag) : DOP_OK;
-        if (st != DOP_OK || m->n_ahead > 0)
+    const uint32_t *next = &m->flight.rows[0].pos;
+    if (dop_model_probes_next(m, *next)) {
+        dop_status st = m->flight.n == 0 ? dop_model_probe(m, *next, diag) : DOP_OK;
+        if (st != DOP_OK || m->flight.n > 0)
             return st;
     }
     const bool one = m->n_sequences > 1 || s->masked; /* the next step's mask is not known before this one's pick */
     uint32_t most = one ? 1 : m->steps_ahead;
-    while (m->n_ahead < most) {
-        uint32_t pending = m->picks_asked - m->picks_taken;
-        uint32_t times = one ? 1 : m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
-        uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
+    while (m->flight.n < most) {
+        uint32_t pending = m->flight.picks_asked - m->flight.picks_taken;
+        uint32_t times = one ? 1 : m->steps_per_submit, room = m->plan.model->ctx - *next;
+        uint32_t rewind = m->plan.model->rewind, ahead = *next + 1 - s->n_tokens;
         if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
             room = rewind - (ahead < rewind ? ahead : rewind);
         uint32_t wanted = dop_speculator_limit(s->speculator, s->wanted); /* no more than until the next drafts */
@@ -284,30 +289,19 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             return DOP_OK;
         if (times > wanted - pending)
             times = wanted - pending;
-        if (!has_pages(s, m->dev_pos, dop_sequence_end(s, m->info.decode, m->dev_pos + times)))
+        if (!dop_step_has_pages(m, m->info.decode, 1, times))
             times = 1;
         if (times > room)
             times = room;
-        const uint32_t end = dop_sequence_end(s, m->info.decode, m->dev_pos + times);
-        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, end))
-            return DOP_OK; /* what is needed now is in flight */
-        dop_status st = dop_sequence_reserve(s, m->dev_pos, end, diag);
+        const uint32_t schedule = dop_step_decode_at(m, *next, times), at = *next;
+        if (m->flight.n > 0 && (!dop_step_has_pages(m, m->info.decode, 1, times) || !dop_model_has(m, schedule)))
+            return DOP_OK; /* what is needed now is in flight, and nothing waits for this yet */
+        const bool first = m->flight.n == 0;
+        dop_status st = dop_step_continue(m, schedule, 1, times, diag);
         if (st != DOP_OK)
             return st;
-        uint64_t ticket;
-        uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
-        if (m->n_ahead > 0 && !dop_model_has(m, schedule))
-            return DOP_OK; /* nothing waits for it yet */
-        st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
-        if (st != DOP_OK)
-            return st;
-        dop_sequence_note_written(s, m->dev_pos + times);
-        s->n_kept =
-            m->n_ahead == 0 ? m->dev_pos : UINT32_MAX; /* a second step overwrites the states from before the first */
-        m->dev_pos += times;
-        m->ahead[m->n_ahead].ticket = ticket;
-        m->ahead[m->n_ahead].end = m->picks_asked;
-        m->n_ahead++;
+        if (first) /* a second step overwrites the states from before the first */
+            s->n_kept = at;
     }
     return DOP_OK;
 }
@@ -319,9 +313,8 @@ context_full(const dop_sequence *s, dop_diag *diag)
                     s->model->plan.model->ctx);
 }
 
-/* Position to feed next.  When everything is fed and the pick was dropped (the way of picking changed in between), the
- * last token is fed again: the same position gets the same values.  States that steps replace are those from before it
- * then (make_ready). */
+/* The position to feed next.  When everything is fed and the pick was dropped, because the sampling parameters changed, the last
+ * token is fed again: its position gets the same values.  Replaced states are then those from before the last token (make_ready). */
 static uint32_t
 unfed(const dop_sequence *s)
 {
@@ -334,22 +327,17 @@ finish_pick(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     dop_status st;
-    if (!m->running) {
+    if (!m->flight.continues) {
         uint32_t at = unfed(s);
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
-        dop_replay_write_step_of(&m->replay, s->place, s->tokens + at, 1, at, m->parity[s->place]);
-        dop_replay_step(&m->replay)->rows[0].flags = dop_sequence_row_flags(s);
-        m->dev_pos = at;
-        m->running = true;
-        m->runners[0].sequence = s;
-        m->n_runners = 1;
+        go_on_from(s, at, 1);
     }
     if ((st = submit_ahead(s, diag)) != DOP_OK)
         return st;
-    if (m->picks_asked == m->picks_taken)
+    if (m->flight.picks_asked == m->flight.picks_taken)
         return context_full(s, diag);
-    return dop_replay_wait(&m->replay, m->ahead[0].ticket, diag);
+    return dop_replay_wait(&m->replay, m->flight.steps[0].ticket, diag);
 }
 
 /* Prepares a pick: drops steps in flight that are not for it, and feeds all tokens except the last one. */
@@ -358,14 +346,14 @@ make_ready(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     dop_status st = DOP_OK;
-    if (m->running && (m->by_rows || !dop_step_runs(m, s) || s->logits || !picks_on_device(s)))
+    if (m->flight.continues && (m->flight.by_rows || !dop_step_runs(m, s) || s->logits || !device_continues(s)))
         st = dop_step_drain(m, diag);
-    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
+    if (st == DOP_OK && m->plan.replaces && !m->flight.continues && !s->logits)
         st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
-    if (st == DOP_OK && !m->running && !s->logits)
+    if (st == DOP_OK && !m->flight.continues && !s->logits)
         st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
     /* More than the last pick is missing if feeding failed or starts again. */
-    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
+    while (st == DOP_OK && !m->flight.continues && s->n_fed + 1 < s->n_tokens)
         st = feed_chunk(s, diag);
     return st;
 }
@@ -376,44 +364,42 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     dop_model *m = s->model;
     dop_status st = finish_pick(s, diag);
     /* At most once: after that no dispatch waits for another. */
-    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
+    if (st == DOP_OK && dop_model_stalled(m, m->flight.steps[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
         (st = make_ready(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
     if (st != DOP_OK)
         return st;
-    uint32_t id = dop_replay_step(&m->replay)->ids[m->picks_taken % DOP_STEP_RING];
+    uint32_t id = dop_replay_step(&m->replay)->ids[m->flight.picks_taken % DOP_STEP_RING];
     if (id >= m->plan.model->vocab) {
         (void)dop_step_drain(m, NULL); /* steps that run ahead of it have no valid token to continue from */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
     dop_step_note_swap(m, s->place); /* the device has swapped them, and may do so again for the next step */
-    m->picks_taken++;
-    if (m->picks_taken == m->ahead[0].end) {
-        m->n_ahead--;
-        memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
-    }
+    m->flight.picks_taken++;
+    if (m->flight.picks_taken == m->flight.steps[0].end)
+        dop_step_pop_ahead(m);
     s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
-    if (m->n_ahead == 1)
+    if (m->flight.n == 1)
         s->n_kept = s->n_fed; /* the step that is left feeds this pick, and reads the states before it */
     *out_id = id;
     return DOP_OK;
 }
 
-/* Feeds one token with the decode schedule; its logits are for the host. */
+/* Feeds one token with the decode schedule, up to its pick or to its logits for the host. */
 static dop_status
-decode_on_host(dop_sequence *s, uint32_t at, dop_diag *diag)
+decode_one(dop_sequence *s, dop_form form, dop_diag *diag)
 {
     dop_model *m = s->model;
+    const uint32_t at = unfed(s);
+    if (at == m->plan.model->ctx)
+        return context_full(s, diag);
     dop_status st = dop_model_probe_at(m, at, diag);
     if (st != DOP_OK)
         return st;
     uint32_t schedule = dop_step_decode_at(m, at, 1);
-    if ((st = dop_step_finish(s, 1, at, DOP_FORM_READ, &schedule, diag)) != DOP_OK)
-        return st;
-    s->logits = dop_model_logits(m, schedule);
-    s->n_kept = at;
-    s->n_fed = at + 1;
-    return DOP_OK;
+    if ((st = dop_step_finish(s, 1, at, form, &schedule, diag)) == DOP_OK && form == DOP_FORM_READ)
+        s->logits = dop_model_logits(m, schedule);
+    return st;
 }
 
 dop_status
@@ -434,13 +420,8 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = DOP_OK;
-    if (!s->logits) {
-        uint32_t at = unfed(s);
-        if (at == m->plan.model->ctx)
-            return context_full(s, diag);
-        if ((st = decode_on_host(s, at, diag)) != DOP_OK)
-            return st;
-    }
+    if (!s->logits && (st = decode_one(s, DOP_FORM_READ, diag)) != DOP_OK)
+        return st;
     const float *logits = s->logits;
     bool looks = s->pick || s->masked;
     bool finite = !looks || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
@@ -461,19 +442,11 @@ static dop_status
 next_in_parts(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
-    const uint32_t at = unfed(s);
-    if (at == m->plan.model->ctx)
-        return context_full(s, diag);
-    dop_status st = dop_model_probe_at(m, at, diag);
+    dop_status st = decode_one(s, DOP_FORM_FULL, diag);
     if (st != DOP_OK)
         return st;
-    uint32_t schedule = dop_step_decode_at(m, at, 1);
-    if ((st = dop_step_finish(s, 1, at, DOP_FORM_FULL, &schedule, diag)) != DOP_OK)
-        return st;
-    s->n_kept = at;
-    s->n_fed = at + 1;
-    *out_id = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
-    return *out_id < m->plan.model->vocab ? DOP_OK : dop_step_not_finite(m, at, diag);
+    *out_id = dop_replay_step(&m->replay)->ids[(m->flight.picks_taken - 1) % DOP_STEP_RING];
+    return *out_id < m->plan.model->vocab ? DOP_OK : dop_step_not_finite(m, s->n_fed - 1, diag);
 }
 
 dop_status
@@ -514,9 +487,9 @@ dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
     dop_sequence *s = sequence;
     dop_status st = make_ready(s, diag);
     if (st == DOP_OK)
-        st = !s->logits && picks_in_parts(s)    ? next_in_parts(s, diag, out_id)
-             : s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id)
-                                                : next_on_device(s, diag, out_id);
+        st = s->logits || !device_picks(s) ? next_on_host(s, diag, out_id)
+             : s->model->ranks             ? next_in_parts(s, diag, out_id)
+                                           : next_on_device(s, diag, out_id);
     if (st == DOP_OK)
         s->tokens[s->n_tokens++] = *out_id;
     return st;
@@ -532,7 +505,7 @@ dop_sequence_picked(dop_sequence *sequence)
     /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
      * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
      * something else.  What fails here fails again in the next call, which says so. */
-    if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1 && !s->masked)
+    if (s->model->plan.replaces && s->model->flight.continues && s->model->n_sequences == 1 && !s->masked)
         (void)submit_ahead(s, NULL);
 }
 

@@ -1,4 +1,4 @@
-/* Picks among some ids only: a bit mask of the sequence, which the device has a copy of behind the step record. */
+/* Masks of allowed ids: a bit for each id of the vocabulary, with a copy on the device behind the step record. */
 #include "runtime/model/model.h"
 
 #include <math.h>

@@ -23,7 +23,7 @@ dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_dia
             st = dop_transfer_copy_page(m, old, p->tables[(size_t)place * p->per + i], rows, diag);
         }
     }
-    if (st != DOP_OK) /* the contents of the page are fed again */
+    if (st != DOP_OK) /* the tokens of the page are fed again */
         sequence->n_fed = from / p->page * p->page < sequence->n_fed ? from / p->page * p->page : sequence->n_fed;
     return st;
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two picks that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
- * single ids are a few times smaller than the largest one over a vocabulary. */
+/* A pick is in doubt when the logits of the best two ids are closer than this multiple of the largest difference seen between
+ * schedules.  Differences of single ids are a few times smaller than the largest one over a vocabulary. */
 static const double doubt = 1.25;
 /* Until so many rows were compared, picks closer than this share of their standard deviation are in doubt in any case, and one
  * of so many rounds is compared even if nothing is in doubt: where rows are rounded to 8 bits, two schedules agree to the last
@@ -87,7 +87,7 @@ dop_sequence_speculation_counts(const dop_sequence *sequence)
 
 /* --- one round ------------------------------------------------------------------------------------------------------- */
 
-/* As many drafts as pay most, within the plan's schedules, the context, and what will still be asked for. */
+/* The number of drafts that pays most, within the plan's schedules, the context, and what will still be asked for. */
 static uint32_t
 choose_length(const dop_sequence *s, uint32_t unfed)
 {
@@ -103,7 +103,7 @@ choose_length(const dop_sequence *s, uint32_t unfed)
 /* The result of a row: its pick, and whether the draft was right. */
 typedef struct verdict {
     bool accepted;
-    bool given; /* a token was picked; else its logits are doubtful, or not finite */
+    bool given; /* a token was picked; false: the logits are doubtful, or not finite */
     uint32_t id;
 } verdict;
 
@@ -124,10 +124,10 @@ is_certain(dop_sequence *s, const float *row, float margin)
 {
     dop_speculator *p = s->speculator;
     const bool compares = p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
-    double least = doubt * s->model->apart;
+    double least = doubt * s->model->drift.apart;
     p->spread =
         p->spread > 0 ? p->spread : deviation(row, s->model->plan.model->vocab); /* it takes longer than the pick */
-    if (s->model->n_compared < FIRST_COMPARED)
+    if (s->model->drift.n_compared < FIRST_COMPARED)
         least = fmax(least, at_first * p->spread);
     return !compares && (double)margin > least;
 }
@@ -168,7 +168,6 @@ judge(dop_sequence *s, const float *row, uint32_t i, dop_diag *diag, verdict *ou
 static void
 keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
 {
-    s->n_kept = first;
     s->n_fed = first + right;
     if (right == n || !s->model->plan.replaces)
         return;
@@ -210,7 +209,7 @@ run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
     round->drafts = p->n_drafts;
     round->accepted = accepted;
     round->doubt = p->again;
-    round->judged = !p->again || m->n_compared >= FIRST_COMPARED;
+    round->judged = !p->again || m->drift.n_compared >= FIRST_COMPARED;
     /* A row without a pick must be run again. */
     keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
     p->fed = s->n_fed;
@@ -232,11 +231,11 @@ compare(dop_sequence *s)
         shift += ((double)logits[i] - (double)p->row[i]) / vocab;
     for (uint32_t i = 0; i < vocab; i++)
         apart = fmax(apart, fabs((double)logits[i] - (double)p->row[i] - shift));
-    m->apart = fmax(m->apart, apart);
-    m->n_compared++;
+    m->drift.apart = fmax(m->drift.apart, apart);
+    m->drift.n_compared++;
 }
 
-/* Makes a pick that was in doubt as if there were no drafts, and compares the two results. */
+/* Makes a pick that was in doubt by a step of one row, and compares the logits of both steps. */
 static dop_status
 pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 {
@@ -271,7 +270,9 @@ is_time(dop_sequence *s)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
-    bool pending = m->running && !m->by_rows && dop_step_runs(m, s) && m->picks_asked != m->picks_taken, likely = false;
+    bool pending = m->flight.continues && !m->flight.by_rows && dop_step_runs(m, s) &&
+                   m->flight.picks_asked != m->flight.picks_taken,
+         likely = false;
     p->ahead = UINT32_MAX;
     if (p->policy.wait > 0) {
         p->ahead = p->policy.wait--;

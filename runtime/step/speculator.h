@@ -24,18 +24,18 @@ struct dop_speculator {
     dop_speculation how;
     uint32_t most;  /* drafts in a round */
     uint32_t known; /* tokens[n_tokens .. known) were made by a round and not taken yet; <= n_tokens: none */
-    uint32_t fed;   /* while there are such tokens: how many tokens the states cover */
+    uint32_t fed;   /* tokens that the states cover, while known > n_tokens */
 
     dop_draft_policy policy;
     double (*now_ms)(void); /* dop_now_ms, unless a test says otherwise */
-    uint32_t ahead;         /* steps that may be in flight on the device for the next call; UINT32_MAX: any number */
+    uint32_t ahead;         /* most in-flight steps until the next round; UINT32_MAX: any number */
 
     /* Where another pick is nearer than the logits of two schedules may differ (dop_model.apart), the pick is made again by the
      * schedule for single tokens. */
     bool again;
     float *row;      /* owned, [vocab]: logits of the row whose pick is made again */
-    uint32_t row_at; /* position of it */
-    double spread;   /* standard deviation of the logits of the first row that was judged; 0: none was */
+    uint32_t row_at; /* position of the row whose pick is made again */
+    double spread;   /* standard deviation of the logits of the first judged row; 0: no row was judged */
 
     dop_ngrams ngrams;
     uint32_t drafts[DOP_MAX_DRAFTS], n_drafts;
@@ -50,7 +50,7 @@ void dop_speculator_destroy(dop_speculator *speculator);
 /* Forgets tokens that were not taken.  Where steps replace states, the states may cover more tokens than the sequence
  * has until dop_sequence_go_back is called. */
 void dop_speculator_forget(dop_speculator *speculator);
-/* How many of the wanted steps may be in flight on the device; and a call that reduces that by one. */
+/* The number of wanted steps that may be in flight, and a call for each token that reduces the number by one. */
 uint32_t dop_speculator_limit(const dop_speculator *speculator, uint32_t wanted);
 void dop_speculator_took(dop_speculator *speculator);
 

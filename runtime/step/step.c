@@ -19,7 +19,7 @@ sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], ui
     uint32_t n_of;
     const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n_of);
     size_t n = 0;
-    schedules[n++] = m->decode[DOP_ORDER_BARRIERS];
+    schedules[n++] = m->orders.decode[DOP_ORDER_BARRIERS];
     for (uint32_t i = 0; i < n_of && n < MOST_SIZES; i++)
         schedules[n++] = of[i];
     for (size_t i = 0; i < n; i++)
@@ -59,7 +59,7 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
 uint32_t
 dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
 {
-    return model->plan.model->ctx - pos > n ? model->info.decode : model->decode[DOP_ORDER_BARRIERS];
+    return model->plan.model->ctx - pos > n ? model->info.decode : model->orders.decode[DOP_ORDER_BARRIERS];
 }
 
 void
@@ -68,7 +68,7 @@ dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_
     const dop_plan_schedule *s = &model->plan.schedules[schedule];
     /* A schedule without a split picks even when only its body is wanted. */
     if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
-        model->picks_asked += times;
+        model->flight.picks_asked += times;
 }
 
 dop_status
@@ -114,13 +114,6 @@ dop_step_take(dop_model *model, dop_diag *diag)
     return st;
 }
 
-dop_status
-dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag)
-{
-    dop_status st = dop_step_pass(model, ticket, diag);
-    return st == DOP_OK ? dop_step_take(model, diag) : st;
-}
-
 const float *
 dop_model_logits(const dop_model *model, uint32_t schedule)
 {
@@ -142,39 +135,113 @@ dop_step_swap_states(dop_model *model, uint32_t place)
     dop_replay_step(&model->replay)->parity[place] = model->parity[place];
 }
 
-static dop_status
-run_and_wait(dop_sequence *s, uint32_t n, uint32_t pos, dop_form form, uint32_t schedule, dop_diag *diag)
+/* --- issuing and collecting ------------------------------------------------------------------------------------------ */
+
+static void
+write_record(dop_model *m, const dop_sequence_rows *rows, uint32_t n, bool continued)
 {
-    dop_model *m = s->model;
-    uint64_t ticket;
-    dop_replay_write_step_of(&m->replay, s->place, s->tokens + pos, n, pos, m->parity[s->place]);
-    dop_replay_step(&m->replay)->rows[n - 1].flags = dop_sequence_row_flags(s);
-    dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
-    return st == DOP_OK ? dop_step_wait(m, ticket, diag) : st;
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    uint32_t at = 0;
+    step->flags = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const dop_sequence *s = rows[k].sequence;
+        step->parity[s->place] = m->parity[s->place];
+        for (uint32_t i = 0, pos = rows[k].pos; i < rows[k].n; i++, pos++) {
+            const uint32_t flags = i + 1 == rows[k].n ? dop_sequence_row_flags(s) : 0;
+            dop_replay_write_row(
+                &m->replay, at++,
+                &(dop_row){s->tokens[pos], pos, s->place, flags | (continued ? (uint32_t)DOP_ROW_CONTINUED : 0)});
+        }
+    }
+    step->n_rows = m->replay.n_rows = at;
+}
+
+dop_status
+dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag)
+{
+    dop_model *m = model;
+    dop_status st = DOP_OK;
+    const uint32_t more = io->times > 1 ? io->times - 1 : 0;
+    for (uint32_t k = 0; k < n && st == DOP_OK; k++) {
+        const uint32_t end = rows[k].pos + rows[k].n + more;
+        st = dop_sequence_reserve(rows[k].sequence, rows[k].pos, dop_sequence_end(rows[k].sequence, io->schedule, end),
+                                  diag);
+    }
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t k = 0; k < n; k++) {
+        dop_sequence_note_written(rows[k].sequence, rows[k].pos + rows[k].n + more);
+        rows[k].sequence->n_kept = UINT32_MAX; /* the step writes the other copy of states that it replaces */
+    }
+    if (!io->own)
+        write_record(m, rows, n, io->continued);
+    st = dop_step_submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
+    io->pick_end = m->flight.picks_asked;
+    return st;
+}
+
+/* Did a step that has ended stall?  Of a schedule of several rows only the flag tells, perhaps that of the step after it. */
+static bool
+has_stalled(const dop_model *m, const dop_issue *issue)
+{
+    const dop_plan_schedule *s = &m->plan.schedules[issue->schedule];
+    if (s->ordering == DOP_ORDER_BARRIERS)
+        return false;
+    return s->greedy == DOP_PICKS_EACH ? (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED) != 0
+                                       : dop_model_stalled(m, issue->pick_end);
+}
+
+static dop_status
+wait(dop_model *m, uint64_t ticket, dop_diag *diag)
+{
+    dop_status st = dop_step_pass(m, ticket, diag);
+    return st == DOP_OK ? dop_step_take(m, diag) : st;
+}
+
+void
+dop_step_collected(dop_model *model, dop_sequence_rows *rows, uint32_t n, const dop_issue *issue)
+{
+    model->flight.picks_taken = issue->pick_end;
+    for (uint32_t k = 0; k < n; k++) {
+        dop_step_swap_states(model, rows[k].sequence->place); /* as a kernel that picks has done already */
+        rows[k].ran = true;
+    }
+}
+
+dop_status
+dop_step_collect(dop_model *model, dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag)
+{
+    dop_model *m = model;
+    dop_status st = wait(m, io->ticket, diag);
+    if (st == DOP_OK && has_stalled(m, io) && (st = dop_model_fall_back(m, diag)) == DOP_OK) {
+        const dop_plan_schedule *s = &m->plan.schedules[io->schedule];
+        io->schedule = dop_model_schedule_for(m, s->kind, s->max_rows);
+        io->own = io->continued = false;
+        if ((st = dop_step_issue(m, rows, n, io, diag)) == DOP_OK)
+            st = wait(m, io->ticket, diag);
+    }
+    if (st == DOP_OK)
+        dop_step_collected(m, rows, n, io);
+    return st;
 }
 
 dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
+    dop_sequence_rows rows = {sequence, pos, n, false};
+    dop_issue run = {.schedule = *io_schedule, .form = form};
     if (dop_step_started(m)) /* answers would belong to those steps */
         return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
-    dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
+    dop_status st = dop_step_issue(m, &rows, 1, &run, diag);
+    if (st == DOP_OK)
+        st = dop_step_collect(m, &rows, 1, &run, diag);
+    *io_schedule = run.schedule;
     if (st != DOP_OK)
         return st;
-    sequence->n_kept = UINT32_MAX; /* the step writes the other copy */
-    dop_sequence_note_written(sequence, pos + n);
-    st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
-    bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
-    if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&
-        (st = dop_model_fall_back(m, diag)) == DOP_OK) {
-        *io_schedule = m->info.decode;
-        st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
-    }
-    m->picks_taken = m->picks_asked;
-    if (st == DOP_OK)
-        dop_step_swap_states(m, sequence->place); /* as the kernel that picks has done already, where there is one */
-    return st;
+    sequence->n_kept = pos;
+    sequence->n_fed = pos + n;
+    return DOP_OK;
 }
 
 bool

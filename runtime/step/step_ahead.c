@@ -1,12 +1,11 @@
-/* Steps that the device continues by itself: each begins with the picks of the one before, so that it can be submitted before the
- * host has seen them.  Two things make such steps: dop_sequence_next, for one sequence (sequence.c), and dop_step_run, for the
- * same sequences from step to step, each with one row.  Both keep what is in flight in model->ahead, and what is not taken
- * is dropped here.
+/* In-flight steps that the device makes by itself: each begins with the picks of the step before, so that it can be submitted before
+ * the host has seen them.  dop_sequence_next makes such steps for one sequence (sequence.c), and dop_step_run for the same
+ * sequences from step to step, each with one row.  model->flight is the queue of both, and steps that are not taken are dropped here.
  *
- * When dop_step_run sees that the tokens of its rows are the picks of the last committed step, it submits the step behind this
- * one before it waits, or, where steps replace states, when this one is committed, because only one step can be undone.
- * The next call finds its rows in flight if the caller goes on with the picks.  Sequences that it leaves out are dropped from
- * that step, as if they had never been in it.  A call that wants anything else drops all of it. */
+ * When dop_step_run sees that the tokens of its rows are the picks of the last committed step, it submits the following step before
+ * it waits for its own, or, where steps replace states, when its own is committed, because only one step can be undone.
+ * The next call finds its rows in flight if the caller goes on with the picks.  Sequences that the call leaves out are dropped from
+ * the in-flight step, as if they had never been in it.  A call that wants anything else drops the whole in-flight step. */
 #include "runtime/model/model.h"
 
 #include <math.h>
@@ -18,8 +17,8 @@ enum { LEAST_REWIND = 4 };
 bool
 dop_step_runs(const dop_model *model, const dop_sequence *sequence)
 {
-    for (uint32_t i = 0; i < model->n_runners; i++)
-        if (model->runners[i].sequence == sequence)
+    for (uint32_t i = 0; i < model->flight.n_rows; i++)
+        if (model->flight.rows[i].sequence == sequence)
             return true;
     return false;
 }
@@ -27,38 +26,38 @@ dop_step_runs(const dop_model *model, const dop_sequence *sequence)
 bool
 dop_step_rows_run(const dop_model *model)
 {
-    return model->by_rows && model->n_ahead > 0;
+    return model->flight.by_rows && model->flight.n > 0;
 }
 
-/* The last token may then be missing from the states.  A stall can only have damaged positions that do not count as fed. */
+/* Afterwards the last token may be missing from the states.  A stall can only have damaged positions that do not count as fed. */
 dop_status
 dop_step_drain(dop_model *model, dop_diag *diag)
 {
     dop_model *m = model;
     dop_status st = DOP_OK;
-    const uint32_t steps = m->n_ahead;
+    const uint32_t steps = m->flight.n;
     if (steps > 0)
-        st = dop_replay_wait(&m->replay, m->ahead[steps - 1].ticket, diag);
-    m->picks_taken = m->picks_asked;
-    const bool rows_stalled = m->by_rows && steps > 0 && (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED);
+        st = dop_replay_wait(&m->replay, m->flight.steps[steps - 1].ticket, diag);
+    m->flight.picks_taken = m->flight.picks_asked;
+    const bool rows_stalled = m->flight.by_rows && steps > 0 && (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED);
     /* The picks of started steps have not been received yet. */
-    if (st == DOP_OK && !dop_step_started(m) && (rows_stalled || dop_model_stalled(m, m->picks_asked)))
+    if (st == DOP_OK && !dop_step_started(m) && (rows_stalled || dop_model_stalled(m, m->flight.picks_asked)))
         return dop_model_fall_back(m, diag);
-    m->n_ahead = 0;
-    m->running = false;
-    for (uint32_t i = 0; i < m->n_runners && st == DOP_OK; i++) {
-        dop_sequence *s = m->runners[i].sequence;
-        if (m->by_rows && m->step.n_rows == 0)
+    m->flight.n = 0;
+    m->flight.continues = false;
+    for (uint32_t i = 0; i < m->flight.n_rows && st == DOP_OK; i++) {
+        dop_sequence *s = m->flight.rows[i].sequence;
+        if (m->flight.by_rows && m->step.n_rows == 0)
             dop_sequence_trim(s);
         /* The first of them has fed the last token; a second one wrote to the copy that is not current. */
-        if (!m->by_rows && steps > 0 && m->plan.replaces) {
+        if (!m->flight.by_rows && steps > 0 && m->plan.replaces) {
             dop_step_swap_states(m, s->place);
             s->n_fed = s->n_tokens;
         }
     }
-    m->rows_dropped += m->by_rows ? (uint64_t)steps * m->n_runners : 0;
-    m->n_runners = 0;
-    m->by_rows = false;
+    m->flight.n_dropped += m->flight.by_rows ? (uint64_t)steps * m->flight.n_rows : 0;
+    m->flight.n_rows = 0;
+    m->flight.by_rows = false;
     return st;
 }
 
@@ -77,9 +76,9 @@ dop_sequence_way(const dop_sequence *sequence)
     };
 }
 
-/* May another step follow the one that writes the sequence's position n_tokens? */
+/* May another step follow the step that writes the sequence's position n_tokens? */
 static bool
-goes_on(const dop_sequence *s)
+may_continue(const dop_sequence *s)
 {
     const dop_plan_model *p = s->model->plan.model;
     return s->wanted > 1 && s->n_tokens + 2 < p->ctx && !s->masked && !s->speculator;
@@ -91,83 +90,97 @@ dop_step_may_continue(const dop_model *model, const dop_step_row *rows, uint32_t
     const dop_model *m = model;
     const dop_open_step *o = &m->step;
     const uint32_t rewind = m->plan.model->rewind;
-    if (m->ranks || m->steps_ahead < 2 || n_rows != o->n_sequences || m->n_commits == 0 ||
+    if (m->ranks || m->steps_ahead < 2 || n_rows != o->n_sequences || m->flight.n_commits == 0 ||
         (rewind != DOP_PLAN_NO_RINGS && rewind < LEAST_REWIND))
         return false;
     for (uint32_t i = 0; i < n_rows; i++) {
         const dop_sequence *s = rows[i].sequence;
-        if ((o->wants[i] & ~(uint32_t)DOP_WANTS_UNCHECKED) != DOP_WANTS_PICK || s->row_commit != m->n_commits ||
-            s->n_fed != s->n_tokens || s->row_pick != rows[i].token || !goes_on(s))
+        if ((o->wants[i] & ~(uint32_t)DOP_WANTS_UNCHECKED) != DOP_WANTS_PICK || s->row_commit != m->flight.n_commits ||
+            s->n_fed != s->n_tokens || s->row_pick != rows[i].token || !may_continue(s))
             return false;
     }
     return true;
 }
 
-/* Are there pages for the next position of all of them? */
-static bool
-have_pages(const dop_model *m, uint32_t schedule)
+bool
+dop_step_has_pages(const dop_model *model, uint32_t schedule, uint32_t n_rows, uint32_t times)
 {
-    const dop_open_step *o = &m->step;
     uint32_t missing = 0;
-    for (uint32_t k = 0; k < o->n_sequences; k++) {
-        const dop_sequence *s = o->of[k].sequence;
-        const uint32_t next = s->n_tokens + 1;
-        missing += dop_pages_missing(&m->pages, s->place, next, dop_sequence_end(s, schedule, next + 1));
+    for (uint32_t r = 0; r < n_rows; r++) {
+        const dop_sequence *s = model->flight.rows[r].sequence;
+        const uint32_t next = model->flight.rows[r].pos;
+        missing += dop_pages_missing(&model->pages, s->place, next, dop_sequence_end(s, schedule, next + times));
     }
-    return missing <= dop_pages_available(&m->pages);
+    return missing <= dop_pages_available(&model->pages);
 }
 
 void
-dop_step_continue(dop_model *model, uint32_t n_rows)
+dop_step_pop_ahead(dop_model *model)
+{
+    dop_in_flight *f = &model->flight;
+    f->n--;
+    memmove(&f->steps[0], &f->steps[1], f->n * sizeof f->steps[0]);
+}
+
+dop_status
+dop_step_continue(dop_model *model, uint32_t schedule, uint32_t n_rows, uint32_t times, dop_diag *diag)
+{
+    dop_in_flight *f = &model->flight;
+    dop_issue run = {.schedule = schedule, .form = DOP_FORM_FULL, .times = times, .own = f->continues};
+    dop_status st = dop_step_issue(model, f->rows, n_rows, &run, diag);
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t r = 0; r < n_rows; r++) {
+        f->rows[r].pos += f->rows[r].n + times - 1;
+        f->rows[r].n = 1;
+    }
+    f->n_rows = n_rows;
+    f->continues = true;
+    f->steps[f->n].ticket = run.ticket;
+    f->steps[f->n++].end = run.pick_end;
+    return DOP_OK;
+}
+
+void
+dop_step_continue_rows(dop_model *model, uint32_t n_rows)
 {
     dop_model *m = model;
     const dop_open_step *o = &m->step;
-    dop_status st = DOP_OK;
-    if (!o->goes_on || n_rows == 0)
+    if (!o->continues || n_rows == 0)
         return;
     const dop_sequence *first = o->of[0].sequence;
-    uint32_t schedule = o->together;
+    uint32_t schedule = o->run.schedule;
     if (m->plan.schedules[schedule].kind == DOP_SCHED_DECODE) {
         schedule = dop_step_decode_at(m, first->n_tokens + 1, 1);
-        m->dev_pos = first->n_tokens + 1;
-        if (dop_model_probes_next(m)) /* with nothing in flight */
+        if (dop_model_probes_next(m, first->n_tokens + 1)) /* with nothing in flight */
             return;
     }
     for (uint32_t i = 0; i < n_rows; i++)
-        if (!goes_on(o->of[o->slot[i]].sequence))
+        if (!may_continue(o->of[o->slot[i]].sequence))
             return;
-    if (!dop_model_has(m, schedule) || !have_pages(m, schedule))
-        return;
-    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
         dop_sequence *s = o->of[k].sequence;
-        const uint32_t next = s->n_tokens + 1;
-        st = dop_sequence_reserve(s, next, dop_sequence_end(s, schedule, next + 1), NULL);
-        dop_sequence_note_written(s, next + 1);
-        m->runners[o->first[k]].sequence = s;
-        m->runners[o->first[k]].pos = next;
-        m->runners[o->first[k]].flags = dop_sequence_row_flags(s);
-        m->runners[o->first[k]].way = dop_sequence_way(s);
+        m->flight.rows[o->first[k]] = (dop_sequence_rows){.sequence = s, .pos = s->n_tokens + 1, .n = 1};
+        m->flight.picks[o->first[k]].flags = dop_sequence_row_flags(s);
+        m->flight.picks[o->first[k]].way = dop_sequence_way(s);
     }
-    uint64_t ticket;
-    if (st == DOP_OK)
-        st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, NULL, &ticket);
-    if (st != DOP_OK)
+    m->flight.continues = dop_model_has(m, schedule) && dop_step_has_pages(m, schedule, n_rows, 1);
+    if (!m->flight.continues || dop_step_continue(m, schedule, n_rows, 1, NULL) != DOP_OK) {
+        m->flight.continues = false;
         return;
-    m->ahead[m->n_ahead].ticket = ticket;
-    m->ahead[m->n_ahead++].end = m->picks_asked;
-    m->n_runners = n_rows;
-    m->rows_schedule = schedule;
-    m->running = m->by_rows = true;
+    }
+    m->flight.schedule = schedule;
+    m->flight.by_rows = true;
 }
 
-/* The row of the steps in flight that is of this sequence; n_runners: none. */
+/* The index of the sequence in flight.rows[]; flight.n_rows: it has no row. */
 static uint32_t
 runner_of(const dop_model *m, const dop_sequence *s, uint32_t likely)
 {
     uint32_t r = 0;
-    if (likely < m->n_runners && m->runners[likely].sequence == s)
+    if (likely < m->flight.n_rows && m->flight.rows[likely].sequence == s)
         return likely;
-    while (r < m->n_runners && m->runners[r].sequence != s)
+    while (r < m->flight.n_rows && m->flight.rows[r].sequence != s)
         r++;
     return r;
 }
@@ -182,21 +195,21 @@ dop_step_is_ahead(const dop_model *model, const dop_step_row *rows, uint32_t n_r
     for (uint32_t i = 0; i < n_rows; i++) {
         const dop_sequence *s = rows[i].sequence;
         const uint32_t r = runner_of(m, s, i);
-        if (r == m->n_runners || m->runners[r].pos != s->n_tokens || s->n_fed != s->n_tokens ||
-            s->row_commit != m->n_commits || s->row_pick != rows[i].token || s->masked)
+        if (r == m->flight.n_rows || m->flight.rows[r].pos - m->flight.n != s->n_tokens || s->n_fed != s->n_tokens ||
+            s->row_commit != m->flight.n_commits || s->row_pick != rows[i].token || s->masked)
             return false;
         if ((o->wants[i] & ~(uint32_t)DOP_WANTS_UNCHECKED) != DOP_WANTS_PICK ||
-            m->runners[r].flags != dop_sequence_row_flags(s))
+            m->flight.picks[r].flags != dop_sequence_row_flags(s))
             return false;
         const dop_row_way way = dop_sequence_way(s);
-        if (s->drawn && memcmp(&way, &m->runners[r].way, sizeof way) != 0)
+        if (s->drawn && memcmp(&way, &m->flight.picks[r].way, sizeof way) != 0)
             return false;
     }
     return true;
 }
 
 void
-dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket)
+dop_step_take_ahead(dop_model *model, uint32_t n_rows)
 {
     dop_model *m = model;
     dop_open_step *o = &m->step;
@@ -206,18 +219,19 @@ dop_step_take_ahead(dop_model *model, uint32_t n_rows, uint64_t *out_ticket)
         s->tokens[s->n_tokens] = s->row_pick;
         s->logits = NULL;
     }
-    *out_ticket = m->ahead[0].ticket;
-    o->pick_end = m->ahead[0].end;
-    o->together = m->rows_schedule;
-    o->by_device = o->continued = true;
-    o->goes_on = n_rows == m->n_runners;
-    m->n_ahead--;
-    memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
-    m->running = m->n_ahead > 0;
-    m->steps_taken_ahead++;
-    m->rows_dropped += m->n_runners - n_rows;
+    o->run = (dop_issue){.schedule = m->flight.schedule,
+                         .form = DOP_FORM_FULL,
+                         .continued = true,
+                         .pick_end = m->flight.steps[0].end,
+                         .ticket = m->flight.steps[0].ticket};
+    o->by_device = true;
+    o->continues = n_rows == m->flight.n_rows;
+    dop_step_pop_ahead(m);
+    m->flight.continues = m->flight.n > 0;
+    m->flight.n_taken++;
+    m->flight.n_dropped += m->flight.n_rows - n_rows;
     if (!m->plan.replaces)
-        dop_step_continue(m, n_rows);
+        dop_step_continue_rows(m, n_rows);
 }
 
 void
@@ -225,18 +239,18 @@ dop_step_drop_rest(dop_model *model)
 {
     dop_model *m = model;
     const dop_open_step *o = &m->step;
-    if (!m->by_rows || m->running)
+    if (!m->flight.by_rows || m->flight.continues)
         return;
-    for (uint32_t r = 0; r < m->n_runners; r++) {
+    for (uint32_t r = 0; r < m->flight.n_rows; r++) {
         bool stays = false;
         for (uint32_t k = 0; k < o->n_sequences && !stays; k++)
-            stays = o->of[k].sequence == m->runners[r].sequence;
+            stays = o->of[k].sequence == m->flight.rows[r].sequence;
         if (!stays)
-            dop_sequence_trim(m->runners[r].sequence);
+            dop_sequence_trim(m->flight.rows[r].sequence);
     }
-    m->n_runners = 0;
-    m->by_rows = false;
-    m->picks_taken = m->picks_asked;
+    m->flight.n_rows = 0;
+    m->flight.by_rows = false;
+    m->flight.picks_taken = m->flight.picks_asked;
 }
 
 /* --- committing and dropping a step that was run ------------------------------------------------------------------------ */
@@ -247,23 +261,23 @@ dop_step_commit(dop_model *model)
     dop_open_step *o = &model->step;
     const uint32_t n = o->n_rows;
     if (n > 0)
-        model->n_commits++;
+        model->flight.n_commits++;
     if (model->plan.replaces)
-        dop_step_continue(model, n);
-    const bool ahead = n > 0 && model->plan.replaces && model->n_ahead > 0;
+        dop_step_continue_rows(model, n);
+    const bool ahead = n > 0 && model->plan.replaces && model->flight.n > 0;
     for (uint32_t i = 0; i < n; i++) {
         dop_sequence *s = o->of[o->slot[i]].sequence;
-        if (o->picks[i] == UINT32_MAX || o->of[o->slot[i]].n_rows > 1)
+        if (o->picks[i] == UINT32_MAX || o->of[o->slot[i]].n > 1)
             continue;
         s->row_pick = o->picks[i];
-        s->row_commit = model->n_commits;
+        s->row_commit = model->flight.n_commits;
         if (s->wanted != UINT32_MAX && s->wanted > 0)
             s->wanted--;
     }
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         dop_sequence *s = o->of[i].sequence;
         s->n_kept = ahead ? UINT32_MAX : s->n_tokens; /* the step in flight writes the other copy */
-        s->n_tokens += o->of[i].n_rows;
+        s->n_tokens += o->of[i].n;
         s->n_fed = s->n_tokens;
         s->drawn = false;
     }
@@ -275,7 +289,7 @@ void
 dop_step_rollback(dop_model *model)
 {
     dop_open_step *o = &model->step;
-    if (model->by_rows && !model->device.lost) /* what follows the step */
+    if (model->flight.by_rows && !model->device.lost) /* what follows the step */
         (void)dop_step_drain(model, NULL);
     for (uint32_t i = 0; i < o->n_sequences; i++) {
         if (o->of[i].ran)

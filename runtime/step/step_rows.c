@@ -57,6 +57,7 @@ sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     if (n > DOP_STEP_MAX_ROWS)
         return DOP_FAIL(diag, DOP_E_INPUT, "a step of %u rows: %d is the most", n, DOP_STEP_MAX_ROWS);
     o->n_sequences = 0;
+    o->run = (dop_issue){.schedule = UINT32_MAX};
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = 0;
         if (!is_alive(m, rows[i].sequence))
@@ -67,34 +68,16 @@ sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
         while (k < o->n_sequences && o->of[k].sequence != rows[i].sequence)
             k++;
         if (k == o->n_sequences) {
-            o->of[o->n_sequences++].sequence = rows[i].sequence;
-            o->of[k].n_rows = 0;
-            o->of[k].ran = false;
+            o->of[o->n_sequences++] =
+                (dop_sequence_rows){.sequence = rows[i].sequence, .pos = rows[i].sequence->n_tokens};
         }
         o->slot[i] = k;
-        o->number[i] = o->of[k].n_rows++;
+        o->number[i] = o->of[k].n++;
         o->wants[i] = (uint8_t)rows[i].wants;
         o->logits[i] = NULL;
         o->picks[i] = UINT32_MAX;
     }
     return DOP_OK;
-}
-
-bool
-dop_model_draws(const dop_model *model)
-{
-    const dop_model *m = model;
-    return !m->ranks && m->plan.profiles[m->info.profile].draws &&
-           m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
-}
-
-uint32_t
-dop_model_wants(const dop_model *model, const dop_sampling *sampling)
-{
-    if (dop_sampling_is_greedy(sampling))
-        return DOP_WANTS_PICK;
-    return !sampling->logprobs && !dop_sampling_changes(sampling) && dop_model_draws(model) ? DOP_WANTS_DRAW
-                                                                                            : DOP_WANTS_LOGITS;
 }
 
 /* Tells the device how to draw.  Nothing may be in flight. */
@@ -111,8 +94,7 @@ write_ways(dop_model *m)
     }
 }
 
-/* A last row that wants a draw gets one from the device, without logits, or else logits for the host.  A plan in parts picks in
- * its last part, which does not receive masks. */
+/* A last row that wants a draw gets one from the device, without logits, or else logits for the host. */
 static void
 choose_draws(dop_model *m, uint32_t n)
 {
@@ -122,9 +104,8 @@ choose_draws(dop_model *m, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         dop_sequence *s = o->of[o->slot[i]].sequence;
         if (o->wants[i] & DOP_WANTS_DRAW) {
-            const bool last = o->number[i] + 1 == o->of[o->slot[i]].n_rows, host = (o->wants[i] & DOP_WANTS_LOGITS);
-            const uint32_t wants =
-                last && !host && !s->pick ? dop_model_wants(m, &s->sampler.params) : (uint32_t)DOP_WANTS_LOGITS;
+            const bool last = o->number[i] + 1 == o->of[o->slot[i]].n, host = (o->wants[i] & DOP_WANTS_LOGITS);
+            const uint32_t wants = last && !host ? dop_sequence_wants(s) : (uint32_t)DOP_WANTS_LOGITS;
             o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
             o->wants[i] |= wants == DOP_WANTS_LOGITS ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
             s->drawn = wants == DOP_WANTS_DRAW && s->sampler.params.temperature > 1e-6f; /* else it is the largest */
@@ -139,16 +120,7 @@ static bool
 inner_wants(const dop_open_step *o, uint32_t n, uint32_t k)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (o->slot[i] == k && o->number[i] + 1 < o->of[k].n_rows && o->wants[i])
-            return true;
-    return false;
-}
-
-static bool
-wants_any(const dop_open_step *o, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (o->wants[i])
+        if (o->slot[i] == k && o->number[i] + 1 < o->of[k].n && o->wants[i])
             return true;
     return false;
 }
@@ -166,19 +138,18 @@ picks_suffice(const dop_model *m, uint32_t n, uint32_t schedule)
     for (uint32_t i = 0; i < n; i++)
         if (m->step.wants[i] & DOP_WANTS_LOGITS)
             return false;
-    return m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
+    return m->plan.schedules[schedule].greedy == DOP_PICKS_EACH && (m->step.n_sequences > 1 || !m->plan.replaces);
 }
 
-/* Do the schedules hold the rows?  *out_together: one that takes rows of several sequences, for all of them, or a row of one that
- * is likely to continue; UINT32_MAX: one replay for each sequence. */
+/* The schedule that holds all rows; UINT32_MAX: the rows of each sequence are a replay of their own (schedule_of). */
 static dop_status
 choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint32_t *out_together)
 {
     dop_open_step *o = &m->step;
-    uint32_t most = dop_model_max_rows_of_several(m);
+    const uint32_t most = dop_model_max_rows_of_several(m);
     *out_together = UINT32_MAX;
-    o->continued = dop_step_may_continue(m, rows, n);
-    if (n == 1 && o->continued && m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT) {
+    o->run.continued = dop_step_may_continue(m, rows, n);
+    if (n == 1 && o->run.continued && m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT) {
         const uint32_t pos = rows[0].sequence->n_tokens;
         dop_status st = dop_model_probe_at(m, pos, diag);
         *out_together = dop_step_decode_at(m, pos, 1);
@@ -189,17 +160,24 @@ choose(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag, uint3
         return *out_together != UINT32_MAX ? DOP_OK : too_many(n, " of several sequences", most, diag);
     }
     for (uint32_t k = 0; k < o->n_sequences; k++) {
-        bool inner = inner_wants(o, n, k);
-        if (o->of[k].n_rows > dop_model_max_rows(m, inner))
-            return too_many(o->of[k].n_rows, inner ? " that want logits" : "", dop_model_max_rows(m, inner), diag);
+        const bool inner = inner_wants(o, n, k);
+        if (o->of[k].n > dop_model_max_rows(m, inner))
+            return too_many(o->of[k].n, inner ? " that want logits" : "", dop_model_max_rows(m, inner), diag);
     }
-    /* Picks of several rows of one sequence do not need logits on the host. */
-    uint32_t several =
-        o->n_sequences == 1 && inner_wants(o, n, 0) ? dop_model_schedule_for(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
-    if (several != UINT32_MAX && m->plan.schedules[several].kind == DOP_SCHED_ROWS && !m->plan.replaces &&
-        picks_suffice(m, n, several))
-        *out_together = several;
     return DOP_OK;
+}
+
+/* The schedule for the rows of sequence k alone. */
+static uint32_t
+schedule_of(const dop_model *m, uint32_t n, uint32_t k)
+{
+    const dop_open_step *o = &m->step;
+    const bool inner = inner_wants(o, n, k);
+    /* Picks of several rows of one sequence do not need logits on the host. */
+    const uint32_t rows = o->n_sequences == 1 && inner ? dop_model_schedule_for(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
+    if (rows != UINT32_MAX && picks_suffice(m, n, rows))
+        return rows;
+    return o->of[k].n == 1 ? dop_step_decode_at(m, o->of[k].pos, 1) : smallest_of_one(m, inner, o->of[k].n);
 }
 
 dop_status
@@ -214,7 +192,7 @@ dop_step_prepare_model(dop_model *model, dop_diag *diag)
     return o->kept ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
-/* Allocates memory for the logits of every row that wants them, where more than one replay makes them. */
+/* Is there room for the logits of every row that wants something, where more than one replay makes them? */
 static dop_status
 check_room_for_logits(const dop_model *m, uint32_t n, uint32_t together, dop_diag *diag)
 {
@@ -231,163 +209,125 @@ check_room_for_logits(const dop_model *m, uint32_t n, uint32_t together, dop_dia
         need, o->cap_kept);
 }
 
-/* Where the host finds what the rows of sequence k want. */
-static void
-take_logits(dop_model *m, uint32_t n, uint32_t k, const float *all, bool of_every_row, float **io_kept)
+/* The rows of sequences [first, end) of m->step, which one replay runs. */
+typedef struct group {
+    uint32_t first, end, n; /* n: rows of the whole step */
+    uint32_t wants, last;   /* DOP_WANTS_* of any row, and of the last one */
+} group;
+
+static bool
+has_row(const dop_open_step *o, const group *x, uint32_t i)
 {
-    dop_open_step *o = &m->step;
-    size_t vocab = m->plan.model->vocab;
-    for (uint32_t i = 0; i < n; i++) {
-        if (o->slot[i] != k || !o->wants[i])
-            continue;
-        o->logits[i] = all + (of_every_row ? o->number[i] * vocab : 0);
-        if (o->n_sequences == 1)
-            continue;
-        memcpy(*io_kept, o->logits[i], vocab * sizeof(float));
-        o->logits[i] = *io_kept;
-        *io_kept += vocab;
-    }
+    return o->slot[i] >= x->first && o->slot[i] < x->end;
 }
 
-/* The rows of one sequence. */
-static dop_status
-run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
+static group
+group_of(const dop_open_step *o, uint32_t first, uint32_t end, uint32_t n)
 {
-    dop_open_step *o = &m->step;
-    dop_sequence *s = o->of[k].sequence;
-    uint32_t pos = s->n_tokens, n_rows = o->of[k].n_rows, last = 0;
-    bool inner = inner_wants(o, n, k);
+    group x = {.first = first, .end = end, .n = n};
     for (uint32_t i = 0; i < n; i++)
-        if (o->slot[i] == k)
-            last = o->wants[i];
-    uint32_t schedule = n_rows == 1 ? dop_step_decode_at(m, pos, 1) : smallest_of_one(m, inner, n_rows);
-    uint32_t picks = m->plan.schedules[schedule].greedy;
-    bool by_device = last == DOP_WANTS_PICK && !inner && picks == DOP_PICKS_NEXT;
-    /* Persistent schedules have no form without logits. */
-    dop_form form = by_device ? DOP_FORM_FULL : inner || last || n_rows == 1 ? DOP_FORM_READ : DOP_FORM_BODY;
-    dop_status st = dop_step_finish(s, n_rows, pos, form, &schedule, diag);
-    if (st != DOP_OK)
-        return st;
-    o->of[k].ran = true;
-    for (uint32_t i = 0; i < n && by_device; i++)
-        if (o->slot[i] == k && o->wants[i])
-            o->picks[i] = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
-    if (form == DOP_FORM_READ)
-        take_logits(m, n, k, dop_model_logits(m, schedule), dop_plan_logit_rows(&m->plan.schedules[schedule]) > 1,
-                    io_kept);
-    return DOP_OK;
+        if (has_row(o, &x, i))
+            x.wants |= x.last = o->wants[i];
+    return x;
 }
 
-/* Runs the rows of all sequences in one replay, grouped by sequence, up to the results of this part.  The step after it is
- * submitted before this one is waited for, where the device goes on. */
+/* dop_step_issue writes the rows of one sequence after those of another. */
+static void
+number_rows(dop_open_step *o, group x)
+{
+    for (uint32_t k = x.first, row = 0; k < x.end; row += o->of[k++].n)
+        o->first[k] = row;
+}
+
+/* Submits the rows, grouped by sequence.  The step after it is submitted before this one is waited for, where the device goes on. */
 static dop_status
-start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
+start(dop_model *m, group x, uint32_t schedule, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
-    volatile dop_step *step = dop_replay_step(&m->replay);
-    uint32_t end = 0;
-    step->n_rows = m->replay.n_rows = n;
-    step->flags = 0;
-    for (uint32_t k = 0; k < o->n_sequences; k++) {
-        dop_sequence *s = o->of[k].sequence;
-        o->first[k] = end;
-        end += o->of[k].n_rows;
-        step->parity[s->place] = m->parity[s->place];
-        s->n_kept = UINT32_MAX; /* the other copy is written now */
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const dop_sequence *s = rows[i].sequence;
-        uint32_t flags = o->number[i] + 1 == o->of[o->slot[i]].n_rows ? dop_sequence_row_flags(s) : 0;
-        flags |= o->continued ? (uint32_t)DOP_ROW_CONTINUED : 0;
-        dop_replay_write_row(&m->replay, o->first[o->slot[i]] + o->number[i],
-                             &(dop_row){rows[i].token, s->n_tokens + o->number[i], s->place, flags});
-    }
-    uint64_t ticket;
-    o->together = schedule;
-    o->by_device = picks_suffice(m, n, schedule);
-    if (m->plan.schedules[schedule].greedy == DOP_PICKS_NEXT) /* of one sequence */
-        o->by_device = o->wants[n - 1] == DOP_WANTS_PICK;
-    dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : o->by_device ? DOP_FORM_FULL : DOP_FORM_READ;
-    dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
-    o->pick_end = m->picks_asked;
-    o->goes_on = o->continued && o->by_device;
+    const dop_plan_schedule *s = &m->plan.schedules[schedule];
+    number_rows(o, x);
+    o->by_device = s->greedy == DOP_PICKS_NEXT ? x.last == DOP_WANTS_PICK : picks_suffice(m, x.n, schedule);
+    o->run.continued = o->run.continued && o->by_device && x.end - x.first == o->n_sequences;
+    o->run.schedule = schedule;
+    /* Persistent schedules have no form without logits. */
+    o->run.form = x.wants && o->by_device                        ? DOP_FORM_FULL
+                  : x.wants || s->ordering != DOP_ORDER_BARRIERS ? DOP_FORM_READ
+                                                                 : DOP_FORM_BODY;
+    dop_status st = dop_step_issue(m, o->of + x.first, x.end - x.first, &o->run, diag);
+    o->continues = o->run.continued;
     if (st == DOP_OK && !m->plan.replaces)
-        dop_step_continue(m, n);
-    return st == DOP_OK ? dop_step_pass(m, ticket, diag) : st;
+        dop_step_continue_rows(m, x.n);
+    return st;
 }
 
 /* The pick of a row that this step has at r. */
 static uint32_t
 pick_at(const dop_model *m, const dop_sequence *s, uint32_t r)
 {
-    const dop_open_step *o = &m->step;
+    const dop_issue *run = &m->step.run;
     const volatile uint32_t *ids = dop_replay_step(&m->replay)->ids;
-    if (m->plan.schedules[o->together].greedy == DOP_PICKS_NEXT)
-        return ids[(m->ranks ? dop_replay_step(&m->replay)->n_out - 1 : o->pick_end - 1) % DOP_STEP_RING];
-    return ids[o->continued ? s->n_tokens % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + r : r];
+    if (m->plan.schedules[run->schedule].greedy == DOP_PICKS_NEXT)
+        return ids[(run->pick_end - 1) % DOP_STEP_RING];
+    return ids[run->continued ? s->n_tokens % DOP_STEP_TURNS * DOP_STEP_MAX_SEQUENCES + r : r];
 }
 
-/* Receives the results of all parts. */
-static dop_status
-end_together(dop_model *m, uint32_t n, dop_diag *diag)
+/* Finds the picks and logits of the rows, when all parts have run them.  io_kept: where to keep logits of steps of several replays. */
+static void
+find_results(dop_model *m, group x, float **io_kept)
 {
     dop_open_step *o = &m->step;
-    dop_status st = dop_step_take(m, diag);
-    const float *logits = dop_model_logits(m, o->together);
-    const dop_plan_schedule *schedule = &m->plan.schedules[o->together];
-    const bool each = schedule->greedy == DOP_PICKS_EACH && !m->ranks, one = dop_plan_logit_rows(schedule) == 1;
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+    const dop_plan_schedule *s = &m->plan.schedules[o->run.schedule];
+    const float *logits = dop_model_logits(m, o->run.schedule);
+    const bool each = s->greedy == DOP_PICKS_EACH && o->n_sequences > 1 && !m->ranks, one = dop_plan_logit_rows(s) == 1;
+    const size_t vocab = m->plan.model->vocab;
+    for (uint32_t i = 0; i < x.n; i++) {
         const uint32_t r = o->first[o->slot[i]] + o->number[i];
-        if (o->wants[i] && (o->by_device || (each && !(o->wants[i] & DOP_WANTS_LOGITS))))
+        if (!has_row(o, &x, i) || !o->wants[i])
+            continue;
+        if (o->by_device || (each && !(o->wants[i] & DOP_WANTS_LOGITS))) {
             o->picks[i] = pick_at(m, o->of[o->slot[i]].sequence, r);
-        else if (o->wants[i])
-            o->logits[i] = logits + (one ? 0 : (size_t)r * m->plan.model->vocab);
-    }
-    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
-        dop_step_swap_states(m, o->of[k].sequence->place);
-        o->of[k].ran = true;
+            continue;
+        }
+        o->logits[i] = logits + (one ? 0 : r * vocab);
+        if (x.end - x.first == o->n_sequences)
+            continue;
+        o->logits[i] = memcpy(*io_kept, o->logits[i], vocab * sizeof **io_kept);
+        *io_kept += vocab;
     }
     dop_step_drop_rest(m);
+}
+
+/* The rest of a replay that was submitted, also of one that was in flight already. */
+static dop_status
+collect(dop_model *m, group x, float **io_kept, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
+    const uint32_t schedule = o->run.schedule;
+    dop_status st = dop_step_collect(m, o->of + x.first, x.end - x.first, &o->run, diag);
+    if (o->run.schedule != schedule) { /* it stalled, and was run again */
+        o->continues = false;
+        number_rows(o, x);
+    }
+    if (st == DOP_OK)
+        find_results(m, x, io_kept);
     return st;
 }
 
-/* Did the step stall?  Of those with several rows only the flag tells, perhaps that of the step after it. */
-static bool
-has_stalled(const dop_model *m)
-{
-    const dop_plan_schedule *s = &m->plan.schedules[m->step.together];
-    if (s->ordering == DOP_ORDER_BARRIERS)
-        return false;
-    return s->greedy == DOP_PICKS_NEXT ? dop_model_stalled(m, m->step.pick_end)
-                                       : (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED) != 0;
-}
-
 static dop_status
-run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
+run(dop_model *m, group x, uint32_t schedule, float **io_kept, dop_diag *diag)
 {
     uint32_t best = schedule;
-    dop_status st = wants_any(&m->step, n) ? dop_model_order_rows(m, schedule, diag, &best) : DOP_OK;
-    m->last_rows = best != schedule ? best : UINT32_MAX;
+    dop_status st = x.wants && (m->step.n_sequences > 1 || picks_suffice(m, x.n, schedule))
+                        ? dop_model_order_rows(m, schedule, diag, &best)
+                        : DOP_OK;
+    m->orders.last_rows = best != schedule ? best : UINT32_MAX;
     if (st == DOP_OK)
-        st = start_together(m, rows, n, best, diag);
-    if (st == DOP_OK && has_stalled(m) && (st = dop_model_fall_back(m, diag)) == DOP_OK) {
-        m->step.continued = false;
-        st = start_together(m, rows, n, best != schedule ? schedule : m->info.decode, diag);
+        st = start(m, x, best, diag);
+    if (st == DOP_E_FULL && best != schedule) { /* which may write one position more */
+        dop_diag_clear(diag);
+        st = start(m, x, schedule, diag);
     }
-    return st == DOP_OK ? end_together(m, n, diag) : st;
-}
-
-/* The same for a step that is in flight.  *out_done: false where it stalled, so that it has to be run by barriers. */
-static dop_status
-run_ahead(dop_model *m, uint32_t n, dop_diag *diag, bool *out_done)
-{
-    uint64_t ticket;
-    dop_step_take_ahead(m, n, &ticket);
-    dop_status st = dop_step_pass(m, ticket, diag);
-    *out_done = st != DOP_OK || !has_stalled(m);
-    if (st != DOP_OK)
-        return st;
-    return *out_done ? end_together(m, n, diag) : dop_model_fall_back(m, diag);
+    return st == DOP_OK ? collect(m, x, io_kept, diag) : st;
 }
 
 /* Checks logits that will be used. */
@@ -410,25 +350,23 @@ check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Ensures that every sequence of the step has the states of all its tokens, and space for its rows, whose tokens are appended.
- * together: as of choose. */
+/* Ensures that every sequence of the step has the states of all its tokens and pages for its rows, whose tokens are appended.
+ * together: what `choose` returned. */
 static dop_status
 prepare(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     dop_status st = dop_step_drain(m, diag);
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
-        st = dop_sequence_check_room(o->of[k].sequence, o->of[k].n_rows, diag);
+        st = dop_sequence_check_room(o->of[k].sequence, o->of[k].n, diag);
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
         dop_sequence *s = o->of[k].sequence;
         st = dop_sequence_catch_up(s, diag);
-        uint32_t end = s->n_tokens + o->of[k].n_rows;
+        uint32_t end = s->n_tokens + o->of[k].n;
         if (together != UINT32_MAX)
             end = dop_sequence_end(s, together, end);
         if (st == DOP_OK)
             st = dop_sequence_reserve(s, s->n_tokens, end, diag);
-        if (st == DOP_OK)
-            dop_sequence_note_written(s, s->n_tokens + o->of[k].n_rows);
     }
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_E_FULL; k++)
         dop_sequence_trim(o->of[k].sequence);
@@ -440,7 +378,7 @@ prepare(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t together, d
     return st;
 }
 
-/* The same for steps that nothing in flight has: feeds what is missing, then runs the rows. */
+/* Runs a step that is not in flight: feeds what is missing from the states, then the rows. */
 static dop_status
 run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
 {
@@ -448,7 +386,7 @@ run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     float *kept = o->kept;
     uint32_t together;
     dop_status st = dop_step_drain(m, diag);
-    o->goes_on = false;
+    o->continues = false;
     if (st == DOP_OK)
         write_ways(m);
     if (st != DOP_OK || (st = choose(m, rows, n, diag, &together)) != DOP_OK ||
@@ -456,9 +394,9 @@ run_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
         (st = prepare(m, rows, n, together, diag)) != DOP_OK)
         return st;
     if (together != UINT32_MAX)
-        return run_together(m, rows, n, together, diag);
+        return run(m, group_of(o, 0, o->n_sequences, n), together, &kept, diag);
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
-        st = run_one(m, n, k, &kept, diag);
+        st = run(m, group_of(o, k, k + 1, n), schedule_of(m, n, k), &kept, diag);
     return st;
 }
 
@@ -467,16 +405,17 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
 {
     dop_diag_clear(diag);
     dop_model *m = model;
-    bool done = false;
     dop_status st = dop_step_none_open(m, diag);
     if (st != DOP_OK)
         return st;
     if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK)
         choose_draws(m, n_rows);
-    if (st == DOP_OK && dop_step_is_ahead(m, rows, n_rows))
-        st = run_ahead(m, n_rows, diag, &done);
-    if (st == DOP_OK && !done)
+    if (st == DOP_OK && dop_step_is_ahead(m, rows, n_rows)) {
+        dop_step_take_ahead(m, n_rows);
+        st = collect(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), NULL, diag);
+    } else if (st == DOP_OK) {
         st = run_rows(m, rows, n_rows, diag);
+    }
     if (st == DOP_OK)
         st = check_finite(m, n_rows, diag);
     if (st == DOP_OK)
@@ -522,7 +461,7 @@ choose_start(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_sched
     uint32_t most = dop_model_max_rows_of_several(m);
     *out_schedule = dop_model_schedule_for(m, DOP_SCHED_ROWS, n);
     if (o->n_sequences == 1 && n == 1) {
-        *out_schedule = m->decode[DOP_ORDER_BARRIERS];
+        *out_schedule = m->orders.decode[DOP_ORDER_BARRIERS];
     } else if (o->n_sequences == 1 && !inner_wants(o, n, 0)) {
         *out_schedule = dop_model_schedule_for(m, DOP_SCHED_PREFILL, n);
         most = dop_model_max_rows(m, false);
@@ -546,7 +485,9 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
         st = choose_start(m, n_rows, diag, &schedule);
     if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK &&
         (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
-        st = start_together(m, rows, n_rows, schedule, diag);
+        st = start(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), schedule, diag);
+    if (st == DOP_OK)
+        st = dop_step_pass(m, m->step.run.ticket, diag);
     if (st != DOP_OK) {
         dop_step_rollback(m);
         return st;
@@ -568,9 +509,13 @@ dop_step_end(dop_model *model, dop_diag *diag)
     m->step = *r->started[r->first_started];
     r->first_started = (r->first_started + 1) % DOP_RANKS_AHEAD;
     r->n_started--;
-    dop_status st = end_together(m, m->step.n_rows, diag);
-    if (st == DOP_OK)
-        st = check_finite(m, m->step.n_rows, diag);
+    dop_open_step *o = &m->step;
+    dop_status st = dop_step_take(m, diag);
+    if (st == DOP_OK) {
+        dop_step_collected(m, o->of, o->n_sequences, &o->run);
+        find_results(m, group_of(o, 0, o->n_sequences, o->n_rows), NULL);
+        st = check_finite(m, o->n_rows, diag);
+    }
     if (st != DOP_OK)
         dop_step_rollback(m);
     return st;
@@ -590,7 +535,7 @@ dop_step_pick(const dop_model *model, uint32_t row)
     if (row >= o->n_rows || !(o->wants[row] & DOP_WANTS_PICK))
         return UINT32_MAX;
     const float *logits = o->logits[row];
-    if (logits && o->number[row] + 1 == o->of[o->slot[row]].n_rows)
+    if (logits && o->number[row] + 1 == o->of[o->slot[row]].n)
         return dop_sequence_largest(o->of[o->slot[row]].sequence, logits);
     return logits ? dop_logits_largest(logits, model->plan.model->vocab) : o->picks[row];
 }
@@ -600,7 +545,7 @@ dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id
 {
     dop_diag_clear(diag);
     dop_open_step *o = &model->step;
-    const bool last = row < o->n_rows && o->number[row] + 1 == o->of[o->slot[row]].n_rows;
+    const bool last = row < o->n_rows && o->number[row] + 1 == o->of[o->slot[row]].n;
     if (last && o->picks[row] != UINT32_MAX && !(o->wants[row] & DOP_WANTS_LOGITS)) {
         *out_id = o->picks[row];
         return DOP_OK;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Bytes that go through host memory at a time. */
+/* Size of the staging memory, bytes. */
 enum { STAGING = 8 << 20 };
 
 /* A contiguous piece of memory of one state. */
@@ -153,7 +153,7 @@ dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t ro
     return st == DOP_OK ? end(m, diag) : st;
 }
 
-/* Of this part. */
+/* The size in bytes of the states in this part. */
 static uint64_t
 size_here(const dop_model *m, uint32_t n)
 {
@@ -169,14 +169,14 @@ dop_transfer_size(dop_model *model, uint32_t n)
     return size_here(model, n) + dop_ranks_size(model, n);
 }
 
-/* Host memory that the device copies from and to.  It is no part of the model's: dop_model_counters leaves it out. */
+/* Staging memory: host memory that the device copies from and to.  dop_model_counters does not count it. */
 static dop_status
 make_staging(dop_model *m, dop_diag *diag, dop_block *out)
 {
     const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     uint64_t allocations = m->device.allocations;
     dop_status st = dop_block_create(&m->device, STAGING, visible, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, out);
-    m->base_allocations += m->device.allocations - allocations;
+    m->base.allocations += m->device.allocations - allocations;
     if (st == DOP_OK && !out->mapped) {
         dop_block_destroy(&m->device, out);
         st = DOP_FAIL(diag, DOP_E_DEVICE, "device %s maps no memory for the host", m->device.info.caps.name);
@@ -191,8 +191,8 @@ typedef struct batch {
     dop_block staging;
     VkCommandBuffer commands; /* while used > 0 */
     uint64_t used;            /* bytes of staging memory */
-    const uint8_t *bytes;     /* to the device: what comes next; NULL: from it, */
-    dop_bytes_fn *take;       /* to this */
+    const uint8_t *bytes;     /* what the device receives next; NULL: the host receives, by `take` */
+    dop_bytes_fn *take;
     void *user;
 } batch;
 

@@ -16,6 +16,7 @@
  *
  * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/base/include make_gguf.c ROOT/base/base.c -lm */
 #include "base/base.h"
+#include "tests/bench/storages.h"
 #include "tests/unit/buf_align.h"
 
 #include <errno.h>
@@ -149,32 +150,6 @@ static const shape shapes[] = {
     {"tiny-lfm2", "lfm2", 96, 160, 3, 6, 2, 16, 331, true, 1e6f, .recurrent = CONV, .attends = 2, .taps = 3},
 };
 
-/* Number in the file, values and bytes of a block: ggml's types.  Blocks are random bits but for two halves: the scale, at a byte of
- * the block, is the wished deviation divided by `deviation`, that of what it is multiplied by; what is added or subtracted, at
- * another byte unless that is 0, is the wished deviation times `offset`, which moves the mean to about zero. */
-typedef struct storage {
-    const char *name;
-    uint32_t id, values, bytes;
-    uint32_t scale_at, offset_at;
-    double deviation, offset;
-} storage;
-
-static const storage storages[] = {
-    {"f32", 0, 1, .bytes = 4},
-    {"f16", 1, 1, .bytes = 2},
-    {"q8_0", 8, 32, 34, .deviation = 74},
-    {"q4_0", 2, 32, 18, .deviation = 4.6},
-    {"q4_1", 3, 32, 20, .deviation = 4.6, .offset_at = 2, .offset = -1.6},
-    {"q5_0", 6, 32, 22, .deviation = 9.2},
-    {"q5_1", 7, 32, 24, .deviation = 9.2, .offset_at = 2, .offset = -1.7},
-    {"q2_k", 10, 256, 84, .scale_at = 80, .deviation = 1.1 * 8, .offset_at = 82, .offset = 1.4 / 8},
-    {"q3_k", 11, 256, 110, .scale_at = 108, .deviation = 2.3 * 18},
-    {"q4_k", 12, 256, 144, .deviation = 4.6 * 32, .offset_at = 2, .offset = 1.6 / 32},
-    {"q5_k", 13, 256, 176, .deviation = 9.2 * 32, .offset_at = 2, .offset = 1.7 / 32},
-    {"q6_k", 14, 256, 210, .scale_at = 208, .deviation = 18 * 74},
-    {"iq4_nl", 20, 32, 18, .deviation = 70},
-    {"mxfp4", 39, 32, .bytes = 17},
-};
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], N_STORAGES = sizeof storages / sizeof storages[0] };
 enum { MAX_TENSORS = 16384, TABLE = 65536 };
 
@@ -593,6 +568,16 @@ fill_f32(writer *w, const tensor *t, uint8_t *row)
     }
 }
 
+/* A half in the upper nibbles of four times 16 bits. */
+static void
+put_nibbles_of_half(uint8_t *p, double v)
+{
+    uint8_t half[2];
+    put_half(half, v);
+    for (int i = 0; i < 4; i++)
+        p[2 * i + 1] = (uint8_t)((p[2 * i + 1] & 15) | (half[i / 2] >> (i % 2 * 4)) << 4);
+}
+
 /* The exponent with which blocks of mxfp4 have the deviation: that of its 16 values is 2.93. */
 static uint8_t
 mxfp4_exponent(double scale)
@@ -641,6 +626,11 @@ fill_row(writer *w, const tensor *t, double by, uint8_t *row)
         uint8_t *block = row + i * s->bytes;
         if (strcmp(s->name, "mxfp4") == 0)
             block[0] = mxfp4_exponent(scale);
+        else if (strcmp(s->name, "nvfp4") ==
+                 0) /* 2^-9, the smallest e4m3 number, is about what matrices of models need */
+            memset(block, scale > 0.02 ? 2 : 1, 4);
+        else if (strcmp(s->name, "iq1_m") == 0)
+            put_nibbles_of_half(block + 48, scale / s->deviation);
         else
             put_half(block + s->scale_at, scale / s->deviation);
         if (s->offset_at)

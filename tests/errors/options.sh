@@ -265,7 +265,7 @@ cp -r "$model" input
 printf 'base: tier1\n' >target.yaml
 printf '"*": keep\n' >quant.yaml
 printf 'fuse: on\n' >path.yaml
-printf '[]\n' >tuning.yaml
+printf 'rules:\n' >tuning.yaml
 ln -s input/config.json linked
 ln input/config.json hard
 cp target.yaml external.weights
@@ -316,7 +316,7 @@ printf '# only this\n' >comment.yaml
 for file in empty comment; do
     refuses 1 "$file.yaml: error: nothing is in this file: a target file is a mapping" "$model" -o plan --target $file.yaml
     refuses 1 "$file.yaml: error: nothing is in this file: a kernel path is a mapping" "$model" -o plan --kernel-path $file.yaml
-    refuses 1 "$file.yaml: error: nothing is in this file: a tuning file is a list" "$model" -o plan --tuning $file.yaml
+    refuses 1 "$file.yaml: error: nothing is in this file: a tuning file is a mapping" "$model" -o plan --tuning $file.yaml
     refuses 1 "$file.yaml: error: nothing is in this file: expected a mapping" "$model" -o plan --quant $file.yaml
 done
 printf 'base: self.yaml\n' >self.yaml
@@ -348,8 +348,16 @@ for value in 63 0; do
 done
 printf 'base: tier1\nmerges: yes\n' >number.yaml
 refuses 1 "number.yaml:2: error: merges: yes is neither true nor false" "$model" -o plan --target number.yaml
-printf -- '- {op: qkv, lanes: 1e40}\n' >tuning.yaml
-refuses 1 "tuning.yaml:1: error: lanes: 1e40 is no tile field with a value from 1 to 4096" "$model" -o plan --tuning tuning.yaml
+for value in 1e40 0 4097 -1 x; do
+    printf 'rules:\n  - {op: qkv, lanes: %s}\n' "$value" >tuning.yaml
+    refuses 1 "tuning.yaml:2: error: lanes: $value is no number from 1 to 4096" "$model" -o plan --tuning tuning.yaml
+done
+printf -- '- {op: qkv, lanes: 4}\n' >tuning.yaml
+refuses 1 "tuning.yaml: error: a tuning file is a mapping of fields, as a kernel path is" "$model" -o plan --tuning tuning.yaml
+printf 'kv: f16\n' >tuning.yaml
+refuses 1 "tuning.yaml:1: error: kv is no field of a tuning file; known: name, about, measured, rules" "$model" -o plan --tuning tuning.yaml
+printf 'measured: {device: x}\n' >tuning.yaml
+refuses 1 "tuning.yaml:1: error: measured: expected device, driver and kernels" "$model" -o plan --tuning tuning.yaml
 
 # ---- chat templates, closed streams, files that change --------------------------------------------------------------
 cp -r "$model" small

@@ -1,7 +1,6 @@
 /* Files of YAML, and the words of --quant. */
 #include "compiler/pack/quant.h"
 #include "compiler/schedule/kernel_path.h"
-#include "compiler/schedule/tuning.h"
 #include "compiler/target/target.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -39,26 +38,30 @@ fuzz_kernel_path(const uint8_t *data, size_t size)
     dop_arena_init(&arena);
     dop_status st = dop_kernel_path_load(yaml_file(data, size), NULL, LAYERS, &arena, &diag, &p);
     fuzz_check(st, &diag);
+    if (st == DOP_OK && p.measured.device)
+        (void)dop_kernel_path_stale(&p, &(dop_measured){"a device", "a driver", "0"});
     if (st == DOP_OK)
         fuzz_check(dop_kernel_path_check(&p, &diag), &diag);
     dop_arena_finish(&arena);
 }
 
+/* As a file for --tuning, whose rules come before those of a path. */
 void
 fuzz_tuning(const uint8_t *data, size_t size)
 {
-    static const dop_tuning_site sites[] = {{"decode", "gemv", "qkv", 1}, {"prefill", "matmul", "head", 64}};
+    enum { LAYERS = 4 };
     dop_diag diag = {0};
-    dop_tuning *t = calloc(1, sizeof *t);
-    require(t != NULL);
-    dop_status st = dop_tuning_load(yaml_file(data, size), t, &diag);
+    dop_arena arena;
+    dop_kernel_path p = {.n_layers = LAYERS}, tuned = {0};
+    dop_arena_init(&arena);
+    dop_status st = dop_kernel_path_tuning(yaml_file(data, size), LAYERS, &arena, &diag, &tuned);
     fuzz_check(st, &diag);
-    for (size_t i = 0; st == DOP_OK && i < sizeof sites / sizeof *sites; i++) {
-        dop_tile tile = {.wg = 64};
-        dop_tuning_apply(t, &sites[i], &tile);
-        (void)dop_tuning_variant(t, &sites[i]);
-    }
-    free(t);
+    if (st == DOP_OK)
+        fuzz_check(dop_kernel_path_force(&p, "head", "gemv", &arena, &diag), &diag);
+    if (st == DOP_OK)
+        fuzz_check(dop_kernel_path_prepend(&p, &tuned, &arena, &diag), &diag);
+    require(st != DOP_OK || p.n_rules == tuned.n_rules + 1 || p.n_rules == 1024);
+    dop_arena_finish(&arena);
 }
 
 /* A text without a line break is what stands behind --quant, another one a file. */

@@ -9,8 +9,8 @@ passes=$(sed -n 's/^PASS([a-z_]*, "\([a-z-]*\)".*/\1/p' "$SRC/passes/passes.def"
 printf '%s\n' "base: nvidia-hopper" "name: hopper-subgroup8" "subgroup: 8" "max_workgroup: 256" "persistent: 0" "shared_bytes: 32768" \
     "caps: [f16_storage, f16_math, i8_storage, subgroup]" >hopper.yaml
 printf 'base: lavapipe\nmax_alloc: 16384\n' >small.yaml
-# No regions, no order, no memory: nothing could be run.
-needed="regions order place"
+# No regions, no order, no memory, no kernels: nothing could be run.
+needed="regions order place select"
 left=0 # pairs whose plans were run
 
 chunks=7
@@ -89,7 +89,7 @@ if [ "${1:-}" = whole ]; then
     finish
 fi
 
-for pass in regions order place; do
+for pass in regions order place select; do
     refused $pass "needs what pass \`$pass\` makes: do not skip it" llama
 done
 changes canon llama

@@ -5,7 +5,8 @@
  *
  *   # What the case shows.
  *   # target: tier1                      a target as dopplerc knows it; FIELD=N behind it changes a limit
- *   # passes: regions fuse-prologue      in pipeline order whatever their order here; `all` for every pass, -NAME less one
+ *   # passes: regions fuse-prologue      in pipeline order whatever their order here; `all` for every pass but select, -NAME
+ *                                        less one
  *   # apart: LABEL                       fusion switched off where a region has that label, as a kernel path does
  *   # expand: TYPE                       weights of every matmul expanded to f16 or f32, as a kernel path asks for it
  *   # pieces: BYTES                      that weights may take at most: larger ones are split
@@ -41,6 +42,7 @@ typedef struct options {
     uint64_t pieces;
     bool seen_target, seen_passes;
     bool no_kernels;
+    dop_diag *diag;
 } options;
 
 static bool
@@ -65,6 +67,17 @@ piece_rows(void *user, const dop_graph *g, dop_node_id weight)
     const options *o = user;
     const dop_node *w = dop_node_at(g, weight);
     return dop_pack_piece_rows(w->type, &w->shape, o->pieces);
+}
+
+static dop_status
+select_kernel(void *user, const dop_graph *g, dop_region_id r, const char **out_variant, dop_tile *out_tile)
+{
+    options *o = user;
+    dop_selection choice;
+    dop_status st = dop_kernel_select(g, &g->regions[r], &o->target, NULL, o->diag, &choice);
+    *out_variant = dop_variant_of(choice.variant)->name;
+    *out_tile = choice.tile;
+    return st;
 }
 
 static dop_status
@@ -108,7 +121,7 @@ read_passes(char *line, options *o, dop_diag *diag)
         dop_pass_id p;
         if (strcmp(word, "all") == 0)
             for (int i = 0; i < DOP_PASS_COUNT; i++)
-                on[i] = true;
+                on[i] = i != DOP_PASS_select;
         else if (!dop_pass_parse(word + (*word == '-'), &p))
             return DOP_FAIL(diag, DOP_E_USAGE, "passes: no pass %s", word);
         else
@@ -225,6 +238,8 @@ run(const char *path, const char *text, bool kernels, dop_arena *arena, dop_diag
     cx.keep_apart = *o.apart ? keep_apart : NULL;
     cx.expand = o.expand != DOP_TYPE_none ? expand : NULL;
     cx.piece_rows = o.pieces ? piece_rows : NULL;
+    cx.select = select_kernel;
+    o.diag = diag;
     cx.user = &o;
     /* A case may begin with regions: the passes then take them as they are. */
     st = dop_passes_run(&cx, &o.passes, &g);

@@ -90,7 +90,7 @@ decode_all(comparison *c, dop_diag *diag)
     double sum = 0, squares = 0, count = (double)c->n * c->vocab;
     for (uint32_t i = 0; i < c->n; i++) {
         const float *row;
-        dop_status st = replay(c, c->m->decode[DOP_ORDER_BARRIERS], i, 1, diag, &row);
+        dop_status st = replay(c, c->m->orders.decode[DOP_ORDER_BARRIERS], i, 1, diag, &row);
         if (st != DOP_OK)
             return st;
         memcpy(c->rows + (size_t)i * c->vocab, row, c->vocab * sizeof *row);

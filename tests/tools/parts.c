@@ -51,7 +51,7 @@ open_side(test *t, side *x, const char *path, uint32_t n)
         ok(t, dop_model_open(path, &o, &t->diag, &x->m[i]), path);
         if (t->persistent) {
             ok(t, dop_model_probe(x->m[i], 0, &t->diag), "a probe");
-            if (x->m[i]->decode[DOP_ORDER_PERSISTENT] == UINT32_MAX) {
+            if (x->m[i]->orders.decode[DOP_ORDER_PERSISTENT] == UINT32_MAX) {
                 fprintf(stderr, "a probe of part %u finds a fault\n", i);
                 exit(1);
             }

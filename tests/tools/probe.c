@@ -54,11 +54,11 @@ probe_rows(job *j, dop_model *m, dop_diag *diag)
         const dop_plan_schedule *s = &m->plan.schedules[i];
         dop_probe_result r;
         if (s->kind != DOP_SCHED_ROWS || s->ordering != DOP_ORDER_BARRIERS || s->max_rows > DOP_STEP_SEVERAL ||
-            m->several[s->max_rows - 1].schedule == UINT32_MAX)
+            m->orders.several[s->max_rows - 1].schedule == UINT32_MAX)
             continue;
         if ((st = dop_model_need(m, i, diag)) == DOP_OK &&
-            (st = dop_model_need(m, m->several[s->max_rows - 1].schedule, diag)) == DOP_OK)
-            st = dop_probe_rows(m, i, m->several[s->max_rows - 1].schedule, diag, &r);
+            (st = dop_model_need(m, m->orders.several[s->max_rows - 1].schedule, diag)) == DOP_OK)
+            st = dop_probe_rows(m, i, m->orders.several[s->max_rows - 1].schedule, diag, &r);
         if (st != DOP_OK)
             return st;
         printf("%u rows: logits %.2e standard deviations apart, %.2e allowed: %s\n", s->max_rows, r.distance, r.bound,

@@ -4,6 +4,9 @@
 
 #include "ir/graph.h"
 
+/* A block of random bits with factors of sane size, times `by` where that can be. */
+void lab_random_block(dop_type t, uint64_t *seed, float by, uint8_t *b);
+
 bool lab_in_blocks(const dop_node *n);
 /* Quantizes the values of a weight.  packed: where its blocks go as kernels read them, experts `stride` bytes apart; NULL: the
  * values become what is left of them.  False: out of memory. */

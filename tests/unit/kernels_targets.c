@@ -1,5 +1,17 @@
 #include "tests/unit/kernels_util.h"
 
+/* What no kernel can do without. */
+#define SCHEDULE                         \
+    .schedule = {.gemv_most_lanes = 128, \
+                 .gemv_loads = 4,        \
+                 .decode_wg = 256,       \
+                 .decode_apart_rows = 2, \
+                 .scan_lanes = 8,        \
+                 .scan_rows = 16,        \
+                 .scan_chunk = 32,       \
+                 .scan_chunk_least = 8,  \
+                 .scan_chunk_products = 160}
+
 const dop_target *
 kernel_lab_target(uint32_t which)
 {
@@ -10,7 +22,7 @@ kernel_lab_target(uint32_t which)
          .subgroup = 8,
          .max_workgroup = 256,
          .shared_bytes = 32768,
-         .push_bytes = 128,
+         SCHEDULE,
          .registers = 64,
          .cores = 2,
          .max_alloc = 1u << 30,
@@ -29,7 +41,7 @@ kernel_lab_target(uint32_t which)
          .subgroup = 8,
          .max_workgroup = 64,
          .shared_bytes = 32768,
-         .push_bytes = 128,
+         SCHEDULE,
          .registers = 128,
          .cores = 8,
          .max_alloc = 1u << 30,
@@ -45,7 +57,7 @@ kernel_lab_target(uint32_t which)
          .subgroup = 1,
          .max_workgroup = 64,
          .shared_bytes = 32768,
-         .push_bytes = 128,
+         SCHEDULE,
          .registers = 128,
          .cores = 8,
          .max_alloc = 1u << 30,
@@ -61,7 +73,7 @@ kernel_lab_target(uint32_t which)
          .subgroup = 1,
          .max_workgroup = 64,
          .shared_bytes = 16384,
-         .push_bytes = 128,
+         SCHEDULE,
          .registers = 64,
          .cores = 4,
          .max_alloc = 1u << 30,

@@ -490,7 +490,8 @@ Test(import_gguf, unknown_architecture_and_type)
     cr_assert(gguf_save(&w, path));
     expect_failure(path, "",
                    "tensor token_embd.weight: type I8 is not supported; known: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, "
-                   "Q8_0, Q2_K to Q6_K, IQ4_NL, MXFP4",
+                   "Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, MXFP4, IQ4_XS, IQ3_S, IQ3_XXS, IQ2_S, IQ2_XS, IQ2_XXS, "
+                   "IQ1_M, IQ1_S, TQ1_0, TQ2_0, NVFP4, Q1_0, Q2_0",
                    0, 0);
     scratch_remove(&s);
 }
@@ -542,6 +543,10 @@ Test(import_gguf, published_files)
         {"shakespeare-gemma3-gguf/shakespeare-gemma3-q6_k", 12},
         {"shakespeare-gemma3-gguf/shakespeare-gemma3-q4_k_m", 12},
         {"shakespeare-gemma3-gguf/shakespeare-gemma3-q4_0", 12},
+        {"shakespeare-gemma3-gguf/shakespeare-gemma3-iq4_xs", 12},
+        {"shakespeare-gemma3-gguf/shakespeare-gemma3-iq3_s", 12},
+        {"shakespeare-gemma3-gguf/shakespeare-gemma3-iq2_xs", 12},
+        {"shakespeare-gemma3-gguf/shakespeare-gemma3-nvfp4", 12},
     };
     if (access(DOP_SHARED_DIR "/models", F_OK) != 0)
         cr_skip_test("no shared test data");

@@ -13,14 +13,21 @@ typedef struct shape {
     uint32_t t, experts, k, hidden, width;
     double spread; /* factor on the scores; 0: all are equal, and everybody takes the first k */
     bool bias;
+    const char *gate, *up, *down; /* types of the weights; NULL: f16, f32 and bf16 */
 } shape;
 
 static const shape shapes[] = {
-    {"seven rows, odd sizes", 7, 3, 2, 36, 21, 1, false},
-    {"most experts have no row", 9, 6, 2, 32, 24, 0, true},
-    {"all rows on one expert, more than a block", 64, 5, 1, 24, 40, 0, false},
-    {"eight experts, three active, biases", 33, 8, 3, 40, 20, 2, true},
-    {"many experts for few rows each", 64, 24, 1, 20, 12, 3, false},
+    {"seven rows, odd sizes", 7, 3, 2, 36, 21, 1, false, NULL, NULL, NULL},
+    {"most experts have no row", 9, 6, 2, 32, 24, 0, true, NULL, NULL, NULL},
+    {"all rows on one expert, more than a block", 64, 5, 1, 24, 40, 0, false, NULL, NULL, NULL},
+    {"eight experts, three active, biases", 33, 8, 3, 40, 20, 2, true, NULL, NULL, NULL},
+    {"many experts for few rows each", 64, 24, 1, 20, 12, 3, false, NULL, NULL, NULL},
+    {"levels, three bits", 9, 3, 2, 256, 256, 1, false, "iq4_xs", "nvfp4", "iq3_s"},
+    {"three bits and two", 9, 3, 2, 256, 256, 1, false, "iq3_xxs", "iq2_s", "iq2_xs"},
+    {"two bits and one", 9, 3, 2, 256, 256, 1, false, "iq2_xxs", "iq1_m", "iq1_s"},
+    {"three levels and four", 9, 3, 2, 256, 256, 1, false, "tq1_0", "tq2_0", "q2_0"},
+    {"signs, one and a half bytes", 9, 3, 2, 300, 264, 1, false, "q1_0", "q3_k", "q1_0"},
+    {"formats of blocks of 256", 9, 3, 2, 256, 256, 1, false, "q4_k", "q6_k", "q5_k"},
 };
 
 static void
@@ -32,11 +39,12 @@ write_graph(const shape *s, dop_buf *out)
                    "  %%tok:u32[T] = input \"tokens\"\n"
                    "  %%t:f16[16,%u] = weight \"t0\"\n"
                    "  %%r:f32[16,%u] = weight \"t1\"\n"
-                   "  %%wg:f16[%u,%u,%u] = weight \"w1\"\n"
-                   "  %%wu:f32[%u,%u,%u] = weight \"w2\"\n"
-                   "  %%wd:bf16[%u,%u,%u] = weight \"w3\"\n"
+                   "  %%wg:%s[%u,%u,%u] = weight \"w1\"\n"
+                   "  %%wu:%s[%u,%u,%u] = weight \"w2\"\n"
+                   "  %%wd:%s[%u,%u,%u] = weight \"w3\"\n"
                    "  %%b:f32[%u,%u] = weight \"t2\"\n",
-                   s->t, h, e, e, w, h, e, w, h, e, h, w, e, h);
+                   s->t, h, e, s->gate ? s->gate : "f16", e, w, h, s->up ? s->up : "f32", e, w, h,
+                   s->down ? s->down : "bf16", e, h, w, e, h);
     dop_buf_printf(out,
                    "  %%x:f32[T,%u] = gather %%t, %%tok\n"
                    "  %%r0:f32[T,%u] = gather %%r, %%tok\n"

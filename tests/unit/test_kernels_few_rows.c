@@ -26,6 +26,13 @@ static const layer layers[] = {
     {"rows longer than shared memory, of which one is a shared expert's", 1, 4, 3, 16, 2720, 1, 1, false, false, false,
      false, true, "f16", "f16"},
     {"three rows, groups", 3, 12, 2, 64, 32, 3, 1, true, true, true, true, false, "q5_k", "f16"},
+    {"levels", 1, 4, 2, 256, 64, 1, 1, false, false, true, false, false, "iq4_xs", "nvfp4"},
+    {"three bits", 1, 4, 2, 256, 256, 1, 1, false, false, true, false, true, "iq3_s", "iq3_xxs"},
+    {"two bits", 1, 4, 2, 296, 256, 1, 1, false, false, true, true, false, "iq2_xs", "iq2_xxs"},
+    {"two bits and one", 3, 4, 2, 256, 40, 1, 1, false, false, true, false, false, "iq2_s", "iq1_s"},
+    {"one bit, three levels", 1, 4, 2, 256, 256, 1, 1, false, false, true, false, false, "iq1_m", "tq1_0"},
+    {"three levels and four", 1, 4, 2, 256, 256, 1, 1, false, false, true, false, false, "tq2_0", "q2_0"},
+    {"signs", 3, 4, 2, 128, 128, 1, 1, false, false, true, false, false, "q1_0", "q1_0"},
 };
 
 static void

@@ -122,14 +122,14 @@ Test(ordering, probes_between_tokens)
         uint32_t all[TOY_CTX];
         if (i % 2)
             dop_sequence_set_sampling(s, &top1);
-        s->model->probes = true;
-        s->model->probe_at = 16;
+        s->model->orders.probes = true;
+        s->model->orders.probe_at = 16;
         feed(s, all, 0, 10);
         take(s, all, 10, 4);
         cr_assert(describe(s).probe_ms == 0, "%f", describe(s).probe_ms);
         take(s, all, 14, 60);
         cr_assert(describe(s).probe_ms > 0 || describe(s).stalled);
-        cr_assert(i >= 4 || (s->model->probe_at == 1024 && !describe(s).stalled));
+        cr_assert(i >= 4 || (s->model->orders.probe_at == 1024 && !describe(s).stalled));
         close_model(s);
     }
 }
@@ -266,7 +266,7 @@ Test(ordering, probe_finds_a_stall)
         dop_diag diag = {0};
         cr_assert_eq(dop_model_probe(s->model, 0, &diag), DOP_OK, "%s", diag.message);
         cr_assert_eq(describe(s).ordering, DOP_ORDER_BARRIERS);
-        cr_assert_eq(s->model->decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
+        cr_assert_eq(s->model->orders.decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
         check_greedy(s, 1, 40);
         close_model(s);
     }
@@ -312,7 +312,7 @@ Test(ordering, probe_finds_other_logits)
              20); /* a cache of its own that is one off is as good as any other: there must be something in it */
         cr_assert_eq(dop_model_probe(s->model, 20, &diag), DOP_OK, "%s", diag.message);
         cr_assert_eq(describe(s).ordering, DOP_ORDER_BARRIERS, "change %u", i);
-        cr_assert_eq(s->model->decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
+        cr_assert_eq(s->model->orders.decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
         cr_assert_not(describe(s).stalled);
         if (i < 2)
             check_greedy(s, 1, 40);
@@ -347,7 +347,7 @@ Test(ordering, a_near_tie_is_no_fault)
         cr_assert(r.distance > 0 && r.distance < 1e-5, "%g", r.distance);
     }
     cr_assert_eq(dop_model_probe(s->model, 0, &diag), DOP_OK);
-    cr_assert_neq(s->model->decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
+    cr_assert_neq(s->model->orders.decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
     close_model(s);
 }
 
@@ -451,7 +451,7 @@ Test(ordering, options)
     if (info.device->cpu) { /* no probe there, and the kernels are not even made */
         cr_assert_eq(info.ordering, DOP_ORDER_BARRIERS);
         cr_assert_eq(info.probe_ms, 0);
-        cr_assert_eq(s->model->decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
+        cr_assert_eq(s->model->orders.decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
         cr_assert_null(s->model->pipelines.rows[3]);
     } else {
         cr_assert_gt(info.probe_ms, 0);

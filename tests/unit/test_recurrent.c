@@ -239,13 +239,13 @@ Test(recurrent, greedy_steps_run_ahead)
         dop_sequence *s = begin(way, all);
         OK(dop_sequence_feed(s, all, 9, &diag));
         take(s, all, 9, 20);
-        cr_assert_eq(s->model->n_ahead, 2, "%u steps run ahead", s->model->n_ahead);
+        cr_assert_eq(s->model->flight.n, 2, "%u steps run ahead", s->model->flight.n);
         take(s, all, 29, CTX - 29);
         OK(dop_sequence_rewind(s, 0, &diag)); /* and all of it again, in the other copy */
         OK(dop_sequence_feed(s, all, 9, &diag));
         dop_sequence_expect(s, 10);
         take(s, all, 9, 10);
-        cr_assert_eq(s->model->n_ahead, 0, "a step that nobody wants");
+        cr_assert_eq(s->model->flight.n, 0, "a step that nobody wants");
         check_states(s);
         close_model(s);
     }
@@ -364,18 +364,18 @@ stall(dop_sequence *s, bool committed)
 {
     dop_model *m = s->model;
     volatile dop_step *step = dop_replay_step(&m->replay);
-    uint32_t n = m->n_ahead;
+    uint32_t n = m->flight.n;
     cr_assert_eq(n, 2);
-    OK(dop_replay_wait(&m->replay, m->ahead[n - 1].ticket, &diag));
+    OK(dop_replay_wait(&m->replay, m->flight.steps[n - 1].ticket, &diag));
     cr_assert_eq(step->parity[0], m->parity[0]);
     uint32_t n_out = step->n_out, wrong = 1;
     uint64_t ticket;
-    dop_replay_write_step(&m->replay, &wrong, 1, m->dev_pos - n, m->parity[0]);
-    OK(dop_replay_submit(&m->replay, m->decode[DOP_ORDER_BARRIERS], DOP_FORM_FULL, n, &diag, &ticket));
+    dop_replay_write_step(&m->replay, &wrong, 1, m->flight.rows[0].pos - n, m->parity[0]);
+    OK(dop_replay_submit(&m->replay, m->orders.decode[DOP_ORDER_BARRIERS], DOP_FORM_FULL, n, &diag, &ticket));
     OK(dop_replay_wait(&m->replay, ticket, &diag));
     step->n_out = n_out;
     step->flags |= DOP_STEP_STALLED;
-    step->ids[m->picks_taken % DOP_STEP_RING] = wrong;
+    step->ids[m->flight.picks_taken % DOP_STEP_RING] = wrong;
     step->parity[0] = committed ? 1 - m->parity[0] : m->parity[0];
 }
 
@@ -535,8 +535,8 @@ Test(recurrent, probes_leave_the_states_alone)
             take(s, all, 9 + n, 20);
             logits_of(s, 5, logits[probes]);
             check_states(s);
-            s->model->probes = probes == 1; /* and between two tokens, as models do it by themselves */
-            s->model->probe_at = 35;
+            s->model->orders.probes = probes == 1; /* and between two tokens, as models do it by themselves */
+            s->model->orders.probe_at = 35;
             take(s, all, 29 + n, 20);
             cr_assert_eq(s->model->info.probe_ms > 0, probes == 1);
             check_states(s);

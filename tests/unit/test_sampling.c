@@ -57,17 +57,37 @@ largest_of(const float *logits, uint32_t n)
     return best;
 }
 
-/* The hashes of seed, position and id, with the published code of lowbias32, as a device makes them (golden.sequences compares). */
+static double
+noise_of(uint32_t interval)
+{
+    return -log(-log((interval + 0.5) / 8388608));
+}
+
+/* The hashes of seed, position and id, with the published code of lowbias32, as a device makes them (golden.sequences compares):
+ * of two ids with the same logit the one with more noise is drawn, by the difference. */
 Test(sampling, reference_numbers_of_the_noise)
 {
+    enum { ALL = 128256 };
     static const struct {
         uint64_t seed;
-        uint32_t position, id, interval;
-    } cases[] = {
-        {0x0u, 0, 0, 0}, {0x1u, 0, 0, 38938}, {0x7u, 11, 128255, 6375256}, {0x9e3779b97f4a7c15u, 4095, 31, 4066013}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_assert_float_eq(dop_sampling_noise(cases[i].seed, cases[i].position, cases[i].id),
-                           -log(-log((cases[i].interval + 0.5) / 8388608)), 1e-12, "case %zu", i);
+        uint32_t position, ids[2], intervals[2];
+    } cases[] = {{0x0u, 0, {0, 1}, {0, 2914980}},
+                 {0x1u, 0, {0, 2}, {38938, 7074008}},
+                 {0x7u, 11, {128255, 1}, {6375256, 2984063}},
+                 {0x9e3779b97f4a7c15u, 4095, {31, 499}, {4066013, 6941050}}};
+    float *logits = malloc(ALL * sizeof *logits), margin;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const double apart = noise_of(cases[i].intervals[0]) - noise_of(cases[i].intervals[1]);
+        dop_sampler s;
+        cr_assert_eq(dop_sampler_init(&s, ALL, NULL), DOP_OK);
+        s.params = (dop_sampling){.temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = cases[i].seed};
+        for (uint32_t k = 0; k < ALL; k++)
+            logits[k] = k == cases[i].ids[0] || k == cases[i].ids[1] ? 0 : -1e9f;
+        cr_assert_eq(dop_sampler_pick(&s, logits, NULL, cases[i].position + 1, &margin), cases[i].ids[apart < 0]);
+        cr_assert_float_eq((double)margin, fabs(apart), 1e-5, "case %zu: %g, not %g", i, (double)margin, fabs(apart));
+        dop_sampler_finish(&s);
+    }
+    free(logits);
 }
 
 Test(sampling, greedy)

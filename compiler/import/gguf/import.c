@@ -5,28 +5,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Our types have ggml's names in lower case. */
 static dop_status
 type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf_tensor *t, dop_type *out)
 {
-    static const char *const known[] = {"F32",  "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0",   "Q5_1", "Q8_0",
-                                        "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "MXFP4"};
     dop_gguf_tensor_info info = {.name = "?"};
-    char lower[16] = {0};
+    char known[512] = "";
+    size_t n = 0;
     dop_gguf_tensor_type(t->type, &info);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i], info.name) != 0)
-            continue;
-        for (size_t k = 0; k < sizeof lower - 1 && info.name[k]; k++)
-            lower[k] = (char)(info.name[k] >= 'A' && info.name[k] <= 'Z' ? info.name[k] + 32 : info.name[k]);
-        if (dop_type_parse(lower, strlen(lower), out) && dop_type_of(*out)->block == info.block &&
-            dop_type_of(*out)->bytes == info.bytes)
-            return DOP_OK;
-    }
-    return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
-                       "tensor %s: type %s is not supported; known: F32, F16, BF16, "
-                       "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, MXFP4",
-                       name, info.name);
+    if (dop_type_of_gguf(t->type, out) && dop_type_of(*out)->block == info.block &&
+        dop_type_of(*out)->bytes == info.bytes)
+        return DOP_OK;
+    for (int k = 0; k < DOP_TYPE_COUNT; k++)
+        for (const char *c = dop_type_of((dop_type)k)->name;
+             dop_type_of((dop_type)k)->gguf >= 0 && n < sizeof known - 4; c++) {
+            if (*c) {
+                known[n++] = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
+                continue;
+            }
+            known[n++] = ',';
+            known[n++] = ' ';
+            break;
+        }
+    known[n > 2 ? n - 2 : 0] = 0;
+    return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported; known: %s", name,
+                       info.name, known);
 }
 
 /* "8 x 64 x 32 values, expected 4 x 64 x 32": in our order of axes, in which the axis that products sum over is the last. */

@@ -203,7 +203,7 @@ check_all(checker *k, dop_diag *diag)
         values += k->results[kernel].values;
         st = print_kernel(k, kernel, diag);
     }
-    if (st == DOP_OK && k->model->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
+    if (st == DOP_OK && k->model->orders.decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
         dop_check_result stages;
         st = dop_check_stages(&k->device, k->graphs, k->results, diag, &stages);
         n++;

@@ -282,8 +282,8 @@ check_step(stages *x, uint32_t token)
     dop_status st = dop_step_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&s->replay, ticket, x->diag);
-    s->picks_taken = s->picks_asked;
-    if (st == DOP_OK && dop_model_stalled(s, s->picks_asked))
+    s->flight.picks_taken = s->flight.picks_asked;
+    if (st == DOP_OK && dop_model_stalled(s, s->flight.picks_asked))
         st = DOP_FAIL(x->diag, DOP_E_DEVICE, "a wait ran out in a persistent dispatch");
     if (st != DOP_OK)
         return st;
@@ -334,12 +334,12 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
 {
     dop_model *s = device->model;
     const dop_plan *p = &s->plan;
-    uint32_t barriers = s->decode[DOP_ORDER_BARRIERS];
+    uint32_t barriers = s->orders.decode[DOP_ORDER_BARRIERS];
     stages x = {.device = device,
                 .plan = p,
                 .g = &graphs[barriers],
                 .results = results,
-                .persistent = &p->schedules[s->decode[DOP_ORDER_PERSISTENT]],
+                .persistent = &p->schedules[s->orders.decode[DOP_ORDER_PERSISTENT]],
                 .barriers = &p->schedules[barriers],
                 .diag = diag,
                 .logits = calloc(p->model->vocab, sizeof(float))};

@@ -158,7 +158,7 @@ dop_status
 dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag)
 {
     const uint32_t decode = model->info.ordering == DOP_ORDER_PERSISTENT ? model->info.decode : UINT32_MAX;
-    const uint32_t schedule = model->last_rows != UINT32_MAX ? model->last_rows : decode;
+    const uint32_t schedule = model->orders.last_rows != UINT32_MAX ? model->orders.last_rows : decode;
     if (schedule == UINT32_MAX)
         return DOP_OK;
     stages x = {.model = model, .schedule = &model->plan.schedules[schedule]};

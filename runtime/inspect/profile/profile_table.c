@@ -156,11 +156,10 @@ dop_profile_table(const dop_profile *profile, dop_buf *out)
                    "the cache%s\n",
                    p->calibrated ? "calibrated with the host's" : "placed beside the host's by guess",
                    p->floor_gbps > 0 ? "; floor: GB/s against the device's read bandwidth" : "");
-    for (uint32_t i = 0; i < plan->n_schedules; i++)
-        if (plan->schedules[i].profile == p->info.profile && plan->schedules[i].ordering != DOP_ORDER_BARRIERS &&
-            p->info.ordering == DOP_ORDER_BARRIERS)
+    for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS && p->info.ordering == DOP_ORDER_BARRIERS; o++)
+        if (dop_plan_decodes(plan, p->info.profile, o))
             dop_buf_printf(out, "decode steps are those ordered by barriers; runs may take others: --ordering %s\n",
-                           dop_plan_ordering_name(plan->schedules[i].ordering));
+                           dop_plan_ordering_name(o));
     if (p->stage_shares)
         dop_buf_puts(out, "stages of a persistent dispatch: what it takes longer for each, of runs that end there\n");
     for (size_t i = 0; i < p->n_totals; i++)

@@ -296,7 +296,7 @@ dop_ranks_pass(dop_model *model, dop_diag *diag)
     if (r->n_passed == r->n_steps)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "no step to pass on");
     const uint32_t at = (r->first + r->n_passed++) % DOP_RANKS_AHEAD;
-    r->steps[at].picks = model->picks_asked;
+    r->steps[at].picks = model->flight.picks_asked;
     r->holds = true;
     r->held_schedule = r->steps[at].schedule;
     r->held_rows = r->steps[at].n_rows;

@@ -53,7 +53,7 @@ typedef struct dop_ranks {
     dop_buf message;              /* for orders */
     uint32_t max_chunk;           /* for the tokens that are fed now; 0: whatever the schedules hold */
     struct {
-        uint32_t schedule, n_rows, picks; /* picks: m->picks_asked after it */
+        uint32_t schedule, n_rows, picks; /* picks: m->flight.picks_asked after it */
         dop_answer answer;
         dop_form form;
     } steps[DOP_RANKS_AHEAD];
@@ -79,7 +79,7 @@ void dop_ranks_end(dop_model *model);
 dop_status dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag);
 /* Submits it here.  Rows of the previous step that are not sent yet are sent while this one runs. */
 dop_status dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag, uint64_t *out_ticket);
-/* After it has run here and m->picks_asked was updated: passes its rows on. */
+/* After it has run here and m->flight.picks_asked was updated: passes its rows on. */
 dop_status dop_ranks_pass(dop_model *model, dop_diag *diag);
 /* Waits for the oldest step that was passed on: puts its picks into the step record and its logits into results. */
 dop_status dop_ranks_take(dop_model *model, dop_diag *diag);

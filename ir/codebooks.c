@@ -1,0 +1,66 @@
+/* Codebooks as kernels read them (kernels/glsl/types/codes.glsl), made from codebooks.def. */
+#include "ir/codebooks.h"
+
+#include "base/base.h"
+#include "ir/packing.h"
+
+#define BOOK(name, values, bits, ...) const uint16_t dop_book_##name[] = {__VA_ARGS__};
+#include "ir/codebooks.def"
+#undef BOOK
+
+const uint8_t dop_levels_iq2[3] = {8, 25, 43}, dop_levels_iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};
+
+static void
+put_word(uint8_t *p, uint32_t bits)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(bits >> (8 * i) & 255);
+}
+
+/* Entries as halves, value by value. */
+static void
+halves(const uint16_t *book, uint32_t entries, uint32_t values, uint32_t bits, const uint8_t *levels, uint8_t *out)
+{
+    for (uint32_t i = 0; i < entries * values; i += 2, out += 4) {
+        const uint32_t w = (uint32_t)book[i / values] >> (bits * (i % values)), mask = (1u << bits) - 1;
+        put_word(out, (uint32_t)dop_f32_to_f16(levels[w & mask]) | (uint32_t)dop_f32_to_f16(levels[w >> bits & mask])
+                                                                       << 16);
+    }
+}
+
+void
+dop_type_book(dop_type t, uint8_t *out)
+{
+    static const uint8_t odd[8] = {1, 3, 5, 7, 9, 11, 13, 15}, at[8] = {0, 16, 4, 20, 2, 18, 6, 22};
+    switch (t) {
+    case DOP_TYPE_iq2_xxs:
+        halves(dop_book_iq2_xxs, 256, 8, 2, dop_levels_iq2, out);
+        break;
+    case DOP_TYPE_iq2_xs:
+        halves(dop_book_iq2_xs, 512, 8, 2, dop_levels_iq2, out);
+        break;
+    case DOP_TYPE_iq2_s:
+        halves(dop_book_iq2_s, 1024, 8, 2, dop_levels_iq2, out);
+        break;
+    case DOP_TYPE_iq3_xxs:
+        halves(dop_book_iq3_xxs, 256, 4, 3, dop_levels_iq3_xxs, out);
+        break;
+    case DOP_TYPE_iq3_s:
+        halves(dop_book_iq3_s, 512, 4, 3, odd, out);
+        break;
+    case DOP_TYPE_iq1_s:
+    case DOP_TYPE_iq1_m: /* two entries in a word, each as two quads of two bits in lanes (types.def) */
+        for (uint32_t i = 0; i < 2048; i += 2, out += 4) {
+            uint32_t w = 0;
+            for (uint32_t k = 0; k < 16; k++)
+                w |= (uint32_t)(dop_book_iq1[i + k / 8] >> (2 * (k % 8)) & 3) << (at[k % 8] + k / 8 * 8);
+            put_word(out, w);
+        }
+        break;
+    case DOP_TYPE_nvfp4: /* what all values are multiplied by */
+        put_word(out, 0x3f800000);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,14 @@
+/* Codebooks of storage types of one to three bits, from codebooks.def. */
+#ifndef DOPPLER_IR_CODEBOOKS_H
+#define DOPPLER_IR_CODEBOOKS_H
+
+#include <stdint.h>
+
+#define BOOK(name, values, bits, ...) extern const uint16_t dop_book_##name[];
+#include "ir/codebooks.def"
+#undef BOOK
+
+/* The levels that the numbers in an entry stand for. */
+extern const uint8_t dop_levels_iq2[3], dop_levels_iq3_xxs[8];
+
+#endif

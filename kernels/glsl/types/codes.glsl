@@ -1,0 +1,243 @@
+// Quantized weights that are decoded eight values at a time; ir/types.def says where their fields are.  A type T has
+//   dop_raw_T                                      what an invocation loads of a unit of 32 values
+//   dop_raw_T dop_load_T(p, u, aux, low)           unit u, whose words in plane 0 are `low`
+//   vec2 dop_scale_T(raw)                          the factors of values 0 .. 15 and 16 .. 31
+//   dop_eight dop_eight_T(raw, i)                  values 8 i .. 8 i + 7, not yet multiplied
+// and DOP_TYPE(T, words of a unit in plane 0) makes of them what kernels/weight_types.h asks for.
+struct dop_eight { vec4 a, b; };
+#if defined(DOP_AHEAD) && defined(DOP_TEXELS)
+uint dop_unit1(DOP_W p, uint i) { return dop_ahead[i & 3u]; }
+#elif defined(DOP_AHEAD)
+uint dop_unit1(U32 p, uint i) { return unpack32(dop_ahead)[i & 1u]; }
+#else
+#define dop_unit1 dop_ldw1
+#endif
+#define DOP_TYPE(T, WORDS)                                                                                             \
+    dop_raw_##T dop_wload_##T(DOP_W p, uint u, uint aux) { return dop_load_##T(p, u, aux, dop_unit##WORDS(p, u)); }     \
+    float dop_wdot_##T(dop_raw_##T r, vec4 x[8])                                                                        \
+    {                                                                                                                  \
+        vec2 s = vec2(0.0);                                                                                             \
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {                                                                     \
+            dop_eight v = dop_eight_##T(r, i);                                                                          \
+            s[i >> 1] += dot(v.a, x[2u * i]) + dot(v.b, x[2u * i + 1u]);                                                \
+        }                                                                                                              \
+        return dot(dop_scale_##T(r), s);                                                                                \
+    }                                                                                                                  \
+    dop_eight dop_values8_##T(DOP_W p, uint i, uint aux)                                                                \
+    {                                                                                                                  \
+        dop_raw_##T r = dop_load_##T(p, i >> 5, aux, dop_ldw##WORDS(p, i >> 5));                                        \
+        dop_eight v = dop_eight_##T(r, (i >> 3) & 3u);                                                                  \
+        float s = dop_scale_##T(r)[(i >> 4) & 1u];                                                                      \
+        return dop_eight(s * v.a, s * v.b);                                                                             \
+    }                                                                                                                  \
+    vec4 dop_w4_##T(DOP_W p, uint i, uint aux)                                                                          \
+    {                                                                                                                  \
+        dop_eight v = dop_values8_##T(p, i, aux);                                                                       \
+        return (i & 4u) != 0u ? v.b : v.a;                                                                              \
+    }                                                                                                                  \
+    float dop_w1_##T(DOP_W p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
+// For products on matrix units (matmul_coop.glsl).
+uvec4 dop_pack_eight(dop_eight v)
+{
+    return uvec4(packHalf2x16(v.a.xy), packHalf2x16(v.a.zw), packHalf2x16(v.b.xy), packHalf2x16(v.b.zw));
+}
+#define DOP_HALVES_ANY(T) DOP_HALVES(T, dop_raw8(dop_pack_eight(dop_values8_##T(p, i, aux)), uvec4(0u)), r.a)
+
+// Block u / 8 has its factor as a half behind `words` words of its group, which has `group` words.
+float dop_block_half(DOP_W p, uint u, uint aux, uint group, uint words)
+{
+    uint b = (u >> 3) & 3u;
+    return dop_half(dop_ldw1(p, aux * 4u + (u >> 5) * group + words + (b >> 1)), b & 1u);
+}
+
+// --- sixteen levels ------------------------------------------------------------------------------------------------------
+struct dop_raw_iq4_xs { uvec4 q; uvec2 s; uint u; };
+dop_raw_iq4_xs dop_load_iq4_xs(DOP_W p, uint u, uint aux, uvec4 low)
+{
+    return dop_raw_iq4_xs(low, dop_ldw2(p, aux * 2u + (u >> 3)), u & 7u);
+}
+vec2 dop_scale_iq4_xs(dop_raw_iq4_xs r)
+{
+    uint s = ((r.s.y >> (4u * r.u)) & 15u) | (((r.s.x >> (16u + 2u * r.u)) & 3u) << 4);
+    return vec2(dop_half(r.s.x, 0u) * float(int(s) - 32));
+}
+dop_eight dop_eight_iq4_xs(dop_raw_iq4_xs r, uint i) { return dop_eight(DOP_IQ4(r.q[i]), DOP_IQ4(r.q[i] >> 8)); }
+DOP_TYPE(iq4_xs, 4)
+
+// Half of the e4m3 number without a sign in the lowest byte of b; the code that is no number counts as 0.
+float dop_half_e4m3(uint b)
+{
+    uint e = (b >> 3) & 15u, m = b & 7u;
+    return (b & 127u) == 127u ? 0.0 : e == 0u ? float(m) * 0.0009765625 : uintBitsToFloat(((e + 119u) << 23) | (m << 20));
+}
+struct dop_raw_nvfp4 { uvec4 q; uint s; float d; };
+dop_raw_nvfp4 dop_load_nvfp4(DOP_W p, uint u, uint aux, uvec4 low)
+{
+    return dop_raw_nvfp4(low, dop_ldw1(p, aux * 4u + (u >> 1)) >> ((u & 1u) * 16u), uintBitsToFloat(dop_ldw1(p, aux * 4u - 4u)));
+}
+vec2 dop_scale_nvfp4(dop_raw_nvfp4 r) { return r.d * vec2(dop_half_e4m3(r.s), dop_half_e4m3(r.s >> 8)); }
+dop_eight dop_eight_nvfp4(dop_raw_nvfp4 r, uint i) { return dop_eight(dop_e2m1(r.q[i]), dop_e2m1(r.q[i] >> 8)); }
+DOP_TYPE(nvfp4, 4)
+
+// --- one and two bits with a factor ---------------------------------------------------------------------------------------
+vec4 dop_two4z(uint w, float z) { return vec4(dop_u2z(w & 0x00030003u, z), dop_u2z((w >> 4) & 0x00030003u, z)); }
+dop_eight dop_eight_two(uint w, float z) { return dop_eight(dop_two4z(w, z), dop_two4z(w >> 2, z)); }
+struct dop_raw_two { uvec2 q; float d; };
+vec2 dop_scale_two(dop_raw_two r) { return vec2(r.d); }
+dop_eight dop_eight_two(dop_raw_two r, uint i) { return dop_eight_two(r.q[i >> 1] >> ((i & 1u) * 8u), 1.0); }
+dop_raw_two dop_load_tq2_0(DOP_W p, uint u, uint aux, uvec2 low) { return dop_raw_two(low, dop_block_half(p, u, aux, 2u, 0u)); }
+#define dop_load_tq1_0 dop_load_tq2_0
+dop_raw_two dop_load_q2_0(DOP_W p, uint u, uint aux, uvec2 low)
+{
+    return dop_raw_two(low, dop_half(dop_ldw1(p, aux * 4u + (u >> 2)), (u >> 1) & 1u));
+}
+#define dop_raw_tq2_0 dop_raw_two
+#define dop_raw_tq1_0 dop_raw_two
+#define dop_raw_q2_0 dop_raw_two
+#define dop_scale_tq2_0 dop_scale_two
+#define dop_scale_tq1_0 dop_scale_two
+#define dop_scale_q2_0 dop_scale_two
+#define dop_eight_tq2_0 dop_eight_two
+#define dop_eight_tq1_0 dop_eight_two
+#define dop_eight_q2_0 dop_eight_two
+DOP_TYPE(tq2_0, 2)
+DOP_TYPE(tq1_0, 2)
+DOP_TYPE(q2_0, 2)
+
+struct dop_raw_q1_0 { uint q; float d; };
+dop_raw_q1_0 dop_load_q1_0(DOP_W p, uint u, uint aux, uint low)
+{
+    return dop_raw_q1_0(low, 2.0 * dop_half(dop_ldw1(p, aux * 4u + (u >> 3)), (u >> 2) & 1u));
+}
+vec2 dop_scale_q1_0(dop_raw_q1_0 r) { return vec2(r.d); }
+vec4 dop_one4(uint w) { return vec4(dop_u2z(w & 0x00010001u, 0.5), dop_u2z((w >> 4) & 0x00010001u, 0.5)); }
+dop_eight dop_eight_q1_0(dop_raw_q1_0 r, uint i)
+{
+    uint w = r.q >> dop_one_shift(2u * i);
+    return dop_eight(dop_one4(w), dop_one4(w >> 1));
+}
+DOP_TYPE(q1_0, 1)
+
+// --- codebooks -------------------------------------------------------------------------------------------------------------
+// A codebook lies behind plane 0, in front of plane 1; `book` counts 16-byte words.  Its entries are the magnitudes of eight or
+// four values as halves.  Bits of s are signs.
+dop_eight dop_signed8(uvec4 e, uint s)
+{
+    uint m = (s & 0x55u) | ((s & 0xaau) << 15); // Signs of values 0, 2, 4, 6 in the lower half, of the others in the upper one.
+    return dop_eight(vec4(unpackHalf2x16(e.x ^ ((m << 15) & 0x80008000u)), unpackHalf2x16(e.y ^ ((m << 13) & 0x80008000u))),
+                     vec4(unpackHalf2x16(e.z ^ ((m << 11) & 0x80008000u)), unpackHalf2x16(e.w ^ ((m << 9) & 0x80008000u))));
+}
+// Seven signs and an eighth, with which an even number of them is set.
+uint dop_even(uint seven) { return (seven & 127u) | ((uint(bitCount(seven & 127u)) & 1u) << 7); }
+uint dop_byte(uint w, uint i) { return (w >> (8u * (i & 3u))) & 255u; }
+
+struct dop_raw_iq2_xxs { uvec2 q; float d; uint book; DOP_W p; };
+dop_raw_iq2_xxs dop_load_iq2_xxs(DOP_W p, uint u, uint aux, uvec2 low)
+{
+    return dop_raw_iq2_xxs(low, dop_block_half(p, u, aux, 2u, 0u), aux - 256u, p);
+}
+vec2 dop_scale_iq2_xxs(dop_raw_iq2_xxs r) { return vec2(r.d * (0.5 + float(r.q.y >> 28)) * 0.25); }
+dop_eight dop_eight_iq2_xxs(dop_raw_iq2_xxs r, uint i)
+{
+    return dop_signed8(dop_ldw4(r.p, r.book + dop_byte(r.q.x, i)), dop_even(r.q.y >> (7u * i)));
+}
+DOP_TYPE(iq2_xxs, 2)
+
+struct dop_raw_iq2_xs { uvec2 q; uint s, book; float d; DOP_W p; };
+dop_raw_iq2_xs dop_load_iq2_xs(DOP_W p, uint u, uint aux, uvec2 low)
+{
+    uint s = dop_ldw1(p, aux * 4u + (u >> 5) * 10u + ((u & 31u) >> 2));
+    return dop_raw_iq2_xs(low, dop_byte(s, u), aux - 512u, dop_block_half(p, u, aux, 10u, 8u), p);
+}
+vec2 dop_scale_iq2_xs(dop_raw_iq2_xs r) { return r.d * (0.5 + vec2(float(r.s & 15u), float(r.s >> 4))) * 0.25; }
+dop_eight dop_eight_iq2_xs(dop_raw_iq2_xs r, uint i)
+{
+    uint w = (r.q[i >> 1] >> ((i & 1u) * 16u)) & 0xffffu;
+    return dop_signed8(dop_ldw4(r.p, r.book + (w & 511u)), dop_even(w >> 9));
+}
+DOP_TYPE(iq2_xs, 2)
+
+struct dop_raw_iq2_s { uvec2 q; uint h, s, book; float d; DOP_W p; };
+dop_raw_iq2_s dop_load_iq2_s(DOP_W p, uint u, uint aux, uvec2 low)
+{
+    uint g = aux * 4u + (u >> 5) * 18u + ((u & 31u) >> 2);
+    return dop_raw_iq2_s(low, dop_byte(dop_ldw1(p, g), u), dop_byte(dop_ldw1(p, g + 8u), u), aux - 1024u,
+                         dop_block_half(p, u, aux, 18u, 16u), p);
+}
+vec2 dop_scale_iq2_s(dop_raw_iq2_s r) { return r.d * (0.5 + vec2(float(r.s & 15u), float(r.s >> 4))) * 0.25; }
+dop_eight dop_eight_iq2_s(dop_raw_iq2_s r, uint i)
+{
+    uint at = dop_byte(r.q.x, i) | ((r.h << (8u - 2u * i)) & 0x300u);
+    return dop_signed8(dop_ldw4(r.p, r.book + at), dop_byte(r.q.y, i));
+}
+DOP_TYPE(iq2_s, 2)
+
+struct dop_raw_iq3_xxs { uvec2 q; uint s, book; float d; DOP_W p; };
+dop_raw_iq3_xxs dop_load_iq3_xxs(DOP_W p, uint u, uint aux, uvec2 low)
+{
+    return dop_raw_iq3_xxs(low, dop_ldw1(p, aux * 4u + (u >> 5) * 34u + (u & 31u)), aux - 128u,
+                           dop_block_half(p, u, aux, 34u, 32u), p);
+}
+vec2 dop_scale_iq3_xxs(dop_raw_iq3_xxs r) { return vec2(r.d * (0.5 + float(r.s >> 28)) * 0.5); }
+dop_eight dop_eight_iq3_xxs(dop_raw_iq3_xxs r, uint i)
+{
+    uint w = r.q[i >> 1] >> ((i & 1u) * 16u);
+    return dop_signed8(uvec4(dop_ldw2(r.p, r.book * 2u + (w & 255u)), dop_ldw2(r.p, r.book * 2u + ((w >> 8) & 255u))),
+                       dop_even(r.s >> (7u * i)));
+}
+DOP_TYPE(iq3_xxs, 2)
+
+struct dop_raw_iq3_s { uvec2 q; uint s, h, book; float d; DOP_W p; };
+dop_raw_iq3_s dop_load_iq3_s(DOP_W p, uint u, uint aux, uvec2 low)
+{
+    uint g = aux * 4u + (u >> 5) * 46u, k = u & 31u;
+    uint scale = (dop_ldw1(p, g + 40u + (k >> 3)) >> (4u * (k & 7u))) & 15u;
+    return dop_raw_iq3_s(low, dop_ldw1(p, g + k), dop_byte(dop_ldw1(p, g + 32u + (k >> 2)), k), aux - 256u,
+                         dop_block_half(p, u, aux, 46u, 44u) * float(1u + 2u * scale), p);
+}
+vec2 dop_scale_iq3_s(dop_raw_iq3_s r) { return vec2(r.d); }
+dop_eight dop_eight_iq3_s(dop_raw_iq3_s r, uint i)
+{
+    uint w = r.q[i >> 1] >> ((i & 1u) * 16u), h = r.h >> (2u * i);
+    uint a = (w & 255u) | ((h & 1u) << 8), b = ((w >> 8) & 255u) | ((h & 2u) << 7);
+    return dop_signed8(uvec4(dop_ldw2(r.p, r.book * 2u + a), dop_ldw2(r.p, r.book * 2u + b)), dop_byte(r.s, i));
+}
+DOP_TYPE(iq3_s, 2)
+
+// A word of iq1's codebook has two entries of eight values of two bits.  Values are -1, 0 and 1, moved up or down by an eighth.
+dop_eight dop_moved8(DOP_W p, uint book, uint at, bool down)
+{
+    return dop_eight_two(dop_ldw1(p, book * 4u + (at >> 1)) >> ((at & 1u) * 8u), down ? 1.125 : 0.875);
+}
+struct dop_raw_iq1_s { uint q, h, book; float d; DOP_W p; };
+dop_raw_iq1_s dop_load_iq1_s(DOP_W p, uint u, uint aux, uint low)
+{
+    uint k = u & 31u, h = (dop_ldw1(p, aux * 4u + (u >> 5) * 18u + (k >> 1)) >> ((k & 1u) * 16u)) & 0xffffu;
+    return dop_raw_iq1_s(low, h, aux - 256u, dop_block_half(p, u, aux, 18u, 16u), p);
+}
+vec2 dop_scale_iq1_s(dop_raw_iq1_s r) { return vec2(r.d * float(2u * ((r.h >> 12) & 7u) + 1u)); }
+dop_eight dop_eight_iq1_s(dop_raw_iq1_s r, uint i)
+{
+    return dop_moved8(r.p, r.book, dop_byte(r.q, i) | (((r.h >> (3u * i)) & 7u) << 8), (r.h >> 15) != 0u);
+}
+DOP_TYPE(iq1_s, 1)
+
+struct dop_raw_iq1_m { uint q, h, u, book; uvec2 s; DOP_W p; };
+dop_raw_iq1_m dop_load_iq1_m(DOP_W p, uint u, uint aux, uint low)
+{
+    uint k = u & 31u, g = aux * 4u + (u >> 5) * 24u;
+    return dop_raw_iq1_m(low, dop_ldw1(p, g + (k >> 1)) >> ((k & 1u) * 16u), k & 7u, aux - 256u,
+                         dop_ldw2(p, (g >> 1) + 8u + (k >> 3)), p);
+}
+vec2 dop_scale_iq1_m(dop_raw_iq1_m r)
+{
+    uint d = ((r.s.x >> 12) & 15u) | ((r.s.x >> 24) & 0xf0u) | ((r.s.y >> 4) & 0xf00u) | ((r.s.y >> 16) & 0xf000u);
+    uint s = r.s[r.u >> 2] >> (((r.u >> 1) & 1u) * 16u + (r.u & 1u) * 6u);
+    return dop_half(d, 0u) * vec2(float(2u * (s & 7u) + 1u), float(2u * ((s >> 3) & 7u) + 1u));
+}
+dop_eight dop_eight_iq1_m(dop_raw_iq1_m r, uint i)
+{
+    uint n = r.h >> (4u * i);
+    return dop_moved8(r.p, r.book, dop_byte(r.q, i) | ((n & 7u) << 8), (n & 8u) != 0u);
+}
+DOP_TYPE(iq1_m, 1)

@@ -1,0 +1,89 @@
+/* Storage types of GGUF: rows as another library decodes them (tests/types: 8 rows of 1024 values of each type, made for this
+ * project; the digests are those of the values that llama.cpp's library makes of them), and the planes that kernels read. */
+#include "base/base.h"
+#include "compiler/pack/repack.h"
+#include "ir/interp.h"
+#include "ir/packing.h"
+#include "kernels/weight_types.h"
+#include "runtime/inspect/check/check.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { ROWS = 8, COLUMNS = 1024 };
+
+typedef struct sample {
+    const char *name; /* of a file */
+    dop_type type;
+    uint64_t digest; /* XXH64 of the values */
+} sample;
+
+static const sample samples[] = {
+#include "tests/types/digests.def"
+};
+
+static dop_map
+rows_of(const sample *s)
+{
+    char path[512];
+    dop_map map = {0};
+    uint64_t row = 0;
+    snprintf(path, sizeof path, DOP_SOURCE_DIR "/tests/types/%s.bin", s->name);
+    cr_assert_eq(dop_map_open(path, NULL, &map), DOP_OK, "%s", path);
+    cr_assert(dop_type_row_bytes(s->type, COLUMNS, &row) && map.size == ROWS * row, "%s", s->name);
+    return map;
+}
+
+Test(types, every_type_of_gguf)
+{
+    for (int t = 0; t < DOP_TYPE_COUNT; t++) {
+        size_t found = 0;
+        for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
+            found += samples[i].type == (dop_type)t;
+        const dop_type_info *ti = dop_type_of((dop_type)t);
+        cr_expect_eq(found, ti->kind == DOP_KIND_QUANT && ti->gguf >= 0, "%s has %zu samples", ti->name, found);
+    }
+}
+
+Test(types, values_to_the_bit)
+{
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        const sample *s = &samples[i];
+        dop_map map = rows_of(s);
+        float *values = calloc(ROWS * COLUMNS, sizeof *values);
+        for (size_t r = 0; r < ROWS; r++)
+            dop_decode_row(s->type, map.data + r * (map.size / ROWS), COLUMNS, values + r * COLUMNS);
+        const uint64_t digest = XXH64(values, ROWS * COLUMNS * sizeof *values, 0);
+        cr_expect_eq(digest, s->digest, "%s: {\"%s\", DOP_TYPE_%s, 0x%016llx},", s->name, s->name,
+                     dop_type_of(s->type)->name, (unsigned long long)digest);
+        free(values);
+        dop_map_close(&map);
+    }
+}
+
+/* Rows that do not begin with a group of units, and that end within a block. */
+Test(types, planes_and_back)
+{
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        const sample *s = &samples[i];
+        dop_map map = rows_of(s);
+        for (uint32_t cols = COLUMNS - 41; cols <= COLUMNS; cols += 41) {
+            const uint64_t size = dop_packed_bytes(s->type, ROWS, cols);
+            uint8_t *packed = calloc(1, size);
+            float got[COLUMNS], want[COLUMNS];
+            for (uint32_t r = 0; r < ROWS; r++)
+                dop_repack_row(s->type, map.data + r * (map.size / ROWS), r, ROWS, cols, packed);
+            for (uint32_t r = 0; r < ROWS; r++) {
+                dop_decode_row(s->type, map.data + r * (map.size / ROWS), cols, want);
+                cr_assert(dop_check_unpack_row(s->type, packed, size, ROWS, cols, r, got));
+                cr_expect_arr_eq(got, want, cols * sizeof *got, "%s: row %u of %u columns", s->name, r, cols);
+            }
+            cr_assert_not(dop_check_unpack_row(s->type, packed, size - 1, ROWS, cols, 0, got));
+            free(packed);
+        }
+        dop_map_close(&map);
+    }
+}
