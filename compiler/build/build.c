@@ -319,6 +319,8 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     dt = scaled(b, "mix_dts", dt, s->dt_scale, DOP_TYPE_none);
     dt = op2(b, DOP_OP_add, "mix_dtb", dt, weight(b, DOP_W_mix_dt_bias), NULL, DOP_TYPE_none);
     dt = op1(b, DOP_OP_softplus, "dt", dt, NULL, DOP_TYPE_none);
+    if (s->dt_least > 0)
+        dt = op1(b, DOP_OP_at_least, "dt_l", dt, &(dop_attr){.f = s->dt_least}, DOP_TYPE_none);
     if (s->delta)
         beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
     beta = beta ? scaled(b, "betas", beta, s->beta_scale, DOP_TYPE_none) : 0;
@@ -389,14 +391,43 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
 
+static dop_node_id activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
+
+/* A shared block's product of a role with the layer's own one of low rank. */
+static dop_node_id
+adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
+{
+    dop_node_id y = project(b, role, in);
+    return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->opt->act_type) : y;
+}
+
+/* What a shared block adds to the input of the layer's mixer; arch.h. */
+static dop_node_id
+side_part(builder *b, const dop_layer *l, dop_node_id x)
+{
+    set_role(b, "qkv");
+    dop_node_id in = op2(b, DOP_OP_concat, "side_in", x, b->first, NULL, DOP_TYPE_none);
+    dop_node_id y = attention(b, &l->mixers[0].attn, norm(b, "side_norm", DOP_W_side_norm, in));
+    set_role(b, "side_up");
+    y = norm(b, "side_ffn_norm", DOP_W_side_ffn_norm, y);
+    dop_node_id low = l->side.rank ? project(b, DOP_W_side_a, y) : 0;
+    dop_node_id gate = adapted(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
+    dop_node_id up = adapted(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
+    y = op2(b, DOP_OP_mul, "side_gated", activation(b, l->side.act, "side_act", gate), up, NULL, b->opt->act_type);
+    set_role(b, "side_down");
+    return project(b, DOP_W_side_out, project(b, DOP_W_side_down, y));
+}
+
 static dop_node_id
 mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
 {
+    if (l->side.width)
+        x = op2(b, DOP_OP_add, "side", x, side_part(b, l, x), NULL, DOP_TYPE_none);
     set_role(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
     *out_normed = in;
     dop_node_id sum = 0;
-    for (uint32_t i = 0; i < l->n_mixers; i++) {
+    for (uint32_t i = l->side.width ? 1 : 0; i < l->n_mixers; i++) {
         const dop_mixer *m = &l->mixers[i];
         char name[16];
         snprintf(name, sizeof name, "mixer%u", i);
@@ -783,6 +814,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->name = opt->mixed ? "rows" : "embed";
     inputs(&b);
     dop_node_id x = embedding(&b);
+    b.first = x;
     b.inputs = layer_inputs(&b, x);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)
         x = build_layer(&b, i, x);

@@ -22,6 +22,7 @@ typedef struct builder {
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
     dop_node_id temper;       /* 0: queries are not tempered */
+    dop_node_id first;        /* the stream before the first layer */
     dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
     dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
     dop_node_id *states;      /* the final one of each state, in the order of the layers */

@@ -244,6 +244,10 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
         else if (st == DOP_OK)
             st = check_recurrent(a, i, &y->mixers[k], path, diag);
     }
+    if (st == DOP_OK && y->side.width)
+        st = check_u32("the width of a shared block", y->side.width, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK && y->side.rank)
+        st = check_u32("the rank of an adapter", y->side.rank, DOP_MAX_WIDTH, path, diag);
     if (st == DOP_OK && dop_ffn_dense(&y->ffn))
         st = check_u32("the feed-forward width", y->ffn.width, DOP_MAX_WIDTH, path, diag);
     if (st == DOP_OK && dop_ffn_experts(&y->ffn))
@@ -251,9 +255,9 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
     if (st == DOP_OK)
         st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
     const dop_norm *norms[] = {
-        &y->attn_norm,        &y->post_attn_norm,       &y->ffn_norm,      &y->post_ffn_norm,
-        &y->post_input_norm,  &y->ffn.post_dense_norm,  &y->ffn.down_norm, &y->ffn.experts.router_norm,
-        &y->ffn.experts.norm, &y->ffn.experts.post_norm};
+        &y->attn_norm,       &y->post_attn_norm,          &y->ffn_norm,         &y->post_ffn_norm,
+        &y->post_input_norm, &y->ffn.post_dense_norm,     &y->ffn.down_norm,    &y->side.norm,
+        &y->side.ffn_norm,   &y->ffn.experts.router_norm, &y->ffn.experts.norm, &y->ffn.experts.post_norm};
     for (size_t k = 0; st == DOP_OK && k < sizeof norms / sizeof *norms; k++)
         st = check_norm("the norm epsilon", norms[k], path, diag);
     return st;

@@ -91,6 +91,7 @@ typedef struct dop_attention {
     bool gate_heads;    /* ... which has one value for each head */
     bool gate_softplus; /* ... and by its softplus instead */
     bool sinks;         /* a learned logit per head that only takes part in the softmax */
+    bool wide;          /* it reads the stream beside the model's embedding */
     /* Differential attention: what the second half of the heads gives, times a learned value, is subtracted from what the first
      * half gives, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
@@ -131,6 +132,7 @@ typedef struct dop_recurrent {
     bool selective, each;
     uint32_t dt_rank, gate_rank; /* dt, and the gate, are computed through so many values; 0: from the input */
     bool gate_sigmoid;           /* the gate is a sigmoid instead of a SiLU */
+    double dt_least;             /* of dt */
     double beta_scale;           /* of the delta rule's beta; 1: none */
     dop_norm dt_norm, key_norm, query_norm; /* selective: of the values behind dt, and of B and C */
     bool skip;                              /* a learned multiple of each head's values is added to its result */
@@ -244,6 +246,16 @@ dop_ffn_shared(const dop_ffn *f)
     return dop_ffn_experts(f) && f->experts.shared_width > 0;
 }
 
+/* A block whose weights several layers share (Zamba 2): the layer's attention, which is `wide`, and a gated feed-forward part, to
+ * whose first matrices each layer adds a product of its own of low rank.  A product of the layer's own makes of the result what
+ * is added to the input of the layer's other mixer, and not to the stream. */
+typedef struct dop_side {
+    uint32_t width, rank;  /* hidden values, of both; width 0: there is no such block */
+    uint32_t index, block; /* which of the layers with such a block this is, and which of the shared blocks it has */
+    dop_act_kind act;
+    dop_norm norm, ffn_norm; /* before attention, over both halves of its input, and before the feed-forward part */
+} dop_side;
+
 enum { DOP_MAX_MIXERS = 2 };
 
 /* A layer adds to the residual stream x the result of its mixers, and then that of its feed-forward part on the
@@ -254,6 +266,7 @@ typedef struct dop_layer {
     uint32_t n_mixers;
     dop_mixer mixers[DOP_MAX_MIXERS];
     dop_ffn ffn;
+    dop_side side;
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
     dop_norm post_input_norm;           /* on what the layer's own input contributes; dop_layer_inputs */

@@ -85,6 +85,7 @@ typedef struct dop_hf_recurrent {
     bool norm, norm_rows; /* as in dop_recurrent */
     bool gguf_in_turn;    /* dop_recurrent.in_turn of GGUF files, whose value heads lie in that order */
     bool multipliers;     /* Falcon-H1's */
+    bool hybrid;          /* layers that layers_block_type calls "hybrid" have a shared block (dop_side) */
     bool blocks;          /* a layer is one part: fields layers_block_type, hybrid_override_pattern */
     bool norm_groups;     /* as in dop_recurrent */
     bool selective,

@@ -30,6 +30,9 @@ read_heads(dop_hf *hf, dop_attention *t)
         st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "head_dim", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim);
+    if (st == DOP_OK && f->recurrent && f->recurrent->hybrid)
+        st = dop_json_u32_or(&hf->cfg, "attention_head_dim", 1, DOP_MAX_HEAD_DIM, 2 * a->hidden / t->n_heads,
+                             &t->head_dim);
     if (st != DOP_OK)
         return st;
     if (t->n_heads % t->n_kv_heads != 0)
