@@ -223,7 +223,8 @@ typedef struct dop_ffn {
     bool bias;                /* of every matrix */
     double gate_scale, scale; /* of the activation's input, and of the dense part's result; 1: none */
     dop_norm post_dense_norm; /* of the dense part's result beside a mixture, before the sum */
-    dop_norm down_norm;       /* of what the last matrix of the dense part reads */
+    double sparsity;    /* of the dense part's gate: standard deviations above its mean where it begins; 0: none */
+    dop_norm down_norm; /* of what the last matrix of the dense part reads */
 } dop_ffn;
 
 /* Whether it has a dense part, and experts. */
@@ -267,6 +268,8 @@ typedef struct dop_layer {
     dop_mixer mixers[DOP_MAX_MIXERS];
     dop_ffn ffn;
     dop_side side;
+    uint32_t laurel;                    /* with dop_arch.altup: rank of a residual block beside attention */
+    dop_norm laurel_norm;               /* of its product */
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
     dop_norm post_input_norm;           /* on what the layer's own input contributes; dop_layer_inputs */
@@ -307,6 +310,15 @@ typedef struct dop_layer_inputs {
     dop_norm norm; /* of the projection, over the values of a layer */
 } dop_layer_inputs;
 
+/* Alternating updates (Gemma 3n): n streams, of which a layer computes one, `active`, from predictions made of all, and corrects the
+ * others by what it has changed. */
+typedef struct dop_altup {
+    uint32_t n, active; /* n 0: one stream, as in other models */
+    bool scales;        /* what layers' own inputs meet is the active stream times learned values */
+    dop_norm norm;      /* before the routers */
+} dop_altup;
+enum { DOP_MAX_STREAMS = 8 };
+
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
@@ -316,6 +328,7 @@ typedef struct dop_arch {
     dop_rope ropes[DOP_MAX_ROPES];
 
     dop_layer_inputs inputs;
+    dop_altup altup;
     dop_norm embed_norm; /* of the embedding */
     dop_norm final_norm;
     bool head_bias; /* of the output matrix */

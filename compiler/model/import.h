@@ -54,7 +54,9 @@ enum {
 #define DOP_FAM_SWA_HEADS (1ull << 38)    /* MiMo: sliding layers have heads of their own and sinks; field v_head_dim */
 #define DOP_FAM_LOGIT_TIMES (1ull << 39)  /* field output_multiplier */
 #define DOP_FAM_DIFFERENTIAL (1ull << 40) /* differential attention */
-#define DOP_FAM_ALIBI (1ull << 36)        /* scores fall with the distance, in place of a rotation */
+#define DOP_FAM_ALTUP \
+    (1ull << 41) /* fields altup_num_inputs, laurel_rank, activation_sparsity_pattern; widths by layer */
+#define DOP_FAM_ALIBI (1ull << 36) /* scores fall with the distance, in place of a rotation */
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
 typedef struct dop_fact_field {

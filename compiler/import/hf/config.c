@@ -68,7 +68,7 @@ read_sizes(dop_hf *hf)
     const uint32_t otherwise = hf->family->ffn_times    ? hf->family->ffn_times * a->hidden
                                : dop_hf_adjusts_ffn(hf) ? 1
                                                         : 0;
-    if (st == DOP_OK && k->ffn)
+    if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() */
         st = size_field(hf, k->ffn, DOP_MAX_WIDTH, otherwise, &hf->layer.ffn.width);
     if (st == DOP_OK)
         st = dop_hf_adjust_ffn(hf);
@@ -473,6 +473,8 @@ read_layers(dop_hf *hf)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_ALTUP))
+        st = dop_hf_altup(hf);
     if (hf->family->flags & DOP_FAM_DIFFERENTIAL)
         dop_hf_differential(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_SWA_HEADS))
