@@ -194,6 +194,24 @@ difference(builder *b, const dop_attention *t, dop_node_id y)
     return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
 }
 
+/* Keys with what their positions add to scores behind them, and queries with as much as makes it count once. */
+static void
+bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
+{
+    enum { TIMES = 4 };
+    const dop_type act = b->opt->act_type;
+    dop_want four = {.shape = {3, {{1, DOP_SYM_T}, dop_dim_n(t->n_heads), dop_dim_n(TIMES)}}};
+    dop_node_id y = op2(b, DOP_OP_matmul, "bias_dt", values, weight(b, DOP_W_key_bias), NULL, DOP_TYPE_none);
+    y = op1(b, DOP_OP_softplus, "bias_sp", y, NULL, DOP_TYPE_none);
+    y = op2(b, DOP_OP_mul, "bias_f", y, weight(b, DOP_W_key_fade), NULL, DOP_TYPE_none);
+    y = reshape(b, "bias_h", op1(b, DOP_OP_exp, "bias", y, NULL, DOP_TYPE_none), t->n_kv_heads, TIMES);
+    *k = op2(b, DOP_OP_concat, "kb", *k, y, NULL, act);
+    dop_node_id one = add_node(b, DOP_OP_slice, "one_of", q, 1, &(dop_attr){.i = 0}, &four);
+    one = op1(b, DOP_OP_scale, "one_0", one, &(dop_attr){.f = 0}, DOP_TYPE_none);
+    one = op1(b, DOP_OP_offset, "one", one, &(dop_attr){.f = 1 / (TIMES * t->scale)}, DOP_TYPE_none);
+    *q = op2(b, DOP_OP_concat, "qb", *q, one, NULL, act);
+}
+
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
@@ -213,8 +231,11 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     }
     if (t->tempered)
         q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
+    if (t->key_bias)
+        bias_keys(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
     if (!t->shares) {
-        b->caches[b->layer][0] = cache(b, t, "k", k, t->head_dim); /* one by one: the nodes come in this order */
+        b->caches[b->layer][0] =
+            cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* one by one: the nodes come in this order */
         b->caches[b->layer][1] = cache(b, t, "v", v, dop_value_dim(t));
     }
     const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
@@ -539,6 +560,13 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     }
 }
 
+/* The stream times learned values of a role, where the layer has them. */
+static dop_node_id
+weighed(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
+{
+    return l->residual_weights ? op2(b, DOP_OP_mul, name, x, weight(b, role), NULL, DOP_TYPE_none) : x;
+}
+
 /* From the residual stream before layer i to that after it. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id x)
@@ -548,10 +576,11 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, x, &normed) : 0;
     if (l->ffn.kind == DOP_FFN_NONE)
         return residual(b, i + 1, "", l->residual_scale, x, y);
-    x = y ? residual(b, i, "a", l->residual_scale, x, y) : x;
+    x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";
+    x = weighed(b, l, "ffn_res", DOP_W_ffn_residual, x);
     x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
     if (b->inputs)
         x = residual(b, i + 1, unscaled, 1, x, input_part(b, i, x));
@@ -693,6 +722,12 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "a context of %u tokens is longer than the %u positions this model has learned; lower it",
                         opt->max_s, m->arch.ctx_train);
+    if (m->arch.ctx_limit && opt->max_s > m->arch.ctx_limit)
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "a context of %u tokens is longer than the %u positions of which this model's attention sees all; "
+            "lower it",
+            opt->max_s, m->arch.ctx_limit);
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], opt->phase == DOP_PHASE_DECODE ? 1 : opt->max_t,
                               opt->max_s, diag);
     if (opt->max_q > 1)

@@ -91,7 +91,11 @@ typedef struct dop_attention {
     bool gate_heads;    /* ... which has one value for each head */
     bool gate_softplus; /* ... and by its softplus instead */
     bool sinks;         /* a learned logit per head that only takes part in the softmax */
-    bool wide;          /* it reads the stream beside the model's embedding */
+    /* Every head's score at a key grows by exp(fade * softplus(product of all values)) of the key's position, a product and a fade
+     * for each head of keys (Doge: transformers, modular_doge.py).  The cache keeps it behind the key, four times, because
+     * kernels read four values at a time. */
+    bool key_bias;
+    bool wide; /* it reads the stream beside the model's embedding */
     /* Differential attention: what the second half of the heads gives, times a learned value, is subtracted from what the first
      * half gives, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
@@ -268,6 +272,7 @@ typedef struct dop_layer {
     dop_mixer mixers[DOP_MAX_MIXERS];
     dop_ffn ffn;
     dop_side side;
+    bool residual_weights;              /* the stream is multiplied by learned values before each part is added to it */
     uint32_t laurel;                    /* with dop_arch.altup: rank of a residual block beside attention */
     dop_norm laurel_norm;               /* of its product */
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
@@ -333,6 +338,7 @@ typedef struct dop_arch {
     dop_norm final_norm;
     bool head_bias; /* of the output matrix */
     bool learned_positions;
+    uint32_t ctx_limit;   /* positions for which these facts hold; 0: any */
     double embed_scale;   /* of the embedding; 1: none */
     double logit_scale;   /* logits are multiplied by it; 1: none */
     double logit_softcap; /* after that; 0: none */

@@ -726,6 +726,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     if (has & DOP_FAM_QK_PLAIN)
         t->q_norm.plain = t->k_norm.plain = a->embed_norm.plain = true;
     a->head_bias = f->bias_head.otherwise;
+    t->key_bias = layer->residual_weights = has & DOP_FAM_DOGE;
     t->gate = f->attn_gate;
     t->gate_heads = f->attn_gate_heads;
     t->gate_softplus = f->attn_gate_softplus;

@@ -175,3 +175,10 @@ const dop_tensor_name dop_names_gemma3n[] = {
     {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+const dop_tensor_name dop_names_doge[] = {
+    {DOP_W_key_bias, "self_attn.dt_proj.weight", DOP_PART_FOURFOLD, false},
+    {DOP_W_key_fade, "self_attn.A", DOP_PART_FOURFOLD, false},
+    {DOP_W_attn_residual, "input_residual", DOP_PART_ALL, false},
+    {DOP_W_ffn_residual, "post_attention_residual", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};

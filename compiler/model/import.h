@@ -56,6 +56,8 @@ enum {
 #define DOP_FAM_DIFFERENTIAL (1ull << 40) /* differential attention */
 #define DOP_FAM_ALTUP \
     (1ull << 41) /* fields altup_num_inputs, laurel_rank, activation_sparsity_pattern; widths by layer */
+#define DOP_FAM_DOGE \
+    (1ull << 42) /* scores grow by what a key's position adds, and streams have weights; field keep_window_size */
 #define DOP_FAM_ALIBI (1ull << 36) /* scores fall with the distance, in place of a rotation */
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -151,11 +153,12 @@ typedef enum dop_slice {
     DOP_PART_SELECT_DT, /* of what is computed from the values of a selective scan: dt's values, B and C below each other */
     DOP_PART_SELECT_K,
     DOP_PART_SELECT_Q,
-    DOP_PART_PAIRED, /* heads of values i and i + half of them beside each other, twice (differential attention) */
-    DOP_PART_LAMBDA, /* one value, computed from the vectors NAME_q1, NAME_k1, NAME_q2 and NAME_k2 */
-    DOP_PART_LOOSE,  /* a vector that is stored in any shape of as many values */
-    DOP_PART_TAPS,   /* the taps of a convolution, stored [channels, 1, taps] */
-    DOP_PART_GATE,   /* of gate and up below each other */
+    DOP_PART_PAIRED,   /* heads of values i and i + half of them beside each other, twice (differential attention) */
+    DOP_PART_LAMBDA,   /* one value, computed from the vectors NAME_q1, NAME_k1, NAME_q2 and NAME_k2 */
+    DOP_PART_FOURFOLD, /* every row, or value, comes four times */
+    DOP_PART_LOOSE,    /* a vector that is stored in any shape of as many values */
+    DOP_PART_TAPS,     /* the taps of a convolution, stored [channels, 1, taps] */
+    DOP_PART_GATE,     /* of gate and up below each other */
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
     DOP_PART_ODD,

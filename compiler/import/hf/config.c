@@ -475,6 +475,8 @@ read_layers(dop_hf *hf)
         st = dop_hf_latent_rope(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_ALTUP))
         st = dop_hf_altup(hf);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_DOGE))
+        st = dop_json_u32_or(&hf->cfg, "keep_window_size", 1, DOP_MAX_CTX, 2048, &a->ctx_limit);
     if (hf->family->flags & DOP_FAM_DIFFERENTIAL)
         dop_hf_differential(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_SWA_HEADS))

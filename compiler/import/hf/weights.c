@@ -256,6 +256,27 @@ pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
     return DOP_OK;
 }
 
+/* Makes w, whose tensor has a quarter of its rows or values, one that has each of them four times. */
+static dop_status
+fourfold(const filler *f, dop_weight *w)
+{
+    if (w->rank == 2) {
+        w->block_rows = 4;
+        w->block_stride = w->row_stride;
+        w->row_stride = 0;
+        return w->parts ? DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s cannot be in parts", w->source)
+                        : DOP_OK;
+    }
+    const size_t value = dop_type_of(w->type)->bytes;
+    uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < w->cols; i++)
+        memcpy(copy + i * value, w->data + i / 4 * value, value);
+    w->data = copy;
+    return DOP_OK;
+}
+
 /* DiffLlamaAttention: exp(q1 . k1) - exp(q2 . k2) and the part that is not learned. */
 static dop_status
 take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
@@ -409,7 +430,9 @@ fill(void *user, const dop_weight_need *need)
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     } else if (st == DOP_OK && !each) {
         st = take(f, name, n, &rows, &w);
-        if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
+        if (st == DOP_OK && n->part == DOP_PART_FOURFOLD)
+            st = fourfold(f, &w);
+        else if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
             st = pair_heads(f, dop_layer_attention(f->layer), &w);
         else if (st == DOP_OK)
             st = take_below(f, n, need, rows.own, &w);
