@@ -64,6 +64,8 @@ of_choice(const dop_site *s, const dop_program *p, uint32_t wg)
         }
         const uint64_t share = dop_turns(cols, wg);
         n += 4 * (share + dop_halvings(wg));
+        if (node->op == DOP_OP_near_softmax)
+            n += cols * (dop_node_cols(s->g, p->nodes[i]) + 2);
         if (node->op == DOP_OP_top_k)
             n += share * (cols + 2);
         if (node->op == DOP_OP_top_k && dop_node_i(s->g, p->nodes[i], DOP_A_groups) > 1) {
