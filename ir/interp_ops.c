@@ -401,6 +401,28 @@ compute_pick(const dop_interp_node *n)
 }
 
 static dop_status
+compute_near_softmax(const dop_interp_node *n)
+{
+    const uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
+    const double eps = attr_f(n, DOP_A_eps);
+    dop_status st = dop_interp_check_ids(n, 1, (uint32_t)cols);
+    for (uint64_t i = 0; i < n->out.count && st == DOP_OK; i++) {
+        const float *x = n->src[0]->f + i / k * cols;
+        const uint32_t *ids = n->src[1]->u + i / k * k;
+        const double top = (double)x[ids[i % k]];
+        double sum = 0;
+        for (uint64_t j = 0; j < cols; j++) {
+            bool near = top - (double)x[j] <= eps * fmax(fabs((double)x[j]), top);
+            for (uint64_t b = 0; b < i % k; b++)
+                near = near && ids[b] != j;
+            sum += near ? exp((double)x[j] - top) : 0;
+        }
+        n->out.f[i] = (float)(1 / sum);
+    }
+    return st;
+}
+
+static dop_status
 compute_group_rows(const dop_interp_node *n)
 {
     const dop_tensor *ids = n->src[0];
@@ -641,6 +663,8 @@ dop_interp_compute(const dop_interp_node *n)
         return compute_group_rows(n);
     case DOP_OP_pick:
         return compute_pick(n);
+    case DOP_OP_near_softmax:
+        return compute_near_softmax(n);
     case DOP_OP_matmul_at:
         return compute_matmul_at(n);
     case DOP_OP_weighted_sum:

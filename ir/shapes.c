@@ -301,7 +301,8 @@ check_src_types(const dop_rule *c)
     if (c->info->traits & DOP_VIEW)
         return DOP_OK;
     for (uint32_t i = 0; i < c->n_srcs; i++) {
-        bool ids = (c->op == DOP_OP_rope && i == 1) || ((c->op == DOP_OP_gather || c->op == DOP_OP_pick) && i == 1) ||
+        bool ids = (c->op == DOP_OP_rope && i == 1) ||
+                   ((c->op == DOP_OP_gather || c->op == DOP_OP_pick || c->op == DOP_OP_near_softmax) && i == 1) ||
                    (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
                    (c->op == DOP_OP_state_write && i >= 2) ||
                    ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4)) ||
@@ -376,6 +377,7 @@ apply_rule(const dop_rule *c, dop_want *out)
     case DOP_OP_group_rows:
         return dop_rule_group_rows(c, out);
     case DOP_OP_pick:
+    case DOP_OP_near_softmax:
     case DOP_OP_matmul_at:
     case DOP_OP_weighted_sum:
         return dop_rule_experts(c, out);

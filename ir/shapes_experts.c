@@ -87,6 +87,7 @@ dop_rule_experts(const dop_rule *c, dop_want *out)
     const dop_node *x = c->src[0], *y = c->src[1];
     switch (c->op) {
     case DOP_OP_pick:
+    case DOP_OP_near_softmax:
         if ((st = dop_rule_need_rank(c, 0, 2)) != DOP_OK || (st = need_choice(c, 1)) != DOP_OK)
             return st;
         out->shape = y->shape;

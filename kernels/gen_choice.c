@@ -127,6 +127,29 @@ softmax(choice *s, dop_node_id id)
     dop_emit_bind(e, id, y, true, NULL);
 }
 
+/* Of each chosen column, over those near it that no earlier slot has. */
+static void
+near_softmax(choice *s, dop_node_id id)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_node *n = dop_node_at(e->g, id);
+    const char *x = row_of(s, n->src[0]), *ids = row_of(s, n->src[1]), *y = new_row(s, id);
+    dop_buf_printf(s->body,
+                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
+                   "        float top = %s[%s[i]], sum = 0.0;\n"
+                   "        for (uint j = 0u; j < %uu; j++) {\n"
+                   "            bool near = top - %s[j] <= %.9g * max(abs(%s[j]), top);\n"
+                   "            for (uint b = 0u; b < i; b++)\n"
+                   "                near = near && %s[b] != j;\n"
+                   "            sum += near ? exp(%s[j] - top) : 0.0;\n"
+                   "        }\n"
+                   "        %s[i] = 1.0 / sum;\n"
+                   "    }\n"
+                   "    barrier();\n",
+                   cols_of(s, id), x, ids, cols_of(s, n->src[0]), x, dop_node_f(e->g, id, DOP_A_eps), x, ids, x, y);
+    dop_emit_bind(e, id, y, true, NULL);
+}
+
 /* Norms that were not split: an expression for each column, from statistics of the row. */
 static void
 norm(choice *s, dop_node_id id)
@@ -274,6 +297,8 @@ add_node(choice *s, dop_node_id id)
         top_k(s, id);
     else if (op == DOP_OP_softmax)
         softmax(s, id);
+    else if (op == DOP_OP_near_softmax)
+        near_softmax(s, id);
     else if (op == DOP_OP_rmsnorm || op == DOP_OP_layernorm)
         norm(s, id);
     else if (dop_node_is(g, id, DOP_STATISTIC))

@@ -219,6 +219,15 @@ stage_value(pass *s)
     }
 }
 
+/* Is it one value for a unit of the program, computed from statistics, instead of as many as the unit has? */
+static bool
+is_scalar(const dop_graph *g, const dop_rowprog *p, dop_node_id id)
+{
+    const dop_shape *s = &dop_node_at(g, id)->shape;
+    return !dop_node_is(g, id, DOP_STATISTIC) && p->len > 1 && s->rank > 1 && s->dim[s->rank - 1].mul == 1 &&
+           s->dim[s->rank - 1].sym == DOP_SYM_1;
+}
+
 static void
 emit_pass(pass *s, const uint32_t *level, uint32_t top)
 {
@@ -233,7 +242,8 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         dop_node_id id = p->nodes[i];
-        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_node_is(g, id, DOP_STATISTIC))
+        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_node_is(g, id, DOP_STATISTIC) ||
+            is_scalar(g, p, id))
             continue;
         const char *v = dop_emit_value(e, id, s->ix, s->width);
         const char *indent = e->indent;
@@ -252,11 +262,35 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
         stage_value(s);
 }
 
+/* Stores the values of whole units that other regions read and that are computed from statistics. */
+static void
+store_scalars(pass *s, const uint32_t *level, dop_buf *body)
+{
+    dop_emit *e = &s->gen->e;
+    const uint32_t n_binds = e->n_binds;
+    for (uint32_t i = 0; i < s->p->n_nodes; i++)
+        if (level[i] < s->level && dop_node_is(e->g, s->p->nodes[i], DOP_STATISTIC))
+            dop_emit_bind(e, s->p->nodes[i], stat_name(s, s->p->nodes[i], ""), false, NULL);
+    for (uint32_t i = 0; i < s->p->n_nodes; i++) {
+        const dop_node_id id = s->p->nodes[i];
+        if (level[i] != s->level || !dop_region_is_out(e->r, id) || !is_scalar(e->g, s->p, id))
+            continue;
+        dop_buf_printf(body, "    if (%s == 0u%s%s) {\n", s->p->lanes ? s->p->lane : "gl_LocalInvocationIndex",
+                       s->p->store_if ? " && " : "", s->p->store_if ? s->p->store_if : "");
+        dop_emit_scope(e, body, "        ");
+        const dop_index ix = {s->p->t, s->p->unit};
+        dop_emit_store(e, id, ix, 1, dop_emit_value(e, id, ix, 1));
+        dop_buf_puts(body, "    }\n");
+    }
+    e->n_binds = n_binds;
+}
+
 /* Stores the statistics that other regions read. */
 static void
 store_statistics(pass *s, const uint32_t *level, dop_buf *body)
 {
     dop_emit *e = &s->gen->e;
+    store_scalars(s, level, body);
     for (uint32_t i = 0; i < s->p->n_nodes; i++) {
         dop_node_id id = s->p->nodes[i];
         if (level[i] != s->level || !dop_node_is(e->g, id, DOP_STATISTIC))

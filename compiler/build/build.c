@@ -181,163 +181,6 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, y);
 }
 
-/* A state of fixed size, as the previous step left it. */
-static dop_node_id
-old_state(builder *b, const char *role, const dop_shape *shape)
-{
-    char name[48], node_name[64];
-    snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
-    snprintf(node_name, sizeof node_name, "s.%s", name);
-    return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
-}
-
-/* Its new value: srcs are the state, the value and, when that is by rows, the sequences. */
-static void
-new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
-{
-    b->states[b->n_states++] =
-        add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, sequences}, sequences ? 3 : 2, NULL, NULL);
-}
-
-static dop_node_id
-convolution(builder *b, const dop_recurrent *s, dop_node_id x)
-{
-    const uint32_t channels = dop_conv_channels(s, b->a->hidden);
-    dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->opt->act_type};
-    dop_shape kept = {3, {{1, DOP_SYM_Q}, dop_dim_n(s->taps - 1), dop_dim_n(channels)}};
-    dop_node_id taps = weight(b, DOP_W_taps), old = old_state(b, "conv", &kept);
-    taps = add_node(b, DOP_OP_reshape, "taps", &taps, 1, NULL, &want);
-    dop_node_id srcs[] = {x, old, taps, b->seq, weight(b, DOP_W_taps_bias)};
-    dop_node_id y = add_node(b, DOP_OP_short_conv, "conv", srcs, srcs[4] ? 5 : 4, NULL, &type);
-    new_state(b, "conv_kept", old, x, b->seq);
-    return y;
-}
-
-/* Every head of q or k with length 1, times `by`: what the delta rule reads (the epsilon is that of
- * modeling_qwen3_next.py's l2norm, added to the sum of squares). */
-static dop_node_id
-unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
-{
-    char stat[16], normed[16];
-    snprintf(stat, sizeof stat, "%s_rms", name);
-    snprintf(normed, sizeof normed, "%s_n", name);
-    dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = 1e-6 / dim}, DOP_TYPE_none);
-    x = op2(b, DOP_OP_mul, normed, x, k, NULL, DOP_TYPE_none);
-    return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
-}
-
-/* From the convolution's result and dt [T,H] to the result of the heads, [T,H,P]. */
-static dop_node_id
-scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
-{
-    const uint32_t values = s->n_heads * s->head_dim, keys = s->n_groups * s->state_dim;
-    const dop_shape kept = {4,
-                            {{1, DOP_SYM_Q}, dop_dim_n(s->n_heads), dop_dim_n(s->head_dim), dop_dim_n(s->state_dim)}};
-    dop_want one = {.shape = {3, {dop_dim_n(1), dop_dim_n(s->n_heads), dop_dim_n(1)}}}, rates = one;
-    dop_node_id v = reshape(b, "svh", slice(b, "sv", mixed, s->delta ? 2 * keys : 0, values), s->n_heads, s->head_dim);
-    dop_node_id k, q, x = v;
-    if (s->selective) {
-        k = norm(b, "skn", DOP_W_key_norm, project(b, DOP_W_mix_k, mixed));
-        q = norm(b, "sqn", DOP_W_query_norm, project(b, DOP_W_mix_q, mixed));
-    } else {
-        k = slice(b, "sk", mixed, s->delta ? keys : values, keys);
-        q = slice(b, "sq", mixed, s->delta ? 0 : values + keys, keys);
-    }
-    k = reshape(b, "skh", k, s->n_groups, s->state_dim);
-    q = reshape(b, "sqh", q, s->n_groups, s->state_dim);
-    dop_node_id rate = op1(b, DOP_OP_exp, "rate", weight(b, DOP_W_decay), NULL, DOP_TYPE_none), steps = dt;
-    if (s->selective || s->each) {
-        rates.shape.dim[2] = dop_dim_n(s->selective ? s->state_dim : 1);
-        rate = add_node(b, DOP_OP_reshape, "rates", &rate, 1, NULL, &rates);
-        steps = reshape(b, "dts", dt, s->n_heads, s->each ? s->state_dim : 1);
-    }
-    rate = op2(b, DOP_OP_mul, "fade", steps, rate, NULL, DOP_TYPE_none);
-    rate = op1(b, DOP_OP_exp, "decay", scaled(b, "fades", rate, -1, DOP_TYPE_none), NULL, DOP_TYPE_none);
-    if (s->delta) {
-        q = unit_heads(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
-        k = unit_heads(b, "sku", k, s->state_dim, 1);
-    } else {
-        x = op2(b, DOP_OP_mul, "dtx", v, reshape(b, "dth", dt, s->n_heads, 1), NULL, DOP_TYPE_none);
-    }
-    dop_node_id old = old_state(b, "state", &kept);
-    dop_node_id srcs[] = {q, k, x, rate, old, b->seq, beta};
-    const dop_attr in_turn = {.i = s->in_turn};
-    dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, &in_turn, NULL);
-    dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, &in_turn, NULL);
-    new_state(b, "state_kept", old, after, 0);
-    if (!s->skip)
-        return y;
-    dop_node_id skip = weight(b, DOP_W_skip);
-    skip = op2(b, DOP_OP_mul, "skipped", v, add_node(b, DOP_OP_reshape, "skip", &skip, 1, NULL, &one), NULL,
-               DOP_TYPE_none);
-    return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
-}
-
-/* The norm of all heads of a row, or of those of each group, and the gate z before or behind it: [T, heads * head_dim]. */
-static dop_node_id
-gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
-{
-    const dop_type type = b->opt->act_type;
-    const uint32_t width = s->n_heads * s->head_dim;
-    if (!s->norm_first)
-        y = op2(b, DOP_OP_mul, "mix_g", y, z, NULL, type);
-    if (s->norm.kind != DOP_NORM_NONE && s->norm_groups) {
-        y = reshape(b, "mix_p", reshape(b, "mix_r", y, 0, width), s->n_groups, width / s->n_groups);
-        dop_node_id k = op1(b, DOP_OP_row_rms, "mix_rms", y, &(dop_attr){.f = s->norm.eps}, DOP_TYPE_none);
-        y = reshape(b, "mix_u", op2(b, DOP_OP_mul, "mix_n", y, k, NULL, DOP_TYPE_none), 0, width);
-        y = op2(b, DOP_OP_mul, "mix_norm", y, weight(b, DOP_W_mix_norm), NULL, type);
-    } else {
-        y = norm(b, "mix_norm", DOP_W_mix_norm, reshape(b, "mix_r", y, 0, width));
-    }
-    if (s->norm_first)
-        y = op2(b, DOP_OP_mul, "mix_g", y, reshape(b, "zr", z, 0, width), NULL, type);
-    return y;
-}
-
-static dop_node_id
-recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
-{
-    const dop_type type = b->opt->act_type;
-    dop_node_id y, z, dt, beta = 0;
-    if (s->n_heads == 0) {
-        dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);
-        y = op2(b, DOP_OP_mul, "conv_bx", gate, project(b, DOP_W_conv_x, in), NULL, type);
-        y = op2(b, DOP_OP_mul, "conv_cx", convolution(b, s, y), c, NULL, type);
-        set_role(b, "mix_out");
-        return project(b, DOP_W_mix_out, y);
-    }
-    in = scaled(b, "mix_s", in, s->in_scale, type);
-    z = project(b, DOP_W_mix_z, s->gate_rank ? project(b, DOP_W_mix_z_a, in) : in);
-    y = project(b, DOP_W_mix_in, in);
-    if (s->selective) /* everything else is computed from the values */
-        y = in = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
-    dt = s->dt_rank ? norm(b, "dt_norm", DOP_W_dt_norm, project(b, DOP_W_mix_dt_a, in)) : in;
-    dt = op2(b, DOP_OP_matmul, "mix_dt", dt, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
-    dop_node_id dt_in = weight(b, DOP_W_mix_dt_in);
-    if (dt_in)
-        dt = op2(b, DOP_OP_add, "mix_dti", dt, dt_in, NULL, DOP_TYPE_none);
-    dt = scaled(b, "mix_dts", dt, s->dt_scale, DOP_TYPE_none);
-    dt = op2(b, DOP_OP_add, "mix_dtb", dt, weight(b, DOP_W_mix_dt_bias), NULL, DOP_TYPE_none);
-    dt = op1(b, DOP_OP_softplus, "dt", dt, NULL, DOP_TYPE_none);
-    if (s->delta)
-        beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
-    beta = beta ? scaled(b, "betas", beta, s->beta_scale, DOP_TYPE_none) : 0;
-    if (!s->selective)
-        y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
-    set_role(b, "scan");
-    y = scan(b, s, y, dt, beta);
-    z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
-    z = op1(b, s->gate_sigmoid ? DOP_OP_sigmoid : DOP_OP_silu, "zg", z, NULL, type);
-    if (s->norm_rows) {
-        y = gated_rows(b, s, y, z);
-    } else {
-        y = op2(b, DOP_OP_mul, "mix_g", norm(b, "mix_norm", DOP_W_mix_norm, y), z, NULL, type);
-        y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);
-    }
-    set_role(b, "mix_out");
-    return project(b, DOP_W_mix_out, y);
-}
-
 /* The difference of the two halves of the heads in row y, normed: arch.h has the reference. */
 static dop_node_id
 difference(builder *b, const dop_attention *t, dop_node_id y)
@@ -349,6 +192,24 @@ difference(builder *b, const dop_attention *t, dop_node_id y)
     y = op2(b, DOP_OP_sub, "attn_d", slice(b, "attn_1", y, 0, n), second, NULL, b->opt->act_type);
     y = reshape(b, "attn_dh", y, t->n_heads / 2, dop_value_dim(t));
     return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
+}
+
+/* Keys with what their positions add to scores behind them, and queries with as much as makes it count once. */
+static void
+bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
+{
+    enum { TIMES = 4 };
+    const dop_type act = b->opt->act_type;
+    dop_want four = {.shape = {3, {{1, DOP_SYM_T}, dop_dim_n(t->n_heads), dop_dim_n(TIMES)}}};
+    dop_node_id y = op2(b, DOP_OP_matmul, "bias_dt", values, weight(b, DOP_W_key_bias), NULL, DOP_TYPE_none);
+    y = op1(b, DOP_OP_softplus, "bias_sp", y, NULL, DOP_TYPE_none);
+    y = op2(b, DOP_OP_mul, "bias_f", y, weight(b, DOP_W_key_fade), NULL, DOP_TYPE_none);
+    y = reshape(b, "bias_h", op1(b, DOP_OP_exp, "bias", y, NULL, DOP_TYPE_none), t->n_kv_heads, TIMES);
+    *k = op2(b, DOP_OP_concat, "kb", *k, y, NULL, act);
+    dop_node_id one = add_node(b, DOP_OP_slice, "one_of", q, 1, &(dop_attr){.i = 0}, &four);
+    one = op1(b, DOP_OP_scale, "one_0", one, &(dop_attr){.f = 0}, DOP_TYPE_none);
+    one = op1(b, DOP_OP_offset, "one", one, &(dop_attr){.f = 1 / (TIMES * t->scale)}, DOP_TYPE_none);
+    *q = op2(b, DOP_OP_concat, "qb", *q, one, NULL, act);
 }
 
 static dop_node_id
@@ -370,8 +231,11 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     }
     if (t->tempered)
         q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
+    if (t->key_bias)
+        bias_keys(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
     if (!t->shares) {
-        b->caches[b->layer][0] = cache(b, t, "k", k, t->head_dim); /* one by one: the nodes come in this order */
+        b->caches[b->layer][0] =
+            cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* one by one: the nodes come in this order */
         b->caches[b->layer][1] = cache(b, t, "v", v, dop_value_dim(t));
     }
     const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
@@ -389,14 +253,43 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
 
+static dop_node_id activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
+
+/* A shared block's product of a role with the layer's own one of low rank. */
+static dop_node_id
+adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
+{
+    dop_node_id y = project(b, role, in);
+    return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->opt->act_type) : y;
+}
+
+/* What a shared block adds to the input of the layer's mixer; arch.h. */
+static dop_node_id
+side_part(builder *b, const dop_layer *l, dop_node_id x)
+{
+    set_role(b, "qkv");
+    dop_node_id in = op2(b, DOP_OP_concat, "side_in", x, b->first, NULL, DOP_TYPE_none);
+    dop_node_id y = attention(b, &l->mixers[0].attn, norm(b, "side_norm", DOP_W_side_norm, in));
+    set_role(b, "side_up");
+    y = norm(b, "side_ffn_norm", DOP_W_side_ffn_norm, y);
+    dop_node_id low = l->side.rank ? project(b, DOP_W_side_a, y) : 0;
+    dop_node_id gate = adapted(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
+    dop_node_id up = adapted(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
+    y = op2(b, DOP_OP_mul, "side_gated", activation(b, l->side.act, "side_act", gate), up, NULL, b->opt->act_type);
+    set_role(b, "side_down");
+    return project(b, DOP_W_side_out, project(b, DOP_W_side_down, y));
+}
+
 static dop_node_id
 mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
 {
+    if (l->side.width)
+        x = op2(b, DOP_OP_add, "side", x, side_part(b, l, x), NULL, DOP_TYPE_none);
     set_role(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
     *out_normed = in;
     dop_node_id sum = 0;
-    for (uint32_t i = 0; i < l->n_mixers; i++) {
+    for (uint32_t i = l->side.width ? 1 : 0; i < l->n_mixers; i++) {
         const dop_mixer *m = &l->mixers[i];
         char name[16];
         snprintf(name, sizeof name, "mixer%u", i);
@@ -404,7 +297,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
         set_role(b, attends ? "qkv" : "mix_in");
         dop_node_id y = m->kind == DOP_MIXER_LATENT ? latent_attention(b, &m->attn, in)
                         : attends                   ? attention(b, &m->attn, in)
-                                                    : recurrent(b, &m->rec, in);
+                                                    : dop_build_recurrent(b, &m->rec, in);
         y = scaled(b, name, y, m->scale, b->opt->act_type);
         sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->opt->act_type) : y;
     }
@@ -459,6 +352,11 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
     const dop_attr how[] = {{.i = x->active}, {.i = x->groups}, {.i = x->group_best}, {.i = x->group_keep}};
     const dop_type f32 = DOP_TYPE_none;
     const bool softmax = x->score == DOP_SCORE_SOFTMAX, plain = !x->correction && x->groups == 1;
+    if (x->score == DOP_SCORE_NEAR) {
+        *out_ids = op1(b, DOP_OP_top_k, "ids", logits, how, f32);
+        *out_weights = op2(b, DOP_OP_near_softmax, "weights", logits, *out_ids, &(dop_attr){.f = x->near}, f32);
+        return;
+    }
     const bool after = softmax && x->normalized && plain && !x->scaled;
     dop_node_id scores = logits, by = logits;
     if (!after)
@@ -569,12 +467,27 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
     return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->opt->act_type) : y;
 }
 
+/* What of the gate is above its mean by more than so many standard deviations, less that much. */
+static dop_node_id
+sparse(builder *b, const dop_ffn *f, dop_node_id x)
+{
+    if (f->sparsity == 0)
+        return x;
+    dop_node_id mean = op1(b, DOP_OP_row_mean, "gate_mean", x, NULL, DOP_TYPE_none);
+    dop_node_id k = op1(b, DOP_OP_row_istd, "gate_istd", x, &(dop_attr){.f = 1e-30}, DOP_TYPE_none);
+    x = op2(b, DOP_OP_mul, "gate_z", op2(b, DOP_OP_sub, "gate_c", x, mean, NULL, DOP_TYPE_none), k, NULL,
+            DOP_TYPE_none);
+    x = op1(b, DOP_OP_offset, "gate_o", x, &(dop_attr){.f = -f->sparsity}, DOP_TYPE_none);
+    x = op1(b, DOP_OP_relu, "gate_p", x, NULL, DOP_TYPE_none);
+    return op2(b, DOP_OP_div, "gate_t", x, k, NULL, b->opt->act_type);
+}
+
 static dop_node_id
 dense_part(builder *b, const dop_ffn *f, dop_node_id in)
 {
     dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
     if (f->gated)
-        gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
+        gate = sparse(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type));
     dop_node_id y = gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
     set_role(b, "ffn_down");
     y = norm(b, "down_norm", DOP_W_down_norm, y);
@@ -603,9 +516,9 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
-/* Adds to the stream what a layer computes from it and from the layer's own input. */
+/* What a layer computes from the stream and from its own input. */
 static dop_node_id
-input_part(builder *b, uint32_t i, const char *after, dop_node_id x)
+input_part(builder *b, uint32_t i, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     const uint32_t n = b->a->inputs.width;
@@ -614,8 +527,44 @@ input_part(builder *b, uint32_t i, const char *after, dop_node_id x)
     dop_node_id y = activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
     y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->opt->act_type);
     set_role(b, "input_up");
-    y = norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
-    return residual(b, i + 1, after, 1, x, y);
+    return norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
+}
+
+/* The streams of a model with alternating updates, from before layer i to after it. */
+static void
+build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
+{
+    const dop_layer *l = &b->a->layers[i];
+    const uint32_t active = b->a->altup.active;
+    b->layer = (int32_t)i;
+    dop_build_predictions(b, streams);
+    dop_node_id normed = 0, x = streams[active], y = mixer_part(b, l, x, &normed);
+    x = residual(b, i, "a", l->residual_scale, x, y);
+    b->layer = (int32_t)i;
+    x = op2(b, DOP_OP_add, "laurel_x", x, dop_build_laurel(b, normed), NULL, DOP_TYPE_none);
+    x = scaled(b, "laurel_s", x, sqrt(0.5), DOP_TYPE_none);
+    y = ffn_part(b, &l->ffn, x);
+    x = residual(b, i + 1, "f", l->residual_scale, x, y);
+    b->layer = (int32_t)i;
+    dop_build_corrections(b, streams, x);
+    if (!b->inputs)
+        return;
+    x = streams[active];
+    if (b->a->altup.scales)
+        x = op2(b, DOP_OP_mul, "altup_scaled", x, weight(b, DOP_W_altup_scale), NULL, DOP_TYPE_none);
+    y = input_part(b, i, x);
+    for (uint32_t k = 1; k < b->a->altup.n; k++) {
+        char name[24];
+        snprintf(name, sizeof name, "stream%u", k);
+        streams[k] = op2(b, DOP_OP_add, name, streams[k], y, NULL, DOP_TYPE_none);
+    }
+}
+
+/* The stream times learned values of a role, where the layer has them. */
+static dop_node_id
+weighed(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
+{
+    return l->residual_weights ? op2(b, DOP_OP_mul, name, x, weight(b, role), NULL, DOP_TYPE_none) : x;
 }
 
 /* From the residual stream before layer i to that after it. */
@@ -627,13 +576,14 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     dop_node_id before = x, normed = 0, y = l->n_mixers ? mixer_part(b, l, x, &normed) : 0;
     if (l->ffn.kind == DOP_FFN_NONE)
         return residual(b, i + 1, "", l->residual_scale, x, y);
-    x = y ? residual(b, i, "a", l->residual_scale, x, y) : x;
+    x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";
+    x = weighed(b, l, "ffn_res", DOP_W_ffn_residual, x);
     x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
     if (b->inputs)
-        x = input_part(b, i, unscaled, x);
+        x = residual(b, i + 1, unscaled, 1, x, input_part(b, i, x));
     if (!l->scaled)
         return x;
     b->layer = (int32_t)i;
@@ -712,7 +662,9 @@ layer_inputs(builder *b, dop_node_id x)
     if (p->width == 0)
         return 0;
     set_role(b, "inputs");
-    dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok, NULL, DOP_TYPE_none);
+    const dop_attr larger[] = {{.i = 0}, {.i = b->a->vocab}}; /* tokens without a row have zeros */
+    dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok,
+                          p->vocab < b->a->vocab ? larger : NULL, DOP_TYPE_none);
     own = scaled(b, "input_emb_s", own, p->scale, DOP_TYPE_none);
     dop_node_id y = op2(b, DOP_OP_matmul, "input_proj", x, weight(b, DOP_W_input_proj), NULL, DOP_TYPE_none);
     y = reshape(b, "input_h", scaled(b, "input_ps", y, p->projected, DOP_TYPE_none), b->a->n_layers, p->width);
@@ -770,6 +722,12 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "a context of %u tokens is longer than the %u positions this model has learned; lower it",
                         opt->max_s, m->arch.ctx_train);
+    if (m->arch.ctx_limit && opt->max_s > m->arch.ctx_limit)
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "a context of %u tokens is longer than the %u positions of which this model's attention sees all; "
+            "lower it",
+            opt->max_s, m->arch.ctx_limit);
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], opt->phase == DOP_PHASE_DECODE ? 1 : opt->max_t,
                               opt->max_s, diag);
     if (opt->max_q > 1)
@@ -778,9 +736,19 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->name = opt->mixed ? "rows" : "embed";
     inputs(&b);
     dop_node_id x = embedding(&b);
+    b.first = x;
     b.inputs = layer_inputs(&b, x);
-    for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)
-        x = build_layer(&b, i, x);
+    dop_node_id streams[DOP_MAX_STREAMS];
+    if (m->arch.altup.n)
+        dop_build_streams(&b, x, streams);
+    for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++) {
+        if (m->arch.altup.n)
+            build_streams_layer(&b, i, streams);
+        else
+            x = build_layer(&b, i, x);
+    }
+    if (m->arch.altup.n)
+        x = dop_build_one_stream(&b, streams);
     head(&b, x);
     return b.status;
 }

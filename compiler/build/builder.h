@@ -22,11 +22,24 @@ typedef struct builder {
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
     dop_node_id temper;       /* 0: queries are not tempered */
+    dop_node_id first;        /* the stream before the first layer */
+    dop_node_id router[2];    /* weights of the layer's alternating updates that are read twice: of the norm, and the router */
     dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
     dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
     dop_node_id *states;      /* the final one of each state, in the order of the layers */
     uint32_t n_states;
 } builder;
+
+/* build_recurrent.c: a mixer that keeps a state of fixed size. */
+dop_node_id dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in);
+/* build_altup.c: the streams that a model with alternating updates begins with, made of its embedding x, and the one that it ends
+ * with; what a layer predicts of each stream, in place; and the streams after the layer, whose active one it has changed to x. */
+void dop_build_streams(builder *b, dop_node_id x, dop_node_id *out_streams);
+dop_node_id dop_build_one_stream(builder *b, const dop_node_id *streams);
+void dop_build_predictions(builder *b, dop_node_id *streams);
+void dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x);
+/* A residual block of low rank beside attention (LAuReL); in: the normed stream. */
+dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 
 static inline dop_node_id
 add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const dop_attr *attrs,

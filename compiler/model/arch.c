@@ -82,8 +82,6 @@ check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
     dop_status st = check_u32("the width of a layer's own input", p->width, DOP_MAX_WIDTH / DOP_MAX_LAYERS, path, diag);
     if (st == DOP_OK)
         st = check_u32("the vocabulary of the layers' own inputs", p->vocab, DOP_MAX_VOCAB, path, diag);
-    if (st == DOP_OK && p->vocab < a->vocab)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the layers' own inputs know %u of %u tokens", p->vocab, a->vocab);
     return st == DOP_OK ? check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag) : st;
 }
 
@@ -244,16 +242,29 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
         else if (st == DOP_OK)
             st = check_recurrent(a, i, &y->mixers[k], path, diag);
     }
+    if (st == DOP_OK && y->side.width)
+        st = check_u32("the width of a shared block", y->side.width, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK && y->side.rank)
+        st = check_u32("the rank of an adapter", y->side.rank, DOP_MAX_WIDTH, path, diag);
     if (st == DOP_OK && dop_ffn_dense(&y->ffn))
         st = check_u32("the feed-forward width", y->ffn.width, DOP_MAX_WIDTH, path, diag);
     if (st == DOP_OK && dop_ffn_experts(&y->ffn))
         st = check_experts(i, &y->ffn.experts, path, diag);
     if (st == DOP_OK)
         st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
-    const dop_norm *norms[] = {
-        &y->attn_norm,        &y->post_attn_norm,       &y->ffn_norm,      &y->post_ffn_norm,
-        &y->post_input_norm,  &y->ffn.post_dense_norm,  &y->ffn.down_norm, &y->ffn.experts.router_norm,
-        &y->ffn.experts.norm, &y->ffn.experts.post_norm};
+    const dop_norm *norms[] = {&y->attn_norm,
+                               &y->post_attn_norm,
+                               &y->ffn_norm,
+                               &y->post_ffn_norm,
+                               &y->post_input_norm,
+                               &y->ffn.post_dense_norm,
+                               &y->ffn.down_norm,
+                               &y->laurel_norm,
+                               &y->side.norm,
+                               &y->side.ffn_norm,
+                               &y->ffn.experts.router_norm,
+                               &y->ffn.experts.norm,
+                               &y->ffn.experts.post_norm};
     for (size_t k = 0; st == DOP_OK && k < sizeof norms / sizeof *norms; k++)
         st = check_norm("the norm epsilon", norms[k], path, diag);
     return st;
@@ -283,6 +294,9 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
         return st;
     if (a->n_ropes > DOP_MAX_ROPES || a->n_end_ids > DOP_MAX_END_IDS || !a->layers)
         return DOP_FAIL_IN(diag, DOP_E_INTERNAL, path, "importer left broken facts");
+    if (a->altup.n && (a->altup.n < 2 || a->altup.n > DOP_MAX_STREAMS || a->altup.active >= a->altup.n))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%u streams, of which number %u is active, are not supported",
+                           a->altup.n, a->altup.active);
     st = check_inputs(a, path, diag);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_ropes; i++)
         st = check_rope(&a->ropes[i], i, path, diag);

@@ -91,6 +91,11 @@ typedef struct dop_attention {
     bool gate_heads;    /* ... which has one value for each head */
     bool gate_softplus; /* ... and by its softplus instead */
     bool sinks;         /* a learned logit per head that only takes part in the softmax */
+    /* Every head's score at a key grows by exp(fade * softplus(product of all values)) of the key's position, a product and a fade
+     * for each head of keys (Doge: transformers, modular_doge.py).  The cache keeps it behind the key, four times, because
+     * kernels read four values at a time. */
+    bool key_bias;
+    bool wide; /* it reads the stream beside the model's embedding */
     /* Differential attention: what the second half of the heads gives, times a learned value, is subtracted from what the first
      * half gives, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
@@ -131,6 +136,7 @@ typedef struct dop_recurrent {
     bool selective, each;
     uint32_t dt_rank, gate_rank; /* dt, and the gate, are computed through so many values; 0: from the input */
     bool gate_sigmoid;           /* the gate is a sigmoid instead of a SiLU */
+    double dt_least;             /* of dt */
     double beta_scale;           /* of the delta rule's beta; 1: none */
     dop_norm dt_norm, key_norm, query_norm; /* selective: of the values behind dt, and of B and C */
     bool skip;                              /* a learned multiple of each head's values is added to its result */
@@ -185,7 +191,11 @@ typedef enum dop_ffn_kind {
 /* How a mixture of experts chooses and weighs.  A router scores every expert, `active` of them are chosen for each row, and
  * their results are added, each times its score, which is the softmax or sigmoid of the router's logits.  The choice is made by
  * the scores, plus a learned correction where there is one, and only among the best groups where there are groups. */
-typedef enum dop_score_kind { DOP_SCORE_SOFTMAX, DOP_SCORE_SIGMOID } dop_score_kind;
+typedef enum dop_score_kind {
+    DOP_SCORE_SOFTMAX,
+    DOP_SCORE_SIGMOID,
+    DOP_SCORE_NEAR /* the op near_softmax */
+} dop_score_kind;
 typedef struct dop_experts {
     uint32_t n, width;                       /* matrices of each kind; hidden values of one expert */
     uint32_t active;                         /* experts of a row */
@@ -194,6 +204,7 @@ typedef struct dop_experts {
     bool correction;   /* a learned value per expert is added for the choice only */
     bool normalized;   /* weights of a row are divided by their sum */
     double sum_eps;    /* ... plus this */
+    double near;       /* of DOP_SCORE_NEAR: eps of the op */
     double scale;      /* of the sum of all chosen experts; 1: none */
     bool scales_input; /* the weight of the only active expert multiplies its input, not its result */
     bool bias;         /* of every expert's matrices */
@@ -216,7 +227,8 @@ typedef struct dop_ffn {
     bool bias;                /* of every matrix */
     double gate_scale, scale; /* of the activation's input, and of the dense part's result; 1: none */
     dop_norm post_dense_norm; /* of the dense part's result beside a mixture, before the sum */
-    dop_norm down_norm;       /* of what the last matrix of the dense part reads */
+    double sparsity;    /* of the dense part's gate: standard deviations above its mean where it begins; 0: none */
+    dop_norm down_norm; /* of what the last matrix of the dense part reads */
 } dop_ffn;
 
 /* Whether it has a dense part, and experts. */
@@ -239,6 +251,16 @@ dop_ffn_shared(const dop_ffn *f)
     return dop_ffn_experts(f) && f->experts.shared_width > 0;
 }
 
+/* A block whose weights several layers share (Zamba 2): the layer's attention, which is `wide`, and a gated feed-forward part, to
+ * whose first matrices each layer adds a product of its own of low rank.  A product of the layer's own makes of the result what
+ * is added to the input of the layer's other mixer, and not to the stream. */
+typedef struct dop_side {
+    uint32_t width, rank;  /* hidden values, of both; width 0: there is no such block */
+    uint32_t index, block; /* which of the layers with such a block this is, and which of the shared blocks it has */
+    dop_act_kind act;
+    dop_norm norm, ffn_norm; /* before attention, over both halves of its input, and before the feed-forward part */
+} dop_side;
+
 enum { DOP_MAX_MIXERS = 2 };
 
 /* A layer adds to the residual stream x the result of its mixers, and then that of its feed-forward part on the
@@ -249,6 +271,10 @@ typedef struct dop_layer {
     uint32_t n_mixers;
     dop_mixer mixers[DOP_MAX_MIXERS];
     dop_ffn ffn;
+    dop_side side;
+    bool residual_weights;              /* the stream is multiplied by learned values before each part is added to it */
+    uint32_t laurel;                    /* with dop_arch.altup: rank of a residual block beside attention */
+    dop_norm laurel_norm;               /* of its product */
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
     dop_norm post_input_norm;           /* on what the layer's own input contributes; dop_layer_inputs */
@@ -289,6 +315,15 @@ typedef struct dop_layer_inputs {
     dop_norm norm; /* of the projection, over the values of a layer */
 } dop_layer_inputs;
 
+/* Alternating updates (Gemma 3n): n streams, of which a layer computes one, `active`, from predictions made of all, and corrects the
+ * others by what it has changed. */
+typedef struct dop_altup {
+    uint32_t n, active; /* n 0: one stream, as in other models */
+    bool scales;        /* what layers' own inputs meet is the active stream times learned values */
+    dop_norm norm;      /* before the routers */
+} dop_altup;
+enum { DOP_MAX_STREAMS = 8 };
+
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
@@ -298,10 +333,12 @@ typedef struct dop_arch {
     dop_rope ropes[DOP_MAX_ROPES];
 
     dop_layer_inputs inputs;
+    dop_altup altup;
     dop_norm embed_norm; /* of the embedding */
     dop_norm final_norm;
     bool head_bias; /* of the output matrix */
     bool learned_positions;
+    uint32_t ctx_limit;   /* positions for which these facts hold; 0: any */
     double embed_scale;   /* of the embedding; 1: none */
     double logit_scale;   /* logits are multiplied by it; 1: none */
     double logit_softcap; /* after that; 0: none */

@@ -82,6 +82,7 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm_bias, "norm.bias", DOP_PART_ALL, false},
     {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head_bias, "lm_head.bias", DOP_PART_ALL, false},
     {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_ALL, false},
@@ -725,6 +726,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     if (has & DOP_FAM_QK_PLAIN)
         t->q_norm.plain = t->k_norm.plain = a->embed_norm.plain = true;
     a->head_bias = f->bias_head.otherwise;
+    t->key_bias = layer->residual_weights = has & DOP_FAM_DOGE;
     t->gate = f->attn_gate;
     t->gate_heads = f->attn_gate_heads;
     t->gate_softplus = f->attn_gate_softplus;

@@ -159,3 +159,26 @@ const dop_tensor_name dop_names_diffllama[] = {
     {DOP_W_diff_lambda, "self_attn.lambda", DOP_PART_LAMBDA, false},
     {.role = DOP_W_none},
 };
+const dop_tensor_name dop_names_gemma3n[] = {
+    {DOP_W_altup_in, "altup_projections.*.weight", DOP_PART_ALL, false},
+    {DOP_W_altup_out, "altup_unembed_projections.*.weight", DOP_PART_ALL, false},
+    {DOP_W_altup_norm, "altup.router_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_altup_router, "altup.modality_router.weight", DOP_PART_ALL, false},
+    {DOP_W_altup_predict, "altup.prediction_coefs.weight", DOP_PART_ALL, false},
+    {DOP_W_altup_correct, "altup.correction_coefs.weight", DOP_PART_ALL, false},
+    {DOP_W_altup_scale, "altup.correct_output_scale", DOP_PART_ALL, false},
+    {DOP_W_laurel_a, "laurel.linear_left.weight", DOP_PART_ALL, false},
+    {DOP_W_laurel_b, "laurel.linear_right.weight", DOP_PART_ALL, false},
+    {DOP_W_laurel_norm, "laurel.post_laurel_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_doge[] = {
+    {DOP_W_key_bias, "self_attn.dt_proj.weight", DOP_PART_FOURFOLD, false},
+    {DOP_W_key_fade, "self_attn.A", DOP_PART_FOURFOLD, false},
+    {DOP_W_attn_residual, "input_residual", DOP_PART_ALL, false},
+    {DOP_W_ffn_residual, "post_attention_residual", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};

@@ -7,6 +7,6 @@
 extern const dop_hf_keys dop_keys_falcon, dop_keys_bloom, dop_keys_mpt, dop_keys_opt;
 extern const dop_tensor_name dop_names_phi[], dop_names_head_norms[], dop_names_stablelm[], dop_names_falcon[],
     dop_names_bloom[], dop_names_mpt[], dop_names_opt[], dop_names_gptj[], dop_names_bitnet[], dop_names_hunyuan[],
-    dop_names_pre_feedforward[], dop_names_muse[], dop_names_diffllama[];
+    dop_names_pre_feedforward[], dop_names_muse[], dop_names_diffllama[], dop_names_gemma3n[], dop_names_doge[];
 
 #endif

@@ -464,3 +464,12 @@ const dop_tensor_name dop_hf_names_dbrx[] = {
     {DOP_W_expert_down, "ffn.experts.mlp.w2", DOP_PART_FLAT, true},
     {.role = DOP_W_none},
 };
+const dop_expert_keys dop_experts_phimoe = {
+    .n = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .jitter = "router_jitter_noise",
+    .n_otherwise = 16,
+    .active_otherwise = 2,
+    .facts = {ONE_GROUP, .score = DOP_SCORE_NEAR, .near = 0.02},
+};

@@ -590,3 +590,51 @@ const dop_expert_keys dop_experts_kimi_linear = {
               .sum_eps = 1e-20,
               .correction = true},
 };
+
+#define SHARED "shared_transformer."
+const dop_tensor_name dop_names_zamba2[] = {
+    {DOP_W_final_norm, "final_layernorm.weight", DOP_PART_ALL, false},
+    MAMBA("mamba."),
+    {DOP_W_side_norm, SHARED "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_q, SHARED "self_attn.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k, SHARED "self_attn.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_v, SHARED "self_attn.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o, SHARED "self_attn.o_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_side_ffn_norm, SHARED "pre_ff_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_side_gate, SHARED "feed_forward.gate_up_proj.weight", DOP_PART_GATE, false},
+    {DOP_W_side_up, SHARED "feed_forward.gate_up_proj.weight", DOP_PART_UP, false},
+    {DOP_W_side_a, SHARED "feed_forward.gate_up_proj_adapter_list.#.0.weight", DOP_PART_ALL, false},
+    {DOP_W_side_gate_b, SHARED "feed_forward.gate_up_proj_adapter_list.#.1.weight", DOP_PART_GATE, false},
+    {DOP_W_side_up_b, SHARED "feed_forward.gate_up_proj_adapter_list.#.1.weight", DOP_PART_UP, false},
+    {DOP_W_side_down, SHARED "feed_forward.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_side_out, "linear.weight", DOP_PART_ALL, false},
+    {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    MAMBA("mamba_decoder.mamba."), /* of layers with a shared block */
+    {DOP_W_attn_norm, "mamba_decoder.input_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_hf_keys dop_keys_zamba2 = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .act = "hidden_act",
+    .eps = "rms_norm_eps",
+};
+const dop_hf_recurrent dop_recurrent_zamba2 = {
+    .kind = DOP_MIXER_SSM,
+    .hybrid = true,
+    .own_act = true,
+    .taps = {"mamba_d_conv", 4},
+    .heads = {"n_mamba_heads", 0},
+    .head_dim = {"mamba_headdim", 0},
+    .groups = {"mamba_ngroups", 1},
+    .state_dim = {"mamba_d_state", 64},
+    .expand = "mamba_expand",
+    .conv_bias = {"use_conv_bias", true},
+    .norm = true,
+    .norm_rows = true,
+    .norm_eps = 1e-5,
+};

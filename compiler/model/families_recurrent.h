@@ -23,4 +23,8 @@ extern const dop_expert_keys dop_experts_lfm2, dop_experts_nemotron_h;
 extern const dop_hf_recurrent dop_recurrent_nemotron_h, dop_recurrent_lfm2_moe;
 extern const dop_hf_keys dop_keys_nemotron_h, dop_keys_kimi_linear;
 
+extern const dop_tensor_name dop_names_zamba2[];
+extern const dop_hf_keys dop_keys_zamba2;
+extern const dop_hf_recurrent dop_recurrent_zamba2;
+
 #endif

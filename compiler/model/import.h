@@ -54,7 +54,11 @@ enum {
 #define DOP_FAM_SWA_HEADS (1ull << 38)    /* MiMo: sliding layers have heads of their own and sinks; field v_head_dim */
 #define DOP_FAM_LOGIT_TIMES (1ull << 39)  /* field output_multiplier */
 #define DOP_FAM_DIFFERENTIAL (1ull << 40) /* differential attention */
-#define DOP_FAM_ALIBI (1ull << 36)        /* scores fall with the distance, in place of a rotation */
+#define DOP_FAM_ALTUP \
+    (1ull << 41) /* fields altup_num_inputs, laurel_rank, activation_sparsity_pattern; widths by layer */
+#define DOP_FAM_DOGE \
+    (1ull << 42) /* scores grow by what a key's position adds, and streams have weights; field keep_window_size */
+#define DOP_FAM_ALIBI (1ull << 36) /* scores fall with the distance, in place of a rotation */
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
 typedef struct dop_fact_field {
@@ -85,6 +89,7 @@ typedef struct dop_hf_recurrent {
     bool norm, norm_rows; /* as in dop_recurrent */
     bool gguf_in_turn;    /* dop_recurrent.in_turn of GGUF files, whose value heads lie in that order */
     bool multipliers;     /* Falcon-H1's */
+    bool hybrid;          /* layers that layers_block_type calls "hybrid" have a shared block (dop_side) */
     bool blocks;          /* a layer is one part: fields layers_block_type, hybrid_override_pattern */
     bool norm_groups;     /* as in dop_recurrent */
     bool selective,
@@ -148,11 +153,12 @@ typedef enum dop_slice {
     DOP_PART_SELECT_DT, /* of what is computed from the values of a selective scan: dt's values, B and C below each other */
     DOP_PART_SELECT_K,
     DOP_PART_SELECT_Q,
-    DOP_PART_PAIRED, /* heads of values i and i + half of them beside each other, twice (differential attention) */
-    DOP_PART_LAMBDA, /* one value, computed from the vectors NAME_q1, NAME_k1, NAME_q2 and NAME_k2 */
-    DOP_PART_LOOSE,  /* a vector that is stored in any shape of as many values */
-    DOP_PART_TAPS,   /* the taps of a convolution, stored [channels, 1, taps] */
-    DOP_PART_GATE,   /* of gate and up below each other */
+    DOP_PART_PAIRED,   /* heads of values i and i + half of them beside each other, twice (differential attention) */
+    DOP_PART_LAMBDA,   /* one value, computed from the vectors NAME_q1, NAME_k1, NAME_q2 and NAME_k2 */
+    DOP_PART_FOURFOLD, /* every row, or value, comes four times */
+    DOP_PART_LOOSE,    /* a vector that is stored in any shape of as many values */
+    DOP_PART_TAPS,     /* the taps of a convolution, stored [channels, 1, taps] */
+    DOP_PART_GATE,     /* of gate and up below each other */
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
     DOP_PART_ODD,
@@ -199,6 +205,7 @@ typedef struct dop_expert_keys {
     const char *offset;              /* ... or from this layer on */
     const char *dense, *only;        /* lists of layers without experts, and of layers with experts */
     const char *limit;               /* limit of DOP_ACT_CLAMPED, of which only one value is supported */
+    const char *jitter;              /* half of dop_experts.near */
     const char *correction;          /* the field that says whether there is a correction; NULL: `facts` do */
     const char *enabled;             /* the field that says whether there are experts; NULL: there are */
     /* They work beside the dense part of their layers: each has norms of its own, and the router reads the stream through

@@ -13,6 +13,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_TIED] = "output matrix: the embedding is used for it, as the configuration says",
     [DOP_EXCUSE_ACT_EPS] = "bounds near 0 of xIELU activations, which change no value by more than they are",
     [DOP_EXCUSE_SHARED] = "keys and values of layers that take those of another layer",
+    [DOP_EXCUSE_ADAPTER] = "of adapters that other layers use with the same shared block, or copies of that block",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
@@ -47,6 +48,7 @@ static const struct {
     {"model.embed_audio.*", DOP_EXCUSE_AUDIO},
     {"encoder.*", DOP_EXCUSE_AUDIO},
     {"projector.*", DOP_EXCUSE_AUDIO},
+    {"*.gate_up_proj_adapter_list.*", DOP_EXCUSE_ADAPTER},
     {"mtp.*", DOP_EXCUSE_DRAFT},
     {"model.mtp.*", DOP_EXCUSE_DRAFT},
     {"lm_head.weight", DOP_EXCUSE_TIED},

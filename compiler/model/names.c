@@ -172,6 +172,7 @@ typedef enum height {
     KV,   /* all keys, or all values */
     HEAD, /* a head of these */
     TWO,
+    QUARTER,     /* of the weight itself */
     SHARE,       /* the queries that go with one head of keys */
     PLAIN,       /* the values of a head in latent attention that are not rotated, */
     TURNED,      /* and those that are */
@@ -241,6 +242,7 @@ static const part_rows parts[] = {
     [DOP_PART_SELECT_Q] = {.start = {DT_RANK, KEY}, .total = {DT_RANK, KEY, KEY}},
     [DOP_PART_PAIRED] = {.total = {KV}},
     [DOP_PART_LAMBDA] = {.total = {ROWS}},
+    [DOP_PART_FOURFOLD] = {.total = {QUARTER}},
     [DOP_PART_LOOSE] = {.total = {ROWS}, .loose = true},
     [DOP_PART_THIRD_1] = {.total = {ROWS, ROWS, ROWS}},
     [DOP_PART_THIRD_2] = {.start = {ROWS}, .total = {ROWS, ROWS, ROWS}},
@@ -267,7 +269,7 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     const part_rows *p = &parts[part];
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
     const dop_recurrent *s = l ? dop_layer_recurrent(l) : NULL;
-    uint64_t h[N_HEIGHTS] = {[ONE] = 1, [TWO] = 2, [ROWS] = rows, [TAPS] = 1, [CHANNELS] = rows};
+    uint64_t h[N_HEIGHTS] = {[ONE] = 1, [TWO] = 2, [QUARTER] = rows / 4, [ROWS] = rows, [TAPS] = 1, [CHANNELS] = rows};
     if (t) {
         h[Q] = (uint64_t)t->n_heads * t->head_dim;
         h[KV] = (uint64_t)t->n_kv_heads * t->head_dim;

@@ -645,6 +645,22 @@ Test(ir_interp, top_k_and_pick)
     finish(&x);
 }
 
+/* The second row's best columns are near each other: x_c - x_i is at most 0.1 times the larger of |x_i| and x_c. */
+Test(ir_interp, near_softmax)
+{
+    fixture x = {0};
+    start(&x, 2,
+          "graph g(T<=2, S<=1, Q=1) { %a:f32[T,4]=input \"a\" %i:u32[T,2]=top_k %a k=2 groups=1 group_best=1 "
+          "group_keep=1 %w:f32[T,2]=near_softmax %a,%i eps=0.1 return %w }");
+    float a[8] = {1, 8, 4, 3.9f, 10, 9.5f, -3, 9.4f};
+    x.leaves[x.n_leaves++] = (given){"a", a, NULL};
+    const double e = exp(-0.5), f = exp(-0.6), g = exp(-0.1);
+    const double want[4] = {1, 1 / (1 + g), 1 / (1 + e + f), 1 / (1 + g)};
+    for (int i = 0; i < 4; i++)
+        cr_expect_float_eq((double)eval(&x, "w")->f[i], want[i], 1e-6);
+    finish(&x);
+}
+
 /* Gate with a bias, down, and the weighted sum of two of three experts, against the same done by hand. */
 Test(ir_interp, expert_products)
 {

@@ -230,3 +230,57 @@ dop_hf_differential(dop_hf *hf)
         m->scale = 1 - dop_hf_lambda_init((int32_t)i);
     }
 }
+
+/* x at which the normal distribution is p, 0 < p < 1. */
+static double
+normal_quantile(double p)
+{
+    double low = -40, high = 40;
+    for (int i = 0; i < 200; i++) {
+        const double x = (low + high) / 2;
+        if (0.5 * erfc(-x / sqrt(2)) < p)
+            low = x;
+        else
+            high = x;
+    }
+    return (low + high) / 2;
+}
+
+/* Gemma3nTextConfig */
+dop_status
+dop_hf_altup(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const json_t *widths = dop_json_get(&hf->cfg, "intermediate_size");
+    uint32_t rank = 64, n = 0;
+    const double *sparsity = NULL;
+    dop_status st = dop_json_u32_or(&hf->cfg, "altup_num_inputs", 2, DOP_MAX_STREAMS, 4, &a->altup.n);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "altup_active_idx", 0, DOP_MAX_STREAMS, 0, &a->altup.active);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "altup_correct_scale", true, &a->altup.scales);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "laurel_rank", 1, DOP_MAX_WIDTH, 64, &rank);
+    if (st == DOP_OK)
+        st = dop_json_f64_list(&hf->cfg, "activation_sparsity_pattern", 0, 1, hf->arena, &sparsity, &n);
+    if (st == DOP_OK &&
+        ((sparsity && n != a->n_layers) || (json_is_array(widths) && json_array_size(widths) != a->n_layers)))
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not a list of %u entries", hf->cfg.where,
+                         sparsity && n != a->n_layers ? "activation_sparsity_pattern" : "intermediate_size",
+                         a->n_layers);
+    a->altup.norm = a->final_norm;
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_layer *y = &a->layers[i];
+        const json_t *v = json_array_get(widths, i);
+        y->laurel = rank;
+        y->laurel_norm = a->final_norm;
+        if (sparsity && sparsity[i] > 0)
+            y->ffn.sparsity = normal_quantile(sparsity[i]);
+        if (v && (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > DOP_MAX_WIDTH))
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sintermediate_size[%u] is not 1 to %d", hf->cfg.where,
+                             i, DOP_MAX_WIDTH);
+        else if (v)
+            y->ffn.width = (uint32_t)json_integer_value(v);
+    }
+    return st;
+}

@@ -30,6 +30,9 @@ read_heads(dop_hf *hf, dop_attention *t)
         st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "head_dim", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim);
+    if (st == DOP_OK && f->recurrent && f->recurrent->hybrid)
+        st = dop_json_u32_or(&hf->cfg, "attention_head_dim", 1, DOP_MAX_HEAD_DIM, 2 * a->hidden / t->n_heads,
+                             &t->head_dim);
     if (st != DOP_OK)
         return st;
     if (t->n_heads % t->n_kv_heads != 0)
@@ -65,7 +68,7 @@ read_sizes(dop_hf *hf)
     const uint32_t otherwise = hf->family->ffn_times    ? hf->family->ffn_times * a->hidden
                                : dop_hf_adjusts_ffn(hf) ? 1
                                                         : 0;
-    if (st == DOP_OK && k->ffn)
+    if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() */
         st = size_field(hf, k->ffn, DOP_MAX_WIDTH, otherwise, &hf->layer.ffn.width);
     if (st == DOP_OK)
         st = dop_hf_adjust_ffn(hf);
@@ -470,6 +473,10 @@ read_layers(dop_hf *hf)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_ALTUP))
+        st = dop_hf_altup(hf);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_DOGE))
+        st = dop_json_u32_or(&hf->cfg, "keep_window_size", 1, DOP_MAX_CTX, 2048, &a->ctx_limit);
     if (hf->family->flags & DOP_FAM_DIFFERENTIAL)
         dop_hf_differential(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_SWA_HEADS))

@@ -52,6 +52,9 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, x->groups, &x->groups);
     if (st == DOP_OK)
         st = number(hf, k->group_keep, DOP_MAX_EXPERTS, x->group_keep, &x->group_keep);
+    if (st == DOP_OK && k->jitter)
+        st = dop_json_f64_or(&hf->cfg, k->jitter, 0, 1, x->near / 2, &x->near);
+    x->near *= k->jitter ? 2 : 1;
     if (st == DOP_OK && k->correction)
         st = dop_json_bool_or(&hf->cfg, k->correction, x->correction, &x->correction);
     const char *method = "";

@@ -67,6 +67,8 @@ dop_status dop_hf_multi_query(dop_hf *hf, dop_attention *t);
 /* DiffLlama: what differential attention is in each layer; the part of its factor that is not learned. */
 void dop_hf_differential(dop_hf *hf);
 double dop_hf_lambda_init(int32_t layer);
+/* Gemma 3n's streams, and what differs between its layers. */
+dop_status dop_hf_altup(dop_hf *hf);
 /* MiniCPM's multipliers. */
 dop_status dop_hf_mup(dop_hf *hf);
 /* MiMo: what sliding layers have of their own, and heads of values. */

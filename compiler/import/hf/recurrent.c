@@ -376,6 +376,52 @@ settle_blocks(dop_hf *hf)
     return DOP_OK;
 }
 
+/* Zamba2HybridLayer, Zamba2AttentionDecoderLayer */
+static dop_status
+settle_hybrid(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const json_t *list = dop_json_get(&hf->cfg, "layers_block_type");
+    dop_side side = {.act = hf->layer.ffn.act, .norm = hf->layer.attn_norm, .ffn_norm = hf->layer.attn_norm};
+    uint32_t blocks = 1, n = 0;
+    bool adapted = false, biased = false;
+    double least = 0.001;
+    dop_status st = dop_json_u32(&hf->cfg, "intermediate_size", 1, DOP_MAX_WIDTH, &side.width);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "adapter_rank", 0, DOP_MAX_WIDTH, 128, &side.rank);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "num_mem_blocks", 1, DOP_MAX_LAYERS, 1, &blocks);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "use_shared_attention_adapter", false, &adapted);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "add_bias_linear", false, &biased);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, "time_step_min", 0, 1e3, least, &least);
+    if (st == DOP_OK && (adapted || biased))
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where,
+                         adapted ? "use_shared_attention_adapter" : "add_bias_linear");
+    if (st == DOP_OK && json_array_size(list) != a->n_layers)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayers_block_type is not a list of %u entries",
+                         hf->cfg.where, a->n_layers);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_layer *y = &a->layers[i];
+        const char *kind = json_string_value(json_array_get(list, i));
+        y->mixers[1].rec.dt_least = least;
+        if (!kind || strcmp(kind, "hybrid") != 0) {
+            y->mixers[0] = y->mixers[1];
+            y->mixers[1] = (dop_mixer){.scale = 1};
+            continue;
+        }
+        y->n_mixers = 2;
+        y->side = side;
+        y->side.index = n;
+        y->side.block = n++ % blocks;
+        y->mixers[0].attn.wide = true;
+        y->mixers[0].attn.scale *= sqrt(2);
+    }
+    return st;
+}
+
 dop_status
 dop_hf_settle_mixers(dop_hf *hf)
 {
@@ -383,6 +429,8 @@ dop_hf_settle_mixers(dop_hf *hf)
     const dop_hf_recurrent *r = hf->family->recurrent;
     if (r && r->blocks)
         return settle_blocks(hf);
+    if (r && r->hybrid)
+        return settle_hybrid(hf);
     const json_t *types = dop_json_get(&hf->cfg, "layer_types");
     bool *recurs = dop_arena_alloc(hf->arena, a->n_layers * sizeof *recurs);
     if (!recurs)
@@ -414,6 +462,13 @@ dop_hf_positions(const dop_hf *hf, bool *rotates)
 {
     const dop_hf_recurrent *r = hf->family->recurrent;
     const char *how = "rope";
+    bool rope = true;
+    if (r && r->hybrid) {
+        dop_status ok = dop_json_bool_or(&hf->cfg, "use_mem_rope", false, &rope);
+        for (uint32_t i = 0; i < hf->model->arch.n_layers; i++)
+            rotates[i] = rope;
+        return ok;
+    }
     dop_status st = r && r->positions ? dop_json_str_or(&hf->cfg, r->positions, "nope", &how) : DOP_OK;
     for (uint32_t i = 0; st == DOP_OK && i < hf->model->arch.n_layers; i++)
         rotates[i] = rotates[i] && strcmp(how, "rope") == 0;

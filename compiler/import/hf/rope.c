@@ -124,6 +124,8 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
         st = read_original_ctx(hf, j, r);
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "attention_factor", 1e-3, 1e3, 0, &r->attention_factor);
+    if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) /* Phi-3.5-MoE states it */
+        st = dop_json_f64_or(j, "long_mscale", 1e-3, 1e3, r->attention_factor, &r->attention_factor);
     /* longrope: the attention factor comes from how much longer the context became. */
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) {
         double ratio = (double)ctx / (double)r->original_ctx;

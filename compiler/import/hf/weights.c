@@ -258,6 +258,27 @@ pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
     return DOP_OK;
 }
 
+/* Makes w, whose tensor has a quarter of its rows or values, one that has each of them four times. */
+static dop_status
+fourfold(const filler *f, dop_weight *w)
+{
+    if (w->rank == 2) {
+        w->block_rows = 4;
+        w->block_stride = w->row_stride;
+        w->row_stride = 0;
+        return w->parts ? DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s cannot be in parts", w->source)
+                        : DOP_OK;
+    }
+    const size_t value = dop_type_of(w->type)->bytes;
+    uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < w->cols; i++)
+        memcpy(copy + i * value, w->data + i / 4 * value, value);
+    w->data = copy;
+    return DOP_OK;
+}
+
 /* DiffLlamaAttention: exp(q1 . k1) - exp(q2 . k2) and the part that is not learned. */
 static dop_status
 take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
@@ -331,6 +352,32 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
     return turn(f, &whole, rows, w);
 }
 
+/* The whole name of a tensor.  A # in it is the number of the layer among those with a shared block, and what such a block has is
+ * where the first layer with it is, if it is not in this one. */
+static void
+full_name(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
+{
+    static const char shared[] = "shared_transformer.";
+    const dop_family *family = f->hf->family;
+    const dop_arch *a = &f->hf->model->arch;
+    const dop_layer *y = need->layer >= 0 ? &a->layers[need->layer] : NULL;
+    const char *mark = y && y->side.width ? strchr(source, '#') : NULL;
+    dop_weight_need at = *need;
+    char numbered[160];
+    if (mark) {
+        snprintf(numbered, sizeof numbered, "%.*s%u%s", (int)(mark - source), source, y->side.index, mark + 1);
+        source = numbered;
+    }
+    dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
+    if (!y || !y->side.width || strncmp(source, shared, strlen(shared)) != 0)
+        return;
+    for (at.layer = 0; at.layer < need->layer && !has_tensor(f, out); at.layer++)
+        if (a->layers[at.layer].side.width && a->layers[at.layer].side.block == y->side.block)
+            dop_hf_full_name(f->prefix, family->layer_prefix, &at, source, out, size);
+    if (!has_tensor(f, out))
+        dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
+}
+
 /* The name of a weight's tensor.  Where the tables have several names, one is that of the checkpoint.  Names that follow
  * each other are of parts of one matrix. */
 static const dop_tensor_name *
@@ -343,7 +390,7 @@ name_of(filler *f, const dop_weight_need *need)
         for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
             if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
                 continue;
-            dop_hf_full_name(f->prefix, a->layer_prefix, need, n->source, pattern, sizeof pattern);
+            full_name(f, need, n->source, pattern, sizeof pattern);
             dop_expert_name(pattern, 0, name, sizeof name);
             if (has_tensor(f, name))
                 return n;
@@ -362,7 +409,7 @@ fill(void *user, const dop_weight_need *need)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
                            dop_role_name(need->role), hf->family->name);
     char name[256], one[272];
-    dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
+    full_name(f, need, n->source, name, sizeof name);
     dop_weight *each = NULL, w = {.name = need->name,
                                   .rank = need->rank,
                                   .experts = need->experts,
@@ -385,7 +432,9 @@ fill(void *user, const dop_weight_need *need)
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     } else if (st == DOP_OK && !each) {
         st = take(f, name, n, &rows, &w);
-        if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
+        if (st == DOP_OK && n->part == DOP_PART_FOURFOLD)
+            st = fourfold(f, &w);
+        else if (st == DOP_OK && n->part == DOP_PART_PAIRED && f->layer)
             st = pair_heads(f, dop_layer_attention(f->layer), &w);
         else if (st == DOP_OK)
             st = take_below(f, n, need, rows.own, &w);

@@ -4,7 +4,7 @@
 
 #include "runtime/inspect/check/check.h"
 
-enum { DOP_CHECK_SAMPLES = 8, DOP_CHECK_LEAVES = 64, DOP_CHECK_ARGS = 16 };
+enum { DOP_CHECK_SAMPLES = 8, DOP_CHECK_LEAVES = 64, DOP_CHECK_ARGS = 64 };
 enum { DOP_CHECK_PRODUCTS = 100000000 }; /* multiplications of one case that the host does */
 
 /* An argument of the dispatch with what the host knows of it. */
