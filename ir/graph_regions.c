@@ -194,7 +194,7 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
     case DOP_TPL_matmul:
     case DOP_TPL_expert:
     case DOP_TPL_expert_tiles:
-        count_outs(r, a->choice.nodes, a->choice.n_nodes, counts);
+        count_outs(r, a->experts.choice.nodes, a->experts.choice.n_nodes, counts);
         for (uint32_t i = 0; i < a->n_parts; i++) {
             count_outs(r, a->parts[i].outs, a->parts[i].n_outs, counts);
             count_outs(r, &a->parts[i].argmax, 1, counts);
@@ -208,18 +208,18 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
             count_outs(r, a->programs[i].nodes, a->programs[i].n_nodes, counts);
         break;
     case DOP_TPL_attention:
-        count_outs(r, a->after, a->n_after, counts);
-        count_outs(r, &a->merged, 1, counts);
+        count_outs(r, a->attn.after, a->attn.n_after, counts);
+        count_outs(r, &a->attn.merged, 1, counts);
         count_outs(r, &a->tail, 1, counts);
-        if (a->query_runs)
-            count_outs(r, a->query.nodes, a->query.n_nodes, counts);
-        for (uint32_t i = 0; i < a->n_writes && !a->writes[i].again; i++)
-            count_outs(r, a->writes[i].prog.nodes, a->writes[i].prog.n_nodes, counts);
+        if (a->attn.query_runs)
+            count_outs(r, a->attn.query.nodes, a->attn.query.n_nodes, counts);
+        for (uint32_t i = 0; i < a->attn.n_writes && !a->attn.writes[i].again; i++)
+            count_outs(r, a->attn.writes[i].prog.nodes, a->attn.writes[i].prog.n_nodes, counts);
         break;
     case DOP_TPL_scan:
-        count_outs(r, a->behind.nodes, a->behind.n_nodes, counts);
-        count_outs(r, &a->made[1], 1, counts);
-        count_outs(r, &a->saved, 1, counts);
+        count_outs(r, a->scan.behind.nodes, a->scan.behind.n_nodes, counts);
+        count_outs(r, &a->scan.made[1], 1, counts);
+        count_outs(r, &a->scan.saved, 1, counts);
         break;
     case DOP_TPL_argmax:
         count_outs(r, &a->root, 1, counts);

@@ -232,6 +232,19 @@ half_e4m3(uint8_t b)
     return e == 0 ? ldexpf((float)m, -10) : ldexpf((float)(8 + m), e - 11);
 }
 
+/* d f32, numbers of e4m3 */
+static void
+block_f8_128(const uint8_t *b, float *out)
+{
+    float d;
+    memcpy(&d, b, sizeof d);
+    for (int i = 0; i < 128; i++) {
+        int e = b[4 + i] >> 3 & 15, m = b[4 + i] & 7;
+        float v = e == 0 ? ldexpf((float)m, -9) : ldexpf((float)(8 + m), e - 10);
+        out[i] = d * (b[4 + i] & 128 ? -v : v);
+    }
+}
+
 /* Four scales in e4m3, then e2m1 in 8 bytes for each 16 values, low nibbles first. */
 static void
 block_nvfp4(const uint8_t *b, float *out)

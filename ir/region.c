@@ -363,7 +363,8 @@ is_choice_row(const walk *w, uint32_t i)
     bool sums = false;
     for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
         sums = sums || dop_node_sums_heads(w->g, w->r->nodes[i], k);
-    return !w->behind[i] && !sums && !dop_node_gathers(w->g, w->r->nodes[i]) && (cols == 1 || cols == w->a->slots);
+    return !w->behind[i] && !sums && !dop_node_gathers(w->g, w->r->nodes[i]) &&
+           (cols == 1 || cols == w->a->experts.slots);
 }
 
 /* Collects what a choice of experts depends on and what depends on it, up to the products. */
@@ -373,11 +374,11 @@ describe_experts(walk *w, dop_node_id *ids)
     dop_analysis *a = w->a;
     const uint32_t n = w->r->n_nodes;
     const dop_node *first = dop_node_at(w->g, a->products[0]);
-    a->slots = dop_product_slots(w->g, a->products[0]);
+    a->experts.slots = dop_product_slots(w->g, a->products[0]);
     if (!dop_node_has_experts(w->g, a->products[0]))
         return;
-    a->ids = first->n_srcs > 2 ? first->src[2] : 0;
-    a->blocks = first->n_srcs > 3 ? first->src[3] : 0;
+    a->experts.ids = first->n_srcs > 2 ? first->src[2] : 0;
+    a->experts.blocks = first->n_srcs > 3 ? first->src[3] : 0;
     memset(w->mark, 0, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
         w->mark[i] = root_of(w, i) == DOP_ROOT_choice;
@@ -385,13 +386,13 @@ describe_experts(walk *w, dop_node_id *ids)
             const int32_t s = source(w, i, k);
             w->mark[i] = w->mark[i] || (s >= 0 && w->mark[s] && is_choice_row(w, i));
             if (s >= 0 && is_product(w, (uint32_t)s) && dop_node_sums_heads(w->g, w->r->nodes[i], k))
-                a->sum = w->r->nodes[i];
+                a->experts.sum = w->r->nodes[i];
         }
     }
     mark_sources(w);
     memcpy(w->chooses, w->mark, n * sizeof *w->mark);
-    a->choice = (dop_program){.unit = {first->shape.dim[1].mul, 1}, .nodes = ids};
-    a->choice.n_nodes = take_marked(w, a->choice.nodes);
+    a->experts.choice = (dop_program){.unit = {first->shape.dim[1].mul, 1}, .nodes = ids};
+    a->experts.choice.n_nodes = take_marked(w, a->experts.choice.nodes);
 }
 
 static void
@@ -540,33 +541,34 @@ describe_attention(walk *w, dop_node_id *ids, dop_program *programs)
     uint32_t n = r->n_nodes;
     for (uint32_t i = 0; i < n; i++) {
         if (root_of(w, i) == DOP_ROOT_attention)
-            a->attention = r->nodes[i];
+            a->attn.root = r->nodes[i];
         if (dop_node_merges(w->g, r->nodes[i]))
-            a->merged = r->nodes[i];
+            a->attn.merged = r->nodes[i];
     }
-    if (!a->attention)
+    if (!a->attn.root)
         return;
-    const dop_node *at = dop_node_at(w->g, a->attention);
+    const dop_node *at = dop_node_at(w->g, a->attn.root);
     const dop_shape *q = &dop_node_at(w->g, at->src[0])->shape, *k = &dop_node_at(w->g, at->src[1])->shape;
-    a->query = take_heads(w, at->src[0], (dop_unit){q->dim[2].mul, q->dim[1].mul}, ids);
-    a->query_runs = runs_heads(w, &a->query);
+    a->attn.query = take_heads(w, at->src[0], (dop_unit){q->dim[2].mul, q->dim[1].mul}, ids);
+    a->attn.query_runs = runs_heads(w, &a->attn.query);
     for (uint32_t s = 1; s <= DOP_MAX_WRITES; s++) {
         dop_node_id id = dop_node_base(w->g, at->src[s], NULL);
         if (!dop_node_is(w->g, id, DOP_EFFECT) || position(r, id) < 0)
             continue;
-        a->writes[a->n_writes].prog = take_heads(w, id, (dop_unit){q->dim[2].mul, k->dim[1].mul}, ids + s * n);
-        a->writes[a->n_writes].again = a->n_writes && a->writes[0].id == id;
-        a->writes[a->n_writes].id = id;
-        a->writes[a->n_writes++].which = s - 1;
+        a->attn.writes[a->attn.n_writes].prog =
+            take_heads(w, id, (dop_unit){q->dim[2].mul, k->dim[1].mul}, ids + s * n);
+        a->attn.writes[a->attn.n_writes].again = a->attn.n_writes && a->attn.writes[0].id == id;
+        a->attn.writes[a->attn.n_writes].id = id;
+        a->attn.writes[a->attn.n_writes++].which = s - 1;
     }
     describe_whole_rows(w, ids + 4 * n, programs);
-    a->after = ids + 3 * n;
+    a->attn.after = ids + 3 * n;
     for (uint32_t i = 0; i < n; i++) {
-        w->behind[i] = r->nodes[i] == a->attention;
+        w->behind[i] = r->nodes[i] == a->attn.root;
         for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
             w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
-        if (w->behind[i] && w->out[i] && r->nodes[i] != a->merged && r->nodes[i] != a->tail)
-            a->after[a->n_after++] = r->nodes[i];
+        if (w->behind[i] && w->out[i] && r->nodes[i] != a->attn.merged && r->nodes[i] != a->tail)
+            a->attn.after[a->attn.n_after++] = r->nodes[i];
     }
 }
 
@@ -580,29 +582,29 @@ describe_scan(walk *w, dop_node_id *ids)
     uint32_t n = r->n_nodes;
     for (uint32_t i = 0; i < n; i++)
         if (root_of(w, i) == DOP_ROOT_scan) {
-            a->scan = r->nodes[i];
-            a->made[!dop_node_per_token(w->g, a->scan)] = a->scan;
+            a->scan.root = r->nodes[i];
+            a->scan.made[!dop_node_per_token(w->g, a->scan.root)] = a->scan.root;
         }
-    if (!a->scan)
+    if (!a->scan.root)
         return;
-    const dop_node *scan = dop_node_at(w->g, a->scan);
+    const dop_node *scan = dop_node_at(w->g, a->scan.root);
     const dop_shape *q = &dop_node_at(w->g, scan->src[0])->shape, *v = &dop_node_at(w->g, scan->src[2])->shape;
     for (uint32_t s = 0; s < 2; s++) {
-        a->heads[s] = (dop_program){.unit = {q->dim[2].mul, q->dim[1].mul}, .nodes = ids + s * n};
-        a->heads[s].n_nodes = take_cone(w, scan->src[s], a->heads[s].nodes);
+        a->scan.heads[s] = (dop_program){.unit = {q->dim[2].mul, q->dim[1].mul}, .nodes = ids + s * n};
+        a->scan.heads[s].n_nodes = take_cone(w, scan->src[s], a->scan.heads[s].nodes);
     }
     a->has_unit = true;
     a->unit = (dop_unit){v->dim[2].mul, v->dim[1].mul};
-    a->behind = (dop_program){.unit = a->unit, .nodes = ids + 2 * n};
+    a->scan.behind = (dop_program){.unit = a->unit, .nodes = ids + 2 * n};
     for (uint32_t i = 0; i < n; i++) {
         bool saves = dop_node_is(w->g, r->nodes[i], DOP_EFFECT);
-        w->behind[i] = r->nodes[i] == a->made[0];
+        w->behind[i] = r->nodes[i] == a->scan.made[0];
         for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
             w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
-        if (saves && dop_node_base(w->g, node(w, i)->src[1], NULL) == a->made[1] && a->made[1])
-            a->saved = r->nodes[i];
+        if (saves && dop_node_base(w->g, node(w, i)->src[1], NULL) == a->scan.made[1] && a->scan.made[1])
+            a->scan.saved = r->nodes[i];
         else if (w->behind[i])
-            a->behind.nodes[a->behind.n_nodes++] = r->nodes[i];
+            a->scan.behind.nodes[a->scan.behind.n_nodes++] = r->nodes[i];
     }
 }
 

@@ -33,6 +33,43 @@ typedef struct dop_program {
 enum { DOP_MAX_WRITES = 2 }; /* of one step into the caches of an attention region: K and V */
 enum { DOP_MAX_ACTS = 4 };   /* activations of a region's products */
 
+/* Of products by expert (templates expert and expert_tiles): matrices that are chosen by a value. */
+typedef struct dop_expert_facts {
+    uint32_t slots;  /* of each product; 1 without experts */
+    dop_node_id ids; /* which matrix each slot of a row uses; 0: slot j uses matrix j */
+    /* Rows of the step sorted by matrix, the order in which they are computed; 0: the step's order. */
+    dop_node_id blocks;
+    dop_node_id sum;    /* sum over the slots of the one product, 0: none */
+    dop_program choice; /* nodes that run before the products, where the region itself makes its choice of experts */
+} dop_expert_facts;
+
+/* Of template attention. */
+typedef struct dop_attention_facts {
+    dop_node_id root;   /* attention or attn_split; 0: another template */
+    dop_node_id merged; /* the merge of its parts, 0: elsewhere or none */
+    dop_program query;  /* what the region computes from the queries */
+    bool query_runs;    /* ... as a row program, because it sums over heads or rotates computed values */
+    uint32_t n_writes;
+    struct {
+        dop_node_id id; /* state_write */
+        uint32_t which; /* 0: K, 1: V */
+        bool again; /* K and V are one cache: the row is computed for this use too, but only the first one stores it */
+        dop_program prog;
+    } writes[DOP_MAX_WRITES];
+    uint32_t n_after; /* outputs that are computed from the attention itself */
+    dop_node_id *after;
+} dop_attention_facts;
+
+/* Of template scan. */
+typedef struct dop_scan_facts {
+    dop_node_id root;     /* any of its roots, which read the same sources; 0: another template */
+    dop_node_id made[2];  /* the root that gives values and the one that gives states; 0: none */
+    dop_node_id saved;    /* state_write of the new states, 0: in another region */
+    dop_program heads[2]; /* what the region computes from q and k as row programs; no nodes: it loads them */
+    dop_program behind;   /* what it computes from the values, the root included */
+} dop_scan_facts;
+
+/* What every region has, and a record of each family, which is zero in regions of the others. */
 typedef struct dop_analysis {
     uint64_t digest;  /* of the template, nodes and outputs that were analysed */
     dop_node_id root; /* the product, attention or reduction it is built around; its first node when there is none */
@@ -62,13 +99,7 @@ typedef struct dop_analysis {
     dop_node_id *stats;
     dop_program prog; /* computes the activation, a statistic or a stored row */
 
-    /* templates expert and expert_tiles: matrices that are chosen by a value */
-    uint32_t slots;  /* of each product */
-    dop_node_id ids; /* which matrix each slot of a row uses; 0: slot j uses matrix j */
-    /* Rows of the step sorted by matrix, the order in which they are computed; 0: the step's order. */
-    dop_node_id blocks;
-    dop_node_id sum;    /* sum over the slots of the one product, 0: none */
-    dop_program choice; /* nodes that run before the products, where the region itself makes its choice of experts */
+    dop_expert_facts experts;
 
     /* templates gemv and expert: a product of another row than `act`.  Its sums lie beside those of the only other product, and
      * what is computed from both meets in the region's only part.  It belongs to no part itself.  0: none */
@@ -83,27 +114,8 @@ typedef struct dop_analysis {
     uint32_t n_programs;
     dop_program *programs;
 
-    /* template attention */
-    dop_node_id attention; /* attention or attn_split */
-    dop_node_id merged;    /* the merge of its parts, 0: elsewhere or none */
-    dop_program query;     /* what the region computes from the queries */
-    bool query_runs;       /* ... as a row program, because it sums over heads or rotates computed values */
-    uint32_t n_writes;
-    struct {
-        dop_node_id id; /* state_write */
-        uint32_t which; /* 0: K, 1: V */
-        bool again; /* K and V are one cache: the row is computed for this use too, but only the first one stores it */
-        dop_program prog;
-    } writes[DOP_MAX_WRITES];
-    uint32_t n_after; /* outputs that are computed from the attention itself */
-    dop_node_id *after;
-
-    /* template scan */
-    dop_node_id scan;     /* any of its roots, which read the same sources */
-    dop_node_id made[2];  /* the root that gives values and the one that gives states; 0: none */
-    dop_node_id saved;    /* state_write of the new states, 0: in another region */
-    dop_program heads[2]; /* what the region computes from q and k as row programs; no nodes: it loads them */
-    dop_program behind;   /* what it computes from the values, the root included */
+    dop_attention_facts attn;
+    dop_scan_facts scan;
 
     uint32_t capacity; /* nodes that the lists have memory for */
     void *memory;

@@ -92,7 +92,7 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
         const char *table = dop_emit_page_table(e, dop_emit_sequence(e, write->src[3], t));
         return dop_emit_page_row(e, "U32", table, dop_emit_str(e, "min(%s, %uu)", pos, rows - 1));
     }
-    const char *varies = e->r->info->attention ? dop_emit_ring(e, e->r->info->attention) : NULL;
+    const char *varies = e->r->info->attn.root ? dop_emit_ring(e, e->r->info->attn.root) : NULL;
     if (varies || ring)
         row = dop_emit_str(e, "%s %% %s", pos, varies ? varies : dop_emit_str(e, "%uu", ring));
     else

@@ -14,7 +14,8 @@ dop_gen_shared(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     uint32_t sums = tile->subgroup ? tile->wg / gen->e.target->subgroup * 4 : tile->wg * 4;
-    return sums + (gen->descriptor->shared ? gen->descriptor->shared(gen) : 0);
+    return sums + (gen->descriptor->shared ? gen->descriptor->shared(gen) : 0) +
+           (dop_int8_levels(gen) ? DOP_LEVEL_BYTES : 0);
 }
 
 const char *

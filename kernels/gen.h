@@ -350,6 +350,9 @@ bool dop_int8_mixed(const dop_graph *g, const dop_region *r);    /* are there bo
 bool dop_int8_part(const dop_graph *g, const dop_segment *part); /* is a part one of integer products? */
 dop_type dop_int8_type(const dop_site *s);                       /* of the weights that a tile is for */
 const char *dop_int8_avoid(const dop_site *s);                   /* as a descriptor does */
+/* Does the kernel look levels up in a table, of DOP_LEVEL_BYTES in shared memory, that is filled before anything else? */
+enum { DOP_LEVEL_BYTES = 1024 };
+bool dop_int8_levels(const dop_gen *gen);
 /* Bytes of shared memory for the staged row of k_pad values that prog makes. */
 uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
 /* Declares that row and the macros with which prog stores values.  *out_direct: values are quantized as they come; otherwise

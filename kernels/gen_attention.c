@@ -105,8 +105,8 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
-    bool subgroups = gen->choice->tile.subgroup, queries = found->query_runs;
-    uint32_t n_writes = found->n_writes, n_outer = e->n_binds;
+    bool subgroups = gen->choice->tile.subgroup, queries = found->attn.query_runs;
+    uint32_t n_writes = found->attn.n_writes, n_outer = e->n_binds;
     sum_whole_rows(gen, body);
     uint32_t n_binds = e->n_binds, n_received = count_received(gen, a);
     if (!queries)
@@ -133,8 +133,8 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
         dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
     if (queries) {
         dop_buf_puts(body, "    if (j < R) {\n    uint unit = DOP_H(j);\n");
-        p.nodes = found->query.nodes;
-        p.n_nodes = found->query.n_nodes;
+        p.nodes = found->attn.query.nodes;
+        p.n_nodes = found->attn.query.n_nodes;
         p.unit = "unit";
         p.staged = a->n->src[0];
         p.stage = "DOP_Q";
@@ -145,13 +145,13 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     }
     for (uint32_t w = 0; w < n_writes; w++) {
         dop_buf_printf(body, "    if (j == %uu) {\n", first + w);
-        uint32_t which = found->writes[w].which;
+        uint32_t which = found->attn.writes[w].which;
         p.len = row_dim(a, which);
-        p.nodes = found->writes[w].prog.nodes;
-        p.n_nodes = found->writes[w].prog.n_nodes;
+        p.nodes = found->attn.writes[w].prog.nodes;
+        p.n_nodes = found->attn.writes[w].prog.n_nodes;
         p.unit = "kvh";
-        p.store_if = found->writes[w].again ? "false" : NULL;
-        p.staged = a->keeps[which] ? dop_node_at(e->g, found->writes[w].id)->src[1] : 0;
+        p.store_if = found->attn.writes[w].again ? "false" : NULL;
+        p.staged = a->keeps[which] ? dop_node_at(e->g, found->attn.writes[w].id)->src[1] : 0;
         p.stage = which ? "DOP_NEW1" : "DOP_NEW0";
         p.stage_base = "0u";
         p.serial = w + 1;
@@ -266,8 +266,8 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
     dop_emit_bind(e, a->id, "o", false, NULL);
     dop_emit_scope(e, store, "    ");
     dop_index ix = {t, "c"};
-    for (uint32_t i = 0; i < e->r->info->n_after; i++) {
-        dop_node_id out = e->r->info->after[i];
+    for (uint32_t i = 0; i < e->r->info->attn.n_after; i++) {
+        dop_node_id out = e->r->info->attn.after[i];
         uint32_t width = 4;
         if (!dop_emit_wide(e, out)) {
             e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "attention output %%%s is not a multiple of 4 wide",
@@ -395,7 +395,7 @@ attn
 dop_attn_at(const dop_site *s)
 {
     const dop_graph *g = s->g;
-    attn a = {.id = s->r->info->attention, .splits = 1};
+    attn a = {.id = s->r->info->attn.root, .splits = 1};
     a.n = dop_node_at(g, a.id);
     const dop_node *q = dop_node_at(g, a.n->src[0]);
     a.heads = q->shape.dim[1].mul;
@@ -428,13 +428,13 @@ bool
 dop_attn_makes_heads(const dop_gen *gen)
 {
     const dop_analysis *a = gen->e.r->info;
-    return a->n_writes > 0 || a->query_runs;
+    return a->attn.n_writes > 0 || a->attn.query_runs;
 }
 
 dop_refusal
 dop_attn_refuses_slopes(const dop_site *s)
 {
-    return dop_node_i(s->g, s->r->info->attention, DOP_A_alibi)
+    return dop_node_i(s->g, s->r->info->attn.root, DOP_A_alibi)
                ? (dop_refusal){"scores fall with the distance (ALiBi)", NULL}
                : dop_attn_refuses(s);
 }
@@ -446,8 +446,8 @@ dop_attn_refuses(const dop_site *s)
     attn a = dop_attn_at(s);
     if (a.dim % 4 || a.value_dim % 4 || a.value_start % 4 || a.value_stride % 4)
         return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};
-    for (uint32_t i = 0; i < found->n_after && a.n->op == DOP_OP_attention; i++)
-        if (!dop_region_wide(s->g, s->r, found->after[i]))
+    for (uint32_t i = 0; i < found->attn.n_after && a.n->op == DOP_OP_attention; i++)
+        if (!dop_region_wide(s->g, s->r, found->attn.after[i]))
             return (dop_refusal){"an output is not a multiple of 4 values wide", "--no-fuse"};
     return dop_tail_refuses(s);
 }
@@ -491,7 +491,7 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, merge = {0};
-    dop_node_id merged = e->r->info->merged;
+    dop_node_id merged = e->r->info->attn.merged;
     dop_buf_printf(&decls, "#define SPLITS %u\n#define ROUND %uu\n#define MERGE %d\n", a.splits, a.round, merged != 0);
     gen->merges = merged != 0;
     a.merged_heads = heads_of(&a, tile);
@@ -617,9 +617,9 @@ dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint
     const uint32_t lanes = tile->subgroup ? s->t->subgroup : tile->wg;
     const uint32_t len = a->dim > a->value_dim ? a->dim : a->value_dim;
     uint64_t n = 256 + dop_turns((uint64_t)rows * len, tile->wg) * 2;
-    n += rows * dop_trips_program(s, &found->query, a->dim, lanes);
-    for (uint32_t i = 0; i < found->n_writes; i++)
-        n += dop_trips_program(s, &found->writes[i].prog, len, lanes) + dop_turns(len, 8ull * lanes) * 5;
+    n += rows * dop_trips_program(s, &found->attn.query, a->dim, lanes);
+    for (uint32_t i = 0; i < found->attn.n_writes; i++)
+        n += dop_trips_program(s, &found->attn.writes[i].prog, len, lanes) + dop_turns(len, 8ull * lanes) * 5;
     for (uint32_t i = 0; i < found->n_programs; i++)
         n += dop_trips_program(s, &found->programs[i], found->programs[i].unit.len, tile->wg);
     return n + (found->tail ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);

@@ -150,7 +150,7 @@ emit(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_attn a = dop_attn_find(gen);
-    dop_node_id merged = e->r->info->merged;
+    dop_node_id merged = e->r->info->attn.merged;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0}, tree_v = {0}, made = {0};
     uint32_t group_wgs = shape(gen, &a);
@@ -304,7 +304,8 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
     const dop_analysis *found = s->r->info;
     if (s->g->max_t != 1 && !dop_attn_mixes(s))
         return (dop_refusal){"several tokens of one sequence", NULL};
-    if (s->g->max_t != 1 && (found->query_runs || found->n_writes || found->n_programs || found->merged || found->tail))
+    if (s->g->max_t != 1 &&
+        (found->attn.query_runs || found->attn.n_writes || found->n_programs || found->attn.merged || found->tail))
         return (dop_refusal){"more is made here of each of several tokens than attention", NULL};
     if (!dop_attn_in_eights(s->g, &a))
         return (dop_refusal){"the cache is f32", "--kv f16"};
@@ -314,7 +315,7 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
     uint32_t group_wgs = least_group_wgs(s, &a, wg);
     if (group_wgs == 0)
         return (dop_refusal){"a head has more values than an invocation has registers for", NULL};
-    if (s->r->info->merged && !stage && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
+    if (s->r->info->attn.merged && !stage && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
         return (dop_refusal){"more head groups than can count their splits", NULL};
     return dop_attn_refuses_slopes(s);
 }
@@ -344,7 +345,7 @@ static bool
 takes_one_head(const dop_site *s, const dop_attn *a)
 {
     return a->dim / 8 / lanes_of(a, s->t) > s->t->schedule.decode_lane_pieces &&
-           (!s->r->info->merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
+           (!s->r->info->attn.merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
 /* Subgroups walk apart where the registers that an invocation has for it hold its rows, products and sums, and where shared

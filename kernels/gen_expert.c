@@ -11,12 +11,14 @@ static dop_choice_program
 program_of(dop_gen *gen, const dop_analysis *a, const char *t)
 {
     const dop_graph *g = gen->e.g;
-    dop_choice_program p = {
-        .nodes = a->choice.nodes, .n_nodes = a->choice.n_nodes, .t = t, .store_if = "DOP_GROUP.x == 0u"};
-    if (a->ids)
-        p.kept[p.n_kept++] = a->ids;
-    if (a->sum)
-        p.kept[p.n_kept++] = dop_node_at(g, a->sum)->src[1];
+    dop_choice_program p = {.nodes = a->experts.choice.nodes,
+                            .n_nodes = a->experts.choice.n_nodes,
+                            .t = t,
+                            .store_if = "DOP_GROUP.x == 0u"};
+    if (a->experts.ids)
+        p.kept[p.n_kept++] = a->experts.ids;
+    if (a->experts.sum)
+        p.kept[p.n_kept++] = dop_node_at(g, a->experts.sum)->src[1];
     return p;
 }
 
@@ -82,5 +84,5 @@ dop_expert_bytes(dop_gen *gen)
 {
     const dop_analysis *a = gen->e.r->info;
     const dop_choice_program p = program_of(gen, a, "0u");
-    return dop_choice_bytes(gen, &p) + 4 * p.n_kept * a->slots;
+    return dop_choice_bytes(gen, &p) + 4 * p.n_kept * a->experts.slots;
 }

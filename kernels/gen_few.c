@@ -391,7 +391,7 @@ refuses(const dop_site *s)
     const dop_analysis *a = s->r->info;
     if (s->g->max_t < 2 || s->g->max_t > MOST_ROWS)
         return (dop_refusal){"it is for steps of 2 to 8 rows", NULL};
-    if (a->staged || a->slots > 1 || !dop_region_wide(s->g, s->r, a->act))
+    if (a->staged || a->experts.slots > 1 || !dop_region_wide(s->g, s->r, a->act))
         return (dop_refusal){"it takes plain activations only, four at a time", NULL};
     if (s->t->subgroup < 8)
         return (dop_refusal){"subgroups are smaller than 8", NULL};

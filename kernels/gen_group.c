@@ -6,13 +6,13 @@ dop_blocks
 dop_blocks_of(const dop_graph *g, const dop_region *r)
 {
     const dop_analysis *a = r->info;
-    if (!a->blocks)
+    if (!a->experts.blocks)
         return (dop_blocks){0};
-    const dop_shape *s = &dop_node_at(g, a->blocks)->shape;
-    return (dop_blocks){.id = a->blocks,
+    const dop_shape *s = &dop_node_at(g, a->experts.blocks)->shape;
+    return (dop_blocks){.id = a->experts.blocks,
                         .n = s->dim[0].mul,
                         .span = s->dim[1].mul - 1,
-                        .slots = a->slots,
+                        .slots = a->experts.slots,
                         .by_pair = dop_node_at(g, a->act)->shape.rank == 3};
 }
 

@@ -8,7 +8,7 @@ dop_scan
 dop_scan_at(const dop_site *s)
 {
     const dop_graph *g = s->g;
-    const dop_node *n = dop_node_at(g, s->r->info->scan);
+    const dop_node *n = dop_node_at(g, s->r->info->scan.root);
     const dop_shape *q = &dop_node_at(g, n->src[0])->shape, *v = &dop_node_at(g, n->src[2])->shape;
     uint32_t count = q->dim[2].mul;
     return (dop_scan){n,     v->dim[1].mul,          v->dim[2].mul, q->dim[1].mul,
@@ -44,7 +44,7 @@ void
 dop_scan_head(dop_gen *gen, const dop_scan *s, uint32_t which, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    const dop_program *made = &e->r->info->heads[which];
+    const dop_program *made = &e->r->info->scan.heads[which];
     uint32_t n_binds = e->n_binds;
     dop_rowprog p = {.nodes = made->nodes,
                      .n_nodes = made->n_nodes,
@@ -68,7 +68,7 @@ stage_heads(dop_gen *gen, const dop_scan *s, dop_buf *body)
     const dop_analysis *a = gen->e.r->info;
     uint32_t jobs = 0, job = 0;
     for (uint32_t i = 0; i < 2; i++)
-        jobs += a->heads[i].n_nodes > 0;
+        jobs += a->scan.heads[i].n_nodes > 0;
     if (jobs == 0)
         return;
     if (gen->choice->tile.subgroup)
@@ -78,7 +78,7 @@ stage_heads(dop_gen *gen, const dop_scan *s, dop_buf *body)
         dop_buf_printf(body, "    for (uint job = 0u; job < count * %uu; job++) {\n", jobs);
     dop_buf_printf(body, "    uint row = job / %uu, t = first + row;\n", jobs);
     for (uint32_t i = 0; i < 2; i++) {
-        if (a->heads[i].n_nodes == 0)
+        if (a->scan.heads[i].n_nodes == 0)
             continue;
         dop_buf_printf(body, "    if (job %% %uu == %uu) {\n", jobs, job++);
         dop_scan_head(gen, s, i, body);
@@ -93,7 +93,7 @@ stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
     const dop_analysis *a = gen->e.r->info;
     const char *head = dop_emit_str(&gen->e, "h * P");
     for (uint32_t i = 0; i < 2; i++)
-        if (a->heads[i].n_nodes == 0)
+        if (a->scan.heads[i].n_nodes == 0)
             stage_values(gen, s->n->src[i], s->count, "g * N", i ? "DOP_SK_PUT" : "DOP_SQ_PUT", s->width, body);
     stage_heads(gen, s, body);
     stage_values(gen, s->n->src[2], s->p, head, "DOP_SV_PUT", 1, body);
@@ -111,8 +111,8 @@ dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const char 
     dop_emit *e = &gen->e;
     const dop_analysis *a = e->r->info;
     uint32_t n_binds = e->n_binds;
-    dop_rowprog p = {.nodes = a->behind.nodes,
-                     .n_nodes = a->behind.n_nodes,
+    dop_rowprog p = {.nodes = a->scan.behind.nodes,
+                     .n_nodes = a->scan.behind.n_nodes,
                      .len = s->p,
                      .t = e->g->max_t == 1 ? "0u" : "t",
                      .unit = "h",
@@ -120,7 +120,7 @@ dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const char 
                      .lane = "lane",
                      .store_if = store_if,
                      .serial = 2};
-    dop_emit_bind(e, a->made[0], "scan_v", true, dop_emit_str(e, "(h * P - row * %s)", stride));
+    dop_emit_bind(e, a->scan.made[0], "scan_v", true, dop_emit_str(e, "(h * P - row * %s)", stride));
     dop_gen_rowprog(gen, &p, body);
     e->n_binds = n_binds;
 }
@@ -129,7 +129,7 @@ dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const char 
 static void
 emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {
-    if (gen->e.r->info->behind.n_nodes == 0)
+    if (gen->e.r->info->scan.behind.n_nodes == 0)
         return;
     dop_buf_puts(body, "        barrier();\n");
     dop_buf_puts(body, gen->choice->tile.subgroup
@@ -170,15 +170,15 @@ dop_scan_save(dop_gen *gen, const dop_scan *s, const char *value, const char *in
 {
     dop_emit *e = &gen->e;
     const dop_analysis *a = e->r->info;
-    if (a->saved) {
+    if (a->scan.saved) {
         dop_emit_scope(e, before, "    ");
-        dop_emit_line(e, "uint to = %s;", state_base(e, s, a->saved, true));
+        dop_emit_line(e, "uint to = %s;", state_base(e, s, a->scan.saved, true));
     }
     dop_emit_scope(e, out, indent);
-    if (a->saved)
-        dop_emit_line(e, "dop_st%u_f32(%s, to + c, %s);", s->width, dop_emit_arg(e, a->saved, true), value);
-    if (a->made[1] && dop_region_is_out(e->r, a->made[1]))
-        dop_emit_store(e, a->made[1], (dop_index){sequence(e, s), "c"}, s->width, value);
+    if (a->scan.saved)
+        dop_emit_line(e, "dop_st%u_f32(%s, to + c, %s);", s->width, dop_emit_arg(e, a->scan.saved, true), value);
+    if (a->scan.made[1] && dop_region_is_out(e->r, a->scan.made[1]))
+        dop_emit_store(e, a->scan.made[1], (dop_index){sequence(e, s), "c"}, s->width, value);
 }
 
 static void
@@ -219,8 +219,9 @@ const char *
 dop_scan_key_head(dop_gen *gen, const dop_scan *s)
 {
     dop_emit *e = &gen->e;
-    return dop_node_i(e->g, e->r->info->scan, DOP_A_interleaved) ? dop_emit_str(e, "h %% %uu", s->groups)
-                                                                 : dop_emit_str(e, "h / %uu", s->heads / s->groups);
+    return dop_node_i(e->g, e->r->info->scan.root, DOP_A_interleaved)
+               ? dop_emit_str(e, "h %% %uu", s->groups)
+               : dop_emit_str(e, "h / %uu", s->heads / s->groups);
 }
 
 void

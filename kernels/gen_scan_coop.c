@@ -116,7 +116,7 @@ stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
     stage_factors(gen, s, body);
     for (uint32_t i = 0; i < 2; i++) {
         dop_buf head = {0};
-        if (a->heads[i].n_nodes == 0) {
+        if (a->scan.heads[i].n_nodes == 0) {
             stage_values(gen, s->n->src[i], s->count, "g * N", i ? "DOP_SK_PUT(at, %s);" : "DOP_SQ_PUT(at, %s);", body);
             continue;
         }
@@ -131,7 +131,7 @@ static void
 emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {
     dop_buf row = {0};
-    if (gen->e.r->info->behind.n_nodes == 0)
+    if (gen->e.r->info->scan.behind.n_nodes == 0)
         return;
     dop_buf_puts(body, "        barrier();\n");
     dop_scan_behind(gen, s, "LV", "i + sub < count", &row);
@@ -213,8 +213,8 @@ in_fours(const dop_site *site, const dop_scan *s)
     bool wide = dop_region_wide(site->g, site->r, s->n->src[2]);
     for (uint32_t i = 0; i < 2; i++) {
         wide = wide && dop_region_wide(site->g, site->r, s->n->src[i]);
-        for (uint32_t k = 0; k < a->heads[i].n_nodes; k++) {
-            dop_node_id id = a->heads[i].nodes[k];
+        for (uint32_t k = 0; k < a->scan.heads[i].n_nodes; k++) {
+            dop_node_id id = a->scan.heads[i].nodes[k];
             if (dop_node_is(site->g, id, DOP_STATISTIC))
                 id = dop_node_at(site->g, id)->src[0];
             wide = wide && dop_region_wide(site->g, site->r, id);

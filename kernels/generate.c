@@ -57,6 +57,8 @@ put_header(dop_gen *gen, dop_buf *b)
     if (gen->descriptor->ints)
         dop_buf_printf(b, "#extension GL_EXT_spirv_intrinsics : require\n%s",
                        gen->e.types_used & ~((uint64_t)1 << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
+    if (dop_int8_levels(gen))
+        dop_buf_puts(b, "#define DOP_LEVELS\n");
     if (gen->merges)
         dop_buf_puts(b, "#define DOP_MERGES\n");
     if (gen->claims)
@@ -260,10 +262,15 @@ put_program(dop_gen *gen, const char *advance, dop_buf *b)
     put_args(&gen->e, early, b, &globals, &copies);
     if (early && globals.data)
         dop_buf_puts(b, globals.data);
-    const char *first = early && copies.data ? copies.data : "";
+    if (!early)
+        dop_buf_finish(&copies);
+    const bool fills = dop_int8_levels(gen) && at;
+    if (fills)
+        dop_buf_puts(&copies, "    dop_fill_level_pairs();\n    barrier();\n");
+    const char *first = copies.data ? copies.data : "";
     if (advance) {
         dop_buf_puts(b, advance);
-    } else if (early) {
+    } else if (early || fills) {
         size_t head = (size_t)(at - program) + sizeof start - 1;
         dop_buf_append(b, program, head);
         dop_buf_puts(b, first);

@@ -17,10 +17,18 @@ has_product(dop_type t)
     case DOP_TYPE_q5_0:
     case DOP_TYPE_q5_1:
     case DOP_TYPE_q8_0:
+    case DOP_TYPE_q2_k:
+    case DOP_TYPE_q3_k:
     case DOP_TYPE_q4_k:
     case DOP_TYPE_q5_k:
     case DOP_TYPE_q6_k:
+    case DOP_TYPE_iq4_nl:
+    case DOP_TYPE_iq4_xs:
+    case DOP_TYPE_tq1_0:
+    case DOP_TYPE_tq2_0:
+    case DOP_TYPE_q2_0:
     case DOP_TYPE_mxfp4:
+    case DOP_TYPE_nvfp4:
     case DOP_TYPE_int4_g128:
     case DOP_TYPE_int4_g64:
     case DOP_TYPE_int4_g32:
@@ -48,6 +56,18 @@ dop_int8_refuses(const dop_site *s)
     if (s->t->subgroup > 1 && s->t->subgroup < LANES_OF_UNIT)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
     return (dop_refusal){0};
+}
+
+bool
+dop_int8_levels(const dop_gen *gen)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < gen->e.r->info->n_products; i++) {
+        const dop_node *n = dop_node_at(gen->e.g, gen->e.r->info->products[i]);
+        const dop_type t = dop_node_at(gen->e.g, n->src[1])->type;
+        any = any || t == DOP_TYPE_iq4_nl || t == DOP_TYPE_iq4_xs;
+    }
+    return any && gen->descriptor->ints;
 }
 
 bool

@@ -62,9 +62,9 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
                        .unit = 8,
                        .experts = dop_node_has_experts(g, a->products[0]),
                        .own_rows = dop_node_at(g, a->act)->shape.rank == 3,
-                       .slots = a->slots,
-                       .ids = a->ids,
-                       .sum = a->sum,
+                       .slots = a->experts.slots,
+                       .ids = a->experts.ids,
+                       .sum = a->experts.sum,
                        .beside = a->beside,
                        .k2 = a->beside ? dop_product_depth(g, a->beside) : 0};
     for (uint32_t i = 0; i < a->n_parts; i++) {
@@ -79,7 +79,7 @@ dop_products_of(const dop_site *s)
 {
     const dop_graph *g = s->g;
     const dop_analysis *a = s->r->info;
-    const uint32_t summed = a->sum ? a->slots : 1; /* slots that are a part of the depth */
+    const uint32_t summed = a->experts.sum ? a->experts.slots : 1; /* slots that are a part of the depth */
     dop_products p = {.most = a->most_mats, .k = a->depth * summed};
     if (a->beside)
         p.k += dop_product_depth(g, a->beside);

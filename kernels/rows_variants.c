@@ -8,7 +8,8 @@ trips(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
     const dop_blocks blocks = dop_blocks_of(s->g, s->r);
-    const uint64_t slots = blocks.id || a->sum ? 1 : a->slots, sums = a->sum ? a->slots : 1;
+    const uint64_t slots = blocks.id || a->experts.sum ? 1 : a->experts.slots,
+                   sums = a->experts.sum ? a->experts.slots : 1;
     const uint64_t stores = tile->bm > 1 ? dop_turns((uint64_t)tile->rows * tile->bm / 4, 1) * 7 : 0;
     const uint32_t walkers = tile->claims ? 1 : tile->loops; /* One may claim all blocks. */
     uint64_t n = dop_trips_prologue(s, tile, tile->bm) + 64;
@@ -156,7 +157,7 @@ fits_experts(const dop_site *s)
     const dop_analysis *a = s->r->info;
     if (a->n_stats > 0)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
-    if (!a->sum && dop_node_at(s->g, a->act)->shape.rank == 3)
+    if (!a->experts.sum && dop_node_at(s->g, a->act)->shape.rank == 3)
         return (dop_refusal){"each slot has a row of its own", NULL};
     return fits(s);
 }

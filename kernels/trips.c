@@ -82,8 +82,8 @@ uint64_t
 dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows)
 {
     const dop_analysis *a = s->r->info;
-    const uint64_t sums = a->sum ? a->slots : 1;
-    return of_choice(s, &a->choice, tile->wg) +
+    const uint64_t sums = a->experts.sum ? a->experts.slots : 1;
+    return of_choice(s, &a->experts.choice, tile->wg) +
            (rows + 1) * sums * (dop_trips_program(s, &a->prog, a->depth, tile->wg) + dop_turns(a->depth, 32));
 }
 
@@ -92,7 +92,7 @@ uint64_t
 dop_trips_gemv(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
-    const uint64_t loops = tile->loops ? tile->loops : 1, sums = a->sum ? a->slots : 1;
+    const uint64_t loops = tile->loops ? tile->loops : 1, sums = a->experts.sum ? a->experts.slots : 1;
     const uint32_t lanes = tile->lanes ? tile->lanes : 1, rows = tile->rows ? tile->rows : 1;
     const uint32_t least = s->g->max_t > 1 ? (s->g->max_t < 8 ? s->g->max_t : 8) : 1;
     const uint64_t team = (uint64_t)a->most_mats * rows * least * (dop_halvings(lanes) + 2);
@@ -127,7 +127,7 @@ uint64_t
 dop_trips_scan(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
-    const dop_node *n = dop_node_at(s->g, a->scan);
+    const dop_node *n = dop_node_at(s->g, a->scan.root);
     const uint32_t width = dop_node_at(s->g, n->src[2])->shape.dim[2].mul,
                    count = dop_node_at(s->g, n->src[0])->shape.dim[2].mul;
     const uint32_t lanes = tile->subgroup ? s->t->subgroup : tile->wg, teams = tile->wg / lanes;
@@ -136,10 +136,10 @@ dop_trips_scan(const dop_site *s, const dop_tile *tile)
     uint64_t staged = dop_turns((uint64_t)rows * width, tile->wg) +
                       2 * dop_turns((uint64_t)rows * count, (uint64_t)tile->wg * vec) + 8;
     for (uint32_t i = 0; i < 2; i++)
-        if (a->heads[i].n_nodes)
-            staged += dop_turns(rows, teams) * dop_trips_program(s, &a->heads[i], count, lanes);
-    if (a->behind.n_nodes)
-        staged += dop_turns(rows, teams) * dop_trips_program(s, &a->behind, width, lanes);
+        if (a->scan.heads[i].n_nodes)
+            staged += dop_turns(rows, teams) * dop_trips_program(s, &a->scan.heads[i], count, lanes);
+    if (a->scan.behind.n_nodes)
+        staged += dop_turns(rows, teams) * dop_trips_program(s, &a->scan.behind, width, lanes);
     return many *
                (staged +
                 rows * (1ull + (tile->lanes > 1 && tile->lanes != s->t->subgroup ? 2 * dop_halvings(tile->lanes) : 0)) +
@@ -152,8 +152,9 @@ uint64_t
 dop_trips_scan_chunks(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
-    const uint64_t rows = tile->bq, count = dop_node_at(s->g, dop_node_at(s->g, a->scan)->src[0])->shape.dim[2].mul;
-    const uint64_t width = dop_node_at(s->g, dop_node_at(s->g, a->scan)->src[2])->shape.dim[2].mul;
+    const uint64_t rows = tile->bq,
+                   count = dop_node_at(s->g, dop_node_at(s->g, a->scan.root)->src[0])->shape.dim[2].mul;
+    const uint64_t width = dop_node_at(s->g, dop_node_at(s->g, a->scan.root)->src[2])->shape.dim[2].mul;
     const uint64_t pairs = dop_turns((rows / 2 + 1) * (rows / 2 + 2) / 2, tile->wg) * (count / 4 + rows + 4);
     const uint64_t columns = dop_turns(width, tile->wg) * rows * (rows / 8 + 3);
     const uint64_t padding = 4 * dop_turns(rows * (count + width), tile->wg);

@@ -1,5 +1,5 @@
-/* canon: merge equal nodes and drop those that change nothing, their type neither (scale by 1, offset by 0, reshape to the
- * same shape, cast to the same type), so that later passes see each value once.  Runs first, on a graph without regions. */
+/* canon: common subexpression elimination, so that later passes see each value once.  Nodes that change neither values nor type
+ * (scale by 1, offset by 0, reshape to an equal shape, cast to an equal type) go too.  Runs first, on a graph without regions. */
 #include "passes/rewrite.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
-/* expand-weights: the two-step form of a product with quantized weights.  The matrix becomes f16 or f32 values in scratch
- * memory, in a dispatch of its own, and the matmul reads those: with many tokens a weight is decoded once instead of once
- * for every tile of tokens.  Only where a kernel path asks for it; the values live from one dispatch to the next, so that
- * all layers share their memory. */
+/* expand-weights: dequantize a weight matrix in a dispatch of its own, where a kernel path asks for it.  The matrix becomes f16
+ * or f32 values in scratch memory, which the matmul reads: with many tokens a weight is then decoded once instead of once for
+ * every tile of tokens.  The values live from one dispatch to the next, so that all layers share one piece of memory. */
 #include "passes/region.h"
 #include "passes/rewrite.h"
 

@@ -133,7 +133,7 @@ compare_units(const tile *t, dop_node_id n)
     if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->mixed || dop_node_at(g, n)->shape.rank == 1 ||
         same_unit(u, unit))
         return DOP_REASON_none;
-    if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan && dop_node_space(g, n) == t->r->info->made[1])
+    if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan.root && dop_node_space(g, n) == t->r->info->scan.made[1])
         return DOP_REASON_none; /* whichever workgroup has a value writes it to the state's own memory */
     if (dop_node_is_element(g, n) && u.len == 1 && u.units == 1)
         return DOP_REASON_none;
@@ -200,7 +200,7 @@ static uint8_t
 joins_as(const dop_graph *g, const dop_region *c)
 {
     const uint8_t kind = dop_template_of(c->tpl)->kind;
-    if (kind == DOP_JOIN_HEADS && c->info->ids) /* matrices that are chosen */
+    if (kind == DOP_JOIN_HEADS && c->info->experts.ids) /* matrices that are chosen */
         return 0;
     return kind == DOP_JOIN_PARTIAL && !dop_node_is(g, c->info->root, DOP_PARTIAL) ? 0 : kind;
 }
@@ -260,11 +260,11 @@ join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, do
     if (dop_flow_n_readers(f, made) != 1 || f->output[made])
         return DOP_REASON_multiple_readers;
     const uint32_t heads = x->shape.dim[1].mul;
-    if (p->info->attention && made != p->info->merged && made != p->info->attention)
+    if (p->info->attn.root && made != p->info->attn.merged && made != p->info->attn.root)
         return DOP_REASON_template_limit;
-    if (!p->info->attention && !cx->target->merges)
+    if (!p->info->attn.root && !cx->target->merges)
         return DOP_REASON_cross_workgroup;
-    if (!p->info->attention && heads > has->merges)
+    if (!p->info->attn.root && heads > has->merges)
         return DOP_REASON_capacity;
     if ((!has->tail || dop_node_bytes(g, matrix) / heads > cx->target->schedule.tail_bytes) &&
         !dop_fuse_asked(cx, g, producer, consumer))
@@ -496,9 +496,9 @@ is_member(const dop_program *p, dop_node_id id)
 static bool
 makes_heads(const dop_region *c, dop_node_id id)
 {
-    bool made = is_member(&c->info->query, id);
-    for (uint32_t i = 0; i < c->info->n_writes; i++)
-        made = made || is_member(&c->info->writes[i].prog, id);
+    bool made = is_member(&c->info->attn.query, id);
+    for (uint32_t i = 0; i < c->info->attn.n_writes; i++)
+        made = made || is_member(&c->info->attn.writes[i].prog, id);
     return made;
 }
 
@@ -507,9 +507,9 @@ makes_heads(const dop_region *c, dop_node_id id)
 static bool
 of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t len)
 {
-    for (uint32_t w = 0; w < c->info->n_writes; w++) {
-        const dop_program *prog = &c->info->writes[w].prog;
-        if (prog->unit.units != 1 || dop_node_cols(g, dop_node_space(g, c->info->writes[w].id)) < len)
+    for (uint32_t w = 0; w < c->info->attn.n_writes; w++) {
+        const dop_program *prog = &c->info->attn.writes[w].prog;
+        if (prog->unit.units != 1 || dop_node_cols(g, dop_node_space(g, c->info->attn.writes[w].id)) < len)
             continue;
         if (is_member(prog, n))
             return true;
@@ -539,7 +539,7 @@ check_heads(const stage *s)
     const bool all_rows = s->has->tile[DOP_AXIS_row] == DOP_TILE_whole;
     if (!all_rows && g->max_t != 1)
         return DOP_REASON_state_order; /* other workgroups read the rows of this step */
-    const dop_unit head = all_rows ? c->info->heads[0].unit : c->info->query.unit;
+    const dop_unit head = all_rows ? c->info->scan.heads[0].unit : c->info->attn.query.unit;
     const bool shorter = !all_rows && is_short(s, head.len);
     /* Each workgroup sums up the longer row for itself; its heads compute their values from the row and the sum. */
     const bool rows = !all_rows && !shorter && norms_rows(g, p);
@@ -584,7 +584,8 @@ check_choice(const stage *s)
     const dop_graph *g = s->g;
     const dop_region *p = s->p;
     uint64_t values = 0;
-    if (!s->c->info->ids || !dop_region_has(p, dop_node_base(g, s->c->info->ids, NULL)) || g->max_t != 1)
+    if (!s->c->info->experts.ids || !dop_region_has(p, dop_node_base(g, s->c->info->experts.ids, NULL)) ||
+        g->max_t != 1)
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++)
         if (dop_node_gathers(g, p->outs[i]) && stays_stored(s->f, p->outs[i], s->consumer))

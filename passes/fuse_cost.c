@@ -1,4 +1,4 @@
-/* Conditions of a fusion besides legality: enough registers, and no kernel path that switches it off. */
+/* Conditions of a fusion besides legality: register pressure, and what a kernel path switches off or asks for. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>

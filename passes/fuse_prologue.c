@@ -54,7 +54,8 @@ add_read(void *user, dop_node_id base)
     c->bytes += dop_node_bytes(c->g, base);
 }
 
-/* Bytes moved when the n readers recompute the region, against storing and loading its value.  Gathered rows are stored
+/* Bytes moved when the n readers recompute the region, against storing and loading its value.  Bytes decide, not dispatches: a value
+ * that is stored costs no dispatch of its own where fuse-rows finds a reader that makes it for the others.  Gathered rows are stored
  * however small their table's are: recomputed, all their readers in the first layer would be kernels of their own, where
  * every other layer reads its input from memory.  fuse-rows finds the reader that makes them.  What reads several rows for each
  * of its own would read all of them again in every reader. */

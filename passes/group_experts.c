@@ -1,6 +1,7 @@
-/* group-experts: products by expert read a matrix for each pair of a row and an expert it chose.  Where many rows choose the
- * same expert, its pairs are sorted together first (group_rows), and the products are computed in that order.  The target says
- * from how many rows on, and how many pairs make a tile.  Runs when products have their final sources. */
+/* group-experts: grouped products of a mixture of experts.  A product by expert reads a matrix for each pair of a row and an
+ * expert that the row chose.  Where many rows choose one expert, a node in front sorts the pairs by expert (group_rows), and the
+ * products are computed in that order.  The target says from how many rows on, and how many pairs make a tile.  Runs when
+ * products have their final sources. */
 #include "passes/rewrite.h"
 
 /* Blocks of ids, for matrices of so many experts. */

@@ -1,4 +1,4 @@
-/* hoist-last-row: last_row(f(x)) = f(last_row(x)) for everything that works on each token's row by itself.  A prefill
+/* hoist-last-row: demand analysis of rows, by last_row(f(x)) = f(last_row(x)) for every op that works row by row.  A prefill
  * chunk wants the logits of its last token only, so what follows the last attention is computed for one row instead of
  * all, and by the kernels of decoding.  A value is taken only when nobody needs its other rows.  Runs before norms are
  * split. */

@@ -20,9 +20,9 @@ is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_i
 
 enum { COLUMNS_EACH = 128 /* of a workgroup, about */ };
 
-/* Is the value read by nothing but products of a few rows without matrix units: packed integers, or stages?  Every workgroup of
- * those then makes the row and its statistic: where they are more than multiprocessors, a dispatch that does it once takes less
- * time. */
+/* Do only products of a few rows without matrix units (packed integers, or stages) read the value?  Every workgroup of such a
+ * product makes the row and its statistic: where workgroups are more than multiprocessors, one dispatch that makes both once
+ * takes less time. */
 static bool
 is_for_lanes(const dop_rewrite *rw, dop_node_id value)
 {

@@ -1,7 +1,6 @@
-/* narrow: a value that only matrix units read is stored as f16.  Products on matrix units round their activations to f16, so an
- * f32 value that nothing else reads may as well be rounded once, where it is computed, instead of by every tile that reads it:
- * half the bytes, the same result to the last bit.  Only the storage type of the value changes.  Runs when products have their
- * final sources. */
+/* narrow: narrow the storage type of values that only matrix units read, from f32 to f16.  Products on matrix units round their
+ * activations to f16; a value is then rounded once, where it is computed, instead of by every tile that reads it: half the bytes,
+ * and results that are equal to the last bit.  Runs when products have their final sources. */
 #include "passes/rewrite.h"
 
 /* A tile of products by expert has the rows of a block. */

@@ -1,7 +1,7 @@
-/* order: sort regions by their depth in the data flow, so that independent dispatches stand next to each other and one
- * barrier serves a whole level; within a level the order of the graph stays.  What reads nothing that is computed, such as
- * expanded weights, comes one level before its first reader, so that its memory is free for others most of the time.  Dead
- * regions are dropped. */
+/* order: level scheduling.  Regions are sorted by their depth in the data flow, so that independent dispatches stand next to each
+ * other and one barrier serves a whole level; within a level the order of the graph stays.  A region that reads nothing that is
+ * computed, such as expanded weights, comes one level before its first reader, so that its memory is free for others most of the
+ * time.  Dead regions are dropped. */
 #include "passes/region.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* place: barriers from data flow, and offsets for stored values from their lifetimes.
+/* place: memory planning.  Barriers come from the data flow, and offsets of stored values from their lifetimes.
  *
  * A barrier stands before a region that reads what a region after the last barrier wrote; nothing else needs one.
  * Lifetimes are counted in groups (the regions between two barriers), and two values share memory only when their

@@ -34,7 +34,8 @@ are_siblings(const dop_graph *g, const dop_region *a, const dop_region *b)
     if (a->tpl != b->tpl)
         return false;
     if (x->n_products)
-        return x->act == y->act && x->ids == y->ids && x->blocks == y->blocks && x->slots == y->slots;
+        return x->act == y->act && x->experts.ids == y->experts.ids && x->experts.blocks == y->experts.blocks &&
+               x->experts.slots == y->experts.slots;
     return dop_template_of(a->tpl)->twins && p->n_srcs == q->n_srcs &&
            memcmp(p->src, q->src, p->n_srcs * sizeof *p->src) == 0;
 }
@@ -226,7 +227,7 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     if (dop_fuse_disabled(cx, g, from, to))
         return DOP_REASON_disabled;
     if (!dop_template_of(c->tpl)->beside || b->n_products != 1 || b->beside || b->tail ||
-        (dop_node_has_experts(g, b->products[0]) && !b->sum))
+        (dop_node_has_experts(g, b->products[0]) && !b->experts.sum))
         return DOP_REASON_template_limit;
     if (!dop_template_of(p->tpl)->acts || a->n_products != 1 || a->staged || a->n_stats || a->tail ||
         a->parts[0].argmax)

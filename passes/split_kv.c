@@ -1,6 +1,6 @@
-/* split-kv: attention of a single token has only as many workgroups as KV heads; splitting the cache fills the device.
- * The merge of the splits is a separate node that the output projection takes as its prologue.  Only for decode, and
- * not where workgroups are expensive and cores few (software devices). */
+/* split-kv: flash-decoding, the attention of a single token split over the cache.  One workgroup for each KV head would leave most
+ * of a device idle.  The merge of the splits is a separate node that the output projection takes as its prologue.  Software
+ * devices, whose workgroups are expensive and cores few, split nothing. */
 #include "passes/rewrite.h"
 
 enum { MAX_SPLITS = 16 }; /* the merge reads every split in every workgroup of the reader */

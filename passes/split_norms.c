@@ -1,6 +1,6 @@
 /* split-norms: rewrite a norm as a row statistic and element-wise arithmetic, so that fusion can put
  * each part where it costs nothing: the weight into the reader's load phase, the statistic beside the reader's sum, the
- * scale after it.  Norms of one row share what their weights have no part in.  Runs before hoist-row-scale, which moves the scale. */
+ * scale after it.  Norms of one row share the statistic.  Runs before hoist-row-scale, which moves the scale. */
 #include "passes/rewrite.h"
 
 /* Several norms of one row have one statistic: gives the node that is there already, or adds one. */
@@ -38,7 +38,7 @@ split_rmsnorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
         st = dop_rewrite_add(rw, old, "w", DOP_OP_offset, &w, 1, &by, NULL, &w);
     if (st == DOP_OK)
         st = dop_rewrite_add(rw, old, "xw", DOP_OP_mul, (dop_node_id[]){x, w}, 2, NULL, &want, &m);
-    /* The statistic comes last: that is the form whose scale moves past a matmul. */
+    /* The statistic is multiplied last, so that hoist-row-scale can move it past a matmul. */
     if (st == DOP_OK)
         st = dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){m, stat}, 2, NULL, &want, out_id);
     return st;

@@ -1,7 +1,7 @@
 /* split-weights: a weight that is larger than one allocation of the device becomes several leaves of fewer rows each, named
  * "NAME[FIRST:END]".  A product with it becomes one product per piece, whose columns are put side by side.  For experts every
  * matrix is divided, so that the choice among them stays the same.  A gathered row is the sum of what the pieces give, which is
- * zero except for one of them.  Runs before weights are expanded and products take their forms, so that later passes need not
+ * zero except for one piece.  Runs before weights are expanded and products take their forms, so that later passes need not
  * know about pieces. */
 #include "passes/rewrite.h"
 

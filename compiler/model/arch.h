@@ -350,10 +350,34 @@ typedef struct dop_arch {
     int64_t end_ids[DOP_MAX_END_IDS];
 } dop_arch;
 
+/* A matrix of codes, row by row, and a scale for each tile of it (FP8, INT8, packed integers, NVFP4).  Value (row, col) is the code's
+ * number times the scale of its tile.  compiler/pack/pack_codes.h makes blocks of it. */
+typedef enum dop_code_kind {
+    DOP_CODE_E4M3, /* 8 bits, blocks of f8_128 */
+    DOP_CODE_INT8, /* 8 bits with a sign, or with 128 added where they are `biased`: q8_0 */
+    DOP_CODE_INT4, /* 4 bits less the zero point, the first of eight in the lowest bits of a word: int4 */
+    DOP_CODE_E2M1, /* 4 bits, the first of two in the low nibble: nvfp4 */
+} dop_code_kind;
+
+typedef struct dop_code_parts {
+    dop_code_kind kind;
+    bool biased;
+    const uint8_t *codes;
+    uint64_t row_bytes;                   /* of codes */
+    const uint8_t *scales;                /* one for each tile, row of tiles by row of tiles */
+    dop_type scale_type;                  /* f16, bf16 or f32; none: e4m3, without a sign */
+    uint32_t tile_rows, tile_cols, tiles; /* size of a tile; tiles in a row of them */
+    const uint8_t *zeros;                 /* int4: words of eight rows [rows / 8, tiles]; NULL: every zero point is 8 */
+    float factor;                         /* nvfp4: what all scales are multiplied by */
+    uint64_t first, block,
+        block_step; /* row r is first + r, or with blocks of rows first + r / block * block_step + r % block */
+} dop_code_parts;
+
 /* A matrix of 4-bit integers whose words, scales and zero points a file stores separately (AWQ, GPTQ), each with the outputs
  * along its last axis.  Value (row, col) is scale * (integer - zero), both of group col / group and output first + row.
  * compiler/pack/pack_rows.h makes blocks of it. */
 typedef struct dop_int4_parts {
+    const dop_code_parts *codes; /* instead of everything else; NULL: none */
     /* Microscaling (mxfp4) instead of integers: words holds 16 bytes for 32 inputs, the first of two in the low nibble, and
      * scales an exponent byte for each 32; both output by output.  Of the other fields only `first` and `step` are used. */
     bool microscaling;
@@ -365,9 +389,12 @@ typedef struct dop_int4_parts {
     /* A word has eight outputs of one input, in the order 0 2 4 6 1 3 5 7, as words of zeros have; else all values are in order. */
     bool by_output;
     uint32_t zero_add; /* added to a stored zero point, modulo 16 */
-    uint32_t group;    /* inputs per scale: a multiple of the block of the weight's type */
-    uint64_t outputs;  /* of the stored tensors */
-    uint64_t first;    /* the output that is row 0 */
+    uint32_t
+        bits; /* of an integer: 2, 3, 4 or 8, one after the other where they are no divisor of 32; 0: 4.  Unless 4, in order */
+    const uint8_t *order; /* 32 bits: the group of each input; NULL: input / group */
+    uint32_t group;       /* inputs per scale: a multiple of the block of the weight's type */
+    uint64_t outputs;     /* of the stored tensors */
+    uint64_t first;       /* the output that is row 0 */
 } dop_int4_parts;
 
 /* A weight: a vector, a matrix, or a matrix for each expert, somewhere in a mapped file.  Experts lie expert_stride bytes
@@ -387,7 +414,7 @@ typedef struct dop_weight {
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
     const dop_int4_parts
-        *parts; /* an int4 matrix in separate parts, instead of data and strides; NULL: none; in the arena */
+        *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */
     uint64_t expert_stride; /* of rank 3: bytes from expert to expert */
     /* Of rank 3: [experts] of rank 2, instead of data, strides and parts; NULL: one tensor has all experts; in the arena. */
     const struct dop_weight *each;

@@ -336,6 +336,8 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
+    if (first == 0 && w.parts && w.parts->codes && w.type == item->type)
+        dop_repack_factor(item->type, w.parts->codes->factor, item->rows, item->cols, out);
     return DOP_OK;
 }
 
@@ -370,7 +372,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
         const dop_weight w = dop_weight_expert(item->source, e);
-        if (w.type != item->type || w.col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
+        if (w.type != item->type || w.col_stride != 0 || w.parts || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->from.first + r), bytes);

@@ -1,10 +1,11 @@
 #include "compiler/pack/pack_rows.h"
 
+#include "compiler/pack/pack_codes.h"
 #include "ir/interp.h"
 
 #include <string.h>
 
-enum { WORD = 8 /* integers */, MAX_BLOCK = 128 /* integers */, MAX_BLOCK_BYTES = MAX_BLOCK / 2 + 4 };
+enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* of f8_128 */ };
 
 static uint32_t
 word_at(const uint8_t *p, uint64_t i)
@@ -36,6 +37,65 @@ put_u16(uint8_t *p, uint16_t v)
     p[1] = (uint8_t)(v >> 8);
 }
 
+/* Integer i of a block: of each 32 the first 16 are the low nibbles of 16 bytes. */
+static void
+put_integer(uint8_t *block, uint32_t i, uint32_t q)
+{
+    uint8_t *at = &block[i / 32 * 16 + i % 16];
+    *at = (uint8_t)(*at | (q & 15) << (i % 32 < 16 ? 0 : 4));
+}
+
+/* Integer i of those that lie one after the other in words `stride` words apart. */
+static uint32_t
+bits_at(const uint8_t *words, uint64_t stride, uint32_t bits, uint64_t i)
+{
+    const uint64_t bit = i * bits;
+    uint32_t v = word_at(words, bit / 32 * stride) >> bit % 32;
+    if (bit % 32 + bits > 32)
+        v |= word_at(words, (bit / 32 + 1) * stride) << (32 - bit % 32);
+    return v & ((1u << bits) - 1);
+}
+
+static uint32_t
+zero_of(const dop_int4_parts *p, uint64_t group, uint64_t o)
+{
+    const uint32_t mask = (1u << p->bits) - 1;
+    return p->zeros ? (bits_at(p->zeros + group * (p->outputs * p->bits / 32) * 4, 1, p->bits, o) + p->zero_add) & mask
+                    : 1u << (p->bits - 1);
+}
+
+/* Row o of a matrix in words along its inputs, whatever their bits and the order of their groups, as blocks of int4, of q8_0 or of
+ * halves. */
+static void
+put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at)
+{
+    const dop_int4_parts *p = w->parts;
+    const dop_type_info *ti = dop_type_of(w->type);
+    const uint8_t *words = p->words + o * 4;
+    for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
+        const uint32_t n = to - k < ti->block ? to - k : ti->block;
+        const uint64_t group = p->order ? word_at(p->order, k) : k / p->group;
+        const uint16_t scale = scale_at(p, group * p->outputs + o);
+        const uint32_t zero = zero_of(p, group, o);
+        if (w->type == DOP_TYPE_f16) {
+            const float q = (float)bits_at(words, p->outputs, p->bits, k) - (float)zero;
+            put_u16(at, dop_f32_to_f16(dop_f16_to_f32(scale) * q));
+            continue;
+        }
+        const bool bytes = w->type == DOP_TYPE_q8_0;
+        put_u16(bytes ? at : at + ti->block / 2, scale);
+        if (!bytes)
+            put_u16(at + ti->block / 2 + 2, dop_f32_to_f16((float)zero));
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t q = bits_at(words, p->outputs, p->bits, k + i);
+            if (bytes)
+                at[2 + i] = (uint8_t)(q ^ 128);
+            else
+                put_integer(at, i, q);
+        }
+    }
+}
+
 /* Behind the integers of a block that begins with input k: scale and zero point of output o. */
 static void
 put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
@@ -46,14 +106,6 @@ put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
         zero = ((word_at(p->zeros, group * (p->outputs / WORD) + o / WORD) >> shift_of(p, o)) + p->zero_add) & 15;
     put_u16(at, scale_at(p, group * p->outputs + o));
     put_u16(at + 2, dop_f32_to_f16((float)zero));
-}
-
-/* Integer i of a block: of each 32 the first 16 are the low nibbles of 16 bytes. */
-static void
-put_integer(uint8_t *block, uint32_t i, uint32_t q)
-{
-    uint8_t *at = &block[i / 32 * 16 + i % 16];
-    *at = (uint8_t)(*at | (q & 15) << (i % 32 < 16 ? 0 : 4));
 }
 
 /* Input k of n outputs from o on, integer i of blocks that are `stride` bytes apart. */
@@ -92,9 +144,13 @@ put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint3
     const dop_int4_parts *p = w->parts;
     const dop_type_info *ti = dop_type_of(w->type);
     const uint64_t o = p->first + first;
+    for (uint32_t r = 0; p->codes && r < n; r++)
+        dop_code_blocks(w, first + r, from, to, at + r * stride);
     for (uint32_t r = 0; p->microscaling && r < n; r++)
         put_microscaling(w, first + r, from, to, at + r * stride);
-    if (p->microscaling)
+    for (uint32_t r = 0; p->bits && r < n; r++)
+        put_any(w, o + r, from, to, at + r * stride);
+    if (p->codes || p->microscaling || p->bits)
         return;
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         const uint32_t inputs = to - k < ti->block ? to - k : ti->block;
@@ -128,6 +184,8 @@ int4_row(const dop_weight *w, uint32_t row, float *out)
         put_blocks(w, row, 1, k, to, bytes, 0);
         dop_decode_row(w->type, bytes, to - k, out + k);
     }
+    for (uint32_t k = 0; w->parts->codes && w->parts->codes->kind == DOP_CODE_E2M1 && k < w->cols; k++)
+        out[k] *= w->parts->codes->factor;
 }
 
 void

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "compiler/pack/quant_lanes.h"
+#include "compiler/pack/quant_levels.h"
 
 #include <math.h>
 #include <string.h>
@@ -397,6 +398,37 @@ make_q5_k(const eight *e, uint8_t *out)
     make_q4_or_q5_k(e, true, out);
 }
 
+static void
+make_q2_k(const eight *e, uint8_t *out)
+{
+    dop_make_q2_k(e->x, out);
+}
+
+static void
+make_q3_k(const eight *e, uint8_t *out)
+{
+    dop_make_q3_k(e->x, out);
+}
+
+static void
+make_iq4_xs(const eight *e, uint8_t *out)
+{
+    dop_make_iq4_xs(e->x, out);
+}
+
+static void
+make_iq3_s(const eight *e, uint8_t *out)
+{
+    dop_make_iq3_s(e->x, out);
+}
+
+static void
+make_nvfp4(const eight *e, uint8_t *out)
+{
+    for (uint32_t j = 0; j < LANES; j++, out += 36)
+        dop_make_nvfp4(e->x + (size_t)j * e->n, out);
+}
+
 /* The quantizer of each type that has one.  What lanes are: blocks of up to 128 values, or the sub-blocks of one of 256, of which
  * each of so many `eight`s has a part. */
 static const struct quantizer {
@@ -406,7 +438,8 @@ static const struct quantizer {
     [DOP_TYPE_q4_0] = {1, make_q4_0},     [DOP_TYPE_q5_1] = {1, make_q5_1},      [DOP_TYPE_q8_0] = {1, make_q8_0},
     [DOP_TYPE_q4_k] = {1, make_q4_k},     [DOP_TYPE_q5_k] = {1, make_q5_k},      [DOP_TYPE_q6_k] = {2, make_q6_k},
     [DOP_TYPE_mxfp4] = {1, make_mxfp4},   [DOP_TYPE_int4_g128] = {1, make_int4}, [DOP_TYPE_int4_g64] = {1, make_int4},
-    [DOP_TYPE_int4_g32] = {1, make_int4},
+    [DOP_TYPE_int4_g32] = {1, make_int4}, [DOP_TYPE_q2_k] = {1, make_q2_k},      [DOP_TYPE_q3_k] = {1, make_q3_k},
+    [DOP_TYPE_iq4_xs] = {1, make_iq4_xs}, [DOP_TYPE_nvfp4] = {1, make_nvfp4},    [DOP_TYPE_iq3_s] = {1, make_iq3_s},
 };
 
 bool

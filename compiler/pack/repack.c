@@ -3,6 +3,8 @@
 #include "ir/packing.h"
 #include "kernels/weight_types.h"
 
+#include <string.h>
+
 void
 dop_repack_row(dop_type t, const uint8_t *blocks, uint32_t row, uint32_t rows, uint32_t cols, uint8_t *out)
 {
@@ -16,4 +18,11 @@ dop_repack_row(dop_type t, const uint8_t *blocks, uint32_t row, uint32_t rows, u
         dop_pack_block(t, blocks + (uint64_t)i * ti->bytes, (uint32_t)(u % DOP_AUX_UNITS),
                        out + u * ti->pack.unit_bytes, out + plane + u / DOP_AUX_UNITS * ti->pack.group_bytes);
     }
+}
+
+void
+dop_repack_factor(dop_type t, float factor, uint32_t rows, uint32_t cols, uint8_t *out)
+{
+    if (t == DOP_TYPE_nvfp4)
+        memcpy(out + dop_packed_plane_bytes(t, rows, cols) - dop_type_of(t)->pack.book, &factor, sizeof factor);
 }

@@ -7,6 +7,8 @@
 /* Writes one row of `cols` values, given as whole blocks of quantized type t (not aligned), into a packed matrix of
  * rows x cols at out, dop_packed_bytes(t, rows, cols) bytes that were zero.  Rows touch different bytes, so several
  * threads may write rows of one matrix. */
+/* Row 0 writes the codebook too, whose factor (nvfp4) is 1; dop_repack_factor sets another one after it. */
 void dop_repack_row(dop_type t, const uint8_t *blocks, uint32_t row, uint32_t rows, uint32_t cols, uint8_t *out);
+void dop_repack_factor(dop_type t, float factor, uint32_t rows, uint32_t cols, uint8_t *out);
 
 #endif

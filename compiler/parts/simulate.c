@@ -217,17 +217,28 @@ predict_many(const simulation *m)
     return st;
 }
 
+/* The costs of chunks on a target; *out: memory for them. */
+static const dop_chunk_costs *
+costs_of(const dop_target *t, dop_chunk_costs *out)
+{
+    const dop_schedule_numbers *s = &t->schedule;
+    *out = (dop_chunk_costs){s->chunk_start, s->chunk_tile, s->chunk_full, s->chunk_lack};
+    return t->cpu ? NULL : out;
+}
+
 /* The most tokens of a piece, as dop_step_choose_chunks has it. */
 static uint32_t
 most_of_piece(const simulation *m, uint32_t n)
 {
     const dop_schedule *list = m->parts[0].schedules;
+    dop_chunk_costs costs;
     uint32_t sizes[DOP_MAX_SCHEDULES];
     size_t n_sizes = 0;
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
         if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t > 1)
             sizes[n_sizes++] = list[i].g.max_t;
-    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(m->parts[0].target->cpu, sizes, n_sizes, n, m->n) : UINT32_MAX;
+    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(costs_of(m->parts[0].target, &costs), sizes, n_sizes, n, m->n)
+                                   : UINT32_MAX;
 }
 
 /* The piece of n tokens that dop_step_choose of the runtime takes: its schedule and its tokens. */
@@ -235,6 +246,7 @@ static void
 choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
 {
     const dop_schedule *list = m->parts[0].schedules;
+    dop_chunk_costs costs;
     dop_chunk_size sizes[DOP_MAX_SCHEDULES];
     uint32_t schedules[DOP_MAX_SCHEDULES];
     size_t n_sizes = 0;
@@ -244,7 +256,7 @@ choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_sched
             schedules[n_sizes] = i;
             sizes[n_sizes++] = (dop_chunk_size){list[i].g.max_t, list[i].g.max_t};
         }
-    const size_t next = dop_chunks_next(m->parts[0].target->cpu, sizes, n_sizes, n);
+    const size_t next = dop_chunks_next(costs_of(m->parts[0].target, &costs), sizes, n_sizes, n);
     *out_schedule = schedules[next];
     *out_take = n < sizes[next].most ? n : sizes[next].most;
 }

@@ -43,7 +43,7 @@ plan_values(builder *b, const dop_flow *f)
         for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
             const dop_node *n = dop_node_at(g, id);
-            bool splits = id == g->regions[r].info->attention && dop_node_is(g, id, DOP_PARTIAL);
+            bool splits = id == g->regions[r].info->attn.root && dop_node_is(g, id, DOP_PARTIAL);
             if (splits && f->readers[id].n == 0)
                 b->routes[id] = DOP_MAILBOX; /* to other workgroups of the same stage */
             if (dop_region_hands_on(&g->regions[r], id))

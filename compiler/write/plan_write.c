@@ -562,7 +562,12 @@ static void
 write_target(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target->name), .draws = !c->target->cpu};
+    const dop_schedule_numbers *numbers = &c->target->schedule;
+    dop_plan_profile profile = {
+        .name = dop_plan_writer_string(w, c->target->name),
+        .draws = !c->target->cpu,
+        .submit_mib = {numbers->submit_four_mib, numbers->submit_two_mib},
+        .chunks = {numbers->chunk_start, numbers->chunk_tile, numbers->chunk_full, numbers->chunk_lack}};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         dop_plan_writer_no_memory(w);

@@ -127,17 +127,18 @@ open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return st;
 }
 
-/* The default number of steps in one submission.  On an H200 the gap between steps is about 10 us shorter within a submission,
- * which is 3 to 4% of a small model's step.  Large models gain less, and lose more time to steps that are in flight when the caller
- * stops. */
+/* The default number of steps in one submission. */
 static uint32_t
 steps_at_once(const dop_model *m)
 {
-    const uint64_t gib = UINT64_C(1) << 30;
+    const uint32_t *mib = m->plan.profiles[m->info.profile].submit_mib;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < m->plan.n_slots; i++)
         bytes += m->plan.slots[i].kind == DOP_SLOT_WEIGHTS ? m->plan.slots[i].size : 0;
-    return m->device.info.caps.cpu || m->plan.part ? 1 : bytes <= 4 * gib ? 4 : bytes <= 16 * gib ? 2 : 1;
+    return m->device.info.caps.cpu || m->plan.part     ? 1
+           : bytes <= (uint64_t)mib[0] * (1024 * 1024) ? 4
+           : bytes <= (uint64_t)mib[1] * (1024 * 1024) ? 2
+                                                       : 1;
 }
 
 static dop_status

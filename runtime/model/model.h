@@ -200,16 +200,13 @@ void dop_step_swap_states(dop_model *model, uint32_t place);
 void dop_step_note_swap(dop_model *model, uint32_t place);
 /* The one way in which a step runs: dop_step_issue makes its positions writable, writes the step record and submits, and
  * dop_step_collect waits.  A step that stalls (only a persistent schedule can) is run again with barriers, and io->schedule is what
- * ran in the end.  io: schedule, form, times, own and continued; rows: [n], of different sequences. */
+ * ran in the end.  io: schedule, form, times, own and continued; rows: [n], of different sequences; none where `own` rows are of no
+ * sequence, as in the other ranks of a plan in parts.  Logits of earlier steps become invalid. */
 dop_status dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag);
 dop_status dop_step_collect(dop_model *model, dop_sequence_rows *rows, uint32_t n, dop_issue *io, dop_diag *diag);
 /* What follows when all parts have run the step: the states after its rows are the current ones. */
 void dop_step_collected(dop_model *model, dop_sequence_rows *rows, uint32_t n, const dop_issue *issue);
-/* Submits what is in the step record, for dop_step_issue and for ranks, and counts the device's own picks.  Logits of earlier steps
- * become invalid. */
-dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
-                           uint64_t *out_ticket);
-/* That count, for code that submits by itself. */
+/* Counts the device's own picks, for code that submits by itself. */
 void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times);
 /* Waits for a step; in a plan in parts, only for this part, which then passes its rows on, */
 dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
@@ -220,6 +217,8 @@ const float *dop_model_logits(const dop_model *model, uint32_t schedule);
 /* One whole step of n rows, the tokens of a sequence from pos on, which are then fed.  *io_schedule is the schedule that ran in the end. */
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
                            dop_diag *diag);
+/* Has the step rows of the sequence? */
+bool dop_step_has(const dop_open_step *step, const dop_sequence *sequence);
 /* For plans in parts: are there started steps (dop_step_start)? */
 bool dop_step_started(const dop_model *model);
 /* Fails with DOP_E_USAGE while a step is open. */

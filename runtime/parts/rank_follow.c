@@ -116,10 +116,7 @@ write_step(follower *f, const dop_order *o)
     for (uint32_t i = 0; i < o->n_rows; i++) {
         uint32_t *end = &f->ends[rows[i].place];
         *end = rows[i].position >= *end ? rows[i].position + 1 : *end;
-        step->rows[i].token = rows[i].token;
-        step->rows[i].position = rows[i].position;
-        step->rows[i].sequence = rows[i].place;
-        step->rows[i].flags = 0;
+        dop_replay_write_row(&m->replay, i, &(dop_row){rows[i].token, rows[i].position, rows[i].place, 0});
         step->parity[rows[i].place] = m->parity[rows[i].place] = rows[i].parity;
     }
 }
@@ -145,9 +142,9 @@ choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 static dop_status
 submit_and_wait(follower *f, uint32_t schedule, dop_form form)
 {
-    uint64_t ticket;
-    dop_status st = dop_step_submit(f->model, schedule, form, 1, f->diag, &ticket);
-    return st == DOP_OK ? dop_ranks_wait(f->wire, &f->model->replay, ticket, f->diag) : st;
+    dop_issue run = {.schedule = schedule, .form = form, .own = true};
+    dop_status st = dop_step_issue(f->model, NULL, 0, &run, f->diag);
+    return st == DOP_OK ? dop_ranks_wait(f->wire, &f->model->replay, run.ticket, f->diag) : st;
 }
 
 /* A step that stalled is run again from the same rows. */

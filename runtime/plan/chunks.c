@@ -1,14 +1,12 @@
 #include "runtime/plan/chunks.h"
 
 uint64_t
-dop_chunks_time(bool cpu, uint32_t room, size_t n)
+dop_chunks_time(const dop_chunk_costs *costs, uint32_t room, size_t n)
 {
-    enum { START = 40, TILE = 128, FULL = 512, CPU_START = 8, CPU_TILE = 64 };
-    const uint64_t tile = cpu ? CPU_TILE : TILE, tiles = (n + tile - 1) / tile * tile,
-                   tokens = tiles < room ? tiles : room;
-    if (cpu)
-        return CPU_START + tokens;
-    return START + (tokens < FULL ? FULL - (FULL - tokens) * 11 / 12 : tokens);
+    static const dop_chunk_costs software = {8, 64, 0, 1};
+    const dop_chunk_costs *c = costs ? costs : &software;
+    const uint64_t tiles = (n + c->tile - 1) / c->tile * c->tile, tokens = tiles < room ? tiles : room;
+    return c->start + (tokens < c->full ? c->full - (c->full - tokens) * (c->lack - 1) / c->lack : tokens);
 }
 
 /* The smallest size that may have n tokens; n_sizes: there is none. */
@@ -23,7 +21,7 @@ smallest_for(const dop_chunk_size *sizes, size_t n_sizes, size_t n)
 }
 
 size_t
-dop_chunks_next(bool cpu, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
+dop_chunks_next(const dop_chunk_costs *costs, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
 {
     const size_t fits = smallest_for(sizes, n_sizes, n);
     size_t filled = smallest_for(sizes, n_sizes, 1);
@@ -36,8 +34,8 @@ dop_chunks_next(bool cpu, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
         return fits == n_sizes ? filled : fits;
     const size_t rest = smallest_for(sizes, n_sizes, n - take);
     const uint64_t two =
-        dop_chunks_time(cpu, sizes[filled].room, take) + dop_chunks_time(cpu, sizes[rest].room, n - take);
-    return two < dop_chunks_time(cpu, sizes[fits].room, n) ? filled : fits;
+        dop_chunks_time(costs, sizes[filled].room, take) + dop_chunks_time(costs, sizes[rest].room, n - take);
+    return two < dop_chunks_time(costs, sizes[fits].room, n) ? filled : fits;
 }
 
 /* The smallest size that has room for n tokens, or the largest of all; none is larger than `most`. */
@@ -52,7 +50,7 @@ size_for(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t most)
 }
 
 uint32_t
-dop_chunks_best(bool cpu, const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts)
+dop_chunks_best(const dop_chunk_costs *costs, const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts)
 {
     uint64_t best_cost = UINT64_MAX;
     uint32_t best = 0;
@@ -60,9 +58,9 @@ dop_chunks_best(bool cpu, const uint32_t *sizes, size_t n_sizes, size_t n, uint3
         const uint32_t size = sizes[i];
         const size_t whole = n / size, rest = n % size;
         const uint32_t last = rest > 0 ? size_for(sizes, n_sizes, rest, size) : 0, largest = whole > 0 ? size : last;
-        uint64_t cost = whole * dop_chunks_time(cpu, size, size);
-        cost += rest > 0 ? dop_chunks_time(cpu, last, rest) : 0;
-        cost += (n_parts - 1) * dop_chunks_time(cpu, largest, whole > 0 ? size : rest);
+        uint64_t cost = whole * dop_chunks_time(costs, size, size);
+        cost += rest > 0 ? dop_chunks_time(costs, last, rest) : 0;
+        cost += (n_parts - 1) * dop_chunks_time(costs, largest, whole > 0 ? size : rest);
         if (cost < best_cost || (cost == best_cost && size > best)) {
             best_cost = cost;
             best = size;

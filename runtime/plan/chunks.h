@@ -9,18 +9,15 @@
 #ifndef DOPPLER_RUNTIME_PLAN_CHUNKS_H
 #define DOPPLER_RUNTIME_PLAN_CHUNKS_H
 
-#include <stdbool.h>
+#include "runtime/plan/plan_format.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 /* The time of a step of n tokens that has room for `room`, in those of one token of a large chunk.  Where there are fewer tokens than
- * room, kernels leave out tiles without any.
- *   - A GPU: llama3.1-8b f16 on an H200 (bench/log/2026-11-23-prefill-products), where 128, 256, 512 and 1024 tokens take 9.6, 15.0, 26.4 and
- *     51.0 ms.  From 512 tokens on, a chunk costs as much as 40 tokens beside its own, and a smaller one more; tiles have up to 128.
- *   - A software device: smollm2-135m q4_0 on lavapipe and two processors, where one token takes 22 ms, and with room for 8 up to 8
- *     take 45; with room for 64 8 take 67, 16 107, 32 185 and 33 to 64 190.  That room counts as a whole, so that 9 to 16 tokens
- *     are two small steps. */
-uint64_t dop_chunks_time(bool cpu, uint32_t room, size_t n);
+ * room, kernels leave out tiles without any.  costs: of the plan's profile.  NULL: a software device: smollm2-135m q4_0 on lavapipe and
+ * two processors, where one token takes 22 ms, and with room for 8 up to 8 take 45; with room for 64 8 take 67, 16 107, 32 185 and 33
+ * to 64 190.  That room counts as a whole, so that 9 to 16 tokens are two small steps. */
+uint64_t dop_chunks_time(const dop_chunk_costs *costs, uint32_t room, size_t n);
 
 /* A step that a prompt's tokens can be given to: its room, and the most tokens that it may have. */
 typedef struct dop_chunk_size {
@@ -29,9 +26,10 @@ typedef struct dop_chunk_size {
 
 /* Index of the one of sizes[] (in any order; one is for a single token) that n tokens, above 0, begin with.  It is the smallest one
  * that takes them all, or the largest one that they fill, where that and the smallest one for the rest take less time. */
-size_t dop_chunks_next(bool cpu, const dop_chunk_size *sizes, size_t n_sizes, size_t n);
+size_t dop_chunks_next(const dop_chunk_costs *costs, const dop_chunk_size *sizes, size_t n_sizes, size_t n);
 
 /* The best chunk size, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no sizes. */
-uint32_t dop_chunks_best(bool cpu, const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts);
+uint32_t dop_chunks_best(const dop_chunk_costs *costs, const uint32_t *sizes, size_t n_sizes, size_t n,
+                         uint32_t n_parts);
 
 #endif

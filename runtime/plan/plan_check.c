@@ -94,6 +94,9 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("profile %u has a subgroup size of %u", i, p->subgroup);
         if (p->matrix >> 24)
             return DAMAGED("profile %u has matrix units of shape %#x", i, p->matrix);
+        const dop_chunk_costs *c = &p->chunks;
+        if (c->tile == 0 || c->lack == 0 || (c->start | c->tile | c->full | c->lack) >> 24)
+            return DAMAGED("profile %u has chunks of tiles of %u tokens, full ones of %u", i, c->tile, c->full);
     }
     return DOP_OK;
 }

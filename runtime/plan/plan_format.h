@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 15u
+#define DOP_PLAN_VERSION 16u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -96,6 +96,12 @@ typedef struct dop_plan_model {
 /* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
  * others.  Each has its own schedules, and its own buffers where they differ; kernels and weights are shared. */
 enum { DOP_MAX_TARGETS = 8 };
+/* What chunks of a prompt cost on a target (runtime/plan/chunks.h), in tokens: beside their own; in a tile; from which on each costs
+ * one; and that a smaller chunk lacks for the cost of one. */
+typedef struct dop_chunk_costs {
+    uint32_t start, tile, full, lack;
+} dop_chunk_costs;
+
 typedef struct dop_plan_profile {
     uint32_t name;          /* string */
     uint32_t caps;          /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */
@@ -105,6 +111,8 @@ typedef struct dop_plan_profile {
     uint32_t matrix;        /* shape of products on matrix units that kernels with coop_nv or coop_khr use: M, N << 8,
                                K << 16; f16 factors, f32 sums, one subgroup; 0: no such kernels */
     uint32_t draws;         /* 1: kernels that pick draw rows with DOP_ROW_DRAWN */
+    uint32_t submit_mib[2]; /* MiB of weights up to which a submission has four steps, and two */
+    dop_chunk_costs chunks;
 } dop_plan_profile;
 
 typedef struct dop_plan_kernel {

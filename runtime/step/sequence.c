@@ -122,37 +122,30 @@ go_on_from(dop_sequence *s, uint32_t pos, uint32_t n)
     s->model->flight.n_rows = 1;
 }
 
-/* Feeds the last chunk, from which the device picks: the host continues at once, and dop_sequence_next waits for the pick. */
-static dop_status
-feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
-{
-    dop_model *m = s->model;
-    m->flight.picks_taken = m->flight.picks_asked;
-    go_on_from(s, s->n_fed, take);
-    dop_status st = dop_step_continue(m, schedule, 1, 1, diag);
-    if (st != DOP_OK)
-        return st;
-    s->n_kept = s->n_fed;
-    s->n_fed += take;
-    return DOP_OK;
-}
-
-/* Feeds one chunk of a prompt, the last one up to its logits or its pick. */
+/* Feeds one chunk of a prompt, the last one up to its logits.  Where the device picks from the last one, the host continues at once,
+ * and dop_sequence_next waits for the pick. */
 static dop_status
 feed_chunk(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     uint32_t schedule, take;
     dop_step_choose(m, DOP_SCHED_PREFILL, s->n_tokens - s->n_fed, &schedule, &take);
-    bool last = s->n_fed + take == s->n_tokens;
-    if (last && device_continues(s) && m->plan.schedules[schedule].greedy)
-        return feed_and_pick(s, schedule, take, diag);
-    dop_status st = dop_step_finish(s, take, s->n_fed, last ? DOP_FORM_READ : DOP_FORM_BODY, &schedule, diag);
-    if (st != DOP_OK)
-        return st;
-    if (last)
+    const uint32_t at = s->n_fed;
+    const bool last = at + take == s->n_tokens;
+    dop_status st;
+    if (last && device_continues(s) && m->plan.schedules[schedule].greedy) {
+        m->flight.picks_taken = m->flight.picks_asked;
+        go_on_from(s, at, take);
+        if ((st = dop_step_continue(m, schedule, 1, 1, diag)) != DOP_OK)
+            return st;
+        s->n_kept = at;
+        s->n_fed = at + take;
+        return DOP_OK;
+    }
+    st = dop_step_finish(s, take, at, last ? DOP_FORM_READ : DOP_FORM_BODY, &schedule, diag);
+    if (st == DOP_OK && last)
         s->logits = dop_model_logits(m, schedule);
-    return DOP_OK;
+    return st;
 }
 
 dop_status

@@ -56,15 +56,6 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
     return DOP_OK;
 }
 
-static bool
-has_rows(const dop_open_step *o, const dop_sequence *s)
-{
-    for (uint32_t i = 0; i < o->n_sequences; i++)
-        if (o->of[i].sequence == s)
-            return true;
-    return false;
-}
-
 void
 dop_sequence_destroy(dop_sequence *sequence)
 {
@@ -74,7 +65,7 @@ dop_sequence_destroy(dop_sequence *sequence)
     if (m->sequences[sequence->place] == sequence) {
         if (dop_step_runs(m, sequence))
             (void)dop_step_drain(m, NULL); /* a lost device says so again */
-        if (has_rows(&m->step, sequence))
+        if (dop_step_has(&m->step, sequence))
             dop_step_rollback(m);
         dop_pages_note(&m->pages, sequence->place, sequence->tokens, sequence->n_fed);
         dop_pages_keep(&m->pages, sequence->place, 0);

@@ -12,6 +12,12 @@ schedule_cap(const dop_model *m, uint32_t schedule)
 
 enum { MOST_SIZES = 64 };
 
+static const dop_chunk_costs *
+costs_of(const dop_model *m)
+{
+    return m->device.info.caps.cpu ? NULL : &m->plan.profiles[m->info.profile].chunks;
+}
+
 /* The sizes of steps for tokens of a kind, and their schedules.  Decode is the schedule for one token of every kind. */
 static size_t
 sizes_of(const dop_model *m, uint32_t kind, dop_chunk_size sizes[MOST_SIZES], uint32_t schedules[MOST_SIZES])
@@ -40,7 +46,7 @@ dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
     for (size_t i = 0, n_sizes = sizes_of(m, kind, sizes, schedules); i < n_sizes; i++)
         if (sizes[i].most > 1)
             chunks[n_chunks++] = sizes[i].most;
-    m->ranks->max_chunk = dop_chunks_best(m->device.info.caps.cpu, chunks, n_chunks, n, m->ranks->wire->n);
+    m->ranks->max_chunk = dop_chunks_best(costs_of(m), chunks, n_chunks, n, m->ranks->wire->n);
 }
 
 void
@@ -49,7 +55,7 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
     dop_chunk_size sizes[MOST_SIZES];
     uint32_t schedules[MOST_SIZES];
     const size_t n_sizes = sizes_of(model, kind, sizes, schedules),
-                 next = dop_chunks_next(model->device.info.caps.cpu, sizes, n_sizes, n);
+                 next = dop_chunks_next(costs_of(model), sizes, n_sizes, n);
     *out_schedule = schedules[next];
     *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
 }
@@ -71,11 +77,10 @@ dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_
         model->flight.picks_asked += times;
 }
 
-dop_status
-dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
-                uint64_t *out_ticket)
+/* Submits what is in the step record. */
+static dop_status
+submit(dop_model *m, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
 {
-    dop_model *m = model;
     dop_status st = dop_model_need(m, schedule, diag);
     if (st == DOP_OK)
         st = dop_model_make_code(m, schedule, form, diag);
@@ -175,7 +180,7 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
     }
     if (!io->own)
         write_record(m, rows, n, io->continued);
-    st = dop_step_submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
+    st = submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
     io->pick_end = m->flight.picks_asked;
     return st;
 }
@@ -245,6 +250,15 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
 }
 
 bool
+dop_step_has(const dop_open_step *step, const dop_sequence *sequence)
+{
+    for (uint32_t k = 0; k < step->n_sequences; k++)
+        if (step->of[k].sequence == sequence)
+            return true;
+    return false;
+}
+
+bool
 dop_step_started(const dop_model *model)
 {
     return model->ranks && model->ranks->n_started > 0;
@@ -263,11 +277,8 @@ dop_step_none_has(const dop_model *model, const dop_sequence *sequence, dop_diag
 {
     const dop_ranks *r = model->ranks;
     bool has = model->step.n_rows > 0;
-    for (uint32_t i = 0; r && i < r->n_started && !has; i++) {
-        const dop_open_step *o = r->started[(r->first_started + i) % DOP_RANKS_AHEAD];
-        for (uint32_t k = 0; k < o->n_sequences && !has; k++)
-            has = o->of[k].sequence == sequence;
-    }
+    for (uint32_t i = 0; r && i < r->n_started && !has; i++)
+        has = dop_step_has(r->started[(r->first_started + i) % DOP_RANKS_AHEAD], sequence);
     return has ? DOP_FAIL(diag, DOP_E_USAGE, "a step with this sequence is neither committed nor rolled back") : DOP_OK;
 }
 

@@ -238,16 +238,11 @@ void
 dop_step_drop_rest(dop_model *model)
 {
     dop_model *m = model;
-    const dop_open_step *o = &m->step;
     if (!m->flight.by_rows || m->flight.continues)
         return;
-    for (uint32_t r = 0; r < m->flight.n_rows; r++) {
-        bool stays = false;
-        for (uint32_t k = 0; k < o->n_sequences && !stays; k++)
-            stays = o->of[k].sequence == m->flight.rows[r].sequence;
-        if (!stays)
+    for (uint32_t r = 0; r < m->flight.n_rows; r++)
+        if (!dop_step_has(&m->step, m->flight.rows[r].sequence))
             dop_sequence_trim(m->flight.rows[r].sequence);
-    }
     m->flight.n_rows = 0;
     m->flight.by_rows = false;
     m->flight.picks_taken = m->flight.picks_asked;

@@ -47,9 +47,30 @@ is_alive(const dop_model *m, const dop_sequence *s)
     return false;
 }
 
-/* Sorts the rows by sequence; changes nothing outside the step. */
+/* A last row that wants a draw gets one from the device, without logits, or else logits for the host. */
+static void
+choose_draws(dop_model *m, uint32_t n)
+{
+    dop_open_step *o = &m->step;
+    for (uint32_t k = 0; k < o->n_sequences; k++)
+        o->of[k].sequence->drawn = false;
+    for (uint32_t i = 0; i < n; i++) {
+        dop_sequence *s = o->of[o->slot[i]].sequence;
+        if (o->wants[i] & DOP_WANTS_DRAW) {
+            const bool last = o->number[i] + 1 == o->of[o->slot[i]].n, host = (o->wants[i] & DOP_WANTS_LOGITS);
+            const uint32_t wants = last && !host ? dop_sequence_wants(s) : (uint32_t)DOP_WANTS_LOGITS;
+            o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
+            o->wants[i] |= wants == DOP_WANTS_LOGITS ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
+            s->drawn = wants == DOP_WANTS_DRAW && s->sampler.params.temperature > 1e-6f; /* else it is the largest */
+        }
+        if (s->masked && m->ranks && (o->wants[i] & DOP_WANTS_PICK))
+            o->wants[i] |= DOP_WANTS_LOGITS;
+    }
+}
+
+/* Sorts the rows of a new step by sequence, and chooses who picks. */
 static dop_status
-sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
+open_step(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     if (n == 0)
@@ -77,6 +98,7 @@ sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
         o->logits[i] = NULL;
         o->picks[i] = UINT32_MAX;
     }
+    choose_draws(m, n);
     return DOP_OK;
 }
 
@@ -91,27 +113,6 @@ write_ways(dop_model *m)
         const dop_row_way way = dop_sequence_way(s);
         if (s->drawn)
             memcpy(step + dop_plan_way_offset(&m->plan, s->place), &way, sizeof way);
-    }
-}
-
-/* A last row that wants a draw gets one from the device, without logits, or else logits for the host. */
-static void
-choose_draws(dop_model *m, uint32_t n)
-{
-    dop_open_step *o = &m->step;
-    for (uint32_t k = 0; k < o->n_sequences; k++)
-        o->of[k].sequence->drawn = false;
-    for (uint32_t i = 0; i < n; i++) {
-        dop_sequence *s = o->of[o->slot[i]].sequence;
-        if (o->wants[i] & DOP_WANTS_DRAW) {
-            const bool last = o->number[i] + 1 == o->of[o->slot[i]].n, host = (o->wants[i] & DOP_WANTS_LOGITS);
-            const uint32_t wants = last && !host ? dop_sequence_wants(s) : (uint32_t)DOP_WANTS_LOGITS;
-            o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
-            o->wants[i] |= wants == DOP_WANTS_LOGITS ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
-            s->drawn = wants == DOP_WANTS_DRAW && s->sampler.params.temperature > 1e-6f; /* else it is the largest */
-        }
-        if (s->masked && m->ranks && (o->wants[i] & DOP_WANTS_PICK))
-            o->wants[i] |= DOP_WANTS_LOGITS;
     }
 }
 
@@ -408,8 +409,7 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     dop_status st = dop_step_none_open(m, diag);
     if (st != DOP_OK)
         return st;
-    if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK)
-        choose_draws(m, n_rows);
+    st = open_step(m, rows, n_rows, diag);
     if (st == DOP_OK && dop_step_is_ahead(m, rows, n_rows)) {
         dop_step_take_ahead(m, n_rows);
         st = collect(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), NULL, diag);
@@ -477,14 +477,10 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     if (!r || m->step.n_rows || r->n_started == DOP_RANKS_AHEAD)
         return DOP_FAIL(diag, DOP_E_USAGE, "no step can be started now");
     dop_open_step **to = &r->started[(r->first_started + r->n_started) % DOP_RANKS_AHEAD];
-    dop_status st = sort_rows(m, rows, n_rows, diag);
-    if (st == DOP_OK)
-        choose_draws(m, n_rows);
     uint32_t schedule = UINT32_MAX;
-    if (st == DOP_OK)
-        st = choose_start(m, n_rows, diag, &schedule);
-    if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK &&
-        (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
+    dop_status st = open_step(m, rows, n_rows, diag);
+    if (st == DOP_OK && (st = choose_start(m, n_rows, diag, &schedule)) == DOP_OK &&
+        (st = check_start(m, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, UINT32_MAX, diag)) == DOP_OK)
         st = start(m, group_of(&m->step, 0, m->step.n_sequences, n_rows), schedule, diag);
     if (st == DOP_OK)
         st = dop_step_pass(m, m->step.run.ticket, diag);

@@ -106,9 +106,9 @@ quantized() {
 }
 
 quantized method awq 32 's/"awq"/"bitsandbytes"/'
-fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq, mxfp4' method
-quantized three-bits gptq 32 's/"bits": 4/"bits": 3/'
-fails three-bits "quantization_config.bits is 3; only 4 bits are supported" three-bits
+fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq, mxfp4, fp8' method
+quantized five-bits gptq 32 's/"bits": 4/"bits": 5/'
+fails five-bits "quantization_config.bits is 5; 2, 3, 4 and 8 bits are supported" five-bits
 quantized bad-group awq 32 's/"group_size": 32/"group_size": 48/'
 fails bad-group "quantization_config.group_size is 48; groups of 32, 64, 128" bad-group
 quantized gemv awq 32 's/"gemm"/"gemv"/'
@@ -116,7 +116,8 @@ fails gemv 'quantization_config.version "gemv" is not supported; known: gemm' ge
 quantized other-group gptq 32 's/"group_size": 32/"group_size": 64/'
 fails other-group "q_proj.qzeros: shape [2, 8], expected [1, 8] by config.json" other-group
 quantized act-order gptq_act 32
-fails act-order "g_idx: inputs in activation order (desc_act) are not supported; use a checkpoint" act-order
+check "act-order: with a note that says what it costs" grep -q 'note: .*matrices in activation order (desc_act) become f16, up to 4 times their bytes' \
+    <("$DOPPLERC" act-order -o act-order.plan 2>&1)
 quantized cut awq 32
 head -c 30000 cut/model.safetensors >part && mv part cut/model.safetensors
 fails cut "(truncated download?)" cut

@@ -48,12 +48,12 @@ read_tokens(const char *path, comparison *c)
 static dop_status
 replay(comparison *c, uint32_t schedule, uint32_t pos, uint32_t n, dop_diag *diag, const float **out_rows)
 {
-    uint64_t ticket;
+    dop_issue run = {.schedule = schedule, .form = DOP_FORM_READ, .own = true};
     dop_replay_write_step(&c->m->replay, c->tokens + pos, n, pos, c->parity);
     c->parity ^= 1u;
-    dop_status st = dop_step_submit(c->m, schedule, DOP_FORM_READ, 1, diag, &ticket);
+    dop_status st = dop_step_issue(c->m, NULL, 0, &run, diag);
     if (st == DOP_OK)
-        st = dop_replay_wait(&c->m->replay, ticket, diag);
+        st = dop_replay_wait(&c->m->replay, run.ticket, diag);
     *out_rows = dop_replay_logits(&c->m->replay, schedule);
     return st;
 }

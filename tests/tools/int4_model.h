@@ -22,6 +22,7 @@ typedef struct int4_kind {
     const char *name; /* awq, gptq, gptq_v2 */
     int group;        /* as in config.json: -1: whole rows */
     unsigned flags;
+    unsigned bits; /* GPTQ: 2, 3 or 8; 0: 4 */
 } int4_kind;
 
 /* A safetensors file on its way: header and data. */
@@ -92,7 +93,7 @@ typedef struct int4_matrix {
 } int4_matrix;
 
 static inline void
-int4_quantize(int4_matrix *m, const char *dtype, const uint8_t *src, bool symmetric)
+int4_quantize(int4_matrix *m, const char *dtype, const uint8_t *src, bool symmetric, unsigned bits)
 {
     for (size_t o = 0; o < m->out; o++)
         for (size_t g = 0; g < m->groups; g++) {
@@ -100,33 +101,35 @@ int4_quantize(int4_matrix *m, const char *dtype, const uint8_t *src, bool symmet
             float most = 0;
             for (size_t i = from; i < to; i++)
                 most = fmaxf(most, fabsf(int4_value(dtype, src, o * m->in + i)));
-            uint16_t h = dop_f32_to_f16(most / 8);
+            uint16_t h = dop_f32_to_f16(most / (float)(1 << (bits - 1)));
             float d = dop_f16_to_f32(h);
-            int zero = symmetric ? 8 : (int)((5 * g + 3 * o) % 16);
+            const int most_q = (1 << bits) - 1;
+            int zero = symmetric ? 1 << (bits - 1) : (int)((5 * g + 3 * o) & (size_t)most_q);
             m->scale[g * m->out + o] = h;
             m->zero[g * m->out + o] = (uint8_t)zero;
             for (size_t i = from; i < to; i++) {
                 float v = int4_value(dtype, src, o * m->in + i);
                 int q = zero + (int)lrintf(d > 0 ? v / d : 0);
-                q = q < 0 ? 0 : q > 15 ? 15 : q;
+                q = q < 0 ? 0 : q > most_q ? most_q : q;
                 m->q[o * m->in + i] = (uint8_t)q;
                 m->values[o * m->in + i] = d * (float)(q - zero);
             }
         }
 }
 
-/* [rows, cols] of four bits to words of eight along the columns, or along the rows. */
+/* [rows, cols] of some bits to words along the columns, or along the rows. */
 static inline uint32_t *
-int4_words(const uint8_t *q, size_t rows, size_t cols, bool along_rows, bool interleaved)
+int4_words(const uint8_t *q, size_t rows, size_t cols, bool along_rows, bool interleaved, unsigned bits)
 {
-    static const uint8_t orders[2][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 2, 4, 6, 1, 3, 5, 7}};
-    uint32_t *words = calloc(rows * cols / 8, sizeof *words);
-    for (size_t w = 0; w < rows * cols / 8; w++)
-        for (unsigned i = 0; i < 8; i++) {
-            size_t n = orders[interleaved][i];
-            size_t r = along_rows ? w / cols * 8 + n : w / (cols / 8);
-            size_t c = along_rows ? w % cols : w % (cols / 8) * 8 + n;
-            words[w] |= (uint32_t)q[r * cols + c] << (4 * i);
+    static const uint8_t place[8] = {0, 4, 1, 5, 2, 6, 3, 7}; /* in a word of eight, where they are not in order */
+    uint32_t *words = calloc(rows * cols * bits / 32 + 1, sizeof *words);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) {
+            const size_t i = along_rows ? r : c, at = (interleaved ? i / 8 * 8 + place[i % 8] : i) * bits;
+            const size_t word = along_rows ? at / 32 * cols + c : r * (cols * bits / 32) + at / 32;
+            words[word] |= (uint32_t)q[r * cols + c] << at % 32;
+            if (at % 32 + bits > 32)
+                words[word + (along_rows ? cols : 1)] |= (uint32_t)q[r * cols + c] >> (32 - at % 32);
         }
     return words;
 }
@@ -135,6 +138,7 @@ static inline void
 int4_add_matrix(int4_file *f, const char *base, const int4_kind *k, const int4_matrix *m)
 {
     const bool awq = strcmp(k->name, "awq") == 0;
+    const unsigned bits = k->bits ? k->bits : 4;
     char name[300];
     uint8_t *by_input = malloc(m->in * m->out), *zero = malloc(m->groups * m->out);
     int32_t *order = malloc(m->in * sizeof *order);
@@ -143,17 +147,22 @@ int4_add_matrix(int4_file *f, const char *base, const int4_kind *k, const int4_m
         for (size_t o = 0; o < m->out; o++)
             by_input[i * m->out + o] = m->q[o * m->in + i];
     }
-    for (size_t i = 0; i < m->groups * m->out; i++)
-        zero[i] = (uint8_t)((m->zero[i] - (strcmp(k->name, "gptq") == 0)) & 15);
-    uint32_t *words = int4_words(by_input, m->in, m->out, !awq, awq);
-    uint32_t *zeros = int4_words(zero, m->groups, m->out, false, awq);
+    uint16_t *scale = malloc(m->groups * m->out * sizeof *scale);
+    for (size_t i = 0; i < m->groups * m->out; i++) {
+        const size_t g = i / m->out, from = k->flags & INT4_ACT_ORDER ? (m->groups - 1 - g) * m->out + i % m->out : i;
+        zero[i] = (uint8_t)((m->zero[from] - (strcmp(k->name, "gptq") == 0)) & ((1 << bits) - 1));
+        scale[i] = m->scale[from];
+    }
+    uint32_t *words = int4_words(by_input, m->in, m->out, !awq, awq, bits);
+    uint32_t *zeros = int4_words(zero, m->groups, m->out, false, awq, bits);
     snprintf(name, sizeof name, "%sqweight", base);
-    int4_add(f, name, "I32", 2, (size_t[]){awq ? m->in : m->in / 8, awq ? m->out / 8 : m->out}, words,
-             m->in * m->out / 2);
+    int4_add(f, name, "I32", 2, (size_t[]){awq ? m->in : m->in * bits / 32, awq ? m->out / 8 : m->out}, words,
+             m->in * m->out * bits / 8);
     snprintf(name, sizeof name, "%sqzeros", base);
-    int4_add(f, name, "I32", 2, (size_t[]){m->groups, m->out / 8}, zeros, m->groups * m->out / 2);
+    int4_add(f, name, "I32", 2, (size_t[]){m->groups, m->out * bits / 32}, zeros, m->groups * m->out * bits / 8);
     snprintf(name, sizeof name, "%sscales", base);
-    int4_add(f, name, "F16", 2, (size_t[]){m->groups, m->out}, m->scale, m->groups * m->out * 2);
+    int4_add(f, name, "F16", 2, (size_t[]){m->groups, m->out}, scale, m->groups * m->out * 2);
+    free(scale);
     snprintf(name, sizeof name, "%sg_idx", base);
     if (!awq)
         int4_add(f, name, "I32", 1, &m->in, order, m->in * sizeof *order);
@@ -176,7 +185,7 @@ int4_convert(const char *name, const char *dtype, const size_t *shape, const uin
     m.scale = calloc(m.groups * m.out, sizeof *m.scale);
     m.values = calloc(m.in * m.out, sizeof *m.values);
     snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - strlen("weight")), name);
-    int4_quantize(&m, dtype, src, (k->flags & INT4_SYMMETRIC) != 0);
+    int4_quantize(&m, dtype, src, (k->flags & INT4_SYMMETRIC) != 0, k->bits ? k->bits : 4);
     int4_add_matrix(quant, base, k, &m);
     int4_add(plain, name, "F32", 2, shape, m.values, m.in * m.out * sizeof *m.values);
     free(m.q);
@@ -225,9 +234,10 @@ int4_make(const char *source, const int4_kind *k, const char *dir, const char *p
     json_object_set_new(config, "quantization_config",
                         awq ? json_pack("{s:s, s:i, s:i, s:s, s:b}", "quant_method", "awq", "bits", 4, "group_size",
                                         k->group, "version", "gemm", "zero_point", 1)
-                            : json_pack("{s:s, s:i, s:i, s:b, s:b, s:s}", "quant_method", "gptq", "bits", 4,
-                                        "group_size", k->group, "desc_act", (k->flags & INT4_ACT_ORDER) != 0, "sym",
-                                        (k->flags & INT4_SYMMETRIC) != 0, "checkpoint_format", k->name));
+                            : json_pack("{s:s, s:i, s:i, s:b, s:b, s:s}", "quant_method", "gptq", "bits",
+                                        (int)(k->bits ? k->bits : 4), "group_size", k->group, "desc_act",
+                                        (k->flags & INT4_ACT_ORDER) != 0, "sym", (k->flags & INT4_SYMMETRIC) != 0,
+                                        "checkpoint_format", k->name));
     ok = int4_save(&quant, dir, config) && ok;
     json_decref(header);
     json_decref(config);

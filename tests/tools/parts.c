@@ -125,7 +125,6 @@ run_rows(test *t, side *x, uint32_t max_rows, uint32_t n_rows)
     for (uint32_t i = 0; i < x->n; i++) {
         dop_model *m = x->m[i];
         volatile dop_step *step = dop_replay_step(&m->replay);
-        uint64_t ticket;
         schedule = dop_model_schedule_of(m, DOP_SCHED_ROWS, max_rows);
         ok(t, dop_step_drain(m, &t->diag), "waiting");
         step->n_rows = n_rows;
@@ -145,8 +144,9 @@ run_rows(test *t, side *x, uint32_t max_rows, uint32_t n_rows)
         }
         if (i > 0)
             hand_over(t, i - 1, before, schedule, n_rows);
-        ok(t, dop_step_submit(m, schedule, DOP_FORM_READ, 1, &t->diag, &ticket), "a step of rows");
-        ok(t, dop_replay_wait(&m->replay, ticket, &t->diag), "a step of rows");
+        dop_issue run = {.schedule = schedule, .form = DOP_FORM_READ, .own = true};
+        ok(t, dop_step_issue(m, NULL, 0, &run, &t->diag), "a step of rows");
+        ok(t, dop_replay_wait(&m->replay, run.ticket, &t->diag), "a step of rows");
         for (uint32_t k = 0; k < t->n_sequences; k++)
             dop_step_swap_states(m, x->s[i][k]->place);
         before = schedule;

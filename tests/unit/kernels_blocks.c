@@ -77,6 +77,11 @@ lab_random_block(dop_type t, uint64_t *s, float by, uint8_t *b)
     case DOP_TYPE_tq2_0:
         put_half(b + ti->bytes - 2, s, by * -0.1f, by * 0.1f);
         return;
+    case DOP_TYPE_f8_128: {
+        const float d = by * (float)(next(s) % 4096) / 4096 / 64;
+        memcpy(b, &d, sizeof d);
+        return;
+    }
     case DOP_TYPE_nvfp4:
         for (int i = 0; i < 4; i++)
             b[i] = (uint8_t)(next(s) % 64);

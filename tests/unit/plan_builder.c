@@ -347,8 +347,12 @@ pb_toy_of(plan_builder *b, uint32_t n_sequences)
     dop_buf_puts(&b->sections[DOP_SEC_CARD], "{}");
     dop_buf_puts(&b->sections[DOP_SEC_IR], "graph toy() {\n}\n");
     /* More than the kernels need: tests make single ones need more than any device has. */
-    dop_plan_profile profile = {
-        .name = pb_string(b, "any"), .caps = UINT32_MAX, .shared_bytes = UINT32_MAX, .max_workgroup = 4096};
+    dop_plan_profile profile = {.name = pb_string(b, "any"),
+                                .caps = UINT32_MAX,
+                                .shared_bytes = UINT32_MAX,
+                                .max_workgroup = 4096,
+                                .submit_mib = {4096, 16384},
+                                .chunks = {40, 128, 512, 12}};
     PB_ROW(b, PROFILES, profile);
     toy_parts t = {
         .write = pb_kernel(b, "toy_write", toy_write, 64, 2),

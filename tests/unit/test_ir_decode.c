@@ -181,6 +181,15 @@ pack_int4(int n, const quant *r, uint8_t *b)
     put_f16(b + n / 2 + 2, r->m);
 }
 
+/* Any bits are numbers. */
+static void
+pack_f8(const quant *r, uint8_t *b)
+{
+    memcpy(b, &r->d, 4);
+    for (int i = 0; i < 128; i++)
+        b[4 + i] = (uint8_t)r->q[i];
+}
+
 static double
 meaning(dop_type t, const quant *r, int i)
 {
@@ -202,6 +211,11 @@ meaning(dop_type t, const quant *r, int i)
         return d * nl[r->q[i]];
     case DOP_TYPE_mxfp4:
         return ldexp(r->q[i] & 8 ? -e2m1[r->q[i] & 7] : e2m1[r->q[i] & 7], r->scale[0] + 100 - 127);
+    case DOP_TYPE_f8_128: {
+        int code = r->q[i] & 127;
+        double v = code < 8 ? code / 512.0 : ldexp(1 + (code & 7) / 8.0, (code >> 3) - 7);
+        return r->q[i] & 128 ? -d * v : d * v;
+    }
     case DOP_TYPE_q2_k:
         return d * r->scale[sub16] * q - m * r->min[sub16];
     case DOP_TYPE_q3_k:
@@ -227,7 +241,7 @@ Test(ir_decode, blocks)
         {DOP_TYPE_q4_0, 16, 1},      {DOP_TYPE_q4_1, 16, 1},     {DOP_TYPE_q5_0, 32, 1},     {DOP_TYPE_q5_1, 32, 1},
         {DOP_TYPE_q8_0, 256, 1},     {DOP_TYPE_iq4_nl, 16, 1},   {DOP_TYPE_mxfp4, 16, 50},   {DOP_TYPE_q2_k, 4, 16},
         {DOP_TYPE_q3_k, 8, 64},      {DOP_TYPE_q4_k, 16, 64},    {DOP_TYPE_q5_k, 32, 64},    {DOP_TYPE_q6_k, 64, 256},
-        {DOP_TYPE_int4_g128, 16, 1}, {DOP_TYPE_int4_g64, 16, 1}, {DOP_TYPE_int4_g32, 16, 1},
+        {DOP_TYPE_int4_g128, 16, 1}, {DOP_TYPE_int4_g64, 16, 1}, {DOP_TYPE_int4_g32, 16, 1}, {DOP_TYPE_f8_128, 256, 1},
     };
     uint64_t state = 3;
     for (unsigned t = 0; t < DOP_TYPE_COUNT; t++) {
@@ -251,6 +265,8 @@ Test(ir_decode, blocks)
                     r[k].m = round % 3 == 1 ? 8 : (float)pick(&state, 17);
                 if (is_int4(t))
                     pack_int4(block, &r[k], odd + (size_t)k * bytes);
+                else if (t == DOP_TYPE_f8_128)
+                    pack_f8(&r[k], odd + (size_t)k * bytes);
                 else if (block == 32)
                     pack_small(t, &r[k], odd + (size_t)k * bytes);
                 else

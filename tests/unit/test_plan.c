@@ -134,7 +134,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = DOP_PLAN_VERSION + 1;
-    expect_bytes(b, file.size, "format version 16 and this program reads version 15: compile it again");
+    expect_bytes(b, file.size, "format version 17 and this program reads version 16: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -234,6 +234,9 @@ Test(plan, model_and_profile_rows)
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, name, UINT32_MAX, "the name of profile 0");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, subgroup, 12, "subgroup size of 12");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, matrix, 0x1101010, "profile 0 has matrix units of shape 0x1101010");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, chunks.tile, 0, "profile 0 has chunks of tiles of 0 tokens");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, chunks.full, 1u << 31, "profile 0 has chunks of tiles of 128 tokens");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, chunks.lack, 0, "profile 0 has chunks of tiles of 128 tokens");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, max_workgroup, 1, "profile any says less than its kernel");
     PB_AT(&b, KERNELS, dop_plan_kernel, 0)->caps = 2;
     PB_AT(&b, KERNELS, dop_plan_kernel, 0)->shared_bytes = 100;

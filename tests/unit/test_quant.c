@@ -56,9 +56,21 @@ Test(quant, errors_of_normal_values)
         dop_type type;
         double bound;
     } rows[] = {
-        {DOP_TYPE_q8_0, 0.0060},    {DOP_TYPE_q6_k, 0.019},      {DOP_TYPE_q5_k, 0.036},  {DOP_TYPE_q5_1, 0.036},
-        {DOP_TYPE_q4_k, 0.073},     {DOP_TYPE_q4_0, 0.085},      {DOP_TYPE_mxfp4, 0.125}, {DOP_TYPE_int4_g32, 0.072},
-        {DOP_TYPE_int4_g64, 0.082}, {DOP_TYPE_int4_g128, 0.092},
+        {DOP_TYPE_q8_0, 0.0060},
+        {DOP_TYPE_q6_k, 0.019},
+        {DOP_TYPE_q5_k, 0.036},
+        {DOP_TYPE_q5_1, 0.036},
+        {DOP_TYPE_q4_k, 0.073},
+        {DOP_TYPE_q4_0, 0.085},
+        {DOP_TYPE_mxfp4, 0.125},
+        {DOP_TYPE_int4_g32, 0.072},
+        {DOP_TYPE_int4_g64, 0.082},
+        {DOP_TYPE_int4_g128, 0.092},
+        /* What llama.cpp's quantizer leaves of other normal values, of deviation 1 (tests/types). */
+        {DOP_TYPE_q2_k, 0.2657},
+        {DOP_TYPE_q3_k, 0.1468},
+        {DOP_TYPE_iq4_xs, 0.0780},
+        {DOP_TYPE_iq3_s, 0.1349},
     };
     enum { N = 8192 };
     float *x = malloc(N * sizeof *x);
@@ -70,6 +82,19 @@ Test(quant, errors_of_normal_values)
         cr_expect(dop_quantizable(rows[i].type));
         cr_expect(e < rows[i].bound && e > rows[i].bound / 4, "%s: %g", dop_type_of(rows[i].type)->name, e);
     }
+    free(x);
+}
+
+/* Scales of nvfp4 have few bits for values as small as weights are. */
+Test(quant, nvfp4_of_values_of_deviation_1)
+{
+    enum { N = 8192 };
+    float *x = malloc(N * sizeof *x);
+    uint64_t seed = 5;
+    for (int i = 0; i < N; i++)
+        x[i] = normal(&seed);
+    double e = relative_error(DOP_TYPE_nvfp4, x, N);
+    cr_expect(e < 0.0955 && e > 0.05, "%g", e);
     free(x);
 }
 
@@ -92,7 +117,8 @@ Test(quant, extreme_blocks)
                 dop_decode_row((dop_type)t, blocks, 256, y);
                 for (int i = 0; i < 256; i++) {
                     cr_assert(isfinite(y[i]), "%s of %g", dop_type_of((dop_type)t)->name, (double)fills[f]);
-                    if (!outlier && (fills[f] == 0 || fabsf(fills[f]) >= 1))
+                    if (!outlier && (fills[f] == 0 || fabsf(fills[f]) >= 1) &&
+                        (t != DOP_TYPE_nvfp4 || fabsf(fills[f]) <= 2688)) /* its largest number */
                         cr_assert(fabsf(y[i] - x[i]) <= 0.26f * fabsf(x[i]), "%s: %g became %g",
                                   dop_type_of((dop_type)t)->name, (double)x[i], (double)y[i]);
                 }
@@ -110,7 +136,10 @@ Test(quant, short_rows)
     for (int t = 0; t < DOP_TYPE_COUNT; t++)
         if (dop_quantizable((dop_type)t)) {
             double e = relative_error((dop_type)t, x, 300);
-            cr_assert(e < 0.14, "%s: %g", dop_type_of((dop_type)t)->name, e);
+            cr_assert(e < (t == DOP_TYPE_q2_k   ? 0.27
+                           : t == DOP_TYPE_q3_k ? 0.15
+                                                : 0.14),
+                      "%s: %g", dop_type_of((dop_type)t)->name, e);
         }
 }
 
@@ -220,7 +249,7 @@ compare_tensor(const dop_gguf *from, const dop_gguf *file, const dop_gguf_tensor
 
 Test(quant, no_worse_than_published_files)
 {
-    static const char *const kinds[] = {"q8_0", "q6_k", "q4_k_m", "q4_0"};
+    static const char *const kinds[] = {"q8_0", "q6_k", "q4_k_m", "q4_0", "iq4_xs", "nvfp4", "iq3_s"};
     const char *base = DOP_SHARED_DIR "/models/shakespeare-gemma3-gguf/shakespeare-gemma3-";
     char path[512];
     dop_diag diag = {0};
@@ -311,7 +340,7 @@ Test(quant, specifications)
     expect_types("attn=q8_0,ffn=q4_0,embed=q6_k", "f32 q4_0 q8_0 q4_0 q8_0 q6_k");
     expect_types("all=q4_0,embed=keep,q=f16", "f32 q4_0 f16 q4_0 f16 bf16");
     expect_types("q9", "--quant: unknown type q9; known are keep f32");
-    expect_types("q3_k", "weights can be read as q3_k, but not made");
+    expect_types("q5_0", "weights can be read as q5_0, but not made");
     expect_types("u32", "weights can be read as u32, but not made");
     expect_types("ffn=", "unknown type ;");
     expect_types("ffn=q4_0,,", "expected CLASS=TYPE instead of \"\"");

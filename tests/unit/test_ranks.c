@@ -329,26 +329,32 @@ read_in_groups(dop_model *m, dop_sequence *const s[4])
     }
 }
 
+static const dop_chunk_costs gpu_costs = {40, 128, 512, 12}; /* of nvidia-hopper */
+
 /* Room without tokens costs nothing beyond a tile; a larger step costs more, but less than two that have as many tokens. */
 Test(ranks, times_of_chunks)
 {
-    cr_assert_eq(dop_chunks_time(false, 512, 100), dop_chunks_time(false, 128, 128));
-    cr_assert_eq(dop_chunks_time(false, 64, 33), dop_chunks_time(false, 64, 64));
-    cr_assert_lt(dop_chunks_time(false, 512, 100), dop_chunks_time(false, 64, 64) + dop_chunks_time(false, 64, 36));
-    cr_assert_lt(dop_chunks_time(false, 512, 512) + dop_chunks_time(false, 16, 8), dop_chunks_time(false, 1024, 1024));
-    cr_assert_lt(dop_chunks_time(true, 8, 8) + dop_chunks_time(true, 8, 4), dop_chunks_time(true, 64, 12));
-    cr_assert_lt(dop_chunks_time(true, 64, 17), dop_chunks_time(true, 8, 8) + dop_chunks_time(true, 64, 9));
+    cr_assert_eq(dop_chunks_time(&gpu_costs, 512, 100), dop_chunks_time(&gpu_costs, 128, 128));
+    cr_assert_eq(dop_chunks_time(&gpu_costs, 64, 33), dop_chunks_time(&gpu_costs, 64, 64));
+    cr_assert_lt(dop_chunks_time(&gpu_costs, 512, 100),
+                 dop_chunks_time(&gpu_costs, 64, 64) + dop_chunks_time(&gpu_costs, 64, 36));
+    cr_assert_lt(dop_chunks_time(&gpu_costs, 512, 512) + dop_chunks_time(&gpu_costs, 16, 8),
+                 dop_chunks_time(&gpu_costs, 1024, 1024));
+    cr_assert_lt(dop_chunks_time(NULL, 8, 8) + dop_chunks_time(NULL, 8, 4), dop_chunks_time(NULL, 64, 12));
+    cr_assert_lt(dop_chunks_time(NULL, 64, 17), dop_chunks_time(NULL, 8, 8) + dop_chunks_time(NULL, 64, 9));
     for (uint32_t n = 1; n < 3000; n++)
-        for (int cpu = 0; cpu < 2; cpu++) {
-            cr_assert(dop_chunks_time(cpu, 4096, n) <= dop_chunks_time(cpu, 4096, n + 1), "%u tokens", n);
-            cr_assert_lt(dop_chunks_time(cpu, n + 1, n + 1), dop_chunks_time(cpu, n, n) + dop_chunks_time(cpu, 1, 1));
+        for (int i = 0; i < 2; i++) {
+            const dop_chunk_costs *costs = i ? &gpu_costs : NULL;
+            cr_assert(dop_chunks_time(costs, 4096, n) <= dop_chunks_time(costs, 4096, n + 1), "%u tokens", n);
+            cr_assert_lt(dop_chunks_time(costs, n + 1, n + 1),
+                         dop_chunks_time(costs, n, n) + dop_chunks_time(costs, 1, 1));
         }
 }
 
 static uint32_t
-next_of(bool cpu, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
+next_of(const dop_chunk_costs *costs, const dop_chunk_size *sizes, size_t n_sizes, size_t n)
 {
-    return sizes[dop_chunks_next(cpu, sizes, n_sizes, n)].room;
+    return sizes[dop_chunks_next(costs, sizes, n_sizes, n)].room;
 }
 
 /* One step with room for all, unless a full one and a small one take less time; an option may limit how many tokens each has. */
@@ -361,36 +367,37 @@ Test(ranks, next_chunk)
                                            {65, 512},   {100, 512},   {512, 512},   {513, 512},  {520, 512},
                                            {600, 1024}, {1024, 1024}, {1025, 1024}, {3000, 1024}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
-        cr_expect_eq(next_of(false, gpu, 5, expected[i][0]), expected[i][1], "%u tokens in %u", expected[i][0],
-                     next_of(false, gpu, 5, expected[i][0]));
-    cr_expect_eq(next_of(true, cpu, 3, 9), 8);
-    cr_expect_eq(next_of(true, cpu, 3, 16), 8);
-    cr_expect_eq(next_of(true, cpu, 3, 17), 64);
-    cr_expect_eq(next_of(true, cpu, 3, 65), 64);
-    cr_expect_eq(next_of(false, limited, 4, 50), 64, "the smaller one of two that may have as many");
-    cr_expect_eq(next_of(false, limited, 4, 51), 64);
-    cr_expect_eq(next_of(false, single, 3, 7), 1);
+        cr_expect_eq(next_of(&gpu_costs, gpu, 5, expected[i][0]), expected[i][1], "%u tokens in %u", expected[i][0],
+                     next_of(&gpu_costs, gpu, 5, expected[i][0]));
+    cr_expect_eq(next_of(NULL, cpu, 3, 9), 8);
+    cr_expect_eq(next_of(NULL, cpu, 3, 16), 8);
+    cr_expect_eq(next_of(NULL, cpu, 3, 17), 64);
+    cr_expect_eq(next_of(NULL, cpu, 3, 65), 64);
+    cr_expect_eq(next_of(&gpu_costs, limited, 4, 50), 64, "the smaller one of two that may have as many");
+    cr_expect_eq(next_of(&gpu_costs, limited, 4, 51), 64);
+    cr_expect_eq(next_of(&gpu_costs, single, 3, 7), 1);
 }
 
 /* All chunks of one size, smaller where the prompt is short or parts are many. */
 Test(ranks, chunks)
 {
     const uint32_t sizes[] = {512, 128, 256}, small[] = {4, 16}, large[] = {256, 384, 512, 1024};
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 2048, 1), 512);
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 2048, 4), 256);
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 512, 1), 512);
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 512, 2), 256);
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 512, 8), 128);
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 100, 2), 512, "one chunk of the smallest size, whatever the limit");
-    cr_assert_eq(dop_chunks_best(false, sizes, 3, 32768, 2), 512);
-    cr_assert_eq(dop_chunks_best(false, small, 2, 21, 3), 16);
-    cr_assert_eq(dop_chunks_best(false, large, 4, 2048, 1), 1024);
-    cr_assert_eq(dop_chunks_best(false, large, 4, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(false, large, 4, 512, 2), 256);
-    cr_assert_eq(dop_chunks_best(false, large, 4, 200, 2), 1024,
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 2048, 1), 512);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 2048, 2), 512);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 2048, 4), 256);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 512, 1), 512);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 512, 2), 256);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 512, 8), 128);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 100, 2), 512,
+                 "one chunk of the smallest size, whatever the limit");
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 3, 32768, 2), 512);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, small, 2, 21, 3), 16);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, large, 4, 2048, 1), 1024);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, large, 4, 2048, 2), 512);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, large, 4, 512, 2), 256);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, large, 4, 200, 2), 1024,
                  "one chunk, of the smallest size that has room for it");
-    cr_assert_eq(dop_chunks_best(false, sizes, 0, 21, 3), 0);
+    cr_assert_eq(dop_chunks_best(&gpu_costs, sizes, 0, 21, 3), 0);
 }
 
 /* Steps of rows of several sequences, forks, copies, rolled back and dropped ones; and another model after this one. */

@@ -12,6 +12,9 @@ typedef struct dop_hf_quant {
     bool awq;   /* else GPTQ */
     bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
     bool act_order, symmetric;
+    bool codes;        /* matrices say by their tensors how they are stored (codes.c) */
+    uint32_t bits;     /* of an integer: 4, of GPTQ also 2, 3 or 8 */
+    bool expanded;     /* the note about matrices that become f16 has been given */
     uint32_t group;    /* inputs per scale; 0: a whole row */
     uint32_t zero_add; /* to stored zero points */
 } dop_hf_quant;
@@ -88,6 +91,12 @@ dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *na
 /* The same of experts in mxfp4: NAME_blocks [experts, outputs, inputs / 32, 16] and NAME_scales [experts, outputs,
  * inputs / 32], both bytes. */
 dop_status dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
+                               dop_weight *w);
+
+/* Is there a matrix of codes of this name, "...weight"? */
+bool dop_hf_has_codes(const dop_st_set *set, const char *name);
+/* As dop_hf_quant_weight, for matrices of codes (codes.c); any rows. */
+dop_status dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
 #endif

@@ -3,12 +3,14 @@
  * A linear layer NAME of `in` inputs and `out` outputs has instead of NAME.weight [out, in]
  *   NAME.scales  [groups, out]     f16
  *   NAME.qzeros  [groups, out / 8] words of eight outputs
- *   NAME.qweight AWQ (version gemm): [in, out / 8] words of eight outputs; GPTQ: [in / 8, out] words of eight inputs
+ *   NAME.qweight AWQ (version gemm): [in, out / 8] words of eight outputs; GPTQ: [in / 8, out] words of eight inputs; of 2, 3 and 8
+ *                bits as many words as these fill
  *   NAME.g_idx   GPTQ: [in], the group of every input
  * and value (o, i) is scale * (q - zero).  AWQ's words hold their outputs in the order 0 2 4 6 1 3 5 7, from the lowest
  * bits on (AutoAWQ, awq/utils/packing_utils.py).  GPTQ's first checkpoint format stores zero points minus 1, modulo 16;
  * "gptq_v2" stores them as they are (GPTQModel, README). */
 #include "compiler/import/hf/hf.h"
+#include "compiler/model/leftovers.h"
 #include "ir/interp.h"
 
 #include <math.h>
@@ -84,6 +86,7 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
 dop_status
 dop_hf_quant_config(dop_hf *hf)
 {
+    static const char *const by_tensors[] = {"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "modelopt_fp4"};
     dop_json q;
     const char *method = NULL;
     uint32_t bits = 0;
@@ -94,14 +97,21 @@ dop_hf_quant_config(dop_hf *hf)
     hf->quant.mxfp4 = st == DOP_OK && strcmp(method, "mxfp4") == 0;
     if (hf->quant.mxfp4)
         return DOP_OK;
+    for (size_t i = 0; st == DOP_OK && i < sizeof by_tensors / sizeof *by_tensors; i++)
+        if (strcmp(method, by_tensors[i]) == 0) {
+            hf->quant.codes = true;
+            return DOP_OK;
+        }
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
-        return refuse(&q, "quant_method", method, "awq, gptq, mxfp4");
+        return refuse(&q, "quant_method", method, "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)
         st = dop_json_u32(&q, "bits", 0, 64, &bits);
-    if (st == DOP_OK && bits != 4)
-        return DOP_FAIL_IN(q.diag, DOP_E_INPUT, q.path, "%sbits is %u; only 4 bits are supported", q.where, bits);
+    if (st == DOP_OK && bits != 4 && (hf->quant.awq || (bits != 2 && bits != 3 && bits != 8)))
+        return DOP_FAIL_IN(q.diag, DOP_E_INPUT, q.path, "%sbits is %u; %s are supported", q.where, bits,
+                           hf->quant.awq ? "only 4 bits" : "2, 3, 4 and 8 bits");
+    hf->quant.bits = bits;
     if (st == DOP_OK)
         st = read_group(&q, &hf->quant.group);
     if (st == DOP_OK)
@@ -162,24 +172,49 @@ check_scales(const layer *l)
     return st;
 }
 
-/* Groups must hold neighbouring inputs.  Otherwise inputs would have to be reordered before every product. */
+/* Do groups hold neighbouring inputs?  desc_act makes groups of inputs in the order of their activations. */
 static dop_status
-check_order(const layer *l)
+read_order(layer *l)
 {
     const dop_st_tensor *t = l->g_idx;
+    l->g_idx = NULL;
     if (!t && !l->hf->quant.act_order)
         return DOP_OK;
     dop_status st = t ? check_words(l, t, 1, l->inputs, 0) : find(l, "g_idx", true, &t);
     for (uint32_t i = 0; st == DOP_OK && i < l->inputs; i++) {
-        float group;
-        dop_decode_row(DOP_TYPE_u32, t->data + 4 * (uint64_t)i, 1, &group);
-        if (group != (float)(i / l->group))
-            st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file,
-                             "tensor %s: inputs in activation order (desc_act) are not supported; use a checkpoint "
-                             "quantized with desc_act false",
-                             t->name);
+        const uint8_t *p = t->data + 4 * (uint64_t)i;
+        const uint32_t group = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        if (group >= l->groups)
+            st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: group %u of input %u is not there", t->name,
+                             group, i);
+        if (group != i / l->group)
+            l->g_idx = t;
     }
     return st;
+}
+
+/* Is every zero point the middle? */
+static bool
+is_centred(const layer *l)
+{
+    const uint8_t middle = (uint8_t)(128 - l->hf->quant.zero_add);
+    for (uint64_t i = 0; l->zeros && i < l->zeros->bytes; i++)
+        if (l->zeros->data[i] != middle)
+            return false;
+    return true;
+}
+
+static dop_status
+note_expanded(dop_hf *hf, const layer *l)
+{
+    char note[200];
+    if (hf->quant.expanded)
+        return DOP_OK;
+    hf->quant.expanded = true;
+    snprintf(note, sizeof note, "matrices %s become f16, %s their bytes; --quant makes them smaller again",
+             l->g_idx ? "in activation order (desc_act)" : "of 8 bits with zero points",
+             l->g_idx ? "up to 4 times" : "twice");
+    return dop_checkpoint_note(hf->model, note, hf->diag);
 }
 
 static dop_status
@@ -203,17 +238,17 @@ open_layer(layer *l)
                            t->name, l->inputs);
     l->group = q->group ? q->group : l->inputs;
     l->groups = (l->inputs + l->group - 1) / l->group;
-    if (l->outputs % WORD != 0 || l->inputs % WORD != 0 || (q->awq && l->inputs % l->group != 0))
+    if (l->outputs * q->bits % 32 != 0 || l->inputs * q->bits % 32 != 0 || (q->awq && l->inputs % l->group != 0))
         return DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file,
-                           "tensor %s: %llu outputs of %u inputs do not fill words of 8 and groups of %u", t->name,
+                           "tensor %s: %llu outputs of %u inputs do not fill words and groups of %u", t->name,
                            (unsigned long long)l->outputs, l->inputs, l->group);
     st = q->awq ? check_words(l, t, 2, l->inputs, l->outputs / WORD)
-                : check_words(l, t, 2, l->inputs / WORD, l->outputs);
+                : check_words(l, t, 2, l->inputs * q->bits / 32, l->outputs);
     if (st == DOP_OK && l->zeros)
-        st = check_words(l, l->zeros, 2, l->groups, l->outputs / WORD);
+        st = check_words(l, l->zeros, 2, l->groups, l->outputs * q->bits / 32);
     if (st == DOP_OK)
         st = check_scales(l);
-    return st == DOP_OK && !q->awq ? check_order(l) : st;
+    return st == DOP_OK && !q->awq ? read_order(l) : st;
 }
 
 dop_status
@@ -237,9 +272,19 @@ dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_
                           .outputs = outputs,
                           .first = first};
     w->type = l.group % 128 == 0 ? DOP_TYPE_int4_g128 : l.group % 64 == 0 ? DOP_TYPE_int4_g64 : DOP_TYPE_int4_g32;
+    if (l.g_idx || hf->quant.bits != 4) {
+        p->bits = hf->quant.bits;
+        p->order = l.g_idx ? l.g_idx->data : NULL;
+        if (l.g_idx || (p->bits == 8 && !is_centred(&l))) {
+            w->type = DOP_TYPE_f16;
+            st = note_expanded(hf, &l);
+        } else if (p->bits == 8) {
+            w->type = DOP_TYPE_q8_0;
+        }
+    }
     w->source = l.words->name;
     w->parts = p;
-    return DOP_OK;
+    return st;
 }
 
 /* ---- mxfp4, for experts only -------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 //   vec2 dop_scale_T(raw)                          the factors of values 0 .. 15 and 16 .. 31
 //   dop_eight dop_eight_T(raw, i)                  values 8 i .. 8 i + 7, not yet multiplied
 // and DOP_TYPE(T, words of a unit in plane 0) makes of them what kernels/weight_types.h asks for.
+#define DOP_CODES
 struct dop_eight { vec4 a, b; };
 #if defined(DOP_AHEAD) && defined(DOP_TEXELS)
 uint dop_unit1(DOP_W p, uint i) { return dop_ahead[i & 3u]; }
@@ -12,6 +13,9 @@ uint dop_unit1(U32 p, uint i) { return unpack32(dop_ahead)[i & 1u]; }
 #else
 #define dop_unit1 dop_ldw1
 #endif
+struct dop_words8 { uvec4 a, b; };
+#define dop_unit8(p, u) dop_words8(dop_unit4(p, 2u * (u)), dop_ldw4(p, 2u * (u) + 1u))
+#define dop_ldw8(p, u) dop_words8(dop_ldw4(p, 2u * (u)), dop_ldw4(p, 2u * (u) + 1u))
 #define DOP_TYPE(T, WORDS)                                                                                             \
     dop_raw_##T dop_wload_##T(DOP_W p, uint u, uint aux) { return dop_load_##T(p, u, aux, dop_unit##WORDS(p, u)); }     \
     float dop_wdot_##T(dop_raw_##T r, vec4 x[8])                                                                        \
@@ -78,6 +82,28 @@ dop_raw_nvfp4 dop_load_nvfp4(DOP_W p, uint u, uint aux, uvec4 low)
 vec2 dop_scale_nvfp4(dop_raw_nvfp4 r) { return r.d * vec2(dop_half_e4m3(r.s), dop_half_e4m3(r.s >> 8)); }
 dop_eight dop_eight_nvfp4(dop_raw_nvfp4 r, uint i) { return dop_eight(dop_e2m1(r.q[i]), dop_e2m1(r.q[i] >> 8)); }
 DOP_TYPE(nvfp4, 4)
+
+// --- e4m3 with a factor: numbers are halves 256 times too small -------------------------------------------------------------
+vec4 dop_e4m3(uint w)
+{
+    uint v = w >> 8;
+    vec2 a = unpackHalf2x16(((w & 0x00800080u) << 8) | ((w & 0x007f007fu) << 7));
+    vec2 b = unpackHalf2x16(((v & 0x00800080u) << 8) | ((v & 0x007f007fu) << 7));
+    return vec4(a.x, b.x, a.y, b.y);
+}
+struct dop_raw_f8_128 { dop_words8 q; float d; };
+dop_raw_f8_128 dop_load_f8_128(DOP_W p, uint u, uint aux, dop_words8 low)
+{
+    return dop_raw_f8_128(low, 256.0 * uintBitsToFloat(dop_ldw1(p, aux * 4u + (u >> 2))));
+}
+vec2 dop_scale_f8_128(dop_raw_f8_128 r) { return vec2(r.d); }
+dop_eight dop_eight_f8_128(dop_raw_f8_128 r, uint i)
+{
+    uvec4 q = i < 2u ? r.q.a : r.q.b;
+    uvec2 w = (i & 1u) != 0u ? q.zw : q.xy;
+    return dop_eight(dop_e4m3(w.x), dop_e4m3(w.y));
+}
+DOP_TYPE(f8_128, 8)
 
 // --- one and two bits with a factor ---------------------------------------------------------------------------------------
 vec4 dop_two4z(uint w, float z) { return vec4(dop_u2z(w & 0x00030003u, z), dop_u2z((w >> 4) & 0x00030003u, z)); }

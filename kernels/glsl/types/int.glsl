@@ -55,6 +55,43 @@ int dop_idot_bytes(uint w, uint v, uint xl, uint xh)
     return DOP_SDOT(low ^ 0x80808080u, xl) + DOP_SDOT(high ^ 0x80808080u, xh);
 }
 #endif
+// Sixteen values of two bits: word w, whose pairs of bits are moved to where activations have them.
+uint dop_two_bytes(uint w) { return (w & 0x00030003u) | ((w << 6) & 0x03000300u); }
+int dop_idot_twos(uint w, uvec4 x)
+{
+    return (DOP_SDOT(dop_two_bytes(w), x.x) + DOP_SDOT(dop_two_bytes(w >> 4), x.y)) +
+           (DOP_SDOT(dop_two_bytes(w >> 8), x.z) + DOP_SDOT(dop_two_bytes(w >> 12), x.w));
+}
+// The same with a third bit each from h, whose lowest bit is that of the first value.
+uint dop_three_bytes(uint w, uint h) { return dop_two_bytes(w) | ((h << 2) & 0x00040004u) | ((h << 9) & 0x04000400u); }
+int dop_idot_threes(uint w, uint h, uvec4 x)
+{
+    return (DOP_SDOT(dop_three_bytes(w, h), x.x) + DOP_SDOT(dop_three_bytes(w >> 4, h >> 4), x.y)) +
+           (DOP_SDOT(dop_three_bytes(w >> 8, h >> 2), x.z) + DOP_SDOT(dop_three_bytes(w >> 12, h >> 6), x.w));
+}
+#ifdef DOP_LEVELS
+// For each byte of iq4's nibbles the levels of both, that of the lower nibble in byte 0 and that of the upper one in byte 2: a look-up
+// for two values, where arithmetic would take ten instructions for each.
+shared uint dop_level_pairs[256];
+uint dop_level_byte(uint n) { return (uvec4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u)[n >> 2] >> ((n & 3u) * 8u)) & 255u; }
+void dop_fill_level_pairs()
+{
+    for (uint i = gl_LocalInvocationIndex; i < 256u; i += WG)
+        dop_level_pairs[i] = dop_level_byte(i & 15u) | dop_level_byte(i >> 4) << 16;
+}
+// The eight values of a word.
+int dop_idot_level(uint w, uint xl, uint xh)
+{
+    uint a = dop_level_pairs[w & 255u] | dop_level_pairs[(w >> 8) & 255u] << 8;
+    uint b = dop_level_pairs[(w >> 16) & 255u] | dop_level_pairs[w >> 24] << 8;
+    return DOP_SDOT((a & 0xffffu) | b << 16, xl) + DOP_SDOT(a >> 16 | (b & 0xffff0000u), xh);
+}
+int dop_idot_levels(uvec4 q, dop_xi x)
+{
+    return (dop_idot_level(q.x, x.a.x, x.a.y) + dop_idot_level(q.y, x.a.z, x.a.w)) +
+           (dop_idot_level(q.z, x.b.x, x.b.y) + dop_idot_level(q.w, x.b.z, x.b.w));
+}
+#endif
 int dop_isum4(uvec4 x)
 {
     return (DOP_SDOT(x.x, 0x01010101u) + DOP_SDOT(x.y, 0x01010101u)) +
@@ -124,3 +161,53 @@ float dop_wdoti_int4(dop_raw_int4 r, dop_xi x)
 #define dop_wdoti_int4_g128 dop_wdoti_int4
 #define dop_wdoti_int4_g64 dop_wdoti_int4
 #define dop_wdoti_int4_g32 dop_wdoti_int4
+// Scales and minimums are integers themselves, as those of q6_k.
+float dop_wdoti_q2_k(dop_raw_q2_k r, dop_xi x)
+{
+    uint s = r.s >> ((r.u & 1u) * 16u);
+    vec2 dm = x.ds.x * unpackHalf2x16(r.d);
+    int scaled = int(s & 15u) * dop_idot_twos(r.q.x, x.a) + int((s >> 8) & 15u) * dop_idot_twos(r.q.y, x.b);
+    int least = int((s >> 4) & 15u) * dop_isum4(x.a) + int((s >> 12) & 15u) * dop_isum4(x.b);
+    return dm.x * float(scaled) - dm.y * float(least);
+}
+float dop_wdoti_q3_k(dop_raw_q3_k r, dop_xi x)
+{
+    int s = int(r.s >> ((r.u & 1u) * 16u));
+    int sum = bitfieldExtract(s, 0, 8) * (dop_idot_threes(r.q.x, r.h, x.a) - 4 * dop_isum4(x.a)) +
+              bitfieldExtract(s, 8, 8) * (dop_idot_threes(r.q.y, r.h >> 8, x.b) - 4 * dop_isum4(x.b));
+    return dop_half(r.d, (r.u >> 3) & 1u) * (x.ds.x * float(sum));
+}
+#ifdef DOP_LEVELS
+float dop_wdoti_iq4_nl(dop_raw_iq4_nl r, dop_xi x)
+{
+    return dop_half(r.d, r.u & 1u) * (x.ds.x * float(dop_idot_levels(r.q, x)));
+}
+#endif
+#ifdef DOP_CODES
+#ifdef DOP_LEVELS
+float dop_wdoti_iq4_xs(dop_raw_iq4_xs r, dop_xi x)
+{
+    return dop_scale_iq4_xs(r).x * (x.ds.x * float(dop_idot_levels(r.q, x)));
+}
+#endif
+// Two words of e2m1 codes: doubled values, as of mxfp4.
+int dop_idot_e2m1(uvec2 q, uvec4 x)
+{
+    uvec2 less = uvec2(dop_e2m1_less(q.x), dop_e2m1_less(q.y)), a = less & 0x01010101u, b = less & 0x10101010u;
+    int codes = (DOP_SDOT(DOP_LOW(q.x), x.x) + DOP_SDOT(DOP_HIGH(q.x), x.y)) +
+                (DOP_SDOT(DOP_LOW(q.y), x.z) + DOP_SDOT(DOP_HIGH(q.y), x.w));
+    int high = DOP_SDOT(b.x, x.y) + DOP_SDOT(b.y, x.w);
+    return codes - 13 * (DOP_SDOT(a.x, x.x) + DOP_SDOT(a.y, x.z) + high / 16) - dop_isum4(x);
+}
+float dop_wdoti_nvfp4(dop_raw_nvfp4 r, dop_xi x)
+{
+    return x.ds.x * dot(dop_scale_nvfp4(r), vec2(dop_idot_e2m1(r.q.xy, x.a), dop_idot_e2m1(r.q.zw, x.b)));
+}
+float dop_wdoti_two(dop_raw_two r, dop_xi x)
+{
+    return r.d * (x.ds.x * float(dop_idot_twos(r.q.x, x.a) + dop_idot_twos(r.q.y, x.b)) - x.ds.y);
+}
+#define dop_wdoti_tq1_0 dop_wdoti_two
+#define dop_wdoti_tq2_0 dop_wdoti_two
+#define dop_wdoti_q2_0 dop_wdoti_two
+#endif

@@ -64,7 +64,7 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = (i < (uint64_t)end * b->cols ? 1.0f : 100.0f) * dop_check_normal(&run->random);
     } else if (!is_out(run, b->node)) {
-        dop_node_id chosen = run->choice ? dop_node_base(g, run->r->info->ids, NULL) : 0;
+        dop_node_id chosen = run->choice ? dop_node_base(g, run->r->info->experts.ids, NULL) : 0;
         if (run->choice && dop_node_at(g, b->node)->op == DOP_OP_group_rows)
             dop_check_fill_blocks(run, b->node, b->sent);
         else if (b->node == chosen)

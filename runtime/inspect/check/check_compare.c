@@ -374,7 +374,7 @@ dop_check_compare(dop_check_run *run)
         const dop_tensor *ref = NULL;
         if (dop_check_picks(g, id))
             continue;
-        if (id == run->r->info->attention && run->r->info->merged)
+        if (id == run->r->info->attn.root && run->r->info->attn.merged)
             continue;        /* for the workgroups of this dispatch only, when there are several */
         if (stores(run, id)) /* compared before anything was made of it */
             continue;

@@ -14,7 +14,7 @@ dop_status
 dop_check_choose(dop_check_run *run)
 {
     const dop_graph *g = run->g;
-    dop_node_id ids = dop_node_base(g, run->r->info->ids, NULL);
+    dop_node_id ids = dop_node_base(g, run->r->info->experts.ids, NULL);
     if (!ids || dop_region_has(run->r, ids))
         return DOP_OK;
     run->choice = calloc((size_t)dop_node_rows(g, ids, g->max_t) * dop_node_cols(g, ids), sizeof *run->choice);

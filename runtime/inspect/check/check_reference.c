@@ -129,7 +129,7 @@ set_outside(dop_check_run *run, dop_node_id id)
 {
     const dop_graph *g = run->g;
     const dop_check_buffer *b = dop_check_buffer_of(run, id);
-    const bool chosen = run->choice && id == dop_node_base(g, run->r->info->ids, NULL);
+    const bool chosen = run->choice && id == dop_node_base(g, run->r->info->experts.ids, NULL);
     const uint32_t cols = dop_node_cols(g, id);
     if (dop_node_at(g, id)->op == DOP_OP_group_rows) /* the interpreter makes them */
         return DOP_OK;

@@ -51,12 +51,12 @@ choose_samples(dop_check_run *run)
     const dop_graph *g = run->g;
     uint32_t t = run->c->n_tokens, n = t < DOP_CHECK_SAMPLES ? t : DOP_CHECK_SAMPLES;
     const dop_analysis *a = run->r->info;
-    if (a->attention) {
-        double each = 3.0 * dop_node_cols(g, dop_node_at(g, a->attention)->src[0]) * (run->c->pos + t);
+    if (a->attn.root) {
+        double each = 3.0 * dop_node_cols(g, dop_node_at(g, a->attn.root)->src[0]) * (run->c->pos + t);
         while (n > 2 && each * n > DOP_CHECK_PRODUCTS)
             n--;
     }
-    if (a->n_writes || reads_rows(g, run->r)) /* every token of the step is read by others */
+    if (a->attn.n_writes || reads_rows(g, run->r)) /* every token of the step is read by others */
         n = t;
     run->n_samples = n;
     for (uint32_t i = 0; i < n; i++)

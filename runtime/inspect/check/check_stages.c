@@ -273,15 +273,15 @@ check_step(stages *x, uint32_t token)
 {
     dop_model *s = x->device->model;
     uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
-    uint64_t ticket;
+    dop_issue run = {.schedule = schedule, .form = DOP_FORM_READ, .own = true};
     dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity[0]);
     const volatile dop_step *record = dop_replay_step(&s->replay);
     uint32_t n_out = record->n_out;
     x->parity = s->parity[0];
     x->copy = x->copy_size * (record->persistent_runs & 1);
-    dop_status st = dop_step_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
+    dop_status st = dop_step_issue(s, NULL, 0, &run, x->diag);
     if (st == DOP_OK)
-        st = dop_replay_wait(&s->replay, ticket, x->diag);
+        st = dop_replay_wait(&s->replay, run.ticket, x->diag);
     s->flight.picks_taken = s->flight.picks_asked;
     if (st == DOP_OK && dop_model_stalled(s, s->flight.picks_asked))
         st = DOP_FAIL(x->diag, DOP_E_DEVICE, "a wait ran out in a persistent dispatch");

@@ -20,6 +20,9 @@ dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t
     const uint64_t plane = (units * ti->pack.unit_bytes + 15) / 16 * 16 + ti->pack.book;
     if (plane + groups * ti->pack.group_bytes > size)
         return false;
+    float factor = 1; /* of all values: the codebook of nvfp4 */
+    if (type == DOP_TYPE_nvfp4)
+        memcpy(&factor, data + plane - ti->pack.book, sizeof factor);
     for (uint32_t i = 0; (uint64_t)i * ti->block < cols; i++) {
         const uint64_t u = (row * n + i) * per_block;
         const uint32_t left = cols - i * ti->block;
@@ -29,6 +32,8 @@ dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t
                          data + plane + u / DOP_GROUP_UNITS * ti->pack.group_bytes, (uint32_t)(u % DOP_GROUP_UNITS),
                          block);
         dop_decode_row(type, block, ti->block, x);
+        for (uint32_t k = 0; k < ti->block && type == DOP_TYPE_nvfp4; k++)
+            x[k] *= factor;
         memcpy(out + (size_t)i * ti->block, x, (left < ti->block ? left : ti->block) * sizeof *x);
     }
     return true;

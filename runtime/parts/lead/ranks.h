@@ -1,7 +1,7 @@
 /* A model in parts: one rank for each part, and steps that go through all of them.
  *
  * Rank 0 has the first part and everything that the host decides: tokens, pages, sampling, which steps are committed.
- * To the rest of the program its model is the whole one: dop_step_submit orders the same step from all ranks, and dop_step_wait
+ * To the rest of the program its model is the whole one: dop_step_issue orders the same step from all ranks, and dop_step_collect
  * passes the rows on and receives the last part's results.  The other ranks execute orders (rank_follow.c) one after the other,
  * as soon as the rows for them have arrived.  Rank 0 may therefore begin a step as soon as it has passed on the rows of the
  * previous one, and all parts are busy. */

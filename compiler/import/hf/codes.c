@@ -1,0 +1,262 @@
+/* Matrices of codes with scales beside them, told by their tensors: a linear layer NAME of `in` inputs and `out` outputs has
+ *
+ *   NAME.weight F8_E4M3 [out, in]        NAME.weight_scale_inv (DeepSeek, Qwen), or NAME.weight_scale (compressed-tensors, FBGEMM,
+ *                                        modelopt): by which codes are multiplied either way
+ *   NAME.weight I8 [out, in]             NAME.weight_scale (compressed-tensors, int-quantized)
+ *   NAME.weight_packed I32 [out, in / 8 or in / 4]   words of four or eight bits, the first in the lowest ones, the middle added;
+ *                                        NAME.weight_scale, NAME.weight_zero_point [out / 8, groups] (pack-quantized)
+ *   NAME.weight or NAME.weight_packed U8 [out, in / 2]   e2m1, the first of two in the low nibble; NAME.weight_scale F8_E4M3
+ *                                        [out, in / 16]; NAME.weight_scale_2 by which they are multiplied (modelopt), or
+ *                                        NAME.weight_global_scale by which they are divided (nvfp4-pack-quantized)
+ *
+ * Scales are one for the tensor ([] or [1]), one for each output ([out] or [out, 1]), or one for each tile, whose size is
+ * weight_block_size of quantization_config, or 128 x 128, or follows from their number.
+ * Sources: https://docs.vllm.ai (compressed-tensors), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt. */
+#include "compiler/import/hf/hf.h"
+#include "ir/interp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct matrix {
+    dop_hf *hf;
+    const dop_st_set *set;
+    const char *name; /* "model.layers.0.mlp.up_proj." */
+    uint64_t outputs;
+    uint32_t inputs;
+    const dop_st_tensor *codes, *scales, *zeros;
+} matrix;
+
+static const dop_st_tensor *
+part_of(const matrix *m, const char *part)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s%s", m->name, part);
+    return dop_st_take(m->set, name);
+}
+
+static bool
+is(const dop_st_tensor *t, const char *dtype)
+{
+    return t && strcmp(t->dtype, dtype) == 0;
+}
+
+static dop_status
+refuse(const matrix *m, const dop_st_tensor *t, const char *why)
+{
+    char shape[160];
+    dop_st_shape_text(t, shape, sizeof shape);
+    return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: %s %s %s", t->name, t->dtype, shape, why);
+}
+
+/* Tiles of `n` values, `tiles` of them along an axis; asked: their size as the configuration says, or 0.  0: they do not fit. */
+static uint32_t
+tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
+{
+    if (tiles == 1)
+        return (uint32_t)n;
+    if (asked && (n + asked - 1) / asked == tiles)
+        return asked;
+    if ((n + 127) / 128 == tiles)
+        return 128;
+    return tiles && n % tiles == 0 ? (uint32_t)(n / tiles) : 0;
+}
+
+/* weight_block_size [rows, columns] of quantization_config; zeros: it says nothing. */
+static void
+read_tile(const dop_hf *hf, uint32_t out[2])
+{
+    const json_t *q = json_object_get(hf->root, "quantization_config"), *size = json_object_get(q, "weight_block_size");
+    for (size_t i = 0; i < 2; i++) {
+        const json_int_t v = json_integer_value(json_array_get(size, i));
+        out[i] = v > 0 && v <= DOP_MAX_WIDTH ? (uint32_t)v : 0;
+    }
+}
+
+/* Finds out which tile each scale is of. */
+static dop_status
+read_scales(const matrix *m, dop_code_parts *p)
+{
+    const dop_st_tensor *t = m->scales;
+    uint32_t tile[2];
+    const uint64_t n = t->rank ? t->shape[0] : 1;
+    read_tile(m->hf, tile);
+    if (t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
+        return refuse(m, t, "is no scale; known: F16, BF16, F32");
+    if (t->rank > 2 || (t->rank < 2 && n != 1 && n != m->outputs))
+        return refuse(m, t, "are scales of another matrix");
+    const uint64_t down = t->rank == 0 ? 1 : t->shape[0], across = t->rank == 2 ? t->shape[1] : 1;
+    p->tile_rows = tile_size(m->outputs, down, tile[0]);
+    p->tile_cols = tile_size(m->inputs, across, tile[1]);
+    p->tiles = (uint32_t)across;
+    p->scales = t->data;
+    p->scale_type = t->type;
+    if (!p->tile_rows || !p->tile_cols)
+        return refuse(m, t, "are scales of tiles of unknown size");
+    return DOP_OK;
+}
+
+/* Blocks hold the scale as an f16. */
+static dop_status
+check_halves(const matrix *m)
+{
+    const dop_st_tensor *t = m->scales;
+    const uint32_t size = dop_type_of(t->type)->bytes;
+    for (uint64_t i = 0; i < t->bytes / size; i++) {
+        float v;
+        dop_decode_row(t->type, t->data + i * size, 1, &v);
+        const float h = dop_f16_to_f32(dop_f32_to_f16(v));
+        if (!(fabsf(h - v) <= fabsf(v) / 512)) /* not for infinities and NaN either */
+            return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
+                               (double)v);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_codes(const matrix *m, uint64_t columns)
+{
+    const uint64_t shape[] = {m->outputs, columns};
+    return dop_st_check_shape(m->codes, 2, shape, m->hf->diag);
+}
+
+/* Tiles must hold whole blocks of the type, or whole rows. */
+static dop_status
+check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
+{
+    return p->tile_cols % block == 0 || p->tile_cols >= m->inputs
+               ? DOP_OK
+               : DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, m->scales->file,
+                             "tensor %s: scales of %u columns are not supported; known: multiples of %u, whole rows",
+                             m->scales->name, p->tile_cols, block);
+}
+
+static dop_status
+read_fp8(const matrix *m, dop_code_parts *p, dop_type *type)
+{
+    p->kind = DOP_CODE_E4M3;
+    *type = DOP_TYPE_f8_128;
+    dop_status st = check_codes(m, m->inputs);
+    return st == DOP_OK ? check_tiles(m, p, 128) : st;
+}
+
+/* bits: 4 or 8 of them in words, or 0: bytes with a sign. */
+static dop_status
+read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
+{
+    const dop_st_tensor *order = part_of(m, "weight_g_idx");
+    const uint32_t group = p->tile_cols;
+    p->kind = bits == 4 ? DOP_CODE_INT4 : DOP_CODE_INT8;
+    p->biased = bits == 8;
+    p->zeros = m->zeros ? m->zeros->data : NULL;
+    *type = bits != 4          ? DOP_TYPE_q8_0
+            : group % 128 == 0 ? DOP_TYPE_int4_g128
+            : group % 64 == 0  ? DOP_TYPE_int4_g64
+                               : DOP_TYPE_int4_g32;
+    dop_status st = check_codes(m, bits ? m->inputs / (32 / bits) : m->inputs);
+    if (st == DOP_OK)
+        st = check_tiles(m, p, dop_type_of(*type)->block);
+    if (st == DOP_OK && (p->tile_rows != 1 || (bits == 4 && group % 32 != 0)) && bits)
+        st = refuse(m, m->scales, "are scales of more than one output, or of groups that are no multiple of 32");
+    if (st == DOP_OK && m->zeros && bits != 4)
+        st = refuse(m, m->zeros, "are zero points, which are supported for 4 bits");
+    if (st == DOP_OK && m->zeros) {
+        const uint64_t shape[] = {(m->outputs + 7) / 8, p->tiles};
+        st = dop_st_check_shape(m->zeros, 2, shape, m->hf->diag);
+    }
+    for (uint64_t i = 0; st == DOP_OK && order && order->type == DOP_TYPE_i32 && i < order->bytes / 4; i++) {
+        float of;
+        dop_decode_row(DOP_TYPE_u32, order->data + 4 * i, 1, &of);
+        if (of != (float)(i / group))
+            st = refuse(m, order, "puts inputs in activation order, which is not supported");
+    }
+    return st == DOP_OK ? check_halves(m) : st;
+}
+
+static dop_status
+read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
+{
+    const dop_st_tensor *times = part_of(m, "weight_scale_2"), *by = part_of(m, "weight_global_scale");
+    const dop_st_tensor *t = times ? times : by;
+    const uint64_t shape[] = {m->outputs, m->inputs / 16};
+    p->kind = DOP_CODE_E2M1;
+    p->factor = 1;
+    *type = DOP_TYPE_nvfp4;
+    dop_status st = check_codes(m, m->inputs / 2);
+    if (st == DOP_OK)
+        st = dop_st_check_shape(m->scales, 2, shape, m->hf->diag);
+    if (st == DOP_OK && (!is(m->scales, "F8_E4M3") || m->inputs % 16 != 0))
+        st = refuse(m, m->scales, "is no scale of 16 values; known: F8_E4M3");
+    if (st == DOP_OK && t && (t->type != DOP_TYPE_f32 || t->bytes != 4))
+        st = refuse(m, t, "is not the scale of one tensor; known: F32");
+    if (st != DOP_OK)
+        return st;
+    if (t)
+        dop_decode_row(DOP_TYPE_f32, t->data, 1, &p->factor);
+    p->factor = times || !t ? p->factor : 1 / p->factor;
+    if (!isfinite(p->factor))
+        return refuse(m, t, "is not finite, or zero");
+    for (uint64_t i = 0; i < m->scales->bytes; i++)
+        if (m->scales->data[i] >= 127)
+            return refuse(m, m->scales, "has negative scales, or one that is no number");
+    p->scales = m->scales->data;
+    p->tiles = m->inputs / 16;
+    return DOP_OK;
+}
+
+bool
+dop_hf_has_codes(const dop_st_set *set, const char *name)
+{
+    char packed[300];
+    const dop_st_tensor *t = dop_st_find(set, name);
+    snprintf(packed, sizeof packed, "%s_packed", name);
+    return t ? is(t, "F8_E4M3") || is(t, "I8") || is(t, "U8") : dop_st_find(set, packed) != NULL;
+}
+
+dop_status
+dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w)
+{
+    static const char *const unread[] = {"input_scale", "input_zero_point", "input_global_scale", "activation_scale",
+                                         "k_scale",     "v_scale",          "output_scale",       "weight_shape"};
+    matrix m = {.hf = hf, .set = set, .name = name, .outputs = rows->total, .inputs = w->cols};
+    dop_int4_parts *parts = dop_arena_alloc(hf->arena, sizeof *parts);
+    dop_code_parts *p = dop_arena_alloc(hf->arena, sizeof *p);
+    if (!parts || !p)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    m.codes = part_of(&m, "weight");
+    if (!m.codes)
+        m.codes = part_of(&m, "weight_packed");
+    m.scales = part_of(&m, "weight_scale_inv");
+    if (!m.scales)
+        m.scales = part_of(&m, "weight_scale");
+    m.zeros = part_of(&m, "weight_zero_point");
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) /* about activations, which are not rounded here */
+        (void)part_of(&m, unread[i]);
+    if (!m.codes || !m.scales)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %sweight%s is missing", name,
+                           m.codes ? "_scale" : "");
+    *p = (dop_code_parts){.codes = m.codes->data, .first = rows->start, .block = rows->block, .factor = 1};
+    p->block_step = rows->block_step;
+    dop_status st = is(m.codes, "U8") ? DOP_OK : read_scales(&m, p);
+    if (st != DOP_OK)
+        return st;
+    const bool words = m.codes->type == DOP_TYPE_i32 || m.codes->type == DOP_TYPE_u32;
+    if (is(m.codes, "F8_E4M3"))
+        st = read_fp8(&m, p, &w->type);
+    else if (is(m.codes, "U8"))
+        st = read_nvfp4(&m, p, &w->type);
+    else if (is(m.codes, "I8"))
+        st = read_integers(&m, 0, p, &w->type);
+    else if (words && m.codes->rank == 2 && (m.codes->shape[1] * 8 == w->cols || m.codes->shape[1] * 4 == w->cols))
+        st = read_integers(&m, m.codes->shape[1] * 8 == w->cols ? 4 : 8, p, &w->type);
+    else
+        st = refuse(&m, m.codes, "is no matrix of codes of 4 or 8 bits");
+    if (st != DOP_OK)
+        return st;
+    p->row_bytes = m.outputs ? m.codes->bytes / m.outputs : 0;
+    *parts = (dop_int4_parts){.codes = p};
+    w->parts = parts;
+    w->source = m.codes->name;
+    return DOP_OK;
+}
