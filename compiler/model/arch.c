@@ -82,6 +82,9 @@ check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
     dop_status st = check_u32("the width of a layer's own input", p->width, DOP_MAX_WIDTH / DOP_MAX_LAYERS, path, diag);
     if (st == DOP_OK)
         st = check_u32("the vocabulary of the layers' own inputs", p->vocab, DOP_MAX_VOCAB, path, diag);
+    if (st == DOP_OK && p->vocab < a->vocab &&
+        !a->altup.n) /* Gemma 3n has none for tokens that stand for images and sounds */
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the layers' own inputs know %u of %u tokens", p->vocab, a->vocab);
     return st == DOP_OK ? check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag) : st;
 }
 
