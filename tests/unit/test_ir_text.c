@@ -76,7 +76,8 @@ Test(ir_text, exact_bytes)
     test_must_parse(
         "graph decode(T=1,S<=4096, Q=1){#c\n%tok:u32[T]=input\"tokens\"%emb:f16[32000,2048]=weight \"embed\"\n"
         "%x0:f32[T,2048]=gather %emb , %tok;  L3/qkv # not a comment \r\n"
-        "%x1:f32[T,2048]=scale %x0 by=45.25 return %x1}---region@1 elementwise using v subgroup=1 wg =64 rows= 0 writes%x1{%x0%x1}",
+        "%x1:f32[T,2048]=scale %x0 by=45.25 return %x1}---region@1 elementwise using v subgroup=1 wg =64 rows= 0 "
+        "writes%x1{%x0%x1}",
         &arena, &g);
     print(&g, &out);
     cr_assert_str_eq(out.data, "graph decode(T=1, S<=4096, Q=1) {\n"
@@ -242,7 +243,8 @@ static const refusal refusals[] = {
     {HEAD "return }\n--- region @1 row reads", 3, 19, "expected 'writes'"},
     {HEAD "return }\n--- region @1 row using {", 3, 25, "expected the variant's name"},
     {HEAD "return }\n--- region @1 row using v wg writes", 3, 30, "expected '='"},
-    {HEAD "return }\n--- region @1 row using v wg=-1 writes", 3, 30, "expected the tile's field, a number up to 4294967295"},
+    {HEAD "return }\n--- region @1 row using v wg=-1 writes", 3, 30,
+     "expected the tile's field, a number up to 4294967295"},
     {HEAD "return }\n--- region @1 row using v gw=1 writes", 3, 27, "expected 'writes'"},
     {HEAD "return }\n--- region @1 row writes { %q }", 3, 29, "there is no node %q before this place"},
     {HEAD "return }\n--- region @1 row writes { }", 1, 1, "graph g: region @1 lists or writes nothing"},
