@@ -21,9 +21,10 @@ typedef struct builder {
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper;       /* 0: queries are not tempered */
-    dop_node_id first;        /* the stream before the first layer */
-    dop_node_id router[2];    /* weights of the layer's alternating updates that are read twice: of the norm, and the router */
+    dop_node_id temper; /* 0: queries are not tempered */
+    dop_node_id first;  /* the stream before the first layer */
+    dop_node_id
+        router[2]; /* weights of the layer's alternating updates that are read twice: of the norm, and the router */
     dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
     dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
     dop_node_id *states;      /* the final one of each state, in the order of the layers */
