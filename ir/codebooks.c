@@ -17,15 +17,15 @@ put_word(uint8_t *p, uint32_t bits)
         p[i] = (uint8_t)(bits >> (8 * i) & 255);
 }
 
-/* Entries as halves, value by value. */
+/* Entries as bytes, in the order of activations in 8 bits. */
 static void
-halves(const uint16_t *book, uint32_t entries, uint32_t values, uint32_t bits, const uint8_t *levels, uint8_t *out)
+bytes(const uint16_t *book, uint32_t entries, uint32_t values, uint32_t bits, const uint8_t *levels, uint8_t *out)
 {
-    for (uint32_t i = 0; i < entries * values; i += 2, out += 4) {
-        const uint32_t w = (uint32_t)book[i / values] >> (bits * (i % values)), mask = (1u << bits) - 1;
-        put_word(out, (uint32_t)dop_f32_to_f16(levels[w & mask]) | (uint32_t)dop_f32_to_f16(levels[w >> bits & mask])
-                                                                       << 16);
-    }
+    static const uint8_t of_eight[8] = {0, 4, 1, 5, 2, 6, 3, 7}, of_four[4] = {0, 2, 1, 3};
+    const uint8_t *order = values == 8 ? of_eight : of_four;
+    for (uint32_t i = 0; i < entries; i++)
+        for (uint32_t k = 0; k < values; k++)
+            *out++ = levels[(uint32_t)book[i] >> (bits * order[k]) & ((1u << bits) - 1)];
 }
 
 void
@@ -34,19 +34,19 @@ dop_type_book(dop_type t, uint8_t *out)
     static const uint8_t odd[8] = {1, 3, 5, 7, 9, 11, 13, 15}, at[8] = {0, 16, 4, 20, 2, 18, 6, 22};
     switch (t) {
     case DOP_TYPE_iq2_xxs:
-        halves(dop_book_iq2_xxs, 256, 8, 2, dop_levels_iq2, out);
+        bytes(dop_book_iq2_xxs, 256, 8, 2, dop_levels_iq2, out);
         break;
     case DOP_TYPE_iq2_xs:
-        halves(dop_book_iq2_xs, 512, 8, 2, dop_levels_iq2, out);
+        bytes(dop_book_iq2_xs, 512, 8, 2, dop_levels_iq2, out);
         break;
     case DOP_TYPE_iq2_s:
-        halves(dop_book_iq2_s, 1024, 8, 2, dop_levels_iq2, out);
+        bytes(dop_book_iq2_s, 1024, 8, 2, dop_levels_iq2, out);
         break;
     case DOP_TYPE_iq3_xxs:
-        halves(dop_book_iq3_xxs, 256, 4, 3, dop_levels_iq3_xxs, out);
+        bytes(dop_book_iq3_xxs, 256, 4, 3, dop_levels_iq3_xxs, out);
         break;
     case DOP_TYPE_iq3_s:
-        halves(dop_book_iq3_s, 512, 4, 3, odd, out);
+        bytes(dop_book_iq3_s, 512, 4, 3, odd, out);
         break;
     case DOP_TYPE_iq1_s:
     case DOP_TYPE_iq1_m: /* two entries in a word, each as two quads of two bits in lanes (types.def) */

@@ -7,35 +7,11 @@
 
 enum { UNIT = 32, UNIT_BYTES = UNIT + 8, LANES_OF_UNIT = 8 };
 
-/* Types with a dop_wdoti_T. */
+/* Types with a dop_wdoti_T: those whose values are integers with a factor. */
 static bool
 has_product(dop_type t)
 {
-    switch (t) {
-    case DOP_TYPE_q4_0:
-    case DOP_TYPE_q4_1:
-    case DOP_TYPE_q5_0:
-    case DOP_TYPE_q5_1:
-    case DOP_TYPE_q8_0:
-    case DOP_TYPE_q2_k:
-    case DOP_TYPE_q3_k:
-    case DOP_TYPE_q4_k:
-    case DOP_TYPE_q5_k:
-    case DOP_TYPE_q6_k:
-    case DOP_TYPE_iq4_nl:
-    case DOP_TYPE_iq4_xs:
-    case DOP_TYPE_tq1_0:
-    case DOP_TYPE_tq2_0:
-    case DOP_TYPE_q2_0:
-    case DOP_TYPE_mxfp4:
-    case DOP_TYPE_nvfp4:
-    case DOP_TYPE_int4_g128:
-    case DOP_TYPE_int4_g64:
-    case DOP_TYPE_int4_g32:
-        return true;
-    default:
-        return false;
-    }
+    return dop_type_of(t)->kind == DOP_KIND_QUANT && t != DOP_TYPE_f8_128;
 }
 
 /* Is a row of k values quantized as it is computed, or must all of it first be in shared memory as f32? */
@@ -51,7 +27,7 @@ dop_int8_refuses(const dop_site *s)
     for (uint32_t i = 0; i < s->r->info->n_products; i++) {
         const dop_node *n = dop_node_at(s->g, s->r->info->products[i]);
         if (!has_product(dop_node_at(s->g, n->src[1])->type))
-            return (dop_refusal){"some weights here have no integer product", "--quant and a type of 4 to 8 bits"};
+            return (dop_refusal){"some weights here have no integer product", "--quant"};
     }
     if (s->t->subgroup > 1 && s->t->subgroup < LANES_OF_UNIT)
         return (dop_refusal){"subgroups are smaller than 8", NULL};

@@ -309,12 +309,6 @@ const float *dop_sequence_masked(dop_sequence *sequence, const float *logits);
 uint32_t dop_sequence_largest(const dop_sequence *sequence, const float *logits);
 
 /* sequence_states.c */
-/* Call before positions below `end` are written. */
-static inline void
-dop_sequence_note_written(dop_sequence *sequence, uint32_t end)
-{
-    sequence->n_written = end > sequence->n_written ? end : sequence->n_written;
-}
 /* Rings may have lost positions that the row at `next` sees, because later positions were written and dropped again.  In that
  * case this empties the states, so that everything is fed again.  Nothing may be in flight. */
 dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag);

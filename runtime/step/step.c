@@ -175,8 +175,10 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
     if (st != DOP_OK)
         return st;
     for (uint32_t k = 0; k < n; k++) {
-        dop_sequence_note_written(rows[k].sequence, rows[k].pos + rows[k].n + more);
-        rows[k].sequence->n_kept = UINT32_MAX; /* the step writes the other copy of states that it replaces */
+        dop_sequence *s = rows[k].sequence;
+        const uint32_t end = rows[k].pos + rows[k].n + more;
+        s->n_written = end > s->n_written ? end : s->n_written;
+        s->n_kept = UINT32_MAX; /* the step writes the other copy of states that it replaces */
     }
     if (!io->own)
         write_record(m, rows, n, io->continued);

@@ -116,7 +116,8 @@ fails gemv 'quantization_config.version "gemv" is not supported; known: gemm' ge
 quantized other-group gptq 32 's/"group_size": 32/"group_size": 64/'
 fails other-group "q_proj.qzeros: shape [2, 8], expected [1, 8] by config.json" other-group
 quantized act-order gptq_act 32
-check "act-order: with a note that says what it costs" grep -q 'note: .*matrices in activation order (desc_act) become f16, up to 4 times their bytes' \
+cost='note: .*matrices in activation order (desc_act) become f16, up to 4 times their bytes'
+check "act-order: with a note that says what it costs" grep -q "$cost" \
     <("$DOPPLERC" act-order -o act-order.plan 2>&1)
 quantized cut awq 32
 head -c 30000 cut/model.safetensors >part && mv part cut/model.safetensors

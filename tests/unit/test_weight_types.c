@@ -360,23 +360,23 @@ Test(weight_types, gemv_without_16_bit)
     every_type(&(setting){"tier 3", "gemv", 0, false, DOP_TYPE_none}, 1, 0);
 }
 
-/* Fifteen types in two shapes each, five of types/codes.glsl in one. */
+/* Fifteen types in two shapes each, thirteen of types/codes.glsl in one. */
 Test(weight_types, gemv_subgroup_i8)
 {
     setting how = {"tier 1", "gemv_subgroup_i8", ALL | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 0), 35);
+    cr_assert_eq(every_type(&how, 1, 0), 43);
 }
 
 Test(weight_types, gemv_rows_i8)
 {
     setting how = {"cpu", "gemv_rows_i8", ALL | DOP_CAP_int_dot, true, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 1), 35);
+    cr_assert_eq(every_type(&how, 1, 1), 43);
 }
 
 Test(weight_types, gemv_i8)
 {
     setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 0), 35);
+    cr_assert_eq(every_type(&how, 1, 0), 43);
 }
 
 /* Rows of any length that is a multiple of four; the last case has its rows in shared memory piece by piece. */
@@ -400,7 +400,7 @@ Test(weight_types, few)
 Test(weight_types, few_i8)
 {
     setting how = {"tier 1", "few_i8", ALL | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(few_rows(&how, DOP_TYPE_q4_k), 21);
+    cr_assert_eq(few_rows(&how, DOP_TYPE_q4_k), 29);
 }
 
 Test(weight_types, matmul_rows)

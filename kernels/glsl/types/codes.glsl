@@ -145,14 +145,28 @@ dop_eight dop_eight_q1_0(dop_raw_q1_0 r, uint i)
 DOP_TYPE(q1_0, 1)
 
 // --- codebooks -------------------------------------------------------------------------------------------------------------
-// A codebook lies behind plane 0, in front of plane 1; `book` counts 16-byte words.  Its entries are the magnitudes of eight or
-// four values as halves.  Bits of s are signs.
-dop_eight dop_signed8(uvec4 e, uint s)
+// A codebook lies behind plane 0, in front of plane 1; `book` counts 16-byte words.  Its entries are the magnitudes of values as
+// bytes, in the order that activations in 8 bits have (int.glsl): of eight values 0, 4, 1, 5 and 2, 6, 3, 7; of four 0, 2, 1, 3.
+uvec2 dop_fours(uint a, uint b)
 {
-    uint m = (s & 0x55u) | ((s & 0xaau) << 15); // Signs of values 0, 2, 4, 6 in the lower half, of the others in the upper one.
-    return dop_eight(vec4(unpackHalf2x16(e.x ^ ((m << 15) & 0x80008000u)), unpackHalf2x16(e.y ^ ((m << 13) & 0x80008000u))),
-                     vec4(unpackHalf2x16(e.z ^ ((m << 11) & 0x80008000u)), unpackHalf2x16(e.w ^ ((m << 9) & 0x80008000u))));
+    return uvec2((a & 0x00ff00ffu) | ((b & 0x00ff00ffu) << 8), ((a >> 8) & 0x00ff00ffu) | (b & 0xff00ff00u));
 }
+// Bits of s are the signs of values 0 .. 7.  The product moves bits 0, 1, 4 and 5 to bits 0, 16, 8 and 24; none carries into another.
+uvec2 dop_signed(uvec2 e, uint s)
+{
+    uvec2 t = ((uvec2(s, s >> 2) & 0x33u) * 0x88011u) & 0x01010101u;
+    return (e ^ (t * 255u)) + t;
+}
+dop_eight dop_eight_signed(uvec2 e)
+{
+    uvec2 b = e ^ 0x80808080u;
+    return dop_eight(vec4(dop_u2z(b.x & 0x00ff00ffu, 128.0), dop_u2z(b.y & 0x00ff00ffu, 128.0)),
+                     vec4(dop_u2z((b.x >> 8) & 0x00ff00ffu, 128.0), dop_u2z((b.y >> 8) & 0x00ff00ffu, 128.0)));
+}
+// Of a type whose values 8 i .. 8 i + 7 are dop_bytes_T(raw, i).
+#define DOP_BOOK_TYPE(T)                                                                  \
+    dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_signed(dop_bytes_##T(r, i)); } \
+    DOP_TYPE(T, 2)
 // Seven signs and an eighth, with which an even number of them is set.
 uint dop_even(uint seven) { return (seven & 127u) | ((uint(bitCount(seven & 127u)) & 1u) << 7); }
 uint dop_byte(uint w, uint i) { return (w >> (8u * (i & 3u))) & 255u; }
@@ -160,81 +174,81 @@ uint dop_byte(uint w, uint i) { return (w >> (8u * (i & 3u))) & 255u; }
 struct dop_raw_iq2_xxs { uvec2 q; float d; uint book; DOP_W p; };
 dop_raw_iq2_xxs dop_load_iq2_xxs(DOP_W p, uint u, uint aux, uvec2 low)
 {
-    return dop_raw_iq2_xxs(low, dop_block_half(p, u, aux, 2u, 0u), aux - 256u, p);
+    return dop_raw_iq2_xxs(low, dop_block_half(p, u, aux, 2u, 0u), aux - 128u, p);
 }
 vec2 dop_scale_iq2_xxs(dop_raw_iq2_xxs r) { return vec2(r.d * (0.5 + float(r.q.y >> 28)) * 0.25); }
-dop_eight dop_eight_iq2_xxs(dop_raw_iq2_xxs r, uint i)
+uvec2 dop_bytes_iq2_xxs(dop_raw_iq2_xxs r, uint i)
 {
-    return dop_signed8(dop_ldw4(r.p, r.book + dop_byte(r.q.x, i)), dop_even(r.q.y >> (7u * i)));
+    return dop_signed(dop_ldw2(r.p, r.book * 2u + dop_byte(r.q.x, i)), dop_even(r.q.y >> (7u * i)));
 }
-DOP_TYPE(iq2_xxs, 2)
+DOP_BOOK_TYPE(iq2_xxs)
 
 struct dop_raw_iq2_xs { uvec2 q; uint s, book; float d; DOP_W p; };
 dop_raw_iq2_xs dop_load_iq2_xs(DOP_W p, uint u, uint aux, uvec2 low)
 {
     uint s = dop_ldw1(p, aux * 4u + (u >> 5) * 10u + ((u & 31u) >> 2));
-    return dop_raw_iq2_xs(low, dop_byte(s, u), aux - 512u, dop_block_half(p, u, aux, 10u, 8u), p);
+    return dop_raw_iq2_xs(low, dop_byte(s, u), aux - 256u, dop_block_half(p, u, aux, 10u, 8u), p);
 }
 vec2 dop_scale_iq2_xs(dop_raw_iq2_xs r) { return r.d * (0.5 + vec2(float(r.s & 15u), float(r.s >> 4))) * 0.25; }
-dop_eight dop_eight_iq2_xs(dop_raw_iq2_xs r, uint i)
+uvec2 dop_bytes_iq2_xs(dop_raw_iq2_xs r, uint i)
 {
     uint w = (r.q[i >> 1] >> ((i & 1u) * 16u)) & 0xffffu;
-    return dop_signed8(dop_ldw4(r.p, r.book + (w & 511u)), dop_even(w >> 9));
+    return dop_signed(dop_ldw2(r.p, r.book * 2u + (w & 511u)), dop_even(w >> 9));
 }
-DOP_TYPE(iq2_xs, 2)
+DOP_BOOK_TYPE(iq2_xs)
 
 struct dop_raw_iq2_s { uvec2 q; uint h, s, book; float d; DOP_W p; };
 dop_raw_iq2_s dop_load_iq2_s(DOP_W p, uint u, uint aux, uvec2 low)
 {
     uint g = aux * 4u + (u >> 5) * 18u + ((u & 31u) >> 2);
-    return dop_raw_iq2_s(low, dop_byte(dop_ldw1(p, g), u), dop_byte(dop_ldw1(p, g + 8u), u), aux - 1024u,
+    return dop_raw_iq2_s(low, dop_byte(dop_ldw1(p, g), u), dop_byte(dop_ldw1(p, g + 8u), u), aux - 512u,
                          dop_block_half(p, u, aux, 18u, 16u), p);
 }
 vec2 dop_scale_iq2_s(dop_raw_iq2_s r) { return r.d * (0.5 + vec2(float(r.s & 15u), float(r.s >> 4))) * 0.25; }
-dop_eight dop_eight_iq2_s(dop_raw_iq2_s r, uint i)
+uvec2 dop_bytes_iq2_s(dop_raw_iq2_s r, uint i)
 {
     uint at = dop_byte(r.q.x, i) | ((r.h << (8u - 2u * i)) & 0x300u);
-    return dop_signed8(dop_ldw4(r.p, r.book + at), dop_byte(r.q.y, i));
+    return dop_signed(dop_ldw2(r.p, r.book * 2u + at), dop_byte(r.q.y, i));
 }
-DOP_TYPE(iq2_s, 2)
+DOP_BOOK_TYPE(iq2_s)
 
 struct dop_raw_iq3_xxs { uvec2 q; uint s, book; float d; DOP_W p; };
 dop_raw_iq3_xxs dop_load_iq3_xxs(DOP_W p, uint u, uint aux, uvec2 low)
 {
-    return dop_raw_iq3_xxs(low, dop_ldw1(p, aux * 4u + (u >> 5) * 34u + (u & 31u)), aux - 128u,
+    return dop_raw_iq3_xxs(low, dop_ldw1(p, aux * 4u + (u >> 5) * 34u + (u & 31u)), aux - 64u,
                            dop_block_half(p, u, aux, 34u, 32u), p);
 }
 vec2 dop_scale_iq3_xxs(dop_raw_iq3_xxs r) { return vec2(r.d * (0.5 + float(r.s >> 28)) * 0.5); }
-dop_eight dop_eight_iq3_xxs(dop_raw_iq3_xxs r, uint i)
+uvec2 dop_bytes_iq3_xxs(dop_raw_iq3_xxs r, uint i)
 {
-    uint w = r.q[i >> 1] >> ((i & 1u) * 16u);
-    return dop_signed8(uvec4(dop_ldw2(r.p, r.book * 2u + (w & 255u)), dop_ldw2(r.p, r.book * 2u + ((w >> 8) & 255u))),
-                       dop_even(r.s >> (7u * i)));
+    uint w = r.q[i >> 1] >> ((i & 1u) * 16u), at = r.book * 4u;
+    return dop_signed(dop_fours(dop_ldw1(r.p, at + (w & 255u)), dop_ldw1(r.p, at + ((w >> 8) & 255u))), dop_even(r.s >> (7u * i)));
 }
-DOP_TYPE(iq3_xxs, 2)
+DOP_BOOK_TYPE(iq3_xxs)
 
 struct dop_raw_iq3_s { uvec2 q; uint s, h, book; float d; DOP_W p; };
 dop_raw_iq3_s dop_load_iq3_s(DOP_W p, uint u, uint aux, uvec2 low)
 {
     uint g = aux * 4u + (u >> 5) * 46u, k = u & 31u;
     uint scale = (dop_ldw1(p, g + 40u + (k >> 3)) >> (4u * (k & 7u))) & 15u;
-    return dop_raw_iq3_s(low, dop_ldw1(p, g + k), dop_byte(dop_ldw1(p, g + 32u + (k >> 2)), k), aux - 256u,
+    return dop_raw_iq3_s(low, dop_ldw1(p, g + k), dop_byte(dop_ldw1(p, g + 32u + (k >> 2)), k), aux - 128u,
                          dop_block_half(p, u, aux, 46u, 44u) * float(1u + 2u * scale), p);
 }
 vec2 dop_scale_iq3_s(dop_raw_iq3_s r) { return vec2(r.d); }
-dop_eight dop_eight_iq3_s(dop_raw_iq3_s r, uint i)
+uvec2 dop_bytes_iq3_s(dop_raw_iq3_s r, uint i)
 {
     uint w = r.q[i >> 1] >> ((i & 1u) * 16u), h = r.h >> (2u * i);
     uint a = (w & 255u) | ((h & 1u) << 8), b = ((w >> 8) & 255u) | ((h & 2u) << 7);
-    return dop_signed8(uvec4(dop_ldw2(r.p, r.book * 2u + a), dop_ldw2(r.p, r.book * 2u + b)), dop_byte(r.s, i));
+    return dop_signed(dop_fours(dop_ldw1(r.p, r.book * 4u + a), dop_ldw1(r.p, r.book * 4u + b)), dop_byte(r.s, i));
 }
-DOP_TYPE(iq3_s, 2)
+DOP_BOOK_TYPE(iq3_s)
 
 // A word of iq1's codebook has two entries of eight values of two bits.  Values are -1, 0 and 1, moved up or down by an eighth.
-dop_eight dop_moved8(DOP_W p, uint book, uint at, bool down)
-{
-    return dop_eight_two(dop_ldw1(p, book * 4u + (at >> 1)) >> ((at & 1u) * 8u), down ? 1.125 : 0.875);
-}
+uint dop_entry_iq1(DOP_W p, uint book, uint at) { return dop_ldw1(p, book * 4u + (at >> 1)) >> ((at & 1u) * 8u); }
+// Of a type whose values 8 i .. 8 i + 7 are those of dop_word_T(raw, i), less dop_less_T(raw, i).
+#define DOP_MOVED_TYPE(T)                                                                                                \
+    dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_two(dop_word_##T(r, i), dop_less_##T(r, i)); }  \
+    DOP_TYPE(T, 1)
 struct dop_raw_iq1_s { uint q, h, book; float d; DOP_W p; };
 dop_raw_iq1_s dop_load_iq1_s(DOP_W p, uint u, uint aux, uint low)
 {
@@ -242,11 +256,12 @@ dop_raw_iq1_s dop_load_iq1_s(DOP_W p, uint u, uint aux, uint low)
     return dop_raw_iq1_s(low, h, aux - 256u, dop_block_half(p, u, aux, 18u, 16u), p);
 }
 vec2 dop_scale_iq1_s(dop_raw_iq1_s r) { return vec2(r.d * float(2u * ((r.h >> 12) & 7u) + 1u)); }
-dop_eight dop_eight_iq1_s(dop_raw_iq1_s r, uint i)
+uint dop_word_iq1_s(dop_raw_iq1_s r, uint i)
 {
-    return dop_moved8(r.p, r.book, dop_byte(r.q, i) | (((r.h >> (3u * i)) & 7u) << 8), (r.h >> 15) != 0u);
+    return dop_entry_iq1(r.p, r.book, dop_byte(r.q, i) | (((r.h >> (3u * i)) & 7u) << 8));
 }
-DOP_TYPE(iq1_s, 1)
+float dop_less_iq1_s(dop_raw_iq1_s r, uint i) { return (r.h >> 15) != 0u ? 1.125 : 0.875; }
+DOP_MOVED_TYPE(iq1_s)
 
 struct dop_raw_iq1_m { uint q, h, u, book; uvec2 s; DOP_W p; };
 dop_raw_iq1_m dop_load_iq1_m(DOP_W p, uint u, uint aux, uint low)
@@ -261,9 +276,9 @@ vec2 dop_scale_iq1_m(dop_raw_iq1_m r)
     uint s = r.s[r.u >> 2] >> (((r.u >> 1) & 1u) * 16u + (r.u & 1u) * 6u);
     return dop_half(d, 0u) * vec2(float(2u * (s & 7u) + 1u), float(2u * ((s >> 3) & 7u) + 1u));
 }
-dop_eight dop_eight_iq1_m(dop_raw_iq1_m r, uint i)
+uint dop_word_iq1_m(dop_raw_iq1_m r, uint i)
 {
-    uint n = r.h >> (4u * i);
-    return dop_moved8(r.p, r.book, dop_byte(r.q, i) | ((n & 7u) << 8), (n & 8u) != 0u);
+    return dop_entry_iq1(r.p, r.book, dop_byte(r.q, i) | (((r.h >> (4u * i)) & 7u) << 8));
 }
-DOP_TYPE(iq1_m, 1)
+float dop_less_iq1_m(dop_raw_iq1_m r, uint i) { return ((r.h >> (4u * i)) & 8u) != 0u ? 1.125 : 0.875; }
+DOP_MOVED_TYPE(iq1_m)

@@ -207,6 +207,46 @@ float dop_wdoti_two(dop_raw_two r, dop_xi x)
 {
     return r.d * (x.ds.x * float(dop_idot_twos(r.q.x, x.a) + dop_idot_twos(r.q.y, x.b)) - x.ds.y);
 }
+// Bits, as integers of 0 and 1: as dop_three_bytes moves them.
+uint dop_one_bytes(uint h) { return (h & 0x00010001u) | ((h << 7) & 0x01000100u); }
+float dop_wdoti_q1_0(dop_raw_q1_0 r, dop_xi x)
+{
+    int a = (DOP_SDOT(dop_one_bytes(r.q), x.a.x) + DOP_SDOT(dop_one_bytes(r.q >> 4), x.a.y)) +
+            (DOP_SDOT(dop_one_bytes(r.q >> 2), x.a.z) + DOP_SDOT(dop_one_bytes(r.q >> 6), x.a.w));
+    int b = (DOP_SDOT(dop_one_bytes(r.q >> 8), x.b.x) + DOP_SDOT(dop_one_bytes(r.q >> 12), x.b.y)) +
+            (DOP_SDOT(dop_one_bytes(r.q >> 10), x.b.z) + DOP_SDOT(dop_one_bytes(r.q >> 14), x.b.w));
+    return r.d * (x.ds.x * float(a + b) - 0.5 * x.ds.y);
+}
+#define DOP_WORDS(x, i) ((i) == 0u ? x.a.xy : (i) == 1u ? x.a.zw : (i) == 2u ? x.b.xy : x.b.zw)
+#define DOP_BOOK_PRODUCT(T)                                                             \
+    float dop_wdoti_##T(dop_raw_##T r, dop_xi x)                                        \
+    {                                                                                   \
+        ivec2 s = ivec2(0);                                                             \
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {                                     \
+            uvec2 w = dop_bytes_##T(r, i), v = DOP_WORDS(x, i);                         \
+            s[i >> 1] += DOP_SDOT(w.x, v.x) + DOP_SDOT(w.y, v.y);                       \
+        }                                                                               \
+        return x.ds.x * dot(dop_scale_##T(r), vec2(s));                                 \
+    }
+#define DOP_MOVED_PRODUCT(T)                                                                                \
+    float dop_wdoti_##T(dop_raw_##T r, dop_xi x)                                                            \
+    {                                                                                                       \
+        vec2 s = vec2(0.0);                                                                                 \
+        [[unroll]] for (uint i = 0u; i < 4u; i++) {                                                         \
+            uvec2 v = DOP_WORDS(x, i);                                                                      \
+            uint w = dop_word_##T(r, i);                                                                    \
+            s[i >> 1] += float(DOP_SDOT(dop_two_bytes(w), v.x) + DOP_SDOT(dop_two_bytes(w >> 4), v.y)) -    \
+                         dop_less_##T(r, i) * float(DOP_SDOT(v.x, 0x01010101u) + DOP_SDOT(v.y, 0x01010101u)); \
+        }                                                                                                   \
+        return x.ds.x * dot(dop_scale_##T(r), s);                                                           \
+    }
+DOP_BOOK_PRODUCT(iq3_s)
+DOP_BOOK_PRODUCT(iq3_xxs)
+DOP_BOOK_PRODUCT(iq2_s)
+DOP_BOOK_PRODUCT(iq2_xs)
+DOP_BOOK_PRODUCT(iq2_xxs)
+DOP_MOVED_PRODUCT(iq1_m)
+DOP_MOVED_PRODUCT(iq1_s)
 #define dop_wdoti_tq1_0 dop_wdoti_two
 #define dop_wdoti_tq2_0 dop_wdoti_two
 #define dop_wdoti_q2_0 dop_wdoti_two
