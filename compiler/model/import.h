@@ -66,12 +66,11 @@ typedef struct dop_fact_field {
     bool otherwise;
 } dop_fact_field;
 
-/* A size that a field of config.json states, and its default where the file is silent; 0: the file must state it; no key: the
- * family has no such size. */
+/* A size that a field of config.json states ("one|other": the other where the file has it), and its default where the
+ * file is silent; 0: the file must state it; no key: the family has no such size. */
 typedef struct dop_size_field {
     const char *key;
     uint32_t otherwise;
-    const char *too; /* another field of the same, of other files; NULL: none */
 } dop_size_field;
 
 /* How config.json states the recurrent mixer of a family (dop_recurrent), and which layers have it. */

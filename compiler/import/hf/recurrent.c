@@ -4,6 +4,7 @@
 #include "compiler/import/hf/hf.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static dop_status
@@ -11,7 +12,10 @@ size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
 {
     if (!f->key)
         return DOP_OK;
-    const char *key = f->too && dop_json_has(&hf->cfg, f->too) ? f->too : f->key;
+    const char *other = strchr(f->key, '|');
+    char first[64];
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(f->key, "|"), f->key);
+    const char *key = other && dop_json_has(&hf->cfg, other + 1) ? other + 1 : first;
     return f->otherwise ? dop_json_u32_or(&hf->cfg, key, 1, max, f->otherwise, out)
                         : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
