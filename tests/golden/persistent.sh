@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../lib.sh"
 
 # A persistent kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the
-# square of that: there are five of them here.  Each is one of a kind (experts, norms of whole rows, integer products,
+# square of that: there are four of them here.  Each is one of a kind (experts, integer products,
 # sandwich norms with shared head groups, two forms of attention); what else can be tried with it is tried with the same
 # one.
 
