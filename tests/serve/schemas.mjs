@@ -9,12 +9,13 @@ const Ajv = require('ajv/dist/2020').default;
 let valid = 0, cut = 0, wrong = 0, odd = 0, first = null;
 
 for (const schema of JSON.parse(readFileSync(corpus, 'utf8')).schemas) {
-  const ajv = new Ajv({ strict: false, validateFormats: false });
-  if (!ajv.validateSchema(schema)) { // real-life ones that the metaschema forbids, such as a name twice in `required`
+  let check;
+  try {
+    check = new Ajv({ strict: false, validateFormats: false }).compile(schema);
+  } catch (e) { // what people write and Ajv refuses: a name twice in `required`, a reference past an $id
     odd++;
     continue;
   }
-  const check = ajv.compile(schema);
   const response = await fetch(url + '/v1/completions', {
     method: 'POST', headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ prompt: 'KING:', n: Number(samples), temperature: 1, seed: 1, max_tokens: 220,
