@@ -7,11 +7,20 @@
 
 enum { UNIT = 32, UNIT_BYTES = UNIT + 8, LANES_OF_UNIT = 8 };
 
-/* Types with a dop_wdoti_T: those whose values are integers with a factor. */
+/* Types with a dop_wdoti_T (types/int.glsl); a new type has none until somebody writes it, and is multiplied as floats. */
 static bool
 has_product(dop_type t)
 {
-    return dop_type_of(t)->kind == DOP_KIND_QUANT && t != DOP_TYPE_f8_128;
+    static const dop_type with[] = {
+        DOP_TYPE_q4_0,  DOP_TYPE_q4_1,      DOP_TYPE_q5_0,     DOP_TYPE_q5_1,    DOP_TYPE_q8_0,    DOP_TYPE_q2_k,
+        DOP_TYPE_q3_k,  DOP_TYPE_q4_k,      DOP_TYPE_q5_k,     DOP_TYPE_q6_k,    DOP_TYPE_iq4_nl,  DOP_TYPE_iq4_xs,
+        DOP_TYPE_iq3_s, DOP_TYPE_iq3_xxs,   DOP_TYPE_iq2_s,    DOP_TYPE_iq2_xs,  DOP_TYPE_iq2_xxs, DOP_TYPE_iq1_m,
+        DOP_TYPE_iq1_s, DOP_TYPE_tq1_0,     DOP_TYPE_tq2_0,    DOP_TYPE_q1_0,    DOP_TYPE_q2_0,    DOP_TYPE_mxfp4,
+        DOP_TYPE_nvfp4, DOP_TYPE_int4_g128, DOP_TYPE_int4_g64, DOP_TYPE_int4_g32};
+    bool any = false;
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        any = any || with[i] == t;
+    return any;
 }
 
 /* Is a row of k values quantized as it is computed, or must all of it first be in shared memory as f32? */
