@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names". */
+/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names".  Where a role has several,
+ * the first that the file has counts. */
 const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_embed, "token_embd.weight", DOP_PART_ALL, false},
     {DOP_W_pos_embed, "position_embd.weight", DOP_PART_ALL, false},
@@ -34,6 +35,8 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_kv_a_norm, "attn_kv_a_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "attn_k_b.weight", DOP_PART_ALL, false},
     {DOP_W_v_up, "attn_v_b.weight", DOP_PART_ALL, false},
+    {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* of older files, and of MiniCPM 3 */
+    {DOP_W_v_up, "attn_kv_b.weight", DOP_PART_V_UP, false},
     {DOP_W_mix_z, "ssm_in.weight", DOP_PART_MIX_Z, false},
     {DOP_W_mix_in, "ssm_in.weight", DOP_PART_MIX_IN, false},
     {DOP_W_mix_dt, "ssm_in.weight", DOP_PART_MIX_DT, false},
@@ -84,6 +87,7 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
     {DOP_W_act_alpha_n, "xielu.alpha_n", DOP_PART_KEY, false},
     {DOP_W_act_beta, "xielu.beta", DOP_PART_KEY, false},
+    {DOP_W_router_correction, "exp_probs_b", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 
