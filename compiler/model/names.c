@@ -173,7 +173,8 @@ typedef enum height {
     ONE,
     ROWS, /* of the weight itself */
     Q,    /* all queries */
-    KV,   /* all keys, or all values */
+    KV,   /* all keys */
+    V,    /* all values */
     HEAD, /* a head of these */
     TWO,
     QUARTER,     /* of the weight itself */
@@ -210,9 +211,9 @@ static const part_rows parts[] = {
     [DOP_PART_DECAY] = {.total = {ROWS}},
     [DOP_PART_KEY] = {.total = {ROWS}},
     [DOP_PART_ROW] = {.total = {ROWS}, .one_row = true},
-    [DOP_PART_Q] = {.total = {Q, KV, KV}},
-    [DOP_PART_K] = {.start = {Q}, .total = {Q, KV, KV}},
-    [DOP_PART_V] = {.start = {Q, KV}, .total = {Q, KV, KV}},
+    [DOP_PART_Q] = {.total = {Q, KV, V}},
+    [DOP_PART_K] = {.start = {Q}, .total = {Q, KV, V}},
+    [DOP_PART_V] = {.start = {Q, KV}, .total = {Q, KV, V}},
     [DOP_PART_HEAD_Q] = {.total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_K] = {.start = {HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_V] = {.start = {HEAD, HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
@@ -277,6 +278,7 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     if (t) {
         h[Q] = (uint64_t)t->n_heads * t->head_dim;
         h[KV] = (uint64_t)t->n_kv_heads * t->head_dim;
+        h[V] = (uint64_t)t->n_kv_heads * dop_value_dim(t);
         h[SHARE] = t->n_kv_heads ? (uint64_t)t->n_heads / t->n_kv_heads * t->head_dim : 0;
         h[HEAD] = t->head_dim;
         h[PLAIN] = t->latent.plain;

@@ -151,8 +151,8 @@ change(const hg_model *m, const hg_rule *rule, bool weight, hg_tensor *t, float 
 static bool
 always_f32(const char *name)
 {
-    static const char *const parts[] = {"ffn_gate_inp", "ssm_conv1d", "shortconv.conv.", "_norm", ".bias", "altup_correct_coef",
-                                        "altup_predict_coef"};
+    static const char *const parts[] = {"ffn_gate_inp", "ssm_conv1d",         "shortconv.conv.",   "_norm",
+                                        ".bias",        "altup_correct_coef", "altup_predict_coef"};
     static const char *const bare[] = {".ssm_a", ".ssm_d"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i]))

@@ -156,8 +156,8 @@ hg_mimo2(hg_model *m)
     gguf_array(m->w, "%.attention.head_count_kv", 5, m->layers);
     for (uint32_t i = 0; i < m->layers; i++) {
         const bool slides = strcmp(json_string_value(json_array_get(types, i)), "sliding_attention") == 0;
-        gguf_put_u32(&m->w->kvs, (uint32_t)(slides ? hg_number(m, "swa_num_key_value_heads", 2.0 * m->kv_heads)
-                                                   : m->kv_heads));
+        gguf_put_u32(&m->w->kvs,
+                     (uint32_t)(slides ? hg_number(m, "swa_num_key_value_heads", 2.0 * m->kv_heads) : m->kv_heads));
     }
     gguf_u32(m->w, "%.attention.key_length", m->head_dim);
     gguf_u32(m->w, "%.attention.value_length", (uint32_t)hg_number(m, "v_head_dim", m->head_dim));

@@ -375,9 +375,9 @@ hg_experts(hg_model *m)
     gguf_u32(w, "%.expert_count",
              (uint32_t)NUMBER(m, 0, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts",
                               "ffn_config.moe_num_experts"));
-    gguf_u32(w, "%.expert_used_count", 
-             (uint32_t)NUMBER(m, 0, "num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk", "num_experts_per_token",
-                              "ffn_config.moe_top_k"));
+    gguf_u32(w, "%.expert_used_count",
+             (uint32_t)NUMBER(m, 0, "num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk",
+                              "num_experts_per_token", "ffn_config.moe_top_k"));
     gguf_u32(w, "%.expert_feed_forward_length", (uint32_t)width);
     hg_copy_u32(m, "shared_expert_intermediate_size", "%.expert_shared_feed_forward_length");
     hg_copy_u32(m, "first_k_dense_replace", "%.leading_dense_block_count");

@@ -478,11 +478,11 @@ Test(import_gguf, unknown_architecture_and_type)
     convert_model(&w, "llama");
     char *at = memmem(w.kvs.data, w.kvs.size, "\5\0\0\0\0\0\0\0llama", 13);
     cr_assert(at);
-    memcpy(at + 8, "mamba", 5);
+    memcpy(at + 8, "rwkv7", 5);
     cr_assert(gguf_save(&w, path));
     dop_buf list = {0}, message = {0};
     dop_family_list_gguf(&list);
-    dop_buf_printf(&message, "architecture \"mamba\" is not supported in GGUF files; known: %s", list.data);
+    dop_buf_printf(&message, "architecture \"rwkv7\" is not supported in GGUF files; known: %s", list.data);
     expect_failure(path, "", message.data, 0, 0);
     dop_buf_finish(&list);
     dop_buf_finish(&message);

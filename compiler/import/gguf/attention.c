@@ -32,8 +32,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
         return st;
     if (l->rotated >= dim)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                           "%s.rope.dimension_count is %u, but %s.attention.key_length%s is %u", gi->name,
-                           l->rotated, gi->name, own ? "_mla" : "", dim);
+                           "%s.rope.dimension_count is %u, but %s.attention.key_length%s is %u", gi->name, l->rotated,
+                           gi->name, own ? "_mla" : "", dim);
     l->plain = dim - l->rotated;
     if (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4)
         return DOP_FAIL_IN(
@@ -41,7 +41,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
             "heads of %u values, %u of them rotated, made of %u, and values of %u are not multiples of 4 "
             "(of 8 where rotated)",
             dim, l->rotated, l->rank, l->value_dim);
-    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* whatever the other norms have, as in the models' own code */
+    l->norm =
+        (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* whatever the other norms have, as in the models' own code */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = dim;
     t->n_kv_heads = 1;

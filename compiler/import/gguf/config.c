@@ -74,6 +74,9 @@ refuse(const dop_gi *gi)
                 {"moe_latent_size", 0}};
     char full[96];
     double v = 0;
+    bool on = false;
+    if (dop_gguf_bool(dop_gi_find(gi, "ssm.dt_b_c_rms", full, sizeof full), 0, &on) && on) /* Falcon-Mamba */
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is true, which is not supported", full);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!(gi->family->flags & keys[i].known) &&
             dop_gguf_f64(dop_gi_find(gi, keys[i].key, full, sizeof full), 0, &v) && v != 0.0)
@@ -152,8 +155,8 @@ read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
     char full[96];
     if (!dop_gi_find(gi, "attention.key_length", full, sizeof full) && a->hidden % t->n_heads != 0)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                           "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->name,
-                           a->hidden, gi->name, t->n_heads);
+                           "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->name, a->hidden,
+                           gi->name, t->n_heads);
     dim = a->hidden >= t->n_heads ? a->hidden / t->n_heads : 1;
     dop_status st = dop_gi_size(gi, "attention.key_length", i, DOP_MAX_HEAD_DIM, dim, &dim);
     if (st == DOP_OK && own_keys)
@@ -364,7 +367,7 @@ read_scalars(dop_gi *gi)
     if (f->flags & DOP_FAM_QK_PLAIN) /* Muse Glimmer: a factor on normed queries has become weights */
         t->q_norm.plain = t->k_norm.plain = false;
     dop_set_norms(a, &gi->layer, eps, 0); /* where a family adds 1 to norm weights, the file's weights include it */
-    if (f->flags & DOP_FAM_QK_PLAIN) /* as llama.cpp assumes */
+    if (f->flags & DOP_FAM_QK_PLAIN)      /* as llama.cpp assumes */
         gi->layer.post_attn_norm.eps = gi->layer.post_ffn_norm.eps = 1e-8;
     dop_act_by_name(f->act, &gi->layer.ffn.act);
     /* llama.cpp computes this factor in f32, and its files are made for that. */

@@ -15,9 +15,9 @@ typedef struct dop_gi {
     bool *taken; /* [tensors of all parts] dop_gi_take() has returned it; in the arena */
     const dop_family *family;
     const char *name; /* general.architecture, after which keys are named; in the arena */
-    dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
-    bool *slides;    /* [n_layers] the layer has the window; in the arena */
-    uint32_t draft;  /* layers after those of the model that predict further tokens; they are not read */
+    dop_layer layer;  /* what all layers share; copied to each layer before what differs is read */
+    bool *slides;     /* [n_layers] the layer has the window; in the arena */
+    uint32_t draft;   /* layers after those of the model that predict further tokens; they are not read */
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_gi;

@@ -100,8 +100,8 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
     }
     /* Files have vectors of recurrent layers as a column too, or as a row for each group, and norms as one for each head. */
     const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
-                        (gi->family->recurrent || gi->family->flags & DOP_FAM_HEAD_NORM) && t->dims[0] <= rows->total && t->dims[1] <= rows->total &&
-                        t->dims[0] * t->dims[1] == rows->total;
+                        (gi->family->recurrent || gi->family->flags & DOP_FAM_HEAD_NORM) && t->dims[0] <= rows->total &&
+                        t->dims[1] <= rows->total && t->dims[0] * t->dims[1] == rows->total;
     if (rows->each) { /* the matrices of all heads are one matrix, one below the other */
         want[0] = transposed ? w->rows : w->cols;
         want[1] = w->experts * (rows->each / want[0]);
@@ -115,7 +115,8 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
     w->source = dop_arena_strdup(gi->model->arena, name);
     if (!w->source)
         return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
-    if (!dop_type_row_bytes(w->type, (uint32_t)(rows->each ? want[0] : w->cols), &row) || (w->rank == 1 && dop_type_of(w->type)->block != 1))
+    if (!dop_type_row_bytes(w->type, (uint32_t)(rows->each ? want[0] : w->cols), &row) ||
+        (w->rank == 1 && dop_type_of(w->type)->block != 1))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
                            dop_type_of(w->type)->name);
     if (rows->each)

@@ -78,8 +78,8 @@ read_sizes(const dop_gi *gi, dop_recurrent *s)
         st = dop_gi_size(gi, "ssm.state_size", 0, DOP_MAX_HEAD_DIM, 0, &s->state_dim);
     if (st == DOP_OK && inner % s->n_heads != 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                         "%s.ssm.inner_size %u is not divisible by %s.ssm.time_step_rank %u", gi->name, inner,
-                         gi->name, s->n_heads);
+                         "%s.ssm.inner_size %u is not divisible by %s.ssm.time_step_rank %u", gi->name, inner, gi->name,
+                         s->n_heads);
     s->head_dim = st == DOP_OK ? inner / s->n_heads : 0;
     return st;
 }

@@ -102,8 +102,7 @@ read_dims(const dop_gi *gi, const char *key, uint32_t otherwise, uint32_t *out)
 {
     dop_status st = dop_gi_size(gi, key, 0, DOP_MAX_HEAD_DIM, otherwise, out);
     if (st == DOP_OK && *out % 2 != 0)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->name, key,
-                         *out);
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->name, key, *out);
     return st;
 }
 
@@ -171,11 +170,11 @@ read_local_rope(dop_gi *gi)
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
     const bool one = gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated is that of the full layers */
-    dop_status st = read_dims(gi, "rope.dimension_count_swa",
-                              one ? a->ropes[0].dims : head_dim_of(gi, false, true), &a->ropes[1].dims);
-    return st == DOP_OK ? dop_gi_number(gi, "rope.freq_base_swa", 1e-3, 1e12, one ? a->ropes[0].theta : 1e4,
-                                        &a->ropes[1].theta)
-                        : st;
+    dop_status st = read_dims(gi, "rope.dimension_count_swa", one ? a->ropes[0].dims : head_dim_of(gi, false, true),
+                              &a->ropes[1].dims);
+    return st == DOP_OK
+               ? dop_gi_number(gi, "rope.freq_base_swa", 1e-3, 1e12, one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta)
+               : st;
 }
 
 dop_status
