@@ -182,7 +182,8 @@ typedef struct dop_tensor_name {
     bool transposed; /* stored [input, output] (Conv1D) */
 } dop_tensor_name;
 
-/* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention). */
+/* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention).  "one|other": the
+ * other where the file has it (numbers of layers, heads and values, eps). */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
     const char *kv_heads;        /* NULL: num_key_value_heads */
