@@ -237,9 +237,9 @@ typedef struct dop_family {
     const dop_tensor_name *more_names; /* searched first; NULL: none */
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
-    /* GGUF: general.architecture (several are separated by spaces), names that differ from the common ones (gguf_names), whether rotary pairs lie side by
-     * side, whether a file may state a window for every layer although the family has none (files of other families
-     * take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+    /* GGUF: general.architecture (several are separated by spaces), names that differ from the common ones (gguf_names), whether
+     * rotary pairs lie side by side, whether a file may state a window for every layer although the family has none (files of other
+     * families take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
     bool gguf_interleaved, gguf_windows;

@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *
-dop_hf_key(const dop_hf *hf, const char *keys, char *first, size_t size)
-{
-    const char *other = strchr(keys, '|');
-    snprintf(first, size, "%.*s", (int)strcspn(keys, "|"), keys);
-    return other && dop_json_has(&hf->cfg, other + 1) ? other + 1 : first;
-}
-
 /* An integer; the family's default is 0 where the file has to state it. */
 static dop_status
 size_field(const dop_hf *hf, const char *keys, uint32_t max, uint32_t otherwise, uint32_t *out)
