@@ -413,6 +413,8 @@ typedef struct dop_weight {
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
+    /* What llama.cpp calls the tensor, and what where q, k and v are one; NULL: it has no such tensor.  Of weights of a checkpoint. */
+    const char *gguf, *gguf_fused;
     const dop_int4_parts
         *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */
     uint64_t expert_stride; /* of rank 3: bytes from expert to expert */
