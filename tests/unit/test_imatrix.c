@@ -77,6 +77,25 @@ Test(imatrix, every_quantizer_weighs)
     }
 }
 
+/* No worse than llama.cpp's quantizer (its library of release 3.22.1 of node-llama-cpp) on the same values and importance. */
+Test(imatrix, no_worse_than_another_quantizer)
+{
+    static const struct {
+        dop_type type;
+        double error;
+    } rows[] = {{DOP_TYPE_q4_0, 20.091},  {DOP_TYPE_q5_1, 2.6846},  {DOP_TYPE_q8_0, 0.10518},
+                {DOP_TYPE_q2_k, 160.34},  {DOP_TYPE_q3_k, 58.218},  {DOP_TYPE_q4_k, 12.721},
+                {DOP_TYPE_q5_k, 3.2362},  {DOP_TYPE_q6_k, 0.89293}, {DOP_TYPE_iq4_xs, 17.540},
+                {DOP_TYPE_iq3_s, 45.144}, {DOP_TYPE_mxfp4, 49.853}, {DOP_TYPE_nvfp4, 36.171}};
+    static float x[N], w[N];
+    make(7, x, w);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const double e = error_of(rows[i].type, x, w, w);
+        cr_expect(e <= rows[i].error && e > rows[i].error / 3, "%s: %g, the other has %g",
+                  dop_type_of(rows[i].type)->name, e, rows[i].error);
+    }
+}
+
 /* The least weighted error of 32 values as scale * integer, by trying scales of both signs in small steps. */
 static double
 least_error(const float *x, const float *w, int lo, int hi)
