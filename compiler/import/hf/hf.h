@@ -47,7 +47,7 @@ dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
  * that each of them has. */
 dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
-bool dop_hf_adjusts_ffn(const dop_hf *hf); /* it is stated so here */
+bool dop_hf_adjusts_ffn(const dop_hf *hf); /* the width is stated for another form */
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
 /* Clears rotates[n_layers] where the family has a field for whether attention rotates, and it says no. */
