@@ -2,6 +2,7 @@
 #include "compiler/import/gguf/gguf_import.h"
 #include "compiler/model/leftovers.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,39 @@ wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint
                        text[0], text[1]);
 }
 
+/* Files of NVFP4 have what a tensor's values are multiplied by beside it, "blk.0.attn_q.scale" or "...weight.scale": one number, or one
+ * for each expert.  The scale of its activations, "input_scale", is not used, since these are not rounded here. */
+static dop_status
+take_factors(const dop_gi *gi, const char *name, dop_weight *w)
+{
+    const char *end = strstr(name, ".weight");
+    const uint64_t n = w->rank == 3 ? w->experts : 1;
+    dop_status st = DOP_OK;
+    for (int with = 0; with < 2 && w->type == DOP_TYPE_nvfp4 && end && st == DOP_OK; with++) {
+        const dop_gguf *part = NULL;
+        char scale[112];
+        const int base = (int)(end - name) + (with ? 7 : 0);
+        snprintf(scale, sizeof scale, "%.*s.input_scale", base, name);
+        (void)dop_gi_take(gi, scale, &part);
+        snprintf(scale, sizeof scale, "%.*s.scale", base, name);
+        const dop_gguf_tensor *t = dop_gi_take(gi, scale, &part);
+        if (!t)
+            continue;
+        if (t->type != 0 || t->bytes != 4 * n)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
+                               "tensor %s is not what values are multiplied by: %llu of F32 expected", scale,
+                               (unsigned long long)n);
+        w->factors = part->map.data + t->offset;
+        for (uint64_t i = 0; i < n && st == DOP_OK; i++) {
+            float v;
+            memcpy(&v, w->factors + 4 * i, sizeof v);
+            if (!isfinite(v))
+                st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s has an infinity or NaN", scale);
+        }
+    }
+    return st;
+}
+
 /* Makes w from these rows (rank 1: values; rank 3: rows of each expert) of the tensor of this name. */
 static dop_status
 take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
@@ -81,6 +115,8 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
     w->expert_stride = w->rank == 3 ? rows->total * row : 0;
     w->data = part->map.data + t->offset + rows->start * (w->rank == 1 ? dop_type_of(w->type)->bytes : row);
     w->source = dop_arena_strdup(gi->model->arena, name);
+    if ((st = take_factors(gi, name, w)) != DOP_OK)
+        return st;
     return w->source ? DOP_OK : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
 }
 
