@@ -74,7 +74,7 @@ struct dop_compilation {
     dop_type *asked_types;             /* likewise, before dop_quant_fallback */
     const struct dop_imatrix *imatrix; /* NULL: none */
     uint32_t n_unweighed;              /* weights to quantize that it does not know */
-    const dop_cut *cut;                /* which part of a model this is; NULL: the whole */
+    const dop_cut *cut;                /* the part of a model that is compiled; NULL: the whole */
     /* In a part: this many first kernels are those of the whole model, which owns their memory. */
     uint32_t n_shared_kernels;
 };
