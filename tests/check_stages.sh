@@ -69,6 +69,10 @@ for type in q8_0 q4_0 attn=q4_k,ffn=q6_k,embed=q5_k; do
             check "$type $variant: modules are valid" valid dump8/*_i8-*.spv
     done
 done
+# Codebooks on matrix units, the other way (schedule: coop_late_books).
+sed 's/coop_late_books: 0/coop_late_books: 1/' "$SRC/examples/targets/nvidia-hopper.yaml" >late.yaml
+check "codebooks that become halves late: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" --target "$WORK/late.yaml" --quant iq3_s \
+    --chunks 512 --dump-dir late --quiet && check "codebooks that become halves late: they do" grep -lq '^DOP_HALVES_BOOK(iq3_s)' late/*.comp
 check "-d prints single passes" single_passes "$SRC/tests/golden/llama"
 check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode1(T=1'
 check "--emit regions" emitted "$SRC/tests/golden/llama" regions '^region @1 gemv'
