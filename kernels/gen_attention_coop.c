@@ -79,10 +79,11 @@ static void
 sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    if (a->n->n_srcs < 6)
+    const dop_node_id sinks = dop_attention_sinks(e->g, a->id);
+    if (!sinks)
         return;
     dop_emit_scope(e, out, "    ");
-    const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
+    const char *s = dop_emit_value(e, sinks, (dop_index){"0u", "h"}, 1);
     /* The largest score may be far below a sink; the sum is then large, as it should be. */
     dop_emit_line(e, "l += exp2(%s * 1.44269504 - most);", s);
 }
@@ -201,7 +202,7 @@ fits(const dop_site *s)
         return (dop_refusal){"more query heads share a KV head than a matrix has rows", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
-    return dop_attn_refuses_slopes(s);
+    return dop_attn_refuses_step(s);
 }
 
 /* Unused rows of a matrix cost nothing: 4 rows take less time with matrix units than without. */

@@ -129,12 +129,16 @@ static dop_node_id
 attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v)
 {
     dop_node_id srcs[7] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
+    if (t->relative)
+        srcs[5] = b->relative;
     uint32_t n_srcs = srcs[5] ? 6 : 5;
     if (t->both)
         srcs[n_srcs++] = b->lasts;
     /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
-    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = chunk}, {.i = t->alibi}, {.i = t->both ? DOP_MASK_full : DOP_MASK_causal}};
+    dop_attr attrs[] = {{.f = t->scale}, {.i = window},   {.f = t->softcap},
+                        {.i = chunk},    {.i = t->alibi}, {.i = t->both ? DOP_MASK_full : DOP_MASK_causal},
+                        {.i = t->relative ? b->a->encoder.relative.most : 0}};
     dop_want want = {.type = b->opt->act_type};
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &want);
 }
