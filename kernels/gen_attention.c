@@ -473,9 +473,12 @@ dop_attn_at(const dop_site *s)
     uint32_t start;
     dop_node_id values = dop_node_base(g, a.n->src[2], &start);
     const dop_shape *v = &dop_node_at(g, values)->shape;
-    a.value_dim = dop_node_at(g, a.n->src[2])->shape.dim[3].mul;
+    const dop_shape *read = &dop_node_at(g, a.n->src[2])->shape;
+    a.value_dim = read->dim[read->rank - 1].mul;
     a.value_stride = v->dim[v->rank - 1].mul;
     a.value_start = start;
+    if (!dop_attention_cached(g, a.id)) /* rows of this step have one head beside the other */
+        a.value_stride = a.value_dim;
     a.merged_heads = a.group;
     a.head0 = "head0";
     if (a.n->op == DOP_OP_attn_split) {

@@ -299,3 +299,9 @@ dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_poo
     dop_sequence_destroy(s);
     return st;
 }
+
+float
+dop_relevance(const float *scores, uint32_t n)
+{
+    return n == 2 ? (float)(1 / (1 + exp((double)scores[0] - (double)scores[1]))) : scores[0];
+}

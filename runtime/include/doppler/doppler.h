@@ -346,6 +346,10 @@ typedef struct dop_token_text {
 dop_status dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag,
                            float *out_vectors);
 
+/* How relevant a text is by its scores of n classes: the score of the only one, of two the probability of the second, of more the
+ * first one's score. */
+float dop_relevance(const float *scores, uint32_t n);
+
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
 
 enum {

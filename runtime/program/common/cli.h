@@ -32,6 +32,8 @@ typedef struct dop_cli {
     /* scoring */
     const char *logits, *ppl;
     const char *embed;    /* how to pool, "" for the default; NULL: no embedding */
+    const char *rerank;   /* the query that texts are compared with */
+    bool classify;        /* --score */
     uint32_t logprobs;    /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
     const char *draft;    /* a plan for drafts */
     uint32_t draft_ngram; /* length of the n-grams that are looked up for drafts; 0: none */
@@ -80,6 +82,7 @@ typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
 dop_mode_fn dop_mode_run;          /* cli_run.c: generate */
 dop_mode_fn dop_mode_score;        /* cli_score.c: --ppl */
+dop_mode_fn dop_mode_rerank, dop_mode_classify; /* cli_embed.c */
 dop_mode_fn dop_mode_embed;        /* cli_embed.c */
 dop_mode_fn dop_mode_list_devices; /* cli_info.c */
 dop_mode_fn dop_mode_info;
