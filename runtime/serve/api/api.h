@@ -35,6 +35,7 @@ typedef struct dop_api {
     const char *system;               /* message of conversations that have none of their own; NULL: none */
     const struct dop_tool_form *form; /* how its answers are read; with chat */
     dop_facts facts;
+    dop_program_facts program; /* that makes vectors or scores; width 0: sequences do */
     dop_sampling sampling; /* defaults for what a request does not state */
     uint32_t max_tokens;   /* of an answer; 0: as the context allows */
     uint32_t max_choices;  /* of a request */
