@@ -143,15 +143,15 @@ typedef enum dop_input_kind {
     DOP_INPUT_positions,
     DOP_INPUT_sequences,
     DOP_INPUT_lasts, /* the last position that the row sees */
-    DOP_INPUT_types /* which text of a pair the row is of: 0 or 1 */
+    DOP_INPUT_types  /* which text of a pair the row is of: 0 or 1 */
 } dop_input_kind;
 
 /* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
 typedef enum dop_origin_kind {
-    DOP_FROM_TEXT,   /* unknown */
-    DOP_FROM_WEIGHT, /* the model's weight of this index */
-    DOP_FROM_ROPE,   /* its rotary table of this index */
-    DOP_FROM_TEMPER, /* its table of factors by which queries are multiplied */
+    DOP_FROM_TEXT,    /* unknown */
+    DOP_FROM_WEIGHT,  /* the model's weight of this index */
+    DOP_FROM_ROPE,    /* its rotary table of this index */
+    DOP_FROM_TEMPER,  /* its table of factors by which queries are multiplied */
     DOP_FROM_RELATIVE /* its table of what scores grow by with the distance */
 } dop_origin_kind;
 typedef struct dop_origin {

@@ -624,8 +624,8 @@ compute_attention(const dop_interp_node *n, bool split)
         const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) : 0;
         if (end <= begin || (st = find_keys(n, t, end - 1, &first, &held)) != DOP_OK)
             continue;
-        head_sum m = attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t],
-                            scores, acc);
+        head_sum m =
+            attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);

@@ -193,7 +193,8 @@ dop_attn_mixes(const dop_site *s)
 {
     const dop_attn a = dop_attn_at(s);
     const dop_node *sequences = dop_node_at(s->g, a.n->src[4]);
-    return dop_attention_cached(s->g, a.id) && s->g->max_q > 1 && s->g->max_t > 1 && sequences->shape.dim[0].sym == DOP_SYM_T;
+    return dop_attention_cached(s->g, a.id) && s->g->max_q > 1 && s->g->max_t > 1 &&
+           sequences->shape.dim[0].sym == DOP_SYM_T;
 }
 
 void
@@ -515,9 +516,8 @@ dop_attn_refuses_slopes(const dop_site *s)
 dop_refusal
 dop_attn_refuses_step(const dop_site *s)
 {
-    return dop_attention_cached(s->g, s->r->info->attn.root)
-               ? dop_attn_refuses_slopes(s)
-               : (dop_refusal){"keys and values are in no cache", NULL};
+    return dop_attention_cached(s->g, s->r->info->attn.root) ? dop_attn_refuses_slopes(s)
+                                                             : (dop_refusal){"keys and values are in no cache", NULL};
 }
 
 dop_refusal

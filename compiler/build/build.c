@@ -136,8 +136,12 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
         srcs[n_srcs++] = b->lasts;
     /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
-    dop_attr attrs[] = {{.f = t->scale}, {.i = window},   {.f = t->softcap},
-                        {.i = chunk},    {.i = t->alibi}, {.i = t->both ? DOP_MASK_full : DOP_MASK_causal},
+    dop_attr attrs[] = {{.f = t->scale},
+                        {.i = window},
+                        {.f = t->softcap},
+                        {.i = chunk},
+                        {.i = t->alibi},
+                        {.i = t->both ? DOP_MASK_full : DOP_MASK_causal},
                         {.i = t->relative ? b->a->encoder.relative.most : 0}};
     dop_want want = {.type = b->opt->act_type};
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &want);
@@ -283,7 +287,8 @@ side_part(builder *b, const dop_layer *l, dop_node_id x)
     dop_node_id low = l->side.rank ? project(b, DOP_W_side_a, y) : 0;
     dop_node_id gate = adapted(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
     dop_node_id up = adapted(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
-    y = op2(b, DOP_OP_mul, "side_gated", dop_build_activation(b, l->side.act, "side_act", gate), up, NULL, b->opt->act_type);
+    y = op2(b, DOP_OP_mul, "side_gated", dop_build_activation(b, l->side.act, "side_act", gate), up, NULL,
+            b->opt->act_type);
     set_role(b, "side_down");
     return project(b, DOP_W_side_out, project(b, DOP_W_side_down, y));
 }

@@ -20,11 +20,10 @@ dop_build_encode_inputs(builder *b)
     if (e->n_types > 1)
         b->types = leaf(b, DOP_OP_input, "type", "types", DOP_TYPE_u32, &ids);
     if (e->relative.buckets) {
-        const dop_shape table = {2,
-                                 {dop_dim_n(dop_layer_attention(&b->a->layers[0])->n_heads),
-                                  dop_dim_n(2 * e->relative.most + 1)}};
-        b->relative = comes_from(b, leaf(b, DOP_OP_weight, "relative", "relative", DOP_TYPE_f32, &table),
-                                 DOP_FROM_RELATIVE, 0);
+        const dop_shape table = {
+            2, {dop_dim_n(dop_layer_attention(&b->a->layers[0])->n_heads), dop_dim_n(2 * e->relative.most + 1)}};
+        b->relative =
+            comes_from(b, leaf(b, DOP_OP_weight, "relative", "relative", DOP_TYPE_f32, &table), DOP_FROM_RELATIVE, 0);
     }
 }
 

@@ -280,7 +280,7 @@ typedef struct dop_layer {
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
     dop_norm attn_sum_norm, ffn_sum_norm; /* of the stream after each part has been added to it */
-    dop_norm post_input_norm;           /* on what the layer's own input contributes; dop_layer_inputs */
+    dop_norm post_input_norm;             /* on what the layer's own input contributes; dop_layer_inputs */
     bool parallel;
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* of what is added to the stream; 1: none */
@@ -347,13 +347,13 @@ enum { DOP_MAX_DENSE = 3 };
 typedef enum dop_pool_kind { DOP_BY_NONE, DOP_BY_CLS, DOP_BY_MEAN, DOP_BY_LAST } dop_pool_kind;
 
 typedef struct dop_encoder {
-    bool used;          /* it has no output matrix: its only program is `encode` */
-    uint32_t n_types;   /* rows have a type (first or second text of a pair), each with an embedding; 0: they have none */
-    bool norm_sum;      /* embed_norm is of the sum of all embeddings */
-    uint32_t n_dense;   /* products after the last norm */
+    bool used;        /* it has no output matrix: its only program is `encode` */
+    uint32_t n_types; /* rows have a type (first or second text of a pair), each with an embedding; 0: they have none */
+    bool norm_sum;    /* embed_norm is of the sum of all embeddings */
+    uint32_t n_dense; /* products after the last norm */
     dop_dense dense[DOP_MAX_DENSE];
     dop_pool_kind pool;
-    bool normalized; /* vectors have length 1 */
+    bool normalized;  /* vectors have length 1 */
     uint32_t classes; /* what it gives are the scores of so many classes; 0: a vector */
     dop_relative relative;
 } dop_encoder;

@@ -754,10 +754,13 @@ void
 dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
 {
     dop_attention *t = &layer->mixers[0].attn;
-    dop_norm *const norms[] = {
-        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm,    &t->k_norm,
-        &t->v_norm,        &a->final_norm,         &t->o_norm,       &layer->ffn.down_norm, &a->embed_norm,
-        &layer->attn_sum_norm, &layer->ffn_sum_norm};
+    dop_norm *const norms[] = {&layer->attn_norm,   &layer->post_attn_norm,
+                               &layer->ffn_norm,    &layer->post_ffn_norm,
+                               &t->q_norm,          &t->k_norm,
+                               &t->v_norm,          &a->final_norm,
+                               &t->o_norm,          &layer->ffn.down_norm,
+                               &a->embed_norm,      &layer->attn_sum_norm,
+                               &layer->ffn_sum_norm};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i]->kind != DOP_NORM_NONE) {
             norms[i]->eps = eps;

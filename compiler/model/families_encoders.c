@@ -180,8 +180,7 @@ const dop_tensor_name dop_names_t5[] = {
     {.role = DOP_W_none},
 };
 
-const dop_class_head dop_classes_bert = {
-    .names = {"pooler.dense", "classifier"}, .act = "tanh", .pool = DOP_BY_CLS};
+const dop_class_head dop_classes_bert = {.names = {"pooler.dense", "classifier"}, .act = "tanh", .pool = DOP_BY_CLS};
 const dop_class_head dop_classes_roberta = {
     .names = {"classifier.dense", "classifier.out_proj"}, .act = "tanh", .pool = DOP_BY_CLS};
 const dop_class_head dop_classes_distilbert = {

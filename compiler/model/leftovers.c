@@ -79,7 +79,8 @@ excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out
         if ((head && !l->model->arch.encoder.used) || fnmatch(patterns[i].pattern, name, 0) != 0)
             continue;
         *out = patterns[i].excuse;
-        return !(*out == DOP_EXCUSE_AUDIO && l->model->arch.encoder.used) && !(*out == DOP_EXCUSE_MASK && rank == 1) && !(*out == DOP_EXCUSE_TIED && !l->model->arch.tied);
+        return !(*out == DOP_EXCUSE_AUDIO && l->model->arch.encoder.used) && !(*out == DOP_EXCUSE_MASK && rank == 1) &&
+               !(*out == DOP_EXCUSE_TIED && !l->model->arch.tied);
     }
     return false;
 }

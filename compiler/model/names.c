@@ -114,10 +114,17 @@ dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, 
 const char *
 dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
 {
-    static const char *const prefixes[] = {"model.",       "language_model.model.", "model.language_model.",
-                                           "model.text_model.", "transformer.",      "bert.",
-                                           "roberta.",     "distilbert.",           "mpnet.",
-                                           "text_model.",  ""};
+    static const char *const prefixes[] = {"model.",
+                                           "language_model.model.",
+                                           "model.language_model.",
+                                           "model.text_model.",
+                                           "transformer.",
+                                           "bert.",
+                                           "roberta.",
+                                           "distilbert.",
+                                           "mpnet.",
+                                           "text_model.",
+                                           ""};
     char name[256];
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         snprintf(name, sizeof name, "%s%s", prefixes[i], embed);

@@ -430,10 +430,10 @@ write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule
 static void
 write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
-    dop_plan_schedule row = {.kind = s->mixed    ? DOP_SCHED_ROWS
-                                     : s->embeds ? DOP_SCHED_EMBED
+    dop_plan_schedule row = {.kind = s->mixed     ? DOP_SCHED_ROWS
+                                     : s->embeds  ? DOP_SCHED_EMBED
                                      : s->encodes ? DOP_SCHED_ENCODE
-                                                 : kinds[s->phase],
+                                                  : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),

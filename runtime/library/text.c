@@ -143,8 +143,9 @@ dop_text_encode_pair(const dop_text *text, const char *first, size_t n_first, co
     dop_ids ids = {0};
     *out_ids = NULL;
     *out_n = 0;
-    return give_ids(dop_tokenizer_encode_pair(text->tok, first, n_first, second, n_second, NULL, diag, &ids, out_second),
-                    &ids, diag, out_ids, out_n);
+    return give_ids(
+        dop_tokenizer_encode_pair(text->tok, first, n_first, second, n_second, NULL, diag, &ids, out_second), &ids,
+        diag, out_ids, out_n);
 }
 
 dop_status

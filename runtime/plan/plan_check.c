@@ -465,7 +465,8 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
 {
     dop_status st;
     if ((st = check_strings(plan, diag)) != DOP_OK || (st = check_model(plan, diag)) != DOP_OK ||
-        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_programs(plan, diag)) != DOP_OK || (st = check_files(plan, diag)) != DOP_OK)
+        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_programs(plan, diag)) != DOP_OK ||
+        (st = check_files(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         if ((st = check_kernel(plan, i, diag)) != DOP_OK)

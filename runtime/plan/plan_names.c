@@ -51,9 +51,7 @@ uint64_t
 dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
 {
     const dop_plan_program *p = dop_plan_program_of(plan, schedule->kind);
-    const uint32_t values = p                                   ? p->width
-                            : schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden
-                                                                : plan->model->vocab;
+    const uint32_t values = p ? p->width : schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab;
     return values * (uint64_t)sizeof(float);
 }
 

@@ -24,8 +24,9 @@ static const struct mode {
     {"detokenize", dop_mode_detokenize},
     {"render-chat", dop_mode_render_chat},
 };
-#define MODES \
-    "interactive list-devices serve ppl embed rerank score profile trace-kernels info disasm check tokenize detokenize render-chat"
+#define MODES                                                                                                 \
+    "interactive list-devices serve ppl embed rerank score profile trace-kernels info disasm check tokenize " \
+    "detokenize render-chat"
 #define STEPS "generation interactive serve ppl embed rerank score profile" /* modes that run steps of a model */
 
 static const dop_option_rule rules[] = {
@@ -42,7 +43,9 @@ static const dop_option_rule rules[] = {
      .modes = "generation",
      .why = "is for generation from a prompt"},
     {.options = "chat session draft draft-ngram stop", .modes = "generation interactive", .why = "is for generation"},
-    {.options = "logits", .modes = "generation interactive embed", .why = "is for generation from a prompt, and --embed=all"},
+    {.options = "logits",
+     .modes = "generation interactive embed",
+     .why = "is for generation from a prompt, and --embed=all"},
     {.options = "no-display-prompt print-ids",
      .modes = "generation interactive",
      .why = "is for generation from a prompt"},

@@ -106,7 +106,8 @@ static const dop_option options[] = {
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, as one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
     OPT(0, "embed", OPTIONAL, embed, "cls|mean|last|all",
-        "the prompt's embedding as JSON, pooled and normalized as the model's files say unless told; of -f FILE.jsonl a "
+        "the prompt's embedding as JSON, pooled and normalized as the model's files say unless told; of -f FILE.jsonl "
+        "a "
         "vector a line; all: every row, raw f32, to --logits FILE",
         .values = "cls mean last all"),
     OPT(0, "rerank", TEXT, rerank, "QUERY", "how well each text of -f FILE.jsonl goes with QUERY, one JSON line each"),

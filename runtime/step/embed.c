@@ -7,7 +7,9 @@ uint32_t
 dop_model_embedding_size(const dop_model *model)
 {
     const dop_plan_program *p = dop_plan_program_of(&model->plan, DOP_SCHED_ENCODE);
-    return p ? p->width : dop_model_schedule_for(model, DOP_SCHED_EMBED, 1) != UINT32_MAX ? model->plan.model->hidden : 0;
+    return p                                                                 ? p->width
+           : dop_model_schedule_for(model, DOP_SCHED_EMBED, 1) != UINT32_MAX ? model->plan.model->hidden
+                                                                             : 0;
 }
 
 /* The next tokens of the sequence that are not in its states, and their hidden states: rows [*out_take, hidden]. */

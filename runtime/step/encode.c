@@ -143,9 +143,10 @@ check_texts(const job *j, size_t n_ids, dop_diag *diag)
         if (j->lengths[i] == 0)
             return DOP_FAIL(diag, DOP_E_INPUT, "text %zu has no tokens", i);
         if (j->lengths[i] > most)
-            return DOP_FAIL(diag, DOP_E_INPUT,
-                            "text %zu has %u tokens, and this plan encodes at most %u: shorten it, or compile with --ctx",
-                            i, j->lengths[i], most);
+            return DOP_FAIL(
+                diag, DOP_E_INPUT,
+                "text %zu has %u tokens, and this plan encodes at most %u: shorten it, or compile with --ctx", i,
+                j->lengths[i], most);
         sum += j->lengths[i];
     }
     if (sum != n_ids)

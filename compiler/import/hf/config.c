@@ -470,8 +470,8 @@ read_layers(dop_hf *hf)
     /* Where a window is stated, only layers with a window rotate, so that without any such layer none does. */
     for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
-    if (st == DOP_OK && !a->learned_positions && !a->encoder.relative.buckets &&
-        !(hf->family->flags & DOP_FAM_ALIBI) && hf->family->keys->heads)
+    if (st == DOP_OK && !a->learned_positions && !a->encoder.relative.buckets && !(hf->family->flags & DOP_FAM_ALIBI) &&
+        hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);

@@ -93,8 +93,8 @@ read_t5(dop_hf *hf)
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "relative_attention_num_buckets", 4, 4096, 32, &e->relative.buckets);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "relative_attention_max_distance", 2, 65536, e->relative.most,
-                             &e->relative.most);
+        st =
+            dop_json_u32_or(&hf->cfg, "relative_attention_max_distance", 2, 65536, e->relative.most, &e->relative.most);
     return st;
 }
 
@@ -104,10 +104,11 @@ check_relative(const dop_hf *hf)
 {
     const dop_relative *r = &hf->model->arch.encoder.relative;
     if (r->buckets && (r->buckets % 4 || r->most <= r->buckets / 4))
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                           "%srelative_attention_num_buckets %u for distances up to %u: expected a multiple of 4, below "
-                           "four times the distance",
-                           hf->cfg.where, r->buckets, r->most);
+        return DOP_FAIL_IN(
+            hf->diag, DOP_E_INPUT, hf->path,
+            "%srelative_attention_num_buckets %u for distances up to %u: expected a multiple of 4, below "
+            "four times the distance",
+            hf->cfg.where, r->buckets, r->most);
     return DOP_OK;
 }
 
@@ -191,11 +192,12 @@ read_pooling(dop_hf *hf, const dop_json *j)
         n++;
         e->pool = kinds[i].pool;
         if (e->pool == DOP_BY_NONE)
-            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path, "pooling \"%s\" is not supported; known: cls, mean, lasttoken",
-                               kinds[i].name);
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
+                               "pooling \"%s\" is not supported; known: cls, mean, lasttoken", kinds[i].name);
     }
     if (st == DOP_OK && n > 1)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path, "vectors of %u kinds of pooling beside each other are not supported", n);
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
+                           "vectors of %u kinds of pooling beside each other are not supported", n);
     return st;
 }
 
@@ -228,7 +230,8 @@ read_dense(dop_hf *hf, const json_t *module, const dop_json *j)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path, "activation_function \"%.60s\" is not supported", act);
     /* The mean of what products give is the product of the mean only without an activation and a bias, or where one row is taken. */
     if (d->active && e->pool == DOP_BY_MEAN)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path, "an activation behind the mean of all tokens is not supported");
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
+                           "an activation behind the mean of all tokens is not supported");
     hf->dense_dirs[e->n_dense++] = folder ? dop_arena_printf(hf->arena, "%s/%s", hf->dir, folder) : NULL;
     return hf->dense_dirs[e->n_dense - 1] ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
 }

@@ -486,7 +486,8 @@ dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok)
     *out_tok = NULL;
     for (size_t i = 0; i < b->added_count; i++)
         normalized |= b->added[i].normalized;
-    if (b->strings.failed || b->charsmap.failed || b->prefix.failed || b->suffix.failed || b->middle.failed || b->end_ids.failed)
+    if (b->strings.failed || b->charsmap.failed || b->prefix.failed || b->suffix.failed || b->middle.failed ||
+        b->end_ids.failed)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (normalized && b->norm_ops) {
         dop_tokenizer *bare = NULL;

@@ -466,7 +466,8 @@ read_template(dop_tok_build *b, const char *name, const json_t *list, const json
         for (size_t k = 0; k < json_array_size(ids); k++) {
             uint32_t id;
             if (!dop_tok_json_id(json_array_get(ids, k), b->tokens, &id))
-                return BAD(b, diag, "TemplateProcessing: special token \"%s\" has an id outside the vocabulary", id_name);
+                return BAD(b, diag, "TemplateProcessing: special token \"%s\" has an id outside the vocabulary",
+                           id_name);
             if (out[seen])
                 dop_ids_push(out[seen], id);
         }

@@ -307,11 +307,11 @@ uint32_t dop_model_embedding_size(const dop_model *model);
 
 /* A program computes outputs from inputs and leaves nothing in the model: what a plan can do besides advancing sequences. */
 typedef struct dop_program_facts {
-    const char *name;   /* "encode": texts to vectors or scores.  Owned by the model */
-    uint32_t width;     /* values of a row of its output */
-    uint32_t max_rows;  /* most rows, that is tokens, of a text */
-    uint32_t n_types;   /* types of rows (first or second text of a pair); 0 and 1: they have none */
-    uint32_t classes;   /* what it gives are scores of so many classes; 0: vectors */
+    const char *name;    /* "encode": texts to vectors or scores.  Owned by the model */
+    uint32_t width;      /* values of a row of its output */
+    uint32_t max_rows;   /* most rows, that is tokens, of a text */
+    uint32_t n_types;    /* types of rows (first or second text of a pair); 0 and 1: they have none */
+    uint32_t classes;    /* what it gives are scores of so many classes; 0: vectors */
     dop_pooling pooling; /* of the model's files, never DOP_POOLING_MODEL */
     bool normalized;     /* vectors have Euclidean length 1 */
 } dop_program_facts;

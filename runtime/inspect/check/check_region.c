@@ -87,7 +87,8 @@ prepare_step(dop_check_run *run)
     s->n_out = 3 * DOP_STEP_RING - 1;
     for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
         s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
-    if (dop_check_keeps_nothing(run->g)) /* two texts; see step_record.h for what takes the place of sequence and flags */
+    if (dop_check_keeps_nothing(
+            run->g)) /* two texts; see step_record.h for what takes the place of sequence and flags */
         for (uint32_t i = 0, n = s->n_rows, half = n / 2; i < DOP_STEP_MAX_ROWS; i++) {
             s->rows[i].position = i < half ? i : i - half;
             s->rows[i].sequence = i < half ? half - 1 : n - half - 1;

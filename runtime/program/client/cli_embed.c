@@ -182,8 +182,8 @@ static void
 print_times(const work *w)
 {
     if (!w->cli->quiet)
-        fprintf(stderr, "load %.0f ms; %zu texts, %zu tokens, %.1f tok/s; on %s\n", w->facts.load_ms, w->n, w->ids.count,
-                (double)w->ids.count * 1e3 / w->ms, w->facts.device);
+        fprintf(stderr, "load %.0f ms; %zu texts, %zu tokens, %.1f tok/s; on %s\n", w->facts.load_ms, w->n,
+                w->ids.count, (double)w->ids.count * 1e3 / w->ms, w->facts.device);
 }
 
 static void

@@ -80,11 +80,11 @@ typedef struct dop_cli {
 
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
-dop_mode_fn dop_mode_run;          /* cli_run.c: generate */
-dop_mode_fn dop_mode_score;        /* cli_score.c: --ppl */
+dop_mode_fn dop_mode_run;                       /* cli_run.c: generate */
+dop_mode_fn dop_mode_score;                     /* cli_score.c: --ppl */
 dop_mode_fn dop_mode_rerank, dop_mode_classify; /* cli_embed.c */
-dop_mode_fn dop_mode_embed;        /* cli_embed.c */
-dop_mode_fn dop_mode_list_devices; /* cli_info.c */
+dop_mode_fn dop_mode_embed;                     /* cli_embed.c */
+dop_mode_fn dop_mode_list_devices;              /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
 dop_mode_fn dop_mode_trace;

@@ -14,7 +14,7 @@ typedef struct gathering {
     dop_job_request job; /* what all jobs have in common */
     const char *stops[DOP_JOB_MAX_STOPS];
     dop_bias *biases;
-    dop_ids *prompts; /* [n_prompts] */
+    dop_ids *prompts;  /* [n_prompts] */
     uint32_t *seconds; /* owned, [n_prompts]: tokens before the second text of each pair; NULL: they are single texts */
     uint32_t n_prompts, n_each;
     json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */

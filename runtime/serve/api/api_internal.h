@@ -132,7 +132,7 @@ typedef struct dop_writing {
 struct dop_call {
     const dop_api *api;
     bool chat, embeds, ranks, stream, include_usage, logprobs;
-    bool base64; /* how embeddings are written */
+    bool base64;         /* how embeddings are written */
     uint32_t dimensions; /* values of them that are written */
     bool pairs;          /* ranks: each choice is a pair with the query; otherwise the first choice is the query */
     uint32_t top_n;      /* ranks: documents in the answer */

@@ -702,8 +702,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     g.call->ranks = kind == DOP_CALL_RERANK;
     g.call->embeds = kind == DOP_CALL_EMBEDDING || g.call->ranks;
     if (!g.call->embeds && api->program.width)
-        dop_reader_refuse(&g.r, "model",
-                          "the model encodes texts and writes none: use /v1/embeddings%s",
+        dop_reader_refuse(&g.r, "model", "the model encodes texts and writes none: use /v1/embeddings%s",
                           api->program.classes ? " or /v1/rerank" : "");
     if (!g.r.failed && g.call->ranks)
         dop_gather_rerank(&g);

@@ -44,7 +44,7 @@ typedef struct dop_job_request {
     struct dop_matcher *matcher; /* what may be written; NULL: everything */
     bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
-    uint32_t second; /* of a pair of texts: tokens before the second one; 0: it is one text */
+    uint32_t second;          /* of a pair of texts: tokens before the second one; 0: it is one text */
     double time_limit_s;      /* from being submitted; 0: none */
     bool wake_at_end;         /* call wake only at the end */
     void (*wake)(void *user); /* something is new; called under the engine's lock, by its thread; must not call it */

@@ -80,7 +80,7 @@ struct dop_engine {
     uint32_t max_queue;
     uint32_t rewind;
     bool replaces;
-    bool encodes; /* the model has no sequences: slots are texts of one step of its program */
+    bool encodes;       /* the model has no sequences: slots are texts of one step of its program */
     uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
     uint32_t max_chunk; /* of a prompt in one step */
 
