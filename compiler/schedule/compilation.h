@@ -71,7 +71,7 @@ struct dop_compilation {
     dop_pack pack;
     dop_type *packed_types; /* [model.weights.n] */
     dop_type *asked_types;  /* likewise, before dop_quant_fallback */
-    const dop_cut *cut;     /* which part of a model this is; NULL: the whole */
+    const dop_cut *cut;     /* the part of a model that is compiled; NULL: the whole */
     /* In a part: this many first kernels are those of the whole model, which owns their memory. */
     uint32_t n_shared_kernels;
 };

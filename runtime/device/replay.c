@@ -15,7 +15,7 @@ barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* What the commands before have bound. */
+/* The pipeline and views that earlier commands of the same command buffer have bound. */
 typedef struct bindings {
     VkPipeline pipeline;
     VkDescriptorSet views[DOP_N_VIEWS];
@@ -85,8 +85,8 @@ dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
     return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
-/* Begins a command buffer that is kept, and counts it.  It may be in flight several times at once, since steps are submitted
- * ahead. */
+/* Begins a command buffer that is submitted many times, and counts the recording.  It may be in flight several times at once,
+ * because steps are submitted ahead. */
 static dop_status
 start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
 {
@@ -354,7 +354,7 @@ dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *o
     return submit(replay, &replay->clear[what], 1, diag, out_ticket);
 }
 
-/* Everything before is seen by everything after. */
+/* Makes all writes of earlier commands visible to all later ones. */
 static void
 barrier_of_all(VkCommandBuffer commands)
 {

@@ -52,7 +52,7 @@ vectors() { # a vector a line, of which the first is that of --tokens
 }
 check "--embed of a file" vectors
 check "--embed=all" "$EXEC" bert.plan --embed=all --logits rows --tokens "$ids" --quiet
-check "--embed=all writes rows" cmp -s -n 64 rows rows
+check "--embed=all writes rows" sh -c '[ "$(wc -c <rows)" -eq 6144 ]'
 check "--score" sh -c '"$1" xlm_roberta_cross.plan --score --tokens "$2" --quiet | grep -q "\"scores\":\[1.02579"' sh "$EXEC" \
     "$(grep -o '"ids": \[[^]]*' "$models/xlm_roberta_cross/expected.json" | grep -o '[0-9][0-9, ]*' | tr -d ,)"
 check "--info" sh -c '"$1" bert.plan --info | grep -q "^program .*encode"' sh "$EXEC"

@@ -49,7 +49,7 @@ dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
  * that each of them has. */
 dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
-bool dop_hf_adjusts_ffn(const dop_hf *hf); /* it is stated so here */
+bool dop_hf_adjusts_ffn(const dop_hf *hf); /* the width is stated for another form */
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
 /* Clears rotates[n_layers] where the family has a field for whether attention rotates, and it says no. */
@@ -85,6 +85,10 @@ dop_status dop_hf_mup(dop_hf *hf);
 dop_status dop_hf_swa_heads(dop_hf *hf, const bool *sliding);
 /* Lists with a value for each layer: how many heads it has, and the base of its rotary embedding, where 0 is none. */
 dop_status dop_hf_layer_heads(dop_hf *hf, bool *rotates);
+/* Of "one|other": the other where config.json has it, else the first, which is copied. */
+const char *dop_hf_key(const dop_hf *hf, const char *keys, char *first, size_t size);
+/* Is a layer one part, and none of them experts? */
+bool dop_hf_lacks_experts(const dop_hf *hf);
 /* Is a layer of this family one part, mixer or feed-forward?  Then their number is that of the list that names them. */
 bool dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n);
 /* End ids, sampling defaults, tokenizer, chat template. */

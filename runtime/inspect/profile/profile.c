@@ -20,7 +20,7 @@ typedef struct recorded {
     uint64_t order;  /* among submissions and inside one */
 } recorded;
 
-/* The same instant on both clocks. */
+/* One instant on the clocks of device and host. */
 typedef struct instant {
     uint64_t ticks;
     double host_ms;
