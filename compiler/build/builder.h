@@ -46,7 +46,7 @@ void dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x);
 void dop_build_encode_inputs(builder *b);
 dop_node_id dop_build_types(builder *b, dop_node_id x);
 dop_node_id dop_build_dense(builder *b, dop_node_id x);
-/* The activation of a kind. */
+/* build_activation.c: the activation of a kind. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
 /* A residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);

@@ -400,7 +400,7 @@ uint32_t dop_model_schedule_for(const dop_model *model, uint32_t kind, uint32_t 
 /* The one of that kind for exactly so many rows; UINT32_MAX: there is none. */
 uint32_t dop_model_schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows);
 
-/* encode.c: scales a vector to Euclidean length 1 if told; DOP_E_INPUT: it is not finite. */
+/* embed.c: scales a vector to Euclidean length 1 if told; DOP_E_INPUT: it is not finite. */
 dop_status dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag);
 
 /* probe.c */

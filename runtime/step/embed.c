@@ -1,6 +1,7 @@
 /* Embeddings: hidden states of a sequence's tokens, pooled and normalized. */
 #include "runtime/model/model.h"
 
+#include <math.h>
 #include <string.h>
 
 uint32_t
@@ -10,6 +11,24 @@ dop_model_embedding_size(const dop_model *model)
     return p                                                                 ? p->width
            : dop_model_schedule_for(model, DOP_SCHED_EMBED, 1) != UINT32_MAX ? model->plan.model->hidden
                                                                              : 0;
+}
+
+/* Euclidean length 1, as vectors are compared.  Sums are in double; a vector of zeros stays as it is. */
+dop_status
+dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < n; i++)
+        squares += (double)v[i] * (double)v[i];
+    if (!isfinite(squares))
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, model->plan.path,
+            "the hidden states are not finite: a weight is not, or values grow past what they are stored "
+            "as; compile with --act f32 --kv f32, or look at the weights");
+    double by = squares > 0 && scale ? 1 / sqrt(squares) : 1;
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = (float)((double)v[i] * by);
+    return DOP_OK;
 }
 
 /* The next tokens of the sequence that are not in its states, and their hidden states: rows [*out_take, hidden]. */

@@ -48,24 +48,6 @@ dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *ou
     return true;
 }
 
-/* Euclidean length 1, as vectors are compared.  Sums are in double; a vector of zeros stays as it is. */
-dop_status
-dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag)
-{
-    double squares = 0;
-    for (uint32_t i = 0; i < n; i++)
-        squares += (double)v[i] * (double)v[i];
-    if (!isfinite(squares))
-        return DOP_FAIL_IN(
-            diag, DOP_E_INPUT, model->plan.path,
-            "the hidden states are not finite: a weight is not, or values grow past what they are stored "
-            "as; compile with --act f32 --kv f32, or look at the weights");
-    double by = squares > 0 && scale ? 1 / sqrt(squares) : 1;
-    for (uint32_t i = 0; i < n; i++)
-        v[i] = (float)((double)v[i] * by);
-    return DOP_OK;
-}
-
 /* What a call computes: texts of given lengths, one after the other in `ids`. */
 typedef struct job {
     dop_model *m;

@@ -23,7 +23,7 @@ typedef struct gathering {
     bool no_reasoning; /* the request says so */
 } gathering;
 
-/* api_request.c */
+/* api_gather.c */
 void dop_gather_prompts(gathering *g, const char *param); /* texts and lists of ids to prompts */
 void dop_gather_refuse(gathering *g, const char *param, const dop_diag *diag);
 void dop_gather_no_memory(gathering *g);
