@@ -104,6 +104,17 @@ const dop_tensor_name dop_gguf_names_fused[] = {
     {.role = DOP_W_none},
 };
 
+const char *
+dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena)
+{
+    const dop_tensor_name *n =
+        fused ? dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role)
+              : dop_find_tensor_name(family ? family->more_gguf_names : NULL, dop_gguf_names, need->role);
+    if (!n || n->part == DOP_PART_KEY)
+        return NULL;
+    return need->layer >= 0 ? dop_arena_printf(arena, "blk.%d.%s", (int)need->layer, n->source) : n->source;
+}
+
 const dop_tensor_name *
 dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role)
 {

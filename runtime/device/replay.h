@@ -142,9 +142,15 @@ void dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, 
 /* Row i of the record, and of its copy. */
 void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
 
+/* What else is recorded before each dispatch; `before` NULL: nothing. */
+typedef struct dop_replay_watch {
+    void *user;
+    void (*before)(void *user, uint32_t schedule, const dop_plan_dispatch *dispatch, VkCommandBuffer commands);
+} dop_replay_watch;
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
- * and one after each: n_dispatches + 1 from first_query on. */
+ * and one after each: n_dispatches + 1 from first_query on.  watch may be NULL. */
 dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
-                             uint32_t first_query, VkCommandBuffer commands, dop_diag *diag);
+                             uint32_t first_query, const dop_replay_watch *watch, VkCommandBuffer commands,
+                             dop_diag *diag);
 
 #endif

@@ -389,7 +389,7 @@ check_tensors(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_tensors; i++) {
         const dop_plan_tensor *t = &plan->tensors[i];
-        if (!string_ok(plan, t->name))
+        if (!string_ok(plan, t->name) || !string_ok(plan, t->gguf))
             return DAMAGED("the name of tensor %u is outside section STRINGS", i);
         uint64_t bytes = 0;
         if (t->experts == 0 || (t->experts > 1 && t->expert_stride < t->size))

@@ -12,11 +12,14 @@ typedef struct dop_hf_quant {
     bool awq;   /* else GPTQ */
     bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
     bool act_order, symmetric;
-    bool codes;        /* matrices say by their tensors how they are stored (codes.c) */
-    uint32_t bits;     /* of an integer: 4, of GPTQ also 2, 3 or 8 */
-    bool expanded;     /* the note about matrices that become f16 has been given */
-    uint32_t group;    /* inputs per scale; 0: a whole row */
-    uint32_t zero_add; /* to stored zero points */
+    bool by_input;       /* AWQ's gemv form: words of eight inputs */
+    bool bytes, hqq;     /* bitsandbytes; HQQ */
+    const char *skipped; /* the note about matrices that become f16 has been given of these */
+    bool codes;          /* matrices say by their tensors how they are stored (codes.c) */
+    uint32_t bits;       /* of an integer: 4, of GPTQ also 2, 3 or 8 */
+    bool expanded;       /* the note about matrices that become f16 has been given */
+    uint32_t group;      /* inputs per scale; 0: a whole row */
+    uint32_t zero_add;   /* to stored zero points */
 } dop_hf_quant;
 
 /* config.json, opened. */
@@ -107,10 +110,21 @@ dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *na
 dop_status dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
+/* flat.c: AWQ in its gemv form, as dop_hf_quant_weight; and bitsandbytes and HQQ: whether a matrix of this name, "...weight", is there
+ * in that form, and the same for it. */
+dop_status dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
+                           dop_weight *w);
+bool dop_hf_has_flat(const dop_hf *hf, const dop_st_set *set, const char *name);
+dop_status dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w);
 /* Is there a matrix of codes of this name, "...weight"? */
 bool dop_hf_has_codes(const dop_st_set *set, const char *name);
 /* As dop_hf_quant_weight, for matrices of codes (codes.c); any rows. */
 dop_status dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
+                               dop_weight *w);
+
+/* The same of a tensor with the matrices of all experts, which has this name. */
+bool dop_hf_has_expert_codes(const dop_st_set *set, const char *name);
+dop_status dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
 #endif

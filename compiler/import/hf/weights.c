@@ -168,8 +168,12 @@ static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
     dop_hf *hf = f->hf;
+    if (w->rank == 2 && !n->transposed && !rows->each && dop_hf_has_flat(hf, &f->set, name) && cut_weight(name))
+        return dop_hf_flat_weight(hf, &f->set, name, rows, w);
     if (w->rank == 2 && !n->transposed && !rows->each && dop_hf_has_codes(&f->set, name) && cut_weight(name))
         return dop_hf_codes_weight(hf, &f->set, name, rows, w);
+    if (w->rank == 3 && !n->transposed && !rows->each && !rows->flat && dop_hf_has_expert_codes(&f->set, name))
+        return dop_hf_expert_codes(hf, &f->set, name, rows, w);
     const dop_st_tensor *t = dop_st_take(&f->set, name);
     if (t) /* quantizers leave some matrices as they are */
         return place(f, t, n->transposed, rows, w);

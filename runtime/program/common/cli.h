@@ -31,6 +31,7 @@ typedef struct dop_cli {
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
+    const char *imatrix;  /* file to write the importance matrix to */
     const char *embed;    /* how to pool, "" for the default; NULL: no embedding */
     const char *rerank;   /* the query that texts are compared with */
     bool classify;        /* --score */
@@ -93,6 +94,7 @@ dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
 dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
 dop_mode_fn dop_mode_check;       /* check.c */
+dop_mode_fn dop_mode_imatrix;     /* cli_imatrix.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 dop_mode_fn dop_mode_profile;     /* cli_profile.c */
 dop_mode_fn dop_mode_serve;       /* cli_serve.c */
