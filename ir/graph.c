@@ -73,7 +73,14 @@ dop_node_id
 dop_attention_sinks(const dop_graph *g, dop_node_id attention)
 {
     const dop_node *n = &g->nodes[attention];
-    return n->n_srcs > 5 && lasts_at(g, attention) != 5 ? n->src[5] : 0;
+    return n->n_srcs > 5 && lasts_at(g, attention) != 5 && !dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
+}
+
+dop_node_id
+dop_attention_relative(const dop_graph *g, dop_node_id attention)
+{
+    const dop_node *n = &g->nodes[attention];
+    return n->op == DOP_OP_attention && dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
 }
 
 dop_node_id

@@ -144,15 +144,17 @@ typedef enum dop_input_kind {
     DOP_INPUT_tokens,
     DOP_INPUT_positions,
     DOP_INPUT_sequences,
-    DOP_INPUT_lasts /* the last position that the row sees */
+    DOP_INPUT_lasts, /* the last position that the row sees */
+    DOP_INPUT_types  /* which text of a pair the row is of: 0 or 1 */
 } dop_input_kind;
 
 /* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
 typedef enum dop_origin_kind {
-    DOP_FROM_TEXT,   /* unknown */
-    DOP_FROM_WEIGHT, /* the model's weight of this index */
-    DOP_FROM_ROPE,   /* its rotary table of this index */
-    DOP_FROM_TEMPER  /* its table of factors by which queries are multiplied */
+    DOP_FROM_TEXT,    /* unknown */
+    DOP_FROM_WEIGHT,  /* the model's weight of this index */
+    DOP_FROM_ROPE,    /* its rotary table of this index */
+    DOP_FROM_TEMPER,  /* its table of factors by which queries are multiplied */
+    DOP_FROM_RELATIVE /* its table of what scores grow by with the distance */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;
@@ -329,6 +331,7 @@ extern const dop_access dop_access_blocks;
 /* Of attention: does it read a cache (or this step's own keys and values)?  And its optional sources, 0: it has none. */
 bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
+dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_lasts(const dop_graph *g, dop_node_id attention);
 /* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
  * stored, by where attention finds its keys and by which of its optional sources it has. */
