@@ -55,6 +55,14 @@ hf)
         { cat "$config" && printf '\0' && header "$model/model.safetensors"; } >"${model##*/}"
     done
     ;;
+picture)
+    cp "$root"/tests/pictures/*.{png,jpg,webp,gif} .
+    ;;
+image_processor)
+    for model in "$root"/tests/vision/*/; do
+        { cat "$model/preprocessor_config.json" && printf '\0' && cat "$model/config.json"; } >"$(basename "$model")"
+    done
+    ;;
 safetensors)
     { head -c 8 "$root/tests/golden/gpt2/model.safetensors" && header "$root/tests/golden/gpt2/model.safetensors"; } >gpt2
     ;;
