@@ -56,6 +56,47 @@ dop_node_writes_blocks(const dop_graph *g, dop_node_id id)
 const dop_access dop_access_blocks = {
     .axis = {[DOP_AXIS_row] = DOP_ACCESS_same, [DOP_AXIS_head] = DOP_ACCESS_same, [DOP_AXIS_col] = DOP_ACCESS_all}};
 
+bool
+dop_attention_cached(const dop_graph *g, dop_node_id attention)
+{
+    return dop_shape_appends(&g->nodes[g->nodes[attention].src[1]].shape);
+}
+
+/* Optional sources come behind the five that attention always has: first the sinks, and last the lasts. */
+static uint32_t
+lasts_at(const dop_graph *g, dop_node_id id)
+{
+    return dop_node_i(g, id, DOP_A_mask) != DOP_MASK_causal ? g->nodes[id].n_srcs - 1 : DOP_MAX_SRCS;
+}
+
+dop_node_id
+dop_attention_sinks(const dop_graph *g, dop_node_id attention)
+{
+    const dop_node *n = &g->nodes[attention];
+    return n->n_srcs > 5 && lasts_at(g, attention) != 5 ? n->src[5] : 0;
+}
+
+dop_node_id
+dop_attention_lasts(const dop_graph *g, dop_node_id attention)
+{
+    const uint32_t at = lasts_at(g, attention);
+    return at < DOP_MAX_SRCS ? g->nodes[attention].src[at] : 0;
+}
+
+const dop_access *
+dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
+{
+    static const dop_access step_rows = {
+        .axis = {[DOP_AXIS_row] = DOP_ACCESS_all, [DOP_AXIS_head] = DOP_ACCESS_group, [DOP_AXIS_col] = DOP_ACCESS_all}};
+    static const dop_access facts = {.axis = {[DOP_AXIS_row] = DOP_ACCESS_same}};
+    const dop_op_info *info = dop_op_of(g->nodes[id].op);
+    if (k == 1 && dop_node_writes_blocks(g, id))
+        return &dop_access_blocks;
+    if (info->root == DOP_ROOT_attention && (k == 1 || k == 2) && !dop_attention_cached(g, id))
+        return &step_rows;
+    return info->root == DOP_ROOT_attention && k == lasts_at(g, id) ? &facts : &info->access[k];
+}
+
 static dop_extent
 access_extent(const dop_graph *g, dop_node_id id, uint32_t k)
 {
@@ -248,7 +289,8 @@ dop_reach
 dop_attention_reach(const dop_graph *g, dop_node_id attention)
 {
     return (dop_reach){(uint32_t)dop_node_i(g, attention, DOP_A_window),
-                       (uint32_t)dop_node_i(g, attention, DOP_A_chunk), dop_cache_ring(g, g->nodes[attention].src[1])};
+                       (uint32_t)dop_node_i(g, attention, DOP_A_chunk), dop_cache_ring(g, g->nodes[attention].src[1]),
+                       (dop_mask)dop_node_i(g, attention, DOP_A_mask)};
 }
 
 uint32_t
@@ -257,6 +299,16 @@ dop_reach_first(const dop_reach *r, uint32_t position)
     uint32_t window = r->window && position >= r->window ? position + 1 - r->window : 0;
     uint32_t chunk = r->chunk ? position / r->chunk * r->chunk : 0;
     return window > chunk ? window : chunk;
+}
+
+uint32_t
+dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last)
+{
+    if (r->mask == DOP_MASK_causal || (r->mask == DOP_MASK_segments && last < position))
+        return position;
+    return r->mask == DOP_MASK_full && r->window && last >= position && last - position >= r->window
+               ? position + r->window - 1
+               : last;
 }
 
 uint32_t

@@ -90,8 +90,9 @@ typedef enum dop_attr_id {
     DOP_A_COUNT
 } dop_attr_id;
 
-typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP_ATTR_O } dop_attr_kind;
+typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP_ATTR_O, DOP_ATTR_D } dop_attr_kind;
 typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
+typedef enum dop_mask { DOP_MASK_causal, DOP_MASK_full, DOP_MASK_segments } dop_mask; /* of attention (ops.def) */
 
 typedef struct dop_op_info {
     const char *name;
@@ -107,7 +108,8 @@ typedef struct dop_op_info {
 const dop_op_info *dop_op_of(dop_op op);
 const char *dop_attr_name(dop_attr_id a);
 dop_attr_kind dop_attr_kind_of(dop_attr_id a);
-const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W; NULL: no such word */
+bool dop_attr_optional(dop_attr_id a);               /* not printed where it is 0 */
+const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W or D; NULL: no such word */
 
 typedef union dop_attr {
     double f;
@@ -139,7 +141,8 @@ typedef enum dop_input_kind {
     DOP_INPUT_other,
     DOP_INPUT_tokens,
     DOP_INPUT_positions,
-    DOP_INPUT_sequences
+    DOP_INPUT_sequences,
+    DOP_INPUT_lasts /* the last position that the row sees */
 } dop_input_kind;
 
 /* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
@@ -205,12 +208,13 @@ typedef struct dop_region {
     struct dop_analysis *info; /* what is known about it (region.h); of a dead region the last state */
 } dop_region;
 
-/* Which positions of its cache attention reads, and where they are. */
+/* Which positions attention reads, and where they are. */
 typedef struct dop_reach {
     uint32_t window; /* positions that a query sees, itself included; 0: any number */
     /* Positions come in chunks of this many, and a query sees none before its own chunk; 0: no chunks. */
     uint32_t chunk;
     uint32_t ring; /* rows of the cache, where position p has row p % ring; 0: every position has a row */
+    dop_mask mask;
 } dop_reach;
 
 typedef struct dop_graph {
@@ -305,13 +309,13 @@ dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
  * whoever makes whole heads. */
 bool dop_node_writes_blocks(const dop_graph *g, dop_node_id id);
 extern const dop_access dop_access_blocks;
+/* Of attention: does it read a cache (or this step's own keys and values)?  And its optional sources, 0: it has none. */
+bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
+dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
+dop_node_id dop_attention_lasts(const dop_graph *g, dop_node_id attention);
 /* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
- * stored. */
-static inline const dop_access *
-dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
-{
-    return k == 1 && dop_node_writes_blocks(g, id) ? &dop_access_blocks : &dop_op_of(g->nodes[id].op)->access[k];
-}
+ * stored, by where attention finds its keys and by which of its optional sources it has. */
+const dop_access *dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k);
 static inline dop_root
 dop_node_root(const dop_graph *g, dop_node_id id)
 {
@@ -388,12 +392,14 @@ uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 /* Rows that a sequence has in append state, and those of a ring; 0: it is not a ring. */
 uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
-/* The reach of an attention node, whole or split, and the first position that a query at `position` sees. */
 /* What is subtracted from the score of head h of `heads` for each position of distance: 2^(-max (h + 1) / n) for the heads below
  * n, the largest power of two that is not above `heads`, and what lies in the middle between these for the others. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
+/* The reach of an attention node, whole or split; the first position that a query at `position` sees, and the last, where its
+ * row of the row table says `last`. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
+uint32_t dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last);
 /* Positions in a page.  Where there are several sequences, append state that is not a ring lies in pages of a pool, each of a
  * power of two of rows, which page tables name (dop_step of base/step_record.h).  0: every state is in one piece. */
 enum { DOP_PAGE = 64 };

@@ -44,8 +44,10 @@ note_name(dop_graph *g, const char *name)
 static dop_input_kind
 input_named(const char *name)
 {
-    static const char *const names[] = {
-        [DOP_INPUT_tokens] = "tokens", [DOP_INPUT_positions] = "positions", [DOP_INPUT_sequences] = "sequences"};
+    static const char *const names[] = {[DOP_INPUT_tokens] = "tokens",
+                                        [DOP_INPUT_positions] = "positions",
+                                        [DOP_INPUT_sequences] = "sequences",
+                                        [DOP_INPUT_lasts] = "lasts"};
     for (size_t i = DOP_INPUT_tokens; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return (dop_input_kind)i;
@@ -77,7 +79,7 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     static const dop_attr defaults[DOP_MAX_ATTRS];
     bool optional = true;
     for (uint8_t k = 0; k < info->n_attrs; k++)
-        optional = optional && dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_O;
+        optional = optional && dop_attr_optional(info->attrs[k]);
     if (!attrs && optional)
         attrs = defaults;
     dop_want got;
@@ -100,8 +102,8 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     *out_id = g->n_nodes++;
     if (info->root == DOP_ROOT_attention) {
         dop_reach x = dop_attention_reach(g, *out_id), *r = &g->reach;
-        g->reaches_differ = g->reaches_differ ||
-                            (g->has_attention && (x.window != r->window || x.chunk != r->chunk || x.ring != r->ring));
+        g->reaches_differ = g->reaches_differ || (g->has_attention && (x.window != r->window || x.chunk != r->chunk ||
+                                                                       x.ring != r->ring || x.mask != r->mask));
         g->reach = x;
         g->has_chunks = g->has_chunks || x.chunk > 0;
         g->has_rings = g->has_rings || x.ring > 0;

@@ -286,6 +286,7 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
         return DOP_OK;
     }
     case DOP_ATTR_W:
+    case DOP_ATTR_D:
         return dop_attr_word(a, v.i) ? DOP_OK : DOP_RULE_BAD(c, "attribute %s=%lld has no word", name, (long long)v.i);
     default:
         if (!v.s || !v.s[0] || strlen(v.s) > 1000)
@@ -305,7 +306,7 @@ check_src_types(const dop_rule *c)
                    ((c->op == DOP_OP_gather || c->op == DOP_OP_pick || c->op == DOP_OP_near_softmax) && i == 1) ||
                    (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
                    (c->op == DOP_OP_state_write && i >= 2) ||
-                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4)) ||
+                   (c->info->root == DOP_ROOT_attention && (i == 3 || i == 4 || i == dop_rule_lasts(c))) ||
                    (c->op == DOP_OP_short_conv && i == 3) || (c->info->root == DOP_ROOT_scan && i == 5);
         bool blocks = (c->op == DOP_OP_gather && i == 0) || c->op == DOP_OP_cast || c->op == DOP_OP_dequant ||
                       ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) ||

@@ -269,7 +269,7 @@ read_value(parser *p, dop_attr_id a, dop_attr *out)
     dop_status st;
     if (dop_attr_kind_of(a) == DOP_ATTR_S)
         return read_string(p, &out->s);
-    if (dop_attr_kind_of(a) == DOP_ATTR_W) {
+    if (dop_attr_kind_of(a) == DOP_ATTR_W || dop_attr_kind_of(a) == DOP_ATTR_D) {
         word w = read_word(p);
         for (out->i = 0; dop_attr_word(a, out->i); out->i++)
             if (word_is(w, dop_attr_word(a, out->i)))
@@ -427,23 +427,17 @@ read_op(parser *p, dop_op *out)
     return FAIL(p, w.pos, "unknown op '%.*s'", shown(w), w.s);
 }
 
-static bool
-is_optional(const dop_op_info *info, uint8_t k)
-{
-    return dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_O;
-}
-
 /* The first attribute that is not there and must be; n_attrs: none is missing. */
 static uint8_t
 missing_attr(const dop_op_info *info, const bool *have)
 {
     uint8_t k = 0;
-    while (k < info->n_attrs && (have[k] || is_optional(info, k)))
+    while (k < info->n_attrs && (have[k] || dop_attr_optional(info->attrs[k])))
         k++;
     return k;
 }
 
-/* All attributes of the op's row, in any order, those of kind O where they are written; a leaf's name stands alone as a
+/* All attributes of the op's row, in any order, those of kinds O and D where they are written; a leaf's name stands alone as a
  * string. */
 static dop_status
 read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)

@@ -65,7 +65,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
     print_ids(b, g, n->src, n->n_srcs, ",");
     for (uint8_t k = 0; k < info->n_attrs; k++) {
         dop_attr_id a = info->attrs[k];
-        if (dop_attr_kind_of(a) == DOP_ATTR_O && n->attr[k].i == 0)
+        if (dop_attr_optional(a) && n->attr[k].i == 0)
             continue;
         dop_buf_puts(b, " ");
         if (a != DOP_A_name)
@@ -79,6 +79,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
             dop_buf_printf(b, "%lld", (long long)n->attr[k].i);
             break;
         case DOP_ATTR_W:
+        case DOP_ATTR_D:
             dop_buf_puts(b, dop_attr_word(a, n->attr[k].i));
             break;
         case DOP_ATTR_S:

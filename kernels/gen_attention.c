@@ -283,7 +283,8 @@ const char *
 dop_attn_sink(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
-    if (a->n->n_srcs < 6)
+    const dop_node_id sinks = dop_attention_sinks(e->g, a->id);
+    if (!sinks)
         return "";
     dop_buf b = {0};
     if (a->splits > 1)
@@ -291,7 +292,7 @@ dop_attn_sink(dop_gen *gen, const attn *a)
     else
         dop_buf_puts(&b, "                {\n");
     dop_emit_scope(e, &b, "                    ");
-    const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
+    const char *s = dop_emit_value(e, sinks, (dop_index){"0u", "h"}, 1);
     dop_emit_line(e, "float with = max(top, %s), fix = exp(top - with);", s);
     dop_emit_line(e, "sum = sum * fix + exp(%s - with);", s);
     dop_emit_line(e, "o *= fix;");
@@ -443,6 +444,11 @@ dop_refusal
 dop_attn_refuses(const dop_site *s)
 {
     const dop_analysis *found = s->r->info;
+    const dop_node_id root = found->attn.root;
+    if (dop_node_i(s->g, root, DOP_A_mask) != DOP_MASK_causal)
+        return (dop_refusal){"the mask is not causal", NULL};
+    if (!dop_attention_cached(s->g, root))
+        return (dop_refusal){"keys and values are in no cache", NULL};
     attn a = dop_attn_at(s);
     if (a.dim % 4 || a.value_dim % 4 || a.value_start % 4 || a.value_stride % 4)
         return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};

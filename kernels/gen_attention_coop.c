@@ -79,10 +79,11 @@ static void
 sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    if (a->n->n_srcs < 6)
+    const dop_node_id sinks = dop_attention_sinks(e->g, a->id);
+    if (!sinks)
         return;
     dop_emit_scope(e, out, "    ");
-    const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
+    const char *s = dop_emit_value(e, sinks, (dop_index){"0u", "h"}, 1);
     /* The largest score may be far below a sink; the sum is then large, as it should be. */
     dop_emit_line(e, "l += exp2(%s * 1.44269504 - most);", s);
 }

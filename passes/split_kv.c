@@ -10,7 +10,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
-    if (o->op != DOP_OP_attention)
+    if (o->op != DOP_OP_attention || dop_node_i(g, old, DOP_A_mask) != DOP_MASK_causal || !dop_attention_cached(g, old))
         return DOP_OK;
     uint32_t kv_heads = dop_cache_heads(g, o->src[1]);
     uint32_t splits = rw->cx->target->cores / kv_heads;

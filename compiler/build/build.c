@@ -131,7 +131,8 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
     dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
     /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
-    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = chunk}, {.i = t->alibi}};
+    dop_attr attrs[] = {{.f = t->scale}, {.i = window},   {.f = t->softcap},
+                        {.i = chunk},    {.i = t->alibi}, {.i = DOP_MASK_causal}};
     dop_want want = {.type = b->opt->act_type};
     return add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
 }
