@@ -66,7 +66,8 @@ dop_image_processor_check(const dop_image_processor *p, dop_diag *diag)
         return wrong(diag, "filter");
     if (!in(p->patch, 1, MAX_PATCH))
         return wrong(diag, "patch size");
-    if (!in(p->merge, 1, MAX_MERGE) || !in(p->frames, 1, MAX_FRAMES) || p->more_features > 64)
+    if (!in(p->merge, 1, MAX_MERGE) || !in(p->frames, 1, MAX_FRAMES) || p->more_features > 64 ||
+        p->window > DOP_PICTURE_MAX_EDGE)
         return wrong(diag, "number of patches of a feature");
     if (p->crop && (!is_edge(p->crop_width) || !is_edge(p->crop_height)))
         return wrong(diag, "crop size");
@@ -314,9 +315,10 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
     x.grid_width = x.width / p->patch;
     x.grid_height = x.height / p->patch;
     const uint64_t patches = (uint64_t)x.n_tiles * x.grid_width * x.grid_height;
-    /* Patches are cut without regard to what is left over, as a product with a stride does; in blocks nothing may be left. */
-    if (x.middle_width == 0 || x.middle_height == 0 || patches == 0 ||
-        (p->form == DOP_IMAGE_PIXELS && (x.grid_width % p->merge != 0 || x.grid_height % p->merge != 0)))
+    /* Patches are cut without regard to what is left over, as a product with a stride does; of patches that become features none
+     * may be left. */
+    if (x.middle_width == 0 || x.middle_height == 0 || patches == 0 || x.grid_width % p->merge != 0 ||
+        x.grid_height % p->merge != 0)
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "a picture of %u x %u pixels becomes one of %u x %u, which has no patches of %u x %u pixels",
                         width, height, x.middle_width, x.middle_height, p->patch * p->merge, p->patch * p->merge);

@@ -48,6 +48,7 @@ typedef struct dop_image_processor {
     uint32_t merge;                /* patches along each edge that become one feature; 1: each does */
     uint32_t frames;               /* how often a patch is repeated in its row (a film's frames); 1 */
     uint32_t max_patches;
+    uint32_t window;        /* edge of the windows within which some layers of the tower see, in features; 0: none */
     uint32_t more_features; /* of each tile, beside those of its patches: 1 where the class token counts */
     dop_mark_form marks;
     /* Texts of tokens.  A chat template writes `placeholder` for each picture, in whose place the marks come. */
@@ -72,11 +73,20 @@ typedef struct dop_image_layout {
 
 typedef enum dop_pixel_order {
     /* [rows, row_values] as the tower's first product takes them.  A row is [3, frames, patch, patch], or [patch, patch, 3] with
-     * DOP_IMAGE_PATCHES; patches are in reading order, and with DOP_IMAGE_PIXELS those that become one feature stand together. */
+     * DOP_IMAGE_PATCHES; rows are in the order of dop_image_rows(). */
     DOP_PIXELS_ROWS,
-    /* As `pixel_values` of published processors: the same with DOP_IMAGE_PIXELS and _PATCHES, else [n_tiles, 3, height, width]. */
+    /* As `pixel_values` of published processors: [n_tiles, 3, height, width], or such rows, in reading order with DOP_IMAGE_PATCHES
+     * and without windows with DOP_IMAGE_PIXELS. */
     DOP_PIXELS_PUBLISHED,
 } dop_pixel_order;
+
+/* A row of patches of a tile.  Windows come one after the other in reading order, in each of them the features, and patches that
+ * become one feature stand together: a window is a range of rows, and merging them is another view of the same memory. */
+typedef struct dop_image_row {
+    uint32_t patch;       /* number of the patch in reading order */
+    uint32_t in_window;   /* rows of its window before it */
+    uint32_t window_last; /* in_window of the window's last row */
+} dop_image_row;
 
 /* One piece of the text that stands for a picture: a token, or plain text, n times. */
 typedef struct dop_image_mark {
@@ -93,6 +103,9 @@ dop_status dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint3
 /* The values, (rows + padding) * row_values of them, owned by the caller (free) and charged to `budget` (NULL: unlimited). */
 dop_status dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, const dop_picture *picture,
                             dop_pixel_order order, dop_budget *budget, dop_diag *diag, float **out_values);
+/* The rows of one tile, grid_width * grid_height of them, owned by the caller (free). */
+dop_status dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,
+                          dop_image_row **out_rows);
 /* What stands in the text for the picture; *out_marks is owned by the caller (free).  Their features together are
  * layout->features. */
 dop_status dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,

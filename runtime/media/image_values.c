@@ -48,17 +48,36 @@ typedef struct place {
     const dop_image_processor *p;
     const dop_image_layout *layout;
     dop_pixel_order order;
+    const dop_image_row *rows; /* of a tile */
 } place;
 
-/* Rows of patches: the number of a patch of a tile, in the order of the rows. */
-static uint64_t
-patch_number(const place *at, uint32_t gy, uint32_t gx)
+/* Windows of features of patches, in reading order each. */
+static void
+order_rows(const dop_image_processor *p, const dop_image_layout *x, uint32_t window, dop_image_row *rows)
 {
-    const uint32_t gw = at->layout->grid_width, m = at->p->merge;
-    if (at->p->form != DOP_IMAGE_PIXELS)
-        return (uint64_t)gy * gw + gx;
-    const uint64_t block = (uint64_t)(gy / m) * (gw / m) + gx / m;
-    return (block * m + gy % m) * m + gx % m;
+    const uint32_t m = p->merge, w = x->grid_width / m, h = x->grid_height / m;
+    const uint32_t edge = window ? window : w > h ? w : h;
+    uint32_t n = 0;
+    for (uint32_t wy = 0; wy < h; wy += edge)
+        for (uint32_t wx = 0; wx < w; wx += edge) {
+            const uint32_t first = n, bottom = wy + edge < h ? wy + edge : h, right = wx + edge < w ? wx + edge : w;
+            for (uint32_t fy = wy; fy < bottom; fy++)
+                for (uint32_t fx = wx; fx < right; fx++)
+                    for (uint32_t k = 0; k < m * m; k++, n++)
+                        rows[n] = (dop_image_row){(fy * m + k / m) * x->grid_width + fx * m + k % m, n - first, 0};
+            for (uint32_t i = first; i < n; i++)
+                rows[i].window_last = n - first - 1;
+        }
+}
+
+dop_status
+dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag, dop_image_row **out_rows)
+{
+    *out_rows = calloc((size_t)layout->grid_width * layout->grid_height, sizeof **out_rows);
+    if (!*out_rows)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    order_rows(p, layout, p->window, *out_rows);
+    return DOP_OK;
 }
 
 static void
@@ -74,20 +93,19 @@ put_planes(const place *at, const float table[3][256], const dop_picture *tile, 
 static void
 put_rows(const place *at, const float table[3][256], const dop_picture *tile, float *out)
 {
-    const uint32_t n = at->p->patch, frames = at->p->frames;
+    const uint32_t n = at->p->patch, frames = at->p->frames, gw = at->layout->grid_width;
     const bool colors_last = at->p->form == DOP_IMAGE_PATCHES;
-    for (uint32_t gy = 0; gy < at->layout->grid_height; gy++)
-        for (uint32_t gx = 0; gx < at->layout->grid_width; gx++) {
-            float *const row = out + patch_number(at, gy, gx) * at->layout->row_values;
-            for (uint32_t y = 0; y < n; y++)
-                for (uint32_t x = 0; x < n; x++) {
-                    const uint8_t *rgb = tile->rgb + (((uint64_t)gy * n + y) * tile->width + (uint64_t)gx * n + x) * 3;
-                    for (uint32_t c = 0; c < 3; c++)
-                        for (uint32_t t = 0; t < frames; t++)
-                            row[colors_last ? (y * n + x) * 3 + c : ((c * frames + t) * n + y) * n + x] =
-                                table[c][rgb[c]];
-                }
-        }
+    for (uint32_t i = 0; i < gw * at->layout->grid_height; i++) {
+        float *const row = out + (uint64_t)i * at->layout->row_values;
+        const uint32_t gy = at->rows[i].patch / gw, gx = at->rows[i].patch % gw;
+        for (uint32_t y = 0; y < n; y++)
+            for (uint32_t x = 0; x < n; x++) {
+                const uint8_t *rgb = tile->rgb + (((uint64_t)gy * n + y) * tile->width + (uint64_t)gx * n + x) * 3;
+                for (uint32_t c = 0; c < 3; c++)
+                    for (uint32_t t = 0; t < frames; t++)
+                        row[colors_last ? (y * n + x) * 3 + c : ((c * frames + t) * n + y) * n + x] = table[c][rgb[c]];
+            }
+    }
 }
 
 /* A tile of a picture that is divided: a square of the canvas, or a piece of the picture. */
@@ -159,7 +177,8 @@ dop_status
 dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, const dop_picture *picture,
                  dop_pixel_order order, dop_budget *budget, dop_diag *diag, float **out_values)
 {
-    const place at = {p, layout, order};
+    place at = {p, layout, order, NULL};
+    dop_image_row *order_of = NULL;
     const uint64_t planes = (uint64_t)layout->n_tiles * 3 * layout->width * layout->height * p->frames;
     const uint64_t rows = ((uint64_t)layout->rows + layout->padding) * layout->row_values;
     const uint64_t bytes = (planes > rows ? planes : rows) * sizeof(float); /* of which a rest of a patch is not used */
@@ -169,6 +188,11 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
         return dop_budget_fail(budget, diag, "preparing the picture");
     float *const values = calloc(bytes, 1);
     dop_status st = values ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_image_rows(p, layout, diag, &order_of);
+    if (st == DOP_OK && order == DOP_PIXELS_PUBLISHED)
+        order_rows(p, layout, 0, order_of);
+    at.rows = order_of;
     if (st == DOP_OK && layout->first_width > 0)
         st = dop_picture_resize(picture, layout->first_width, layout->first_height, p->filter, p->point, budget, diag,
                                 &first);
@@ -179,6 +203,7 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
         st = put_tiles(&at, picture, &canvas, budget, diag, values);
     drop(&first, budget);
     drop(&canvas, budget);
+    free(order_of);
     if (st != DOP_OK) {
         free(values);
         dop_budget_give(budget, bytes);

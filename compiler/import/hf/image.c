@@ -201,7 +201,7 @@ static dop_status
 read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
 {
     double ratio = 0;
-    uint32_t tokens = 0;
+    uint32_t tokens = 0, window = 0;
     dop_status st = dop_json_u32_or(config, "scale_factor", 1, MOST, p->merge, &p->merge);
     if (st == DOP_OK)
         st = dop_json_u32_or(config, "spatial_merge_size", 1, MOST, p->merge, &p->merge);
@@ -211,6 +211,8 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
         st = dop_json_f64_or(config, "downsample_ratio", 1e-3, 1, 0, &ratio);
     if (st == DOP_OK)
         st = dop_json_u32_or(config, "mm_tokens_per_image", 1, MOST, 0, &tokens);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(vision, "window_size", 1, MOST, 0, &window);
     if (ratio > 0)
         p->merge = (uint32_t)lround(1 / ratio);
     if (tokens > 0) { /* of a square */
@@ -221,6 +223,8 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
                                grid);
         p->merge = grid / edge;
     }
+    if (st == DOP_OK && p->patch * p->merge > 0)
+        p->window = window / (p->patch * p->merge);
     return st;
 }
 
