@@ -90,21 +90,35 @@ put_planes(const place *at, const float table[3][256], const dop_picture *tile, 
     (void)at;
 }
 
+/* A patch whose upper left pixel is `from`, in a picture of `width` pixels to a row. */
+static void
+put_patch(const place *at, const float table[3][256], const uint8_t *from, uint32_t width, float *row)
+{
+    const uint32_t n = at->p->patch, frames = at->p->frames;
+    const size_t plane = (size_t)n * n;
+    if (at->p->form == DOP_IMAGE_PATCHES) { /* colors last */
+        for (uint32_t y = 0; y < n; y++)
+            for (uint32_t x = 0; x < 3 * n; x++)
+                *row++ = table[x % 3][from[(size_t)y * width * 3 + x]];
+        return;
+    }
+    for (uint32_t c = 0; c < 3; c++, row += frames * plane) {
+        for (uint32_t y = 0; y < n; y++)
+            for (uint32_t x = 0; x < n; x++)
+                row[y * n + x] = table[c][from[((size_t)y * width + x) * 3 + c]];
+        for (uint32_t t = 1; t < frames; t++)
+            memcpy(row + t * plane, row, plane * sizeof *row);
+    }
+}
+
 static void
 put_rows(const place *at, const float table[3][256], const dop_picture *tile, float *out)
 {
-    const uint32_t n = at->p->patch, frames = at->p->frames, gw = at->layout->grid_width;
-    const bool colors_last = at->p->form == DOP_IMAGE_PATCHES;
+    const uint32_t n = at->p->patch, gw = at->layout->grid_width;
     for (uint32_t i = 0; i < gw * at->layout->grid_height; i++) {
-        float *const row = out + (uint64_t)i * at->layout->row_values;
-        const uint32_t gy = at->rows[i].patch / gw, gx = at->rows[i].patch % gw;
-        for (uint32_t y = 0; y < n; y++)
-            for (uint32_t x = 0; x < n; x++) {
-                const uint8_t *rgb = tile->rgb + (((uint64_t)gy * n + y) * tile->width + (uint64_t)gx * n + x) * 3;
-                for (uint32_t c = 0; c < 3; c++)
-                    for (uint32_t t = 0; t < frames; t++)
-                        row[colors_last ? (y * n + x) * 3 + c : ((c * frames + t) * n + y) * n + x] = table[c][rgb[c]];
-            }
+        const size_t y = (size_t)(at->rows[i].patch / gw) * n, x = (size_t)(at->rows[i].patch % gw) * n;
+        put_patch(at, table, tile->rgb + (y * tile->width + x) * 3, tile->width,
+                  out + (size_t)i * at->layout->row_values);
     }
 }
 
