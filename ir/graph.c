@@ -214,7 +214,7 @@ dop_node_cols(const dop_graph *g, dop_node_id id)
     if (s->rank == 1)
         return s->dim[0].sym == DOP_SYM_1 ? s->dim[0].mul : 1;
     uint32_t cols = 1; /* fits: checked when the node was made */
-    for (uint32_t i = dop_shape_appends(s) ? 2 : 1; i < s->rank; i++)
+    for (uint32_t i = dop_shape_row_axes(s); i < s->rank; i++)
         cols *= s->dim[i].mul;
     return cols;
 }
@@ -253,7 +253,10 @@ uint64_t
 dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
 {
     const dop_shape *s = &g->nodes[id].shape;
-    return dop_dim_value(g, s->dim[0], t) * (dop_shape_appends(s) ? dop_dim_value(g, s->dim[1], t) : 1);
+    uint64_t rows = 1; /* fits: checked when the node was made */
+    for (uint32_t i = 0; i < dop_shape_row_axes(s); i++)
+        rows *= dop_dim_value(g, s->dim[i], t);
+    return rows;
 }
 
 uint32_t
@@ -390,6 +393,9 @@ dop_graph_hash_unbound(const dop_graph *g)
     uint64_t h = mix_s(0xcbf29ce484222325u, g->name);
     h = mix_u64(h, (uint64_t)g->max_t << 32 | g->max_s);
     h = mix_u64(h, (uint64_t)g->max_q << 32 | g->n_nodes);
+    for (uint32_t i = 1; i < DOP_N_SYMS; i++)
+        if (g->dim_names[i])
+            h = mix_u64(mix_s(h, g->dim_names[i]), g->bound[i]);
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         h = mix_node(h, &g->nodes[id]);
     h = mix_ids(h, g->outs, g->n_outs);

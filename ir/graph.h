@@ -117,9 +117,11 @@ typedef union dop_attr {
     const char *s; /* in the arena */
 } dop_attr;
 
-/* One axis: mul, mul*T (rows of this step), mul*S (positions of a sequence) or mul*Q (sequences).  With R it is a ring: mul rows,
- * in which position p has row p % mul, so that it holds only the last positions. */
-typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_N_SYMS } dop_sym;
+/* A dimension of a graph by number: what an axis has a multiple of.  Those that language models name come first: T (rows of this
+ * step), S (positions of a sequence) and Q (sequences); then what a graph declares besides (dop_graph_declare()).  An axis of R is
+ * a ring: mul rows, in which position p has row p % mul, so that it holds only the last positions. */
+typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_SYM_OWN, DOP_N_SYMS = 12 } dop_sym;
+/* One axis: a constant, or a multiple of a dimension. */
 typedef struct dop_dim {
     uint32_t mul;
     dop_sym sym;
@@ -219,13 +221,20 @@ typedef struct dop_reach {
 
 typedef struct dop_graph {
     dop_arena *arena;
-    const char *name;            /* "decode", "prefill", "score" */
-    uint32_t max_t;              /* T is at most this; 1 in decode */
-    uint32_t max_s;              /* positions of a sequence, S */
-    uint32_t max_q;              /* sequences, Q; dop_graph_init() makes it 1 */
-    dop_node *nodes;             /* [0] is unused */
-    uint32_t n_nodes, cap_nodes; /* n_nodes counts [0] */
-    dop_region *regions;         /* [0] is unused; n_regions <= 1: no regions formed yet */
+    const char *name; /* "decode", "prefill", "score" */
+    union {           /* bounds of dimensions by number; 1 where a graph has none of that number */
+        uint32_t bound[DOP_N_SYMS];
+        struct {
+            uint32_t bound_1;
+            uint32_t max_t; /* T is at most this; 1 in decode */
+            uint32_t max_s; /* positions of a sequence, S */
+            uint32_t max_q; /* sequences, Q; dop_graph_init() makes it 1 */
+        };
+    };
+    const char *dim_names[DOP_N_SYMS]; /* NULL: there is no dimension of that number */
+    dop_node *nodes;                   /* [0] is unused */
+    uint32_t n_nodes, cap_nodes;       /* n_nodes counts [0] */
+    dop_region *regions;               /* [0] is unused; n_regions <= 1: no regions formed yet */
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
@@ -239,6 +248,14 @@ typedef struct dop_graph {
 /* Everything is allocated in `arena`, which outlives the graph. */
 dop_status dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s,
                           dop_diag *diag);
+/* The same with the name and the dimensions of another graph. */
+dop_status dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_diag *diag);
+/* Starts a graph without dimensions, and declares one, whose bound is at least 1.  A name is a capital letter and up to 7 letters
+ * or digits; T, S and Q have their numbers, and R is no name.  Errors: a bad or second name, too many. */
+dop_status dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_diag *diag);
+dop_status dop_graph_declare(dop_graph *g, const char *name, uint32_t bound, dop_diag *diag);
+/* The number of a dimension by its name of n bytes; DOP_SYM_1: the graph has none. */
+dop_sym dop_graph_dim(const dop_graph *g, const char *name, size_t n);
 
 /* Appends a node; computes type and shape by the op's shape rule.  Leaves, casts, reshapes and slices take the shape or
  * type from *want (others: want may be NULL, and want->type other than none sets the storage type).  attrs: values in
@@ -367,8 +384,12 @@ dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_star
 /* The node that owns a value's memory: the base behind views, and the state behind what is written into it. */
 dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
 
-/* A value as a matrix [rows, cols]: rows is axis 0 (1 for a rank-1 weight vector that broadcasts), cols the product of
- * the others (of append state, what one position has).  `t` replaces T. */
+/* Axes that make the rows of a value of this shape: those in front that are dimensions, and at least one. */
+uint32_t dop_shape_row_axes(const dop_shape *s);
+/* Is it a matrix to kernels: a dimension on axis 0 only, or append state? */
+bool dop_shape_is_rows(const dop_shape *s);
+/* A value as a matrix [rows, cols]: rows are the axes in front that are dimensions (1 for a rank-1 weight vector that broadcasts),
+ * cols the product of the others (of append state, what one position has).  `t` replaces T, others have their bounds. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 /* Of a product: values that one output sums over, columns of a slot, and slots (1 unless each slot has its own matrix). */
@@ -381,7 +402,7 @@ uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
-/* Rows of a value as a matrix: of axis 0, or of both symbolic axes of append state. */
+/* Rows of a value as a matrix. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
 /* State of kind append has an axis of positions, S or a ring, that of kind replace has none. */
 bool dop_shape_appends(const dop_shape *s);

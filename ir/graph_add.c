@@ -8,17 +8,14 @@
 enum { MAX_NODES = 1 << 22 };
 
 dop_status
-dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s, dop_diag *diag)
+dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_diag *diag)
 {
     memset(g, 0, sizeof *g);
     if (!dop_name_ok(name))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a graph cannot be named '%.100s'", name);
-    if (max_t < 1 || max_s < 1)
-        return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: T and S must be at least 1", name);
     g->arena = arena;
-    g->max_t = max_t;
-    g->max_s = max_s;
-    g->max_q = 1;
+    for (uint32_t i = 0; i < DOP_N_SYMS; i++)
+        g->bound[i] = 1;
     g->name = dop_arena_strdup(arena, name);
     if (!g->name || !dop_arena_grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
         !dop_arena_grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
@@ -27,6 +24,59 @@ dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t,
     g->nodes[0].name = "";
     g->nodes[0].label = (dop_label){-1, ""};
     return DOP_OK;
+}
+
+dop_sym
+dop_graph_dim(const dop_graph *g, const char *name, size_t n)
+{
+    for (uint32_t i = 1; i < DOP_N_SYMS; i++)
+        if (g->dim_names[i] && strlen(g->dim_names[i]) == n && memcmp(g->dim_names[i], name, n) == 0)
+            return (dop_sym)i;
+    return DOP_SYM_1;
+}
+
+dop_status
+dop_graph_declare(dop_graph *g, const char *name, uint32_t bound, dop_diag *diag)
+{
+    static const char *const known[DOP_SYM_R] = {"", "T", "S", "Q"};
+    const size_t n = strlen(name);
+    uint32_t at = 1;
+    if (!dop_dim_name_ok(name, n))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a dimension cannot be named '%.100s'", name);
+    if (dop_graph_dim(g, name, n))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a second dimension is named %s", name);
+    if (bound == 0)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "%s is at least 1", name);
+    while (at < DOP_SYM_R && strcmp(known[at], name) != 0)
+        at++;
+    for (at = at < DOP_SYM_R ? at : DOP_SYM_OWN; at < DOP_N_SYMS && g->dim_names[at];)
+        at++;
+    if (at == DOP_N_SYMS)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d dimensions", DOP_N_SYMS - 2);
+    g->bound[at] = bound;
+    g->dim_names[at] = dop_arena_strdup(g->arena, name);
+    return g->dim_names[at] ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+dop_status
+dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s, dop_diag *diag)
+{
+    dop_status st = dop_graph_open(g, arena, name, diag);
+    if (st == DOP_OK)
+        st = dop_graph_declare(g, "T", max_t, diag);
+    if (st == DOP_OK)
+        st = dop_graph_declare(g, "S", max_s, diag);
+    return st == DOP_OK ? dop_graph_declare(g, "Q", 1, diag) : st;
+}
+
+dop_status
+dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_diag *diag)
+{
+    dop_status st = dop_graph_open(g, arena, from->name, diag);
+    for (uint32_t i = 1; i < DOP_N_SYMS && st == DOP_OK; i++)
+        if (from->dim_names[i])
+            st = dop_graph_declare(g, from->dim_names[i], from->bound[i], diag);
+    return st;
 }
 
 /* Made-up names are x<number>; the counter stays above every such name that was given. */

@@ -535,6 +535,16 @@ Test(kernel_fits, masks, .timeout = 300)
     bench *b = calloc(1, sizeof *b);
     dop_target targets[TARGETS];
     open_bench(b, targets);
+    static const char picture[] =
+        "graph p(Y<=9, X<=7) {\n%p:f32[Y,X,64] = input \"p\"\n%w:f32[64] = weight \"w\"\n"
+        "%n:f32[Y,X,64] = rmsnorm %p, %w eps=1e-5 add=0\n%s:f32[Y,X,64] = silu %n\nreturn %s\n}\n";
+    for (uint32_t k = 0; k < TARGETS; k++) { /* nor any of these dimensions */
+        dop_buf text = {0};
+        dop_buf_puts(&text, picture);
+        check_text(b, &text, &targets[k], false, "a picture");
+        dop_buf_finish(&text);
+    }
+    cr_expect(b->fitting == 0 && b->refused > 10, "%u fit, %u refused", b->fitting, b->refused);
     for (uint32_t i = 0; i < 3 * 4; i++)
         for (uint32_t k = 0; k < TARGETS; k++) {
             dop_buf text = {0};
