@@ -271,6 +271,8 @@ Test(vision, refuses)
                  {"patch_size", "[0]", "vision_config.patch_size is out of range"},
                  {"hidden_act", "\"tanhshrink\"", "vision_config.hidden_act \"tanhshrink\" is not supported"},
                  {"num_attention_heads", "0", "num_attention_heads"},
+                 {"model_type", "\"siglip2_vision_model\"",
+                  "vision_config.model_type \"siglip2_vision_model\" is not supported"},
                  {"head_dim", "5", "the tensors of the vision part have other shapes than config.json says"},
                  {"image_size", "9", "does not divide"},
                  {"deepstack_visual_indexes", "[1, 1]", "deepstack_visual_indexes is not a rising list of layers"}};

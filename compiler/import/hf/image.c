@@ -210,7 +210,7 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
     if (st == DOP_OK)
         st = dop_json_f64_or(config, "downsample_ratio", 1e-3, 1, 0, &ratio);
     if (st == DOP_OK)
-        st = dop_json_u32_or(config, "mm_tokens_per_image", 1, MOST, 0, &tokens);
+        st = dop_json_u32_or(config, "mm_tokens_per_image", 1, MOST, p->form == DOP_IMAGE_PAN ? 256 : 0, &tokens);
     if (st == DOP_OK)
         st = dop_json_u32_or(vision, "window_size", 1, MOST, 0, &window);
     if (ratio > 0)
@@ -255,6 +255,8 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
     if (st != DOP_OK)
         return st;
     p->more_features = strcmp(select, "full") == 0;
+    if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* the first model with Pixtral's tower */
+        type = "pixtral";
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (strcmp(marks[i].model_type, type) == 0) {
             p->marks = marks[i].form;

@@ -22,34 +22,57 @@ static const tensor_row tensors[] = {
 #undef TENSOR
 };
 
-/* What model_type and the class of the tower say beyond config.json. */
+/* What a tower has where its part of config.json is silent: published files leave out what is as in the first model of a kind. */
+typedef struct tower_row {
+    const char *model_type; /* of vision_config, up to what may follow ("_vision", "_model") */
+    uint32_t hidden, layers, heads, patch, frames, merge;
+    double eps;
+    dop_vision_act act;
+    bool rotates, rope_apart, corners;
+} tower_row;
+
+static const tower_row towers[] = {
+    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_VISION_QUICK_GELU, false, false, false},
+    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_VISION_GELU_TANH, false, false, false},
+    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_VISION_GELU_TANH, false, false, false},
+    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_VISION_GELU_TANH, false, false, false},
+    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_VISION_GELU, false, false, false},
+    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_VISION_GELU, true, true, false},
+    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_VISION_QUICK_GELU, true, false, false},
+    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_VISION_SILU, true, false, false},
+    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_VISION_GELU_TANH, true, false, true},
+    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_VISION_GELU_TANH, true, false, true},
+};
+
+/* What comes after the tower, by the model's own model_type. */
 typedef struct vision_row {
     const char *model_type;
-    double eps, merge_eps, merge_norm_add; /* 0: the file's */
-    dop_vision_act merge_act;              /* where the file does not say */
-    bool rotates, rope_apart, corners, pool, unfolds;
+    double merge_eps, merge_norm_add; /* eps 0: the text model's */
+    dop_vision_act merge_act;         /* where the file does not say */
+    bool pool, unfolds;
     bool inner; /* features are made of what a layer gives, before the tower's last norm */
 } vision_row;
 
 static const vision_row models[] = {
-    {"llava", .eps = 1e-5, .merge_act = DOP_VISION_GELU, .inner = true},
-    {"gemma3", .eps = 1e-6, .merge_norm_add = 1, .pool = true},
-    {"idefics3", .eps = 1e-6},
-    {"smolvlm", .eps = 1e-6},
-    {"internvl", .eps = 1e-6, .merge_eps = 1e-5, .merge_act = DOP_VISION_GELU},
-    {"mistral3", .eps = 1e-5, .merge_act = DOP_VISION_GELU, .rotates = true, .rope_apart = true, .unfolds = true},
-    {"qwen2_vl", .eps = 1e-6, .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU, .rotates = true},
-    {"qwen2_5_vl", .eps = 1e-6, .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU, .rotates = true},
-    {"qwen3_vl", .eps = 1e-6, .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU, .rotates = true, .corners = true},
-    {"qwen3_vl_moe", .eps = 1e-6, .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU, .rotates = true, .corners = true},
-    {"qwen3_5", .eps = 1e-6, .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU, .rotates = true, .corners = true},
-    {"qwen3_5_moe", .eps = 1e-6, .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU, .rotates = true, .corners = true},
+    {"llava", .merge_act = DOP_VISION_GELU, .inner = true},
+    {"gemma3", .merge_norm_add = 1, .pool = true},
+    {"idefics3", .merge_act = DOP_VISION_GELU},
+    {"smolvlm", .merge_act = DOP_VISION_GELU},
+    {"internvl", .merge_eps = 1e-5, .merge_act = DOP_VISION_GELU},
+    {"mistral3", .merge_act = DOP_VISION_GELU, .unfolds = true},
+    {"qwen2_vl", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
+    {"qwen2_5_vl", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
+    {"qwen3_vl", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
+    {"qwen3_vl_moe", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
+    {"qwen3_5", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
+    {"qwen3_5_moe", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
 };
 
 typedef struct reader {
     const dop_json *config;
     dop_json vision;
     const dop_st_set *set;
+    const tower_row *kind;
     const vision_row *row;
     const char *tower, *after; /* prefixes of names: of the tower, and of what makes features */
     dop_arena *arena;
@@ -91,8 +114,8 @@ read_layers(reader *r)
     dop_vision *const v = &r->m->facts;
     const dop_json *const j = &r->vision;
     const json_t *layer = dop_json_get(r->config, "vision_feature_layer");
-    dop_status st = dop_json_u32(j, dop_json_has(j, "depth") ? "depth" : "num_hidden_layers", 1, DOP_VISION_MAX_LAYERS,
-                                 &v->n_layers);
+    dop_status st = dop_json_u32_or(j, dop_json_has(j, "depth") ? "depth" : "num_hidden_layers", 1,
+                                    DOP_VISION_MAX_LAYERS, r->kind->layers, &v->n_layers);
     if (st != DOP_OK)
         return st;
     if (layer) { /* -1: of the last one, and so on; 0: of what comes before the first */
@@ -127,8 +150,7 @@ read_merge(reader *r)
 {
     dop_vision *const v = &r->m->facts;
     double ratio = 0;
-    v->merge = 1;
-    dop_status st = dop_json_u32_or(r->config, "scale_factor", 1, 64, 1, &v->merge);
+    dop_status st = dop_json_u32_or(r->config, "scale_factor", 1, 64, r->kind->merge, &v->merge);
     if (st == DOP_OK)
         st = dop_json_u32_or(r->config, "spatial_merge_size", 1, 64, v->merge, &v->merge);
     if (st == DOP_OK)
@@ -152,9 +174,9 @@ read_pool(reader *r, uint32_t patch)
 {
     dop_vision *const v = &r->m->facts;
     uint32_t tokens = 0, image = 0;
-    dop_status st = dop_json_u32(r->config, "mm_tokens_per_image", 1, 1 << 20, &tokens);
+    dop_status st = dop_json_u32_or(r->config, "mm_tokens_per_image", 1, 1 << 20, 256, &tokens);
     if (st == DOP_OK)
-        st = dop_json_u32(&r->vision, "image_size", 1, 1 << 15, &image);
+        st = dop_json_u32_or(&r->vision, "image_size", 1, 1 << 15, 224, &image);
     const uint32_t edge = (uint32_t)lround(sqrt(tokens));
     if (st == DOP_OK && (edge * edge != tokens || image / patch % edge != 0 || !image_merge(image / patch / edge)))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->config->path, "mm_tokens_per_image %u does not divide %u patches",
@@ -165,11 +187,11 @@ read_pool(reader *r, uint32_t patch)
 }
 
 static dop_status
-first_of(const dop_json *j, const char *key, uint32_t *out)
+first_of(const dop_json *j, const char *key, uint32_t otherwise, uint32_t *out)
 {
     const json_t *v = dop_json_get(j, key);
     if (!json_is_array(v))
-        return dop_json_u32(j, key, 1, MAX_PATCH, out);
+        return dop_json_u32_or(j, key, 1, MAX_PATCH, otherwise, out);
     const json_int_t n = json_integer_value(json_array_get(v, 0));
     if (n < 1 || n > MAX_PATCH)
         return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is out of range", j->where, key);
@@ -184,19 +206,21 @@ read_facts(reader *r)
     const dop_json *const j = &r->vision;
     dop_json text = {0}, rope = {0};
     uint32_t patch = 0, frames = 1;
-    dop_status st = dop_json_u32(j, dop_json_has(j, "embed_dim") ? "embed_dim" : "hidden_size", 1, 1 << 16, &v->hidden);
+    dop_status st = dop_json_u32_or(j, dop_json_has(j, "embed_dim") ? "embed_dim" : "hidden_size", 1, 1 << 16,
+                                    r->kind->hidden, &v->hidden);
     if (st == DOP_OK)
-        st = dop_json_u32(j, dop_json_has(j, "num_heads") ? "num_heads" : "num_attention_heads", 1, 1 << 10, &v->heads);
+        st = dop_json_u32_or(j, dop_json_has(j, "num_heads") ? "num_heads" : "num_attention_heads", 1, 1 << 10,
+                             r->kind->heads, &v->heads);
     if (st == DOP_OK)
         st = dop_json_u32_or(j, "head_dim", 1, 1 << 12, v->hidden / v->heads, &v->head_dim);
     if (st == DOP_OK)
-        st = first_of(j, "patch_size", &patch);
+        st = first_of(j, "patch_size", r->kind->patch, &patch);
     if (st == DOP_OK)
-        st = dop_json_u32_or(j, "temporal_patch_size", 1, 16, 1, &frames);
+        st = dop_json_u32_or(j, "temporal_patch_size", 1, 16, r->kind->frames, &frames);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "layer_norm_eps", 0, 1, r->row->eps, &v->eps);
+        st = dop_json_f64_or(j, "layer_norm_eps", 0, 1, r->kind->eps, &v->eps);
     if (st == DOP_OK)
-        st = read_act(r, j, "hidden_act", DOP_VISION_QUICK_GELU, &v->act);
+        st = read_act(r, j, "hidden_act", r->kind->act, &v->act);
     if (st == DOP_OK)
         st = read_act(r, r->config, "projector_hidden_act", r->row->merge_act, &v->merge_act);
     if (st == DOP_OK)
@@ -210,8 +234,8 @@ read_facts(reader *r)
     if (st != DOP_OK)
         return st;
     v->row_values = 3 * frames * patch * patch;
-    v->rope_theta = r->row->rotates ? v->rope_theta : 0;
-    v->rope_apart = r->row->rope_apart;
+    v->rope_theta = r->kind->rotates ? v->rope_theta : 0;
+    v->rope_apart = r->kind->rope_apart;
     v->merge_norm_add = r->row->merge_norm_add;
     if (r->row->merge_eps > 0)
         v->merge_eps = r->row->merge_eps;
@@ -378,7 +402,7 @@ settle_places(reader *r)
     if (n == 0 || n * h != pos->cols * pos->rows || (class && class->cols != h) || (bias && bias->cols != h))
         return DOP_FAIL(r->diag, DOP_E_INPUT, "the table of places does not fit rows of %u values", h);
     v->n_places = n;
-    v->places = r->row->corners ? DOP_PLACES_CORNERS : DOP_PLACES_TABLE;
+    v->places = r->kind->corners ? DOP_PLACES_CORNERS : DOP_PLACES_TABLE;
     if (class) {
         float *sum = dop_arena_alloc(r->arena, (uint64_t)n * h * sizeof *sum);
         if (!sum)
@@ -519,7 +543,7 @@ prefix_of(const reader *r, const char *const *prefixes, size_t n, const char *na
 static dop_status
 read_weights(reader *r)
 {
-    static const char *const towers[] = {
+    static const char *const before[] = {
         "vision_tower.",       "vision_tower.vision_model.",       "model.vision_tower.",
         "model.vision_model.", "model.vision_tower.vision_model.", "visual.",
         "model.visual."};
@@ -527,7 +551,7 @@ read_weights(reader *r)
                                          "model.connector.modality_projection."};
     dop_vision *const v = &r->m->facts;
     dop_status st = DOP_OK;
-    r->tower = prefix_of(r, towers, sizeof towers / sizeof *towers, tensors[0].names, ".weight");
+    r->tower = prefix_of(r, before, sizeof before / sizeof *before, tensors[0].names, ".weight");
     if (!r->tower)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->set->path, "the tensors of the vision part are missing");
     r->after = prefix_of(r, afters, sizeof afters / sizeof *afters, "linear_1|proj", ".weight");
@@ -565,7 +589,7 @@ dop_hf_vision(const dop_json *config, const dop_st_set *set, dop_arena *arena, d
               dop_vision_model *m)
 {
     reader r = {.config = config, .set = set, .arena = arena, .diag = diag, .m = m};
-    const char *type = NULL;
+    const char *type = NULL, *tower = NULL;
     *out_present = false;
     dop_status st = dop_json_str_or(config, "model_type", "", &type);
     if (st == DOP_OK)
@@ -573,8 +597,16 @@ dop_hf_vision(const dop_json *config, const dop_st_set *set, dop_arena *arena, d
     for (size_t i = 0; i < sizeof models / sizeof *models && st == DOP_OK; i++)
         if (strcmp(models[i].model_type, type) == 0)
             r.row = &models[i];
+    if (st == DOP_OK)
+        st = dop_json_str_or(&r.vision, "model_type", type, &tower);
+    for (size_t i = 0; i < sizeof towers / sizeof *towers && st == DOP_OK; i++)
+        if (strncmp(towers[i].model_type, tower, strlen(towers[i].model_type)) == 0)
+            r.kind = &towers[i];
     if (st != DOP_OK || !r.row || !r.vision.object)
         return st;
+    if (!r.kind)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, config->path, "vision_config.model_type \"%.40s\" is not supported",
+                           tower);
     st = read_facts(&r);
     if (st == DOP_OK)
         st = read_weights(&r);
