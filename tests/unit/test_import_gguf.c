@@ -116,6 +116,7 @@ Test(import_gguf, golden_logits)
         "afmoe",
         "laguna",
         "mimo_v2_flash",
+        "dbrx",
         "granitemoe",
         "granitemoeshared",
         "qwen3_5_moe",
