@@ -147,7 +147,7 @@ attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
     const dop_vision *v = b->v;
     const bool windowed = v->windowed[layer] && b->in_window;
     const dop_attr attrs[] = {{.f = 1 / sqrt(v->head_dim)}, {.i = 0}, {.f = 0}, {.i = 0}, {.i = 0},
-                              {.i = DOP_MASK_full}, {.i = 0}};
+                              {.i = DOP_MASK_full},         {.i = 0}};
     x = normed(b, "norm1", x, v->eps, 0, b->opt->act_type);
     const dop_node_id q = turned(b, "q", x), k = turned(b, "k", x);
     const dop_node_id values = heads(b, "v_h", product(b, "v", x), v->heads, v->head_dim);
