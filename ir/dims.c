@@ -7,16 +7,28 @@
 uint64_t
 dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
 {
-    return (uint64_t)d.mul * (d.sym == DOP_SYM_T   ? t
-                              : d.sym == DOP_SYM_S ? g->max_s
-                              : d.sym == DOP_SYM_Q ? g->max_q
-                                                   : 1);
+    return (uint64_t)d.mul * (d.sym == DOP_SYM_T ? t : d.sym == DOP_SYM_R ? 1 : g->bound[d.sym]);
+}
+
+uint32_t
+dop_shape_row_axes(const dop_shape *s)
+{
+    uint32_t n = 1;
+    while (n < s->rank && s->dim[n - 1].sym != DOP_SYM_1 && s->dim[n].sym != DOP_SYM_1)
+        n++;
+    return n;
+}
+
+bool
+dop_shape_is_rows(const dop_shape *s)
+{
+    return s->dim[0].sym < DOP_SYM_OWN && dop_shape_row_axes(s) == (dop_shape_appends(s) ? 2 : 1);
 }
 
 bool
 dop_shape_appends(const dop_shape *s)
 {
-    return s->rank > 1 && (s->dim[1].sym == DOP_SYM_S || s->dim[1].sym == DOP_SYM_R);
+    return s->rank > 1 && s->dim[0].sym == DOP_SYM_Q && (s->dim[1].sym == DOP_SYM_S || s->dim[1].sym == DOP_SYM_R);
 }
 
 bool

@@ -56,6 +56,54 @@ dop_node_writes_blocks(const dop_graph *g, dop_node_id id)
 const dop_access dop_access_blocks = {
     .axis = {[DOP_AXIS_row] = DOP_ACCESS_same, [DOP_AXIS_head] = DOP_ACCESS_same, [DOP_AXIS_col] = DOP_ACCESS_all}};
 
+bool
+dop_attention_cached(const dop_graph *g, dop_node_id attention)
+{
+    return dop_shape_appends(&g->nodes[g->nodes[attention].src[1]].shape);
+}
+
+/* Optional sources come behind the five that attention always has: first the sinks, and last the lasts. */
+static uint32_t
+lasts_at(const dop_graph *g, dop_node_id id)
+{
+    return dop_node_i(g, id, DOP_A_mask) != DOP_MASK_causal ? g->nodes[id].n_srcs - 1 : DOP_MAX_SRCS;
+}
+
+dop_node_id
+dop_attention_sinks(const dop_graph *g, dop_node_id attention)
+{
+    const dop_node *n = &g->nodes[attention];
+    return n->n_srcs > 5 && lasts_at(g, attention) != 5 && !dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
+}
+
+dop_node_id
+dop_attention_relative(const dop_graph *g, dop_node_id attention)
+{
+    const dop_node *n = &g->nodes[attention];
+    return n->op == DOP_OP_attention && dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
+}
+
+dop_node_id
+dop_attention_lasts(const dop_graph *g, dop_node_id attention)
+{
+    const uint32_t at = lasts_at(g, attention);
+    return at < DOP_MAX_SRCS ? g->nodes[attention].src[at] : 0;
+}
+
+const dop_access *
+dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
+{
+    static const dop_access step_rows = {
+        .axis = {[DOP_AXIS_row] = DOP_ACCESS_all, [DOP_AXIS_head] = DOP_ACCESS_group, [DOP_AXIS_col] = DOP_ACCESS_all}};
+    static const dop_access facts = {.axis = {[DOP_AXIS_row] = DOP_ACCESS_same}};
+    const dop_op_info *info = dop_op_of(g->nodes[id].op);
+    if (k == 1 && dop_node_writes_blocks(g, id))
+        return &dop_access_blocks;
+    if (info->root == DOP_ROOT_attention && (k == 1 || k == 2) && !dop_attention_cached(g, id))
+        return &step_rows;
+    return info->root == DOP_ROOT_attention && k == lasts_at(g, id) ? &facts : &info->access[k];
+}
+
 static dop_extent
 access_extent(const dop_graph *g, dop_node_id id, uint32_t k)
 {
@@ -173,7 +221,7 @@ dop_node_cols(const dop_graph *g, dop_node_id id)
     if (s->rank == 1)
         return s->dim[0].sym == DOP_SYM_1 ? s->dim[0].mul : 1;
     uint32_t cols = 1; /* fits: checked when the node was made */
-    for (uint32_t i = dop_shape_appends(s) ? 2 : 1; i < s->rank; i++)
+    for (uint32_t i = dop_shape_row_axes(s); i < s->rank; i++)
         cols *= s->dim[i].mul;
     return cols;
 }
@@ -212,7 +260,10 @@ uint64_t
 dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
 {
     const dop_shape *s = &g->nodes[id].shape;
-    return dop_dim_value(g, s->dim[0], t) * (dop_shape_appends(s) ? dop_dim_value(g, s->dim[1], t) : 1);
+    uint64_t rows = 1; /* fits: checked when the node was made */
+    for (uint32_t i = 0; i < dop_shape_row_axes(s); i++)
+        rows *= dop_dim_value(g, s->dim[i], t);
+    return rows;
 }
 
 uint32_t
@@ -248,7 +299,8 @@ dop_reach
 dop_attention_reach(const dop_graph *g, dop_node_id attention)
 {
     return (dop_reach){(uint32_t)dop_node_i(g, attention, DOP_A_window),
-                       (uint32_t)dop_node_i(g, attention, DOP_A_chunk), dop_cache_ring(g, g->nodes[attention].src[1])};
+                       (uint32_t)dop_node_i(g, attention, DOP_A_chunk), dop_cache_ring(g, g->nodes[attention].src[1]),
+                       (dop_mask)dop_node_i(g, attention, DOP_A_mask)};
 }
 
 uint32_t
@@ -257,6 +309,16 @@ dop_reach_first(const dop_reach *r, uint32_t position)
     uint32_t window = r->window && position >= r->window ? position + 1 - r->window : 0;
     uint32_t chunk = r->chunk ? position / r->chunk * r->chunk : 0;
     return window > chunk ? window : chunk;
+}
+
+uint32_t
+dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last)
+{
+    if (r->mask == DOP_MASK_causal || (r->mask == DOP_MASK_segments && last < position))
+        return position;
+    return r->mask == DOP_MASK_full && r->window && last >= position && last - position >= r->window
+               ? position + r->window - 1
+               : last;
 }
 
 uint32_t
@@ -338,6 +400,9 @@ dop_graph_hash_unbound(const dop_graph *g)
     uint64_t h = mix_s(0xcbf29ce484222325u, g->name);
     h = mix_u64(h, (uint64_t)g->max_t << 32 | g->max_s);
     h = mix_u64(h, (uint64_t)g->max_q << 32 | g->n_nodes);
+    for (uint32_t i = 1; i < DOP_N_SYMS; i++)
+        if (g->dim_names[i])
+            h = mix_u64(mix_s(h, g->dim_names[i]), g->bound[i]);
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         h = mix_node(h, &g->nodes[id]);
     h = mix_ids(h, g->outs, g->n_outs);

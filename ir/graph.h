@@ -90,8 +90,9 @@ typedef enum dop_attr_id {
     DOP_A_COUNT
 } dop_attr_id;
 
-typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP_ATTR_O } dop_attr_kind;
+typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP_ATTR_O, DOP_ATTR_D } dop_attr_kind;
 typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
+typedef enum dop_mask { DOP_MASK_causal, DOP_MASK_full, DOP_MASK_segments } dop_mask; /* of attention (ops.def) */
 
 typedef struct dop_op_info {
     const char *name;
@@ -107,7 +108,8 @@ typedef struct dop_op_info {
 const dop_op_info *dop_op_of(dop_op op);
 const char *dop_attr_name(dop_attr_id a);
 dop_attr_kind dop_attr_kind_of(dop_attr_id a);
-const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W; NULL: no such word */
+bool dop_attr_optional(dop_attr_id a);               /* not printed where it is 0 */
+const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W or D; NULL: no such word */
 
 typedef union dop_attr {
     double f;
@@ -115,9 +117,11 @@ typedef union dop_attr {
     const char *s; /* in the arena */
 } dop_attr;
 
-/* One axis: mul, mul*T (rows of this step), mul*S (positions of a sequence) or mul*Q (sequences).  With R it is a ring: mul rows,
- * in which position p has row p % mul, so that it holds only the last positions. */
-typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_N_SYMS } dop_sym;
+/* A dimension of a graph by number: what an axis has a multiple of.  Those that language models name come first: T (rows of this
+ * step), S (positions of a sequence) and Q (sequences); then what a graph declares besides (dop_graph_declare()).  An axis of R is
+ * a ring: mul rows, in which position p has row p % mul, so that it holds only the last positions. */
+typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_SYM_OWN, DOP_N_SYMS = 12 } dop_sym;
+/* One axis: a constant, or a multiple of a dimension. */
 typedef struct dop_dim {
     uint32_t mul;
     dop_sym sym;
@@ -139,15 +143,18 @@ typedef enum dop_input_kind {
     DOP_INPUT_other,
     DOP_INPUT_tokens,
     DOP_INPUT_positions,
-    DOP_INPUT_sequences
+    DOP_INPUT_sequences,
+    DOP_INPUT_lasts, /* the last position that the row sees */
+    DOP_INPUT_types  /* which text of a pair the row is of: 0 or 1 */
 } dop_input_kind;
 
 /* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
 typedef enum dop_origin_kind {
-    DOP_FROM_TEXT,   /* unknown */
-    DOP_FROM_WEIGHT, /* the model's weight of this index */
-    DOP_FROM_ROPE,   /* its rotary table of this index */
-    DOP_FROM_TEMPER  /* its table of factors by which queries are multiplied */
+    DOP_FROM_TEXT,    /* unknown */
+    DOP_FROM_WEIGHT,  /* the model's weight of this index */
+    DOP_FROM_ROPE,    /* its rotary table of this index */
+    DOP_FROM_TEMPER,  /* its table of factors by which queries are multiplied */
+    DOP_FROM_RELATIVE /* its table of what scores grow by with the distance */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;
@@ -205,23 +212,31 @@ typedef struct dop_region {
     struct dop_analysis *info; /* what is known about it (region.h); of a dead region the last state */
 } dop_region;
 
-/* Which positions of its cache attention reads, and where they are. */
+/* Which positions attention reads, and where they are. */
 typedef struct dop_reach {
     uint32_t window; /* positions that a query sees, itself included; 0: any number */
     /* Positions come in chunks of this many, and a query sees none before its own chunk; 0: no chunks. */
     uint32_t chunk;
     uint32_t ring; /* rows of the cache, where position p has row p % ring; 0: every position has a row */
+    dop_mask mask;
 } dop_reach;
 
 typedef struct dop_graph {
     dop_arena *arena;
-    const char *name;            /* "decode", "prefill", "score" */
-    uint32_t max_t;              /* T is at most this; 1 in decode */
-    uint32_t max_s;              /* positions of a sequence, S */
-    uint32_t max_q;              /* sequences, Q; dop_graph_init() makes it 1 */
-    dop_node *nodes;             /* [0] is unused */
-    uint32_t n_nodes, cap_nodes; /* n_nodes counts [0] */
-    dop_region *regions;         /* [0] is unused; n_regions <= 1: no regions formed yet */
+    const char *name; /* "decode", "prefill", "score" */
+    union {           /* bounds of dimensions by number; 1 where a graph has none of that number */
+        uint32_t bound[DOP_N_SYMS];
+        struct {
+            uint32_t bound_1;
+            uint32_t max_t; /* T is at most this; 1 in decode */
+            uint32_t max_s; /* positions of a sequence, S */
+            uint32_t max_q; /* sequences, Q; dop_graph_init() makes it 1 */
+        };
+    };
+    const char *dim_names[DOP_N_SYMS]; /* NULL: there is no dimension of that number */
+    dop_node *nodes;                   /* [0] is unused */
+    uint32_t n_nodes, cap_nodes;       /* n_nodes counts [0] */
+    dop_region *regions;               /* [0] is unused; n_regions <= 1: no regions formed yet */
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
@@ -235,6 +250,14 @@ typedef struct dop_graph {
 /* Everything is allocated in `arena`, which outlives the graph. */
 dop_status dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s,
                           dop_diag *diag);
+/* The same with the name and the dimensions of another graph. */
+dop_status dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_diag *diag);
+/* Starts a graph without dimensions, and declares one, whose bound is at least 1.  A name is a capital letter and up to 7 letters
+ * or digits; T, S and Q have their numbers, and R is no name.  Errors: a bad or second name, too many. */
+dop_status dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_diag *diag);
+dop_status dop_graph_declare(dop_graph *g, const char *name, uint32_t bound, dop_diag *diag);
+/* The number of a dimension by its name of n bytes; DOP_SYM_1: the graph has none. */
+dop_sym dop_graph_dim(const dop_graph *g, const char *name, size_t n);
 
 /* Appends a node; computes type and shape by the op's shape rule.  Leaves, casts, reshapes and slices take the shape or
  * type from *want (others: want may be NULL, and want->type other than none sets the storage type).  attrs: values in
@@ -305,13 +328,14 @@ dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
  * whoever makes whole heads. */
 bool dop_node_writes_blocks(const dop_graph *g, dop_node_id id);
 extern const dop_access dop_access_blocks;
+/* Of attention: does it read a cache (or this step's own keys and values)?  And its optional sources, 0: it has none. */
+bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
+dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
+dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
+dop_node_id dop_attention_lasts(const dop_graph *g, dop_node_id attention);
 /* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
- * stored. */
-static inline const dop_access *
-dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
-{
-    return k == 1 && dop_node_writes_blocks(g, id) ? &dop_access_blocks : &dop_op_of(g->nodes[id].op)->access[k];
-}
+ * stored, by where attention finds its keys and by which of its optional sources it has. */
+const dop_access *dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k);
 static inline dop_root
 dop_node_root(const dop_graph *g, dop_node_id id)
 {
@@ -363,8 +387,12 @@ dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_star
 /* The node that owns a value's memory: the base behind views, and the state behind what is written into it. */
 dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
 
-/* A value as a matrix [rows, cols]: rows is axis 0 (1 for a rank-1 weight vector that broadcasts), cols the product of
- * the others (of append state, what one position has).  `t` replaces T. */
+/* Axes that make the rows of a value of this shape: those in front that are dimensions, and at least one. */
+uint32_t dop_shape_row_axes(const dop_shape *s);
+/* Is it a matrix to kernels: a dimension on axis 0 only, or append state? */
+bool dop_shape_is_rows(const dop_shape *s);
+/* A value as a matrix [rows, cols]: rows are the axes in front that are dimensions (1 for a rank-1 weight vector that broadcasts),
+ * cols the product of the others (of append state, what one position has).  `t` replaces T, others have their bounds. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 /* Of a product: values that one output sums over, columns of a slot, and slots (1 unless each slot has its own matrix). */
@@ -377,7 +405,7 @@ uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
-/* Rows of a value as a matrix: of axis 0, or of both symbolic axes of append state. */
+/* Rows of a value as a matrix. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
 /* State of kind append has an axis of positions, S or a ring, that of kind replace has none. */
 bool dop_shape_appends(const dop_shape *s);
@@ -388,12 +416,14 @@ uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 /* Rows that a sequence has in append state, and those of a ring; 0: it is not a ring. */
 uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
-/* The reach of an attention node, whole or split, and the first position that a query at `position` sees. */
 /* What is subtracted from the score of head h of `heads` for each position of distance: 2^(-max (h + 1) / n) for the heads below
  * n, the largest power of two that is not above `heads`, and what lies in the middle between these for the others. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
+/* The reach of an attention node, whole or split; the first position that a query at `position` sees, and the last, where its
+ * row of the row table says `last`. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
+uint32_t dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last);
 /* Positions in a page.  Where there are several sequences, append state that is not a ring lies in pages of a pool, each of a
  * power of two of rows, which page tables name (dop_step of base/step_record.h).  0: every state is in one piece. */
 enum { DOP_PAGE = 64 };

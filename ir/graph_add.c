@@ -8,17 +8,14 @@
 enum { MAX_NODES = 1 << 22 };
 
 dop_status
-dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s, dop_diag *diag)
+dop_graph_open(dop_graph *g, dop_arena *arena, const char *name, dop_diag *diag)
 {
     memset(g, 0, sizeof *g);
     if (!dop_name_ok(name))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a graph cannot be named '%.100s'", name);
-    if (max_t < 1 || max_s < 1)
-        return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: T and S must be at least 1", name);
     g->arena = arena;
-    g->max_t = max_t;
-    g->max_s = max_s;
-    g->max_q = 1;
+    for (uint32_t i = 0; i < DOP_N_SYMS; i++)
+        g->bound[i] = 1;
     g->name = dop_arena_strdup(arena, name);
     if (!g->name || !dop_arena_grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
         !dop_arena_grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
@@ -27,6 +24,59 @@ dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t,
     g->nodes[0].name = "";
     g->nodes[0].label = (dop_label){-1, ""};
     return DOP_OK;
+}
+
+dop_sym
+dop_graph_dim(const dop_graph *g, const char *name, size_t n)
+{
+    for (uint32_t i = 1; i < DOP_N_SYMS; i++)
+        if (g->dim_names[i] && strlen(g->dim_names[i]) == n && memcmp(g->dim_names[i], name, n) == 0)
+            return (dop_sym)i;
+    return DOP_SYM_1;
+}
+
+dop_status
+dop_graph_declare(dop_graph *g, const char *name, uint32_t bound, dop_diag *diag)
+{
+    static const char *const known[DOP_SYM_R] = {"", "T", "S", "Q"};
+    const size_t n = strlen(name);
+    uint32_t at = 1;
+    if (!dop_dim_name_ok(name, n))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a dimension cannot be named '%.100s'", name);
+    if (dop_graph_dim(g, name, n))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a second dimension is named %s", name);
+    if (bound == 0)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "%s is at least 1", name);
+    while (at < DOP_SYM_R && strcmp(known[at], name) != 0)
+        at++;
+    for (at = at < DOP_SYM_R ? at : DOP_SYM_OWN; at < DOP_N_SYMS && g->dim_names[at];)
+        at++;
+    if (at == DOP_N_SYMS)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d dimensions", DOP_N_SYMS - 2);
+    g->bound[at] = bound;
+    g->dim_names[at] = dop_arena_strdup(g->arena, name);
+    return g->dim_names[at] ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+dop_status
+dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s, dop_diag *diag)
+{
+    dop_status st = dop_graph_open(g, arena, name, diag);
+    if (st == DOP_OK)
+        st = dop_graph_declare(g, "T", max_t, diag);
+    if (st == DOP_OK)
+        st = dop_graph_declare(g, "S", max_s, diag);
+    return st == DOP_OK ? dop_graph_declare(g, "Q", 1, diag) : st;
+}
+
+dop_status
+dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_diag *diag)
+{
+    dop_status st = dop_graph_open(g, arena, from->name, diag);
+    for (uint32_t i = 1; i < DOP_N_SYMS && st == DOP_OK; i++)
+        if (from->dim_names[i])
+            st = dop_graph_declare(g, from->dim_names[i], from->bound[i], diag);
+    return st;
 }
 
 /* Made-up names are x<number>; the counter stays above every such name that was given. */
@@ -44,8 +94,11 @@ note_name(dop_graph *g, const char *name)
 static dop_input_kind
 input_named(const char *name)
 {
-    static const char *const names[] = {
-        [DOP_INPUT_tokens] = "tokens", [DOP_INPUT_positions] = "positions", [DOP_INPUT_sequences] = "sequences"};
+    static const char *const names[] = {[DOP_INPUT_tokens] = "tokens",
+                                        [DOP_INPUT_positions] = "positions",
+                                        [DOP_INPUT_sequences] = "sequences",
+                                        [DOP_INPUT_lasts] = "lasts",
+                                        [DOP_INPUT_types] = "types"};
     for (size_t i = DOP_INPUT_tokens; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return (dop_input_kind)i;
@@ -77,7 +130,7 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     static const dop_attr defaults[DOP_MAX_ATTRS];
     bool optional = true;
     for (uint8_t k = 0; k < info->n_attrs; k++)
-        optional = optional && dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_O;
+        optional = optional && dop_attr_optional(info->attrs[k]);
     if (!attrs && optional)
         attrs = defaults;
     dop_want got;
@@ -100,8 +153,8 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     *out_id = g->n_nodes++;
     if (info->root == DOP_ROOT_attention) {
         dop_reach x = dop_attention_reach(g, *out_id), *r = &g->reach;
-        g->reaches_differ = g->reaches_differ ||
-                            (g->has_attention && (x.window != r->window || x.chunk != r->chunk || x.ring != r->ring));
+        g->reaches_differ = g->reaches_differ || (g->has_attention && (x.window != r->window || x.chunk != r->chunk ||
+                                                                       x.ring != r->ring || x.mask != r->mask));
         g->reach = x;
         g->has_chunks = g->has_chunks || x.chunk > 0;
         g->has_rings = g->has_rings || x.ring > 0;

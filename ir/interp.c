@@ -15,7 +15,7 @@ typedef struct slot {
 
 struct dop_interp {
     const dop_graph *g;
-    uint32_t t;
+    uint32_t size[DOP_N_SYMS]; /* of dimensions in this step */
     dop_leaf_provider leaves;
     bool round;
     slot *slots;   /* [n_nodes] */
@@ -44,7 +44,8 @@ dop_interp_create(const dop_graph *g, uint32_t t, const dop_leaf_provider *leave
     if (!it)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     it->g = g;
-    it->t = t;
+    memcpy(it->size, g->bound, sizeof it->size);
+    it->size[DOP_SYM_T] = t;
     if (leaves)
         it->leaves = *leaves;
     it->slots = calloc(g->n_nodes, sizeof *it->slots);
@@ -69,6 +70,16 @@ dop_interp_destroy(dop_interp *it)
     free(it);
 }
 
+dop_status
+dop_interp_size(dop_interp *it, const char *dimension, uint32_t size, dop_diag *diag)
+{
+    const dop_sym sym = dop_graph_dim(it->g, dimension, strlen(dimension));
+    if (sym < DOP_SYM_OWN || size < 1 || size > it->g->bound[sym])
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: no dimension %.20s can be %u", it->g->name, dimension, size);
+    it->size[sym] = size;
+    return DOP_OK;
+}
+
 void
 dop_interp_round_storage(dop_interp *it, bool on)
 {
@@ -84,7 +95,7 @@ concrete(const dop_interp *it, dop_node_id id, dop_tensor *out)
     out->shape.rank = s->rank;
     out->count = 1;
     for (uint32_t i = 0; i < s->rank; i++) {
-        uint64_t v = dop_dim_value(it->g, s->dim[i], it->t); /* fits: the graph checked it for max_t */
+        uint64_t v = (uint64_t)s->dim[i].mul * it->size[s->dim[i].sym]; /* fits: the graph checked it for the bounds */
         out->shape.dim[i] = dop_dim_n((uint32_t)v);
         out->count *= v;
     }
@@ -111,7 +122,7 @@ eval_leaf(dop_interp *it, dop_node_id id, dop_diag *diag)
     if (!it->leaves.get)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%%%s: nobody provides %s \"%s\"", n->name, dop_op_of(n->op)->name,
                         n->attr[0].s);
-    dop_status st = it->leaves.get(it->leaves.user, it->g, id, it->t, &given, diag);
+    dop_status st = it->leaves.get(it->leaves.user, it->g, id, it->size[DOP_SYM_T], &given, diag);
     if (st != DOP_OK)
         return st;
     if (given.count != s->value.count || !(holds_ids(n->type) ? (void *)given.u : (void *)given.f))

@@ -516,26 +516,37 @@ typedef struct head_sum {
     double sum; /* of exp(score - max) */
 } head_sum;
 
-/* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head.  scores: scratch for all. */
-static head_sum
-attend(const dop_interp_node *n, const float *q, uint64_t sequence, uint64_t kv_head, uint64_t lo, uint64_t hi,
-       const float *sink, double slope, uint64_t at, double *scores, double *acc)
+/* How far p is behind `at`, within -most .. most. */
+static int64_t
+distance(uint64_t p, uint64_t at, int64_t most)
 {
-    uint64_t dim = last_axis(n->src[1]), vdim = last_axis(n->src[2]), heads = n->src[1]->shape.dim[2].mul;
-    uint64_t rows = n->src[1]->shape.dim[1].mul; /* of a ring as many as it has */
+    const int64_t d = (int64_t)p - (int64_t)at;
+    return d < -most ? -most : d > most ? most : d;
+}
+
+/* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head.  Position p is in row
+ * first + p % rows of the keys.  scores: scratch for all. */
+static head_sum
+attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, uint64_t kv_head, uint64_t lo,
+       uint64_t hi, const float *sink, double slope, const float *by, int64_t most, uint64_t at, double *scores,
+       double *acc)
+{
+    uint64_t dim = last_axis(n->src[1]), vdim = last_axis(n->src[2]);
+    uint64_t heads = n->src[1]->shape.dim[n->src[1]->shape.rank - 2].mul;
     double scale = attr_f(n, DOP_A_scale), cap = attr_f(n, DOP_A_cap);
     head_sum r = {sink ? (double)*sink : -1e30, 0};
     memset(acc, 0, vdim * sizeof *acc);
     for (uint64_t p = lo; p < hi; p++) {
-        double s = scale * dot(q, n->src[1]->f + ((sequence * rows + p % rows) * heads + kv_head) * dim, dim);
-        scores[p - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * (double)(at - p);
+        double s = scale * dot(q, n->src[1]->f + ((first + p % rows) * heads + kv_head) * dim, dim);
+        scores[p - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * fabs((double)at - (double)p) +
+                         (by ? (double)by[distance(p, at, most) + most] : 0);
         r.max = scores[p - lo] > r.max ? scores[p - lo] : r.max;
     }
     r.max = (double)(float)r.max; /* attn_split stores it as f32; the sums refer to what is stored */
     r.sum = sink ? exp((double)*sink - r.max) : 0;
     for (uint64_t p = lo; p < hi; p++) {
         double e = exp(scores[p - lo] - r.max);
-        const float *v = n->src[2]->f + ((sequence * rows + p % rows) * heads + kv_head) * vdim;
+        const float *v = n->src[2]->f + ((first + p % rows) * heads + kv_head) * vdim;
         r.sum += e;
         for (uint64_t i = 0; i < vdim; i++)
             acc[i] += e * (double)v[i];
@@ -549,34 +560,72 @@ min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Where row t of the step finds the keys of its sequence: that of position p is row *out_first + p % *out_rows.  Where keys are of
+ * this step, those up to position last must be there. */
+static dop_status
+find_keys(const dop_interp_node *n, uint64_t t, uint64_t last, uint64_t *out_first, uint64_t *out_rows)
+{
+    const dop_tensor *k = n->src[1], *pos = n->src[3], *seq = n->src[4];
+    const uint64_t step = seq->count > 1, sequence = seq->u[step * t], held = k->shape.dim[0].mul;
+    if (dop_attention_cached(n->g, n->id)) {
+        *out_rows = k->shape.dim[1].mul; /* of a ring as many as it has */
+        *out_first = sequence * *out_rows;
+        return DOP_OK;
+    }
+    const uint64_t first = t - pos->u[t], end = first + last;
+    if (pos->u[t] > t || end >= held || pos->u[end] != last || seq->u[step * end] != sequence || pos->u[first])
+        return DOP_FAIL(n->diag, DOP_E_INPUT, "%%%s: row %llu sees position %llu, which is not in this step",
+                        n->g->nodes[n->id].name, (unsigned long long)t, (unsigned long long)last);
+    *out_first = first;
+    *out_rows = held;
+    return DOP_OK;
+}
+
+static dop_status
+check_attention_ids(const dop_interp_node *n, const dop_tensor *lasts)
+{
+    const uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
+    dop_status st = dop_interp_check_ids(n, 3, n->g->max_s);
+    if (st == DOP_OK && dop_attention_cached(n->g, n->id))
+        st = dop_interp_check_ids(n, 4, n->src[1]->shape.dim[0].mul);
+    return st == DOP_OK && lasts ? dop_interp_check_ids(n, n_srcs - 1, n->g->max_s) : st;
+}
+
 static dop_status
 compute_attention(const dop_interp_node *n, bool split)
 {
-    const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *seq = n->src[4], *sinks = n->src[5];
-    dop_status st = dop_interp_check_ids(n, 3, n->g->max_s);
-    if (st == DOP_OK)
-        st = dop_interp_check_ids(n, 4, k->shape.dim[0].mul);
+    const uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
+    const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3],
+                     *sinks = dop_attention_sinks(n->g, n->id) ? n->src[5] : NULL,
+                     *lasts = dop_attention_lasts(n->g, n->id) ? n->src[n_srcs - 1] : NULL;
+    dop_status st = check_attention_ids(n, lasts);
     if (st != DOP_OK)
         return st;
-    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(n->src[2]), group = heads / k->shape.dim[2].mul;
-    uint64_t max_s = n->g->max_s;
+    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(n->src[2]);
+    uint64_t group = heads / k->shape.dim[k->shape.rank - 2].mul, max_s = n->g->max_s, first = 0, held = 0;
     const dop_reach reach = dop_attention_reach(n->g, n->id);
     const uint32_t alibi = (uint32_t)dop_node_i(n->g, n->id, DOP_A_alibi);
+    const dop_tensor *by = dop_attention_relative(n->g, n->id) ? n->src[5] : NULL;
+    const int64_t relative = by ? dop_node_i(n->g, n->id, DOP_A_relative) : 0;
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
     double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
         return DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
     acc = scores + max_s;
-    for (uint64_t r = 0; r < n->out.count / out_dim; r++) { /* token, head, split */
+    for (uint64_t r = 0; r < n->out.count / out_dim && st == DOP_OK; r++) { /* token, head, split */
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
-        uint64_t end = (uint64_t)pos->u[t] + 1, begin = dop_reach_first(&reach, pos->u[t]);
+        uint64_t end = (uint64_t)dop_reach_last(&reach, pos->u[t], lasts ? lasts->u[t] : 0) + 1,
+                 begin = dop_reach_first(&reach, pos->u[t]);
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = i + 1 == splits ? end : min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
+        const float *table = by ? by->f + h * (2 * (uint64_t)relative + 1) : NULL;
         const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) : 0;
+        if (end <= begin || (st = find_keys(n, t, end - 1, &first, &held)) != DOP_OK)
+            continue;
         head_sum m =
-            attend(n, query, seq->u[seq->count > 1 ? t : 0], h / group, lo, hi, sink, slope, pos->u[t], scores, acc);
+            attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);
@@ -586,7 +635,7 @@ compute_attention(const dop_interp_node *n, bool split)
         }
     }
     free(scores);
-    return DOP_OK;
+    return st;
 }
 
 static void

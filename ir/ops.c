@@ -92,8 +92,17 @@ dop_attr_kind_of(dop_attr_id a)
 const char *
 dop_attr_word(dop_attr_id a, int64_t i)
 {
-    static const char *const state_kinds[] = {"append", "replace"};
-    return a == DOP_A_kind && i >= 0 && i < 2 ? state_kinds[i] : NULL;
+    static const char *const state_kinds[] = {"append", "replace", NULL}, *const masks[] = {"causal", "full",
+                                                                                            "segments"};
+    if (i < 0 || i > 2)
+        return NULL;
+    return a == DOP_A_kind ? state_kinds[i] : a == DOP_A_mask ? masks[i] : NULL;
+}
+
+bool
+dop_attr_optional(dop_attr_id a)
+{
+    return dop_attr_kind_of(a) == DOP_ATTR_O || dop_attr_kind_of(a) == DOP_ATTR_D;
 }
 
 const dop_template_info *

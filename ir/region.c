@@ -520,14 +520,16 @@ take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
     return p;
 }
 
-/* Must the queries be computed head by head? */
+/* Must the queries be computed head by head?  A rotation reads each value twice; what only puts values side by side (concat) computes
+ * them where they are read. */
 static bool
 runs_heads(const walk *w, const dop_program *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const int32_t at = position(w->r, p->nodes[i]);
         if (dop_node_is(w->g, p->nodes[i], DOP_STATISTIC) ||
-            (dop_node_extent(w->g, p->nodes[i]) == DOP_EXTENT_few && source(w, (uint32_t)at, 0) >= 0))
+            (dop_node_extent(w->g, p->nodes[i]) == DOP_EXTENT_few && !dop_node_is_element(w->g, p->nodes[i]) &&
+             source(w, (uint32_t)at, 0) >= 0))
             return true;
     }
     return false;

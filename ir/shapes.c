@@ -1,5 +1,6 @@
 /* One rule per op, or per few ops that are alike; those about experts and states are in files of their own.
- * Only axis 0 may be symbolic (T, S or Q), and axis 1 of append state (S, or a ring). */
+ * Axes that are dimensions come before those that are constants.  Ops that name axes of language models take values with a
+ * dimension on axis 0 only, and append state; all others take any shape. */
 #include "ir/shape_rules.h"
 
 #include <math.h>
@@ -68,9 +69,9 @@ rule_leaf(const dop_rule *c, dop_want *out)
     bool sequences = s->rank >= 2 && s->rank <= DOP_MAX_RANK && s->dim[0].sym == DOP_SYM_Q && s->dim[0].mul == 1;
     if (dop_rule_attr_i(c, DOP_A_kind) == DOP_STATE_append && !(sequences && s->rank >= 3 && dop_shape_appends(s)))
         return DOP_RULE_BAD(c, "of kind append is [Q,S,...] or a ring [Q,<rows>R,...], not %s",
-                            dop_shape_text(s, text));
+                            dop_shape_text(c->g, s, text));
     if (dop_rule_attr_i(c, DOP_A_kind) == DOP_STATE_replace && !(sequences && !dop_shape_appends(s)))
-        return DOP_RULE_BAD(c, "of kind replace is [Q,...], not %s", dop_shape_text(s, text));
+        return DOP_RULE_BAD(c, "of kind replace is [Q,...], not %s", dop_shape_text(c->g, s, text));
     return DOP_OK;
 }
 
@@ -85,8 +86,8 @@ rule_reshape(const dop_rule *c, dop_want *out)
     uint32_t sa[DOP_N_SYMS], sw[DOP_N_SYMS];
     uint64_t pa = dop_shape_product(s, sa), pw = dop_shape_product(w, sw);
     if (pa != pw || memcmp(sa + 1, sw + 1, sizeof sa - sizeof sa[0]) != 0)
-        return DOP_RULE_BAD(c, "cannot view %%%s %s as %s", c->src[0]->name, dop_shape_text(s, a),
-                            dop_shape_text(w, b));
+        return DOP_RULE_BAD(c, "cannot view %%%s %s as %s", c->src[0]->name, dop_shape_text(c->g, s, a),
+                            dop_shape_text(c->g, w, b));
     out->shape = *w;
     if (dop_type_of(out->type)->kind == DOP_KIND_QUANT && !dop_dim_equal(w->dim[w->rank - 1], dop_last_dim(c->src[0])))
         return DOP_RULE_BAD(c, "cannot change the last axis of %%%s, whose type %s comes in blocks along it",
@@ -108,8 +109,8 @@ rule_slice(const dop_rule *c, dop_want *out)
     int64_t start = dop_rule_attr_i(c, DOP_A_start);
     if (!fits || start < 0 || start > (int64_t)UINT32_MAX ||
         start + (int64_t)w->dim[w->rank - 1].mul > (int64_t)dop_last_dim(c->src[0]).mul)
-        return DOP_RULE_BAD(c, "cannot take %s at %lld of %%%s %s", dop_shape_text(w, b), (long long)start,
-                            c->src[0]->name, dop_shape_text(s, a));
+        return DOP_RULE_BAD(c, "cannot take %s at %lld of %%%s %s", dop_shape_text(c->g, w, b), (long long)start,
+                            c->src[0]->name, dop_shape_text(c->g, s, a));
     if (start % dop_type_of(out->type)->block != 0)
         return DOP_RULE_BAD(c, "start %lld is not a multiple of the %u values in a block of %s", (long long)start,
                             dop_type_of(out->type)->block, dop_type_of(out->type)->name);
@@ -216,7 +217,7 @@ need_columns(const dop_rule *c, uint32_t i)
     if (ids->shape.rank <= 1 || ids->type != DOP_TYPE_u32)
         return dop_rule_need_ids(c, i, NULL);
     return DOP_RULE_BAD(c, "needs u32 ids [T] or [T,k] for source %u, %%%s is %s", i, ids->name,
-                        dop_shape_text(&ids->shape, text));
+                        dop_shape_text(c->g, &ids->shape, text));
 }
 
 /* The shape of the ids, then that of a row of the table. */
@@ -286,12 +287,38 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
         return DOP_OK;
     }
     case DOP_ATTR_W:
+    case DOP_ATTR_D:
         return dop_attr_word(a, v.i) ? DOP_OK : DOP_RULE_BAD(c, "attribute %s=%lld has no word", name, (long long)v.i);
     default:
         if (!v.s || !v.s[0] || strlen(v.s) > 1000)
             return DOP_RULE_BAD(c, "attribute %s is empty or longer than 1000 bytes", name);
         return DOP_OK;
     }
+}
+
+/* Does the op read only its own place, or all of an axis that it shares with its sources?  Others know what their axes are. */
+static bool
+takes_any_shape(const dop_op_info *info)
+{
+    bool any = info->root == DOP_ROOT_none || info->root == DOP_ROOT_element || info->root == DOP_ROOT_row;
+    for (uint32_t k = 0; k < info->src_max; k++) {
+        const dop_access *a = &info->access[k];
+        any = any && a->axis[DOP_AXIS_pos] == DOP_ACCESS_none && a->axis[DOP_AXIS_part] == DOP_ACCESS_none &&
+              a->axis[DOP_AXIS_row] <= DOP_ACCESS_same && a->axis[DOP_AXIS_head] <= DOP_ACCESS_same &&
+              (a->axis[DOP_AXIS_col] <= DOP_ACCESS_same || a->axis[DOP_AXIS_col] == DOP_ACCESS_all);
+    }
+    return any;
+}
+
+static dop_status
+check_src_shapes(const dop_rule *c)
+{
+    char text[DOP_SHAPE_TEXT];
+    for (uint32_t i = 0; i < c->n_srcs; i++)
+        if (!takes_any_shape(c->info) && !dop_shape_is_rows(&c->src[i]->shape))
+            return DOP_RULE_BAD(c, "reads rows of one dimension, %%%s is %s", c->src[i]->name,
+                                dop_shape_text(c->g, &c->src[i]->shape, text));
+    return DOP_OK;
 }
 
 /* Types of the sources: ids only where an op reads ids, block types only where rows of weights or caches are decoded. */
@@ -305,7 +332,7 @@ check_src_types(const dop_rule *c)
                    ((c->op == DOP_OP_gather || c->op == DOP_OP_pick || c->op == DOP_OP_near_softmax) && i == 1) ||
                    (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
                    (c->op == DOP_OP_state_write && i >= 2) ||
-                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4)) ||
+                   (c->info->root == DOP_ROOT_attention && (i == 3 || i == 4 || i == dop_rule_lasts(c))) ||
                    (c->op == DOP_OP_short_conv && i == 3) || (c->info->root == DOP_ROOT_scan && i == 5);
         bool blocks = (c->op == DOP_OP_gather && i == 0) || c->op == DOP_OP_cast || c->op == DOP_OP_dequant ||
                       ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) ||
@@ -429,7 +456,7 @@ dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_
     for (uint8_t k = 0; k < c.info->n_attrs; k++)
         if ((st = check_attr(&c, c.info->attrs[k], attrs[k])) != DOP_OK)
             return st;
-    if ((st = check_src_types(&c)) != DOP_OK)
+    if ((st = check_src_types(&c)) != DOP_OK || (st = check_src_shapes(&c)) != DOP_OK)
         return st;
     *out = (dop_want){(c.info->traits & DOP_VIEW) ? c.src[0]->type : DOP_TYPE_f32, {0}};
     if ((st = apply_rule(&c, out)) != DOP_OK || (st = settle_type(&c, out)) != DOP_OK)

@@ -4,10 +4,13 @@
 
 #include "ir/graph.h"
 
-enum { DOP_SHAPE_TEXT = 64 }; /* bytes that hold any shape's text */
+enum { DOP_SHAPE_TEXT = 96 }; /* bytes that hold any shape's text */
 
-/* "[T,32,128]"; a dim prints as 7, T, 4T or S. */
-const char *dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT]);
+/* "[T,32,128]"; an axis prints as 7, T, 4T or S. */
+const char *dop_shape_text(const dop_graph *g, const dop_shape *s, char out_text[DOP_SHAPE_TEXT]);
+
+/* May a dimension have this name of n bytes?  A capital letter and up to 7 letters or digits, but not R. */
+bool dop_dim_name_ok(const char *name, size_t n);
 
 /* What the op gives for these sources: type and shape of the new node.  srcs are valid ids.  `want` as for
  * dop_graph_add().  `name` is for messages.  Errors: wrong arity, attributes out of range, types or shapes that do not

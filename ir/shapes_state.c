@@ -91,25 +91,53 @@ dop_rule_linear_scan(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
+uint32_t
+dop_rule_lasts(const dop_rule *c)
+{
+    return dop_rule_attr_i(c, DOP_A_mask) != DOP_MASK_causal ? c->n_srcs - 1 : DOP_MAX_SRCS;
+}
+
+/* Keys and values: caches, or values of this step's rows, which are those of the queries. */
+static dop_status
+need_keys(const dop_rule *c)
+{
+    const dop_node *q = c->src[0], *k = c->src[1], *v = c->src[2];
+    const bool cached = k->shape.rank == 4;
+    dop_status st;
+    for (uint32_t i = 0; i < 3; i++) {
+        if ((st = dop_rule_need_rank(c, i, i && cached ? 4 : 3)) != DOP_OK)
+            return st;
+        if (i && cached && !dop_shape_appends(&c->src[i]->shape))
+            return DOP_RULE_BAD(c, "needs append state for source %u, %%%s is none", i, c->src[i]->name);
+        if (i && !cached && !dop_dim_equal(q->shape.dim[0], c->src[i]->shape.dim[0]))
+            return dop_rule_mismatch(c, 0, i);
+    }
+    for (uint32_t i = 0; i + 1 < k->shape.rank; i++) /* values may have another length */
+        if (!dop_dim_equal(k->shape.dim[i], v->shape.dim[i]))
+            return dop_rule_mismatch(c, 1, 2);
+    if (!dop_dim_equal(dop_last_dim(q), dop_last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[k->shape.rank - 2].mul)
+        return dop_rule_mismatch(c, 0, 1);
+    return DOP_OK;
+}
+
 dop_status
 dop_rule_attention(const dop_rule *c, dop_want *out)
 {
-    dop_status st;
-    const dop_node *q = c->src[0], *k = c->src[1], *v = c->src[2];
-    for (uint32_t i = 0; i < 3; i++) {
-        if ((st = dop_rule_need_rank(c, i, i ? 4 : 3)) != DOP_OK)
-            return st;
-        if (i && !dop_shape_appends(&c->src[i]->shape))
-            return DOP_RULE_BAD(c, "needs append state for source %u, %%%s is none", i, c->src[i]->name);
-    }
-    if ((st = dop_rule_need_ids(c, 3, q)) != DOP_OK || (st = dop_rule_need_sequences(c, 4, q)) != DOP_OK)
+    const dop_node *q = c->src[0], *v = c->src[2];
+    const uint32_t lasts = dop_rule_lasts(c);
+    const uint32_t relative = c->op == DOP_OP_attention ? (uint32_t)dop_rule_attr_i(c, DOP_A_relative) : 0;
+    dop_status st = need_keys(c);
+    if (st != DOP_OK || (st = dop_rule_need_ids(c, 3, q)) != DOP_OK ||
+        (st = dop_rule_need_sequences(c, 4, q)) != DOP_OK)
         return st;
-    for (uint32_t i = 0; i < 3; i++) /* values may have another length */
-        if (!dop_dim_equal(k->shape.dim[i], v->shape.dim[i]))
-            return dop_rule_mismatch(c, 1, 2);
-    if (!dop_dim_equal(dop_last_dim(q), dop_last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[2].mul != 0)
-        return dop_rule_mismatch(c, 0, 1);
-    if (c->n_srcs == 6 && (c->src[5]->shape.rank != 1 || !dop_dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1])))
+    if (c->n_srcs != 5 + (lasts < DOP_MAX_SRCS) && c->n_srcs != 6 + (lasts < DOP_MAX_SRCS))
+        return DOP_RULE_BAD(c, "with mask=%s does not take %u sources",
+                            dop_attr_word(DOP_A_mask, dop_rule_attr_i(c, DOP_A_mask)), c->n_srcs);
+    if (lasts < DOP_MAX_SRCS && (st = dop_rule_need_ids(c, lasts, q)) != DOP_OK)
+        return st;
+    if (c->n_srcs > 5 && lasts != 5 &&
+        (c->src[5]->shape.rank != (relative ? 2 : 1) || !dop_dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1]) ||
+         (relative && c->src[5]->shape.dim[1].mul != 2 * relative + 1)))
         return dop_rule_mismatch(c, 0, 5);
     out->shape = q->shape;
     out->shape.dim[2] = dop_last_dim(v);

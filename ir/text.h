@@ -10,7 +10,7 @@
  *   ---
  *   region @1 elementwise writes %x1 { %x0 %x1 }
  *
- * Floats are hexadecimal so that the text is exact.  A symbolic axis prints as T, S, 4T.  A label prints as `; L3/qkv`
+ * Floats are hexadecimal so that the text is exact.  An axis prints as 7, T, S, 4T (the head declares dimensions).  A label prints as `; L3/qkv`
  * at the end of the line and is read back.  A bound variant prints as `using NAME`, with the
  * fields of its tile that are not 0 as `FIELD=N`, behind the template.  Regions are
  * numbered without the dead ones.  `#` starts a comment, numbers may be decimal, attributes come in any order; a text

@@ -269,7 +269,7 @@ read_value(parser *p, dop_attr_id a, dop_attr *out)
     dop_status st;
     if (dop_attr_kind_of(a) == DOP_ATTR_S)
         return read_string(p, &out->s);
-    if (dop_attr_kind_of(a) == DOP_ATTR_W) {
+    if (dop_attr_kind_of(a) == DOP_ATTR_W || dop_attr_kind_of(a) == DOP_ATTR_D) {
         word w = read_word(p);
         for (out->i = 0; dop_attr_word(a, out->i); out->i++)
             if (word_is(w, dop_attr_word(a, out->i)))
@@ -396,17 +396,16 @@ read_type(parser *p, dop_want *out)
         size_t digits;
         uint32_t mul;
         w = read_word(p);
-        if (w.n == 0 || !head_number(w, &digits, &mul) || w.n - digits > 1)
-            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, R, or a number and one of them");
-        dop_dim d = dop_dim_n(digits ? mul : 1);
-        char sym = digits < w.n ? w.s[digits] : 0;
-        d.sym = sym == 'T'   ? DOP_SYM_T
-                : sym == 'S' ? DOP_SYM_S
-                : sym == 'Q' ? DOP_SYM_Q
-                : sym == 'R' ? DOP_SYM_R
-                             : DOP_SYM_1;
-        if (d.mul == 0 || (sym && d.sym == DOP_SYM_1))
-            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, R, or a number and one of them");
+        bool ok = w.n > 0 && head_number(w, &digits, &mul);
+        dop_dim d = dop_dim_n(ok && digits ? mul : 1);
+        if (ok && digits < w.n) {
+            const char *name = w.s + digits;
+            d.sym = w.n - digits == 1 && *name == 'R' ? DOP_SYM_R : dop_graph_dim(p->g, name, w.n - digits);
+            ok = d.sym != DOP_SYM_1;
+        }
+        if (!ok || d.mul == 0)
+            return FAIL(p, w.pos,
+                        "expected an axis: a number, a dimension of the graph, R, or a number and one of them");
         if (out->shape.rank == DOP_MAX_RANK)
             return FAIL(p, w.pos, "a shape has at most %d axes", DOP_MAX_RANK);
         out->shape.dim[out->shape.rank++] = d;
@@ -427,23 +426,17 @@ read_op(parser *p, dop_op *out)
     return FAIL(p, w.pos, "unknown op '%.*s'", shown(w), w.s);
 }
 
-static bool
-is_optional(const dop_op_info *info, uint8_t k)
-{
-    return dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_O;
-}
-
 /* The first attribute that is not there and must be; n_attrs: none is missing. */
 static uint8_t
 missing_attr(const dop_op_info *info, const bool *have)
 {
     uint8_t k = 0;
-    while (k < info->n_attrs && (have[k] || is_optional(info, k)))
+    while (k < info->n_attrs && (have[k] || dop_attr_optional(info->attrs[k])))
         k++;
     return k;
 }
 
-/* All attributes of the op's row, in any order, those of kind O where they are written; a leaf's name stands alone as a
+/* All attributes of the op's row, in any order, those of kinds O and D where they are written; a leaf's name stands alone as a
  * string. */
 static dop_status
 read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)
@@ -545,12 +538,37 @@ read_node(parser *p)
         return fail_inner(p, op_pos, st, &inner);
     if (!dop_shape_equal(&want.shape, &dop_node_at(p->g, id)->shape)) {
         char a[DOP_SHAPE_TEXT], b[DOP_SHAPE_TEXT];
-        return FAIL(p, w.pos, "%%%s is marked %s but %s gives %s", name, dop_shape_text(&want.shape, a),
-                    dop_op_of(op)->name, dop_shape_text(&dop_node_at(p->g, id)->shape, b));
+        return FAIL(p, w.pos, "%%%s is marked %s but %s gives %s", name, dop_shape_text(p->g, &want.shape, a),
+                    dop_op_of(op)->name, dop_shape_text(p->g, &dop_node_at(p->g, id)->shape, b));
     }
     if ((st = remember_name(p, id)) != DOP_OK)
         return st;
     return read_label(p, id);
+}
+
+/* T<=512: a dimension and its bound.  T=1 and Q=16 are exact. */
+static dop_status
+read_dim(parser *p)
+{
+    dop_status st;
+    dop_diag inner = {0};
+    char name[16] = {0};
+    uint32_t bound;
+    word w = read_word(p);
+    if (!dop_dim_name_ok(w.s, w.n))
+        return FAIL(p, w.pos, "expected a dimension: a capital letter and up to 7 letters or digits, but not R");
+    memcpy(name, w.s, w.n);
+    const bool one = strcmp(name, "T") == 0, all = strcmp(name, "Q") == 0, exact = (one || all) && accept(p, "=");
+    if (!exact && (st = expect(p, all ? "=" : "<=")) != DOP_OK)
+        return st;
+    skip_space(p);
+    const size_t pos = p->pos;
+    if ((st = read_u32(p, name, &bound)) != DOP_OK)
+        return st;
+    if (one && (bound == 0 || (exact && bound != 1)))
+        return FAIL(p, pos, "T is 1 (T=1) or up to a number (T<=512)");
+    st = dop_graph_declare(p->g, name, bound, &inner);
+    return st == DOP_OK ? st : fail_inner(p, bound ? w.pos : pos, st, &inner);
 }
 
 /* graph NAME(T=1, S<=4096, Q=1) { */
@@ -558,7 +576,6 @@ static dop_status
 read_head(parser *p, dop_arena *arena)
 {
     dop_status st;
-    uint32_t max_t, max_s, max_q;
     word w = read_word(p);
     if (!word_is(w, "graph"))
         return FAIL(p, w.pos, "expected 'graph NAME(T<=..., S<=..., Q=...) {'");
@@ -568,35 +585,13 @@ read_head(parser *p, dop_arena *arena)
         return FAIL(p, w.pos, "expected the graph's name, 1 to 200 characters");
     memcpy(name, w.s, w.n);
     name[w.n] = 0;
-    if ((st = expect(p, "(")) != DOP_OK || (st = expect(p, "T")) != DOP_OK)
+    if ((st = expect(p, "(")) != DOP_OK || (st = dop_graph_open(p->g, arena, name, p->diag)) != DOP_OK)
         return st;
-    bool exact = accept(p, "=");
-    if (!exact && (st = expect(p, "<=")) != DOP_OK)
-        return st;
-    size_t pos = p->pos;
-    if ((st = read_u32(p, "T", &max_t)) != DOP_OK)
-        return st;
-    if (max_t == 0 || (exact && max_t != 1))
-        return FAIL(p, pos, "T is 1 (T=1) or up to a number (T<=512)");
-    if ((st = expect(p, ",")) != DOP_OK || (st = expect(p, "S")) != DOP_OK || (st = expect(p, "<=")) != DOP_OK)
-        return st;
-    pos = p->pos;
-    if ((st = read_u32(p, "S", &max_s)) != DOP_OK)
-        return st;
-    if (max_s == 0)
-        return FAIL(p, pos, "S is at least 1");
-    if ((st = expect(p, ",")) != DOP_OK || (st = expect(p, "Q")) != DOP_OK || (st = expect(p, "=")) != DOP_OK)
-        return st;
-    pos = p->pos;
-    if ((st = read_u32(p, "Q", &max_q)) != DOP_OK)
-        return st;
-    if (max_q == 0)
-        return FAIL(p, pos, "Q is at least 1");
-    if ((st = expect(p, ")")) != DOP_OK || (st = expect(p, "{")) != DOP_OK)
-        return st;
-    if ((st = dop_graph_init(p->g, arena, name, max_t, max_s, p->diag)) == DOP_OK)
-        p->g->max_q = max_q;
-    return st;
+    do {
+        if ((st = read_dim(p)) != DOP_OK)
+            return st;
+    } while (accept(p, ","));
+    return (st = expect(p, ")")) == DOP_OK ? expect(p, "{") : st;
 }
 
 /* return %a, %b } */

@@ -58,14 +58,14 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
     char shape[DOP_SHAPE_TEXT];
     const dop_op_info *info = dop_op_of(n->op);
     size_t start = b->size;
-    dop_buf_printf(b, "  %%%s:%s%s", n->name, dop_type_of(n->type)->name, dop_shape_text(&n->shape, shape));
+    dop_buf_printf(b, "  %%%s:%s%s", n->name, dop_type_of(n->type)->name, dop_shape_text(g, &n->shape, shape));
     while (!b->failed && b->size - start < NAME_COLUMN)
         dop_buf_puts(b, " ");
     dop_buf_printf(b, " = %s", info->name);
     print_ids(b, g, n->src, n->n_srcs, ",");
     for (uint8_t k = 0; k < info->n_attrs; k++) {
         dop_attr_id a = info->attrs[k];
-        if (dop_attr_kind_of(a) == DOP_ATTR_O && n->attr[k].i == 0)
+        if (dop_attr_optional(a) && n->attr[k].i == 0)
             continue;
         dop_buf_puts(b, " ");
         if (a != DOP_A_name)
@@ -79,6 +79,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
             dop_buf_printf(b, "%lld", (long long)n->attr[k].i);
             break;
         case DOP_ATTR_W:
+        case DOP_ATTR_D:
             dop_buf_puts(b, dop_attr_word(a, n->attr[k].i));
             break;
         case DOP_ATTR_S:
@@ -118,8 +119,16 @@ print_regions(dop_buf *b, const dop_graph *g)
 void
 dop_graph_print(const dop_graph *g, dop_buf *out_text)
 {
-    const char *at_most = g->max_t == 1 ? "" : "<";
-    dop_buf_printf(out_text, "graph %s(T%s=%u, S<=%u, Q=%u) {\n", g->name, at_most, g->max_t, g->max_s, g->max_q);
+    const char *between = "(";
+    dop_buf_printf(out_text, "graph %s", g->name);
+    for (uint32_t i = 1; i < DOP_N_SYMS; i++) {
+        const bool exact = i == DOP_SYM_Q || (i == DOP_SYM_T && g->max_t == 1);
+        if (!g->dim_names[i])
+            continue;
+        dop_buf_printf(out_text, "%s%s%s%u", between, g->dim_names[i], exact ? "=" : "<=", g->bound[i]);
+        between = ", ";
+    }
+    dop_buf_puts(out_text, ") {\n");
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         print_node(out_text, g, &g->nodes[id]);
     dop_buf_puts(out_text, "  return");

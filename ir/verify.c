@@ -97,8 +97,8 @@ verify_node(verify_ctx *v, dop_node_id id)
         return BAD(v, "%s", inner.message);
     char a[DOP_SHAPE_TEXT], b[DOP_SHAPE_TEXT];
     if (n->shape.rank > DOP_MAX_RANK || !dop_shape_equal(&n->shape, &got.shape))
-        return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_shape_text(&n->shape, a),
-                   dop_op_of(n->op)->name, dop_shape_text(&got.shape, b));
+        return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_shape_text(g, &n->shape, a),
+                   dop_op_of(n->op)->name, dop_shape_text(g, &got.shape, b));
     if (n->type != got.type)
         return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_type_of(n->type)->name, dop_op_of(n->op)->name,
                    dop_type_of(got.type)->name);
@@ -356,6 +356,23 @@ verify_regions(verify_ctx *v)
     return st;
 }
 
+static dop_status
+verify_head(verify_ctx *v)
+{
+    const dop_graph *g = v->g;
+    uint32_t named = 0;
+    if (!g->name || !dop_name_ok(g->name))
+        return BAD(v, "the graph's name '%.100s' cannot be printed", g->name ? g->name : "");
+    for (uint32_t i = 0; i < DOP_N_SYMS; i++) {
+        const char *name = g->dim_names[i];
+        if (g->bound[i] < 1 || (name && (i == DOP_SYM_1 || i == DOP_SYM_R)) || (!name && g->bound[i] != 1) ||
+            (name && (!dop_dim_name_ok(name, strlen(name)) || dop_graph_dim(g, name, strlen(name)) != i)))
+            return BAD(v, "dimension %u cannot be printed", i);
+        named += name != NULL;
+    }
+    return named ? DOP_OK : BAD(v, "graph %s has no dimensions", g->name);
+}
+
 dop_status
 dop_graph_verify(const dop_graph *g, const char *when, dop_diag *diag)
 {
@@ -373,10 +390,8 @@ dop_graph_verify(const dop_graph *g, const char *when, dop_diag *diag)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    if (!g->name || !dop_name_ok(g->name) || g->max_t < 1 || g->max_s < 1 || g->max_q < 1)
-        st = BAD(&v, "the graph's name '%.100s', T, S or Q cannot be printed", g->name ? g->name : "");
-    else if ((st = verify_nodes(&v)) == DOP_OK && (st = verify_state(&v)) == DOP_OK &&
-             (st = verify_rings(&v)) == DOP_OK)
+    if ((st = verify_head(&v)) == DOP_OK && (st = verify_nodes(&v)) == DOP_OK && (st = verify_state(&v)) == DOP_OK &&
+        (st = verify_rings(&v)) == DOP_OK)
         st = verify_regions(&v);
 error:
     free(v.uses);

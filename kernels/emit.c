@@ -148,11 +148,15 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
 {
     const dop_input_kind what = dop_node_at(e->g, node)->input;
     const char *name = dop_emit_str(e, "r%u", e->n_temps++);
+    if (what == DOP_INPUT_lasts)
+        return dop_emit_fail(e, DOP_E_INPUT, "the row table has no column \"lasts\"", node);
     if (what == DOP_INPUT_positions)
         dop_emit_index(e, "uint %s = %s;", name, dop_emit_position(e, row));
     else
         dop_emit_index(e, "uint %s = %s.%s;", name, dop_emit_row(e, row),
-                       what == DOP_INPUT_tokens ? "token" : "sequence");
+                       what == DOP_INPUT_tokens  ? "token"
+                       : what == DOP_INPUT_types ? "flags" /* of rows that keep nothing: step_record.h */
+                                                 : "sequence");
     return name;
 }
 

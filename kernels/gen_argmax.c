@@ -254,7 +254,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     dop_node_id id = s->r->outs[s->r->n_outs - 1];
     bool row = picks_each(s->g, id) || dop_node_at(s->g, id)->op == DOP_OP_argmax_merge;
     if (row && !s->t->cpu)
-        tile->wg = s->t->max_workgroup >= 1024 ? 1024 : dop_pow2_floor(s->t->max_workgroup);
+        tile->wg = dop_wg_of(s->t, s->t->schedule.argmax_wg);
 }
 
 const dop_descriptor dop_descriptor_argmax = {
@@ -265,11 +265,11 @@ const dop_descriptor dop_descriptor_argmax = {
 };
 
 void
-dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end)
+dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_buf *decls, dop_buf *begin, dop_buf *end)
 {
     dop_emit *e = &gen->e;
     dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
-    dop_keys_set(keys, "PART_BEGIN", "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
+    dop_buf_puts(begin, "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
     dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
                       "    dop_where[gl_LocalInvocationIndex] = where;\n"
                       "    for (uint n = WG / 2u; n > 0u; n /= 2u) {\n"

@@ -5,10 +5,7 @@
 
 /* A row that is held in registers is received at once, a longer one value by value in a loop.  A row that is only staged is
  * received in batches, because each batch is one round trip to memory. */
-enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
-
-/* Short units of several tokens that a workgroup has at most, one for each subgroup. */
-enum { SUBGROUPS = 4 };
+enum { MAX_AT_ONCE = 8 };
 
 static int
 index_of(const dop_rowprog *p, dop_node_id id)
@@ -67,6 +64,7 @@ typedef struct pass {
     const char *i;      /* index in the row */
     const char *inside; /* condition for this invocation to have a value there; NULL: it has */
     bool first, last;   /* of the values that this invocation takes in turn */
+    bool walks;         /* it takes them in a loop */
     uint32_t level, width, serial;
     const char *sum; /* function that sums over the team */
     bool own;        /* sums may be own sums (dop_gen) */
@@ -92,6 +90,24 @@ sum_of(pass *s, const char *name)
     return dop_emit_str(&gen->e, "dop_own_sum(%uu, %s_a)", gen->sums++, name);
 }
 
+/* Declares NAME_0, the first value of row x, before the loop. */
+static void
+first_value(pass *s, dop_node_id x, const char *name)
+{
+    dop_emit *e = &s->gen->e;
+    dop_buf out = {0};
+    dop_buf *loop = e->out;
+    const char *indent = e->indent;
+    dop_emit_scope(e, &out, "    ");
+    const char *c0 = dop_emit_str(e, "(%s * %uu)", s->p->unit, s->p->len);
+    const char *first = dop_emit_value(e, x, (dop_index){s->p->t, strcmp(s->p->unit, "0u") ? c0 : "0u"}, 1);
+    dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", out.data ? out.data : "", name, first);
+    dop_buf_finish(&out);
+    e->out = loop;
+    e->indent = indent;
+    e->n_memo = 0;
+}
+
 /* Sums one source row into a statistic: declared before the loop, added in it, finished after it.  The row may be shorter than
  * the program's; beyond its end the last value is loaded again. */
 static void
@@ -109,25 +125,23 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
         /* Differences to the row's first value are squared, because squares of the values would cancel where the mean is far from
          * zero. */
         dop_buf_printf(s->before, "    float %s_a = 0.0, %s_b = 0.0;\n", name, name);
-        dop_buf out = {0};
-        dop_buf *loop = e->out;
-        uint32_t n_memo = e->n_memo;
-        const char *indent = e->indent;
-        dop_emit_scope(e, &out, "    ");
-        const char *c0 = dop_emit_str(e, "(%s * %uu)", s->p->unit, s->p->len);
-        const char *first = dop_emit_value(e, x, (dop_index){s->p->t, strcmp(s->p->unit, "0u") ? c0 : "0u"}, 1);
-        dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", out.data ? out.data : "", name, first);
-        dop_buf_finish(&out);
-        e->out = loop;
-        e->indent = indent;
-        e->n_memo = 0;
-        (void)n_memo;
+        first_value(s, x, name);
         dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
         dop_emit_line(e, "%s_b += dop_sumsq(%s - %s_0);", name, v, name);
         dop_buf_printf(s->after,
                        "    %s_a = %s(%s_a) / %u.0;\n"
                        "    float %s = inversesqrt(max(%s(%s_b) / %u.0 - %s_a * %s_a, 0.0) + %.9g);\n",
                        name, s->sum, name, s->p->len, name, s->sum, name, s->p->len, name, name, eps);
+        return;
+    }
+    /* A mean far from zero is rounded once, where sums of the values would be rounded at every step: what it is off by is off in
+     * every value of a norm, and adds up in the product behind it. */
+    const bool far = op == DOP_OP_row_mean && s->walks && !shorter && !s->own;
+    if (far) {
+        dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
+        first_value(s, x, name);
+        dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
+        dop_buf_printf(s->after, "    float %s = %s_0 + %s(%s_a) / %u.0;\n", name, name, s->sum, name, len);
         return;
     }
     if (s->first)
@@ -350,6 +364,7 @@ looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32
                   .i = "i",
                   .first = true,
                   .last = true,
+                  .walks = true,
                   .level = l,
                   .width = width,
                   .serial = p->serial,
@@ -388,8 +403,7 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
     uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg;
     const uint32_t n = dop_div_up_u32(values_at_once(gen, p, width), batches), last = (batches - 1) * n * team * width;
     const char *batch = batches > 1 ? dop_emit_str(e, " + batch%u * %uu", p->serial, n * team * width) : "";
-    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_RECEIVED_AT_ONCE],
-               *inside[MAX_RECEIVED_AT_ONCE];
+    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_AT_ONCE], *inside[MAX_AT_ONCE];
     dop_buf indices = {0}, constants = {0}, early = {0}, text = {0};
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = k * team * width;
@@ -488,11 +502,12 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
             l++;
         top = l > top ? l : top;
     }
-    const uint32_t values = values_at_once(gen, p, width), most = e->routes ? MAX_RECEIVED_AT_ONCE : MAX_AT_ONCE;
+    const uint32_t values = values_at_once(gen, p, width), loads = e->target->schedule.row_loads,
+                   most = e->routes || loads > MAX_AT_ONCE ? MAX_AT_ONCE : loads;
     if (values <= most)
         straight_program(gen, p, level, top, width, 1, body);
     else if (top == 0 && p->staged && values < UINT32_MAX && !keeps_statistics(gen, p))
-        straight_program(gen, p, level, top, width, dop_div_up_u32(values, MAX_RECEIVED_AT_ONCE), body);
+        straight_program(gen, p, level, top, width, dop_div_up_u32(values, MAX_AT_ONCE), body);
     else
         looped_program(gen, p, level, top, width, body);
 }
@@ -620,7 +635,8 @@ tile_row(const dop_site *s, dop_tile *tile)
         tile->wg /= 2;
     /* A subgroup for each unit: a multiprocessor holds more subgroups than workgroups. */
     if (tile->subgroup && !s->t->cpu && g->max_t > 1 && longest_unit(s->r) <= s->t->subgroup * 4)
-        for (tile->wg = s->t->subgroup; tile->wg < s->t->subgroup * SUBGROUPS && tile->wg * 2 <= s->t->max_workgroup;
+        for (tile->wg = s->t->subgroup;
+             tile->wg < s->t->subgroup * s->t->schedule.row_subgroups && tile->wg * 2 <= s->t->max_workgroup;
              tile->wg *= 2)
             ;
     /* Sums over a single subgroup need no barriers, which are expensive on CPU devices. */
@@ -631,8 +647,7 @@ tile_row(const dop_site *s, dop_tile *tile)
 static void
 tile_elementwise(const dop_site *s, dop_tile *tile)
 {
-    (void)s;
-    tile->wg = 64;
+    tile->wg = s->t->schedule.element_wg;
 }
 
 const dop_descriptor dop_descriptor_row = {

@@ -29,19 +29,34 @@ dop_variant_parse(const char *name, dop_variant_id *out)
 }
 
 /* Sets the tile if the variant can make the region. */
+/* Is every value that the region makes or reads a matrix, whose rows are those of one dimension that language models have? */
+static bool
+all_rows(const dop_site *s)
+{
+    bool rows = true;
+    for (uint32_t i = 0; i < s->r->n_nodes && rows; i++) {
+        const dop_node *n = dop_node_at(s->g, s->r->nodes[i]);
+        rows = dop_shape_is_rows(&n->shape);
+        for (uint32_t k = 0; k < n->n_srcs && rows; k++)
+            rows = dop_shape_is_rows(&dop_node_at(s->g, n->src[k])->shape);
+    }
+    return rows;
+}
+
 static dop_refusal
 fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     if (v->tpl != s->r->tpl)
         return (dop_refusal){"it is for other regions", NULL};
+    if (!all_rows(s))
+        return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};
     if (dop_caps_missing(v->caps, t->caps))
         return (dop_refusal){"the target lacks a capability it needs", NULL};
     dop_refusal no = v->descriptor->fits ? v->descriptor->fits(s) : (dop_refusal){0};
     if (no.why)
         return no;
-    *tile = (dop_tile){.wg = t->max_workgroup >= 256 ? 256 : dop_pow2_floor(t->max_workgroup),
-                       .subgroup = (v->caps & DOP_CAP_subgroup) != 0};
+    *tile = (dop_tile){.wg = dop_wg_of(t, t->schedule.workgroup), .subgroup = (v->caps & DOP_CAP_subgroup) != 0};
     if (v->descriptor->tile)
         v->descriptor->tile(s, tile);
     if (tile->wg > t->max_workgroup || (tile->subgroup && tile->wg % t->subgroup))

@@ -36,13 +36,27 @@ typedef struct tile {
     const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] */
 } tile;
 
+/* Do two values have the same rows? */
+static bool
+same_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
+{
+    const dop_shape *x = &dop_node_at(g, a)->shape, *y = &dop_node_at(g, b)->shape;
+    const uint32_t n = dop_shape_row_axes(x);
+    if (dop_shape_is_rows(x) && dop_shape_is_rows(y)) /* what is not of the step's rows has one, or those of a state */
+        return dop_node_per_token(g, a) == dop_node_per_token(g, b);
+    bool same = n == dop_shape_row_axes(y);
+    for (uint32_t i = 0; i < n && same; i++)
+        same = x->dim[i].mul == y->dim[i].mul && x->dim[i].sym == y->dim[i].sym;
+    return same;
+}
+
 /* Do the source and the node have the same index space, so that equal indices mean the same element? */
 static bool
 same_space(const dop_graph *g, dop_node_id node, dop_node_id src)
 {
     dop_node_id value = dop_node_base(g, src, NULL), space = dop_node_space(g, node);
     return dop_node_cols(g, src) == dop_node_cols(g, value) && dop_node_cols(g, space) == dop_node_cols(g, value) &&
-           dop_node_per_token(g, space) == dop_node_per_token(g, value);
+           same_rows(g, space, value);
 }
 
 /* Compares columns.  They must be in the tile for values from outside too, because a sum or a rotation needs all its operands in

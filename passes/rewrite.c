@@ -29,10 +29,9 @@ dop_status
 dop_rewrite_graph(dop_pass_ctx *cx, dop_graph *g, dop_rewrite_fn fn, void *user, bool *changed)
 {
     dop_rewrite rw = {.cx = cx, .from = g, .user = user};
-    dop_status st = dop_graph_init(&rw.to, cx->arena, g->name, g->max_t, g->max_s, cx->diag);
+    dop_status st = dop_graph_init_like(&rw.to, cx->arena, g, cx->diag);
     if (st != DOP_OK)
         return st;
-    rw.to.max_q = g->max_q;
     rw.map = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *rw.map);
     if (!rw.map)
         return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");

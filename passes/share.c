@@ -217,6 +217,14 @@ weights_of(const dop_graph *g, dop_node_id product)
     return dop_node_at(g, product)->src[1];
 }
 
+/* Can the only product of the region be the second of two that meet: is its row made four values at a time, and read in whole steps? */
+static bool
+may_be_second(const dop_graph *g, const dop_region *r)
+{
+    const dop_analysis *a = r->info;
+    return a->depth % DEPTH == 0 && dop_region_wide(g, r, a->act);
+}
+
 /* May region p, which makes something by one product, join region c, which reads it behind the only product it has? */
 static dop_reason
 may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_region_id to)
@@ -226,14 +234,17 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     const dop_analysis *a = p->info, *b = c->info;
     if (dop_fuse_disabled(cx, g, from, to))
         return DOP_REASON_disabled;
+    /* The analysis of a region takes its products in the order of the graph, and those of experts first. */
+    const bool reader_is_second = b->n_products == 1 && a->n_products == 1 && a->products[0] < b->products[0] &&
+                                  !dop_node_has_experts(g, b->products[0]);
     if (!dop_template_of(c->tpl)->beside || b->n_products != 1 || b->beside || b->tail ||
         (dop_node_has_experts(g, b->products[0]) && !b->experts.sum))
         return DOP_REASON_template_limit;
     if (!dop_template_of(p->tpl)->acts || a->n_products != 1 || a->staged || a->n_stats || a->tail ||
         a->parts[0].argmax)
         return DOP_REASON_template_limit;
-    if (dop_product_cols(g, a->products[0]) != dop_product_cols(g, b->products[0]) || a->depth % DEPTH ||
-        !dop_region_wide(g, p, a->act) ||
+    if (dop_product_cols(g, a->products[0]) != dop_product_cols(g, b->products[0]) ||
+        !may_be_second(g, reader_is_second ? c : p) ||
         dop_node_at(g, weights_of(g, a->products[0]))->type != dop_node_at(g, weights_of(g, b->products[0]))->type)
         return DOP_REASON_tile_mismatch;
     if (dop_node_bytes(g, weights_of(g, a->products[0])) > cx->target->schedule.beside_bytes &&

@@ -3,19 +3,17 @@
  * devices, whose workgroups are expensive and cores few, split nothing. */
 #include "passes/rewrite.h"
 
-enum { MAX_SPLITS = 16 }; /* the merge reads every split in every workgroup of the reader */
-
 static dop_status
 visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_graph *g = rw->from;
     const dop_node *o = dop_node_at(g, old);
-    if (o->op != DOP_OP_attention)
+    if (o->op != DOP_OP_attention || dop_node_i(g, old, DOP_A_mask) != DOP_MASK_causal || !dop_attention_cached(g, old))
         return DOP_OK;
     uint32_t kv_heads = dop_cache_heads(g, o->src[1]);
     uint32_t splits = rw->cx->target->cores / kv_heads;
-    if (splits > MAX_SPLITS)
-        splits = MAX_SPLITS;
+    if (splits > rw->cx->target->schedule.split_most)
+        splits = rw->cx->target->schedule.split_most;
     if (splits < 2)
         return DOP_OK;
     dop_node_id srcs[DOP_MAX_SRCS], part;

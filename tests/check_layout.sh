@@ -38,7 +38,8 @@ base/read               base/json
 base/program            base
 ir                      base
 passes                  ir
-kernels                 ir
+kernels/nest            base
+kernels                 ir kernels/nest
 runtime/include/doppler base/include/doppler
 runtime/plan            base/json runtime/include/doppler
 runtime/device          runtime/plan
@@ -50,13 +51,14 @@ runtime/text/jinja      base/json
 runtime/text            runtime/text/jinja runtime/include/doppler base/program
 runtime/text/grammar    runtime/text
 runtime/text/grammar/schema runtime/text/grammar
+runtime/media           base
 runtime/library         runtime/step runtime/text/grammar/schema
 runtime/parts           runtime/library
 compiler/import/format  base/read
 compiler/import/text    compiler/import/format base/json runtime/text
 compiler/model          ir base/read compiler/import/text
 compiler/import/gguf    compiler/model
-compiler/import/hf      compiler/model compiler/import/text
+compiler/import/hf      compiler/model compiler/import/text runtime/media
 compiler/import/rdrr    compiler/model
 compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr
 compiler/build          compiler/model
@@ -69,6 +71,7 @@ compiler/parts          compiler/report
 runtime/inspect/bench   runtime/step base/program public
 runtime/inspect/profile runtime/inspect/bench public
 runtime/inspect/check   runtime/step ir base/program public
+runtime/inspect/imatrix runtime/step ir public
 runtime/serve/engine    runtime/library public
 runtime/serve/api       runtime/serve/engine base/program public
 runtime/serve           runtime/serve/api public
@@ -76,7 +79,7 @@ runtime/parts/mpi       runtime/parts
 runtime/program/common  runtime/library compiler/import/text public
 runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
 runtime/program         runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
-runtime/program         runtime/inspect/profile runtime/inspect/check
+runtime/program         runtime/inspect/profile runtime/inspect/check runtime/inspect/imatrix
 compiler/program        compiler/parts runtime/inspect/bench
 hook dop_replay_observer
 end

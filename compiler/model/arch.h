@@ -101,6 +101,8 @@ typedef struct dop_attention {
     bool differential;
     double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
     double softcap; /* of q.k; 0: none */
+    bool both;      /* queries see the positions behind them too; a window is then one on each side */
+    bool relative;  /* scores grow by a learned value of the head and of the distance: dop_encoder.relative */
     bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
@@ -277,7 +279,8 @@ typedef struct dop_layer {
     dop_norm laurel_norm;               /* of its product */
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
-    dop_norm post_input_norm;           /* on what the layer's own input contributes; dop_layer_inputs */
+    dop_norm attn_sum_norm, ffn_sum_norm; /* of the stream after each part has been added to it */
+    dop_norm post_input_norm;             /* on what the layer's own input contributes; dop_layer_inputs */
     bool parallel;
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* of what is added to the stream; 1: none */
@@ -324,6 +327,44 @@ typedef struct dop_altup {
 } dop_altup;
 enum { DOP_MAX_STREAMS = 8 };
 
+/* What is added to scores by distance: a value for each head and each of `buckets` distances, half of them before the query and
+ * half behind it; near distances have one each, those up to `most` fewer and fewer.  T5: https://arxiv.org/abs/1910.10683 */
+typedef struct dop_relative {
+    uint32_t buckets, most; /* buckets 0: there is nothing */
+} dop_relative;
+
+/* What an encoder makes of the hidden states after the last norm: products one after the other, then one vector or one row of
+ * scores for each text. */
+typedef struct dop_dense {
+    uint32_t width;
+    bool bias, active;
+    dop_act_kind act;
+    dop_norm norm; /* after the activation */
+} dop_dense;
+enum { DOP_MAX_DENSE = 3 };
+
+/* Which rows of a text become its vector; with the numbers of DOP_POOL_* in runtime/plan/plan_format.h. */
+typedef enum dop_pool_kind { DOP_BY_NONE, DOP_BY_CLS, DOP_BY_MEAN, DOP_BY_LAST } dop_pool_kind;
+
+typedef struct dop_encoder {
+    bool used;        /* it has no output matrix: its only program is `encode` */
+    uint32_t n_types; /* rows have a type (first or second text of a pair), each with an embedding; 0: they have none */
+    bool norm_sum;    /* embed_norm is of the sum of all embeddings */
+    uint32_t n_dense; /* products after the last norm */
+    dop_dense dense[DOP_MAX_DENSE];
+    dop_pool_kind pool;
+    bool normalized;  /* vectors have length 1 */
+    uint32_t classes; /* what it gives are the scores of so many classes; 0: a vector */
+    dop_relative relative;
+} dop_encoder;
+
+/* Values that the last product before products `i` gives. */
+static inline uint32_t
+dop_dense_in(const dop_encoder *e, uint32_t hidden, uint32_t i)
+{
+    return i > 0 && i <= e->n_dense ? e->dense[i - 1].width : hidden;
+}
+
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
@@ -343,6 +384,7 @@ typedef struct dop_arch {
     double logit_scale;   /* logits are multiplied by it; 1: none */
     double logit_softcap; /* after that; 0: none */
     dop_temper temper;
+    dop_encoder encoder;
     bool tied; /* the output matrix is the embedding */
 
     int64_t bos_id; /* -1: none */
@@ -357,10 +399,32 @@ typedef enum dop_code_kind {
     DOP_CODE_INT8, /* 8 bits with a sign, or with 128 added where they are `biased`: q8_0 */
     DOP_CODE_INT4, /* 4 bits less the zero point, the first of eight in the lowest bits of a word: int4 */
     DOP_CODE_E2M1, /* 4 bits, the first of two in the low nibble: nvfp4 */
+    DOP_CODE_FLAT, /* dop_flat_parts, instead of codes, scales and tiles: int4 or f16 */
 } dop_code_kind;
+
+/* Codes of 4 or 8 bits of a matrix whose values are counted row after row, i = row * columns + column (bitsandbytes, HQQ). */
+typedef struct dop_flat_parts {
+    const uint8_t *codes;
+    uint32_t bits;
+    uint64_t group; /* values with one scale, one after the other; or, `strided`, `groups` apart */
+    uint64_t groups;
+    bool strided;
+    /* HQQ: (code - zero) * scale.  Of 4 bits the codes are in halves: those of the second half of the groups (strided: of the second
+     * half of every group) in the low nibbles of the first's. */
+    const uint8_t *scales, *zeros;
+    dop_type scale_type, zero_type;
+    /* bitsandbytes: levels[code] times the group's largest, the first of two codes in the high nibble.  The largest ones are f32, or,
+     * with nested levels, bytes for which these stand, times `nested` of each nested_group groups, plus an offset. */
+    const uint8_t *levels; /* f32 [16]; NULL: HQQ */
+    const uint8_t *largest;
+    const uint8_t *nested_levels, *nested; /* f32 [256] and f32; NULL: not nested */
+    uint64_t nested_group;
+    float offset;
+} dop_flat_parts;
 
 typedef struct dop_code_parts {
     dop_code_kind kind;
+    const dop_flat_parts *flat; /* of DOP_CODE_FLAT */
     bool biased;
     const uint8_t *codes;
     uint64_t row_bytes;                   /* of codes */
@@ -368,7 +432,8 @@ typedef struct dop_code_parts {
     dop_type scale_type;                  /* f16, bf16 or f32; none: e4m3, without a sign */
     uint32_t tile_rows, tile_cols, tiles; /* size of a tile; tiles in a row of them */
     const uint8_t *zeros;                 /* int4: words of eight rows [rows / 8, tiles]; NULL: every zero point is 8 */
-    float factor;                         /* nvfp4: what all scales are multiplied by */
+    uint32_t zero_words;                  /* of a row: words of eight tiles instead [rows, zero_words]; 0: not so */
+    float factor;                         /* int8, nvfp4: what all scales are multiplied by */
     uint64_t first, block,
         block_step; /* row r is first + r, or with blocks of rows first + r / block * block_step + r % block */
 } dop_code_parts;
@@ -413,9 +478,13 @@ typedef struct dop_weight {
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
+    /* What llama.cpp calls the tensor, and what where q, k and v are one; NULL: it has no such tensor.  Of weights of a checkpoint. */
+    const char *gguf, *gguf_fused;
     const dop_int4_parts
         *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */
     uint64_t expert_stride; /* of rank 3: bytes from expert to expert */
+    /* Of nvfp4: f32 of each matrix, by which its values are multiplied, not necessarily aligned; NULL: they are as they are. */
+    const uint8_t *factors;
     /* Of rank 3: [experts] of rank 2, instead of data, strides and parts; NULL: one tensor has all experts; in the arena. */
     const struct dop_weight *each;
     /* Of rank 2: the matrix that has the rows from own_rows on, and may itself continue in another; NULL: all rows are where
@@ -486,6 +555,8 @@ dop_weight_at(const dop_weight *w, uint32_t row)
 }
 
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
+/* Adds maps to those of w, which then owns them; the list itself, made by malloc, is released. */
+dop_status dop_weights_keep(dop_weights *w, dop_map *maps, uint32_t n, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
 const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
 

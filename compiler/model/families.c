@@ -3,8 +3,10 @@
 #include "base/words.h"
 #include "compiler/model/families_dense.h"
 #include "compiler/model/families_experts.h"
+#include "compiler/model/families_gguf.h"
 #include "compiler/model/families_recurrent.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const dop_hf_keys keys_common = {
@@ -572,6 +574,7 @@ const dop_family dop_families[] = {
      .vocab = 262144,
      .ctx = 131072},
 #include "compiler/model/families_dense.def"
+#include "compiler/model/families_encoders.def"
 #include "compiler/model/families_experts.def"
 #include "compiler/model/families_recurrent.def"
 };
@@ -649,33 +652,39 @@ dop_family_by_model_type(const char *model_type)
     return NULL;
 }
 
-static bool
-is_gguf(const dop_family *f, const char *arch, size_t len)
-{
-    return f->gguf && strlen(f->gguf) == len && memcmp(f->gguf, arch, len) == 0;
-}
-
 const dop_family *
-dop_family_by_gguf(const char *arch, size_t len, bool experts)
+dop_family_by_gguf(const char *arch, size_t len, bool experts, bool windows)
 {
-    const dop_family *other = NULL;
-    for (uint32_t i = dop_n_families; i-- > 0;)
-        if (is_gguf(&dop_families[i], arch, len)) {
-            other = &dop_families[i];
-            if (experts == (other->experts != NULL))
-                return other;
-        }
-    return other;
+    const dop_family *best = NULL;
+    int most = -1;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : 0), arch);
+    for (uint32_t i = dop_n_families; i-- > 0;) {
+        const dop_family *f = &dop_families[i];
+        const bool slides = f->window_rule != DOP_WINDOW_NONE || f->gguf_windows;
+        const int fits = 2 * (experts == (f->experts != NULL)) + (windows == slides);
+        if (!f->gguf || !dop_has_word(f->gguf, name) || fits < most)
+            continue;
+        best = f;
+        most = fits;
+    }
+    return best;
 }
 
 void
 dop_family_list_gguf(dop_buf *out)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++) {
-        const char *name = dop_families[i].gguf;
-        if (name && dop_family_by_gguf(name, strlen(name), false) == &dop_families[i])
-            dop_buf_printf(out, "%s%s", out->size ? ", " : "", name);
-    }
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        for (const char *name = dop_families[i].gguf; name && *name; name += strspn(name, " ")) {
+            const size_t n = strcspn(name, " ");
+            bool listed_before = false;
+            for (uint32_t k = 0; k < i; k++)
+                listed_before = listed_before || (dop_families[k].gguf && strlen(dop_families[k].gguf) == n &&
+                                                  memcmp(dop_families[k].gguf, name, n) == 0);
+            if (!listed_before)
+                dop_buf_printf(out, "%s%.*s", out->size ? ", " : "", (int)n, name);
+            name += n;
+        }
 }
 
 void
@@ -723,6 +732,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
         t->q_norm.bias = t->k_norm.bias = false;
     t->o_norm = layer->ffn.down_norm = has & DOP_FAM_SUB_NORMS ? norm : none;
     a->embed_norm = has & DOP_FAM_EMBED_NORM ? norm : none;
+    layer->attn_sum_norm = layer->ffn_sum_norm = has & DOP_FAM_SUM_NORM ? norm : none;
     if (has & DOP_FAM_QK_PLAIN)
         t->q_norm.plain = t->k_norm.plain = a->embed_norm.plain = true;
     a->head_bias = f->bias_head.otherwise;
@@ -733,7 +743,14 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
     t->sinks = has & DOP_FAM_SINKS;
     layer->scaled = has & DOP_FAM_LAYER_SCALE;
-    a->final_norm = norm;
+    a->final_norm = has & DOP_FAM_SUM_NORM ? none : norm;
+    t->both = has & DOP_FAM_ENCODER;
+    a->encoder = (dop_encoder){.used = f->pool != DOP_BY_NONE,
+                               .n_types = f->types,
+                               .norm_sum = has & DOP_FAM_ENCODER,
+                               .pool = f->pool,
+                               .normalized = true,
+                               .relative.most = f->relative_most};
     layer->ffn.gated = !(has & DOP_FAM_NOT_GATED);
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
     t->bias_o = f->bias_o.otherwise;
@@ -746,44 +763,16 @@ void
 dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
 {
     dop_attention *t = &layer->mixers[0].attn;
-    dop_norm *const norms[] = {
-        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm,    &t->k_norm,
-        &t->v_norm,        &a->final_norm,         &t->o_norm,       &layer->ffn.down_norm, &a->embed_norm};
+    dop_norm *const norms[] = {&layer->attn_norm,   &layer->post_attn_norm,
+                               &layer->ffn_norm,    &layer->post_ffn_norm,
+                               &t->q_norm,          &t->k_norm,
+                               &t->v_norm,          &a->final_norm,
+                               &t->o_norm,          &layer->ffn.down_norm,
+                               &a->embed_norm,      &layer->attn_sum_norm,
+                               &layer->ffn_sum_norm};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i]->kind != DOP_NORM_NONE) {
             norms[i]->eps = eps;
             norms[i]->add = add;
         }
-}
-
-static const struct {
-    dop_act_kind kind;
-    const char *names, *rdrr;
-} acts[] = {
-#define ACT(kind, op, names, rdrr) {DOP_ACT_##kind, names, rdrr},
-#include "compiler/model/activations.def"
-#undef ACT
-};
-
-static bool
-find_act(const char *name, bool rdrr, dop_act_kind *out)
-{
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
-        if (dop_has_word(rdrr ? acts[i].rdrr : acts[i].names, name)) {
-            *out = acts[i].kind;
-            return true;
-        }
-    return false;
-}
-
-bool
-dop_act_by_name(const char *name, dop_act_kind *out)
-{
-    return find_act(name, false, out);
-}
-
-bool
-dop_act_by_rdrr_name(const char *name, dop_act_kind *out)
-{
-    return find_act(name, true, out);
 }

@@ -58,6 +58,10 @@ enum {
     (1ull << 41) /* fields altup_num_inputs, laurel_rank, activation_sparsity_pattern; widths by layer */
 #define DOP_FAM_DOGE \
     (1ull << 42) /* scores grow by what a key's position adds, and streams have weights; field keep_window_size */
+#define DOP_FAM_ENCODER (1ull << 43)     /* encoders: no output matrix, every row sees all rows of its text */
+#define DOP_FAM_SUM_NORM (1ull << 44)    /* norms of the stream after each addition, and none at the end */
+#define DOP_FAM_POSITIONS_2 (1ull << 45) /* the table of positions has two rows more, at its beginning */
+#define DOP_FAM_T5 (1ull << 46)    /* fields relative_attention_num_buckets, feed_forward_proj; scores are not scaled */
 #define DOP_FAM_ALIBI (1ull << 36) /* scores fall with the distance, in place of a rotation */
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -113,8 +117,9 @@ typedef enum dop_window_rule {
     DOP_WINDOW_ALL,     /* every layer, when sliding_window is set */
     DOP_WINDOW_QWEN,    /* use_sliding_window: layers from max_window_layers on */
     DOP_WINDOW_PATTERN, /* all but every n-th layer; n is sliding_window_pattern, or the family's period */
-    DOP_WINDOW_NOPE,    /* use_sliding_window: layers without rotary embedding */
-    DOP_WINDOW_CHUNKS   /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
+    DOP_WINDOW_GLOBAL, /* all but every global_attn_every_n_layers-th, from the first on; local_attention is both sides' width */
+    DOP_WINDOW_NOPE,  /* use_sliding_window: layers without rotary embedding */
+    DOP_WINDOW_CHUNKS /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
 } dop_window_rule;
 
 /* Which rows of a fused tensor a weight has. */
@@ -182,7 +187,8 @@ typedef struct dop_tensor_name {
     bool transposed; /* stored [input, output] (Conv1D) */
 } dop_tensor_name;
 
-/* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention). */
+/* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention).  "one|other": the
+ * other where the file has it (numbers of layers, heads and values, eps). */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
     const char *kv_heads;        /* NULL: num_key_value_heads */
@@ -219,6 +225,15 @@ typedef struct dop_expert_keys {
     dop_experts facts;    /* everything that is not read */
 } dop_expert_keys;
 
+/* How an encoder's files give scores of classes: products after the last norm, of which the last gives the scores. */
+typedef struct dop_class_head {
+    const char *names[DOP_MAX_DENSE]; /* of the products, without ".weight" */
+    const char *act;                  /* after all but the last */
+    dop_pool_kind pool;
+    bool no_bias;     /* the last product has none */
+    const char *norm; /* behind the first product's activation; NULL: there is none */
+} dop_class_head;
+
 typedef struct dop_family {
     const char *name;
     const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
@@ -230,20 +245,25 @@ typedef struct dop_family {
     const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
     dop_fact_field qk_norm;            /* whether the norms of q and k that the flags state exist; no key: they do */
     dop_window_rule window_rule;
+    uint32_t types, relative_most;    /* dop_encoder.n_types and dop_relative.most, where files are silent */
+    dop_pool_kind pool;               /* of an encoder whose files do not say it */
+    const dop_class_head *class_head; /* NULL: no scores of classes */
     const dop_hf_keys *keys;
     const dop_expert_keys *experts; /* NULL: all layers are dense */
     const dop_tensor_name *names;
     const dop_tensor_name *more_names; /* searched first; NULL: none */
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
-    /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
-     * side, whether a file may state a window for every layer although the family has none (files of other families
-     * take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+    /* GGUF: general.architecture (several are separated by spaces), names that differ from the common ones (gguf_names), whether
+     * rotary pairs lie side by side, whether a file may state a window for every layer although the family has none (files of other
+     * families take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
     bool gguf_interleaved, gguf_windows;
     bool gguf_untruncated; /* YaRN's correction range is not rounded, which files do not state */
     uint32_t gguf_wide_layers;
+    uint32_t gguf_period; /* with DOP_WINDOW_PATTERN: as `period`, where files do not state it; 0: it is that */
+    bool gguf_full_first; /* ... and the first layer of each period is full, instead of the last */
     /* The defaults of the family's configuration class where config.json says nothing; 0 or NULL: it must say. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
     uint32_t ffn_times; /* feed-forward width as a multiple of the model's; 0: none */
@@ -277,14 +297,17 @@ void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 bool dop_act_by_rdrr_name(const char *name, dop_act_kind *out);
 
-/* By the GGUF name.  Families may share one, so this also selects by whether the family has experts. */
-const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts);
+/* By the GGUF name.  Families may share one, so this also selects by what the file states: experts, a window. */
+const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts, bool windows);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
 /* Names in layers whose q, k and v are one tensor, "attn_qkv". */
 extern const dop_tensor_name dop_gguf_names_fused[];
 
+/* What GGUF files of the family call the tensor of a weight, and in files where q, k and v are one; NULL: they have none.  In the
+ * arena.  family: NULL where it is not known. */
+const char *dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena);
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
 /* Names of checkpoints laid out like Llama's, and what differs with norms on both sides of a block. */

@@ -1,10 +1,12 @@
 /* Tensor names of GGUF files, and what importers do with names. */
+#include "base/words.h"
 #include "compiler/model/import.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names". */
+/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names".  Where a role has several,
+ * the first that the file has counts. */
 const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_embed, "token_embd.weight", DOP_PART_ALL, false},
     {DOP_W_pos_embed, "position_embd.weight", DOP_PART_ALL, false},
@@ -34,6 +36,8 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_kv_a_norm, "attn_kv_a_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "attn_k_b.weight", DOP_PART_ALL, false},
     {DOP_W_v_up, "attn_v_b.weight", DOP_PART_ALL, false},
+    {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* of older files, and of MiniCPM 3 */
+    {DOP_W_v_up, "attn_kv_b.weight", DOP_PART_V_UP, false},
     {DOP_W_mix_z, "ssm_in.weight", DOP_PART_MIX_Z, false},
     {DOP_W_mix_in, "ssm_in.weight", DOP_PART_MIX_IN, false},
     {DOP_W_mix_dt, "ssm_in.weight", DOP_PART_MIX_DT, false},
@@ -84,6 +88,7 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
     {DOP_W_act_alpha_n, "xielu.alpha_n", DOP_PART_KEY, false},
     {DOP_W_act_beta, "xielu.beta", DOP_PART_KEY, false},
+    {DOP_W_router_correction, "exp_probs_b", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 
@@ -99,6 +104,17 @@ const dop_tensor_name dop_gguf_names_fused[] = {
     {.role = DOP_W_none},
 };
 
+const char *
+dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena)
+{
+    const dop_tensor_name *n =
+        fused ? dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role)
+              : dop_find_tensor_name(family ? family->more_gguf_names : NULL, dop_gguf_names, need->role);
+    if (!n || n->part == DOP_PART_KEY)
+        return NULL;
+    return need->layer >= 0 ? dop_arena_printf(arena, "blk.%d.%s", (int)need->layer, n->source) : n->source;
+}
+
 const dop_tensor_name *
 dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role)
 {
@@ -113,8 +129,17 @@ dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, 
 const char *
 dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
 {
-    static const char *const prefixes[] = {
-        "model.", "language_model.model.", "model.language_model.", "model.text_model.", "transformer.", ""};
+    static const char *const prefixes[] = {"model.",
+                                           "language_model.model.",
+                                           "model.language_model.",
+                                           "model.text_model.",
+                                           "transformer.",
+                                           "bert.",
+                                           "roberta.",
+                                           "distilbert.",
+                                           "mpnet.",
+                                           "text_model.",
+                                           ""};
     char name[256];
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
@@ -169,7 +194,8 @@ typedef enum height {
     ONE,
     ROWS, /* of the weight itself */
     Q,    /* all queries */
-    KV,   /* all keys, or all values */
+    KV,   /* all keys */
+    V,    /* all values */
     HEAD, /* a head of these */
     TWO,
     QUARTER,     /* of the weight itself */
@@ -206,9 +232,9 @@ static const part_rows parts[] = {
     [DOP_PART_DECAY] = {.total = {ROWS}},
     [DOP_PART_KEY] = {.total = {ROWS}},
     [DOP_PART_ROW] = {.total = {ROWS}, .one_row = true},
-    [DOP_PART_Q] = {.total = {Q, KV, KV}},
-    [DOP_PART_K] = {.start = {Q}, .total = {Q, KV, KV}},
-    [DOP_PART_V] = {.start = {Q, KV}, .total = {Q, KV, KV}},
+    [DOP_PART_Q] = {.total = {Q, KV, V}},
+    [DOP_PART_K] = {.start = {Q}, .total = {Q, KV, V}},
+    [DOP_PART_V] = {.start = {Q, KV}, .total = {Q, KV, V}},
     [DOP_PART_HEAD_Q] = {.total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_K] = {.start = {HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_V] = {.start = {HEAD, HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
@@ -273,6 +299,7 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     if (t) {
         h[Q] = (uint64_t)t->n_heads * t->head_dim;
         h[KV] = (uint64_t)t->n_kv_heads * t->head_dim;
+        h[V] = (uint64_t)t->n_kv_heads * dop_value_dim(t);
         h[SHARE] = t->n_kv_heads ? (uint64_t)t->n_heads / t->n_kv_heads * t->head_dim : 0;
         h[HEAD] = t->head_dim;
         h[PLAIN] = t->latent.plain;
@@ -316,4 +343,38 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     if (p->needs == LATENT_UP)
         r.each = (uint64_t)(t->latent.plain + t->latent.value_dim) * t->latent.rank;
     return r;
+}
+
+/* ---- activations ---- */
+
+static const struct {
+    dop_act_kind kind;
+    const char *names, *rdrr;
+} acts[] = {
+#define ACT(kind, op, names, rdrr) {DOP_ACT_##kind, names, rdrr},
+#include "compiler/model/activations.def"
+#undef ACT
+};
+
+static bool
+find_act(const char *name, bool rdrr, dop_act_kind *out)
+{
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        if (dop_has_word(rdrr ? acts[i].rdrr : acts[i].names, name)) {
+            *out = acts[i].kind;
+            return true;
+        }
+    return false;
+}
+
+bool
+dop_act_by_name(const char *name, dop_act_kind *out)
+{
+    return find_act(name, false, out);
+}
+
+bool
+dop_act_by_rdrr_name(const char *name, dop_act_kind *out)
+{
+    return find_act(name, true, out);
 }

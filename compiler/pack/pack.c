@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "compiler/build/build.h"
+#include "compiler/pack/imatrix.h"
 #include "compiler/pack/pack_rows.h"
 #include "compiler/pack/quant.h"
 #include "compiler/pack/repack.h"
@@ -98,6 +99,9 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     } else if (item.from.kind == DOP_FROM_TEMPER) {
         item.rows = p->ctx;
         item.cols = 1;
+    } else if (item.from.kind == DOP_FROM_RELATIVE) {
+        item.rows = dop_layer_attention(&m->arch.layers[0])->n_heads;
+        item.cols = dop_node_cols(g, id);
     } else {
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
     }
@@ -212,7 +216,23 @@ encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
 }
 
 static dop_status
-write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+relative_table(const dop_pack *p, const dop_packed *item, float *table, dop_diag *diag)
+{
+    const dop_relative *r = &p->model->arch.encoder.relative;
+    const dop_weight *w = dop_weights_find(&p->model->weights, "relative");
+    float *learned = w && w->cols == item->rows ? calloc((size_t)r->buckets * item->rows, sizeof *learned) : NULL;
+    if (!learned)
+        return w ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                 : DOP_FAIL(diag, DOP_E_INTERNAL, "the model has no values by distance");
+    for (uint32_t i = 0; i < r->buckets; i++)
+        dop_decode_row(w->type, dop_weight_at(w, i), w->cols, learned + (size_t)i * w->cols);
+    dop_relative_table(r, learned, item->rows, table);
+    free(learned);
+    return DOP_OK;
+}
+
+static dop_status
+write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
     float *table = calloc((size_t)item->rows * item->cols, sizeof *table);
     if (!table)
@@ -220,6 +240,8 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     dop_status st = DOP_OK;
     if (item->from.kind == DOP_FROM_TEMPER)
         dop_temper_table(&p->model->arch.temper, item->rows, table);
+    else if (item->from.kind == DOP_FROM_RELATIVE)
+        st = relative_table(p, item, table, diag);
     else
         st = dop_rope_table(&p->model->arch.ropes[item->from.index], p->ctx, table, diag);
     memset(out, 0, item->size);
@@ -254,11 +276,14 @@ typedef struct row_buffers {
     float *values;
     uint8_t *blocks; /* of one row as packed */
     uint8_t *parts;  /* of several rows as stored */
+    float *columns;  /* their importance; */
+    bool weighs;     /* it is known */
 } row_buffers;
 
 /* Threads take blocks of rows in turn, which do not cross experts; every row's bytes are its own. */
 typedef struct row_job {
     const dop_packed *item;
+    const dop_imatrix *imatrix;
     uint8_t *out;
     uint32_t at_once; /* rows of a block */
     uint32_t blocks;  /* of an expert */
@@ -273,10 +298,13 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
 {
     const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
     if (w->type != item->type || !quant) {
+        const float factor = stored ? dop_weight_factor(w) : 1;
         if (stored)
             dop_decode_row(w->type, stored, w->cols, b->values);
         else
             dop_weight_row(w, item->from.first + row, b->values);
+        for (uint32_t i = 0; factor != 1 && i < w->cols; i++)
+            b->values[i] *= factor;
     }
     if (!quant) {
         encode_row(item->type, b->values, item->cols, out + row * item->row_bytes);
@@ -286,7 +314,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
         memset(b->values + item->cols, 0, 16 * sizeof *b->values);
         if (!all_finite(b->values, (item->cols + 15) / 16 * 16))
             return false;
-        dop_quantize_row(item->type, b->values, item->cols, b->blocks);
+        dop_quantize_row(item->type, b->values, b->weighs ? b->columns : NULL, item->cols, b->blocks);
         stored = b->blocks;
     }
     dop_repack_row(item->type, stored, row, item->rows, item->cols, out);
@@ -321,13 +349,16 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     if (!b->values) {
         b->values = malloc(((size_t)item->cols + 256) * sizeof *b->values);
         b->blocks = malloc((size_t)packed + 1);
+        b->columns = malloc(((size_t)item->cols + 1) * sizeof *b->columns);
     }
     if (w.parts && !b->parts)
         b->parts = malloc(j->at_once * (size_t)stored);
-    if (!b->values || !b->blocks || (w.parts && !b->parts))
+    if (!b->values || !b->blocks || !b->columns || (w.parts && !b->parts))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (w.parts)
         dop_int4_rows(&w, item->from.first + first, n, b->parts);
+    b->weighs = j->imatrix && w.type != item->type && dop_quantizable(item->type) &&
+                dop_imatrix_columns(j->imatrix, item->source, expert, b->columns);
     for (uint32_t r = first; r < first + n; r++) {
         const uint8_t *at = w.parts        ? b->parts + (r - first) * stored
                             : w.col_stride ? NULL
@@ -336,8 +367,8 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
-    if (first == 0 && w.parts && w.parts->codes && w.type == item->type)
-        dop_repack_factor(item->type, w.parts->codes->factor, item->rows, item->cols, out);
+    if (first == 0 && w.type == item->type)
+        dop_repack_factor(item->type, dop_weight_factor(&w), item->rows, item->cols, out);
     return DOP_OK;
 }
 
@@ -347,7 +378,8 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
 {
     const uint32_t experts = dop_weight_experts(item->source);
     const dop_weight first = dop_weight_expert(item->source, 0);
-    row_job j = {.item = item, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
+    row_job j = {
+        .item = item, .imatrix = p->imatrix, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
     bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth a thread */
     j.blocks = dop_div_up_u32(item->rows, j.at_once);
     const uint64_t n = (uint64_t)j.blocks * experts;
@@ -358,6 +390,7 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
         free(j.buffers[i].values);
         free(j.buffers[i].blocks);
         free(j.buffers[i].parts);
+        free(j.buffers[i].columns);
     }
     return st;
 }
@@ -367,7 +400,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
 {
     uint64_t bytes = 0;
     if (!item->source)
-        return write_rope(p, item, out, diag);
+        return write_table(p, item, out, diag);
     memset(out, 0, item->size);
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {

@@ -277,8 +277,7 @@ static dop_status
 copy_graph(cutter *c)
 {
     const dop_graph *g = c->from;
-    dop_status st = dop_graph_init(c->to, c->arena, g->name, g->max_t, g->max_s, c->diag);
-    c->to->max_q = g->max_q;
+    dop_status st = dop_graph_init_like(c->to, c->arena, g, c->diag);
     mark_wanted(c);
     for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
         if (c->wanted[id])

@@ -9,7 +9,7 @@
 /* Limits far above anything a device takes; they keep products of outside numbers inside 64 bits. */
 enum {
     MAX_VOCAB = 1 << 24,
-    MAX_CTX = 1 << 24, /* what --ctx takes */
+    MAX_CTX = 1 << 24, /* positions: the largest --ctx */
     MAX_INVOCATIONS = 4096,
 };
 static const uint64_t max_slot = (uint64_t)1 << 42;
@@ -101,7 +101,7 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A profile says what its kernels need: who reads it decides by that which device will do. */
+/* A profile names every capability that its kernels need, because a device is chosen by that list. */
 static dop_status
 check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 {
@@ -119,7 +119,7 @@ check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 static dop_status
 check_decodes(const dop_plan *plan, dop_diag *diag)
 {
-    for (uint32_t p = 0; p < plan->n_profiles; p++)
+    for (uint32_t p = 0; p < plan->n_profiles && dop_plan_steps(plan); p++)
         if (!dop_plan_decodes(plan, p, DOP_ORDER_BARRIERS))
             return DAMAGED("no decode schedule for profile %s", dop_plan_string(plan, plan->profiles[p].name));
     return DOP_OK;
@@ -287,7 +287,8 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
         if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
             return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
-        if ((d->flags & ~(uint32_t)DOP_DISPATCH_BARRIER) && !is_stage(plan, i)) /* flags of a stage are its function */
+        if ((d->flags & ~(uint32_t)DOP_DISPATCH_BARRIER) &&
+            !is_stage(plan, i)) /* the flags field of a stage is the number of its function */
             return DAMAGED("dispatch %u has flags %u", i, d->flags);
         if (!range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
@@ -335,7 +336,7 @@ static dop_status
 check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
-    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles ||
+    if (s->kind < DOP_SCHED_DECODE || s->kind >= DOP_SCHED_END || s->profile >= plan->n_profiles ||
         s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
@@ -362,7 +363,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
             return DAMAGED("stage %u of schedule %u: rounding %u is not known", k, i, d->stage_rounding);
     }
     if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1) ||
-        (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0))
+        (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0) ||
+        (s->kind == DOP_SCHED_ENCODE && !dop_plan_program_of(plan, s->kind)))
         return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
     if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
         s->n_body > s->n_dispatches)
@@ -387,7 +389,7 @@ check_tensors(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_tensors; i++) {
         const dop_plan_tensor *t = &plan->tensors[i];
-        if (!string_ok(plan, t->name))
+        if (!string_ok(plan, t->name) || !string_ok(plan, t->gguf))
             return DAMAGED("the name of tensor %u is outside section STRINGS", i);
         uint64_t bytes = 0;
         if (t->experts == 0 || (t->experts > 1 && t->expert_stride < t->size))
@@ -444,12 +446,28 @@ check_states(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
+static dop_status
+check_programs(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        const dop_plan_program *p = &plan->programs[i];
+        if (!string_ok(plan, p->name))
+            return DAMAGED("the name of program %u is outside section STRINGS", i);
+        if (p->kind != DOP_SCHED_ENCODE || i > 0 || p->width == 0 || p->width > 1u << 24 || p->n_types > 64 ||
+            p->pool < DOP_POOL_CLS || p->pool > DOP_POOL_LAST || p->normalized > 1 ||
+            (p->classes && p->classes != p->width) || p->reserved)
+            return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
+    }
+    return DOP_OK;
+}
+
 dop_status
 dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
 {
     dop_status st;
     if ((st = check_strings(plan, diag)) != DOP_OK || (st = check_model(plan, diag)) != DOP_OK ||
-        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_files(plan, diag)) != DOP_OK)
+        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_programs(plan, diag)) != DOP_OK ||
+        (st = check_files(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         if ((st = check_kernel(plan, i, diag)) != DOP_OK)

@@ -41,10 +41,16 @@ enum {
  * naming the byte offset.  On failure out_ids holds what it held before. */
 dop_status dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_diag *diag,
                                 dop_ids *out_ids);
-/* The same within a budget, which is charged for the normalizer's, the regular expressions' and the vocabulary's steps
+/* Encodes within a budget, which is charged for the normalizer's, the regular expressions' and the vocabulary's steps
  * and for the bytes of their buffers while they are held.  DOP_E_LIMIT: it is exhausted, or a regular expression is. */
 dop_status dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags,
                                        dop_budget *budget, dop_diag *diag, dop_ids *out_ids);
+
+/* Appends the ids of a pair of texts, as cross-encoders take them, with what the definition adds around and between them.
+ * *out_second: where the second text begins in out_ids, what is between the two not included. */
+dop_status dop_tokenizer_encode_pair(const dop_tokenizer *tok, const char *first, size_t n_first, const char *second,
+                                     size_t n_second, dop_budget *budget, dop_diag *diag, dop_ids *out_ids,
+                                     size_t *out_second);
 
 enum {
     DOP_DECODE_SKIP_SPECIAL = 1, /* special tokens give no text */

@@ -333,7 +333,7 @@ attention(maker *m)
     uint32_t n = 5;
     if (pick(m, 4) == 0)
         srcs[n++] = weight(m, "v", DOP_TYPE_f32, 1, heads, 1);
-    dop_attr attrs[5] = {
+    dop_attr attrs[DOP_MAX_ATTRS] = {
         {.f = 0.25}, {.i = pick(m, 2) ? 0 : 9}, {.f = pick(m, 3) ? 0 : 8}, {0}, {.i = pick(m, 4) ? 0 : 8}};
     dop_node_id a = add(m, DOP_OP_attention, srcs, n, attrs, NULL);
     keep(m, reshape(m, a, 0, heads * 16), heads * 16);

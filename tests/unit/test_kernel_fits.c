@@ -56,6 +56,23 @@ attention_text(const attention_shape *s, dop_buf *out)
                    rot ? "%q" : "%q0", q);
 }
 
+/* Attention with a mask, over a cache or over the keys and values of its step. */
+static void
+mask_text(uint32_t tokens, bool cached, const char *mask, dop_buf *out)
+{
+    const bool causal = strcmp(mask, "causal") == 0;
+    dop_buf_printf(
+        out,
+        "graph test(T%s%u, S<=512, Q=1) {\n%%tok:u32[T] = input \"tokens\"\n%%pos:u32[T] = input "
+        "\"positions\"\n%%seq:u32[T] = input \"sequences\"\n%%last:u32[T] = input \"lasts\"\n%%emb:f16[50,64] "
+        "= weight \"emb\"\n%%w:f32[16] = weight \"w\"\n%%kc:f32[Q,S,4,16] = state \"k\" kind=append\n%%x:f32[T,64] "
+        "= gather %%emb, %%tok\n%%h:f32[T,4,16] = reshape %%x\n%%n:f32[T,4,16] = rmsnorm %%h, %%w eps=1e-5 "
+        "add=0\n%%k:f32[Q,S,4,16] = state_write %%kc, %%n, %%pos, %%seq\n%%a:f32[T,4,16] = attention %%n, %s, %s, "
+        "%%pos, %%seq%s scale=0.25 window=0 cap=0 mask=%s\n%%y:f32[T,64] = reshape %%a\nreturn %%y%s\n}\n",
+        tokens == 1 ? "=" : "<=", tokens, cached ? "%k" : "%n", cached ? "%k" : "%h", causal ? "" : ", %last", mask,
+        cached ? ", %k" : "");
+}
+
 typedef struct product_shape {
     uint32_t tokens, k, n;
     uint32_t products; /* that meet in one output */
@@ -507,6 +524,36 @@ Test(kernel_fits, workgroups_that_claim_blocks, .timeout = 300)
     cr_expect(tile_of(b, &many, &cpu, grid).claims, "no limit");
     cpu.merges = false;
     cr_expect(!tile_of(b, &many, &cpu, grid).claims, "no atomics for it");
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+/* What no kernel computes yet is refused in one line with the reason, whatever else joins the region. */
+Test(kernel_fits, masks, .timeout = 300)
+{
+    static const char *const masks[] = {"causal", "full", "segments"};
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    open_bench(b, targets);
+    static const char picture[] =
+        "graph p(Y<=9, X<=7) {\n%p:f32[Y,X,64] = input \"p\"\n%w:f32[64] = weight \"w\"\n"
+        "%n:f32[Y,X,64] = rmsnorm %p, %w eps=1e-5 add=0\n%s:f32[Y,X,64] = silu %n\nreturn %s\n}\n";
+    for (uint32_t k = 0; k < TARGETS; k++) { /* nor any of these dimensions */
+        dop_buf text = {0};
+        dop_buf_puts(&text, picture);
+        check_text(b, &text, &targets[k], false, "a picture");
+        dop_buf_finish(&text);
+    }
+    cr_expect(b->fitting == 0 && b->refused > 10, "%u fit, %u refused", b->fitting, b->refused);
+    for (uint32_t i = 0; i < 3 * 4; i++)
+        for (uint32_t k = 0; k < TARGETS; k++) {
+            dop_buf text = {0};
+            mask_text(i & 1 ? 8 : 1, i & 2, masks[i / 4], &text);
+            if (targets[k].caps & DOP_CAP_f16_storage)
+                check_text(b, &text, &targets[k], false, masks[i / 4]);
+            dop_buf_finish(&text);
+        }
+    cr_expect(b->fitting > 100 && b->refused > 100, "%u fit, %u refused", b->fitting, b->refused);
     dop_templates_finish(&b->templates);
     free(b);
 }

@@ -3,6 +3,7 @@
 #define DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
 
 #include "compiler/import/format/gguf.h"
+#include "compiler/model/facts.h"
 #include "compiler/model/import.h"
 
 enum { DOP_GGUF_MAX_PARTS = 1024 };
@@ -14,9 +15,10 @@ typedef struct dop_gi {
     uint32_t n_parts;
     bool *taken; /* [tensors of all parts] dop_gi_take() has returned it; in the arena */
     const dop_family *family;
-    dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
-    bool *slides;    /* [n_layers] the layer has the window; in the arena */
-    uint32_t draft;  /* layers after those of the model that predict further tokens; they are not read */
+    const char *name; /* general.architecture, after which keys are named; in the arena */
+    dop_layer layer;  /* what all layers share; copied to each layer before what differs is read */
+    bool *slides;     /* [n_layers] the layer has the window; in the arena */
+    uint32_t draft;   /* layers after those of the model that predict further tokens; they are not read */
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_gi;
@@ -29,17 +31,17 @@ void dop_gi_close(dop_gi *gi);
 dop_status dop_gi_config(dop_gi *gi);
 /* The value of a key of the architecture, such as "block_count"; NULL: it is absent.  out_full is its whole name. */
 const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size);
-/* An integer in [1, max]; `otherwise` 0: it must be there.  An array has a value per layer, of which `layer` is taken. */
-dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uint32_t otherwise,
-                       uint32_t *out);
-/* A number in [min, max]; `otherwise` may lie outside. */
-dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
+/* An integer; `otherwise` 0: it must be there.  An array has a value per layer, of which `layer` is taken. */
+dop_status dop_gi_size(const dop_gi *gi, const dop_fact_key *fact, uint32_t layer, uint32_t otherwise, uint32_t *out);
+/* A number; `otherwise` may lie outside of what a file may state. */
+dop_status dop_gi_number(const dop_gi *gi, const dop_fact_key *fact, double otherwise, double *out);
 /* Rotary embeddings, and which layer uses which.  The layers, and which of them slide, must be known. */
 dop_status dop_gi_ropes(dop_gi *gi);
 /* attention.c: latent attention, everything but n_heads; and, once the rotary embedding is known, its effect on the scores. */
 dop_status dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t);
 dop_status dop_gi_latent_rope(dop_gi *gi);
-/* Which layers see chunks, and which do not rotate but temper their queries. */
+/* Single families: Gemma 3n's streams; which layers see chunks, and which do not rotate but temper their queries. */
+dop_status dop_gi_altup(dop_gi *gi);
 dop_status dop_gi_chunks(dop_gi *gi);
 /* Gemma 4: per-layer inputs, and layers that use the keys and values of another one. */
 dop_status dop_gi_layer_inputs(dop_gi *gi);
@@ -52,6 +54,9 @@ bool dop_gi_attends(const dop_gi *gi, uint32_t layer);
 dop_status dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps);
 /* A copy of the vector w in the file, in the form that the graph needs (DOP_PART_TAPS, DOP_PART_DECAY). */
 dop_status dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w);
+/* Makes w of the taps of one convolution that the tensors of several names have, which follow each other in the table. */
+dop_status dop_gi_taps(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows,
+                       dop_weight *w);
 /* Which layers have experts, and how many. */
 dop_status dop_gi_experts(dop_gi *gi);
 /* End ids, chat template, name, vocabulary. */

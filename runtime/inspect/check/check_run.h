@@ -9,13 +9,13 @@ enum { DOP_CHECK_PRODUCTS = 100000000 }; /* multiplications of one case that the
 
 /* An argument of the dispatch with what the host knows of it. */
 typedef struct dop_check_buffer {
-    dop_node_id node; /* that owns the memory: a state, or a computed node */
+    dop_node_id node; /* node that owns the memory: a state, or a computed node */
     const dop_plan_arg *arg;
     uint32_t copies;     /* 2 for a replace state, one after the other; else 1 */
     uint32_t rows, cols; /* of one copy, in both images; a cache has rows up to a few after the last position */
     dop_type type;
-    float *sent; /* values written to the device before */
-    float *got;  /* and what they were afterwards; NULL: not read back */
+    float *sent; /* values written to the device before the dispatch */
+    float *got;  /* the values after the dispatch; NULL: not read back */
 } dop_check_buffer;
 
 typedef struct dop_check_run {
@@ -35,8 +35,8 @@ typedef struct dop_check_run {
     dop_interp *it;
     float *choice; /* [T,k] ids that say which matrices the region takes; NULL: it has none, or makes them itself */
     dop_step before, after;
-    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS],
-        step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
+    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS], step_sequences[DOP_STEP_MAX_ROWS],
+        step_types[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
 /* check_buffers.c: every argument that the plan's graph names gets values and is written, but for weights, which stay as they are. */

@@ -63,7 +63,7 @@ void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice
 /* What is read from an answer, and how. */
 typedef struct dop_reading_terms {
     const dop_tool_form *form;
-    const json_t *tools; /* that may be called; NULL: calls are not read */
+    const json_t *tools; /* tools that may be called; NULL: calls are not read */
     const char *begin;   /* the end of the prompt that belongs to the answer; NULL: nothing */
     bool thinks;         /* the prompt ends within reasoning */
     bool single;         /* at most one call */
@@ -88,7 +88,7 @@ void dop_reading_begin(dop_reading *r, const dop_reading_terms *terms);
 void dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended);
 void dop_reading_finish(dop_reading *r);
 void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
-/* The same for answers with channels: reads r->whole. */
+/* Reads r->whole, an answer with channels (Harmony), into its parts. */
 void dop_reading_channels(dop_reading *r, bool ended);
 /* How many bytes at the end of a text may be the beginning of this mark. */
 size_t dop_partial_mark(const char *text, size_t n, const char *mark);
@@ -124,15 +124,19 @@ typedef struct dop_writing {
     bool begun;
     uint32_t choice;
     bool in_choice;
-    int list;       /* of its log-probabilities */
-    uint32_t token; /* of this list */
+    int list;       /* list of the choice's log-probabilities that is being written */
+    uint32_t token; /* token of this list */
     size_t offset;  /* bytes of the tokens before */
 } dop_writing;
 
 struct dop_call {
     const dop_api *api;
-    bool chat, embeds, stream, include_usage, logprobs;
-    bool base64; /* how embeddings are written */
+    bool chat, embeds, ranks, stream, include_usage, logprobs;
+    bool base64;         /* how embeddings are written */
+    uint32_t dimensions; /* values of them that are written */
+    bool pairs;          /* ranks: each choice is a pair with the query; otherwise the first choice is the query */
+    uint32_t top_n;      /* ranks: documents in the answer */
+    json_t *documents;   /* owned: ranks: those of the request, where the answer repeats them; NULL: it does not */
     uint32_t n_top;
     dop_reading_terms terms; /* how answers are read */
     json_t *tools;           /* owned: that may be called, or NULL */
@@ -145,8 +149,12 @@ struct dop_call {
     dop_choice choices[]; /* [n_choices] */
 };
 
+/* api_texts.c: the vector of an input; the scores of all documents, the best first. */
+void dop_texts_write_vector(const dop_call *c, uint32_t index, dop_buf *out);
+void dop_texts_write_ranks(const dop_call *c, dop_buf *out);
+
 /* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */
-typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING } dop_call_kind;
+typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING, DOP_CALL_RERANK } dop_call_kind;
 dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
                          dop_answer *answer);
 #endif

@@ -24,8 +24,7 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
         good = e->groups[i].rows != NULL;
     }
     for (uint32_t i = 0; i < e->n_threads && good; i++) {
-        e->scratch[i] = malloc((size_t)vocab * sizeof(float));
-        good = e->scratch[i] && dop_sampler_init(&e->samplers[i], vocab, NULL) == DOP_OK;
+        good = dop_picker_init(&e->pickers[i], vocab, NULL) == DOP_OK;
     }
     return good ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
@@ -59,14 +58,16 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->max_queue = options->max_queue ? options->max_queue : 256;
     e->rewind = options->rewind;
     e->replaces = options->replaces;
-    e->n_slots = e->facts.n_sequences;
+    dop_program_facts program;
+    e->encodes = dop_model_program(model, 0, &program);
+    e->n_slots = e->encodes ? (uint32_t)DOP_ENGINE_TEXTS : e->facts.n_sequences;
     e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
     e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;
     e->n_groups = dop_step_groups(model, e->n_slots);
     dop_status st = make_room(e, options->threads, diag);
-    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK && !e->encodes; i++)
         st = dop_sequence_create(model, diag, &e->slots[i].sequence);
     if (st == DOP_OK)
         st = start_thread(e, diag);
@@ -109,10 +110,8 @@ dop_engine_destroy(dop_engine *engine)
     }
     for (uint32_t i = 0; i < e->n_slots && e->slots; i++)
         dop_sequence_destroy(e->slots[i].sequence);
-    for (uint32_t i = 0; i < DOP_ENGINE_MAX_THREADS; i++) {
-        dop_sampler_finish(&e->samplers[i]);
-        free(e->scratch[i]);
-    }
+    for (uint32_t i = 0; i < DOP_ENGINE_MAX_THREADS; i++)
+        dop_picker_finish(&e->pickers[i]);
     for (uint32_t i = 0; i < DOP_ENGINE_MAX_GROUPS; i++)
         free(e->groups[i].rows);
     free(e->slots);
@@ -169,7 +168,7 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
     }
     for (uint32_t i = 0; i < made && result == DOP_SUBMIT_OK; i++) {
         dop_job *job = out_jobs[i];
-        job->request.matcher = requests[i].matcher;
+        job->gen.matcher = requests[i].matcher;
         job->leads = i == 0;
         dop_engine_enqueue(e, job);
     }

@@ -1,0 +1,87 @@
+#include "runtime/library/output.h"
+
+#include <string.h>
+
+void
+dop_output_init(dop_output *out, const char *const *stops, size_t n_stops)
+{
+    memset(out, 0, sizeof *out);
+    out->stops = stops;
+    out->n_stops = n_stops;
+}
+
+void
+dop_output_finish(dop_output *out)
+{
+    dop_buf_finish(&out->held);
+    dop_buf_finish(&out->text);
+}
+
+/* Offset of the first stop text in the held text; its size when there is none. */
+static size_t
+find_stop(const dop_output *out)
+{
+    size_t first = out->held.size;
+    for (size_t i = 0; i < out->n_stops; i++) {
+        const char *stop = out->stops[i];
+        size_t n = strlen(stop);
+        const char *hit = n && out->held.size ? memmem(out->held.data, out->held.size, stop, n) : NULL;
+        if (hit && (size_t)(hit - out->held.data) < first)
+            first = (size_t)(hit - out->held.data);
+    }
+    return first;
+}
+
+/* Length of the longest end of the held text that starts a stop text. */
+static size_t
+stop_prefix(const dop_output *out)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < out->n_stops; i++) {
+        const char *stop = out->stops[i];
+        size_t n = strlen(stop), most = n && n - 1 < out->held.size ? n - 1 : n ? out->held.size : 0;
+        for (size_t k = most; k > longest; k--)
+            if (memcmp(out->held.data + out->held.size - k, stop, k) == 0)
+                longest = k;
+    }
+    return longest;
+}
+
+static dop_status
+release(dop_output *out, size_t keep, dop_diag *diag)
+{
+    size_t stop = find_stop(out), n = out->held.size - keep;
+    if (stop < out->held.size) {
+        out->stopped = true;
+        n = stop;
+        keep = 0;
+    }
+    if (n > 0) {
+        dop_buf_append(&out->text, out->held.data, n);
+        memmove(out->held.data, out->held.data + n, keep);
+    }
+    out->held.size = keep;
+    if (out->held.failed || out->text.failed)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_OK;
+}
+
+dop_status
+dop_output_push(dop_output *out, const char *bytes, size_t n, dop_diag *diag, size_t *out_from)
+{
+    *out_from = out->text.size;
+    if (out->stopped)
+        return DOP_OK;
+    if (n > 0)
+        dop_buf_append(&out->held, bytes, n);
+    return release(out, stop_prefix(out), diag);
+}
+
+dop_status
+dop_output_end(dop_output *out, dop_diag *diag, size_t *out_from)
+{
+    *out_from = out->text.size;
+    if (out->stopped)
+        return DOP_OK;
+    return release(out, 0, diag);
+}
