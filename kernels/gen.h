@@ -11,7 +11,8 @@ struct dop_gen {
     const dop_descriptor *descriptor;
     const dop_selection *choice;
     dop_emit e;
-    dop_buf main; /* the filled template */
+    dop_buf main;     /* the filled template */
+    const char *nest; /* or the printed nest, and its dump; NULL: none */
     uint32_t grid[3];
     bool merges;       /* attention merges its splits, and counts the workgroups that have finished theirs */
     bool claims;       /* workgroups claim what they do */
@@ -233,19 +234,11 @@ uint32_t dop_gemv_shared(dop_gen *gen);
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
 void dop_gemv_tile_i8(const dop_site *s, dop_tile *tile); /* for the weights of integer products */
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
-/* Declares the team of lanes and dop_team_sum. */
-dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
-/* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
- * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
-void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);
 /* The row of the product beside goes behind the `first` values of the others. */
 void dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body);
 /* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
-void dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls,
+void dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_buf *decls, dop_buf *begin,
                      dop_buf *end);
-/* A text for each matrix of a part, with its number in place of #. */
-const char *dop_gemv_list(dop_gen *gen, const dop_segment *part, const char *format);
-
 /* --- products of a few rows: gen_few.c, and as a stage gen_few_stage.c --------------------------------------------------- */
 
 /* How much of the rows lies in shared memory at a time. */
@@ -258,9 +251,10 @@ typedef struct dop_few_piece {
 dop_few_piece dop_few_piece_of(const dop_site *s, bool ints, bool stage);
 uint32_t dop_few_unit(const dop_graph *g,
                       const dop_region *r); /* values of a unit: the largest of the region's weights */
-/* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored. */
-void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *decls, dop_buf *receive,
-                     dop_buf *done);
+/* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored.  And how many partial sums of a
+ * statistic there are. */
+void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *receive, dop_buf *done);
+uint32_t dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece);
 const char *dop_few_stage(const dop_site *s, dop_tile *tile);
 
 /* --- on CPU devices: gen_rows.c; the descriptors are in rows_variants.c --- */

@@ -181,10 +181,28 @@ load_eights(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool foun
     }
 }
 
+static dop_type
+type_of(const dop_graph *g, dop_node_id product)
+{
+    return dop_node_at(g, dop_node_at(g, product)->src[1])->type;
+}
+
 static bool
 is_quant(const dop_graph *g, dop_node_id product)
 {
-    return dop_type_of(dop_node_at(g, dop_node_at(g, product)->src[1])->type)->kind == DOP_KIND_QUANT;
+    return dop_type_of(type_of(g, product))->kind == DOP_KIND_QUANT;
+}
+
+/* The macro by which a type whose values are looked up in a codebook stays integers until it is stored (types/books.glsl): those of iq1,
+ * 4 bytes for 32 values, and the others; NULL: it is no such type, or the target does not want that. */
+static const char *
+late_macro(const dop_gen *gen, dop_type t)
+{
+    enum { LEAST_BOOK = 1024, MOVED_BYTES = 4 };
+    const dop_type_info *ti = dop_type_of(t);
+    if (!gen->e.target->schedule.coop_late_books || ti->pack.book < LEAST_BOOK)
+        return NULL;
+    return ti->pack.unit_bytes == MOVED_BYTES ? "DOP_HALVES_MOVED" : "DOP_HALVES_BOOK";
 }
 
 /* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
@@ -195,7 +213,10 @@ declare_eights(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_
         dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
         const uint64_t bit = (uint64_t)1 << t;
         const bool own = strcmp(dop_weight_type_of(t)->file, "types/codes.glsl") != 0;
-        if (!(*done & bit))
+        const char *late = late_macro(gen, t);
+        if (!(*done & bit) && late)
+            dop_buf_printf(out, "%s(%s)\n", late, dop_type_of(t)->name);
+        else if (!(*done & bit))
             dop_buf_printf(out, own ? "DOP_HALVES_%s\n" : "DOP_HALVES_ANY(%s)\n", dop_type_of(t)->name);
         *done |= bit;
     }
@@ -236,14 +257,19 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
                          bool (*in_units)(const dop_gen *gen, const dop_segment *part), dop_buf *decls, dop_buf *types)
 {
     dop_keys none = {0};
-    bool units = false, quant = false;
+    bool units = false, quant = false, late = false;
     uint64_t eights = 0, decoded = 0; /* bits of types that already have their functions */
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < p->n; i++)
         for (uint32_t m = 0; m < p->part[i].n_mats; m++)
             quant = quant || is_quant(gen->e.g, p->part[i].mats[m]);
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t m = 0; m < p->part[i].n_mats; m++)
+            late = late || late_macro(gen, type_of(gen->e.g, p->part[i].mats[m]));
     if (quant)
         st = dop_template_fill(gen, "types/halves.glsl", &none, decls);
+    if (late && st == DOP_OK)
+        st = dop_template_fill(gen, "types/books.glsl", &none, decls);
     for (uint32_t i = 0; st == DOP_OK && i < p->n; i++) {
         const dop_segment *part = &p->part[i];
         if (!in_units(gen, part)) {

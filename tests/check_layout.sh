@@ -38,7 +38,8 @@ base/read               base/json
 base/program            base
 ir                      base
 passes                  ir
-kernels                 ir
+kernels/nest            base
+kernels                 ir kernels/nest
 runtime/include/doppler base/include/doppler
 runtime/plan            base/json runtime/include/doppler
 runtime/device          runtime/plan

@@ -441,6 +441,8 @@ typedef struct dop_weight {
     const dop_int4_parts
         *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */
     uint64_t expert_stride; /* of rank 3: bytes from expert to expert */
+    /* Of nvfp4: f32 of each matrix, by which its values are multiplied, not necessarily aligned; NULL: they are as they are. */
+    const uint8_t *factors;
     /* Of rank 3: [experts] of rank 2, instead of data, strides and parts; NULL: one tensor has all experts; in the arena. */
     const struct dop_weight *each;
     /* Of rank 2: the matrix that has the rows from own_rows on, and may itself continue in another; NULL: all rows are where

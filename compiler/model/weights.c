@@ -65,6 +65,7 @@ dop_weight_expert(const dop_weight *w, uint32_t expert)
     m.experts = 0;
     m.expert_stride = 0;
     m.data = w->data + expert * w->expert_stride;
+    m.factors = w->factors ? w->factors + 4 * (size_t)expert : NULL;
     return m;
 }
 

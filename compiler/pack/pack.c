@@ -277,10 +277,13 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
 {
     const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
     if (w->type != item->type || !quant) {
+        const float factor = stored ? dop_weight_factor(w) : 1;
         if (stored)
             dop_decode_row(w->type, stored, w->cols, b->values);
         else
             dop_weight_row(w, item->from.first + row, b->values);
+        for (uint32_t i = 0; factor != 1 && i < w->cols; i++)
+            b->values[i] *= factor;
     }
     if (!quant) {
         encode_row(item->type, b->values, item->cols, out + row * item->row_bytes);
@@ -343,8 +346,8 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
-    if (first == 0 && w.parts && w.parts->codes && w.type == item->type)
-        dop_repack_factor(item->type, w.parts->codes->factor, item->rows, item->cols, out);
+    if (first == 0 && w.type == item->type)
+        dop_repack_factor(item->type, dop_weight_factor(&w), item->rows, item->cols, out);
     return DOP_OK;
 }
 

@@ -174,6 +174,15 @@ dop_int4_rows(const dop_weight *w, uint32_t first, uint32_t n, uint8_t *blocks)
     put_blocks(w, first, n, 0, w->cols, blocks, stride);
 }
 
+float
+dop_weight_factor(const dop_weight *w)
+{
+    float f = 1;
+    if (w->factors)
+        memcpy(&f, w->factors, sizeof f);
+    return w->parts && w->parts->codes && w->parts->codes->kind == DOP_CODE_E2M1 ? w->parts->codes->factor : f;
+}
+
 static void
 int4_row(const dop_weight *w, uint32_t row, float *out)
 {
@@ -184,8 +193,9 @@ int4_row(const dop_weight *w, uint32_t row, float *out)
         put_blocks(w, row, 1, k, to, bytes, 0);
         dop_decode_row(w->type, bytes, to - k, out + k);
     }
-    for (uint32_t k = 0; w->parts->codes && w->parts->codes->kind == DOP_CODE_E2M1 && k < w->cols; k++)
-        out[k] *= w->parts->codes->factor;
+    const float factor = dop_weight_factor(w);
+    for (uint32_t k = 0; factor != 1 && k < w->cols; k++)
+        out[k] *= factor;
 }
 
 void
@@ -198,6 +208,9 @@ dop_weight_row(const dop_weight *w, uint32_t row, float *out)
     const uint8_t *src = dop_weight_at(w, row);
     if (w->col_stride == 0) {
         dop_decode_row(w->type, src, w->cols, out);
+        const float factor = dop_weight_factor(w);
+        for (uint32_t c = 0; factor != 1 && c < w->cols; c++)
+            out[c] *= factor;
         return;
     }
     for (uint32_t c = 0; c < w->cols; c++)

@@ -48,7 +48,7 @@ refuses 2 "--force matmul=zz: no kernel zz; known:" "$model" -o plan --force mat
 refuses 2 "--force zz=gemv: no region here is zz" "$model" -o plan --force zz=gemv
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --skip nope
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --stop-after nope
-refuses 2 "--emit zzz: known are ir, regions, glsl, spirv and plan" "$model" -o plan --emit zzz
+refuses 2 "--emit zzz: known are ir, regions, nest, glsl, spirv and plan" "$model" -o plan --emit zzz
 refuses 2 "-j must lie between 1 and" "$model" -o plan -j 0
 refuses 2 "--weights zz: known are embed and external" "$model" -o plan --weights zz
 refuses 2 "--explain zz: no region has that op" "$model" -o plan --explain zz

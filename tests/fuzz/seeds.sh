@@ -54,6 +54,15 @@ hf)
         model=${config%/*}
         { cat "$config" && printf '\0' && header "$model/model.safetensors"; } >"${model##*/}"
     done
+    # The forms of other quantizers, by their names.
+    for form in 'awq SCB' 'bitsandbytes SCB' 'bitsandbytes weight.absmax' 'hqq W_q' 'fp8 weight_scale_inv'; do
+        {
+            how="{\"quant_method\": \"${form% *}\", \"version\": \"gemv\", \"bits\": 4, \"group_size\": 32}"
+            sed "s/\"hidden_size\"/\"quantization_config\": $how, &/" "$root/tests/golden/llama/config.json" && printf '\0' &&
+                header "$root/tests/golden/llama/model.safetensors" |
+                sed -E "s/\"([a-z0-9_.]*[qk]_proj)\.weight\":(\{[^}]*\})/&,\"\1.${form#* }\":\2/g; s/(proj.weight\":\{\"dtype\":\")BF16/\1I8/"
+        } >"llama-${form//[ .]/-}"
+    done
     ;;
 safetensors)
     { head -c 8 "$root/tests/golden/gpt2/model.safetensors" && header "$root/tests/golden/gpt2/model.safetensors"; } >gpt2

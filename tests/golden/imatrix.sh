@@ -95,7 +95,7 @@ check "a plan for it" "$DOPPLERC" "$model" --target lavapipe --no-fuse --ctx 64 
     check "it is measured" "$EXEC" m.plan --tokens-file ids --imatrix-out m.imatrix --ppl-ctx 12 --quiet &&
     check "the sums are right" python3 sums.py "$model" m.imatrix ids
 check "a fused plan" "$DOPPLERC" "$model" --target lavapipe --ctx 64 --chunks 8 -o f.plan --quiet &&
-    check_fails "is refused" 1 "computes the inputs of products inside of its kernels (L0/qkv), where nothing can look at them: make one with dopplerc --no-fuse" \
+    check_fails "is refused" 1 "inside of its kernels (L0/qkv), where nothing can look at them: make one with dopplerc --no-fuse" \
         "$EXEC" f.plan --tokens-file ids --imatrix-out f.imatrix --quiet && check "and leaves no file" [ ! -e f.imatrix ]
 check_fails "without a text" 2 "--imatrix-out reads a text: give -f FILE" "$EXEC" m.plan --imatrix-out f.imatrix
 check_fails "not over its input" 2 "this file is an input" "$EXEC" m.plan --tokens-file ids --imatrix-out ids
@@ -105,7 +105,8 @@ check "quantized without" quantize "$model" q4_0 plain.plan
 check "quantized with" quantize "$model" q4_0 weighed.plan --imatrix m.imatrix
 check "they differ" bash -c '! cmp -s plain.plan weighed.plan'
 check "the matrix knows all but the embedding" grep -q "m.imatrix has nothing about 1 of the quantized weights" weighed.plan.err
-check_fails "of another model" 1 "blk.0.attn_k.weight has 64 values, and the matrix model.layers.0.self_attn.k_proj.weight of this model has 256 inputs" \
+check_fails "of another model" 1 \
+    "blk.0.attn_k.weight has 64 values, and the matrix model.layers.0.self_attn.k_proj.weight of this model has 256 inputs" \
     "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" --target lavapipe --quant q4_0 --imatrix m.imatrix -o x.plan
 check_fails "without --quant" 2 "--imatrix is about what --quant makes" "$DOPPLERC" "$model" --imatrix m.imatrix -o x.plan
 check_fails "a model in its place" 1 "is no importance matrix" "$DOPPLERC" "$model" --quant q4_0 --imatrix "$model/config.json" -o x.plan

@@ -4,10 +4,25 @@
 #include "kernels/weight_types.h"
 #include "runtime/inspect/check/check.h"
 #include "tests/tools/int4_model.h"
+#include "tests/unit/hf_to_gguf.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
 
-typedef enum form { FP8, INT8, PACKED4, PACKED8, NVFP4, AWQ, BYTES4, NESTED, BYTES8, HQQ, HQQ_ACROSS, HQQ8 } form;
+typedef enum form {
+    FP8,
+    INT8,
+    PACKED4,
+    PACKED8,
+    NVFP4,
+    AWQ,
+    BYTES4,
+    NESTED,
+    BYTES8,
+    HQQ,
+    HQQ_ACROSS,
+    HQQ8,
+    EXPERTS
+} form;
 
 typedef struct scheme {
     const char *what;
@@ -195,6 +210,29 @@ add_hqq(int4_file *quant, const char *name, size_t out, size_t in, const scheme 
     free(zeros);
 }
 
+/* FP8 of all experts in one tensor, with a scale for each output of each. */
+static void
+add_experts(int4_file *quant, int4_file *plain, const char *name, const size_t *shape)
+{
+    const size_t rows = shape[0] * shape[1], n = rows * shape[2];
+    uint8_t *codes = calloc(n, 1);
+    float *values = calloc(n, sizeof *values), *scales = calloc(rows, sizeof *scales);
+    uint64_t seed = n;
+    char full[300];
+    for (size_t i = 0; i < n; i++) {
+        codes[i] = (uint8_t)(next(&seed) % 127 + 128 * (next(&seed) & 1));
+        scales[i / shape[2]] = 0.002f * (float)(1 + i / shape[2] % 17);
+        values[i] = scales[i / shape[2]] * e4m3(codes[i]);
+    }
+    int4_add(quant, name, "F8_E4M3", 3, shape, codes, n);
+    snprintf(full, sizeof full, "%s_scale_inv", name);
+    int4_add(quant, full, "F32", 3, (const size_t[]){shape[0], shape[1], 1}, scales, 4 * rows);
+    int4_add(plain, name, "F32", 3, shape, values, n * sizeof *values);
+    free(codes);
+    free(values);
+    free(scales);
+}
+
 static void
 add_flat(int4_file *quant, int4_file *plain, const char *name, const size_t *shape, const scheme *s)
 {
@@ -315,7 +353,11 @@ make(const char *model, const scheme *s, const char *dir, const char *plain_dir)
             continue;
         for (size_t i = 0; i < rank; i++)
             shape[i] = (size_t)json_integer_value(json_array_get(dims, i));
-        if (rank == 2 && strstr(name, "_proj.weight")) {
+        if (s->form == EXPERTS && rank == 3 && strstr(name, "experts.")) {
+            add_experts(&quant, &plain, name, shape);
+            continue;
+        }
+        if (s->form != EXPERTS && rank == 2 && strstr(name, "_proj.weight")) {
             if (s->form >= AWQ)
                 add_flat(&quant, &plain, name, shape, s);
             else
@@ -360,22 +402,31 @@ compare_packed(const dop_checkpoint *m, const dop_weight *w)
 }
 
 static void
+compare_matrix(const scheme *s, const dop_weight *w, const dop_weight *x)
+{
+    float *a = malloc(w->cols * sizeof *a), *b = malloc(w->cols * sizeof *b);
+    for (uint32_t r = 0; r < w->rows; r++) {
+        dop_weight_row(w, r, a);
+        dop_weight_row(x, r, b);
+        for (uint32_t c = 0; c < w->cols; c++)
+            cr_assert(a[c] == b[c], "%s: %s row %u, %u: %g instead of %g", s->what, w->name, r, c, (double)a[c],
+                      (double)b[c]);
+    }
+    free(a);
+    free(b);
+}
+
+static void
 compare(const util_model *u, const util_model *plain, const scheme *s)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < u->m.weights.n; i++) {
         const dop_weight *w = &u->m.weights.items[i], *x = dop_weights_find(&plain->m.weights, w->name);
         cr_assert(x && x->rows == w->rows && x->cols == w->cols, "%s", w->name);
-        float *a = malloc(w->cols * sizeof *a), *b = malloc(w->cols * sizeof *b);
-        for (uint32_t r = 0; r < w->rows; r++) {
-            dop_weight_row(w, r, a);
-            dop_weight_row(x, r, b);
-            for (uint32_t c = 0; c < w->cols; c++)
-                cr_assert(a[c] == b[c], "%s: %s row %u, %u: %g instead of %g", s->what, w->name, r, c, (double)a[c],
-                          (double)b[c]);
+        for (uint32_t e = 0; e < dop_weight_experts(w); e++) {
+            const dop_weight one = dop_weight_expert(w, e), other = dop_weight_expert(x, e);
+            compare_matrix(s, &one, &other);
         }
-        free(a);
-        free(b);
         n += w->type == s->type;
         if (w->parts && dop_type_of(w->type)->kind == DOP_KIND_QUANT)
             compare_packed(&u->m, w);
@@ -399,6 +450,21 @@ Test(import_codes, values)
             scratch_remove(&dir);
             scratch_remove(&plain_dir);
         }
+}
+
+Test(import_codes, experts_in_one_tensor)
+{
+    const scheme s = {"FP8 experts", EXPERTS, 1, 0, "scale_inv", "F32", "fp8", false, DOP_TYPE_f8_128};
+    util_model u, plain;
+    scratch dir = scratch_make(), plain_dir = scratch_make();
+    make("gemma4_moe", &s, dir.dir, plain_dir.dir);
+    util_model_open(&u, dir.dir, 16);
+    util_model_open(&plain, plain_dir.dir, 16);
+    compare(&u, &plain, &s);
+    util_model_close(&u);
+    util_model_close(&plain);
+    scratch_remove(&dir);
+    scratch_remove(&plain_dir);
 }
 
 /* One line each. */
@@ -502,4 +568,96 @@ Test(import_codes, damaged)
         scratch_remove(&dir);
         scratch_remove(&plain_dir);
     }
+}
+
+/* --- NVFP4 in GGUF files ------------------------------------------------------------------------------------------------- */
+
+/* Takes a tensor out of the file. */
+static void
+take_out(gguf_writer *w, const char *name)
+{
+    dop_buf infos = {0};
+    uint64_t len;
+    uint32_t rank;
+    for (size_t at = 0; at < w->infos.size;) {
+        const char *p = w->infos.data + at;
+        memcpy(&len, p, 8);
+        memcpy(&rank, p + 8 + len, 4);
+        const size_t size = 8 + len + 16 + 8 * rank;
+        if (len != strlen(name) || memcmp(p + 8, name, len) != 0)
+            dop_buf_append(&infos, p, size);
+        at += size;
+    }
+    cr_assert(infos.size < w->infos.size && !infos.failed, "%s", name);
+    dop_buf_finish(&w->infos);
+    w->infos = infos;
+    w->n_tensors--;
+}
+
+/* A matrix, or one for each expert, becomes NVFP4, with factors beside it under this ending.  blocks: what it has. */
+static void
+to_nvfp4(gguf_writer *w, const char *name, uint32_t rank, const uint64_t *shape, const char *end, const float *factors,
+         uint8_t *blocks, size_t size)
+{
+    uint64_t seed = size;
+    char scale[96];
+    for (size_t i = 0; i < size; i++)
+        blocks[i] = (uint8_t)(i % 36 < 4 ? 30 + next(&seed) % 40 : next(&seed));
+    take_out(w, name);
+    gguf_tensor_bytes(w, name, 40, rank, shape, blocks, size);
+    snprintf(scale, sizeof scale, "%.*s%s", (int)(strlen(name) - strlen(".weight")), name, end);
+    gguf_tensor(w, scale, GGUF_F32, 1, (const uint64_t[]){rank == 3 ? shape[0] : 1}, factors);
+}
+
+static void
+check_factor(const dop_checkpoint *m, const dop_weight *w, const uint8_t *blocks, float factor)
+{
+    float *a = malloc(w->cols * sizeof *a), *b = malloc(w->cols * sizeof *b);
+    cr_assert(w->type == DOP_TYPE_nvfp4);
+    for (uint32_t r = 0; r < w->rows; r++) {
+        dop_decode_row(w->type, blocks + (size_t)r * w->cols / 64 * 36, w->cols, a);
+        dop_weight_row(w, r, b);
+        for (uint32_t c = 0; c < w->cols; c++)
+            cr_assert(b[c] == a[c] * factor, "%s row %u, %u: %g, %g", w->name, r, c, (double)a[c], (double)b[c]);
+    }
+    compare_packed(m, w);
+    free(a);
+    free(b);
+}
+
+Test(import_codes, nvfp4_factors_in_gguf_files)
+{
+    static const float one = 0.375f, each[] = {0.5f, 2, 1.25f, 3};
+    static const uint64_t q[] = {64, 64}, up[] = {4, 160, 64};
+    enum { Q = 64 * 36, UP = 4 * 160 * 36 };
+    static uint8_t blocks[Q], experts[UP];
+    scratch s = scratch_make();
+    const char *path = scratch_path(&s, "model.gguf");
+    char error[200] = "";
+    for (int damaged = 0; damaged < 2; damaged++) {
+        gguf_writer w = {0};
+        cr_assert(hf_to_gguf(GOLDEN "/mixtral", false, &w, error, sizeof error), "%s", error);
+        to_nvfp4(&w, "blk.0.attn_q.weight", 2, q, ".scale", &one, blocks, Q);
+        gguf_tensor(&w, "blk.0.attn_q.input_scale", GGUF_F32, 1, (const uint64_t[]){1}, each);
+        to_nvfp4(&w, "blk.1.ffn_up_exps.weight", 3, up, ".weight.scale", each, experts, UP);
+        if (damaged) {
+            take_out(&w, "blk.0.attn_q.scale");
+            gguf_tensor(&w, "blk.0.attn_q.scale", GGUF_F32, 1, (const uint64_t[]){3}, each);
+        }
+        cr_assert(gguf_save(&w, path));
+        if (damaged) {
+            expect_failure(path, "",
+                           "tensor blk.0.attn_q.scale is not what values are multiplied by: 1 of F32 expected", 0, 0);
+            continue;
+        }
+        util_model u;
+        util_model_open(&u, path, 16);
+        check_factor(&u.m, dop_weights_find(&u.m.weights, "L0.q"), blocks, one);
+        for (uint32_t e = 0; e < 4; e++) {
+            const dop_weight m = dop_weight_expert(dop_weights_find(&u.m.weights, "L1.expert_up"), e);
+            check_factor(&u.m, &m, experts + e * (UP / 4), each[e]);
+        }
+        util_model_close(&u);
+    }
+    scratch_remove(&s);
 }

@@ -3,6 +3,7 @@
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,39 @@ wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint
     }
     return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: %s values, expected %s by the metadata", name,
                        text[0], text[1]);
+}
+
+/* Files of NVFP4 have what a tensor's values are multiplied by beside it, "blk.0.attn_q.scale" or "...weight.scale": one number, or one
+ * for each expert.  The scale of its activations, "input_scale", is not used, since these are not rounded here. */
+static dop_status
+take_factors(const dop_gi *gi, const char *name, dop_weight *w)
+{
+    const char *end = strstr(name, ".weight");
+    const uint64_t n = w->rank == 3 ? w->experts : 1;
+    dop_status st = DOP_OK;
+    for (int with = 0; with < 2 && w->type == DOP_TYPE_nvfp4 && end && st == DOP_OK; with++) {
+        const dop_gguf *part = NULL;
+        char scale[112];
+        const int base = (int)(end - name) + (with ? 7 : 0);
+        snprintf(scale, sizeof scale, "%.*s.input_scale", base, name);
+        (void)dop_gi_take(gi, scale, &part);
+        snprintf(scale, sizeof scale, "%.*s.scale", base, name);
+        const dop_gguf_tensor *t = dop_gi_take(gi, scale, &part);
+        if (!t)
+            continue;
+        if (t->type != 0 || t->bytes != 4 * n)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
+                               "tensor %s is not what values are multiplied by: %llu of F32 expected", scale,
+                               (unsigned long long)n);
+        w->factors = part->map.data + t->offset;
+        for (uint64_t i = 0; i < n && st == DOP_OK; i++) {
+            float v;
+            memcpy(&v, w->factors + 4 * i, sizeof v);
+            if (!isfinite(v))
+                st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s has an infinity or NaN", scale);
+        }
+    }
+    return st;
 }
 
 /* Makes w, the matrices of all heads in latent attention, of the one matrix t that has those of keys and of values.  Those of keys
@@ -128,7 +162,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
     }
     w->expert_stride = w->rank == 3 ? rows->total * row : 0;
     w->data = part->map.data + t->offset + rows->start * (w->rank == 1 ? dop_type_of(w->type)->bytes : row);
-    return DOP_OK;
+    return take_factors(gi, name, w);
 }
 
 /* Makes w, a single value, from a key that has a value for each layer or one for all. */

@@ -4,6 +4,7 @@
 
 #include "base/read/json_util.h"
 #include "compiler/import/hf/safetensors.h"
+#include "compiler/model/facts.h"
 #include "compiler/model/import.h"
 
 /* quantization_config. */
