@@ -1,6 +1,7 @@
 /* fuse-prologue: pull an element-wise producer into the load phase of every region that reads it, when recomputing it
  * there moves fewer bytes than a round trip through memory.  Runs before fuse-epilogue and leaves to it what can be
  * computed from a value while that is still in a register. */
+#include "ir/access.h"
 #include "passes/fuse.h"
 
 /* Should the region wait for fuse-epilogue?  That is so when it may join a heavy region that makes one of its sources for it
@@ -46,7 +47,7 @@ add_read(void *user, dop_node_id base)
     /* Of a gathered table, or a sequence whose last row is taken, only the rows that come out are read. */
     for (uint32_t i = 0; i < c->reg->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(c->g, c->reg->nodes[i])->n_srcs; k++)
-            if (dop_node_access(c->g, c->reg->nodes[i], k)->axis[DOP_AXIS_row] == DOP_ACCESS_at &&
+            if (dop_node_map(c->g, c->reg->nodes[i], k, DOP_AXIS_row).chosen &&
                 dop_node_base(c->g, dop_node_at(c->g, c->reg->nodes[i])->src[k], NULL) == base) {
                 c->bytes += dop_node_bytes(c->g, c->reg->nodes[i]);
                 return;
@@ -68,7 +69,7 @@ recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *r
     for (uint32_t i = 0; i < reg->n_nodes; i++) {
         gathers = gathers || dop_node_gathers(g, reg->nodes[i]);
         for (uint32_t k = 0; k < dop_node_at(g, reg->nodes[i])->n_srcs; k++)
-            if (g->max_t > 1 && dop_node_access(g, reg->nodes[i], k)->axis[DOP_AXIS_row] == DOP_ACCESS_few)
+            if (g->max_t > 1 && dop_node_map(g, reg->nodes[i], k, DOP_AXIS_row).reach == DOP_REACH_FEW)
                 return false;
     }
     for (uint32_t i = 0; i < n; i++)
