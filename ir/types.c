@@ -10,9 +10,17 @@ static const dop_type_info types[DOP_TYPE_COUNT] = {
     {              \
         0          \
     }
-#define PACK(code, unit, unit_bytes, pad, group_bytes, book) \
-    {                                                        \
-        unit, unit_bytes, pad, group_bytes, book             \
+#define PACK(code, unit, unit_bytes, pad, group_bytes, book)    \
+    {                                                           \
+        unit, unit_bytes, pad, group_bytes, book, DOP_INTS_NONE \
+    }
+#define INTS(code, unit, unit_bytes, pad, group_bytes, book)    \
+    {                                                           \
+        unit, unit_bytes, pad, group_bytes, book, DOP_INTS_BITS \
+    }
+#define LEVELS(code, unit, unit_bytes, pad, group_bytes, book)    \
+    {                                                             \
+        unit, unit_bytes, pad, group_bytes, book, DOP_INTS_LEVELS \
     }
 #define NO_FIELDS
 #define UNIT(from, bytes, to) {DOP_FIELD_UNIT, from, bytes, 0, to, 0},

@@ -40,6 +40,13 @@ typedef struct dop_block_field {
 
 enum { DOP_TYPE_FIELDS = 8 }; /* fields of a type and what ends them */
 
+/* Where the integers of a type come from, for products with activations of 8 bits. */
+typedef enum dop_type_ints {
+    DOP_INTS_NONE,  /* there is no such product: weights become floats */
+    DOP_INTS_BITS,  /* from the bits of a weight */
+    DOP_INTS_LEVELS /* from a table of levels, which a kernel has in shared memory */
+} dop_type_ints;
+
 typedef struct dop_type_info {
     const char *name;
     uint32_t block; /* values per block along the last axis */
@@ -53,6 +60,7 @@ typedef struct dop_type_info {
         uint32_t pad;         /* rows are padded to a multiple of it: the unit, or what shares scales */
         uint32_t group_bytes; /* bytes of plane 1 per group: DOP_GROUP_UNITS units, counted over packed rows */
         uint32_t book;        /* bytes of the codebook behind plane 0 */
+        dop_type_ints ints;
     } pack;
     dop_block_field fields[DOP_TYPE_FIELDS];
 } dop_type_info;

@@ -222,6 +222,8 @@ uint32_t dop_part_unit(const dop_graph *g, const dop_segment *part);
 /* The call of a part's function, for workgroups before `end`; 0: for all remaining ones. */
 void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
+/* So many invocations of a workgroup, or as many as the target has. */
+uint32_t dop_wg_of(const dop_target *t, uint32_t invocations);
 
 /* --- one row, or a few: gen_gemv.c --- */
 /* What a descriptor's emit and shared do; the descriptors are in gemv_variants.c. */

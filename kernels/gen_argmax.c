@@ -254,7 +254,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     dop_node_id id = s->r->outs[s->r->n_outs - 1];
     bool row = picks_each(s->g, id) || dop_node_at(s->g, id)->op == DOP_OP_argmax_merge;
     if (row && !s->t->cpu)
-        tile->wg = s->t->max_workgroup >= 1024 ? 1024 : dop_pow2_floor(s->t->max_workgroup);
+        tile->wg = dop_wg_of(s->t, s->t->schedule.argmax_wg);
 }
 
 const dop_descriptor dop_descriptor_argmax = {

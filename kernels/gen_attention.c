@@ -551,13 +551,12 @@ shared_bytes(dop_gen *gen)
 static void
 divide_heads(const attn *a, const dop_target *t, dop_tile *tile)
 {
-    enum { MOST = 32 };
     const uint32_t sums = tile->wg * 4;
     for (uint32_t n = 1; n <= a->group; n++) {
         if (a->group % n)
             continue;
         tile->group_wgs = n;
-        if (a->group / n <= MOST && tile_bytes(a, tile, t) + sums <= t->shared_bytes)
+        if (a->group / n <= t->schedule.attention_heads && tile_bytes(a, tile, t) + sums <= t->shared_bytes)
             return;
     }
 }
@@ -569,12 +568,12 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     const dop_target *t = s->t;
     attn a = dop_attn_at(s);
     uint32_t sums = tile->wg * 4, least = tile->subgroup ? t->subgroup : 32;
-    tile->wg = t->max_workgroup >= 128 ? 128 : dop_pow2_floor(t->max_workgroup);
+    tile->wg = dop_wg_of(t, t->schedule.attention_wg);
     while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)
         tile->wg *= 2;
     /* One token: 64 positions at once, which is the shortest split, by as many invocations as fit. */
     if (g->max_t == 1 && tile->subgroup && !t->cpu) {
-        tile->wg = a.dim <= 64 ? 128 : 256;
+        tile->wg = t->schedule.attention_one_wg / (a.dim <= 64 ? 2 : 1);
         while (tile->wg > t->max_workgroup)
             tile->wg /= 2;
         while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)

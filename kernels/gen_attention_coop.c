@@ -50,7 +50,6 @@ registers(const layout *l, const dop_target *t)
 static layout
 layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    enum { ENOUGH = 200 }; /* of 255: addresses and what is being multiplied need some */
     layout l = {.dim = a->dim, .value_dim = a->value_dim, .m = dop_matrix_m(t->matrix)};
     l.subgroups = tile->wg / t->subgroup;
     l.position_groups = tile->ds ? tile->ds : 1;
@@ -58,7 +57,7 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     l.positions = tile->positions ? tile->positions : 64;
     l.rows = l.row_groups * l.m;
     l.split_q = splits_queries(g, a);
-    l.q_stays = l.split_q || registers(&l, t) > ENOUGH;
+    l.q_stays = l.split_q || registers(&l, t) > t->schedule.attention_units_registers;
     l.pass = !(t->caps & DOP_CAP_coop_khr) ? PASS_CAST : t->caps & DOP_CAP_coop_f16_sums ? PASS_HALVES : PASS_FLOATS;
     uint32_t k = l.positions * (l.dim / 8 + 1), v = l.positions * (l.value_dim / 8 + 1);
     uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1), stats = (2 * l.position_groups + 2) * l.rows * 4 + 64;

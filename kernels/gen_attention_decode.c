@@ -287,10 +287,11 @@ apart_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint
 static uint32_t
 least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
 {
-    enum { HELD = 208, PRODUCTS = 64 };
+    const dop_schedule_numbers *of = &s->t->schedule;
     const uint32_t rows = 64 * lanes_of(a, s->t) / wg;
     for (uint32_t n = 1; n <= a->group; n++)
-        if (a->group % n == 0 && rows * a->group / n <= PRODUCTS && registers_of(s->g, a, s->t, wg, n) <= HELD)
+        if (a->group % n == 0 && rows * a->group / n <= of->decode_products &&
+            registers_of(s->g, a, s->t, wg, n) <= of->decode_group_registers)
             return n;
     return 0;
 }

@@ -245,7 +245,7 @@ tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
     dop_products p = dop_products_of(s);
     uint32_t mats = p.most < 2 ? 2 : p.most;
     tile->bm = rows >= 64 ? 64 : rows >= 32 ? 32 : rows >= 16 ? 16 : 8;
-    tile->bn = 64;
+    tile->bn = t->schedule.tile_rows;
     tile->bk = 32;
     /* Activations, two weight tiles (gate and up) or more, and a quarter more for statistics and sums. */
     while ((tile->bm + mats * tile->bn + mats + 1) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&

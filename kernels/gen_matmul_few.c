@@ -114,21 +114,22 @@ static void
 narrow_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
+    const dop_schedule_numbers *of = &t->schedule;
     const dop_products p = dop_products_of(s);
     const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
     const uint32_t rows = p.rows / p.most;
     tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
     tile->tn = n;
-    tile->wg = t->max_workgroup < 256 ? t->max_workgroup : 256;
+    tile->wg = t->max_workgroup < of->narrow_wg ? t->max_workgroup : of->narrow_wg;
     for (tile->bn = 4 * n; tile->bn > n && dop_div_up_u32(rows, tile->bn) < t->cores; tile->bn /= 2)
         ;
-    if (dop_div_up_u32(rows, tile->bn) < 2 * t->cores && t->max_workgroup >= 512)
-        tile->wg = 512;
+    if (dop_div_up_u32(rows, tile->bn) < 2 * t->cores && t->max_workgroup >= of->narrow_wg_busy)
+        tile->wg = of->narrow_wg_busy;
     uint32_t subgroups = tile->wg / t->subgroup;
     while (subgroups % (tile->bn / tile->tn))
         tile->tn *= 2;
     tile->ds = subgroups / (tile->bn / tile->tn);
-    tile->bk = 512;
+    tile->bk = of->narrow_depth;
     while (tile->bk > k * tile->ds && (tile->bk > p.k || !fits_shared(s, tile, p.most) ||
                                        tile->bk * (tile->bm + p.most * tile->bn) > tile->wg * 8 * 8))
         tile->bk /= 2;

@@ -5,10 +5,7 @@
 
 /* A row that is held in registers is received at once, a longer one value by value in a loop.  A row that is only staged is
  * received in batches, because each batch is one round trip to memory. */
-enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
-
-/* Short units of several tokens that a workgroup has at most, one for each subgroup. */
-enum { SUBGROUPS = 4 };
+enum { MAX_AT_ONCE = 8 };
 
 static int
 index_of(const dop_rowprog *p, dop_node_id id)
@@ -388,8 +385,7 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
     uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg;
     const uint32_t n = dop_div_up_u32(values_at_once(gen, p, width), batches), last = (batches - 1) * n * team * width;
     const char *batch = batches > 1 ? dop_emit_str(e, " + batch%u * %uu", p->serial, n * team * width) : "";
-    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_RECEIVED_AT_ONCE],
-               *inside[MAX_RECEIVED_AT_ONCE];
+    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_AT_ONCE], *inside[MAX_AT_ONCE];
     dop_buf indices = {0}, constants = {0}, early = {0}, text = {0};
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = k * team * width;
@@ -488,11 +484,12 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
             l++;
         top = l > top ? l : top;
     }
-    const uint32_t values = values_at_once(gen, p, width), most = e->routes ? MAX_RECEIVED_AT_ONCE : MAX_AT_ONCE;
+    const uint32_t values = values_at_once(gen, p, width), loads = e->target->schedule.row_loads,
+                   most = e->routes || loads > MAX_AT_ONCE ? MAX_AT_ONCE : loads;
     if (values <= most)
         straight_program(gen, p, level, top, width, 1, body);
     else if (top == 0 && p->staged && values < UINT32_MAX && !keeps_statistics(gen, p))
-        straight_program(gen, p, level, top, width, dop_div_up_u32(values, MAX_RECEIVED_AT_ONCE), body);
+        straight_program(gen, p, level, top, width, dop_div_up_u32(values, MAX_AT_ONCE), body);
     else
         looped_program(gen, p, level, top, width, body);
 }
@@ -620,7 +617,8 @@ tile_row(const dop_site *s, dop_tile *tile)
         tile->wg /= 2;
     /* A subgroup for each unit: a multiprocessor holds more subgroups than workgroups. */
     if (tile->subgroup && !s->t->cpu && g->max_t > 1 && longest_unit(s->r) <= s->t->subgroup * 4)
-        for (tile->wg = s->t->subgroup; tile->wg < s->t->subgroup * SUBGROUPS && tile->wg * 2 <= s->t->max_workgroup;
+        for (tile->wg = s->t->subgroup;
+             tile->wg < s->t->subgroup * s->t->schedule.row_subgroups && tile->wg * 2 <= s->t->max_workgroup;
              tile->wg *= 2)
             ;
     /* Sums over a single subgroup need no barriers, which are expensive on CPU devices. */
@@ -631,8 +629,7 @@ tile_row(const dop_site *s, dop_tile *tile)
 static void
 tile_elementwise(const dop_site *s, dop_tile *tile)
 {
-    (void)s;
-    tile->wg = 64;
+    tile->wg = s->t->schedule.element_wg;
 }
 
 const dop_descriptor dop_descriptor_row = {

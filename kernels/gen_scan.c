@@ -389,7 +389,7 @@ static dop_refusal
 fits_chunks(const dop_site *site)
 {
     const dop_scan s = dop_scan_at(site);
-    dop_tile tile = {.wg = site->t->max_workgroup < 256 ? site->t->max_workgroup : 256, .subgroup = true};
+    dop_tile tile = {.wg = dop_wg_of(site->t, site->t->schedule.workgroup), .subgroup = true};
     if (s.each)
         return (dop_refusal){"every column of the state decays by itself", NULL};
     if (s.width != 4)

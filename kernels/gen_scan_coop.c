@@ -1,7 +1,7 @@
 /* Linear recurrences of many rows on matrix units, in chunks (scan_coop.glsl). */
 #include "kernels/gen_scan.h"
 
-enum { BLOCK = 16, HELPERS = 8, MOST_STATE = 256 };
+enum { BLOCK = 16, MOST_STATE = 256 };
 
 /* Consequences of a tile: what each subgroup has, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
@@ -32,7 +32,7 @@ layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
     enum { SUMS = 256 }; /* most bytes that common.glsl uses for reductions */
     layout l = {.rows = rows, .split = split_of(s, t)};
     l.workers = s->p / BLOCK * l.split;
-    l.subgroups = l.workers + HELPERS;
+    l.subgroups = l.workers + t->schedule.scan_helpers;
     l.piece_at = rows * 4 * (s->count / 8 + 1) + (s->delta ? 4 : 2) * rows * (rows / 8 + 1);
     uint32_t others = (rows * (s->p + 4) + 4 * rows + BLOCK + (s->delta ? rows * BLOCK : 0)) * 4;
     for (l.pieces = 4;; l.pieces /= 2) {
@@ -237,7 +237,7 @@ fits(const dop_site *site)
                              NULL};
     if (site->g->max_t < BLOCK)
         return (dop_refusal){"fewer rows than a matrix has", NULL};
-    if ((s.p / BLOCK + HELPERS) * t->subgroup > t->max_workgroup)
+    if ((s.p / BLOCK + t->schedule.scan_helpers) * t->subgroup > t->max_workgroup)
         return (dop_refusal){"a head has more columns than a workgroup has subgroups for", NULL};
     if (!in_fours(site, &s))
         return (dop_refusal){"its values cannot be made four at a time", NULL};

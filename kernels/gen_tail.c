@@ -40,8 +40,7 @@ dop_tail_depth(const dop_gen *gen)
 uint32_t
 dop_tail_at_once(const dop_gen *gen, uint32_t heads)
 {
-    enum { MOST = 8192 }; /* bytes of shared memory */
-    return heads * dop_tail_bytes(gen, 1) <= MOST ? heads : 1;
+    return heads * dop_tail_bytes(gen, 1) <= gen->e.target->schedule.tail_shared ? heads : 1;
 }
 
 uint32_t

@@ -1,26 +1,12 @@
 /* The activation side of integer products: one row in 8 bits with a factor per 32 values (types/int.glsl). */
 #include "kernels/gen.h"
 
-#include "kernels/weight_types.h"
-
-#include <stdio.h>
-
 enum { UNIT = 32, UNIT_BYTES = UNIT + 8, LANES_OF_UNIT = 8 };
 
-/* Types with a dop_wdoti_T (types/int.glsl); a new type has none until somebody writes it, and is multiplied as floats. */
-static bool
-has_product(dop_type t)
+static dop_type_ints
+ints_of(const dop_graph *g, dop_node_id product)
 {
-    static const dop_type with[] = {
-        DOP_TYPE_q4_0,  DOP_TYPE_q4_1,      DOP_TYPE_q5_0,     DOP_TYPE_q5_1,    DOP_TYPE_q8_0,    DOP_TYPE_q2_k,
-        DOP_TYPE_q3_k,  DOP_TYPE_q4_k,      DOP_TYPE_q5_k,     DOP_TYPE_q6_k,    DOP_TYPE_iq4_nl,  DOP_TYPE_iq4_xs,
-        DOP_TYPE_iq3_s, DOP_TYPE_iq3_xxs,   DOP_TYPE_iq2_s,    DOP_TYPE_iq2_xs,  DOP_TYPE_iq2_xxs, DOP_TYPE_iq1_m,
-        DOP_TYPE_iq1_s, DOP_TYPE_tq1_0,     DOP_TYPE_tq2_0,    DOP_TYPE_q1_0,    DOP_TYPE_q2_0,    DOP_TYPE_mxfp4,
-        DOP_TYPE_nvfp4, DOP_TYPE_int4_g128, DOP_TYPE_int4_g64, DOP_TYPE_int4_g32};
-    bool any = false;
-    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
-        any = any || with[i] == t;
-    return any;
+    return dop_type_of(dop_node_at(g, dop_node_at(g, product)->src[1])->type)->pack.ints;
 }
 
 /* Is a row of k values quantized as it is computed, or must all of it first be in shared memory as f32? */
@@ -33,11 +19,9 @@ quantizes_directly(const dop_tile *tile, const dop_target *t, uint32_t k)
 dop_refusal
 dop_int8_refuses(const dop_site *s)
 {
-    for (uint32_t i = 0; i < s->r->info->n_products; i++) {
-        const dop_node *n = dop_node_at(s->g, s->r->info->products[i]);
-        if (!has_product(dop_node_at(s->g, n->src[1])->type))
+    for (uint32_t i = 0; i < s->r->info->n_products; i++)
+        if (ints_of(s->g, s->r->info->products[i]) == DOP_INTS_NONE)
             return (dop_refusal){"some weights here have no integer product", "--quant"};
-    }
     if (s->t->subgroup > 1 && s->t->subgroup < LANES_OF_UNIT)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
     return (dop_refusal){0};
@@ -47,11 +31,8 @@ bool
 dop_int8_levels(const dop_gen *gen)
 {
     bool any = false;
-    for (uint32_t i = 0; i < gen->e.r->info->n_products; i++) {
-        const dop_node *n = dop_node_at(gen->e.g, gen->e.r->info->products[i]);
-        const dop_type t = dop_node_at(gen->e.g, n->src[1])->type;
-        any = any || t == DOP_TYPE_iq4_nl || t == DOP_TYPE_iq4_xs;
-    }
+    for (uint32_t i = 0; i < gen->e.r->info->n_products; i++)
+        any = any || ints_of(gen->e.g, gen->e.r->info->products[i]) == DOP_INTS_LEVELS;
     return any && gen->descriptor->ints;
 }
 
@@ -60,7 +41,7 @@ dop_int8_part(const dop_graph *g, const dop_segment *part)
 {
     bool all = true;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        all = all && has_product(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type);
+        all = all && ints_of(g, part->mats[m]) != DOP_INTS_NONE;
     return all;
 }
 
@@ -116,7 +97,7 @@ dop_type
 dop_int8_type(const dop_site *s)
 {
     dop_type t = DOP_TYPE_none;
-    for (uint32_t i = 0; i < s->r->info->n_products && !has_product(t); i++)
+    for (uint32_t i = 0; i < s->r->info->n_products && dop_type_of(t)->pack.ints == DOP_INTS_NONE; i++)
         t = dop_node_at(s->g, dop_node_at(s->g, s->r->info->products[i])->src[1])->type;
     return t;
 }

@@ -13,6 +13,12 @@ dop_pow2_floor(uint32_t v)
 }
 
 uint32_t
+dop_wg_of(const dop_target *t, uint32_t invocations)
+{
+    return t->max_workgroup >= invocations ? invocations : dop_pow2_floor(t->max_workgroup);
+}
+
+uint32_t
 dop_part_unit(const dop_graph *g, const dop_segment *part)
 {
     uint32_t unit = 0;

@@ -60,8 +60,7 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     dop_refusal no = v->descriptor->fits ? v->descriptor->fits(s) : (dop_refusal){0};
     if (no.why)
         return no;
-    *tile = (dop_tile){.wg = t->max_workgroup >= 256 ? 256 : dop_pow2_floor(t->max_workgroup),
-                       .subgroup = (v->caps & DOP_CAP_subgroup) != 0};
+    *tile = (dop_tile){.wg = dop_wg_of(t, t->schedule.workgroup), .subgroup = (v->caps & DOP_CAP_subgroup) != 0};
     if (v->descriptor->tile)
         v->descriptor->tile(s, tile);
     if (tile->wg > t->max_workgroup || (tile->subgroup && tile->wg % t->subgroup))

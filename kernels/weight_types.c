@@ -4,6 +4,8 @@
 
 static const dop_weight_type types[DOP_TYPE_COUNT] = {
 #define PACK(code, ...) "types/" #code ".glsl", __VA_ARGS__
+#define INTS PACK
+#define LEVELS PACK
 #define NOT_PACKED NULL, 0, 0, 0, 0, 0
 #define TYPE(name, block, bytes, kind, gguf, pack, fields) {DOP_TYPE_##name, pack},
 #include "ir/types.def"

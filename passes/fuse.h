@@ -30,6 +30,13 @@ bool dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a,
 /* An estimate of the 32-bit registers that an invocation needs for both regions' code in one, four elements wide. */
 dop_status dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl,
                               dop_diag *diag, uint32_t *out_registers);
+/* Microseconds by the target's bandwidth of computing an element-wise region again in each of its readers, and of computing it once,
+ * storing its values and loading them in each.  A stored value counts no dispatch of its own, because it needs none where
+ * fuse-rows finds a reader that makes it for the others.  Reading the graph's inputs costs nothing. */
+typedef struct dop_fuse_times {
+    double again_us, stored_us;
+} dop_fuse_times;
+dop_fuse_times dop_fuse_times_of(const dop_graph *g, const dop_target *t, const dop_region *region, uint32_t n_readers);
 
 /* Logs a decision about every value that `consumer` reads of `producer`.  dispatches: that the decision saves. */
 dop_status dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_region_id consumer,

@@ -1,4 +1,5 @@
-/* Conditions of a fusion besides legality: register pressure, and what a kernel path switches off or asks for. */
+/* Conditions of a fusion besides legality: time, register pressure, and what a kernel path switches off or asks for. */
+#include "ir/access.h"
 #include "passes/fuse.h"
 
 #include <stdlib.h>
@@ -74,4 +75,39 @@ dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b,
     free(ends);
     *out_registers = ADDRESSES + dop_template_of(tpl)->held + WIDTH * most;
     return st;
+}
+
+typedef struct reading {
+    const dop_graph *g;
+    const dop_region *reg;
+    uint64_t bytes;
+} reading;
+
+static void
+add_read(void *user, dop_node_id base)
+{
+    reading *c = user;
+    if (dop_node_is_input(c->g, base))
+        return;
+    /* Of a gathered table, or a sequence whose last row is taken, only the rows that come out are read. */
+    for (uint32_t i = 0; i < c->reg->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(c->g, c->reg->nodes[i])->n_srcs; k++)
+            if (dop_node_map(c->g, c->reg->nodes[i], k, DOP_AXIS_row).chosen &&
+                dop_node_base(c->g, dop_node_at(c->g, c->reg->nodes[i])->src[k], NULL) == base) {
+                c->bytes += dop_node_bytes(c->g, c->reg->nodes[i]);
+                return;
+            }
+    c->bytes += dop_node_bytes(c->g, base);
+}
+
+dop_fuse_times
+dop_fuse_times_of(const dop_graph *g, const dop_target *t, const dop_region *region, uint32_t n_readers)
+{
+    reading in = {g, region, 0};
+    uint64_t out = 0;
+    dop_region_reads(region, add_read, &in);
+    for (uint32_t i = 0; i < region->n_outs; i++)
+        out += dop_node_bytes(g, region->outs[i]);
+    return (dop_fuse_times){.again_us = (double)(n_readers * in.bytes) * 1e6 / t->bandwidth,
+                            .stored_us = (double)(in.bytes + out + n_readers * out) * 1e6 / t->bandwidth};
 }

@@ -1,5 +1,5 @@
 /* fuse-prologue: pull an element-wise producer into the load phase of every region that reads it, when recomputing it
- * there moves fewer bytes than a round trip through memory.  Runs before fuse-epilogue and leaves to it what can be
+ * there takes less time than a round trip through memory.  Runs before fuse-epilogue and leaves to it what can be
  * computed from a value while that is still in a register. */
 #include "ir/access.h"
 #include "passes/fuse.h"
@@ -32,39 +32,13 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_reg
     return DOP_OK;
 }
 
-typedef struct cost {
-    const dop_graph *g;
-    const dop_region *reg;
-    uint64_t bytes;
-} cost;
-
-static void
-add_read(void *user, dop_node_id base)
-{
-    cost *c = user;
-    if (dop_node_is_input(c->g, base))
-        return;
-    /* Of a gathered table, or a sequence whose last row is taken, only the rows that come out are read. */
-    for (uint32_t i = 0; i < c->reg->n_nodes; i++)
-        for (uint32_t k = 0; k < dop_node_at(c->g, c->reg->nodes[i])->n_srcs; k++)
-            if (dop_node_map(c->g, c->reg->nodes[i], k, DOP_AXIS_row).chosen &&
-                dop_node_base(c->g, dop_node_at(c->g, c->reg->nodes[i])->src[k], NULL) == base) {
-                c->bytes += dop_node_bytes(c->g, c->reg->nodes[i]);
-                return;
-            }
-    c->bytes += dop_node_bytes(c->g, base);
-}
-
-/* Bytes moved when the n readers recompute the region, against storing and loading its value.  Bytes decide, not dispatches: a value
- * that is stored costs no dispatch of its own where fuse-rows finds a reader that makes it for the others.  Gathered rows are stored
+/* Is it faster to compute the region in each of its n readers than to store its value once?  Gathered rows are stored
  * however small their table's are: recomputed, all their readers in the first layer would be kernels of their own, where
  * every other layer reads its input from memory.  fuse-rows finds the reader that makes them.  What reads several rows for each
  * of its own would read all of them again in every reader. */
 static bool
-recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *readers, uint32_t n)
+recompute_pays(const dop_graph *g, const dop_target *t, const dop_region *reg, const dop_region_id *readers, uint32_t n)
 {
-    cost in = {g, reg, 0};
-    uint64_t out = 0;
     bool gathers = false, heavy = false;
     for (uint32_t i = 0; i < reg->n_nodes; i++) {
         gathers = gathers || dop_node_gathers(g, reg->nodes[i]);
@@ -76,10 +50,8 @@ recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *r
         heavy = heavy || !dop_fuse_is_element(&g->regions[readers[i]]);
     if (gathers && heavy)
         return false;
-    dop_region_reads(reg, add_read, &in);
-    for (uint32_t i = 0; i < reg->n_outs; i++)
-        out += dop_node_bytes(g, reg->outs[i]);
-    return n * in.bytes <= in.bytes + out + n * out;
+    const dop_fuse_times times = dop_fuse_times_of(g, t, reg, n);
+    return times.again_us <= times.stored_us;
 }
 
 typedef struct work {
@@ -155,7 +127,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r
         st = prefers_epilogue(cx, f, w->later, r, &w->later[r]);
         if (st != DOP_OK || w->later[r])
             return st;
-        if (n > 1 && !recompute_pays(g, reg, readers, n))
+        if (n > 1 && !recompute_pays(g, cx->target, reg, readers, n))
             why = DOP_REASON_multiple_readers;
     }
     if (why != DOP_REASON_none)

@@ -18,8 +18,6 @@ is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_i
     return true;
 }
 
-enum { COLUMNS_EACH = 128 /* of a workgroup, about */ };
-
 /* Do only products of a few rows without matrix units (packed integers, or stages) read the value?  Every workgroup of such a
  * product makes the row and its statistic: where workgroups are more than multiprocessors, one dispatch that makes both once
  * takes less time. */
@@ -28,7 +26,7 @@ is_for_lanes(const dop_rewrite *rw, dop_node_id value)
 {
     const dop_graph *g = rw->from;
     const dop_target *t = rw->cx->target;
-    const uint32_t most = t->cores * COLUMNS_EACH;
+    const uint32_t most = t->cores * t->schedule.hoist_columns;
     const bool ints = dop_few_in_integers(t, g->max_t);
     const bool floats = dop_matrix_fit_of(t, g->max_t, dop_node_cols(g, value)) == DOP_MATRIX_FIT_few;
     for (uint32_t i = 0; i < g->n_outs; i++)

@@ -3,8 +3,6 @@
  * devices, whose workgroups are expensive and cores few, split nothing. */
 #include "passes/rewrite.h"
 
-enum { MAX_SPLITS = 16 }; /* the merge reads every split in every workgroup of the reader */
-
 static dop_status
 visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
@@ -14,8 +12,8 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
         return DOP_OK;
     uint32_t kv_heads = dop_cache_heads(g, o->src[1]);
     uint32_t splits = rw->cx->target->cores / kv_heads;
-    if (splits > MAX_SPLITS)
-        splits = MAX_SPLITS;
+    if (splits > rw->cx->target->schedule.split_most)
+        splits = rw->cx->target->schedule.split_most;
     if (splits < 2)
         return DOP_OK;
     dop_node_id srcs[DOP_MAX_SRCS], part;

@@ -59,7 +59,7 @@ nothing "and asks for no environment" \
     "$(nm -D --undefined-only "$lib/libdoppler.so" | awk '{ print $2 }' | grep -E '^(secure_)?getenv(@|$)')"
 nothing "no private headers" "$(grep -rhE '^ *# *include +"' "$prefix/include")"
 for language in "cc -std=c11" "c++ -std=c++11 -x c++"; do
-    printf '#include <doppler/doppler.h>\n#include <doppler/constraint.h>\nint main(void) { return 0; }\n' >empty.c
+    printf '#include <doppler/doppler.h>\n#include <doppler/generation.h>\nint main(void) { return 0; }\n' >empty.c
     # shellcheck disable=SC2086 # words
     check "headers alone: $language" $language -Wall -Wextra -pedantic -Wshadow -Werror -I"$prefix/include" -c empty.c -o empty.o
 done

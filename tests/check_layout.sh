@@ -69,6 +69,7 @@ compiler/parts          compiler/report
 runtime/inspect/bench   runtime/step base/program public
 runtime/inspect/profile runtime/inspect/bench public
 runtime/inspect/check   runtime/step ir base/program public
+runtime/inspect/imatrix runtime/step ir public
 runtime/serve/engine    runtime/library public
 runtime/serve/api       runtime/serve/engine base/program public
 runtime/serve           runtime/serve/api public
@@ -76,7 +77,7 @@ runtime/parts/mpi       runtime/parts
 runtime/program/common  runtime/library compiler/import/text public
 runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
 runtime/program         runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
-runtime/program         runtime/inspect/profile runtime/inspect/check
+runtime/program         runtime/inspect/profile runtime/inspect/check runtime/inspect/imatrix
 compiler/program        compiler/parts runtime/inspect/bench
 hook dop_replay_observer
 end

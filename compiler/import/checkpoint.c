@@ -54,6 +54,23 @@ name_model(dop_checkpoint *m)
     return m->name ? DOP_OK : DOP_E_NOMEM;
 }
 
+/* Importance matrices have the names of GGUF files, whatever the model's form is. */
+static dop_status
+name_tensor(void *user, const dop_weight_need *need)
+{
+    dop_checkpoint *m = user;
+    const dop_family *f = dop_families;
+    while (f < dop_families + dop_n_families && strcmp(f->name, m->arch.family) != 0)
+        f++;
+    dop_weight *w = (dop_weight *)(uintptr_t)dop_weights_find(&m->weights, need->name);
+    f = f < dop_families + dop_n_families ? f : NULL;
+    if (w && need->rank > 1) {
+        w->gguf = dop_gguf_full_name(f, need, false, m->arena);
+        w->gguf_fused = dop_gguf_full_name(f, need, true, m->arena);
+    }
+    return DOP_OK;
+}
+
 static dop_status
 load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
@@ -90,6 +107,8 @@ dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_chec
     if (stat(path, &sb) != 0)
         return dop_refuse_absent(path, errno, diag);
     dop_status st = S_ISDIR(sb.st_mode) ? load_directory(path, diag, out_model) : load_file(path, diag, out_model);
+    if (st == DOP_OK)
+        st = dop_arch_each_weight(&out_model->arch, name_tensor, out_model);
     if (st == DOP_OK && (st = name_model(out_model)) == DOP_E_NOMEM)
         DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (st != DOP_OK)

@@ -357,10 +357,32 @@ typedef enum dop_code_kind {
     DOP_CODE_INT8, /* 8 bits with a sign, or with 128 added where they are `biased`: q8_0 */
     DOP_CODE_INT4, /* 4 bits less the zero point, the first of eight in the lowest bits of a word: int4 */
     DOP_CODE_E2M1, /* 4 bits, the first of two in the low nibble: nvfp4 */
+    DOP_CODE_FLAT, /* dop_flat_parts, instead of codes, scales and tiles: int4 or f16 */
 } dop_code_kind;
+
+/* Codes of 4 or 8 bits of a matrix whose values are counted row after row, i = row * columns + column (bitsandbytes, HQQ). */
+typedef struct dop_flat_parts {
+    const uint8_t *codes;
+    uint32_t bits;
+    uint64_t group; /* values with one scale, one after the other; or, `strided`, `groups` apart */
+    uint64_t groups;
+    bool strided;
+    /* HQQ: (code - zero) * scale.  Of 4 bits the codes are in halves: those of the second half of the groups (strided: of the second
+     * half of every group) in the low nibbles of the first's. */
+    const uint8_t *scales, *zeros;
+    dop_type scale_type, zero_type;
+    /* bitsandbytes: levels[code] times the group's largest, the first of two codes in the high nibble.  The largest ones are f32, or,
+     * with nested levels, bytes for which these stand, times `nested` of each nested_group groups, plus an offset. */
+    const uint8_t *levels; /* f32 [16]; NULL: HQQ */
+    const uint8_t *largest;
+    const uint8_t *nested_levels, *nested; /* f32 [256] and f32; NULL: not nested */
+    uint64_t nested_group;
+    float offset;
+} dop_flat_parts;
 
 typedef struct dop_code_parts {
     dop_code_kind kind;
+    const dop_flat_parts *flat; /* of DOP_CODE_FLAT */
     bool biased;
     const uint8_t *codes;
     uint64_t row_bytes;                   /* of codes */
@@ -368,7 +390,8 @@ typedef struct dop_code_parts {
     dop_type scale_type;                  /* f16, bf16 or f32; none: e4m3, without a sign */
     uint32_t tile_rows, tile_cols, tiles; /* size of a tile; tiles in a row of them */
     const uint8_t *zeros;                 /* int4: words of eight rows [rows / 8, tiles]; NULL: every zero point is 8 */
-    float factor;                         /* nvfp4: what all scales are multiplied by */
+    uint32_t zero_words;                  /* of a row: words of eight tiles instead [rows, zero_words]; 0: not so */
+    float factor;                         /* int8, nvfp4: what all scales are multiplied by */
     uint64_t first, block,
         block_step; /* row r is first + r, or with blocks of rows first + r / block * block_step + r % block */
 } dop_code_parts;
@@ -413,6 +436,8 @@ typedef struct dop_weight {
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
+    /* What llama.cpp calls the tensor, and what where q, k and v are one; NULL: it has no such tensor.  Of weights of a checkpoint. */
+    const char *gguf, *gguf_fused;
     const dop_int4_parts
         *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */
     uint64_t expert_stride; /* of rank 3: bytes from expert to expert */

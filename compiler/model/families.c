@@ -3,8 +3,10 @@
 #include "base/words.h"
 #include "compiler/model/families_dense.h"
 #include "compiler/model/families_experts.h"
+#include "compiler/model/families_gguf.h"
 #include "compiler/model/families_recurrent.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const dop_hf_keys keys_common = {
@@ -649,33 +651,39 @@ dop_family_by_model_type(const char *model_type)
     return NULL;
 }
 
-static bool
-is_gguf(const dop_family *f, const char *arch, size_t len)
-{
-    return f->gguf && strlen(f->gguf) == len && memcmp(f->gguf, arch, len) == 0;
-}
-
 const dop_family *
-dop_family_by_gguf(const char *arch, size_t len, bool experts)
+dop_family_by_gguf(const char *arch, size_t len, bool experts, bool windows)
 {
-    const dop_family *other = NULL;
-    for (uint32_t i = dop_n_families; i-- > 0;)
-        if (is_gguf(&dop_families[i], arch, len)) {
-            other = &dop_families[i];
-            if (experts == (other->experts != NULL))
-                return other;
-        }
-    return other;
+    const dop_family *best = NULL;
+    int most = -1;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : 0), arch);
+    for (uint32_t i = dop_n_families; i-- > 0;) {
+        const dop_family *f = &dop_families[i];
+        const bool slides = f->window_rule != DOP_WINDOW_NONE || f->gguf_windows;
+        const int fits = 2 * (experts == (f->experts != NULL)) + (windows == slides);
+        if (!f->gguf || !dop_has_word(f->gguf, name) || fits < most)
+            continue;
+        best = f;
+        most = fits;
+    }
+    return best;
 }
 
 void
 dop_family_list_gguf(dop_buf *out)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++) {
-        const char *name = dop_families[i].gguf;
-        if (name && dop_family_by_gguf(name, strlen(name), false) == &dop_families[i])
-            dop_buf_printf(out, "%s%s", out->size ? ", " : "", name);
-    }
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        for (const char *name = dop_families[i].gguf; name && *name; name += strspn(name, " ")) {
+            const size_t n = strcspn(name, " ");
+            bool listed_before = false;
+            for (uint32_t k = 0; k < i; k++)
+                listed_before = listed_before || (dop_families[k].gguf && strlen(dop_families[k].gguf) == n &&
+                                                  memcmp(dop_families[k].gguf, name, n) == 0);
+            if (!listed_before)
+                dop_buf_printf(out, "%s%.*s", out->size ? ", " : "", (int)n, name);
+            name += n;
+        }
 }
 
 void

@@ -12,9 +12,9 @@ const dop_hf_keys dop_keys_falcon = {
     .eps = "layer_norm_epsilon",
 };
 const dop_hf_keys dop_keys_bloom = {
-    .hidden = "hidden_size",
-    .layers = "n_layer",
-    .heads = "n_head",
+    .hidden = "hidden_size|n_embed",
+    .layers = "n_layer|num_hidden_layers",
+    .heads = "n_head|num_attention_heads",
     .ctx = "seq_length",
     .ffn = "intermediate_size",
     .act = "hidden_act",

@@ -368,6 +368,15 @@ const dop_expert_keys dop_experts_mimo = {
     .first_otherwise = 1,
     .facts = {DEEPSEEK_CHOICE},
 };
+const dop_hf_keys dop_hf_keys_mimo = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "rms_norm_eps|layernorm_epsilon",
+};
 const dop_expert_keys dop_experts_granite = {
     .n = "num_local_experts",
     .active = "num_experts_per_tok",

@@ -182,7 +182,8 @@ typedef struct dop_tensor_name {
     bool transposed; /* stored [input, output] (Conv1D) */
 } dop_tensor_name;
 
-/* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention). */
+/* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention).  "one|other": the
+ * other where the file has it (numbers of layers, heads and values, eps). */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
     const char *kv_heads;        /* NULL: num_key_value_heads */
@@ -236,14 +237,16 @@ typedef struct dop_family {
     const dop_tensor_name *more_names; /* searched first; NULL: none */
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
-    /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
-     * side, whether a file may state a window for every layer although the family has none (files of other families
-     * take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+    /* GGUF: general.architecture (several are separated by spaces), names that differ from the common ones (gguf_names), whether
+     * rotary pairs lie side by side, whether a file may state a window for every layer although the family has none (files of other
+     * families take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
     bool gguf_interleaved, gguf_windows;
     bool gguf_untruncated; /* YaRN's correction range is not rounded, which files do not state */
     uint32_t gguf_wide_layers;
+    uint32_t gguf_period; /* with DOP_WINDOW_PATTERN: as `period`, where files do not state it; 0: it is that */
+    bool gguf_full_first; /* ... and the first layer of each period is full, instead of the last */
     /* The defaults of the family's configuration class where config.json says nothing; 0 or NULL: it must say. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
     uint32_t ffn_times; /* feed-forward width as a multiple of the model's; 0: none */
@@ -277,14 +280,17 @@ void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 bool dop_act_by_rdrr_name(const char *name, dop_act_kind *out);
 
-/* By the GGUF name.  Families may share one, so this also selects by whether the family has experts. */
-const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts);
+/* By the GGUF name.  Families may share one, so this also selects by what the file states: experts, a window. */
+const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts, bool windows);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
 /* Names in layers whose q, k and v are one tensor, "attn_qkv". */
 extern const dop_tensor_name dop_gguf_names_fused[];
 
+/* What GGUF files of the family call the tensor of a weight, and in files where q, k and v are one; NULL: they have none.  In the
+ * arena.  family: NULL where it is not known. */
+const char *dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena);
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
 /* Names of checkpoints laid out like Llama's, and what differs with norms on both sides of a block. */

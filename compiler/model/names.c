@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names". */
+/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names".  Where a role has several,
+ * the first that the file has counts. */
 const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_embed, "token_embd.weight", DOP_PART_ALL, false},
     {DOP_W_pos_embed, "position_embd.weight", DOP_PART_ALL, false},
@@ -34,6 +35,8 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_kv_a_norm, "attn_kv_a_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "attn_k_b.weight", DOP_PART_ALL, false},
     {DOP_W_v_up, "attn_v_b.weight", DOP_PART_ALL, false},
+    {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* of older files, and of MiniCPM 3 */
+    {DOP_W_v_up, "attn_kv_b.weight", DOP_PART_V_UP, false},
     {DOP_W_mix_z, "ssm_in.weight", DOP_PART_MIX_Z, false},
     {DOP_W_mix_in, "ssm_in.weight", DOP_PART_MIX_IN, false},
     {DOP_W_mix_dt, "ssm_in.weight", DOP_PART_MIX_DT, false},
@@ -84,6 +87,7 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
     {DOP_W_act_alpha_n, "xielu.alpha_n", DOP_PART_KEY, false},
     {DOP_W_act_beta, "xielu.beta", DOP_PART_KEY, false},
+    {DOP_W_router_correction, "exp_probs_b", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 
@@ -98,6 +102,17 @@ const dop_tensor_name dop_gguf_names_fused[] = {
     {DOP_W_expert_up, "ffn_gate_up_exps.weight", DOP_PART_UP, false},
     {.role = DOP_W_none},
 };
+
+const char *
+dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena)
+{
+    const dop_tensor_name *n =
+        fused ? dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role)
+              : dop_find_tensor_name(family ? family->more_gguf_names : NULL, dop_gguf_names, need->role);
+    if (!n || n->part == DOP_PART_KEY)
+        return NULL;
+    return need->layer >= 0 ? dop_arena_printf(arena, "blk.%d.%s", (int)need->layer, n->source) : n->source;
+}
 
 const dop_tensor_name *
 dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role)
@@ -169,7 +184,8 @@ typedef enum height {
     ONE,
     ROWS, /* of the weight itself */
     Q,    /* all queries */
-    KV,   /* all keys, or all values */
+    KV,   /* all keys */
+    V,    /* all values */
     HEAD, /* a head of these */
     TWO,
     QUARTER,     /* of the weight itself */
@@ -206,9 +222,9 @@ static const part_rows parts[] = {
     [DOP_PART_DECAY] = {.total = {ROWS}},
     [DOP_PART_KEY] = {.total = {ROWS}},
     [DOP_PART_ROW] = {.total = {ROWS}, .one_row = true},
-    [DOP_PART_Q] = {.total = {Q, KV, KV}},
-    [DOP_PART_K] = {.start = {Q}, .total = {Q, KV, KV}},
-    [DOP_PART_V] = {.start = {Q, KV}, .total = {Q, KV, KV}},
+    [DOP_PART_Q] = {.total = {Q, KV, V}},
+    [DOP_PART_K] = {.start = {Q}, .total = {Q, KV, V}},
+    [DOP_PART_V] = {.start = {Q, KV}, .total = {Q, KV, V}},
     [DOP_PART_HEAD_Q] = {.total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_K] = {.start = {HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
     [DOP_PART_HEAD_V] = {.start = {HEAD, HEAD}, .total = {Q, KV, KV}, .block = HEAD, .step = {HEAD, HEAD, HEAD}},
@@ -273,6 +289,7 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     if (t) {
         h[Q] = (uint64_t)t->n_heads * t->head_dim;
         h[KV] = (uint64_t)t->n_kv_heads * t->head_dim;
+        h[V] = (uint64_t)t->n_kv_heads * dop_value_dim(t);
         h[SHARE] = t->n_kv_heads ? (uint64_t)t->n_heads / t->n_kv_heads * t->head_dim : 0;
         h[HEAD] = t->head_dim;
         h[PLAIN] = t->latent.plain;

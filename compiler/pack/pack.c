@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "compiler/build/build.h"
+#include "compiler/pack/imatrix.h"
 #include "compiler/pack/pack_rows.h"
 #include "compiler/pack/quant.h"
 #include "compiler/pack/repack.h"
@@ -254,11 +255,14 @@ typedef struct row_buffers {
     float *values;
     uint8_t *blocks; /* of one row as packed */
     uint8_t *parts;  /* of several rows as stored */
+    float *columns;  /* their importance; */
+    bool weighs;     /* it is known */
 } row_buffers;
 
 /* Threads take blocks of rows in turn, which do not cross experts; every row's bytes are its own. */
 typedef struct row_job {
     const dop_packed *item;
+    const dop_imatrix *imatrix;
     uint8_t *out;
     uint32_t at_once; /* rows of a block */
     uint32_t blocks;  /* of an expert */
@@ -286,7 +290,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
         memset(b->values + item->cols, 0, 16 * sizeof *b->values);
         if (!all_finite(b->values, (item->cols + 15) / 16 * 16))
             return false;
-        dop_quantize_row(item->type, b->values, item->cols, b->blocks);
+        dop_quantize_row(item->type, b->values, b->weighs ? b->columns : NULL, item->cols, b->blocks);
         stored = b->blocks;
     }
     dop_repack_row(item->type, stored, row, item->rows, item->cols, out);
@@ -321,13 +325,16 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     if (!b->values) {
         b->values = malloc(((size_t)item->cols + 256) * sizeof *b->values);
         b->blocks = malloc((size_t)packed + 1);
+        b->columns = malloc(((size_t)item->cols + 1) * sizeof *b->columns);
     }
     if (w.parts && !b->parts)
         b->parts = malloc(j->at_once * (size_t)stored);
-    if (!b->values || !b->blocks || (w.parts && !b->parts))
+    if (!b->values || !b->blocks || !b->columns || (w.parts && !b->parts))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (w.parts)
         dop_int4_rows(&w, item->from.first + first, n, b->parts);
+    b->weighs = j->imatrix && w.type != item->type && dop_quantizable(item->type) &&
+                dop_imatrix_columns(j->imatrix, item->source, expert, b->columns);
     for (uint32_t r = first; r < first + n; r++) {
         const uint8_t *at = w.parts        ? b->parts + (r - first) * stored
                             : w.col_stride ? NULL
@@ -347,7 +354,8 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
 {
     const uint32_t experts = dop_weight_experts(item->source);
     const dop_weight first = dop_weight_expert(item->source, 0);
-    row_job j = {.item = item, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
+    row_job j = {
+        .item = item, .imatrix = p->imatrix, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
     bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth a thread */
     j.blocks = dop_div_up_u32(item->rows, j.at_once);
     const uint64_t n = (uint64_t)j.blocks * experts;
@@ -358,6 +366,7 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
         free(j.buffers[i].values);
         free(j.buffers[i].blocks);
         free(j.buffers[i].parts);
+        free(j.buffers[i].columns);
     }
     return st;
 }

@@ -26,8 +26,9 @@ enum { DOP_MAX_SEGMENTS = 1024 };
 
 typedef struct dop_pack {
     const dop_checkpoint *model;
-    uint32_t ctx;     /* rows of rotary tables */
-    uint32_t threads; /* to write with; 0: one per core */
+    uint32_t ctx;                      /* rows of rotary tables */
+    uint32_t threads;                  /* to write with; 0: one per core */
+    const struct dop_imatrix *imatrix; /* of what is quantized; NULL: none */
     uint32_t n, cap;
     dop_packed *items; /* in order of first use by the graphs */
     dop_lookup by_origin;

@@ -34,8 +34,73 @@ zero_at(const dop_code_parts *p, uint64_t row, uint32_t col)
 {
     if (!p->zeros)
         return 8;
-    const uint8_t *word = p->zeros + (row / 8 * p->tiles + col / p->tile_cols) * 4;
+    const uint32_t tile = col / p->tile_cols;
+    if (p->zero_words)
+        return nibble(p->zeros + (row * p->zero_words + tile / 8) * 4, tile % 8);
+    const uint8_t *word = p->zeros + (row / 8 * p->tiles + tile) * 4;
     return nibble(word, (uint32_t)(row % 8));
+}
+
+static float
+float_at(const uint8_t *p, dop_type type, uint64_t i)
+{
+    float v;
+    dop_decode_row(type, p + i * dop_type_of(type)->bytes, 1, &v);
+    return v;
+}
+
+/* Of value i. */
+static uint64_t
+group_of(const dop_flat_parts *f, uint64_t i)
+{
+    return f->strided ? i % f->groups : i / f->group;
+}
+
+static uint32_t
+code_of(const dop_flat_parts *f, uint64_t i)
+{
+    if (f->bits == 8)
+        return f->codes[i];
+    if (f->levels)
+        return f->codes[i / 2] >> (i % 2 ? 0 : 4) & 15;
+    const uint64_t half = f->group * f->groups / 2;
+    return i < half ? f->codes[i] >> 4 : f->codes[i - half] & 15;
+}
+
+static float
+flat_value(const dop_flat_parts *f, uint64_t i)
+{
+    const uint64_t g = group_of(f, i);
+    const uint32_t q = code_of(f, i);
+    if (!f->levels)
+        return ((float)q - float_at(f->zeros, f->zero_type, g)) * float_at(f->scales, f->scale_type, g);
+    const float largest = f->nested_levels ? float_at(f->nested_levels, DOP_TYPE_f32, f->largest[g]) *
+                                                     float_at(f->nested, DOP_TYPE_f32, g / f->nested_group) +
+                                                 f->offset
+                                           : float_at(f->largest, DOP_TYPE_f32, g);
+    return float_at(f->levels, DOP_TYPE_f32, q) * largest;
+}
+
+/* Columns of a row, as blocks of int4 or halves. */
+static void
+flat_blocks(const dop_weight *w, uint64_t row, uint32_t from, uint32_t to, uint8_t *at)
+{
+    const dop_flat_parts *f = w->parts->codes->flat;
+    const dop_type_info *ti = dop_type_of(w->type);
+    const uint64_t first = row * w->cols;
+    for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
+        if (w->type == DOP_TYPE_f16) {
+            put_half(at, flat_value(f, first + k));
+            continue;
+        }
+        const uint64_t g = group_of(f, first + k);
+        for (uint32_t i = 0; i < ti->block && k + i < to; i++) {
+            uint8_t *two = at + i / 32 * 16 + i % 16;
+            *two = (uint8_t)(*two | code_of(f, first + k + i) << (i % 32 < 16 ? 0 : 4));
+        }
+        put_half(at + ti->block / 2, float_at(f->scales, f->scale_type, g));
+        put_half(at + ti->block / 2 + 2, float_at(f->zeros, f->zero_type, g));
+    }
 }
 
 void
@@ -44,6 +109,10 @@ dop_code_blocks(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, u
     const dop_code_parts *p = w->parts->codes;
     const dop_type_info *ti = dop_type_of(w->type);
     const uint64_t r = p->block ? p->first + row / p->block * p->block_step + row % p->block : p->first + row;
+    if (p->kind == DOP_CODE_FLAT) {
+        flat_blocks(w, r, from, to, at);
+        return;
+    }
     const uint8_t *codes = p->codes + r * p->row_bytes;
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         const uint32_t n = to - k < ti->block ? to - k : ti->block;
@@ -54,7 +123,7 @@ dop_code_blocks(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, u
             memcpy(at + 4, codes + k, n);
             break;
         case DOP_CODE_INT8:
-            put_half(at, scale);
+            put_half(at, scale * p->factor);
             for (uint32_t i = 0; i < n; i++)
                 at[2 + i] = (uint8_t)(codes[k + i] ^ (p->biased ? 128 : 0));
             break;
@@ -72,6 +141,8 @@ dop_code_blocks(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, u
                 *two = (uint8_t)(*two | nibble(codes, k + i) << (i % 16 < 8 ? 0 : 4));
             }
             memcpy(at, p->scales + r * p->tiles + k / 16, (n + 15) / 16);
+            break;
+        case DOP_CODE_FLAT:
             break;
         }
     }

@@ -19,6 +19,8 @@ typedef struct eight {
     const dop_lanes *lanes;
     uint32_t n; /* values of each */
     float x[LANES * MAX_N], side[MAX_N * LANES];
+    float weights[LANES * MAX_N], side_weights[MAX_N * LANES]; /* of the values' squared errors, likewise, */
+    const float *w, *side_w;                                   /* as functions take them; NULL: all are 1 */
 } eight;
 
 /* fmaxf is a call. */
@@ -85,7 +87,7 @@ static void
 make_q4_0(const eight *e, uint8_t *out)
 {
     float scale[LANES];
-    e->lanes->fit_scale(e->side, 32, -8, 7, scale);
+    e->lanes->fit_scale(e->side, e->side_w, 32, -8, 7, scale);
     for (uint32_t j = 0; j < LANES; j++, out += 18) {
         uint8_t q[32];
         float d = to_f16(scale[j], out);
@@ -98,7 +100,7 @@ static void
 make_q5_1(const eight *e, uint8_t *out)
 {
     float scale[LANES], off[LANES];
-    e->lanes->fit_affine(e->side, 32, 31, true, scale, off);
+    e->lanes->fit_affine(e->side, e->side_w, 32, 31, true, scale, off);
     for (uint32_t j = 0; j < LANES; j++, out += 24) {
         uint8_t q[32];
         float d = to_f16(scale[j], out), m = to_f16(off[j], out + 2);
@@ -119,16 +121,17 @@ make_q8_0(const eight *e, uint8_t *out)
         least[j] = INFINITY;
     }
     /* The finest scale that clips nothing, then finer ones by steps of f16 and a fit. */
-    for (int step = -4; step <= 4; step++) {
+    const int steps = e->w ? 16 : 4;
+    for (int step = -steps; step <= steps; step++) {
         float inverse[LANES], d[LANES], error[LANES];
         uint8_t bytes[2];
         dop_lane_sums s;
         for (int j = 0; j < LANES; j++)
             inverse[j] = amax[j] < 1e-30f ? 0 : (127 + (float)step * 0.25f) / amax[j];
-        e->lanes->sums(e->side, 32, inverse, zero, -128, 127, &s);
+        e->lanes->sums(e->side, e->side_w, 32, inverse, zero, -128, 127, &s);
         for (int j = 0; j < LANES; j++)
             d[j] = to_f16(s.qq[j] > 0 ? s.xq[j] / s.qq[j] : 0, bytes);
-        e->lanes->error(e->side, 32, d, zero, -128, 127, error);
+        e->lanes->error(e->side, e->side_w, 32, d, zero, -128, 127, error);
         for (int j = 0; j < LANES; j++)
             if (error[j] < least[j]) {
                 least[j] = error[j];
@@ -170,7 +173,7 @@ make_mxfp4(const eight *e, uint8_t *out)
             stored[j] = first[j] + step + 127 < 2 ? 2 : first[j] + step + 127 > 254 ? 254 : first[j] + step + 127;
             scale[j] = ldexpf(1, stored[j] - 127);
         }
-        e->lanes->error_e2m1(e->side, 32, scale, error);
+        e->lanes->error_e2m1(e->side, e->side_w, 32, scale, error);
         for (int j = 0; j < LANES; j++)
             if (error[j] < least[j]) {
                 least[j] = error[j];
@@ -192,7 +195,7 @@ static void
 make_int4(const eight *e, uint8_t *out)
 {
     float scale[LANES], off[LANES];
-    e->lanes->fit_affine(e->side, e->n, 15, true, scale, off);
+    e->lanes->fit_affine(e->side, e->side_w, e->n, 15, true, scale, off);
     for (uint32_t j = 0; j < LANES; j++, out += e->n / 2 + 4) {
         uint8_t q[MAX_N];
         float d = to_f16(scale[j], out + e->n / 2), z = to_f16(d > 0 ? -off[j] / d : 0, out + e->n / 2 + 2);
@@ -221,7 +224,7 @@ try_neighbours(const eight *e, float hi, const int *scale, const int *min, int d
         s[j] = b->d * (float)(scale[j] + ds);
         off[j] = -b->dmin * (float)(min[j] + dm);
     }
-    e->lanes->error(e->side, 32, s, off, 0, hi, error);
+    e->lanes->error(e->side, e->side_w, 32, s, off, 0, hi, error);
     for (int j = 0; j < LANES; j++) {
         int sj = scale[j] + ds, mj = min[j] + dm;
         if (sj < 0 || sj > 63 || mj < 0 || mj > 63 || !(error[j] < least[j]))
@@ -265,12 +268,12 @@ refit(const eight *e, float hi, const kblock *b, float *out_d, float *out_dmin)
     dop_lane_sums sums;
     for (int j = 0; j < LANES; j++)
         inverse[j] = inverse_of(b->scales[j]);
-    e->lanes->sums(e->side, 32, inverse, b->offs, 0, hi, &sums);
+    e->lanes->sums(e->side, e->side_w, 32, inverse, b->offs, 0, hi, &sums);
     for (int j = 0; j < LANES; j++) {
         double s = b->scale[j], m = -b->min[j];
         aa += s * s * (double)sums.qq[j];
         ab += s * m * (double)sums.q[j];
-        bb += m * m * 32;
+        bb += m * m * (double)sums.n[j];
         ax += s * (double)sums.xq[j];
         bx += m * (double)sums.x[j];
     }
@@ -311,7 +314,7 @@ make_q4_or_q5_k(const eight *e, bool five, uint8_t *out)
 {
     float hi = five ? 31 : 15, scale[LANES], off[LANES], most = 0, min = 0;
     kblock best = {0};
-    e->lanes->fit_affine(e->side, 32, hi, false, scale, off);
+    e->lanes->fit_affine(e->side, e->side_w, 32, hi, false, scale, off);
     for (int j = 0; j < LANES; j++) {
         most = larger(most, scale[j]);
         min = larger(min, -off[j]);
@@ -337,7 +340,7 @@ make_q6_k(const eight *half, uint8_t *out)
     static const float zero[LANES] = {0};
     float scale[2 * LANES], max = 0;
     for (int h = 0; h < 2; h++)
-        half[h].lanes->fit_scale(half[h].side, 16, -32, 31, scale + h * LANES);
+        half[h].lanes->fit_scale(half[h].side, half[h].side_w, 16, -32, 31, scale + h * LANES);
     for (int j = 0; j < 2 * LANES; j++)
         if (fabsf(scale[j]) > fabsf(max))
             max = scale[j];
@@ -353,7 +356,7 @@ make_q6_k(const eight *half, uint8_t *out)
         for (int k = -1; k <= 1; k++) {
             for (int j = 0; j < LANES; j++)
                 step[j] = d * (float)(from[j] + k);
-            half[h].lanes->error(half[h].side, 16, step, zero, -32, 31, error);
+            half[h].lanes->error(half[h].side, half[h].side_w, 16, step, zero, -32, 31, error);
             for (int j = 0; j < LANES; j++)
                 if (from[j] + k >= -128 && from[j] + k <= 127 && error[j] < least[j]) {
                     least[j] = error[j];
@@ -377,13 +380,27 @@ make_q6_k(const eight *half, uint8_t *out)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
+/* importance: NULL, or of the values at `in`. */
 static void
-fill(eight *e, const float *in, uint32_t left)
+fill(eight *e, const float *in, const float *importance, uint32_t left)
 {
     const uint32_t room = e->n * LANES, n = left < room ? left : room;
     memcpy(e->x, in, n * sizeof *in);
     memset(e->x + n, 0, (room - n) * sizeof *in);
     e->lanes->side_by_side(e->x, e->n, e->side);
+    e->w = importance ? e->weights : NULL;
+    e->side_w = importance ? e->side_weights : NULL;
+    if (!importance)
+        return;
+    memcpy(e->weights, importance, n * sizeof *importance);
+    memset(e->weights + n, 0, (room - n) * sizeof *importance);
+    for (uint32_t j = 0; j < LANES; j++) { /* sums of floats must not lose the small ones */
+        float *w = e->weights + j * e->n;
+        const float least = larger(largest(w, e->n) * 1e-4f, 1e-10f);
+        for (uint32_t i = 0; i < e->n; i++)
+            w[i] = larger(w[i], least);
+    }
+    e->lanes->side_by_side(e->weights, e->n, e->side_weights);
 }
 
 static void
@@ -401,32 +418,32 @@ make_q5_k(const eight *e, uint8_t *out)
 static void
 make_q2_k(const eight *e, uint8_t *out)
 {
-    dop_make_q2_k(e->x, out);
+    dop_make_q2_k(e->x, e->w, out);
 }
 
 static void
 make_q3_k(const eight *e, uint8_t *out)
 {
-    dop_make_q3_k(e->x, out);
+    dop_make_q3_k(e->x, e->w, out);
 }
 
 static void
 make_iq4_xs(const eight *e, uint8_t *out)
 {
-    dop_make_iq4_xs(e->x, out);
+    dop_make_iq4_xs(e->x, e->w, out);
 }
 
 static void
 make_iq3_s(const eight *e, uint8_t *out)
 {
-    dop_make_iq3_s(e->x, out);
+    dop_make_iq3_s(e->x, e->w, out);
 }
 
 static void
 make_nvfp4(const eight *e, uint8_t *out)
 {
     for (uint32_t j = 0; j < LANES; j++, out += 36)
-        dop_make_nvfp4(e->x + (size_t)j * e->n, out);
+        dop_make_nvfp4(e->x + (size_t)j * e->n, e->w ? e->w + (size_t)j * e->n : NULL, out);
 }
 
 /* The quantizer of each type that has one.  What lanes are: blocks of up to 128 values, or the sub-blocks of one of 256, of which
@@ -449,7 +466,7 @@ dop_quantizable(dop_type t)
 }
 
 void
-dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
+dop_quantize_row(dop_type t, const float *in, const float *importance, uint32_t n, uint8_t *out)
 {
     const dop_type_info *ti = dop_type_of(t);
     const struct quantizer *quantizer = &quantizers[t];
@@ -465,7 +482,8 @@ dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
         uint8_t bytes[LANES * MAX_BYTES];
         for (uint32_t i = 0; i < parts; i++) {
             const uint32_t skip = i * (whole / parts);
-            fill(&e[i], in + at + (skip < left ? skip : 0), skip < left ? left - skip : 0);
+            const uint32_t first = at + (skip < left ? skip : 0);
+            fill(&e[i], in + first, importance ? importance + first : NULL, skip < left ? left - skip : 0);
         }
         memset(bytes, 0, (size_t)(whole / ti->block) * ti->bytes);
         quantizer->make(e, bytes);

@@ -7,8 +7,9 @@
 /* True when dop_quantize_row can make type t (floats are conversions, not quantization: false for them). */
 bool dop_quantizable(dop_type t);
 /* n finite values to whole blocks of type t in the layout that dop_decode_row reads; a last block that n does not fill
- * is filled with zeros.  Every block's scales are searched for the least squared error. */
-void dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out);
+ * is filled with zeros.  Every block's scales are searched for the least squared error, in which value i counts importance[i] times
+ * (not negative; NULL: once). */
+void dop_quantize_row(dop_type t, const float *in, const float *importance, uint32_t n, uint8_t *out);
 
 /* Rows that do not fill blocks of 256 are padded, which can add a third to the bytes.  Returns the type in blocks of 32, of no
  * larger error, that takes fewer bytes for a matrix (llama.cpp also falls back to blocks of 32 there): int4_g32 for q4_k, q5_1

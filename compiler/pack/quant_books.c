@@ -46,9 +46,9 @@ typedef struct sums {
     double error, xq, qq;
 } sums;
 
-/* Entries for the magnitudes a[SUB] divided by the scale. */
+/* Entries for the magnitudes a[SUB], whose squared errors have these weights (NULL: 1), divided by the scale. */
 static sums
-entries_for(const float *a, float scale, uint16_t *entry)
+entries_for(const float *a, const float *w, float scale, uint16_t *entry)
 {
     const float inverse = scale > 1e-37f ? 1 / scale : 0;
     float error = 0, xq = 0, qq = 0;
@@ -63,45 +63,46 @@ entries_for(const float *a, float scale, uint16_t *entry)
             const float *q = level[near[point][k]];
             float apart = 0;
             for (uint32_t i = 0; i < 4; i++)
-                apart += (v[i] - q[i]) * (v[i] - q[i]);
+                apart += (w ? w[4 * g + i] : 1) * (v[i] - q[i]) * (v[i] - q[i]);
             if (apart < least) {
                 least = apart;
                 entry[g] = near[point][k];
             }
         }
         for (uint32_t i = 0; i < 4; i++) {
-            const float q = level[entry[g]][i], e = a[4 * g + i] - scale * q;
-            error += e * e;
-            xq += a[4 * g + i] * q;
-            qq += q * q;
+            const float q = level[entry[g]][i], e = a[4 * g + i] - scale * q, wq = (w ? w[4 * g + i] : 1) * q;
+            error += (w ? w[4 * g + i] : 1) * e * e;
+            xq += wq * a[4 * g + i];
+            qq += wq * q;
         }
     }
     return (sums){(double)error, (double)xq, (double)qq};
 }
 
 static float
-fit_scale(const float *a)
+fit_scale(const float *a, const float *w)
 {
+    const int steps = w ? 18 : 9;
     float most = 0, best = 0, better = 0;
     double least = INFINITY;
     uint16_t entry[FOURS];
     for (uint32_t i = 0; i < SUB; i++)
         most = fmaxf(most, a[i]);
     /* Ends of the range of magnitudes for the largest one, then what the entries of the best of them ask for. */
-    for (int step = 0; step < 11 && most > 0; step++) {
-        float scale = step < 9 ? most / (11.8f + 0.6f * (float)step) : better;
-        const sums s = entries_for(a, scale, entry);
+    for (int step = 0; step < steps + 2 && most > 0; step++) {
+        float scale = step < steps ? most / (11.8f + 0.6f * (float)step) : better;
+        const sums s = entries_for(a, w, scale, entry);
         if (s.error < least) {
             least = s.error;
             best = scale;
-            better = (float)(s.xq / s.qq);
+            better = s.qq > 0 ? (float)(s.xq / s.qq) : scale;
         }
     }
     return best;
 }
 
 void
-dop_make_iq3_s(const float *x, uint8_t *out)
+dop_make_iq3_s(const float *x, const float *w, uint8_t *out)
 {
     float a[SUBS * SUB], scale[SUBS], most = 0;
     uint16_t entry[SUBS * FOURS];
@@ -111,7 +112,7 @@ dop_make_iq3_s(const float *x, uint8_t *out)
     for (uint32_t j = 0; j < SUBS; j++) {
         for (uint32_t i = SUB * j; i < SUB * (j + 1); i++)
             a[i] = fabsf(x[i]);
-        scale[j] = fit_scale(a + SUB * j);
+        scale[j] = fit_scale(a + SUB * j, w ? w + SUB * j : NULL);
         most = fmaxf(most, scale[j]);
     }
     float d = most / 31;
@@ -129,7 +130,7 @@ dop_make_iq3_s(const float *x, uint8_t *out)
                 uint16_t e[FOURS];
                 if (k < 0 || k > 15)
                     continue;
-                const sums r = entries_for(a + SUB * j, d * (float)(1 + 2 * k), e);
+                const sums r = entries_for(a + SUB * j, w ? w + SUB * j : NULL, d * (float)(1 + 2 * k), e);
                 if (r.error < best.error) {
                     best = r;
                     tried[j] = (uint32_t)k;

@@ -101,22 +101,52 @@ inverse_of(vec scale)
     return choose(absolute(scale) > 1e-37f, 1 / scale, all(0));
 }
 
+/* v times the weights of value i. */
+static inline vec
+weigh(const float *w, uint32_t i, vec v)
+{
+    return w ? v * load(w + i * DOP_LANES) : v;
+}
+
 typedef struct sums {
     vec x, q, qq, xq;
 } sums;
 
 static inline sums
-sum_rounded(const float *x, uint32_t n, vec inverse, vec off, vec lo, vec hi)
+sum_rounded(const float *x, const float *w, uint32_t n, vec inverse, vec off, vec lo, vec hi)
 {
     sums s = {all(0), all(0), all(0), all(0)};
     for (uint32_t i = 0; i < n; i++) {
-        vec v = load(x + i * DOP_LANES), r = rounded(v, off, inverse, lo, hi);
-        s.x += v;
-        s.q += r;
-        s.qq += r * r;
-        s.xq += r * v;
+        vec v = load(x + i * DOP_LANES), r = rounded(v, off, inverse, lo, hi), wr = weigh(w, i, r);
+        s.x += weigh(w, i, v);
+        s.q += wr;
+        s.qq += wr * r;
+        s.xq += wr * v;
     }
     return s;
+}
+
+static inline vec
+sum_weights(const float *w, uint32_t n)
+{
+    vec s = all(w ? 0 : (float)n);
+    for (uint32_t i = 0; w && i < n; i++)
+        s += load(w + i * DOP_LANES);
+    return s;
+}
+
+/* Weights make it worth while to leave out large values: steps of a search beyond the usual ones. */
+static inline int
+more_steps(const float *w)
+{
+    return w ? 10 : 0;
+}
+
+/* Where every lane's values begin; NULL stays NULL. */
+static inline const float *
+lanes_from(const float *w, int first)
+{
+    return w ? w + first : NULL;
 }
 
 typedef float four __attribute__((vector_size(16)));
@@ -141,10 +171,12 @@ side_by_side(const float *blocks, uint32_t n, float *out)
 }
 
 static void
-lane_sums(const float *x, uint32_t n, const float *inverse, const float *off, float lo, float hi, dop_lane_sums *out)
+lane_sums(const float *x, const float *w, uint32_t n, const float *inverse, const float *off, float lo, float hi,
+          dop_lane_sums *out)
 {
     for (int h = 0; h < DOP_LANES; h += WIDTH) {
-        sums s = sum_rounded(x + h, n, load(inverse + h), load(off + h), all(lo), all(hi));
+        sums s = sum_rounded(x + h, lanes_from(w, h), n, load(inverse + h), load(off + h), all(lo), all(hi));
+        store(out->n + h, sum_weights(lanes_from(w, h), n));
         store(out->x + h, s.x);
         store(out->q + h, s.q);
         store(out->qq + h, s.qq);
@@ -153,20 +185,21 @@ lane_sums(const float *x, uint32_t n, const float *inverse, const float *off, fl
 }
 
 static void
-lane_error(const float *x, uint32_t n, const float *scale, const float *off, float lo, float hi, float *out)
+lane_error(const float *x, const float *w, uint32_t n, const float *scale, const float *off, float lo, float hi,
+           float *out)
 {
     for (int h = 0; h < DOP_LANES; h += WIDTH) {
         vec s = load(scale + h), o = load(off + h), inverse = inverse_of(s), e = all(0);
         for (uint32_t i = 0; i < n; i++) {
             vec v = load(x + h + i * DOP_LANES), d = s * rounded(v, o, inverse, all(lo), all(hi)) + o - v;
-            e += d * d;
+            e += weigh(lanes_from(w, h), i, d * d);
         }
         store(out + h, e);
     }
 }
 
 static void
-lane_error_e2m1(const float *x, uint32_t n, const float *scale, float *out)
+lane_error_e2m1(const float *x, const float *w, uint32_t n, const float *scale, float *out)
 {
     for (int h = 0; h < DOP_LANES; h += WIDTH) {
         vec s = load(scale + h), inverse = inverse_of(s), e = all(0);
@@ -175,14 +208,14 @@ lane_error_e2m1(const float *x, uint32_t n, const float *scale, float *out)
             vec small = nearest(v * 2) * 0.5f, middle = nearest(v), large = nearest(v * 0.5f) * 2;
             vec level = choose(v < 2, small, choose(v < 4, middle, large));
             vec d = (least(level, all(6)) - v) * s;
-            e += d * d;
+            e += weigh(lanes_from(w, h), i, d * d);
         }
         store(out + h, e);
     }
 }
 
 static vec
-fit_scale(const float *x, uint32_t n, float lo, float hi)
+fit_scale(const float *x, const float *w, uint32_t n, float lo, float hi)
 {
     vec top = all(0), best = all(0), from = all(0), amax = all(0), max = all(0);
     for (uint32_t i = 0; i < n; i++) {
@@ -196,9 +229,9 @@ fit_scale(const float *x, uint32_t n, float lo, float hi)
     /* The largest value at either end of the range, somewhat inside or beyond it; then fits by turns. */
     for (int side = 0; side < 2; side++) {
         float end = side ? hi : lo, reach = -lo > 16 ? 1.0f : 1.5f;
-        for (int step = -4; step <= 4; step++) {
+        for (int step = -4; step <= 4 + more_steps(w); step++) {
             vec inverse = (end + (float)step * reach / 4) * one_over;
-            sums s = sum_rounded(x, n, inverse, all(0), all(lo), all(hi));
+            sums s = sum_rounded(x, w, n, inverse, all(0), all(lo), all(hi));
             bits better = used & (s.qq > 0) & (s.xq * s.xq > top * s.qq);
             vec scale = s.xq / s.qq;
             top = choose(better, s.xq * scale, top);
@@ -211,7 +244,7 @@ fit_scale(const float *x, uint32_t n, float lo, float hi)
         active = active & (best != from);
         if (!any(active))
             break;
-        sums s = sum_rounded(x, n, inverse_of(best), all(0), all(lo), all(hi));
+        sums s = sum_rounded(x, w, n, inverse_of(best), all(0), all(lo), all(hi));
         from = best;
         active = active & (s.qq > 0) & (s.xq * s.xq > top * s.qq);
         vec scale = s.xq / s.qq;
@@ -222,10 +255,10 @@ fit_scale(const float *x, uint32_t n, float lo, float hi)
 }
 
 static void
-lane_fit_scale(const float *x, uint32_t n, float lo, float hi, float *out_scale)
+lane_fit_scale(const float *x, const float *w, uint32_t n, float lo, float hi, float *out_scale)
 {
     for (int h = 0; h < DOP_LANES; h += WIDTH)
-        store(out_scale + h, fit_scale(x + h, n, lo, hi));
+        store(out_scale + h, fit_scale(x + h, lanes_from(w, h), n, lo, hi));
 }
 
 /* scale * q + off and its squared error */
@@ -239,15 +272,15 @@ typedef struct moments {
 } moments;
 
 static inline moments
-measure(const float *x, uint32_t n)
+measure(const float *x, const float *w, uint32_t n)
 {
-    moments m = {all((float)n), all(0), all(0), all(0), all(0)};
+    moments m = {sum_weights(w, n), all(0), all(0), all(0), all(0)};
     for (uint32_t i = 0; i < n; i++) {
         vec v = load(x + i * DOP_LANES);
         m.lowest = least(v, m.lowest);
         m.highest = most(v, m.highest);
-        m.x += v;
-        m.xx += v * v;
+        m.x += weigh(w, i, v);
+        m.xx += weigh(w, i, v * v);
     }
     return m;
 }
@@ -281,22 +314,22 @@ take(fit *best, const fit *f, bits where)
 }
 
 static fit
-fit_affine(const float *x, uint32_t n, float hi, bool free_off)
+fit_affine(const float *x, const float *w, uint32_t n, float hi, bool free_off)
 {
-    const moments m = measure(x, n);
+    const moments m = measure(x, w, n);
     const vec range = m.highest - m.lowest;
     const bits used = range >= 1e-30f;
     const vec one_over = 1 / choose(used, range, all(1));
     fit best = {all(0), all(0), m.xx};
-    for (int step = -3; step <= 3; step++) {
-        sums s = sum_rounded(x, n, (hi + (float)step * 0.5f) * one_over, m.lowest, all(0), all(hi));
+    for (int step = -3; step <= 3 + more_steps(w); step++) {
+        sums s = sum_rounded(x, w, n, (hi + (float)step * 0.5f) * one_over, m.lowest, all(0), all(hi));
         fit f = solve(&s, &m, free_off);
         take(&best, &f, used & (f.scale >= 0) & (f.error < best.error));
     }
     /* Both ends of the range may move: fit again from where the best landed. */
     bits active = used & (best.scale > 0);
     for (int turn = 0; turn < 4 && any(active); turn++) {
-        sums s = sum_rounded(x, n, inverse_of(best.scale), best.off, all(0), all(hi));
+        sums s = sum_rounded(x, w, n, inverse_of(best.scale), best.off, all(0), all(hi));
         fit f = solve(&s, &m, free_off);
         active = active & (f.scale > 0) & (f.error < best.error);
         take(&best, &f, active);
@@ -305,10 +338,10 @@ fit_affine(const float *x, uint32_t n, float hi, bool free_off)
 }
 
 static void
-lane_fit_affine(const float *x, uint32_t n, float hi, bool free_off, float *out_scale, float *out_off)
+lane_fit_affine(const float *x, const float *w, uint32_t n, float hi, bool free_off, float *out_scale, float *out_off)
 {
     for (int h = 0; h < DOP_LANES; h += WIDTH) {
-        fit f = fit_affine(x + h, n, hi, free_off);
+        fit f = fit_affine(x + h, lanes_from(w, h), n, hi, free_off);
         store(out_scale + h, f.scale);
         store(out_off + h, f.off);
     }

@@ -49,17 +49,31 @@ inverse_of(float scale)
     return fabsf(scale) > 1e-37f ? 1 / scale : 0;
 }
 
+/* The weight of value i, in a list that is NULL where all are 1. */
+static float
+weight(const float *w, uint32_t i)
+{
+    return w ? w[i] : 1;
+}
+
+/* Those of the values from i on. */
+static const float *
+weights_from(const float *w, uint32_t i)
+{
+    return w ? w + i : NULL;
+}
+
 /* Squared error of n values as scale * level; *xq and *qq: what the best scale for these levels follows from. */
 static double
-error_of(const ladder *l, const float *x, uint32_t n, float scale, double *xq, double *qq)
+error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scale, double *xq, double *qq)
 {
     const float inverse = inverse_of(scale);
     float error = 0, sum_xq = 0, sum_qq = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const float q = l->level[nearest(l, x[i] * inverse)], e = x[i] - scale * q;
-        error += e * e;
-        sum_xq += x[i] * q;
-        sum_qq += q * q;
+        const float q = l->level[nearest(l, x[i] * inverse)], e = x[i] - scale * q, wq = weight(w, i) * q;
+        error += weight(w, i) * e * e;
+        sum_xq += wq * x[i];
+        sum_qq += wq * q;
     }
     *xq = (double)sum_xq;
     *qq = (double)sum_qq;
@@ -69,9 +83,9 @@ error_of(const ladder *l, const float *x, uint32_t n, float scale, double *xq, d
 /* The scale with the least error: scales that put the largest value near either end of the levels, each with the best scale for
  * the levels that come of it. */
 static float
-fit_scale(const ladder *l, const float *x, uint32_t n)
+fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
 {
-    enum { STEPS = 13 };
+    const uint32_t steps = w ? 25 : 13; /* weights make it worth while to leave out large values */
     float most = 0, best = 0, better = 0;
     double least = INFINITY, xq, qq;
     for (uint32_t i = 0; i < n; i++)
@@ -79,10 +93,10 @@ fit_scale(const ladder *l, const float *x, uint32_t n)
     if (fabsf(most) < 1e-30f)
         return 0;
     const float ends[2] = {l->level[0], l->level[l->n - 1]};
-    for (uint32_t k = 0; k < 2 * STEPS + 2; k++) { /* then twice what the best levels ask for */
-        const float end = ends[k % 2] * (1 + 0.05f * ((float)(k / 2) - (float)(STEPS / 2)));
-        const float scale = k < 2 * STEPS ? most / end : better;
-        const double error = error_of(l, x, n, scale, &xq, &qq);
+    for (uint32_t k = 0; k < 2 * steps + 2; k++) { /* then twice what the best levels ask for */
+        const float end = ends[k % 2] * (1 + 0.05f * ((float)(k / 2) - 6));
+        const float scale = k < 2 * steps ? most / end : better;
+        const double error = error_of(l, x, w, n, scale, &xq, &qq);
         if (error < least) {
             least = error;
             best = scale;
@@ -95,13 +109,13 @@ fit_scale(const ladder *l, const float *x, uint32_t n)
 /* Integers s[n_subs] in [lo, hi] and d, such that d * s[j] are scales of sub-blocks, with the least error.  d is rounded to f16 at
  * d_out. */
 static float
-choose_scales(const ladder *l, const float *x, uint32_t n_subs, int lo, int hi, int *s, uint8_t *d_out)
+choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, int lo, int hi, int *s, uint8_t *d_out)
 {
     const uint32_t n = BLOCK / n_subs;
     float scale[MAX_SUBS], most = 0, best_d = 0, d;
     double least = INFINITY;
     for (uint32_t j = 0; j < n_subs; j++) {
-        scale[j] = fit_scale(l, x + j * n, n);
+        scale[j] = fit_scale(l, x + j * n, weights_from(w, j * n), n);
         most = fabsf(scale[j]) > fabsf(most) ? scale[j] : most;
     }
     memset(s, 0, n_subs * sizeof *s);
@@ -120,7 +134,7 @@ choose_scales(const ladder *l, const float *x, uint32_t n_subs, int lo, int hi, 
                 double xq, qq;
                 if (k < lo || k > hi)
                     continue;
-                const double error = error_of(l, x + j * n, n, d * (float)k, &xq, &qq);
+                const double error = error_of(l, x + j * n, weights_from(w, j * n), n, d * (float)k, &xq, &qq);
                 if (error < sub) {
                     sub = error;
                     tried[j] = k;
@@ -145,12 +159,12 @@ choose_scales(const ladder *l, const float *x, uint32_t n_subs, int lo, int hi, 
 
 /* ir/interp_decode.c says where the fields are. */
 void
-dop_make_q3_k(const float *x, uint8_t *out)
+dop_make_q3_k(const float *x, const float *w, uint8_t *out)
 {
     static const float levels[8] = {-4, -3, -2, -1, 0, 1, 2, 3};
     const ladder l = ladder_of(levels, 8);
     int s[16];
-    const float d = choose_scales(&l, x, 16, -32, 31, s, out + 108);
+    const float d = choose_scales(&l, x, w, 16, -32, 31, s, out + 108);
     for (uint32_t j = 0; j < 16; j++) {
         const uint32_t v = (uint32_t)(s[j] + 32);
         const float inverse = inverse_of(d * (float)s[j]);
@@ -166,13 +180,13 @@ dop_make_q3_k(const float *x, uint8_t *out)
 }
 
 void
-dop_make_iq4_xs(const float *x, uint8_t *out)
+dop_make_iq4_xs(const float *x, const float *w, uint8_t *out)
 {
     static const float levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
     const ladder l = ladder_of(levels, 16);
     int s[8];
     uint32_t high = 0;
-    const float d = choose_scales(&l, x, 8, -32, 31, s, out);
+    const float d = choose_scales(&l, x, w, 8, -32, 31, s, out);
     for (uint32_t j = 0; j < 8; j++) {
         const uint32_t v = (uint32_t)(s[j] + 32);
         const float inverse = inverse_of(d * (float)s[j]);
@@ -194,7 +208,7 @@ half_e4m3(uint32_t b)
 }
 
 void
-dop_make_nvfp4(const float *x, uint8_t *out)
+dop_make_nvfp4(const float *x, const float *w, uint8_t *out)
 {
     static const float levels[16] = {-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
     static const uint8_t codes[16] = {15, 14, 13, 12, 11, 10, 9, 0, 0, 1, 2, 3, 4, 5, 6, 7};
@@ -208,7 +222,7 @@ dop_make_nvfp4(const float *x, uint8_t *out)
         while (from < 126 && 12 * half_e4m3(from) < most)
             from++;
         for (uint32_t b = from > 6 ? from - 6 : 0; b <= from + 6 && b <= 126; b++) {
-            const double error = error_of(&l, x + 16 * j, 16, half_e4m3(b), &xq, &qq);
+            const double error = error_of(&l, x + 16 * j, weights_from(w, 16 * j), 16, half_e4m3(b), &xq, &qq);
             if (error < least) {
                 least = error;
                 best = b;
@@ -231,27 +245,29 @@ typedef struct affine {
 } affine;
 
 typedef struct sums {
-    double error, q, qq, xq, x;
+    double error, n, q, qq, xq, x; /* n: of the weights */
 } sums;
 
 static sums
-sums_of(const float *x, uint32_t n, float scale, float min)
+sums_of(const float *x, const float *w, uint32_t n, float scale, float min)
 {
     const float inverse = inverse_of(scale);
-    float error = 0, sq = 0, sqq = 0, sxq = 0, sx = 0;
+    float error = 0, sn = 0, sq = 0, sqq = 0, sxq = 0, sx = 0;
     for (uint32_t i = 0; i < n; i++) {
         const float q = fminf(fmaxf(rintf((x[i] + min) * inverse), 0), 3), e = x[i] - (scale * q - min);
-        error += e * e;
-        sq += q;
-        sqq += q * q;
-        sxq += x[i] * q;
-        sx += x[i];
+        const float wi = weight(w, i), wq = wi * q;
+        error += wi * e * e;
+        sn += wi;
+        sq += wq;
+        sqq += wq * q;
+        sxq += wq * x[i];
+        sx += wi * x[i];
     }
-    return (sums){(double)error, (double)sq, (double)sqq, (double)sxq, (double)sx};
+    return (sums){(double)error, (double)sn, (double)sq, (double)sqq, (double)sxq, (double)sx};
 }
 
 static affine
-fit_affine(const float *x, uint32_t n)
+fit_affine(const float *x, const float *w, uint32_t n)
 {
     float lo = 0, hi = x[0];
     affine best = {0, 0, INFINITY};
@@ -259,17 +275,17 @@ fit_affine(const float *x, uint32_t n)
         lo = fminf(lo, x[i]);
         hi = fmaxf(hi, x[i]);
     }
-    for (int a = 0; a <= 8; a++)
-        for (int b = 0; b <= 4; b++) {
+    for (int a = 0; a <= (w ? 16 : 8); a++)
+        for (int b = 0; b <= (w ? 8 : 4); b++) {
             float min = -lo * (1 - 0.08f * (float)b), scale = (hi + min) / (2.4f + 0.15f * (float)a);
             for (int turn = 0; turn < 3 && scale > 0; turn++) {
-                const sums s = sums_of(x, n, scale, min);
+                const sums s = sums_of(x, w, n, scale, min);
                 if (s.error < best.error)
                     best = (affine){scale, min, s.error};
-                const double det = s.qq * n - s.q * s.q;
+                const double det = s.qq * s.n - s.q * s.q;
                 if (!(det > 1e-9))
                     break;
-                scale = (float)((s.xq * n - s.x * s.q) / det);
+                scale = (float)((s.xq * s.n - s.x * s.q) / det);
                 min = (float)((s.q * s.xq - s.qq * s.x) / det);
                 if (min < 0) {
                     min = 0;
@@ -283,14 +299,14 @@ fit_affine(const float *x, uint32_t n)
 }
 
 void
-dop_make_q2_k(const float *x, uint8_t *out)
+dop_make_q2_k(const float *x, const float *w, uint8_t *out)
 {
     affine fit[16];
     int scale[16] = {0}, min[16] = {0};
     float top = 0, low = 0, d, dmin, best_d = 0, best_min = 0;
     double least = INFINITY;
     for (uint32_t j = 0; j < 16; j++) {
-        fit[j] = fit_affine(x + 16 * j, 16);
+        fit[j] = fit_affine(x + 16 * j, weights_from(w, 16 * j), 16);
         top = fmaxf(top, fit[j].scale);
         low = fmaxf(low, fit[j].min);
     }
@@ -311,7 +327,7 @@ dop_make_q2_k(const float *x, uint8_t *out)
                     const int sj = s0 + ds, mj = m0 + dm;
                     if (sj < 0 || sj > 15 || mj < 0 || mj > 15)
                         continue;
-                    const sums t = sums_of(x + 16 * j, 16, d * (float)sj, dmin * (float)mj);
+                    const sums t = sums_of(x + 16 * j, weights_from(w, 16 * j), 16, d * (float)sj, dmin * (float)mj);
                     if (t.error < best.error) {
                         best = t;
                         s[j] = sj;
@@ -321,7 +337,7 @@ dop_make_q2_k(const float *x, uint8_t *out)
             total += best.error;
             aa += (double)(s[j] * s[j]) * best.qq;
             ab -= (double)(s[j] * m[j]) * best.q;
-            bb += (double)(m[j] * m[j]) * 16;
+            bb += (double)(m[j] * m[j]) * best.n;
             ax += s[j] * best.xq;
             bx -= m[j] * best.x;
         }

@@ -30,8 +30,8 @@ typedef struct dop_stage_time {
     dop_step_kind step;
     uint32_t rows;
     char op[64], kernel[40]; /* "" both: a whole step */
-    double count;            /* such dispatches in a step; of a whole step: all */
-    double us;               /* of one */
+    double count;            /* number of such dispatches in a step; of a whole step: of all dispatches */
+    double us;               /* microseconds of one such dispatch, or of the whole step */
     double weights, bytes, products;
 } dop_stage_time;
 

@@ -33,6 +33,9 @@ static const dop_option options[] = {
     OPT(0, "quant", TEXT, quant, "SPEC",
         "storage of the weights: keep (default), f16, q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, int4_g128, ...; by class as "
         "attn=q8_0,ffn=q4_k,embed=q6_k; or a .yaml of name patterns"),
+    OPT(0, "imatrix", TEXT, imatrix, "FILE",
+        "with --quant: how much the inputs of each product matter, as doppler-exec --imatrix-out or llama.cpp's "
+        "imatrix tool measured it"),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
     NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
@@ -103,6 +106,7 @@ static const dop_option_rule rules[] = {
     {.options = "stop-after",
      .excludes = "emit=glsl emit=spirv emit=plan",
      .why = "leaves no kernels for @: use it with --emit ir"},
+    {.options = "imatrix", .needs = "quant kernel-path", .why = "is about what --quant makes: give --quant"},
     {.options = "split part-memory simulate", .needs = "parts", .why = "is about a plan in parts: give --parts"},
     {.options = "json", .needs = "simulate", .why = "is the form of a prediction: give --simulate"},
     {.options = "parts", .needs = "output simulate", .why = "is about a plan: give -o FILE, or --simulate"},
@@ -301,6 +305,7 @@ dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag
 {
     *opt = (dop_compile_options){.ctx = o->ctx,
                                  .quant = o->quant,
+                                 .imatrix = o->imatrix,
                                  .threads = o->threads,
                                  .tuning = o->tuning,
                                  .kernel_path = o->kernel_path,

@@ -291,6 +291,11 @@ dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compil
         fprintf(stderr, "dopplerc: %s: note: %s\n", model, m->note);
     if (list[0].options.quant && strcmp(list[0].options.quant, "keep") != 0)
         say_requantized(model, &list[0]);
+    if (list[0].n_unweighed)
+        fprintf(stderr,
+                "dopplerc: %s: note: %s has nothing about %u of the quantized weights: all of their inputs matter the "
+                "same\n",
+                model, o->imatrix, list[0].n_unweighed);
     if (list[0].ctx > m->arch.ctx_train) {
         uint64_t tables = 0;
         for (uint32_t i = 0; i < list[0].pack.n; i++)

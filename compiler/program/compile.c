@@ -1,5 +1,6 @@
 #include "compiler/program/compile.h"
 
+#include "compiler/pack/imatrix.h"
 #include "compiler/pack/quant.h"
 #include "compiler/program/compile_options.h"
 #include "compiler/schedule/persistent.h"
@@ -59,6 +60,21 @@ check_template(const char *model_path, const char *text, dop_diag *diag)
     return st;
 }
 
+/* Opens the importance matrix, which has to fit what is quantized. */
+static dop_status
+open_imatrix(dop_compilation *c, dop_diag *diag)
+{
+    const dop_weights *w = &c->model.weights;
+    bool *wanted = dop_arena_alloc(&c->arena, w->n + 1);
+    if (!wanted)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < w->n; i++)
+        wanted[i] =
+            w->items[i].rank > 1 && c->packed_types[i] != w->items[i].type && dop_quantizable(c->packed_types[i]);
+    dop_status st = dop_imatrix_open(c->options.imatrix, &c->arena, diag, &c->imatrix);
+    return st == DOP_OK ? dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed) : st;
+}
+
 dop_status
 dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
 {
@@ -88,10 +104,13 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
                  ? dop_quant_choose(c->options.quant, &c->model.weights, diag, c->packed_types, c->asked_types)
                  : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
+    if (st == DOP_OK && c->options.imatrix)
+        st = open_imatrix(c, diag);
     if (st != DOP_OK)
         goto error;
     dop_pack_init(&c->pack, &c->model, c->ctx);
     c->pack.threads = c->options.threads;
+    c->pack.imatrix = c->imatrix;
     st = dop_schedule_add(c, DOP_PHASE_DECODE, 1, diag);
     for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
         if (c->options.chunks[i] > 1)
@@ -125,6 +144,7 @@ dop_compilation_finish(dop_compilation *c)
     for (uint32_t i = 0; i < c->n_schedules; i++)
         dop_fusion_log_finish(&c->schedules[i].log);
     dop_pack_finish(&c->pack);
+    dop_imatrix_close(c->imatrix);
     dop_templates_finish(&c->templates);
     dop_checkpoint_finish(&c->model);
     dop_arena_finish(&c->arena);

@@ -14,7 +14,7 @@ typedef struct dop_inputs {
 /* Adds a file, or the files of a directory and of its subdirectories.  Files in a directory that Doppler wrote itself (plans
  * with their weights, pages) are not inputs.  A path that does not exist adds nothing. */
 dop_status dop_inputs_add(dop_inputs *inputs, const char *path, dop_diag *diag);
-/* The same for each entry of a comma-separated list, such as the files in --target. */
+/* Adds each entry of a comma-separated list, such as the files in --target. */
 dop_status dop_inputs_add_list(dop_inputs *inputs, const char *list, dop_diag *diag);
 /* Fails when `path`, links followed, is one of them.  inputs may be NULL. */
 dop_status dop_inputs_refuse(const dop_inputs *inputs, const char *path, dop_diag *diag);

@@ -115,7 +115,7 @@ show_line(const char *text)
 static dop_status
 check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
 {
-    const char *read[] = {model, o->kernel_path, o->tuning, o->quant, o->simulate};
+    const char *read[] = {model, o->kernel_path, o->tuning, o->quant, o->imatrix, o->simulate};
     char *weights = NULL;
     dop_status st = o->target ? dop_inputs_add_list(inputs, o->target, diag) : DOP_OK;
     for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)

@@ -36,7 +36,7 @@ typedef struct dop_report_refusal {
     const char *reasons;             /* "fuse-prologue cost, fuse-epilogue reduction-barrier" */
     dop_reason reason;               /* the one that decided: of the pass that came closest */
     uint32_t count;
-    double bytes; /* that a fusion would save, per token */
+    double bytes; /* bytes that a fusion would save, per token */
 } dop_report_refusal;
 
 /* A cell of the viability matrix. */

@@ -151,14 +151,12 @@ put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason re
         return st;
     }
     case DOP_REASON_multiple_readers: {
-        uint64_t rd, wr;
         const uint32_t n = dop_flow_n_readers(&p->flow, base);
-        dop_region_traffic(g, from, DOP_REPORT_DEPTH, &rd, &wr);
-        const double again = (double)n * (double)rd,
-                     stored = (double)rd + (double)(1 + n) * (double)dop_node_bytes(g, base);
-        dop_buf_printf(out, "; %u dispatches read it: computing it in each reads %s, storing and loading it moves %s",
-                       n, dop_report_bytes(again, a, sizeof a), dop_report_bytes(stored, b, sizeof b));
-        if (again <= stored)
+        const dop_fuse_times times = dop_fuse_times_of(g, t, from, n);
+        dop_buf_printf(out,
+                       "; %u dispatches read it: computing it in each takes %.3g us, storing and loading it %.3g us", n,
+                       times.again_us, times.stored_us);
+        if (times.again_us <= times.stored_us)
             dop_buf_puts(
                 out, ": gathered rows are stored all the same, so that the first layer has the kernels of the others");
         dop_buf_printf(out, "; with {op: %s+%s, fuse: on} in a kernel path the second computes it for itself", p->from,

@@ -272,7 +272,7 @@ enum { MOST_KINDS = 4 };
 /* Layers that are built alike. */
 typedef struct layer_kind {
     uint64_t hash;
-    uint32_t layer; /* that is drawn: of all, the one nearest to the middle */
+    uint32_t layer; /* number of the layer that is drawn: of layers of this kind, the one nearest to the middle */
     uint32_t count;
 } layer_kind;
 

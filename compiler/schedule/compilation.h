@@ -31,6 +31,7 @@ typedef struct dop_compile_options {
     dop_type v_type;            /* of cached values; none: as kv_type, which otherwise is only that of keys */
     const char *kernel_path;    /* name or file; NULL: what the model states */
     const char *quant;          /* "keep", a storage type */
+    const char *imatrix;        /* file of the importance of inputs, or NULL */
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
@@ -69,9 +70,11 @@ struct dop_compilation {
     dop_schedule schedules[DOP_MAX_SCHEDULES];
     dop_kernel_set kernels;
     dop_pack pack;
-    dop_type *packed_types; /* [model.weights.n] */
-    dop_type *asked_types;  /* likewise, before dop_quant_fallback */
-    const dop_cut *cut;     /* which part of a model this is; NULL: the whole */
+    dop_type *packed_types;            /* [model.weights.n] */
+    dop_type *asked_types;             /* likewise, before dop_quant_fallback */
+    const struct dop_imatrix *imatrix; /* NULL: none */
+    uint32_t n_unweighed;              /* weights to quantize that it does not know */
+    const dop_cut *cut;                /* the part of a model that is compiled; NULL: the whole */
     /* In a part: this many first kernels are those of the whole model, which owns their memory. */
     uint32_t n_shared_kernels;
 };

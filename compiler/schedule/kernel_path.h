@@ -71,7 +71,7 @@ typedef struct dop_path_rule {
     uint32_t met;                   /* regions that it applies to, before or after fusion */
     uint32_t used;                  /* regions that it chose a variant for */
     uint32_t expanded;              /* matmuls whose weights it decided about */
-    uint32_t won;                   /* ... that no later rule chose another for */
+    uint32_t won;                   /* of `used`: regions for which no later rule chose another variant */
     uint32_t by;                    /* number of a later rule that chose instead of it, from 1; 0: none */
     uint32_t undone;        /* matmuls whose weights it keeps as they are although an earlier rule expands them */
     bool changed;           /* fuse: regions would be others without it */

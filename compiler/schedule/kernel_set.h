@@ -8,11 +8,11 @@
 typedef struct dop_built_kernel {
     dop_kernel k;
     dop_template tpl;
-    dop_label label; /* of its first use, for people */
+    dop_label label; /* label of the first region that uses the kernel, for messages */
     dop_buf spirv;
     uint32_t shared_bytes;
-    bool optional; /* if it needs too much shared memory, that is not an error: */
-    bool dropped;  /* ... it and what uses it are then left out */
+    bool optional; /* needing too much shared memory is no error */
+    bool dropped;  /* an optional kernel that needs too much: it and what uses it are left out */
 } dop_built_kernel;
 
 typedef struct dop_kernel_set {

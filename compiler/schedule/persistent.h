@@ -47,14 +47,15 @@
  * both have the same arguments. */
 typedef struct dop_stage_form {
     uint32_t function;
-    dop_rounding rounding; /* of its products, which may be nearer to exact than those of the region's own kernel */
+    dop_rounding
+        rounding; /* of the stage's products, which may be nearer to exact than those of the region's own kernel */
     uint32_t short_positions, short_function, short_groups, short_splits;
 } dop_stage_form;
 
 struct dop_persistent {
     uint32_t n_stages;         /* regions 1 .. n_stages */
     uint32_t kernel;           /* of the dispatch: index into the compilation's kernels */
-    uint32_t groups;           /* its workgroups */
+    uint32_t groups;           /* workgroups of the dispatch */
     uint32_t n_functions;      /* different stages */
     uint32_t table, counts[2]; /* arguments of the dispatch: bytes of the table, the two numbers */
     uint64_t *mailbox;         /* [g.n_nodes] bytes into a copy of the mailboxes */

@@ -27,8 +27,8 @@ typedef struct dop_schedule {
     dop_placement placement;
     dop_fusion_log log;
     dop_built_region *regions;        /* [g.n_regions] */
-    const dop_persistent *persistent; /* the same as one dispatch of stages; NULL: there is no such form, */
-    const char *persistent_no;        /* for this reason, where one was asked for */
+    const dop_persistent *persistent; /* its persistent form, one dispatch of stages; NULL: there is none */
+    const char *persistent_no;        /* why there is none, where one was asked for */
     bool mixed;                       /* steps of rows of any sequences */
     bool embeds;                      /* hidden states instead of logits */
     uint32_t n_body;                  /* regions before those that only this step's logits need */
@@ -43,7 +43,7 @@ dop_status dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t,
 dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* A schedule for up to max_t tokens of one sequence, with the hidden states of every row. */
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
-/* The same from an existing graph in the compilation's arena, which must have the builder's names and outputs. */
+/* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 
 /* Skips every pass that joins ops or splits them for fusion: --no-fuse. */

@@ -13,7 +13,7 @@ dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_
 /* "allow", "prefer" or "off". */
 bool dop_int_dot_parse(const char *word, dop_int_dot *out);
 
-/* The same for a comma-separated list: at least one, no name twice. */
+/* Finds the targets of a comma-separated list: at least one, no name twice. */
 dop_status dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS],
                                uint32_t *out_n);
 

@@ -21,9 +21,9 @@ typedef struct dop_target_devices {
     uint32_t vendor;                                                  /* VkPhysicalDeviceProperties.vendorID; 0: any */
     uint32_t first_id[DOP_MAX_ID_RANGES], last_id[DOP_MAX_ID_RANGES]; /* deviceID, inclusive */
     uint32_t n_ids;                                                   /* ranges; 0: any */
-    uint32_t caps;                                                    /* that it has */
-    uint32_t matrix;                                                  /* the shape of its matrix units; 0: any */
-    bool cpu;                                                         /* software devices, and no others */
+    uint32_t caps;   /* DOP_CAP_*: capabilities that the device must have */
+    uint32_t matrix; /* the shape of its matrix units; 0: any */
+    bool cpu;        /* software devices, and no others */
 } dop_target_devices;
 
 dop_status dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,

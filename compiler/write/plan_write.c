@@ -46,7 +46,8 @@ write_weights_slots(dop_plan_writer *w)
                              .slot = w->slot_weights + x->segment,
                              .offset = x->offset,
                              .size = x->size - (x->experts - 1) * x->expert_stride,
-                             .expert_stride = x->expert_stride};
+                             .expert_stride = x->expert_stride,
+                             .gguf = dop_plan_writer_string(w, x->source && x->source->gguf ? x->source->gguf : "")};
         dop_buf_append(&w->sections.sec[DOP_SEC_TENSORS], &t, sizeof t);
     }
 }

@@ -11,7 +11,7 @@
 dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights,
                           dop_diag *diag);
 
-/* The same of the parts of a model (parts.h), as one file with a directory; or, with `split`, as files `path`.part0,
+/* Writes the plans of the parts of a model (parts.h), as one file with a directory; or, with `split`, as files `path`.part0,
  * `path`.part1 and so on.  External weights are files `path`.part0.weights and so on in both cases. */
 dop_status dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights,
                                 bool split, dop_diag *diag);

@@ -2,8 +2,7 @@
  *
  *   cc write.c -o write $(pkg-config --cflags --libs doppler)
  *   ./write demo.plan "ROMEO:" 40 sequence.bin */
-#include <doppler/doppler.h>
-#include <doppler/text.h>
+#include <doppler/generation.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,25 +27,25 @@ no_repeats(void *user, const float *logits, uint32_t vocab, const uint32_t *toke
     return DOP_OK;
 }
 
-/* Prints up to n tokens as they come. */
+/* Goes on for up to n tokens, and prints their text as it comes. */
 static dop_status
 print_tokens(const dop_text *text, dop_sequence *sequence, int n, dop_diag *diag)
 {
-    dop_decoder *decoder;
-    const char *piece;
-    size_t len;
-    dop_status st = dop_decoder_create(text, DOP_TEXT_GOES_ON, diag, &decoder);
-    for (int i = 0; i < n && st == DOP_OK; i++) {
-        uint32_t id;
-        if ((st = dop_sequence_next(sequence, diag, &id)) != DOP_OK || dop_text_is_end(text, id))
-            break;
-        if ((st = dop_decoder_push(decoder, id, diag, &piece, &len)) == DOP_OK)
-            fwrite(piece, 1, len, stdout);
-    }
-    if (st == DOP_OK && (st = dop_decoder_end(decoder, diag, &piece, &len)) == DOP_OK)
-        fwrite(piece, 1, len, stdout);
+    dop_generation_options how;
+    dop_generation_token token;
+    dop_generation *generation = NULL;
+    memset(&how, 0, sizeof how);
+    memset(&token, 0, sizeof token);
+    how.text = text;
+    how.max_tokens = (uint32_t)n;
+    dop_status st = dop_generation_create(sequence, &how, diag, &generation);
+    if (st == DOP_OK) /* what comes before is in the sequence already */
+        st = dop_generation_begin(generation, 0, diag);
+    while (st == DOP_OK && token.end == DOP_END_NOT_YET)
+        if ((st = dop_generation_next(generation, diag, &token)) == DOP_OK)
+            fwrite(token.text, 1, token.len, stdout);
     putchar('\n');
-    dop_decoder_destroy(decoder);
+    dop_generation_destroy(generation);
     return st;
 }
 

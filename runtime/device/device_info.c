@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NVIDIA = 0x10DE }; /* vendorID */
+enum { NVIDIA = 0x10DE }; /* VkPhysicalDeviceProperties.vendorID */
 
 typedef struct extension_list {
     VkExtensionProperties *rows;
@@ -41,7 +41,7 @@ list_extensions(VkPhysicalDevice physical, dop_diag *diag, extension_list *out_l
                                                  : DOP_VK_FAIL(diag, r, "vkEnumerateDeviceExtensionProperties");
 }
 
-/* Everything asked in one go.  The structs are chained as the device's version and extensions allow. */
+/* Everything that is asked about a physical device at once.  The structs are chained as the device's version and extensions allow. */
 typedef struct answers {
     VkPhysicalDeviceProperties2 props;
     VkPhysicalDeviceVulkan11Properties props11;
@@ -127,7 +127,7 @@ caps_of(const answers *a)
     return caps;
 }
 
-/* One row of the driver's list, of either form, if its sums are of that type. */
+/* Adds one matrix shape of the driver's list (of the KHR or the NV extension) if it sums in the wanted type. */
 static void
 add_matrix(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t sums, int32_t scope)
 {
@@ -293,7 +293,7 @@ fill_limits(const answers *a, dop_device_info *info)
     info->max_subgroups = a->subgroup.maxComputeWorkgroupSubgroups;
     info->max_buffer = a->maintenance4.maxBufferSize ? a->maintenance4.maxBufferSize : c->max_alloc;
     if (info->max_buffer < c->max_alloc)
-        c->max_alloc = info->max_buffer; /* each allocation is one buffer */
+        c->max_alloc = info->max_buffer; /* every allocation of device memory holds one buffer */
     memcpy(info->max_local, l->maxComputeWorkGroupSize, sizeof info->max_local);
     memcpy(info->max_grid, l->maxComputeWorkGroupCount, sizeof info->max_grid);
     info->timestamp_period = l->timestampPeriod;

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every slot starts at a multiple of this: the largest alignment any Vulkan device asks of buffers, and of cache
- * lines and pages of small GPUs' address translation it is a multiple too. */
+/* Bytes: every slot starts at a multiple of this, the largest alignment that any Vulkan device asks of buffers. */
 enum { SLOT_ALIGN = 256 };
 
 /* Rows after the last one of a state that kernels may read but do not use. */
@@ -266,7 +265,8 @@ read_bytes(const dop_plan *plan, const dop_memory_use *use, uint32_t slot)
     uint64_t most = 4;
     for (uint32_t i = 0; i < use->n; i++) {
         const dop_plan_schedule *s = &plan->schedules[use->schedules[i]];
-        uint64_t end = s->logits_offset + dop_plan_result_bytes(plan, s); /* inside the slot, checked at load */
+        uint64_t end =
+            s->logits_offset + dop_plan_result_bytes(plan, s); /* inside the slot: plan_check.c has made sure */
         if (s->logits_slot == slot && end > most)
             most = end;
     }
@@ -397,7 +397,8 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
     dop_block made = {0};
     dop_diag first = {0};
     dop_status st = create_block(m->device, b->size, required, prefer, avoid, map, &first, &made);
-    if (st != DOP_OK && pool_index == POOL_WEIGHTS && map && !m->shared) /* the window to the device is full */
+    if (st != DOP_OK && pool_index == POOL_WEIGHTS && map &&
+        !m->shared) /* the part of device memory that the host can map is full */
         st = create_block(m->device, b->size, device, 0, visible, false, &first, &made);
     if (st != DOP_OK && diag)
         *diag = first;
@@ -469,7 +470,7 @@ find_viewed(const dop_memory *m, const dop_plan *plan, const dop_plan_dispatch *
     return DOP_OK;
 }
 
-/* Views of all blocks in which a slot in use is read so. */
+/* Makes views of all blocks that have a slot in use which kernels read through views. */
 static dop_status
 make_views(dop_memory *m, const dop_plan *plan, dop_diag *diag)
 {

@@ -14,7 +14,7 @@ enum {
 static const double mib = 1024.0 * 1024.0;
 
 typedef struct needs {
-    uint64_t heap, available;                             /* bytes of the device */
+    uint64_t heap, available; /* bytes: the largest heap on the device, and what is free of it */
     double type_bytes[MAX_TYPES], type_values[MAX_TYPES]; /* of the weights in use, by storage type */
     double rows;                                          /* bytes of caches that have a row for every position */
     double q8_rows;                                       /* of all caches: bytes that q8_0 would save */

@@ -12,8 +12,8 @@ enum { MAX_CACHE_BYTES = 128 << 20 }; /* a cache that grew past this is started 
 
 typedef struct cache_header {
     char magic[8];
-    uint64_t size;   /* bytes that follow */
-    uint64_t digest; /* XXH3 of them */
+    uint64_t size;   /* bytes of the driver's data, which follows */
+    uint64_t digest; /* XXH3 of the driver's data */
 } cache_header;
 
 static const char cache_magic[8] = {'D', 'O', 'P', 'P', 'I', 'P', 'E', '1'};
@@ -60,7 +60,7 @@ dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log
         cache_path(&device->info, cache_dir, out_cache->path, sizeof out_cache->path);
     struct stat sb;
     bool exists = out_cache->path[0] && stat(out_cache->path, &sb) == 0;
-    if (exists && !S_ISREG(sb.st_mode)) { /* a pipe would be waited for when it is written */
+    if (exists && !S_ISREG(sb.st_mode)) { /* opening a pipe for writing would wait for a reader */
         dop_log_printf(log, "pipeline cache: %s is not a regular file: there is none", out_cache->path);
         out_cache->path[0] = 0;
     } else if (exists) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Why the device cannot run the kernel, capabilities aside; nothing is said of one that it can run. */
+/* Appends why the device cannot run the kernel, missing capabilities aside; nothing where it can. */
 static void
 refuse_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_kernel *k, dop_buf *out)
 {
@@ -95,18 +95,18 @@ typedef struct dop_pipeline_build {
     dop_pipelines *out;
     const dop_plan *plan;
     const dop_log *log;
-    const char *cache_dir; /* until the cache is loaded */
+    const char *cache_dir; /* not owned: valid until the cache is loaded */
     dop_pipeline_cache cache;
     uint32_t *order;
     uint32_t n_order;
     _Atomic uint32_t next;
-    _Atomic bool stop; /* a failure, or nobody wants them any more */
+    _Atomic bool stop; /* no more pipelines are created: one has failed, or nobody waits for them */
     uint32_t n_builders;
-    dop_team team;        /* of builders */
-    pthread_mutex_t lock; /* of what follows, and of rows that are not there yet */
+    dop_team team;        /* the threads that create pipelines */
+    pthread_mutex_t lock; /* guards the fields below, and rows of pipelines that are not created yet */
     pthread_cond_t changed;
     bool cache_loaded;
-    bool *made; /* by kernel */
+    bool *made; /* [n_kernels]: the pipeline of the kernel is created */
     dop_status st;
     dop_diag diag;
 } dop_pipeline_build;
@@ -164,7 +164,7 @@ load_cache(dop_pipeline_build *b)
         b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
         if (b->st != DOP_OK) {
             atomic_store(&b->stop, true);
-            pthread_cond_broadcast(&b->changed); /* somebody may wait already for what nobody makes now */
+            pthread_cond_broadcast(&b->changed); /* a thread may wait already for a pipeline that is not created now */
         }
     }
     pthread_mutex_unlock(&b->lock);
@@ -198,7 +198,7 @@ build_pipelines(void *user, uint32_t member)
     }
 }
 
-/* Its memory and locks; dop_pipelines_destroy frees them. */
+/* Allocates the build's memory and locks, which dop_pipelines_destroy frees. */
 static dop_status
 make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32_t n_order, uint32_t n_threads,
            dop_diag *diag)

@@ -15,7 +15,7 @@ barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* What the commands before have bound. */
+/* The pipeline and views that earlier commands of the same command buffer have bound. */
 typedef struct bindings {
     VkPipeline pipeline;
     VkDescriptorSet views[DOP_N_VIEWS];
@@ -85,8 +85,8 @@ dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
     return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
-/* Begins a command buffer that is kept, and counts it.  It may be in flight several times at once, since steps are submitted
- * ahead. */
+/* Begins a command buffer that is submitted many times, and counts the recording.  It may be in flight several times at once,
+ * because steps are submitted ahead. */
 static dop_status
 start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
 {
@@ -97,7 +97,7 @@ start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
 
 dop_status
 dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps, uint32_t first_query,
-                  VkCommandBuffer commands, dop_diag *diag)
+                  const dop_replay_watch *watch, VkCommandBuffer commands, dop_diag *diag)
 {
     const dop_plan_schedule *s = &replay->plan->schedules[schedule];
     dop_status st = start_recording(replay, commands, diag);
@@ -110,7 +110,10 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
         vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);
     }
     for (uint32_t i = 0; i < n; i++) {
-        record_dispatch(replay, s, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
+        const dop_plan_dispatch *d = &replay->plan->dispatches[s->first_dispatch + i];
+        if (watch && watch->before)
+            watch->before(watch->user, schedule, d, commands);
+        record_dispatch(replay, s, d, &bound, commands);
         if (timestamps)
             vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
     }
@@ -228,7 +231,7 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag
     dop_status st = allocate_commands(r, r->pools[later], DOP_N_FORMS, commands, diag);
     for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
         if (dop_replay_has_form(r->plan, schedule, (dop_form)f))
-            st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, commands[f], diag);
+            st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, NULL, commands[f], diag);
     for (uint32_t c = 0; c < DOP_N_CUTS && st == DOP_OK; c++) {
         VkCommandBuffer *cut = &r->cuts[schedule * DOP_N_CUTS + c];
         if (dop_cut_is_crossed(r->plan, schedule, (dop_cut)c) &&
@@ -354,7 +357,7 @@ dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *o
     return submit(replay, &replay->clear[what], 1, diag, out_ticket);
 }
 
-/* Everything before is seen by everything after. */
+/* Makes all writes of earlier commands visible to all later ones. */
 static void
 barrier_of_all(VkCommandBuffer commands)
 {

@@ -17,7 +17,7 @@ typedef enum dop_form {
     DOP_FORM_BODY, /* without the head: no logits, and the step record stays as it is (where the schedule has a split).
                       Only for schedules ordered by barriers, because the last dispatch of others belongs to every run */
     DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
-    DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
+    DOP_FORM_READ, /* as DOP_FORM_FULL, and the host can read the logits afterwards */
     DOP_N_FORMS
 } dop_form;
 
@@ -34,7 +34,7 @@ enum {
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
     DOP_CLEAR_SYNC, /* counters of workgroups, and mailboxes; dop_step.persistent_runs must then be 0 for the next step */
-    DOP_CLEAR_ALL, /* both, the scratch slots, and the tables of stages: once, after loading */
+    DOP_CLEAR_ALL, /* states, counters, mailboxes, scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;
 
@@ -66,21 +66,22 @@ typedef struct dop_replay {
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer *cuts;     /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
-    VkCommandBuffer copy;  /* of states; VK_NULL_HANDLE: not recorded */
-    VkCommandBuffer piece; /* of the last dop_replay_begin; VK_NULL_HANDLE: it was not called */
+    VkCommandBuffer copy;  /* copies states from another memory; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer piece; /* the one that the last dop_replay_begin gave; VK_NULL_HANDLE: none yet */
     VkSemaphore timeline;
     dop_row *rows;      /* owned, [DOP_STEP_MAX_ROWS]: the rows last written to the step record, which is slow to read
                                             if it lies in device memory */
-    uint32_t n_rows;    /* of them */
-    uint64_t submitted; /* value of the last submission */
+    uint32_t n_rows;    /* number of rows last written */
+    uint64_t submitted; /* timeline value of the last submission: its ticket */
     bool pairs;         /* some kernel of the plan needs DOP_CAP_coop_pairs */
     bool looks;         /* waits may look at the semaphore for a short time without sleeping */
-    double *took_ms;    /* owned, [schedule]: of one step lately; 0: not known */
-    dop_replay_submission waits[DOP_REPLAY_WAITS]; /* the last ones, by ticket */
-    uint64_t ended;                                /* the last one that was waited for, */
-    double ended_ms;                               /* and when it had ended */
-    _Atomic uint64_t recordings;                   /* of command buffers */
-    const dop_replay_observer *observer;           /* not owned; NULL: none */
+    double *took_ms;    /* owned, [schedule]: milliseconds of a step lately; 0: not known */
+    dop_replay_submission
+        waits[DOP_REPLAY_WAITS];         /* submissions not long ago, at the index ticket % DOP_REPLAY_WAITS */
+    uint64_t ended;                      /* ticket of the last submission that was waited for */
+    double ended_ms;                     /* dop_now_ms when that one was seen to have ended */
+    _Atomic uint64_t recordings;         /* number of command buffers recorded */
+    const dop_replay_observer *observer; /* not owned; NULL: none */
 } dop_replay;
 
 /* Prepares, but records no schedule yet. */
@@ -141,9 +142,15 @@ void dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, 
 /* Row i of the record, and of its copy. */
 void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
 
+/* What else is recorded before each dispatch; `before` NULL: nothing. */
+typedef struct dop_replay_watch {
+    void *user;
+    void (*before)(void *user, uint32_t schedule, const dop_plan_dispatch *dispatch, VkCommandBuffer commands);
+} dop_replay_watch;
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
- * and one after each: n_dispatches + 1 from first_query on. */
+ * and one after each: n_dispatches + 1 from first_query on.  watch may be NULL. */
 dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
-                             uint32_t first_query, VkCommandBuffer commands, dop_diag *diag);
+                             uint32_t first_query, const dop_replay_watch *watch, VkCommandBuffer commands,
+                             dop_diag *diag);
 
 #endif

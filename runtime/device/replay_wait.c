@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-/* Timers are 50 us late, too. */
+/* Microseconds before and after the expected end; timers too may be 50 us late. */
 enum { EARLY_US = 150, LATE_US = 150, LEAST_PROCESSORS = 4 };
 
 bool
@@ -58,7 +58,8 @@ wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s
     (void)dop_replay_look(r, ticket, (EARLY_US + LATE_US) * 1e-3, NULL, NULL);
 }
 
-/* The record may be slow to read, and only kernels of many rows look. */
+/* Reads the step record's flag of devices that lack what they claim: only after steps of several rows, whose kernels set it, because
+ * reading device memory is slow. */
 static dop_status
 check_pairs(const dop_replay *r, dop_diag *diag)
 {

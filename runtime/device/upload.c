@@ -17,14 +17,14 @@
 enum {
     MAX_COPIERS = 4,  /* threads that fill staging buffers */
     MAX_WRITERS = 16, /* threads that write to mapped memory; most of their time is the first fault of every page */
-    BUFFERS = 2,      /* per thread */
+    BUFFERS = 2,      /* staging buffers of a thread */
     PIECE_BYTES = DOP_UPLOAD_MOST_STAGING / (MAX_COPIERS * BUFFERS),
 };
 
 typedef struct piece {
     const uint8_t *src;
     uint64_t size;   /* bytes */
-    uint64_t offset; /* into the block */
+    uint64_t offset; /* from the start of the block */
     uint32_t block;
 } piece;
 
@@ -47,11 +47,11 @@ struct dop_upload {
     piece *pieces;
     uint32_t n_pieces;
     _Atomic uint32_t next;
-    _Atomic bool stop; /* a failure, or nobody wants it any more */
+    _Atomic bool stop; /* no more is copied: a copy has failed, or the upload is given up */
     worker workers[MAX_WRITERS];
     uint32_t n_workers;
-    dop_team team;    /* of the workers */
-    bool inline_only; /* no thread could be made */
+    dop_team team;    /* the threads */
+    bool inline_only; /* no thread could be created: the caller of dop_upload_wait copies */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint32_t n_busy; /* workers that still have bytes to write, under the lock */

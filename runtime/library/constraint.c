@@ -13,7 +13,7 @@ struct dop_constraint {
     dop_vocab *vocab;
     dop_grammar *grammar;
     pthread_mutex_t lock;
-    uint32_t owners; /* the caller and the shapers */
+    uint32_t owners; /* the caller and the matchers */
 };
 
 struct dop_constraint_matcher {
@@ -103,11 +103,11 @@ dop_constraint_destroy(dop_constraint *shape)
 
 dop_status
 dop_constraint_matcher_create(dop_constraint *shape, const dop_sampling *sampling, dop_diag *diag,
-                              dop_constraint_matcher **out_shaper)
+                              dop_constraint_matcher **out_matcher)
 {
     dop_diag_clear(diag);
     dop_constraint_matcher *s = calloc(1, sizeof *s);
-    *out_shaper = NULL;
+    *out_matcher = NULL;
     if (!s)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     pthread_mutex_lock(&shape->lock);
@@ -123,22 +123,28 @@ dop_constraint_matcher_create(dop_constraint *shape, const dop_sampling *samplin
     if (st == DOP_OK && sampling)
         s->sampler.params = *sampling;
     if (st == DOP_OK)
-        *out_shaper = s;
+        *out_matcher = s;
     else
         dop_constraint_matcher_destroy(s);
     return st;
 }
 
 void
-dop_constraint_matcher_destroy(dop_constraint_matcher *shaper)
+dop_constraint_matcher_destroy(dop_constraint_matcher *matcher)
 {
-    if (!shaper)
+    if (!matcher)
         return;
-    dop_matcher_destroy(shaper->matcher);
-    dop_sampler_finish(&shaper->sampler);
-    free(shaper->logits);
-    dop_constraint_destroy(shaper->shape);
-    free(shaper);
+    dop_matcher_destroy(matcher->matcher);
+    dop_sampler_finish(&matcher->sampler);
+    free(matcher->logits);
+    dop_constraint_destroy(matcher->shape);
+    free(matcher);
+}
+
+struct dop_matcher *
+dop_constraint_matcher_inside(dop_constraint_matcher *matcher)
+{
+    return matcher->matcher;
 }
 
 dop_status
@@ -158,27 +164,27 @@ dop_constraint_matcher_pick(void *user, const float *logits, uint32_t vocab, con
 }
 
 const uint32_t *
-dop_constraint_matcher_mask(dop_constraint_matcher *shaper, dop_diag *diag)
+dop_constraint_matcher_mask(dop_constraint_matcher *matcher, dop_diag *diag)
 {
     dop_diag_clear(diag);
-    return dop_matcher_mask(shaper->matcher, diag);
+    return dop_matcher_mask(matcher->matcher, diag);
 }
 
 dop_status
-dop_constraint_matcher_accept(dop_constraint_matcher *shaper, uint32_t id, dop_diag *diag)
+dop_constraint_matcher_accept(dop_constraint_matcher *matcher, uint32_t id, dop_diag *diag)
 {
     dop_diag_clear(diag);
-    return dop_matcher_accept(shaper->matcher, id, diag);
+    return dop_matcher_accept(matcher->matcher, id, diag);
 }
 
 bool
-dop_constraint_matcher_may_end(const dop_constraint_matcher *shaper)
+dop_constraint_matcher_may_end(const dop_constraint_matcher *matcher)
 {
-    return dop_matcher_may_end(shaper->matcher);
+    return dop_matcher_may_end(matcher->matcher);
 }
 
 bool
-dop_constraint_matcher_must_end(const dop_constraint_matcher *shaper)
+dop_constraint_matcher_must_end(const dop_constraint_matcher *matcher)
 {
-    return dop_matcher_must_end(shaper->matcher);
+    return dop_matcher_must_end(matcher->matcher);
 }

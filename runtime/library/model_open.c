@@ -380,7 +380,8 @@ dop_model_close(dop_model *model)
     bool lost = model->device.lost;
     dop_device_destroy(&model->device);
     if (lost)
-        memset(&model->instance.handle, 0, sizeof model->instance.handle); /* its device still exists */
+        memset(&model->instance.handle, 0,
+               sizeof model->instance.handle); /* the lost device still exists, and needs its instance */
     dop_instance_destroy(&model->instance);
     free(model->used.schedules);
     dop_plan_close(&model->plan);
@@ -457,7 +458,7 @@ dop_devices(dop_device_fn *fn, void *user, dop_diag *diag)
         if (line.failed) {
             st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         } else {
-            line.data[line.size - 1] = 0; /* its newline */
+            line.data[line.size - 1] = 0; /* without the line's newline */
             const dop_device_facts facts = {.number = d->index,
                                             .name = d->caps.name,
                                             .driver = d->caps.driver,

@@ -1,15 +1,17 @@
-/* The inside of a dop_text, for other parts of the library. */
+/* The inside of texts and matchers, for other parts of the library. */
 #ifndef DOPPLER_RUNTIME_LIBRARY_TEXT_INTERNAL_H
 #define DOPPLER_RUNTIME_LIBRARY_TEXT_INTERNAL_H
 
 #include "runtime/plan/plan.h"
 #include "runtime/text/tokenizer.h"
 
-#include <doppler/text.h>
+#include <doppler/constraint.h>
 
 /* Of a tokenizer without a plan, which becomes the text's, also where this fails. */
 dop_status dop_text_of_tokenizer(dop_tokenizer *tok, dop_diag *diag, dop_text **out_text);
 const dop_plan *dop_text_plan(const dop_text *text);
 const dop_tokenizer *dop_text_tokenizer(const dop_text *text);
+/* constraint.c: what a matcher of the interface is made of; owned by it. */
+struct dop_matcher *dop_constraint_matcher_inside(dop_constraint_matcher *matcher);
 
 #endif

@@ -9,14 +9,14 @@ typedef struct follower {
     const dop_wire *wire;
     const dop_open_options *options;
     dop_model *model;   /* NULL: nothing is open */
-    uint64_t to_write;  /* bytes of states that are expected, */
-    uint64_t n_written; /* that have arrived, */
-    uint8_t *states;    /* owned: and their memory; NULL: none are expected */
-    uint32_t write[2];  /* place and positions that they belong to */
+    uint64_t to_write;  /* bytes of states that are expected */
+    uint64_t n_written; /* bytes of them that have arrived */
+    uint8_t *states;    /* owned: their memory; NULL: none are expected */
+    uint32_t write[2];  /* index of the sequence and number of positions that the states belong to */
     /* The order after the current one, if it has arrived already. */
     dop_order next;
     bool has_next;
-    bool has_inbox; /* it is a step of several rows, and they are taken: */
+    bool has_inbox; /* `next` is a step of several rows, which `inbox` has: */
     dop_inbox inbox;
     uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* positions that the running step may read, by place */
     /* Rows that this rank sends when the next step runs. */

@@ -39,8 +39,8 @@ typedef struct dop_plan {
     uint64_t weights_digest; /* XXH3, as the section table says */
     uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states,
         n_crossings;
-    uint64_t n_spirv;   /* words */
-    uint32_t step_slot; /* the one slot of kind DOP_SLOT_STEP */
+    uint64_t n_spirv;   /* 32-bit words */
+    uint32_t step_slot; /* index of the only slot of kind DOP_SLOT_STEP */
     bool replaces;      /* a slot holds state that steps replace, here or in another part, so that steps have to be
                            committed (dop_step) */
 
@@ -51,7 +51,7 @@ typedef struct dop_plan {
 
 /* Number of rows whose logits, or hidden states, a schedule gives. */
 uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
-/* Bytes of such a row, in whichever part it is computed, and of all rows that this plan computes. */
+/* Bytes of one row of logits or hidden states, in whichever part it is computed, and of all rows that this plan computes. */
 uint64_t dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 
@@ -61,7 +61,7 @@ uint32_t dop_plan_sequence_pages(const dop_plan *plan);
 uint64_t dop_plan_step_bytes(const dop_plan *plan);
 /* Bytes from the step record to the mask of the sequence at a place. */
 uint64_t dop_plan_mask_offset(const dop_plan *plan, uint32_t place);
-/* ... and to its dop_row_way. */
+/* Bytes from the step record to the dop_row_way of the sequence at a place. */
 uint64_t dop_plan_way_offset(const dop_plan *plan, uint32_t place);
 
 /* Maps and checks a plan and the sizes of its external weight files.  While it is open, a shared lock on the file keeps writers
@@ -71,7 +71,7 @@ dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
  * of several.  Finds the part in a file of several; where there is no file `path`, `path`.part<part> is opened.
  * Errors: the plan has another number of parts, or the file holds another part. */
 dop_status dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *diag, dop_plan *out_plan);
-/* Same from memory, which must stay and be aligned to 16 bytes; external weights are not supported. */
+/* Opens a plan in memory, which must stay and be aligned to 16 bytes; external weights are not supported. */
 dop_status dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *out_plan);
 void dop_plan_close(dop_plan *plan); /* accepts a zeroed one */
 
@@ -91,7 +91,7 @@ uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_se
 /* XXH3, 64 bits: the digest of a section's bytes. */
 uint64_t dop_plan_digest(const void *bytes, uint64_t size);
 
-/* The digest that the header must have. */
+/* The digest that the header of a file of several parts must have. */
 uint64_t dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *rows);
 /* For a plan that is only mapped: sets data and size to those of the part, where the file has several.  Fails for a file with
  * another number of parts. */
@@ -122,10 +122,10 @@ dop_plan_runs(volatile dop_step *step, const dop_plan_schedule *schedule)
 
 /* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
-/* Its kind and most rows: "decode1", "prefill64", "score64"; the compiler's graphs and reports use the same names. */
+/* A schedule's kind and most rows: "decode1", "prefill64", "score64"; the compiler's graphs and reports use the same names. */
 enum { DOP_SCHEDULE_NAME = 24 };
 void dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME]);
-/* Has the profile a decode schedule with this DOP_ORDER_*? */
+/* Does the profile have a decode schedule with this DOP_ORDER_*? */
 bool dop_plan_decodes(const dop_plan *plan, uint32_t profile, uint32_t ordering);
 /* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */
 void dop_plan_disasm(const dop_plan *plan, dop_buf *out);

@@ -9,7 +9,7 @@
 /* Limits far above anything a device takes; they keep products of outside numbers inside 64 bits. */
 enum {
     MAX_VOCAB = 1 << 24,
-    MAX_CTX = 1 << 24, /* what --ctx takes */
+    MAX_CTX = 1 << 24, /* positions: the largest --ctx */
     MAX_INVOCATIONS = 4096,
 };
 static const uint64_t max_slot = (uint64_t)1 << 42;
@@ -101,7 +101,7 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A profile says what its kernels need: who reads it decides by that which device will do. */
+/* A profile names every capability that its kernels need, because a device is chosen by that list. */
 static dop_status
 check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 {
@@ -287,7 +287,8 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
         if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
             return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
-        if ((d->flags & ~(uint32_t)DOP_DISPATCH_BARRIER) && !is_stage(plan, i)) /* flags of a stage are its function */
+        if ((d->flags & ~(uint32_t)DOP_DISPATCH_BARRIER) &&
+            !is_stage(plan, i)) /* the flags field of a stage is the number of its function */
             return DAMAGED("dispatch %u has flags %u", i, d->flags);
         if (!range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
@@ -387,7 +388,7 @@ check_tensors(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_tensors; i++) {
         const dop_plan_tensor *t = &plan->tensors[i];
-        if (!string_ok(plan, t->name))
+        if (!string_ok(plan, t->name) || !string_ok(plan, t->gguf))
             return DAMAGED("the name of tensor %u is outside section STRINGS", i);
         uint64_t bytes = 0;
         if (t->experts == 0 || (t->experts > 1 && t->expert_stride < t->size))

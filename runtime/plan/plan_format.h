@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 16u
+#define DOP_PLAN_VERSION 17u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -255,6 +255,8 @@ typedef struct dop_plan_tensor {
     uint64_t offset;        /* bytes into the slot, of the first */
     uint64_t size;          /* bytes of one */
     uint64_t expert_stride; /* distance between two in bytes; 0: there is only one */
+    uint32_t gguf;          /* string: the name of its tensor in GGUF files, "" where they have none */
+    uint32_t reserved;
 } dop_plan_tensor;
 
 /* One state of all sequences.  Append: row p of sequence q begins at offset + q * sequence_stride + p * row_bytes; or, in

@@ -95,7 +95,7 @@ dop_plan_is_set(const char *path)
     return set;
 }
 
-/* What the row says that a plan of one part has for it. */
+/* The number of parts that the DOP_SEC_PART row of a plan states; 1 without such a row; 0: the file is cut short. */
 static uint32_t
 count_in_part(FILE *f, const dop_plan_header *h)
 {
@@ -125,7 +125,7 @@ dop_plan_count_parts(const char *path)
         dop_plan_set_header set;
     } h;
     FILE *f = open_file(path);
-    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have another part than the first one */
+    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have the file of another part only */
         snprintf(part, sizeof part, "%.500s.part%u", path, i);
         f = open_file(part);
         split = f != NULL;

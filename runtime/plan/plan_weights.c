@@ -40,7 +40,7 @@ dop_weights_hash_add(dop_weights_hash *hash, const void *bytes, uint64_t size)
 {
     const uint8_t *p = bytes;
     while (size > 0) {
-        if (hash->in_piece == PIECE) { /* a piece ends when there is more */
+        if (hash->in_piece == PIECE) { /* a full piece is closed only when more bytes follow */
             put_digest(&hash->digests, XXH3_64bits_digest(hash->piece));
             XXH3_64bits_reset(hash->piece);
             hash->in_piece = 0;
@@ -108,7 +108,7 @@ piece_count(uint64_t size)
     return size ? (size - 1) / PIECE + 1 : 1;
 }
 
-/* One for every 512 MiB: more are not done before a device is there, and only slow its driver down. */
+/* One thread for every 512 MiB: more would not be done before the device is open, and would only slow its driver down. */
 static uint32_t
 choose_threads(uint32_t n_pieces)
 {
@@ -132,7 +132,7 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *st
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t k = 0; k < piece_count(ranges[i].size); k++) {
             uint64_t from = k * PIECE, left = ranges[i].size - from;
-            const uint8_t *data = ranges[i].data ? ranges[i].data + from : NULL; /* an empty range may have none */
+            const uint8_t *data = ranges[i].data ? ranges[i].data + from : NULL; /* an empty range may have no data */
             p.jobs[at++] = (piece_job){data, left < PIECE ? left : PIECE, 0};
         }
     dop_status st = dop_parallel_for((uint32_t)total, choose_threads((uint32_t)total), digest_piece, &p, diag);

@@ -18,18 +18,20 @@ static const struct mode {
     {"info", dop_mode_info},
     {"disasm", dop_mode_disasm},
     {"check", dop_mode_check},
+    {"imatrix-out", dop_mode_imatrix},
     {"tokenize", dop_mode_tokenize},
     {"detokenize", dop_mode_detokenize},
     {"render-chat", dop_mode_render_chat},
 };
-#define MODES \
-    "interactive list-devices serve ppl embed profile trace-kernels info disasm check tokenize detokenize render-chat"
-#define STEPS "generation interactive serve ppl embed profile" /* modes that run steps of a model */
+#define MODES                                                                                                \
+    "interactive list-devices serve ppl embed profile trace-kernels info disasm check imatrix-out tokenize " \
+    "detokenize render-chat"
+#define STEPS "generation interactive serve ppl embed profile imatrix-out" /* modes that run steps of a model */
 
 static const dop_option_rule rules[] = {
     {.options = MODES, .excludes = MODES, .why = "and @ are two things to do: ask for one of them"},
     {.options = "prompt file tokens tokens-file",
-     .modes = "generation interactive embed profile",
+     .modes = "generation interactive embed profile imatrix-out",
      .why = "is for text to continue"},
     {.options = "predict ignore-eos gpu-loop", .modes = "generation interactive profile", .why = "is for generation"},
     {.options =
@@ -49,7 +51,8 @@ static const dop_option_rule rules[] = {
     {.options = "tokenizer",
      .modes = "tokenize detokenize render-chat serve",
      .why = "is for --tokenize, --detokenize, --render-chat and --serve"},
-    {.options = "ppl-ctx", .modes = "ppl", .why = "is for --ppl"},
+    {.options = "ppl-ctx", .modes = "ppl imatrix-out", .why = "is for --ppl and --imatrix-out"},
+    {.options = "imatrix-out", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
     {.options = "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
                 "serve-grace serve-prepare serve-memory serve-answer serve-host",
      .modes = "serve",
@@ -60,7 +63,9 @@ static const dop_option_rule rules[] = {
     {.options = "system chat-template",
      .needs = "chat interactive render-chat serve",
      .why = "is for a conversation: add --chat or -i"},
-    {.options = "no-special", .modes = "generation interactive embed profile", .why = "is for prompts in words"},
+    {.options = "no-special",
+     .modes = "generation interactive embed profile imatrix-out",
+     .why = "is for prompts in words"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
     {.options = "device", .modes = STEPS " check", .why = "is for what runs on a device"},
     {.options = "chunk", .modes = STEPS, .why = "is for prompts"},

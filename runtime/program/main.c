@@ -104,7 +104,12 @@ static const dop_option options[] = {
         1e6),
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, as one JSON line"),
-    NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
+    NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N",
+        "window of --ppl and --imatrix-out in tokens (default: the context, at most 512 for the latter)", 2,
+        UINT32_MAX - 1),
+    OPT(0, "imatrix-out", TEXT, imatrix, "FILE",
+        "with a text (-f FILE): measure how much the inputs of each product matter, for dopplerc --quant ... --imatrix "
+        "FILE; of a plan that dopplerc --no-fuse made"),
     OPT(0, "embed", OPTIONAL, embed, "last|mean",
         "the prompt's embedding as JSON, of length 1: from the hidden state of its last token (default), or from the "
         "mean",

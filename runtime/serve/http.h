@@ -18,14 +18,16 @@ typedef struct dop_http_options {
     size_t n_names;
     size_t max_body; /* bytes of a request's body */
     uint32_t max_connections;
-    double receive_s; /* in which a request must arrive, and in which a client must read something of its answer */
-    /* Until a connection without a request is closed: receive_s before its first, idle_s after one; soon where no other has room. */
+    double
+        receive_s; /* seconds in which a request must arrive, and in which a client must read something of its answer */
+    /* Seconds until a connection without a request is closed: receive_s before its first, idle_s after one; soon where no other has
+     * room. */
     double idle_s;
 } dop_http_options;
 
 /* Starts serving; api must outlive it.  The process's limit on descriptors is raised, and connections are limited to what it allows. */
 dop_status dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *diag, dop_http **out_http);
-/* Its address, as http://HOST:PORT. */
+/* The address of the server, as http://HOST:PORT. */
 const char *dop_http_url(const dop_http *http);
 /* Most connections at once: those of the options, or fewer where the process may not have so many descriptors. */
 uint32_t dop_http_max_connections(const dop_http *http);

@@ -26,7 +26,7 @@ typedef struct dop_exchange {
     dop_http *http;
     char *method, *path; /* owned */
     dop_buf body;
-    dop_budget budget; /* of everything that is done before the call begins */
+    dop_budget budget; /* for all work on the request before its call begins */
     atomic_bool cancelled;
     dop_call *call;
     dop_answer answer;
@@ -34,8 +34,8 @@ typedef struct dop_exchange {
 
     /* under the lock */
     dop_exchange_state state;
-    bool again;                 /* its call has woken it since a worker looked */
-    bool large;                 /* counted in n_large */
+    bool again;                 /* its call has woken the exchange since a worker looked at it */
+    bool large;                 /* the exchange is counted in dop_http.n_large */
     dop_connection *connection; /* NULL: its client is gone, and whoever has it ends it */
     struct dop_exchange *next;  /* in a queue, or in the list of those with something new */
 } dop_exchange;
@@ -52,32 +52,32 @@ typedef enum dop_connection_state {
     DOP_CONNECTION_LINGERS /* the answer is sent, and what still comes is dropped, so that the client gets to read the answer */
 } dop_connection_state;
 
-/* Of the thread of the sockets. */
+/* A client's connection; only the thread of the sockets uses it. */
 struct dop_connection {
     dop_http *http;
     dop_connection *next, *before;
     int fd;
-    uint32_t events; /* for which it is registered */
+    uint32_t events; /* epoll events for which the socket is registered */
     dop_connection_state state;
-    double since_ms; /* of the state; of a head, of its first byte where there is one */
-    double heard_ms; /* when something came last */
+    double since_ms; /* dop_now_ms when the state began; of a head, when its first byte came */
+    double heard_ms; /* dop_now_ms when a byte came last */
     bool asked;      /* a request has come in full */
-    bool closes;     /* after this answer */
-    bool left;       /* the client sends nothing more */
-    dop_buf in;      /* bytes that are not used yet */
-    bool again;      /* they may hold another request */
-    size_t seen;     /* of them by dop_http_read_head */
+    bool closes;     /* the connection is closed after this answer */
+    bool left;       /* the client has closed its sending side */
+    dop_buf in;      /* bytes received and not used yet */
+    bool again;      /* `in` may hold another request */
+    size_t seen;     /* bytes of `in` that dop_http_read_head has looked at */
     dop_http_head head;
     char *head_bytes; /* owned: what head points into */
     dop_http_chunks chunks;
     dop_buf body;
-    uint64_t received; /* bytes of the body, those that were dropped too */
+    uint64_t received; /* bytes of the body that have come, dropped ones included */
     dop_buf out;
     size_t sent;        /* bytes of out */
     double progress_ms; /* when `out` was last empty, or enough of it was read */
-    size_t progress;    /* bytes sent since */
+    size_t progress;    /* bytes sent since progress_ms */
     bool begun;         /* the head of the answer is written */
-    bool chunked;       /* the answer is */
+    bool chunked;       /* the answer is sent in chunks */
     dop_exchange *exchange;
 };
 
@@ -91,23 +91,23 @@ struct dop_http {
     int listener, epoll, event; /* event: an eventfd that wakes the thread of the sockets */
     pthread_t thread, threads[DOP_HTTP_WORKERS + DOP_HTTP_WRITERS];
     uint32_t n_threads;
-    bool runs; /* the thread of the sockets */
+    bool runs; /* the thread of the sockets has been started */
 
-    /* of the thread of the sockets */
+    /* used by the thread of the sockets only */
     dop_connection *connections;
     uint32_t n_connections;
-    dop_connection *closed; /* to be freed */
-    bool stopped;           /* the listener is given up */
+    dop_connection *closed; /* list of closed connections, to be freed after the events at hand */
+    bool stopped;           /* the listener is closed for good */
     bool accepts;           /* the listener is registered */
-    double accept_ms;       /* when it may be registered again */
+    double accept_ms;       /* dop_now_ms when the listener may be registered again */
 
     pthread_mutex_t lock;
     pthread_cond_t more_work, more_answers;
     /* under the lock */
     bool stops, ends;                /* no new requests; nothing at all */
     dop_exchange_list work, answers; /* queues: requests to read; answers to write */
-    dop_exchange_list news;          /* for the thread of the sockets */
-    uint32_t n_exchanges, n_large;   /* n_large: that are being read and may take long */
+    dop_exchange_list news;          /* exchanges with something new, for the thread of the sockets */
+    uint32_t n_exchanges, n_large;   /* n_large: exchanges with long bodies that workers are reading */
 };
 
 /* http_work.c.  The lock must not be held. */
@@ -117,7 +117,7 @@ void dop_http_join_workers(dop_http *h);
 dop_exchange *dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_buf *io_body);
 /* The next exchange with something new; NULL: there is none. */
 dop_exchange *dop_exchange_next(dop_http *h);
-/* Its news have been taken: has the client room for more? */
+/* Says that the exchange's news have been taken, and whether its client has room for more. */
 void dop_exchange_go_on(dop_exchange *x, bool has_room);
 /* Its client has read enough to have room again; does nothing unless it was full. */
 void dop_exchange_resume(dop_exchange *x);
@@ -130,13 +130,13 @@ dop_connection *dop_connection_open(dop_http *h, int fd);
 void dop_connection_close(dop_connection *c);
 /* The socket is ready for these events.  Any of these may close the connection. */
 void dop_connection_ready(dop_connection *c, uint32_t events);
-/* Takes what an exchange has written. */
+/* Sends what an exchange has written. */
 void dop_connection_hear(dop_connection *c, dop_exchange *x);
-/* Ends it where a deadline has passed. */
+/* Ends the connection where a deadline has passed. */
 void dop_connection_check(dop_connection *c, double now_ms);
-/* How readily it gives way where there is no room for another one; 0: it does not. */
+/* How readily the connection gives way to a new one where there is no room; 0: it does not. */
 double dop_connection_idles(const dop_connection *c, double now_ms);
-/* No more requests: closes it unless an answer is under way. */
+/* Takes no more requests: closes the connection unless an answer is under way. */
 void dop_connection_stop(dop_connection *c);
 
 /* http_loop.c */

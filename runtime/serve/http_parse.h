@@ -17,14 +17,14 @@ typedef enum dop_http_read {
 } dop_http_read;
 
 typedef struct dop_http_fault {
-    unsigned status; /* of the answer */
+    unsigned status; /* HTTP status of the answer */
     const char *why; /* static */
 } dop_http_fault;
 
 /* The head of a request.  Texts are 0-terminated and point into the bytes that were read; NULL: absent. */
 typedef struct dop_http_head {
     const char *method, *path; /* path: percent-decoded, without the query */
-    const char *host;          /* NAME[:PORT], of the target or of the field */
+    const char *host;          /* NAME[:PORT], of the request target or of the Host field */
     const char *origin, *authorization, *content_type;
     bool persists;         /* the connection may have another request */
     bool chunks;           /* the answer may be sent in chunks: HTTP/1.1 */
@@ -42,7 +42,7 @@ dop_http_read dop_http_read_head(char *bytes, size_t n, size_t *io_seen, dop_htt
 typedef struct dop_http_chunks {
     int state;
     uint64_t left;    /* bytes of this chunk */
-    uint32_t digits;  /* of its size */
+    uint32_t digits;  /* digits of its size that were read */
     uint32_t skipped; /* bytes of extensions and trailers, of the whole body */
 } dop_http_chunks;
 

@@ -10,10 +10,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Requests with longer bodies leave one worker to those with shorter ones. */
+/* Bytes: one worker is kept free of requests with longer bodies. */
 enum { LARGE_BODY = 65536 };
 
-/* Memory that a request took, beyond which free memory goes back to the system at once. */
+/* Bytes: after a request that took more, free memory goes back to the system at once. */
 enum { WORTH_A_TRIM = 4 << 20 };
 
 void
@@ -21,7 +21,7 @@ dop_http_wake(dop_http *h)
 {
     const uint64_t one = 1;
     ssize_t n = write(h->event, &one, sizeof one);
-    (void)n; /* it fails where the counter is full, and then the thread wakes anyhow */
+    (void)n; /* write() fails where the eventfd's counter is full, and then the thread wakes anyhow */
 }
 
 /* --- lists, under the lock ----------------------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ dop_exchange_next(dop_http *h)
     while ((x = pop(&h->news)) != NULL && !x->connection) /* the client has left since: a worker ends it */
         queue(x);
     if (x)
-        x->state = DOP_EXCHANGE_FULL; /* until its news have been taken */
+        x->state = DOP_EXCHANGE_FULL; /* until dop_exchange_go_on says that its news have been taken */
     pthread_mutex_unlock(&h->lock);
     return x;
 }
@@ -201,7 +201,7 @@ begin(dop_exchange *x)
         malloc_trim(0);
 }
 
-/* One look at an exchange; it is this worker's. */
+/* Works once on an exchange that this worker has. */
 static void
 run(dop_exchange *x)
 {
@@ -292,6 +292,6 @@ dop_http_join_workers(dop_http *h)
     for (uint32_t i = 0; i < h->n_threads; i++)
         pthread_join(h->threads[i], NULL);
     h->n_threads = 0;
-    for (dop_exchange *x; (x = pop(&h->news)) != NULL;) /* their clients are gone */
+    for (dop_exchange *x; (x = pop(&h->news)) != NULL;) /* exchanges whose clients are gone */
         destroy(x);
 }

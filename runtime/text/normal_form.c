@@ -102,7 +102,7 @@ decompose(stretch *t, const char *s, size_t n, utf8proc_option_t options, dop_di
             return failure(t, diag);
         utf8proc_ssize_t room = (utf8proc_ssize_t)(t->cap - t->n);
         utf8proc_ssize_t made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, room, options, &boundary);
-        if (made > room) { /* it says how many it needs */
+        if (made > room) { /* there was no room: `made` is how many it needs */
             if (!reserve(t, t->n + (size_t)made))
                 return failure(t, diag);
             made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, made, options, &boundary);

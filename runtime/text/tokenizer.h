@@ -41,7 +41,7 @@ enum {
  * naming the byte offset.  On failure out_ids holds what it held before. */
 dop_status dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_diag *diag,
                                 dop_ids *out_ids);
-/* The same within a budget, which is charged for the normalizer's, the regular expressions' and the vocabulary's steps
+/* Encodes within a budget, which is charged for the normalizer's, the regular expressions' and the vocabulary's steps
  * and for the bytes of their buffers while they are held.  DOP_E_LIMIT: it is exhausted, or a regular expression is. */
 dop_status dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags,
                                        dop_budget *budget, dop_diag *diag, dop_ids *out_ids);

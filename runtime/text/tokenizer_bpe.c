@@ -279,7 +279,7 @@ consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
     return heap_push(b, c);
 }
 
-/* The same with a linked list and a heap, for long words. */
+/* Merges the pairs of a long word, best first, with a linked list of symbols and a heap of pairs. */
 static bool
 merge_by_heap(dop_tok_bpe *b)
 {

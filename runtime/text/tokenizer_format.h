@@ -41,7 +41,7 @@
     X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                     \
     X(strings, char)         /* what added and ops point at */                                                        \
     X(prefix, uint32_t)      /* ids that add_special puts in front */                                                 \
-    X(suffix, uint32_t)      /* ... and behind */                                                                     \
+    X(suffix, uint32_t)      /* ids that add_special puts behind */                                                   \
     X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                 \
     X(chat, char)            /* chat template */
 
@@ -165,7 +165,7 @@ enum {
     DOP_SP_MERGE_SPACES = 1, /* drops spaces at both ends and all but one of a run */
     DOP_SP_PREFIX = 2,       /* a space in front of the text */
     DOP_SP_ESCAPE = 4,       /* spaces become U+2581 */
-    DOP_SP_SUFFIX = 8,       /* that space goes behind the text instead */
+    DOP_SP_SUFFIX = 8,       /* DOP_SP_PREFIX's space goes behind the text instead */
     DOP_SP_CHARSMAP = 16,    /* characters go through the charsmap, the longest rule first */
     DOP_SP_ALL = 31,
 };

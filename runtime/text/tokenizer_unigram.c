@@ -17,7 +17,8 @@ typedef struct node {
             uint32_t end, id;
         } next;
     };
-    uint32_t start, id; /* its last piece: where it begins (DOP_TOK_NONE: no sequence ends here), which it is */
+    uint32_t start,
+        id; /* the last piece of the best sequence that ends here: where it begins (DOP_TOK_NONE: there is none), its token */
 } node;
 
 typedef struct unigram {

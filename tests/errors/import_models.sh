@@ -105,14 +105,14 @@ quantized() {
     "$TOOLS/make_int4" "$2" "$3" "$SRC/tests/golden/llama" "$1" values && sed -i "${4:-}" "$1/config.json"
 }
 
-quantized method awq 32 's/"awq"/"bitsandbytes"/'
-fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq, mxfp4, fp8' method
+quantized method awq 32 's/"awq"/"eetq"/'
+fails method 'quantization_config.quant_method "eetq" is not supported; known: awq, gptq, mxfp4, fp8' method
 quantized five-bits gptq 32 's/"bits": 4/"bits": 5/'
 fails five-bits "quantization_config.bits is 5; 2, 3, 4 and 8 bits are supported" five-bits
 quantized bad-group awq 32 's/"group_size": 32/"group_size": 48/'
 fails bad-group "quantization_config.group_size is 48; groups of 32, 64, 128" bad-group
-quantized gemv awq 32 's/"gemm"/"gemv"/'
-fails gemv 'quantization_config.version "gemv" is not supported; known: gemm' gemv
+quantized gemv awq 32 's/"gemm"/"gemv_fast"/'
+fails gemv 'quantization_config.version "gemv_fast" is not supported; known: gemm, gemv' gemv
 quantized other-group gptq 32 's/"group_size": 32/"group_size": 64/'
 fails other-group "q_proj.qzeros: shape [2, 8], expected [1, 8] by config.json" other-group
 quantized act-order gptq_act 32

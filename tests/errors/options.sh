@@ -148,7 +148,7 @@ grouped() {
 }
 check "--explain: equal layers are one line, with numbers" grouped
 changes() { pair "$@" --target lavapipe; }
-again="computing it in each reads [0-9.]+ KiB, storing and loading it moves [0-9.]+ KiB"
+again="computing it in each takes [0-9.e-]+ us, storing and loading it [0-9.e-]+ us"
 check "--explain A+B: what would have to change" changes \
     "^prefill8 embed gather -> L\\*/qkv .*; [0-9] dispatches read it: $again: .*; joined, [0-9.]+ KiB less would be moved" embed+qkv
 check "--explain A+B: a reduction is called one" \

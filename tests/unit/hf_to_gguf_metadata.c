@@ -2,49 +2,52 @@
  * the files of the families there). */
 #include "tests/unit/hf_to_gguf_parts.h"
 
+#include "base/words.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const json_t *
-field(const hg_model *m, const char *key)
+const json_t *
+hg_field(const hg_model *m, const char *key)
 {
-    const json_t *v = json_object_get(m->config, key);
+    const size_t n = strcspn(key, ".");
+    char first[64];
+    snprintf(first, sizeof first, "%.*s", (int)n, key);
+    const json_t *v = json_object_get(m->config, first);
+    if (key[n])
+        v = json_object_get(v, key + n + 1);
     return json_is_null(v) ? NULL : v;
 }
 
-/* The first field of these that is there, as a number; else otherwise. */
-static double
-number(const hg_model *m, const char *const *keys, double otherwise)
+double
+hg_first(const hg_model *m, const char *const *keys, double otherwise)
 {
     for (; *keys; keys++)
-        if (json_is_number(field(m, *keys)))
-            return json_number_value(field(m, *keys));
+        if (json_is_number(hg_field(m, *keys)))
+            return json_number_value(hg_field(m, *keys));
     return otherwise;
 }
 
 double
 hg_number(const hg_model *m, const char *key, double otherwise)
 {
-    return number(m, (const char *const[]){key, NULL}, otherwise);
+    return NUMBER(m, otherwise, key);
 }
 
-#define NUMBER(m, otherwise, ...) number(m, (const char *const[]){__VA_ARGS__, NULL}, otherwise)
-
-/* A field as a key, when it is there. */
-static void
-copy_u32(hg_model *m, const char *from, const char *key)
+void
+hg_copy_u32(hg_model *m, const char *from, const char *key)
 {
-    if (json_is_number(field(m, from)))
-        gguf_u32(m->w, key, (uint32_t)json_number_value(field(m, from)));
+    if (json_is_number(hg_field(m, from)))
+        gguf_u32(m->w, key, (uint32_t)json_number_value(hg_field(m, from)));
 }
 
-static void
-copy_f32(hg_model *m, const char *from, const char *key)
+void
+hg_copy_f32(hg_model *m, const char *from, const char *key)
 {
-    if (json_is_number(field(m, from)))
-        gguf_f32(m->w, key, json_number_value(field(m, from)));
+    if (json_is_number(hg_field(m, from)))
+        gguf_f32(m->w, key, json_number_value(hg_field(m, from)));
 }
 
 /* ---- rotary ------------------------------------------------------------------------------------------------------- */
@@ -53,7 +56,7 @@ copy_f32(hg_model *m, const char *from, const char *key)
 static const json_t *
 rope_parameters(const hg_model *m)
 {
-    const json_t *p = field(m, "rope_parameters") ? field(m, "rope_parameters") : field(m, "rope_scaling");
+    const json_t *p = hg_field(m, "rope_parameters") ? hg_field(m, "rope_parameters") : hg_field(m, "rope_scaling");
     const json_t *full = json_object_get(p, "full_attention");
     return full ? full : p;
 }
@@ -68,8 +71,8 @@ rope_type(const hg_model *m)
     return type ? type : "default";
 }
 
-static double
-rope_number(const hg_model *m, const char *key, double otherwise)
+double
+hg_rope_number(const hg_model *m, const char *key, double otherwise)
 {
     const json_t *v = json_object_get(rope_parameters(m), key);
     return json_is_number(v) ? json_number_value(v) : NUMBER(m, otherwise, key);
@@ -83,7 +86,7 @@ full_head_dim(const hg_model *m)
     uint32_t full = (uint32_t)NUMBER(m, m->head_dim, "global_head_dim");
     const char *layer;
     json_t *entry;
-    json_object_foreach((json_t *)(uintptr_t)field(m, "per_layer_config"), layer, entry)
+    json_object_foreach((json_t *)(uintptr_t)hg_field(m, "per_layer_config"), layer, entry)
     {
         const json_t *dim = json_object_get(entry, "head_dim");
         full = json_is_integer(dim) ? (uint32_t)json_integer_value(dim) : full;
@@ -94,9 +97,9 @@ full_head_dim(const hg_model *m)
 static uint32_t
 rope_dims(const hg_model *m)
 {
-    if (field(m, "rotary_dim") || field(m, "qk_rope_head_dim"))
+    if (hg_field(m, "rotary_dim") || hg_field(m, "qk_rope_head_dim"))
         return (uint32_t)NUMBER(m, 0, "rotary_dim", "qk_rope_head_dim");
-    const double partial = rope_number(m, "partial_rotary_factor", NUMBER(m, 1, "rotary_pct"));
+    const double partial = hg_rope_number(m, "partial_rotary_factor", NUMBER(m, 1, "rotary_pct"));
     return strcmp(rope_type(m), "proportional") == 0 ? full_head_dim(m) : (uint32_t)(m->head_dim * partial);
 }
 
@@ -105,20 +108,24 @@ rope_metadata(hg_model *m)
 {
     const char *type = rope_type(m);
     const double ctx = NUMBER(m, 0, "max_position_embeddings");
-    const double original = rope_number(m, "original_max_position_embeddings", ctx);
-    const json_t *local = json_object_get(field(m, "rope_parameters"), "sliding_attention");
-    gguf_f32(m->w, "%.rope.freq_base", rope_number(m, "rope_theta", NUMBER(m, 1e4, "rotary_emb_base")));
+    const double original = hg_rope_number(m, "original_max_position_embeddings", ctx);
+    const json_t *local = json_object_get(hg_field(m, "rope_parameters"), "sliding_attention");
+    const double base = hg_rope_number(m, "rope_theta", NUMBER(m, 1e4, "rotary_emb_base")), d = m->head_dim;
+    const bool dynamic = strcmp(type, "dynamic") == 0; /* HunYuan */
+    gguf_f32(m->w, "%.rope.freq_base", dynamic ? base * pow(hg_rope_number(m, "alpha", 1), d / (d - 2)) : base);
+    if (dynamic)
+        gguf_str(m->w, "%.rope.scaling.type", "none");
     gguf_u32(m->w, "%.rope.dimension_count", rope_dims(m));
     if (json_is_number(json_object_get(local, "rope_theta")))
         gguf_f32(m->w, "%.rope.freq_base_swa", json_number_value(json_object_get(local, "rope_theta")));
     else
-        copy_f32(m, "rope_local_base_freq", "%.rope.freq_base_swa");
+        hg_copy_f32(m, "rope_local_base_freq", "%.rope.freq_base_swa");
     if (strcmp(type, "linear") == 0) {
         gguf_str(m->w, "%.rope.scaling.type", "linear");
-        gguf_f32(m->w, "%.rope.scaling.factor", rope_number(m, "factor", 1));
+        gguf_f32(m->w, "%.rope.scaling.factor", hg_rope_number(m, "factor", 1));
     } else if (strcmp(type, "yarn") == 0) {
         gguf_str(m->w, "%.rope.scaling.type", "yarn");
-        gguf_f32(m->w, "%.rope.scaling.factor", rope_number(m, "factor", 1));
+        gguf_f32(m->w, "%.rope.scaling.factor", hg_rope_number(m, "factor", 1));
         gguf_u32(m->w, "%.rope.scaling.original_context_length", (uint32_t)original);
     } else if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0) {
         gguf_u32(m->w, "%.rope.scaling.original_context_length", (uint32_t)original);
@@ -131,9 +138,9 @@ rope_metadata(hg_model *m)
 static void
 llama3_factors(hg_model *m, uint64_t n, float *out)
 {
-    const double base = rope_number(m, "rope_theta", 1e4), factor = rope_number(m, "factor", 8);
-    const double low = rope_number(m, "low_freq_factor", 1), high = rope_number(m, "high_freq_factor", 4);
-    const double old = rope_number(m, "original_max_position_embeddings", 8192);
+    const double base = hg_rope_number(m, "rope_theta", 1e4), factor = hg_rope_number(m, "factor", 8);
+    const double low = hg_rope_number(m, "low_freq_factor", 1), high = hg_rope_number(m, "high_freq_factor", 4);
+    const double old = hg_rope_number(m, "original_max_position_embeddings", 8192);
     for (uint64_t i = 0; i < n; i++) {
         const double wavelength = 2 * 3.14159265358979323846 * pow(base, (double)i / (double)n);
         const double smooth = (old / wavelength - low) / (high - low);
@@ -167,7 +174,7 @@ hg_extra_tensors(hg_model *m)
         llama3_factors(m, n, v);
         gguf_tensor(m->w, "rope_freqs.weight", GGUF_F32, 1, &n, v);
     } else if (strcmp(type, "proportional") == 0) { /* the last pairs stand still */
-        const uint64_t turn = (uint64_t)(full_head_dim(m) * rope_number(m, "partial_rotary_factor", 1) / 2);
+        const uint64_t turn = (uint64_t)(full_head_dim(m) * hg_rope_number(m, "partial_rotary_factor", 1) / 2);
         for (uint64_t i = 0; i < n; i++)
             v[i] = i < turn ? 1 : 1e30f;
         gguf_tensor(m->w, "rope_freqs.weight", GGUF_F32, 1, &n, v);
@@ -180,13 +187,17 @@ hg_extra_tensors(hg_model *m)
 static void
 norm_metadata(hg_model *m)
 {
-    const bool mamba = strcmp(m->w->arch, "mamba2") == 0, nemotron = strcmp(m->w->arch, "nemotron") == 0;
-    if (mamba)
-        copy_f32(m, "layer_norm_epsilon", "%.attention.layer_norm_rms_epsilon");
-    else if (field(m, "rms_norm_eps") || field(m, "norm_eps"))
+    const bool rms = m->family->flags & HG_RMS, nemotron = strcmp(m->w->arch, "nemotron") == 0;
+    const bool silent = strcmp(m->w->arch, "olmo") == 0 || strcmp(m->w->arch, "dbrx") == 0;
+    if (rms)
+        gguf_f32(m->w, "%.attention.layer_norm_rms_epsilon",
+                 NUMBER(m, 0, "layer_norm_epsilon", "rms_norm_eps", "norm_eps"));
+    else if (hg_field(m, "rms_norm_eps") || hg_field(m, "norm_eps"))
         gguf_f32(m->w, "%.attention.layer_norm_rms_epsilon", NUMBER(m, 0, "rms_norm_eps", "norm_eps"));
-    if (!mamba &&
-        (field(m, "layer_norm_eps") || field(m, "layer_norm_epsilon") || field(m, "norm_epsilon") || nemotron))
+    if (silent)
+        gguf_f32(m->w, "%.attention.layer_norm_epsilon", 1e-5);
+    if (!rms && !silent &&
+        (hg_field(m, "layer_norm_eps") || hg_field(m, "layer_norm_epsilon") || hg_field(m, "norm_epsilon") || nemotron))
         gguf_f32(m->w, "%.attention.layer_norm_epsilon",
                  NUMBER(m, 0, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"));
 }
@@ -195,35 +206,39 @@ void
 hg_metadata(hg_model *m)
 {
     gguf_writer *w = m->w;
-    const bool latent = strcmp(w->arch, "deepseek2") == 0, own_heads = latent || strcmp(w->arch, "gemma4") == 0;
-    m->layers = (uint32_t)NUMBER(m, 0, "num_hidden_layers", "n_layer");
-    m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd");
-    m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head");
+    const unsigned own = m->family->flags;
+    m->layers = (uint32_t)NUMBER(m, (double)json_array_size(hg_field(m, "layers_block_type")), "num_hidden_layers",
+                                 "n_layer", "n_layers");
+    m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd", "d_model");
+    m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head", "n_heads");
+    m->kv_heads = (uint32_t)NUMBER(m, m->heads, "num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads");
     m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim");
     gguf_u32(w, "%.block_count", m->layers);
-    gguf_u32(w, "%.context_length", (uint32_t)NUMBER(m, 1 << 20, "max_position_embeddings", "n_positions"));
+    gguf_u32(w, "%.context_length",
+             (uint32_t)NUMBER(m, 1 << 20, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
+                              "model_max_length"));
     gguf_u32(w, "%.embedding_length", m->hidden);
-    const bool by_layer = m->family->metadata == hg_gemma4; /* these it writes itself */
-    if (!by_layer)
+    if (!(own & HG_OWN_FFN))
         gguf_u32(w, "%.feed_forward_length",
                  (uint32_t)NUMBER(m, m->heads ? 4.0 * m->hidden : 0, "intermediate_size_mlp", "intermediate_size",
-                                  "n_inner"));
-    gguf_u32(w, "%.attention.head_count", m->heads);
-    if (!latent && !by_layer && m->family->metadata != hg_lfm2 && m->family->metadata != hg_granite_hybrid)
-        copy_u32(m, "num_key_value_heads", "%.attention.head_count_kv");
+                                  "n_inner", "ffn_hidden_size", "ffn_config.ffn_hidden_size"));
+    if (strcmp(w->arch, "laguna") != 0)
+        gguf_u32(w, "%.attention.head_count", m->heads);
+    if (!(own & HG_OWN_KV) && (m->kv_heads != m->heads || hg_field(m, "num_key_value_heads")))
+        gguf_u32(w, "%.attention.head_count_kv", m->kv_heads);
     norm_metadata(m);
-    if (m->heads && !field(m, "n_positions"))
+    if (m->heads && !hg_field(m, "n_positions") && !(own & HG_NO_ROPE))
         rope_metadata(m);
-    if (m->heads && field(m, "head_dim") && !own_heads) {
+    if (m->heads && hg_field(m, "head_dim") && !(own & HG_OWN_HEADS)) {
         gguf_u32(w, "%.attention.key_length", m->head_dim);
         gguf_u32(w, "%.attention.value_length", m->head_dim);
     }
     if (m->family->metadata)
         m->family->metadata(m);
-    copy_u32(m, "vocab_size", "%.vocab_size");
+    hg_copy_u32(m, "vocab_size", "%.vocab_size");
     hg_tokenizer(m, rope_type(m));
-    copy_u32(m, "bos_token_id", "tokenizer.ggml.bos_token_id");
-    copy_u32(m, "eos_token_id", "tokenizer.ggml.eos_token_id");
+    hg_copy_u32(m, "bos_token_id", "tokenizer.ggml.bos_token_id");
+    hg_copy_u32(m, "eos_token_id", "tokenizer.ggml.eos_token_id");
 }
 
 /* ---- single families ---------------------------------------------------------------------------------------------- */
@@ -231,15 +246,15 @@ hg_metadata(hg_model *m)
 void
 hg_window(hg_model *m)
 {
-    copy_u32(m, "sliding_window", "%.attention.sliding_window");
+    hg_copy_u32(m, "sliding_window", "%.attention.sliding_window");
 }
 
 void
 hg_window_flags(hg_model *m)
 {
-    const json_t *types = field(m, "layer_types");
+    const json_t *types = hg_field(m, "layer_types");
     hg_window(m);
-    if (!types || !field(m, "sliding_window"))
+    if (!types || !hg_field(m, "sliding_window"))
         return;
     gguf_array(m->w, "%.attention.sliding_window_pattern", 7, json_array_size(types));
     for (size_t i = 0; i < json_array_size(types); i++) {
@@ -255,8 +270,8 @@ hg_gemma(hg_model *m)
 {
     const double scalar = NUMBER(m, m->head_dim, "query_pre_attn_scalar");
     hg_window_flags(m);
-    copy_f32(m, "attn_logit_softcapping", "%.attn_logit_softcapping");
-    copy_f32(m, "final_logit_softcapping", "%.final_logit_softcapping");
+    hg_copy_f32(m, "attn_logit_softcapping", "%.attn_logit_softcapping");
+    hg_copy_f32(m, "final_logit_softcapping", "%.final_logit_softcapping");
     if (scalar != m->head_dim)
         gguf_f32(m->w, "%.attention.scale", 1 / sqrt(scalar));
 }
@@ -265,12 +280,12 @@ hg_gemma(hg_model *m)
 static void
 gemma4_layers(hg_model *m)
 {
-    const json_t *types = field(m, "layer_types");
+    const json_t *types = hg_field(m, "layer_types");
     const uint32_t shared = (uint32_t)NUMBER(m, 0, "num_kv_shared_layers"),
-                   wide = json_is_true(field(m, "use_double_wide_mlp")) ? 2 : 1;
+                   wide = json_is_true(hg_field(m, "use_double_wide_mlp")) ? 2 : 1;
     const double own = NUMBER(m, 1, "num_key_value_heads");
     const double of_full =
-        json_is_true(field(m, "attention_k_eq_v")) ? NUMBER(m, own, "num_global_key_value_heads") : own;
+        json_is_true(hg_field(m, "attention_k_eq_v")) ? NUMBER(m, own, "num_global_key_value_heads") : own;
     gguf_array(m->w, "%.attention.head_count_kv", 5, m->layers);
     for (uint32_t i = 0; i < m->layers; i++) {
         const char *type = json_string_value(json_array_get(types, i));
@@ -294,31 +309,31 @@ hg_gemma4(hg_model *m)
     gguf_u32(m->w, "%.attention.key_length_swa", sliding);
     gguf_u32(m->w, "%.attention.value_length_swa", sliding);
     gguf_u32(m->w, "%.rope.dimension_count_swa", sliding);
-    copy_f32(m, "final_logit_softcapping", "%.final_logit_softcapping");
-    if (json_is_true(field(m, "enable_moe_block")))
+    hg_copy_f32(m, "final_logit_softcapping", "%.final_logit_softcapping");
+    if (json_is_true(hg_field(m, "enable_moe_block")))
         hg_experts(m);
 }
 
 void
 hg_granite(hg_model *m)
 {
-    copy_f32(m, "attention_multiplier", "%.attention.scale");
-    copy_f32(m, "embedding_multiplier", "%.embedding_scale");
-    copy_f32(m, "residual_multiplier", "%.residual_scale");
-    copy_f32(m, "logits_scaling", "%.logit_scale");
+    hg_copy_f32(m, "attention_multiplier", "%.attention.scale");
+    hg_copy_f32(m, "embedding_multiplier", "%.embedding_scale");
+    hg_copy_f32(m, "residual_multiplier", "%.residual_scale");
+    hg_copy_f32(m, "logits_scaling", "%.logit_scale");
 }
 
 void
 hg_parallel(hg_model *m)
 {
-    const json_t *v = field(m, "use_parallel_residual");
+    const json_t *v = hg_field(m, "use_parallel_residual");
     gguf_bool(m->w, "%.use_parallel_residual", v ? json_is_true(v) : true);
 }
 
 void
 hg_cohere2(hg_model *m)
 {
-    copy_f32(m, "logit_scale", "%.logit_scale");
+    hg_copy_f32(m, "logit_scale", "%.logit_scale");
     hg_window(m); /* one full layer in four, which is not stated */
     gguf_str(m->w, "%.rope.scaling.type", "none");
 }
@@ -352,27 +367,36 @@ hg_experts(hg_model *m)
 {
     gguf_writer *w = m->w;
     const double width = NUMBER(m, NUMBER(m, 0, "intermediate_size"), "moe_intermediate_size");
-    const double shared = NUMBER(m, 0, "n_shared_experts", "moe_num_shared_experts");
+    const double shared =
+        NUMBER(m, 0, "n_shared_experts", "moe_num_shared_experts", "num_shared_experts", "num_shared_expert");
     const bool ernie = strcmp(w->arch, "ernie4_5-moe") == 0;
-    const bool sigmoid =
-        strcmp(w->arch, "glm4moe") == 0 || strcmp(w->arch, "deepseek2") == 0 || strcmp(w->arch, "minimax-m2") == 0;
+    const bool v2 = dop_has_word("deepseek_v2", json_string_value(hg_field(m, "model_type")));
+    const bool sigmoid = !v2 && dop_has_word("glm4moe deepseek2 minimax-m2 lfm2moe laguna kimi-linear", w->arch);
     gguf_u32(w, "%.expert_count",
-             (uint32_t)NUMBER(m, 0, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"));
-    gguf_u32(w, "%.expert_used_count", (uint32_t)NUMBER(m, 0, "num_experts_per_tok", "moe_k", "top_k_experts"));
+             (uint32_t)NUMBER(m, 0, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts",
+                              "ffn_config.moe_num_experts"));
+    gguf_u32(w, "%.expert_used_count",
+             (uint32_t)NUMBER(m, 0, "num_experts_per_tok", "moe_k", "top_k_experts", "moe_topk",
+                              "num_experts_per_token", "ffn_config.moe_top_k"));
     gguf_u32(w, "%.expert_feed_forward_length", (uint32_t)width);
-    copy_u32(m, "shared_expert_intermediate_size", "%.expert_shared_feed_forward_length");
-    copy_u32(m, "first_k_dense_replace", "%.leading_dense_block_count");
-    copy_u32(m, "moe_layer_start_index", "%.leading_dense_block_count");
-    copy_u32(m, "moe_layer_interval", "%.interleave_moe_layer_step");
-    copy_f32(m, "routed_scaling_factor", "%.expert_weights_scale");
+    hg_copy_u32(m, "shared_expert_intermediate_size", "%.expert_shared_feed_forward_length");
+    hg_copy_u32(m, "first_k_dense_replace", "%.leading_dense_block_count");
+    hg_copy_u32(m, "moe_layer_start_index", "%.leading_dense_block_count");
+    hg_copy_u32(m, "moe_layer_interval", "%.interleave_moe_layer_step");
+    hg_copy_u32(m, "num_dense_layers", "%.leading_dense_block_count");
+    if (strcmp(w->arch, "lfm2moe") != 0)
+        hg_copy_f32(m, "routed_scaling_factor", "%.expert_weights_scale");
+    hg_copy_f32(m, "route_scale", "%.expert_weights_scale");
+    hg_copy_f32(m, "router_scaling_factor", "%.expert_weights_scale");
+    hg_copy_f32(m, "moe_routed_scaling_factor", "%.expert_weights_scale");
     if (shared > 0)
         gguf_u32(w, "%.expert_shared_count", (uint32_t)shared);
     if (shared > 0 && ernie)
         gguf_u32(w, "%.expert_shared_feed_forward_length", (uint32_t)(shared * width));
     if (sigmoid)
         gguf_u32(w, "%.expert_gating_func", 2);
-    if (field(m, "norm_topk_prob") && sigmoid)
-        gguf_bool(w, "%.expert_weights_norm", json_is_true(field(m, "norm_topk_prob")));
+    if (hg_field(m, "norm_topk_prob") && (sigmoid || dop_has_word("dots1 exaone-moe nemotron_h_moe", w->arch)))
+        gguf_bool(w, "%.expert_weights_norm", json_is_true(hg_field(m, "norm_topk_prob")));
     if (strcmp(w->arch, "llama") == 0)
         hg_window(m);
 }
@@ -390,9 +414,9 @@ void
 hg_llama4(hg_model *m)
 {
     hg_experts(m);
-    copy_u32(m, "interleave_moe_layer_step", "%.interleave_moe_layer_step");
-    copy_u32(m, "attention_chunk_size", "%.attention.sliding_window");
-    copy_u32(m, "floor_scale", "%.attention.temperature_length");
+    hg_copy_u32(m, "interleave_moe_layer_step", "%.interleave_moe_layer_step");
+    hg_copy_u32(m, "attention_chunk_size", "%.attention.sliding_window");
+    hg_copy_u32(m, "floor_scale", "%.attention.temperature_length");
 }
 
 /* Attention there has one head of keys and values, the compressed cache itself. */
@@ -401,15 +425,16 @@ hg_deepseek(hg_model *m)
 {
     const uint32_t rank = (uint32_t)NUMBER(m, 0, "kv_lora_rank"), rotated = (uint32_t)NUMBER(m, 0, "qk_rope_head_dim");
     hg_experts(m);
-    gguf_u32(m->w, "%.attention.head_count_kv", 1);
-    copy_u32(m, "q_lora_rank", "%.attention.q_lora_rank");
+    if (strcmp(m->w->arch, "kimi-linear") != 0)
+        gguf_u32(m->w, "%.attention.head_count_kv", 1);
+    hg_copy_u32(m, "q_lora_rank", "%.attention.q_lora_rank");
     gguf_u32(m->w, "%.attention.kv_lora_rank", rank);
     gguf_u32(m->w, "%.attention.key_length", rank + rotated);
     gguf_u32(m->w, "%.attention.value_length", rank);
     gguf_u32(m->w, "%.attention.key_length_mla", (uint32_t)NUMBER(m, 0, "qk_nope_head_dim") + rotated);
-    copy_u32(m, "v_head_dim", "%.attention.value_length_mla");
-    copy_u32(m, "n_group", "%.expert_group_count");
-    copy_u32(m, "topk_group", "%.expert_group_used_count");
+    hg_copy_u32(m, "v_head_dim", "%.attention.value_length_mla");
+    hg_copy_u32(m, "n_group", "%.expert_group_count");
+    hg_copy_u32(m, "topk_group", "%.expert_group_used_count");
 }
 
 /* ---- recurrent layers --------------------------------------------------------------------------------------------- */
@@ -419,46 +444,45 @@ hg_delta(hg_model *m)
 {
     const uint32_t half = rope_dims(m) / 2, sections[] = {half - half / 3 * 2, half / 3, half / 3, 0};
     const double inner = NUMBER(m, 0, "linear_num_value_heads") * NUMBER(m, 0, "linear_value_head_dim");
-    const json_t *types = field(m, "layer_types");
+    const json_t *types = hg_field(m, "layer_types");
     uint32_t interval = 4;
     for (size_t i = json_array_size(types); i-- > 0;) /* the first layer that attends */
         if (strcmp(json_string_value(json_array_get(types, i)), "full_attention") == 0)
             interval = (uint32_t)i + 1;
-    copy_u32(m, "linear_conv_kernel_dim", "%.ssm.conv_kernel");
+    hg_copy_u32(m, "linear_conv_kernel_dim", "%.ssm.conv_kernel");
     gguf_u32(m->w, "%.ssm.inner_size", (uint32_t)inner);
-    copy_u32(m, "linear_key_head_dim", "%.ssm.state_size");
-    copy_u32(m, "linear_num_value_heads", "%.ssm.time_step_rank");
-    copy_u32(m, "linear_num_key_heads", "%.ssm.group_count");
+    hg_copy_u32(m, "linear_key_head_dim", "%.ssm.state_size");
+    hg_copy_u32(m, "linear_num_value_heads", "%.ssm.time_step_rank");
+    hg_copy_u32(m, "linear_num_key_heads", "%.ssm.group_count");
     gguf_u32(m->w, "%.full_attention_interval", interval);
-    if (strcmp(m->w->arch, "qwen35") == 0) { /* text positions are the same in every section */
+    if (strncmp(m->w->arch, "qwen35", 6) == 0) { /* text positions are the same in every section */
         gguf_array(m->w, "%.rope.dimension_sections", 5, 4);
         dop_buf_append(&m->w->kvs, sections, sizeof sections);
     }
-    if (field(m, "num_experts"))
+    if (hg_field(m, "num_experts"))
         hg_experts(m);
 }
 
-/* Heads of keys and values by layer: none where it does not attend. */
-static void
-kv_heads_by_layer(hg_model *m)
+void
+hg_kv_heads_by_layer(hg_model *m)
 {
-    const json_t *types = field(m, "layer_types");
+    const json_t *types = hg_field(m, "layer_types") ? hg_field(m, "layer_types") : hg_field(m, "layers_block_type");
     gguf_array(m->w, "%.attention.head_count_kv", 5, m->layers);
     for (uint32_t i = 0; i < m->layers; i++) {
         const char *type = json_string_value(json_array_get(types, i));
         const bool attends = type && (strcmp(type, "full_attention") == 0 || strcmp(type, "attention") == 0);
-        gguf_put_u32(&m->w->kvs, attends ? (uint32_t)NUMBER(m, 0, "num_key_value_heads") : 0);
+        gguf_put_u32(&m->w->kvs, attends ? m->kv_heads : 0);
     }
 }
 
 void
 hg_ssm(hg_model *m)
 {
-    const double heads = NUMBER(m, 0, "mamba_n_heads", "num_heads");
-    const double dim = field(m, "mamba_d_head") ? NUMBER(m, 0, "mamba_d_head") : NUMBER(m, 0, "head_dim");
+    const double heads = NUMBER(m, 0, "mamba_n_heads", "mamba_num_heads", "num_heads");
+    const double dim = NUMBER(m, 0, "mamba_d_head", "mamba_head_dim", "head_dim");
     gguf_u32(m->w, "%.ssm.conv_kernel", (uint32_t)NUMBER(m, 4, "mamba_d_conv", "conv_kernel"));
     gguf_u32(m->w, "%.ssm.inner_size", (uint32_t)(heads * dim));
-    gguf_u32(m->w, "%.ssm.state_size", (uint32_t)NUMBER(m, 128, "mamba_d_state", "state_size"));
+    gguf_u32(m->w, "%.ssm.state_size", (uint32_t)NUMBER(m, 128, "mamba_d_state", "ssm_state_size", "state_size"));
     gguf_u32(m->w, "%.ssm.time_step_rank", (uint32_t)heads);
     gguf_u32(m->w, "%.ssm.group_count", (uint32_t)NUMBER(m, 1, "mamba_n_groups", "n_groups"));
 }
@@ -468,15 +492,17 @@ hg_granite_hybrid(hg_model *m)
 {
     hg_granite(m);
     hg_experts(m);
-    copy_u32(m, "shared_intermediate_size", "%.expert_shared_feed_forward_length");
+    hg_copy_u32(m, "shared_intermediate_size", "%.expert_shared_feed_forward_length");
     hg_ssm(m);
-    kv_heads_by_layer(m);
+    hg_kv_heads_by_layer(m);
     gguf_bool(m->w, "%.rope.scaling.finetuned", false); /* layers that attend do not rotate */
 }
 
 void
 hg_lfm2(hg_model *m)
 {
-    kv_heads_by_layer(m);
-    copy_u32(m, "conv_L_cache", "%.shortconv.l_cache");
+    if (hg_field(m, "num_experts"))
+        hg_experts(m);
+    hg_kv_heads_by_layer(m);
+    hg_copy_u32(m, "conv_L_cache", "%.shortconv.l_cache");
 }

@@ -15,11 +15,14 @@ typedef enum hg_how {
     HG_NORM,
     HG_Q,
     HG_K,
-    HG_QKV_BY_HEAD, /* fused, head by head */
+    HG_QKV_BY_HEAD,  /* fused, head by head */
+    HG_QKV_BY_GROUP, /* ... with all queries that go with a head of keys */
     HG_TRANSPOSED,
     HG_DROPPED, /* it becomes metadata */
     /* hf_to_gguf_split.c: one tensor of all experts, two of one, or values in another form */
-    HG_EXPERTS,        /* one tensor for each expert: stacked */
+    HG_EXPERTS,        /* one tensor for each expert (or head, or stream): stacked */
+    HG_FLAT,           /* the matrices of all experts below each other: three axes */
+    HG_FLAT_TURNED,    /* ... and each turned */
     HG_HALVES,         /* gate and up below each other (of each expert): two tensors, "gate,up" */
     HG_COLUMN_HALVES,  /* the same beside each other: [expert, in, out] becomes [expert, out, in] */
     HG_TURNED,         /* [expert, in, out] becomes [expert, out, in] */
@@ -31,6 +34,7 @@ typedef enum hg_how {
     HG_COLUMN,         /* a vector as a matrix of one column */
     HG_DECAY_COLUMN,   /* both */
     HG_TAPS,           /* [channels, 1, taps] without the 1 */
+    HG_TAPS_APART,     /* ... as [1, channels, 1, taps] */
     HG_GROUPS,         /* a vector as rows of one group each */
     HG_QKVZ,           /* "qkv,gate", key head by key head there */
     HG_V_ROWS,         /* value heads in the order that their key heads take turns; the qk channels before them stay */
@@ -50,17 +54,27 @@ typedef struct hg_rule {
 
 enum {
     HG_PERMUTE = 1, /* q and k rotate in pairs there, in halves here */
-    HG_ADD_1 = 2    /* norms are stored minus 1 */
+    HG_ADD_1 = 2,   /* norms are stored minus 1 */
+    /* What its metadata function writes itself, or nobody: heads of keys and values; feed-forward width; other numbers of heads and
+     * their sizes; rotary embedding. */
+    HG_OWN_KV = 4,
+    HG_OWN_FFN = 8,
+    HG_OWN_HEADS = 16,
+    HG_NO_ROPE = 32,
+    HG_RMS = 64,        /* the only epsilon is that of a root mean square, whatever its field and the norm are called */
+    HG_MULTIPLIED = 128 /* Falcon-H1's multipliers are in the matrices */
 };
 
 typedef struct hg_model hg_model;
 
 typedef struct hg_family {
-    const char *model_type, *arch;
-    const hg_rule *rules[4];
+    const char *model_type, *arch; /* model_type: or several, between spaces */
+    const hg_rule *rules[5];
     unsigned flags;
     void (*metadata)(hg_model *m); /* what only this family has; NULL: nothing */
 } hg_family;
+
+extern const hg_family hg_families[]; /* the last one has no model_type */
 
 struct hg_model {
     json_t *root, *config; /* config.json, and its text_config where there is one */
@@ -68,7 +82,7 @@ struct hg_model {
     dop_map map;
     const uint8_t *data; /* of the tensors */
     const hg_family *family;
-    uint32_t layers, hidden, heads, head_dim;
+    uint32_t layers, hidden, heads, kv_heads, head_dim;
     bool f32;
     gguf_writer *w;
     char *error;
@@ -88,6 +102,18 @@ float *hg_values(const hg_tensor *t);
 void hg_write(hg_model *m, const char *name, const hg_tensor *t, const float *v);
 /* A number of config.json; otherwise where it has none. */
 double hg_number(const hg_model *m, const char *key, double otherwise);
+/* A field, also one of an object of it ("attn_config.clip_qkv"); NULL: it is absent or null. */
+const json_t *hg_field(const hg_model *m, const char *key);
+/* The first field of these that is there, as a number; else otherwise. */
+double hg_first(const hg_model *m, const char *const *keys, double otherwise);
+#define NUMBER(m, otherwise, ...) hg_first(m, (const char *const[]){__VA_ARGS__, NULL}, otherwise)
+/* A field as a key, when it is there. */
+void hg_copy_u32(hg_model *m, const char *from, const char *key);
+void hg_copy_f32(hg_model *m, const char *from, const char *key);
+/* A parameter of the rotary embedding. */
+double hg_rope_number(const hg_model *m, const char *key, double otherwise);
+/* Heads of keys and values by layer: none where it does not attend. */
+void hg_kv_heads_by_layer(hg_model *m);
 /* Rows of `cols` values in another order: the new row r is the old row from[r]. */
 void hg_reorder(float *v, const uint64_t *from, uint64_t rows, uint64_t cols);
 /* The rules from HG_EXPERTS on.  hf: the tensor's whole name; gguf: of what it becomes, "blk.N." included, with a comma
@@ -118,5 +144,20 @@ void hg_delta(hg_model *m);
 void hg_granite_hybrid(hg_model *m);
 void hg_ssm(hg_model *m);
 void hg_lfm2(hg_model *m);
+void hg_mistral3(hg_model *m);
+void hg_clip(hg_model *m);
+void hg_hunyuan(hg_model *m);
+void hg_cohere(hg_model *m);
+void hg_dbrx(hg_model *m);
+void hg_minicpm3(hg_model *m);
+void hg_muse_glimmer(hg_model *m);
+void hg_gemma3n(hg_model *m);
+void hg_experts_in_windows(hg_model *m);
+void hg_laguna(hg_model *m);
+void hg_mimo2(hg_model *m);
+void hg_granite_moe(hg_model *m);
+void hg_nemotron_h(hg_model *m);
+void hg_selective(hg_model *m);
+void hg_kimi_linear(hg_model *m);
 
 #endif

@@ -22,7 +22,10 @@ typedef struct item {
 static bool
 stack_experts(item *it)
 {
-    const char *number = strstr(it->hf, ".experts.") + 9;
+    static const char *const marks[] = {".experts.", ".norms.", "projections."};
+    const char *number = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && !number; i++)
+        number = strstr(it->hf, marks[i]) ? strstr(it->hf, marks[i]) + strlen(marks[i]) : NULL;
     const size_t before = (size_t)(number - it->hf), digits = strspn(number, "0123456789");
     hg_tensor one;
     dop_buf all = {0};
@@ -38,10 +41,9 @@ stack_experts(item *it)
         dop_buf_append(&all, v, (size_t)one.count * sizeof *v);
         free(v);
     }
-    it->t.shape[2] = it->t.shape[1];
-    it->t.shape[1] = it->t.shape[0];
+    memmove(it->t.shape + 1, it->t.shape, it->t.rank * sizeof *it->t.shape);
     it->t.shape[0] = n;
-    it->t.rank = 3;
+    it->t.rank++;
     hg_write(it->m, it->name[0], &it->t, (const float *)(void *)all.data);
     dop_buf_finish(&all);
     return true;
@@ -270,6 +272,18 @@ reshape(item *it)
     } else if (how == HG_TAPS && t->rank == 3) {
         t->rank = 2;
         t->shape[1] = t->shape[2];
+    } else if (how == HG_TAPS_APART) {
+        t->shape[3] = t->shape[2];
+        t->shape[1] = t->shape[0];
+        t->shape[0] = t->shape[2] = 1;
+        t->rank = 4;
+    } else if (how == HG_FLAT || how == HG_FLAT_TURNED) {
+        t->rank = 3;
+        t->shape[2] = t->shape[1];
+        t->shape[0] = (uint64_t)json_integer_value(hg_field(it->m, "ffn_config.moe_num_experts"));
+        t->shape[1] = t->count / t->shape[0] / t->shape[2];
+        if (how == HG_FLAT_TURNED)
+            turn(it->v, t);
     } else if (how == HG_GROUPS) {
         t->rank = 2;
         t->shape[1] = t->shape[0] / groups;

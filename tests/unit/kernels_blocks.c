@@ -134,7 +134,7 @@ lab_quantize(const dop_graph *g, dop_node_id id, float *values, uint8_t *packed,
     for (uint64_t i = 0; row && blocks && i < many * rows; i++) {
         memcpy(row, values + i * cols, cols * sizeof *row);
         if (dop_quantizable(n->type))
-            dop_quantize_row(n->type, row, cols, blocks);
+            dop_quantize_row(n->type, row, NULL, cols, blocks);
         else
             random_row(n->type, row, cols, blocks);
         if (packed)

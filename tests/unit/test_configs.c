@@ -1,5 +1,6 @@
 /* Configurations with the values that well-known models were published with (tests/configs/models.jsonl): each is read as far as
- * the weights, whose number is the published one, or is refused by a name that docs/models.md lists as not supported. */
+ * the weights, whose number is the published one (and "windows", where it is there, that of layers with a window), or is refused by a
+ * name that docs/models.md lists as not supported. */
 #include "compiler/import/hf/hf.h"
 #include "tests/unit/import_util.h"
 
@@ -48,6 +49,11 @@ check_model(const json_t *row, scratch *s, const dop_map *page)
         cr_expect(fabs(n - params) <= 0.003 * params, "%s: %.4f billion parameters, published are %.4f", name, n / 1e9,
                   params / 1e9);
         cr_expect_null(m.note, "%s: %s", name, m.note);
+        uint32_t windows = 0;
+        for (uint32_t i = 0; i < m.arch.n_layers; i++)
+            windows += m.arch.layers[i].mixers[0].attn.window > 0;
+        const json_t *want = json_object_get(row, "windows");
+        cr_expect(!want || json_integer_value(want) == windows, "%s: %u layers have a window", name, windows);
     }
     json_decref(hf.root);
     dop_arena_finish(&arena);

@@ -133,7 +133,7 @@ expect_rows(const stored *s, dop_type type, const dop_packed *x, const uint8_t *
             for (uint32_t c = 0; c < s->cols; c++)
                 want[c] = in[c] = value(s->role, e, r, c);
             if (dop_type_of(type)->kind == DOP_KIND_QUANT) {
-                dop_quantize_row(type, in, s->cols, blocks);
+                dop_quantize_row(type, in, NULL, s->cols, blocks);
                 dop_decode_row(type, blocks, s->cols, want);
             }
             cr_assert_eq(dop_check_weight_row(&plan, &t, e, r, got, NULL), DOP_OK);
@@ -444,7 +444,7 @@ gguf_values(gguf_file *f, const stored *s, dop_type type, uint32_t expert)
             memcpy(blocks + 2 * c, &h, 2);
         }
         if (type != DOP_TYPE_f16)
-            dop_quantize_row(type, v, s->cols, blocks);
+            dop_quantize_row(type, v, NULL, s->cols, blocks);
         cr_assert(dop_type_row_bytes(type, s->cols, &bytes));
         dop_buf_append(&f->data, blocks, (size_t)bytes);
     }

@@ -1,4 +1,4 @@
-/* Checkpoints in FP8, INT8, packed integers and NVFP4: values, packed bytes, and what is refused. */
+/* Checkpoints in FP8, INT8, packed integers, NVFP4, AWQ's gemv form, and those of bitsandbytes and HQQ: values, packed bytes, and what is refused. */
 #include "compiler/pack/pack.h"
 #include "compiler/pack/pack_rows.h"
 #include "kernels/weight_types.h"
@@ -7,7 +7,7 @@
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
 
-typedef enum form { FP8, INT8, PACKED4, PACKED8, NVFP4 } form;
+typedef enum form { FP8, INT8, PACKED4, PACKED8, NVFP4, AWQ, BYTES4, NESTED, BYTES8, HQQ, HQQ_ACROSS, HQQ8 } form;
 
 typedef struct scheme {
     const char *what;
@@ -30,7 +30,29 @@ static const scheme schemes[] = {
     {"8 bits in words", PACKED8, 1, 32, "weight_scale", "F16", "compressed-tensors", false, DOP_TYPE_q8_0},
     {"NVFP4, multiplied", NVFP4, 1, 16, "weight_scale_2", "F32", "modelopt", false, DOP_TYPE_nvfp4},
     {"NVFP4, divided", NVFP4, 1, 16, "weight_global_scale", "F32", "compressed-tensors", false, DOP_TYPE_nvfp4},
+    {"AWQ gemv, groups of 32", AWQ, 1, 32, "scales", "F16", "awq", true, DOP_TYPE_int4_g32},
+    {"bitsandbytes, 4 bits", BYTES4, 1, 64, "absmax", "F32", "bitsandbytes", false, DOP_TYPE_f16},
+    {"bitsandbytes, 4 bits, nested", NESTED, 1, 64, "absmax", "U8", "bitsandbytes", false, DOP_TYPE_f16},
+    {"bitsandbytes, 8 bits", BYTES8, 1, 0, "SCB", "F32", "bitsandbytes", false, DOP_TYPE_q8_0},
+    {"HQQ, groups of 32", HQQ, 1, 32, "scale", "BF16", "hqq", true, DOP_TYPE_int4_g32},
+    {"HQQ, groups across rows", HQQ_ACROSS, 1, 32, "scale", "F16", "hqq", true, DOP_TYPE_f16},
+    {"HQQ, 8 bits", HQQ8, 1, 64, "scale", "F16", "hqq", true, DOP_TYPE_f16},
 };
+
+static void
+add_part(int4_file *f, const char *name, const char *part, const char *dtype, size_t d0, size_t d1, const void *data,
+         size_t size)
+{
+    char full[300];
+    snprintf(full, sizeof full, "%.*s%s", (int)(strlen(name) - strlen("weight")), name, part);
+    int4_add(f, full, dtype, d1 ? 2 : 1, (const size_t[]){d0, d1}, data, size);
+}
+
+static float
+half(float v)
+{
+    return dop_f16_to_f32(dop_f32_to_f16(v));
+}
 
 static float
 e4m3(uint8_t b)
@@ -44,6 +66,150 @@ next(uint64_t *s)
 {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*s >> 33);
+}
+
+/* AWQ: words of eight inputs; scales and zero points of an output side by side. */
+static void
+add_awq(int4_file *quant, const char *name, size_t out, size_t in, float *values)
+{
+    const size_t groups = in / 32, n = ((groups + 7) / 8 + 3) / 4 * 4;
+    uint8_t *codes = calloc(out * in / 2, 1), *zeros = calloc(out * n, 4);
+    uint16_t *scales = calloc(out * n * 8, 2);
+    uint64_t seed = out * 7 + in;
+    for (size_t o = 0; o < out; o++)
+        for (size_t i = 0; i < in; i++) {
+            const size_t g = i / 32;
+            const uint32_t q = next(&seed) & 15, zero = (uint32_t)(5 * o + 3 * g) % 16;
+            scales[o * n * 8 + g] = dop_f32_to_f16(0.002f * (float)(1 + (o + g) % 9));
+            if (i % 32 == 0)
+                zeros[o * n * 4 + g / 2] = (uint8_t)(zeros[o * n * 4 + g / 2] | zero << (4 * (g % 2)));
+            codes[(o * in + i) / 2] = (uint8_t)(codes[(o * in + i) / 2] | q << (4 * (i % 2)));
+            values[o * in + i] = dop_f16_to_f32(scales[o * n * 8 + g]) * (float)((int)q - (int)zero);
+        }
+    add_part(quant, name, "qweight", "I32", out, in / 8, codes, out * in / 2);
+    add_part(quant, name, "qzeros", "I32", out, n, zeros, out * n * 4);
+    add_part(quant, name, "scales", "F16", out, n * 8, scales, out * n * 16);
+    free(codes);
+    free(zeros);
+    free(scales);
+}
+
+static void
+add_bytes(int4_file *quant, const char *name, size_t out, size_t in, bool nested, float *values)
+{
+    const size_t n = out * in, blocks = n / 64, outer = (blocks + 255) / 256;
+    uint8_t *codes = calloc(n / 2, 1), *small = calloc(blocks, 1);
+    float *largest = calloc(blocks, 4), *of_outer = calloc(outer, 4), levels[16], map[256];
+    uint64_t seed = out * 3 + in;
+    char state[256];
+    for (int i = 0; i < 16; i++)
+        levels[i] = (float)(i * i * i - 1000) / 1000;
+    for (int i = 0; i < 256; i++)
+        map[i] = (float)(i - 100) / 256;
+    for (size_t i = 0; i < outer; i++)
+        of_outer[i] = 0.01f * (float)(1 + i);
+    for (size_t b = 0; b < blocks; b++) {
+        small[b] = (uint8_t)next(&seed);
+        largest[b] = nested ? map[small[b]] * of_outer[b / 256] + 0.125f : 0.01f * (float)(1 + next(&seed) % 20);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t q = next(&seed) & 15;
+        codes[i / 2] = (uint8_t)(codes[i / 2] | q << (i % 2 ? 0 : 4));
+        values[i] = half(levels[q] * largest[i / 64]);
+    }
+    snprintf(state, sizeof state,
+             "{\"quant_type\": \"nf4\", \"blocksize\": 64, \"dtype\": \"bfloat16\", \"shape\": [%zu, %zu]%s}", out, in,
+             nested ? ", \"nested_blocksize\": 256, \"nested_dtype\": \"float32\", \"nested_offset\": 0.125" : "");
+    add_part(quant, name, "weight", "U8", n / 2, 1, codes, n / 2);
+    add_part(quant, name, "weight.quant_map", "F32", 16, 0, levels, sizeof levels);
+    add_part(quant, name, "weight.quant_state.bitsandbytes__nf4", "U8", strlen(state), 0, state, strlen(state));
+    add_part(quant, name, "weight.absmax", nested ? "U8" : "F32", blocks, 0, nested ? (void *)small : (void *)largest,
+             nested ? blocks : 4 * blocks);
+    if (nested) {
+        add_part(quant, name, "weight.nested_quant_map", "F32", 256, 0, map, sizeof map);
+        add_part(quant, name, "weight.nested_absmax", "F32", outer, 0, of_outer, 4 * outer);
+    }
+    free(codes);
+    free(small);
+    free(largest);
+    free(of_outer);
+}
+
+static void
+add_bytes8(int4_file *quant, const char *name, size_t out, size_t in, float *values)
+{
+    int8_t *codes = calloc(out * in, 1);
+    float *largest = calloc(out, 4);
+    uint64_t seed = out + in;
+    for (size_t o = 0; o < out; o++) {
+        largest[o] = 0.05f * (float)(1 + o % 11);
+        for (size_t i = 0; i < in; i++) {
+            codes[o * in + i] = (int8_t)(next(&seed) % 255 - 127);
+            values[o * in + i] = half(largest[o] * (1.0f / 127)) * (float)codes[o * in + i];
+        }
+    }
+    add_part(quant, name, "weight", "I8", out, in, codes, out * in);
+    add_part(quant, name, "SCB", "F32", out, 0, largest, 4 * out);
+    add_part(quant, name, "weight_format", "U8", 1, 0, "", 1);
+    free(codes);
+    free(largest);
+}
+
+/* Groups of values in a row, or across rows: value r * n + c of [group, n] is of group c. */
+static void
+add_hqq(int4_file *quant, const char *name, size_t out, size_t in, const scheme *s, float *values)
+{
+    const size_t n = out * in, groups = n / s->cols, bits = s->form == HQQ8 ? 8 : 4;
+    uint8_t *codes = calloc(n, 1);
+    uint16_t *scales = calloc(groups, 2), *zeros = calloc(groups, 2);
+    uint64_t seed = out + 5 * in;
+    const bool bf16 = *s->dtype == 'B';
+    for (size_t g = 0; g < groups; g++) {
+        const float scale = 0.001f * (float)(1 + next(&seed) % 30), zero = 0.25f * (float)(next(&seed) % 64);
+        scales[g] = bf16 ? dop_f32_to_bf16(scale) : dop_f32_to_f16(scale);
+        zeros[g] = bf16 ? dop_f32_to_bf16(zero) : dop_f32_to_f16(zero);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const size_t g = s->form == HQQ_ACROSS ? i % groups : i / s->cols;
+        const float scale = bf16 ? dop_bf16_to_f32(scales[g]) : dop_f16_to_f32(scales[g]),
+                    zero = bf16 ? dop_bf16_to_f32(zeros[g]) : dop_f16_to_f32(zeros[g]);
+        const uint32_t q = next(&seed) & ((1u << bits) - 1);
+        if (bits == 8)
+            codes[i] = (uint8_t)q;
+        else
+            codes[i % (n / 2)] = (uint8_t)(codes[i % (n / 2)] | q << (i < n / 2 ? 4 : 0));
+        values[i] = ((float)q - zero) * (s->form == HQQ ? half(scale) : scale);
+        if (s->form != HQQ)
+            values[i] = half(values[i]);
+    }
+    const int32_t number[] = {(int32_t)bits, (int32_t)s->cols, s->form != HQQ_ACROSS, (int32_t)out, (int32_t)in};
+    add_part(quant, name, "W_q", "U8", groups * bits / 8, s->cols, codes, n * bits / 8);
+    add_part(quant, name, "scale", s->dtype, groups, 1, scales, 2 * groups);
+    add_part(quant, name, "zero", s->dtype, groups, 1, zeros, 2 * groups);
+    add_part(quant, name, "nbits", "I32", 1, 0, number, 4);
+    add_part(quant, name, "group_size", "I32", 1, 0, number + 1, 4);
+    add_part(quant, name, "axis", "I32", 1, 0, number + 2, 4);
+    add_part(quant, name, "shape", "I32", 2, 0, number + 3, 8);
+    free(codes);
+    free(scales);
+    free(zeros);
+}
+
+static void
+add_flat(int4_file *quant, int4_file *plain, const char *name, const size_t *shape, const scheme *s)
+{
+    const size_t n = shape[0] * shape[1];
+    float *values = calloc(n, sizeof *values);
+    if (s->form == AWQ)
+        add_awq(quant, name, shape[0], shape[1], values);
+    else if (s->form == BYTES8)
+        add_bytes8(quant, name, shape[0], shape[1], values);
+    else if (s->form == BYTES4 || s->form == NESTED)
+        add_bytes(quant, name, shape[0], shape[1], s->form == NESTED, values);
+    else
+        add_hqq(quant, name, shape[0], shape[1], s, values);
+    int4_add(plain, name, "F32", 2, shape, values, n * sizeof *values);
+    free(values);
 }
 
 /* A matrix of random codes under these names, and what it stands for. */
@@ -150,14 +316,19 @@ make(const char *model, const scheme *s, const char *dir, const char *plain_dir)
         for (size_t i = 0; i < rank; i++)
             shape[i] = (size_t)json_integer_value(json_array_get(dims, i));
         if (rank == 2 && strstr(name, "_proj.weight")) {
-            add_matrix(&quant, &plain, name, shape, s);
+            if (s->form >= AWQ)
+                add_flat(&quant, &plain, name, shape, s);
+            else
+                add_matrix(&quant, &plain, name, shape, s);
             continue;
         }
         int4_add(&quant, name, dtype, rank, shape, map.data + 8 + n + begin, size);
         int4_add(&plain, name, dtype, rank, shape, map.data + 8 + n + begin, size);
     }
     cr_assert(int4_save(&plain, plain_dir, config));
-    json_object_set_new(config, "quantization_config", json_pack("{s:s}", "quant_method", s->method));
+    json_object_set_new(
+        config, "quantization_config",
+        json_pack("{s:s, s:s, s:i, s:i}", "quant_method", s->method, "version", "gemv", "bits", 4, "group_size", 32));
     cr_assert(int4_save(&quant, dir, config));
     json_decref(header);
     json_decref(config);
@@ -206,7 +377,7 @@ compare(const util_model *u, const util_model *plain, const scheme *s)
         free(a);
         free(b);
         n += w->type == s->type;
-        if (w->parts)
+        if (w->parts && dop_type_of(w->type)->kind == DOP_KIND_QUANT)
             compare_packed(&u->m, w);
     }
     cr_expect(n > 0, "%s: no weight is %s", s->what, dop_type_of(s->type)->name);
@@ -245,7 +416,7 @@ Test(import_codes, refused)
          "scales of 16 columns are not supported"},
         {{"another method", FP8, 1, 0, "weight_scale", "F32", "quark", false, DOP_TYPE_none},
          "quantization_config.quant_method \"quark\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-         "compressed-tensors, modelopt"},
+         "compressed-tensors, modelopt, bitsandbytes, hqq"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch dir = scratch_make(), plain_dir = scratch_make();
@@ -256,6 +427,76 @@ Test(import_codes, refused)
         dop_arena_init(&arena);
         cr_expect_neq(dop_checkpoint_load(dir.dir, &arena, &diag, &m), DOP_OK, "%s", cases[i].s.what);
         cr_expect(strstr(diag.message, cases[i].message), "%s: %s", cases[i].s.what, diag.message);
+        dop_checkpoint_finish(&m);
+        dop_arena_finish(&arena);
+        scratch_remove(&dir);
+        scratch_remove(&plain_dir);
+    }
+}
+
+/* The first of these texts in the file becomes the other, of the same length, as often as it is there. */
+static void
+replace(const char *dir, const char *from, const char *to)
+{
+    char path[1200];
+    dop_map map;
+    cr_assert_eq(strlen(from), strlen(to));
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    cr_assert_eq(dop_map_open(path, NULL, &map), DOP_OK);
+    char *copy = malloc(map.size);
+    const size_t size = map.size, n = strlen(from);
+    bool found = false;
+    memcpy(copy, map.data, size);
+    dop_map_close(&map);
+    for (size_t i = 0; i + n <= size; i++)
+        if (memcmp(copy + i, from, n) == 0) {
+            memcpy(copy + i, to, n);
+            found = true;
+        }
+    cr_assert(found, "%s", from);
+    cr_assert_eq(dop_write_file(path, copy, size, NULL), DOP_OK);
+    free(copy);
+}
+
+/* One line each, which names what is wrong. */
+Test(import_codes, damaged)
+{
+    static const struct {
+        form form;
+        const char *from, *to, *message;
+    } cases[] = {
+        {AWQ, "q_proj.qzeros", "q_proj.qzeroX", "tensor model.layers.0.self_attn.q_proj.qzeros is missing"},
+        {AWQ, "q_proj.scales\":{\"dtype\":\"F16\"", "q_proj.scales\":{\"dtype\":\"I16\"", "is no scale; known: F16"},
+        {BYTES4, "q_proj.weight.quant_map", "q_proj.weight.quant_maX",
+         "tensor model.layers.0.self_attn.q_proj.weight.quant_map is missing"},
+        {BYTES4, "\"blocksize\": 64", "\"blocksize\": 32", "are not the scales of all blocks; known: F32, U8"},
+        {BYTES4, "\"blocksize\": 64", "\"blocksize\": -4",
+         "has a quant_state of another shape, or without a size of blocks"},
+        {BYTES4, "{\"quant_type\"", "[\"quant_type\"", "is no JSON object"},
+        {BYTES4, "quant_state.bitsandbytes__nf4", "quant_state.bitsandbytes__nfX",
+         "weight.quant_state.bitsandbytes__nf4 is missing"},
+        {NESTED, "q_proj.weight.nested_absmax", "q_proj.weight.nested_absmaX",
+         "tensor model.layers.0.self_attn.q_proj.weight.nested_absmax is missing"},
+        {NESTED, "\"nested_blocksize\": 256", "\"nested_blocksize\": 001", "is no JSON object"},
+        {NESTED, "\"nested_blocksize\": 256", "\"nested_blocksize\": 16 ",
+         "are not the scales of all blocks of blocks that quant_state states"},
+        {HQQ, "q_proj.zero", "q_proj.zerX", "tensor model.layers.0.self_attn.q_proj.zero is missing"},
+        {HQQ, "q_proj.scale\":{\"dtype\":\"BF16\"", "q_proj.scale\":{\"dtype\":\"I16\" ",
+         "is not supported; known: F16, BF16, F32"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch dir = scratch_make(), plain_dir = scratch_make();
+        const scheme *s = schemes;
+        while (s->form != cases[i].form)
+            s++;
+        make("llama", s, dir.dir, plain_dir.dir);
+        replace(dir.dir, cases[i].from, cases[i].to);
+        dop_checkpoint m;
+        dop_arena arena;
+        dop_diag diag = {0};
+        dop_arena_init(&arena);
+        cr_expect_eq(dop_checkpoint_load(dir.dir, &arena, &diag, &m), DOP_E_INPUT, "%s: %s", s->what, cases[i].to);
+        cr_expect(strstr(diag.message, cases[i].message), "%s, %s: %s", s->what, cases[i].to, diag.message);
         dop_checkpoint_finish(&m);
         dop_arena_finish(&arena);
         scratch_remove(&dir);

@@ -201,12 +201,12 @@ static const struct {
     const char *kind, *config, *tensors; /* patches of config.json and of the header of model.safetensors, or NULL */
     const char *file, *message;
 } refused[] = {
-    {"awq", Q "\"quant_method\": \"bitsandbytes\"}}", NULL, "config.json",
-     "quantization_config.quant_method \"bitsandbytes\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-     "compressed-tensors, modelopt"},
+    {"awq", Q "\"quant_method\": \"eetq\"}}", NULL, "config.json",
+     "quantization_config.quant_method \"eetq\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
+     "compressed-tensors, modelopt, bitsandbytes, hqq"},
     {"awq", Q "\"quant_method\": \"<delete>\"}}", NULL, "config.json",
      "quantization_config.quant_method \"\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-     "compressed-tensors, modelopt"},
+     "compressed-tensors, modelopt, bitsandbytes, hqq"},
     {"awq", "{\"quantization_config\": 7}", NULL, "config.json",
      "quantization_config is an integer, expected an object"},
     {"gptq", Q "\"bits\": 5}}", NULL, "config.json", "quantization_config.bits is 5; 2, 3, 4 and 8 bits are supported"},
@@ -217,8 +217,8 @@ static const struct {
     {"awq", Q "\"group_size\": 0}}", NULL, "config.json",
      "quantization_config.group_size is 0; groups of 32, 64, 128 or another multiple of 32 and -1 (whole rows) are "
      "supported"},
-    {"awq", Q "\"version\": \"gemv\"}}", NULL, "config.json",
-     "quantization_config.version \"gemv\" is not supported; known: gemm"},
+    {"awq", Q "\"version\": \"gemv_fast\"}}", NULL, "config.json",
+     "quantization_config.version \"gemv_fast\" is not supported; known: gemm, gemv"},
     {"awq", Q "\"zero_point\": false}}", NULL, "config.json", "quantization_config.zero_point false is not supported"},
     {"gptq", Q "\"checkpoint_format\": \"marlin\"}}", NULL, "config.json",
      "quantization_config.checkpoint_format \"marlin\" is not supported; known: gptq, gptq_v2"},

@@ -38,7 +38,7 @@ relative_error(dop_type t, const float *x, uint32_t n)
     uint8_t *blocks = malloc(bytes);
     float *back = malloc((size_t)n * sizeof *back);
     double e = 0, xx = 0;
-    dop_quantize_row(t, x, n, blocks);
+    dop_quantize_row(t, x, NULL, n, blocks);
     dop_decode_row(t, blocks, n, back);
     for (uint32_t i = 0; i < n; i++) {
         e += ((double)back[i] - (double)x[i]) * ((double)back[i] - (double)x[i]);
@@ -113,7 +113,7 @@ Test(quant, extreme_blocks)
                     x[i] = fills[f];
                 if (outlier)
                     x[17] = -5;
-                dop_quantize_row((dop_type)t, x, 256, blocks);
+                dop_quantize_row((dop_type)t, x, NULL, 256, blocks);
                 dop_decode_row((dop_type)t, blocks, 256, y);
                 for (int i = 0; i < 256; i++) {
                     cr_assert(isfinite(y[i]), "%s of %g", dop_type_of((dop_type)t)->name, (double)fills[f]);
@@ -147,31 +147,31 @@ Test(quant, short_rows)
 
 /* Eight blocks of n values through every operation, as bytes. */
 static void
-through_lanes(const dop_lanes *l, const float *x, uint32_t n, dop_buf *out)
+through_lanes(const dop_lanes *l, const float *x, const float *w, uint32_t n, dop_buf *out)
 {
     float side[DOP_LANES * 128], scale[DOP_LANES], off[DOP_LANES], error[DOP_LANES];
     uint8_t q[128];
     dop_lane_sums sums = {0};
     l->side_by_side(x, n, side);
     dop_buf_append(out, side, DOP_LANES * n * sizeof *side);
-    l->fit_scale(side, n, -8, 7, scale);
+    l->fit_scale(side, w, n, -8, 7, scale);
     dop_buf_append(out, scale, sizeof scale);
-    l->fit_scale(side, n, -32, 31, scale);
+    l->fit_scale(side, w, n, -32, 31, scale);
     dop_buf_append(out, scale, sizeof scale);
-    l->error_e2m1(side, n, scale, error);
+    l->error_e2m1(side, w, n, scale, error);
     dop_buf_append(out, error, sizeof error);
     for (int free_off = 0; free_off < 2; free_off++) {
-        l->fit_affine(side, n, 15, free_off, scale, off);
+        l->fit_affine(side, w, n, 15, free_off, scale, off);
         dop_buf_append(out, scale, sizeof scale);
         dop_buf_append(out, off, sizeof off);
-        l->error(side, n, scale, off, 0, 15, error);
+        l->error(side, w, n, scale, off, 0, 15, error);
         dop_buf_append(out, error, sizeof error);
     }
     l->round(x, n, scale[0] > 0 ? 1 / scale[0] : 0, off[0], 0, 15, q);
     dop_buf_append(out, q, n);
     for (int j = 0; j < DOP_LANES; j++)
         scale[j] = scale[j] > 0 ? 1 / scale[j] : 0;
-    l->sums(side, n, scale, off, 0, 15, &sums);
+    l->sums(side, w, n, scale, off, 0, 15, &sums);
     dop_buf_append(out, &sums, sizeof sums);
     cr_assert(!out->failed);
 }
@@ -182,13 +182,16 @@ Test(quant, lanes)
     static const uint32_t sizes[] = {16, 32, 128};
     uint64_t seed = 11;
     for (int round = 0; round < 60; round++) {
-        float x[DOP_LANES * 128];
+        float x[DOP_LANES * 128], w[DOP_LANES * 128];
         const uint32_t n = sizes[round % 3];
         for (uint32_t i = 0; i < DOP_LANES * n; i++)
             x[i] = i / n == 3 ? 0 : i / n == 4 ? 0.5f : ldexpf(normal(&seed), -(int)(i / n) * round / 4);
         dop_buf narrow = {0}, best = {0};
-        through_lanes(&dop_lanes_of_4, x, n, &narrow);
-        through_lanes(dop_lanes_best(), x, n, &best);
+        for (uint32_t i = 0; i < DOP_LANES * n; i++)
+            w[i] = (float)(next(&seed) % 1000) / 100;
+        const float *weights = round % 2 ? w : NULL;
+        through_lanes(&dop_lanes_of_4, x, weights, n, &narrow);
+        through_lanes(dop_lanes_best(), x, weights, n, &best);
         cr_assert(narrow.size == best.size && memcmp(narrow.data, best.data, best.size) == 0, "%u values", n);
         dop_buf_finish(&narrow);
         dop_buf_finish(&best);
@@ -232,7 +235,7 @@ compare_tensor(const dop_gguf *from, const dop_gguf *file, const dop_gguf_tensor
     for (uint64_t r = 0; r < t->dims[1]; r++) {
         dop_decode_row(source, from->map.data + o->offset + r * source_bytes, cols, x);
         dop_decode_row(type, file->map.data + t->offset + r * bytes, cols, theirs);
-        dop_quantize_row(type, x, cols, blocks);
+        dop_quantize_row(type, x, NULL, cols, blocks);
         dop_decode_row(type, blocks, cols, ours);
         for (uint32_t c = 0; c < cols; c++) {
             e_theirs += pow((double)theirs[c] - (double)x[c], 2);

@@ -1,6 +1,6 @@
 /* doppler-exec without its main: the option parser, stop texts, and the modes' errors on a hand-made plan. */
-#include "base/program/output.h"
 #include "compiler/import/text/tokenizer_files.h"
+#include "runtime/library/output.h"
 #include "runtime/program/common/cli.h"
 #include "tests/unit/plan_builder.h"
 
@@ -201,7 +201,7 @@ stream(const char *text, const char *const *stops, size_t n_stops, dop_buf *rele
     for (size_t i = 0; i < n_stops; i++)
         cr_assert_eq(dop_texts_push(&list, stops[i], &diag), DOP_OK);
     cr_assert_eq(dop_tokenizer_encode(tok, text, strlen(text), 0, &diag, &ids), DOP_OK);
-    dop_output_init(&out, &list);
+    dop_output_init(&out, list.items, list.count);
     dop_text_stream_init(&decoder, tok, DOP_DECODE_SKIP_SPECIAL | DOP_DECODE_CONTINUE);
     for (size_t i = 0; i <= ids.count; i++) {
         piece.size = 0;

@@ -65,7 +65,7 @@ typedef struct dop_gguf {
 
 /* Maps and checks a file.  path must outlive it. */
 dop_status dop_gguf_open(const char *path, dop_diag *diag, dop_gguf *out_gguf);
-/* The same on bytes that the caller keeps. */
+/* Opens a file that is in memory already, whose bytes the caller keeps. */
 dop_status dop_gguf_open_bytes(const char *path, const void *bytes, uint64_t size, dop_diag *diag, dop_gguf *out_gguf);
 void dop_gguf_close(dop_gguf *gguf); /* accepts a zeroed one */
 

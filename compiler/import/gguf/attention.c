@@ -6,29 +6,34 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Keys that do not end in "_mla" describe the single head of the compressed cache. */
+/* Keys that do not end in "_mla" describe the single head of the compressed cache; in older files, and in MiniCPM 3's, which have
+ * no others, a head of the model. */
 dop_status
 dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
 {
     dop_latent *l = &t->latent;
     char full[96];
+    const bool own = dop_gi_find(gi, "attention.key_length_mla", full, sizeof full);
     uint32_t dim = 0;
     dop_status st = dop_gi_size(gi, "attention.kv_lora_rank", layer, DOP_MAX_HEAD_DIM, 0, &l->rank);
     if (st == DOP_OK && dop_gi_find(gi, "attention.q_lora_rank", full,
                                     sizeof full)) /* otherwise queries are projected from the input directly */
         st = dop_gi_size(gi, "attention.q_lora_rank", layer, DOP_MAX_WIDTH, 0, &l->q_rank);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "attention.key_length_mla", layer, DOP_MAX_HEAD_DIM, 0, &dim);
+        st = dop_gi_size(gi, own ? "attention.key_length_mla" : "attention.key_length", layer, DOP_MAX_HEAD_DIM, 0,
+                         &dim);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "attention.value_length_mla", layer, DOP_MAX_HEAD_DIM, 0, &l->value_dim);
+        st = dop_gi_size(gi, own ? "attention.value_length_mla" : "attention.value_length", layer, DOP_MAX_HEAD_DIM,
+                         own || gi->model->arch.hidden < t->n_heads ? 0 : gi->model->arch.hidden / t->n_heads,
+                         &l->value_dim);
     if (st == DOP_OK)
         st = dop_gi_size(gi, "rope.dimension_count", layer, DOP_MAX_HEAD_DIM, 0, &l->rotated);
     if (st != DOP_OK)
         return st;
     if (l->rotated >= dim)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                           "%s.rope.dimension_count is %u, but %s.attention.key_length_mla is %u", gi->family->gguf,
-                           l->rotated, gi->family->gguf, dim);
+                           "%s.rope.dimension_count is %u, but %s.attention.key_length%s is %u", gi->name, l->rotated,
+                           gi->name, own ? "_mla" : "", dim);
     l->plain = dim - l->rotated;
     if (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4)
         return DOP_FAIL_IN(
@@ -36,7 +41,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
             "heads of %u values, %u of them rotated, made of %u, and values of %u are not multiples of 4 "
             "(of 8 where rotated)",
             dim, l->rotated, l->rank, l->value_dim);
-    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = gi->layer.attn_norm.eps};
+    l->norm =
+        (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* whatever the other norms have, as in the models' own code */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = dim;
     t->n_kv_heads = 1;
@@ -93,19 +99,6 @@ dop_gi_chunks(dop_gi *gi)
     return st;
 }
 
-/* Granite's files mark a model without rotary embedding by a scaling that is not finetuned. */
-dop_status
-dop_gi_rotates(const dop_gi *gi, bool *out)
-{
-    char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, "rope.scaling.finetuned", full, sizeof full);
-    *out = true;
-    if (!kv || !(gi->family->flags & DOP_FAM_MULTIPLIERS))
-        return DOP_OK;
-    return dop_gguf_bool(kv, 0, out) ? DOP_OK
-                                     : DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
-}
-
 /* A key that may be 0 or missing. */
 static dop_status
 count(const dop_gi *gi, const char *key, uint32_t max, uint32_t *out)
@@ -117,6 +110,45 @@ count(const dop_gi *gi, const char *key, uint32_t max, uint32_t *out)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not an integer from 0 to %u", full, max);
     *out = (uint32_t)v;
     return DOP_OK;
+}
+
+/* Gemma 3n.  Where a layer's gate is not sparse, its number is minus infinity. */
+dop_status
+dop_gi_altup(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    char full[96];
+    const dop_gguf_kv *sparsity = dop_gi_find(gi, "activation_sparsity_scale", full, sizeof full);
+    const dop_gguf_tensor *laurel = dop_gi_tensor(gi, "blk.0.laurel_l.weight", NULL);
+    dop_status st = dop_gi_size(gi, "altup.num_inputs", 0, DOP_MAX_STREAMS, 4, &a->altup.n);
+    if (st == DOP_OK)
+        st = count(gi, "altup.active_idx", DOP_MAX_STREAMS, &a->altup.active);
+    a->altup.scales = dop_gi_tensor(gi, "blk.0.altup_correct_scale.weight", NULL) != NULL;
+    a->altup.norm = a->final_norm;
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_layer *y = &a->layers[i];
+        double v = 0;
+        y->laurel = !laurel ? 64 : laurel->dims[1] <= DOP_MAX_WIDTH ? (uint32_t)laurel->dims[1] : DOP_MAX_WIDTH + 1;
+        y->laurel_norm = a->final_norm;
+        if (sparsity && (sparsity->type != DOP_GGUF_ARRAY || sparsity->count != a->n_layers ||
+                         !dop_gguf_f64(sparsity, i, &v) || isnan(v)))
+            st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one number per layer", full);
+        y->ffn.sparsity = v > 0 ? v : 0;
+    }
+    return st;
+}
+
+/* Granite's files mark a model without rotary embedding by a scaling that is not finetuned. */
+dop_status
+dop_gi_rotates(const dop_gi *gi, bool *out)
+{
+    char full[96];
+    const dop_gguf_kv *kv = dop_gi_find(gi, "rope.scaling.finetuned", full, sizeof full);
+    *out = true;
+    if (!kv || !(gi->family->flags & DOP_FAM_MULTIPLIERS))
+        return DOP_OK;
+    return dop_gguf_bool(kv, 0, out) ? DOP_OK
+                                     : DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
 }
 
 dop_status
@@ -139,7 +171,7 @@ dop_gi_layer_inputs(dop_gi *gi)
         char name[64];
         a->layers[i].post_input_norm = p->norm;
         snprintf(name, sizeof name, "blk.%u.attn_v.weight", i);
-        t->k_is_v = !gi->slides[i] && !dop_gi_tensor(gi, name, NULL);
+        t->k_is_v = !gi->slides[i] && !(gi->family->flags & DOP_FAM_ALTUP) && !dop_gi_tensor(gi, name, NULL);
         while (from > 0 && gi->slides[from - 1] != gi->slides[i])
             from--;
         if (i < a->n_layers - n)
@@ -148,7 +180,7 @@ dop_gi_layer_inputs(dop_gi *gi)
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                                "%s.attention.shared_kv_layers is %u of %u layers: none is left whose keys and values "
                                "layer %u, which has %s attention, could take",
-                               gi->family->gguf, n, a->n_layers, i, gi->slides[i] ? "sliding" : "full");
+                               gi->name, n, a->n_layers, i, gi->slides[i] ? "sliding" : "full");
         t->shares = from;
         t->k_norm = t->v_norm = (dop_norm){0};
     }

@@ -13,6 +13,14 @@ has_tensor(const dop_gi *gi, const char *name)
     return dop_gi_tensor(gi, name, NULL) != NULL;
 }
 
+static bool
+layer_has(const dop_gi *gi, uint32_t layer, const char *name)
+{
+    char full[96];
+    snprintf(full, sizeof full, "blk.%u.%s", layer, name);
+    return has_tensor(gi, full);
+}
+
 static dop_status
 read_sizes(dop_gi *gi)
 {
@@ -31,7 +39,7 @@ read_sizes(dop_gi *gi)
     if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, "nextn_predict_layers", full, sizeof full), 0, &draft) &&
         draft >= a->n_layers)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s.block_count is %u", full,
-                         (unsigned long long)draft, gi->family->gguf, a->n_layers);
+                         (unsigned long long)draft, gi->name, a->n_layers);
     if (st != DOP_OK)
         return st;
     gi->draft = (uint32_t)draft;
@@ -56,37 +64,56 @@ read_sizes(dop_gi *gi)
 static dop_status
 refuse(const dop_gi *gi)
 {
-    static const char *const keys[] = {"attention.clamp_kqv", "attention.max_alibi_bias", "attention.shared_kv_layers",
-                                       "embedding_length_per_layer_input"};
+    static const struct {
+        const char *key;
+        uint64_t known; /* to families with these flags */
+    } keys[] = {{"attention.clamp_kqv", DOP_FAM_CLIP},
+                {"attention.max_alibi_bias", DOP_FAM_ALIBI},
+                {"attention.shared_kv_layers", DOP_FAM_LAYER_INPUTS},
+                {"embedding_length_per_layer_input", DOP_FAM_LAYER_INPUTS},
+                {"moe_latent_size", 0}};
     char full[96];
     double v = 0;
-    enum { KNOWN_TO_SOME = 2 }; /* from this key on, some families read them */
-    const size_t n = gi->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
-    for (size_t i = 0; i < n; i++)
-        if (dop_gguf_f64(dop_gi_find(gi, keys[i], full, sizeof full), 0, &v) && v != 0.0)
+    bool on = false;
+    if (dop_gguf_bool(dop_gi_find(gi, "ssm.dt_b_c_rms", full, sizeof full), 0, &on) && on) /* Falcon-Mamba */
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is true, which is not supported", full);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!(gi->family->flags & keys[i].known) &&
+            dop_gguf_f64(dop_gi_find(gi, keys[i].key, full, sizeof full), 0, &v) && v != 0.0)
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %g, which is not supported", full, v);
     return DOP_OK;
 }
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-/* attention.sliding_window_pattern: a period (the last of each is full) or one flag per layer. */
+/* A flag of a list, which some converters write as numbers. */
+static bool
+flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
+{
+    uint64_t v = 0;
+    if (dop_gguf_bool(kv, i, out))
+        return true;
+    *out = dop_gguf_u64(kv, i, &v) && v == 1;
+    return *out || (dop_gguf_u64(kv, i, &v) && v == 0);
+}
+
+/* attention.sliding_window_pattern: a period (the last of each is full, or the first) or one flag per layer. */
 static dop_status
 read_pattern(dop_gi *gi)
 {
     const uint32_t n = gi->model->arch.n_layers;
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "attention.sliding_window_pattern", full, sizeof full);
-    uint32_t period = gi->family->period;
+    uint32_t period = gi->family->gguf_period ? gi->family->gguf_period : gi->family->period;
     if (kv && kv->type == DOP_GGUF_ARRAY) {
         for (uint32_t i = 0; i < n; i++)
-            if (kv->count != n + gi->draft || !dop_gguf_bool(kv, i, &gi->slides[i]))
+            if ((kv->count != n && kv->count != n + gi->draft) || !flag_of(kv, i, &gi->slides[i]))
                 return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one true or false per layer", full);
         return DOP_OK;
     }
     dop_status st = dop_gi_size(gi, "attention.sliding_window_pattern", 0, DOP_MAX_CTX, period ? period : 1, &period);
     for (uint32_t i = 0; st == DOP_OK && i < n; i++)
-        gi->slides[i] = (i + 1) % period != 0;
+        gi->slides[i] = (gi->family->gguf_full_first ? i : i + 1) % period != 0;
     return st;
 }
 
@@ -108,8 +135,9 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     dop_status st = pattern ? read_pattern(gi) : DOP_OK;
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
-    /* Families whose full layers do not rotate have sizes without windows under the same name: there the file decides. */
-    const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL);
+    /* Families whose full layers do not rotate, or come first, have sizes without windows under the same name: there the file
+     * decides. */
+    const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL) && !f->gguf_full_first;
     if (st == DOP_OK && !none && (kv || always))
         st = dop_gi_size(gi, "attention.sliding_window", 0, DOP_MAX_CTX, f->window, out_window);
     return st;
@@ -127,8 +155,8 @@ read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
     char full[96];
     if (!dop_gi_find(gi, "attention.key_length", full, sizeof full) && a->hidden % t->n_heads != 0)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                           "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->family->gguf,
-                           a->hidden, gi->family->gguf, t->n_heads);
+                           "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->name, a->hidden,
+                           gi->name, t->n_heads);
     dim = a->hidden >= t->n_heads ? a->hidden / t->n_heads : 1;
     dop_status st = dop_gi_size(gi, "attention.key_length", i, DOP_MAX_HEAD_DIM, dim, &dim);
     if (st == DOP_OK && own_keys)
@@ -137,7 +165,9 @@ read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
         st = dop_gi_size(gi, own_keys ? "attention.value_length_swa" : "attention.value_length", i, DOP_MAX_HEAD_DIM,
                          dim, &value_dim);
     t->head_dim = dim;
-    if (st == DOP_OK && value_dim != dim)
+    if (gi->family->flags & DOP_FAM_SWA_HEADS)
+        t->value_dim = value_dim;
+    else if (st == DOP_OK && value_dim != dim)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "heads of %u for keys and %u for values are not supported",
                          dim, value_dim);
     return st;
@@ -161,7 +191,7 @@ read_scale(dop_gi *gi, dop_attention *t)
 static dop_status
 read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
 {
-    t->rope = gi->model->arch.learned_positions ? -1 : 0;
+    t->rope = gi->model->arch.learned_positions || t->alibi ? -1 : 0;
     t->window = gi->slides[i] ? window : 0;
     if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
         t->q_norm = t->k_norm = (dop_norm){0};
@@ -172,7 +202,30 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
         return dop_gi_latent(gi, i, t);
     if (st == DOP_OK)
         st = read_head_dim(gi, i, t);
+    if (gi->family->flags & DOP_FAM_SWA_HEADS)
+        t->sinks = layer_has(gi, i, "attn_sinks.weight");
+    if (t->gate_heads) { /* a value for each head, or for each of its values */
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.attn_gate.weight", i);
+        const dop_gguf_tensor *gate = dop_gi_tensor(gi, name, NULL);
+        t->gate_heads = !gate || gate->dims[1] == t->n_heads;
+    }
     return st == DOP_OK ? read_scale(gi, t) : st;
+}
+
+/* A layer of one part has only that one's norm. */
+static void
+settle_block(const dop_gi *gi, uint32_t i, dop_layer *y)
+{
+    const bool mixes = dop_gi_recurs(gi, i) || dop_gi_attends(gi, i);
+    if (mixes) {
+        y->ffn.kind = DOP_FFN_NONE;
+        y->ffn_norm = (dop_norm){0};
+    } else {
+        y->n_mixers = 0;
+        y->mixers[0] = (dop_mixer){.scale = 1};
+        y->attn_norm = (dop_norm){0};
+    }
 }
 
 static dop_status
@@ -183,11 +236,16 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
     *y = gi->layer;
     if (gi->family->flags & DOP_FAM_LATENT)
         y->mixers[0].kind = DOP_MIXER_LATENT;
+    if (gi->family->recurrent && gi->family->recurrent->blocks)
+        settle_block(gi, i, y);
     if (dop_gi_attends(gi, i))
         st = read_attention(gi, i, window, &y->mixers[0].attn);
     if (st == DOP_OK && dop_gi_recurs(gi, i))
         st = dop_gi_recurrent(gi, i, gi->model->arch.final_norm.eps);
-    if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE)
+    char full[96];
+    const bool needed = !gi->family->experts || !layer_has(gi, i, "ffn_gate_inp.weight") ||
+                        dop_gi_find(gi, "feed_forward_length", full, sizeof full);
+    if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE && needed)
         st = dop_gi_size(gi, "feed_forward_length", i, DOP_MAX_WIDTH, 0, &y->ffn.width);
     return st;
 }
@@ -227,14 +285,6 @@ leave_positions_out(dop_gi *gi, bool rotates)
 
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
-static bool
-layer_has(const dop_gi *gi, uint32_t layer, const char *name)
-{
-    char full[96];
-    snprintf(full, sizeof full, "blk.%u.%s", layer, name);
-    return has_tensor(gi, full);
-}
-
 /* A model has biases where its first layer with attention has them, and those of feed-forward parts where its first layer has them.
  * In a layer that differs a weight is then missing or ignored, which is reported. */
 static void
@@ -249,7 +299,10 @@ find_biases(dop_gi *gi)
     t->bias_k = fused || layer_has(gi, i, "attn_k.bias");
     t->bias_v = fused || layer_has(gi, i, "attn_v.bias");
     t->bias_o = layer_has(gi, i, "attn_output.bias");
-    gi->layer.ffn.bias = layer_has(gi, 0, "ffn_down.bias");
+    for (i = 0; i + 1 < gi->model->arch.n_layers && !layer_has(gi, i, "ffn_down.weight");)
+        i++;
+    gi->layer.ffn.bias = layer_has(gi, i, "ffn_down.bias");
+    gi->model->arch.head_bias = has_tensor(gi, "output.bias");
 }
 
 /* Do attention and feed-forward part run side by side?  In families that may have one norm for both, they do where the second norm
@@ -261,7 +314,11 @@ read_parallel(dop_gi *gi)
     dop_layer *y = &gi->layer;
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "use_parallel_residual", full, sizeof full);
-    if (f->flags & DOP_FAM_ONE_NORM) {
+    if (f->flags & DOP_FAM_MULTI_QUERY) { /* Falcon: the norm of attention is a second one */
+        y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
+        if (y->parallel && !has_tensor(gi, "blk.0.attn_norm_2.weight"))
+            y->ffn_norm = (dop_norm){0};
+    } else if (f->flags & DOP_FAM_ONE_NORM) {
         y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
         if (y->parallel)
             y->ffn_norm = (dop_norm){0};
@@ -276,16 +333,19 @@ read_multipliers(dop_gi *gi)
 {
     const uint64_t has = gi->family->flags;
     dop_arch *a = &gi->model->arch;
-    double logits = 1;
+    const bool mup = has & DOP_FAM_MUP; /* llama.cpp knows the factors of MiniCPM 3, which its files do not state */
+    double logits = mup ? a->hidden / 256.0 : 1;
     dop_status st = DOP_OK;
-    if (has & (DOP_FAM_MULTIPLIERS | DOP_FAM_LOGIT_SCALE))
-        st = dop_gi_number(gi, "logit_scale", 1e-6, 1e6, 1, &logits);
-    a->logit_scale = has & DOP_FAM_MULTIPLIERS ? 1 / logits : logits;
-    if (!(has & DOP_FAM_MULTIPLIERS))
+    if (has & (DOP_FAM_MULTIPLIERS | DOP_FAM_LOGIT_SCALE | DOP_FAM_LOGIT_TIMES | DOP_FAM_MUP))
+        st = dop_gi_number(gi, "logit_scale", 1e-6, 1e6, logits, &logits);
+    a->logit_scale = has & (DOP_FAM_MULTIPLIERS | DOP_FAM_MUP) ? 1 / logits : logits;
+    if (!(has & (DOP_FAM_MULTIPLIERS | DOP_FAM_MUP)))
         return st;
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "embedding_scale", 1e-6, 1e6, 1, &a->embed_scale);
-    return st == DOP_OK ? dop_gi_number(gi, "residual_scale", 1e-6, 1e6, 1, &gi->layer.residual_scale) : st;
+        st = dop_gi_number(gi, "embedding_scale", 1e-6, 1e6, mup ? 12 : 1, &a->embed_scale);
+    return st == DOP_OK ? dop_gi_number(gi, "residual_scale", 1e-6, 1e6, mup ? 1.4 / sqrt(a->n_layers) : 1,
+                                        &gi->layer.residual_scale)
+                        : st;
 }
 
 static dop_status
@@ -295,25 +355,64 @@ read_scalars(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     const bool ln = f->flags & DOP_FAM_LAYER_NORM,
                gemma2 = f->flags & DOP_FAM_SOFTCAPS && !(f->flags & DOP_FAM_QK_NORM);
-    double eps = 0;
+    dop_attention *t = &gi->layer.mixers[0].attn;
+    double eps = 0, alibi = 8;
     dop_status st =
         dop_gi_number(gi, ln ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1, -1, &eps);
+    if (st == DOP_OK && eps < 0 && ln) /* Phi-3.5-MoE */
+        st = dop_gi_number(gi, "attention.layer_norm_rms_epsilon", 0, 1, -1, &eps);
     if (st == DOP_OK && eps < 0)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", f->gguf,
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", gi->name,
                          ln ? "" : "rms_");
+    if (f->flags & DOP_FAM_QK_PLAIN) /* Muse Glimmer: a factor on normed queries has become weights */
+        t->q_norm.plain = t->k_norm.plain = false;
     dop_set_norms(a, &gi->layer, eps, 0); /* where a family adds 1 to norm weights, the file's weights include it */
+    if (f->flags & DOP_FAM_QK_PLAIN)      /* as llama.cpp assumes */
+        gi->layer.post_attn_norm.eps = gi->layer.post_ffn_norm.eps = 1e-8;
     dop_act_by_name(f->act, &gi->layer.ffn.act);
     /* llama.cpp computes this factor in f32, and its files are made for that. */
     if (f->flags & DOP_FAM_EMBED_SQRT)
         a->embed_scale = (double)sqrtf((float)a->hidden);
+    if (f->embed_sqrt.key)
+        a->embed_scale = sqrt(a->hidden);
+    if (st == DOP_OK && (f->flags & DOP_FAM_CLIP))
+        st = dop_gi_number(gi, "attention.clamp_kqv", 0, 1e6, 0, &t->clip);
+    if (st == DOP_OK && (f->flags & DOP_FAM_ALIBI))
+        st = dop_gi_number(gi, "attention.max_alibi_bias", 0, 64, alibi, &alibi);
+    t->alibi = f->flags & DOP_FAM_ALIBI ? (uint32_t)alibi : 0;
+    if (st == DOP_OK && (f->flags & DOP_FAM_ALIBI) && (double)t->alibi != alibi)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.max_alibi_bias is %g, expected an integer",
+                         gi->name, alibi);
+    if (st == DOP_OK && (f->flags & DOP_FAM_ALIBI) && !t->alibi)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                         "%s.attention.max_alibi_bias is 0: other positions than those of ALiBi are not supported",
+                         gi->name);
     if (st == DOP_OK)
         st = read_multipliers(gi);
     if (st == DOP_OK)
         st = read_parallel(gi);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
-        st = dop_gi_number(gi, "attn_logit_softcapping", 0, 1e6, gemma2 ? 50 : 0, &gi->layer.mixers[0].attn.softcap);
+        st = dop_gi_number(gi, "attn_logit_softcapping", 0, 1e6, gemma2 ? 50 : 0, &t->softcap);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
         st = dop_gi_number(gi, "final_logit_softcapping", 0, 1e6, gemma2 ? 30 : 0, &a->logit_softcap);
+    return st;
+}
+
+/* Families whose attention rotates only where config.json says so: their files do not say it. */
+static bool
+states_no_rotation(const dop_family *f)
+{
+    return f->recurrent && f->recurrent->positions && !(f->flags & DOP_FAM_MULTIPLIERS);
+}
+
+/* MiMo-V2 */
+static dop_status
+read_value_scale(dop_gi *gi)
+{
+    double scale = 1;
+    dop_status st = dop_gi_number(gi, "attention.value_scale", 1e-6, 1e6, 1, &scale);
+    for (uint32_t i = 0; i < gi->model->arch.n_layers; i++)
+        gi->model->arch.layers[i].mixers[0].scale = scale;
     return st;
 }
 
@@ -341,7 +440,12 @@ dop_gi_config(dop_gi *gi)
         st = dop_gi_experts(gi);
     if (st == DOP_OK && (gi->family->flags & DOP_FAM_LAYER_INPUTS))
         st = dop_gi_layer_inputs(gi);
-    bool rotates = !a->learned_positions && gi->family->keys->heads;
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_ALTUP))
+        st = dop_gi_altup(gi);
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_SWA_HEADS))
+        st = read_value_scale(gi);
+    bool rotates = !a->learned_positions && gi->family->keys->heads && !(gi->family->flags & DOP_FAM_ALIBI) &&
+                   !states_no_rotation(gi->family);
     if (st == DOP_OK && rotates)
         st = dop_gi_rotates(gi, &rotates);
     if (st == DOP_OK && rotates)

@@ -33,7 +33,8 @@ read_flag(const dop_gi *gi, const char *key, bool otherwise, bool *out)
     return DOP_OK;
 }
 
-/* expert_gating_func: 1 softmax, 2 sigmoid; 0 or nothing: the family's. */
+/* expert_gating_func: 1 softmax, 2 sigmoid; 0 or nothing: the family's.  A correction goes with a sigmoid.  DeepSeek-V2, whose scores are
+ * a softmax, takes the best expert of a group for its worth. */
 static dop_status
 read_score(const dop_gi *gi, dop_experts *x)
 {
@@ -41,15 +42,19 @@ read_score(const dop_gi *gi, dop_experts *x)
     uint64_t v = 0;
     const dop_gguf_kv *kv = dop_gi_find(gi, "expert_gating_func", full, sizeof full);
     if (!kv || (dop_gguf_u64(kv, 0, &v) && v == 0)) {
-        if (gi->family->experts->gguf_plain) {
+        if (gi->family->experts->gguf_plain && !x->correction) {
             x->score = DOP_SCORE_SOFTMAX;
             x->normalized = false;
+            x->group_best = 1;
         }
         return DOP_OK;
     }
     if (v != 1 && v != 2)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not 1 (softmax) or 2 (sigmoid)", full);
-    x->score = v == 1 ? DOP_SCORE_SOFTMAX : DOP_SCORE_SIGMOID;
+    if (x->score != DOP_SCORE_NEAR)
+        x->score = v == 1 ? DOP_SCORE_SOFTMAX : DOP_SCORE_SIGMOID;
+    if (v == 1)
+        x->group_best = 1;
     return DOP_OK;
 }
 
@@ -106,13 +111,14 @@ dop_gi_experts(dop_gi *gi)
     dop_status st = dop_gi_size(gi, "expert_count", 0, DOP_MAX_EXPERTS, 0, &x.n);
     if (st == DOP_OK)
         st = dop_gi_size(gi, "expert_used_count", 0, DOP_MAX_ACTIVE, 0, &x.active);
+    x.correction =
+        layer_tensor(gi, first, "exp_probs_b.bias") != NULL || layer_tensor(gi, first, "exp_probs_b") != NULL;
     if (st == DOP_OK) /* Mixtral's files state one width for all */
         st = dop_gi_size(gi, "expert_feed_forward_length", 0, DOP_MAX_WIDTH, a->layers[first].ffn.width, &x.width);
     if (st == DOP_OK)
         st = read_choice(gi, &x);
     if (st == DOP_OK)
         st = read_shared(gi, first, &x);
-    x.correction = layer_tensor(gi, first, "exp_probs_b.bias") != NULL;
     for (uint32_t i = first; i < a->n_layers && st == DOP_OK; i++) {
         if (layer_tensor(gi, i, "ffn_gate_inp.weight"))
             dop_set_experts(k, a, &x, &a->layers[i]);

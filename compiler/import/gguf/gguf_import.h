@@ -14,9 +14,10 @@ typedef struct dop_gi {
     uint32_t n_parts;
     bool *taken; /* [tensors of all parts] dop_gi_take() has returned it; in the arena */
     const dop_family *family;
-    dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
-    bool *slides;    /* [n_layers] the layer has the window; in the arena */
-    uint32_t draft;  /* layers after those of the model that predict further tokens; they are not read */
+    const char *name; /* general.architecture, after which keys are named; in the arena */
+    dop_layer layer;  /* what all layers share; copied to each layer before what differs is read */
+    bool *slides;     /* [n_layers] the layer has the window; in the arena */
+    uint32_t draft;   /* layers after those of the model that predict further tokens; they are not read */
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_gi;
@@ -39,7 +40,8 @@ dop_status dop_gi_ropes(dop_gi *gi);
 /* attention.c: latent attention, everything but n_heads; and, once the rotary embedding is known, its effect on the scores. */
 dop_status dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t);
 dop_status dop_gi_latent_rope(dop_gi *gi);
-/* Which layers see chunks, and which do not rotate but temper their queries. */
+/* Single families: Gemma 3n's streams; which layers see chunks, and which do not rotate but temper their queries. */
+dop_status dop_gi_altup(dop_gi *gi);
 dop_status dop_gi_chunks(dop_gi *gi);
 /* Gemma 4: per-layer inputs, and layers that use the keys and values of another one. */
 dop_status dop_gi_layer_inputs(dop_gi *gi);
@@ -52,6 +54,9 @@ bool dop_gi_attends(const dop_gi *gi, uint32_t layer);
 dop_status dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps);
 /* A copy of the vector w in the file, in the form that the graph needs (DOP_PART_TAPS, DOP_PART_DECAY). */
 dop_status dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w);
+/* Makes w of the taps of one convolution that the tensors of several names have, which follow each other in the table. */
+dop_status dop_gi_taps(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows,
+                       dop_weight *w);
 /* Which layers have experts, and how many. */
 dop_status dop_gi_experts(dop_gi *gi);
 /* End ids, chat template, name, vocabulary. */

@@ -1,6 +1,7 @@
 /* GGUF files to facts and canonical weights. */
 #include "compiler/import/gguf/gguf_import.h"
 #include "compiler/model/leftovers.h"
+#include "ir/interp.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,9 +49,45 @@ wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint
                        text[0], text[1]);
 }
 
+/* Makes w, the matrices of all heads in latent attention, of the one matrix t that has those of keys and of values.  Those of keys
+ * are used turned, so that they are copied where they are blocks. */
+static dop_status
+take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const dop_rows *rows, bool transposed,
+        dop_weight *w)
+{
+    const uint32_t inner = transposed ? w->rows : w->cols;
+    const uint64_t value = dop_type_of(w->type)->bytes, each = rows->each / inner;
+    uint64_t row = 0;
+    if (!dop_type_row_bytes(w->type, inner, &row))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: rows of %u values are no blocks of %s",
+                           w->source, inner, dop_type_of(w->type)->name);
+    w->data = part->map.data + t->offset + rows->start * row;
+    w->expert_stride = each * row;
+    w->row_stride = transposed ? value : row;
+    w->col_stride = transposed ? row : 0;
+    if (!transposed || dop_type_of(w->type)->block == 1)
+        return DOP_OK;
+    float *copy = dop_arena_alloc(gi->model->arena, (uint64_t)w->experts * w->rows * w->cols * sizeof *copy);
+    float *one = dop_arena_alloc(gi->model->arena, w->rows * sizeof *one);
+    if (!copy || !one)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint64_t h = 0; h < w->experts; h++)
+        for (uint64_t c = 0; c < w->cols; c++) {
+            dop_decode_row(w->type, w->data + h * w->expert_stride + c * row, w->rows, one);
+            for (uint64_t r = 0; r < w->rows; r++)
+                copy[(h * w->rows + r) * w->cols + c] = one[r];
+        }
+    w->type = DOP_TYPE_f32;
+    w->row_stride = w->cols * sizeof *copy;
+    w->expert_stride = w->rows * w->row_stride;
+    w->col_stride = 0;
+    w->data = (const uint8_t *)copy;
+    return DOP_OK;
+}
+
 /* Makes w from these rows (rank 1: values; rank 3: rows of each expert) of the tensor of this name. */
 static dop_status
-take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
+take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, dop_weight *w)
 {
     const dop_gguf *part = NULL;
     const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
@@ -61,18 +98,29 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
         want[0] = rows->turned ? rows->block_step : rows->total;
         want[1] = rows->turned ? rows->block : 1;
     }
-    /* Files have vectors of recurrent layers as a column too, or as a row for each group. */
+    /* Files have vectors of recurrent layers as a column too, or as a row for each group, and norms as one for each head. */
     const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
-                        gi->family->recurrent && t->dims[0] <= rows->total && t->dims[1] <= rows->total &&
-                        t->dims[0] * t->dims[1] == rows->total;
+                        (gi->family->recurrent || gi->family->flags & DOP_FAM_HEAD_NORM) && t->dims[0] <= rows->total &&
+                        t->dims[1] <= rows->total && t->dims[0] * t->dims[1] == rows->total;
+    if (rows->each) { /* the matrices of all heads are one matrix, one below the other */
+        want[0] = transposed ? w->rows : w->cols;
+        want[1] = w->experts * (rows->each / want[0]);
+        want[2] = 1;
+    }
     if (!folded && memcmp(t->dims, want, sizeof want) != 0)
         return wrong_shape(gi, part, name, t->dims, want);
     dop_status st = type_of(gi, part, name, t, &w->type);
     if (st != DOP_OK)
         return st;
-    if (!dop_type_row_bytes(w->type, w->cols, &row) || (w->rank == 1 && dop_type_of(w->type)->block != 1))
+    w->source = dop_arena_strdup(gi->model->arena, name);
+    if (!w->source)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    if (!dop_type_row_bytes(w->type, (uint32_t)(rows->each ? want[0] : w->cols), &row) ||
+        (w->rank == 1 && dop_type_of(w->type)->block != 1))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
                            dop_type_of(w->type)->name);
+    if (rows->each)
+        return take_up(gi, part, t, rows, transposed, w);
     w->row_stride = row;
     if (w->rank == 2) {
         w->block_rows = rows->block;
@@ -80,8 +128,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
     }
     w->expert_stride = w->rank == 3 ? rows->total * row : 0;
     w->data = part->map.data + t->offset + rows->start * (w->rank == 1 ? dop_type_of(w->type)->bytes : row);
-    w->source = dop_arena_strdup(gi->model->arena, name);
-    return w->source ? DOP_OK : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    return DOP_OK;
 }
 
 /* Makes w, a single value, from a key that has a value for each layer or one for all. */
@@ -107,18 +154,63 @@ take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
     return DOP_OK;
 }
 
-/* The name of a weight's tensor, or of its key. */
+static void
+full_name(const dop_weight_need *need, const char *source, char *out, size_t size)
+{
+    if (need->layer >= 0)
+        snprintf(out, size, "blk.%d.%s", (int)need->layer, source);
+    else
+        snprintf(out, size, "%s", source);
+}
+
+/* The name of a weight's tensor, or of its key.  Where the tables have several, one is that of the file.  Names that follow each
+ * other are of parts of one matrix. */
 static const dop_tensor_name *
 name_of(const dop_gi *gi, const dop_weight_need *need)
 {
-    char fused[48];
-    const dop_tensor_name *n = dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role);
-    if (n && need->layer >= 0) {
-        snprintf(fused, sizeof fused, "blk.%d.%s", (int)need->layer, n->source);
-        if (dop_gi_tensor(gi, fused, NULL))
-            return n;
+    const dop_tensor_name *lists[] = {need->layer >= 0 ? dop_gguf_names_fused : NULL, gi->family->more_gguf_names,
+                                      dop_gguf_names},
+                          *first = NULL;
+    for (unsigned k = 0; k < 3; k++)
+        for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++) {
+            char name[96];
+            if (n->role != need->role || (n != lists[k] && n[-1].role == n->role))
+                continue;
+            full_name(need, n->source, name, sizeof name);
+            if (dop_gi_tensor(gi, name, NULL))
+                return n;
+            first = first || k == 0 ? first : n;
+        }
+    return first;
+}
+
+/* Rows `own` and on of w, which is filled up to there, from the names after n that have the same role. */
+static dop_status
+take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
+{
+    dop_weight *above = w;
+    dop_status st = DOP_OK;
+    for (; st == DOP_OK && n[1].role == n->role; n++) {
+        char name[96];
+        const dop_rows rows =
+            dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n[1].part, need->rows);
+        dop_weight *below = dop_arena_alloc(gi->model->arena, sizeof *below);
+        if (!below)
+            return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        if (need->rank != 2 || own == 0 || own >= above->rows)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "weight %s cannot be made of parts", need->name);
+        full_name(need, n[1].source, name, sizeof name);
+        *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
+        st = take(gi, name, &rows, false, below);
+        if (st == DOP_OK && below->type != w->type)
+            st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: type %s, but %s, which it follows, is %s",
+                             name, dop_type_of(below->type)->name, w->source, dop_type_of(w->type)->name);
+        above->own_rows = own;
+        above->below = below;
+        above = below;
+        own = rows.own;
     }
-    return dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+    return st;
 }
 
 /* Older files have a tensor for each expert, "ffn_gate.0" to "ffn_gate.7", in place of "ffn_gate_exps". */
@@ -145,10 +237,10 @@ fill(void *user, const dop_weight_need *need)
                            "the metadata calls for a tensor that files of %s do not have (%s)", gi->family->name,
                            dop_role_name(need->role));
     char name[96], one[112];
-    if (need->layer >= 0 && n->part != DOP_PART_KEY)
-        snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
-    else
+    if (n->part == DOP_PART_KEY)
         snprintf(name, sizeof name, "%s", n->source);
+    else
+        full_name(need, n->source, name, sizeof name);
     dop_weight *each = NULL, w = {.name = need->name,
                                   .rank = need->rank,
                                   .experts = need->experts,
@@ -160,13 +252,19 @@ fill(void *user, const dop_weight_need *need)
     dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
     if (st == DOP_OK && n->part == DOP_PART_KEY)
         st = take_key(gi, n->source, need->layer, &w);
+    else if (st == DOP_OK && rows.turned && n[1].role == n->role)
+        return (st = dop_gi_taps(gi, n, need, &rows, &w)) == DOP_OK
+                   ? dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag)
+                   : st;
     else if (st == DOP_OK && !each)
-        st = take(gi, name, &rows, &w);
+        st = take(gi, name, &rows, n->transposed, &w);
+    if (st == DOP_OK && !each && need->rank == 2)
+        st = take_below(gi, n, need, rows.own, &w);
     if (st == DOP_OK && (rows.turned || n->part == DOP_PART_DECAY))
         st = dop_gi_vector(gi, &rows, &w);
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
-        st = take(gi, one, &rows, &each[e]);
+        st = take(gi, one, &rows, false, &each[e]);
     }
     if (st == DOP_OK && each) {
         w.each = each;
@@ -223,10 +321,15 @@ find_family(dop_gi *gi)
     if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
     char key[96];
-    uint64_t experts = 0;
+    uint64_t experts = 0, window = 0;
     snprintf(key, sizeof key, "%.*s.expert_count", (int)(arch.len > 60 ? 60 : arch.len), arch.data);
     dop_gguf_u64(dop_gguf_find(&gi->parts[0], key), 0, &experts);
-    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len, experts > 0);
+    snprintf(key, sizeof key, "%.*s.attention.sliding_window", (int)(arch.len > 60 ? 60 : arch.len), arch.data);
+    dop_gguf_u64(dop_gguf_find(&gi->parts[0], key), 0, &window);
+    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len, experts > 0, window > 0);
+    gi->name = dop_arena_printf(gi->model->arena, "%.*s", (int)(arch.len > 60 ? 60 : arch.len), arch.data);
+    if (!gi->name)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
     if (gi->family)
         return DOP_OK;
     dop_buf known = {0};
@@ -243,7 +346,7 @@ static dop_status
 leftovers(const dop_gi *gi)
 {
     char key[64];
-    snprintf(key, sizeof key, "%s.block_count", gi->family->gguf);
+    snprintf(key, sizeof key, "%s.block_count", gi->name);
     dop_leftovers l = {.model = gi->model,
                        .diag = gi->diag,
                        .facts = "the metadata",

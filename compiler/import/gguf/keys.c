@@ -7,7 +7,7 @@
 const dop_gguf_kv *
 dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size)
 {
-    snprintf(out_full, size, "%s.%s", gi->family->gguf, key);
+    snprintf(out_full, size, "%s.%s", gi->name, key);
     return dop_gguf_find(&gi->parts[0], out_full);
 }
 
@@ -25,7 +25,8 @@ dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uin
     uint64_t v = otherwise;
     if (!kv && !otherwise)
         return missing(gi, full);
-    if (kv && kv->type == DOP_GGUF_ARRAY && kv->count != gi->model->arch.n_layers + gi->draft)
+    if (kv && kv->type == DOP_GGUF_ARRAY && kv->count != gi->model->arch.n_layers &&
+        kv->count != gi->model->arch.n_layers + gi->draft)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s has %llu entries, expected one per layer", full,
                            (unsigned long long)kv->count);
     if (kv && !dop_gguf_u64(kv, kv->type == DOP_GGUF_ARRAY ? layer : 0, &v))

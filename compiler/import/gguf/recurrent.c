@@ -20,14 +20,47 @@ bool
 dop_gi_recurs(const dop_gi *gi, uint32_t layer)
 {
     return gi->family->recurrent &&
-           (layer_has(gi, layer, "ssm_conv1d.weight") || layer_has(gi, layer, "shortconv.conv.weight"));
+           (layer_has(gi, layer, "ssm_conv1d.weight") || layer_has(gi, layer, "ssm_conv1d_q.weight") ||
+            layer_has(gi, layer, "shortconv.conv.weight"));
 }
 
-/* A layer with the tensors of neither mixer is taken to have attention, so that those tensors are reported as missing. */
+/* A layer with the tensors of neither mixer is taken to have attention, so that those tensors are reported as missing, except where
+ * a layer may be a feed-forward part alone. */
 bool
 dop_gi_attends(const dop_gi *gi, uint32_t layer)
 {
-    return !dop_gi_recurs(gi, layer) || layer_has(gi, layer, "attn_output.weight");
+    const dop_hf_recurrent *r = gi->family->recurrent;
+    const bool recurs = dop_gi_recurs(gi, layer), has = layer_has(gi, layer, "attn_output.weight");
+    return recurs ? r->beside && has : has || !r || !r->blocks;
+}
+
+/* Mamba's selective scan: a head is a channel. */
+static dop_status
+read_selective(const dop_gi *gi, dop_recurrent *s)
+{
+    dop_status st = dop_gi_size(gi, "ssm.conv_kernel", 0, DOP_MAX_TAPS, 0, &s->taps);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "ssm.inner_size", 0, DOP_MAX_CHANNELS, 0, &s->n_heads);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "ssm.state_size", 0, DOP_MAX_HEAD_DIM, 0, &s->state_dim);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "ssm.time_step_rank", 0, DOP_MAX_WIDTH, 0, &s->dt_rank);
+    s->head_dim = s->n_groups = 1;
+    return st;
+}
+
+/* Kimi's delta rule: all heads have the size of one key, and gate and dt are computed through as many values. */
+static dop_status
+read_kda(const dop_gi *gi, uint32_t layer, dop_recurrent *s)
+{
+    dop_status st = dop_gi_size(gi, "ssm.conv_kernel", 0, DOP_MAX_TAPS, 0, &s->taps);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "attention.head_count", layer, DOP_MAX_HEADS, 0, &s->n_heads);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "kda.head_dim", 0, DOP_MAX_HEAD_DIM, 0, &s->head_dim);
+    s->n_groups = s->n_heads;
+    s->state_dim = s->dt_rank = s->gate_rank = s->head_dim;
+    return st;
 }
 
 static dop_status
@@ -45,8 +78,8 @@ read_sizes(const dop_gi *gi, dop_recurrent *s)
         st = dop_gi_size(gi, "ssm.state_size", 0, DOP_MAX_HEAD_DIM, 0, &s->state_dim);
     if (st == DOP_OK && inner % s->n_heads != 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                         "%s.ssm.inner_size %u is not divisible by %s.ssm.time_step_rank %u", gi->family->gguf, inner,
-                         gi->family->gguf, s->n_heads);
+                         "%s.ssm.inner_size %u is not divisible by %s.ssm.time_step_rank %u", gi->name, inner, gi->name,
+                         s->n_heads);
     s->head_dim = st == DOP_OK ? inner / s->n_heads : 0;
     return st;
 }
@@ -60,6 +93,10 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
     m.rec = (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
                             .skip = r->kind == DOP_MIXER_SSM,
                             .norm_rows = r->norm_rows,
+                            .norm_groups = r->norm_groups,
+                            .selective = r->selective,
+                            .each = r->each,
+                            .gate_sigmoid = r->gate_sigmoid,
                             .in_turn = r->gguf_in_turn,
                             .beta_scale = 1,
                             .in_scale = 1,
@@ -69,10 +106,20 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
                             .key_scale = 1,
                             .query_scale = 1};
     dop_status st = r->kind == DOP_MIXER_CONV ? dop_gi_size(gi, "shortconv.l_cache", 0, DOP_MAX_TAPS, 0, &m.rec.taps)
+                    : r->selective            ? read_selective(gi, &m.rec)
+                    : r->each                 ? read_kda(gi, layer, &m.rec)
                                               : read_sizes(gi, &m.rec);
+    const dop_norm norm = {.kind = DOP_NORM_RMS, .eps = eps};
     m.rec.conv_bias = layer_has(gi, layer, "ssm_conv1d.bias") || layer_has(gi, layer, "shortconv.conv.bias");
     if (r->norm)
-        m.rec.norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
+        m.rec.norm = norm;
+    if (r->small_norms)
+        m.rec.dt_norm = m.rec.key_norm = m.rec.query_norm = norm;
+    if (r->kind == DOP_MIXER_SSM && !r->norm && layer_has(gi, layer, "ssm_norm.weight")) { /* some sizes of Falcon-H1 */
+        m.rec.norm = norm;
+        m.rec.norm_rows = true;
+        m.rec.norm_groups = m.rec.n_groups > 1;
+    }
     if (dop_gi_attends(gi, layer))
         y->n_mixers = 2;
     y->mixers[y->n_mixers - 1] = m;
@@ -100,5 +147,42 @@ dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
     w->type = DOP_TYPE_f32;
     w->row_stride = w->cols * sizeof *copy;
     w->data = (const uint8_t *)copy;
+    return DOP_OK;
+}
+
+dop_status
+dop_gi_taps(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows,
+            dop_weight *w)
+{
+    const uint32_t taps = rows->block_step, channels = rows->block;
+    uint64_t done = 0;
+    float one[DOP_MAX_TAPS], *all = dop_arena_alloc(gi->model->arena, w->cols * sizeof *all);
+    if (!all)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    for (const dop_tensor_name *at = n; at->role == n->role; at++) {
+        const dop_gguf *part = NULL;
+        char name[96];
+        snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, at->source);
+        const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
+        if (!t)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
+        const uint64_t here = t->bytes / (sizeof *all * taps);
+        if (t->type != 0 || t->dims[0] != taps || t->bytes != here * taps * sizeof *all || here > channels - done)
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s is not %u values of type F32 a channel",
+                               name, taps);
+        for (uint64_t c = 0; c < here; c++) {
+            memcpy(one, part->map.data + t->offset + c * taps * sizeof *one, taps * sizeof *one);
+            for (uint32_t k = 0; k < taps; k++)
+                all[(uint64_t)k * channels + done + c] = one[k];
+        }
+        done += here;
+    }
+    if (done != channels)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "layer %d: taps of %llu channels, expected %u",
+                           (int)need->layer, (unsigned long long)done, channels);
+    w->type = DOP_TYPE_f32;
+    w->row_stride = w->cols * sizeof *all;
+    w->data = (const uint8_t *)all;
+    w->source = n->source;
     return DOP_OK;
 }

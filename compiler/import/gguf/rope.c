@@ -102,8 +102,7 @@ read_dims(const dop_gi *gi, const char *key, uint32_t otherwise, uint32_t *out)
 {
     dop_status st = dop_gi_size(gi, key, 0, DOP_MAX_HEAD_DIM, otherwise, out);
     if (st == DOP_OK && *out % 2 != 0)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->family->gguf, key,
-                         *out);
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->name, key, *out);
     return st;
 }
 
@@ -140,6 +139,26 @@ read_rope(dop_gi *gi)
     return st;
 }
 
+/* Ministral 3: queries grow with their position.  What scales cosines and sines is cancelled by the same factor. */
+static dop_status
+read_temper(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    double by = 0;
+    uint32_t floor = a->ropes[0].original_ctx;
+    dop_status st = dop_gi_number(gi, "attention.temperature_scale", 0, 1e3, 0, &a->temper.scale);
+    if (st == DOP_OK)
+        st = dop_gi_size(gi, "attention.temperature_length", 0, DOP_MAX_CTX, floor, &floor);
+    if (st == DOP_OK)
+        st = dop_gi_number(gi, "rope.scaling.yarn_log_multiplier", 0, 1e3, 0, &by);
+    if (by > 0)
+        a->ropes[0].mscale = a->ropes[0].mscale_all_dim = by;
+    a->temper.floor = a->temper.scale > 0 ? floor : 0;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        a->layers[i].mixers[0].attn.tempered = a->temper.floor > 0;
+    return st;
+}
+
 /* Gemma 3 and 4: sliding layers rotate with their own base and without scaling. */
 static dop_status
 read_local_rope(dop_gi *gi)
@@ -150,13 +169,20 @@ read_local_rope(dop_gi *gi)
     a->n_ropes = 2;
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
-    dop_status st = read_dims(gi, "rope.dimension_count_swa", head_dim_of(gi, false, true), &a->ropes[1].dims);
-    return st == DOP_OK ? dop_gi_number(gi, "rope.freq_base_swa", 1e-3, 1e12, 1e4, &a->ropes[1].theta) : st;
+    const bool one = gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated is that of the full layers */
+    dop_status st = read_dims(gi, "rope.dimension_count_swa", one ? a->ropes[0].dims : head_dim_of(gi, false, true),
+                              &a->ropes[1].dims);
+    return st == DOP_OK
+               ? dop_gi_number(gi, "rope.freq_base_swa", 1e-3, 1e12, one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta)
+               : st;
 }
 
 dop_status
 dop_gi_ropes(dop_gi *gi)
 {
     dop_status st = read_rope(gi);
+    const bool chunks = gi->family->window_rule == DOP_WINDOW_CHUNKS, latent = gi->family->flags & DOP_FAM_LATENT;
+    if (st == DOP_OK && !chunks && !latent)
+        st = read_temper(gi);
     return st == DOP_OK && gi->family->flags & DOP_FAM_LOCAL_ROPE ? read_local_rope(gi) : st;
 }

@@ -18,7 +18,10 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "qk_rope_head_dim", 1, DOP_MAX_HEAD_DIM, 64, &l->rotated);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "v_head_dim", 1, DOP_MAX_HEAD_DIM, 128, &l->value_dim);
+        st =
+            dop_json_u32_or(&hf->cfg, "v_head_dim", 1, DOP_MAX_HEAD_DIM,
+                            hf->family->flags & DOP_FAM_MUP ? hf->model->arch.hidden / t->n_heads : 128, /* MiniCPM 3 */
+                            &l->value_dim);
     if (st == DOP_OK && (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4))
         st = DOP_FAIL_IN(
             hf->diag, DOP_E_INPUT, hf->path,

@@ -9,6 +9,8 @@
  *                                        [out, in / 16]; NAME.weight_scale_2 by which they are multiplied (modelopt), or
  *                                        NAME.weight_global_scale by which they are divided (nvfp4-pack-quantized)
  *
+ *   NAME F8_E4M3 [experts, out, in], with NAME_scale_inv or NAME_scale, whose first axis is that of experts
+ *
  * Scales are one for the tensor ([] or [1]), one for each output ([out] or [out, 1]), or one for each tile, whose size is
  * weight_block_size of quantization_config, or 128 x 128, or follows from their number.
  * Sources: https://docs.vllm.ai (compressed-tensors), the model cards of DeepSeek-V3 and Qwen3-FP8, NVIDIA's modelopt. */
@@ -203,6 +205,65 @@ read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
     p->scales = m->scales->data;
     p->tiles = m->inputs / 16;
     return DOP_OK;
+}
+
+/* Expert e of a tensor that has all of them. */
+static dop_st_tensor
+expert_of(const dop_st_tensor *t, uint32_t e)
+{
+    dop_st_tensor one = *t;
+    one.rank = t->rank - 1;
+    for (uint32_t i = 0; i < one.rank; i++)
+        one.shape[i] = t->shape[i + 1];
+    one.bytes = t->bytes / t->shape[0];
+    one.data += e * one.bytes;
+    return one;
+}
+
+bool
+dop_hf_has_expert_codes(const dop_st_set *set, const char *name)
+{
+    const dop_st_tensor *t = dop_st_find(set, name);
+    return t && t->rank == 3 && is(t, "F8_E4M3");
+}
+
+dop_status
+dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w)
+{
+    matrix m = {.hf = hf, .set = set, .name = name, .outputs = rows->total, .inputs = w->cols};
+    const uint64_t shape[] = {w->experts, m.outputs, m.inputs};
+    const dop_st_tensor *codes = dop_st_take(set, name), *scales = part_of(&m, "_scale_inv");
+    dop_weight *each = dop_arena_alloc(hf->arena, w->experts * sizeof *each);
+    dop_int4_parts *parts = dop_arena_alloc(hf->arena, w->experts * sizeof *parts);
+    dop_code_parts *p = dop_arena_alloc(hf->arena, w->experts * sizeof *p);
+    if (!each || !parts || !p)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    if (!scales)
+        scales = part_of(&m, "_scale");
+    (void)part_of(&m, "_input_scale"); /* of activations, which are not rounded here */
+    if (!scales)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s_scale_inv is missing", name);
+    dop_status st = dop_st_check_shape(codes, 3, shape, hf->diag);
+    if (st == DOP_OK && (scales->rank == 0 || scales->shape[0] != w->experts))
+        st = refuse(&m, scales, "are not scales of all experts");
+    for (uint32_t e = 0; e < w->experts && st == DOP_OK; e++) {
+        const dop_st_tensor own = expert_of(codes, e), of = expert_of(scales, e);
+        p[e] = (dop_code_parts){.codes = own.data, .first = rows->start, .block = rows->block, .factor = 1};
+        p[e].block_step = rows->block_step;
+        p[e].row_bytes = m.inputs;
+        m.codes = &own;
+        m.scales = &of;
+        each[e] = (dop_weight){.name = w->name, .rank = 2, .rows = w->rows, .cols = w->cols, .source = codes->name};
+        st = read_scales(&m, &p[e]);
+        if (st == DOP_OK)
+            st = read_fp8(&m, &p[e], &each[e].type);
+        parts[e] = (dop_int4_parts){.codes = &p[e]};
+        each[e].parts = &parts[e];
+    }
+    w->type = DOP_TYPE_f8_128;
+    w->each = each;
+    w->source = codes->name;
+    return st;
 }
 
 bool

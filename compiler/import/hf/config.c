@@ -8,8 +8,10 @@
 
 /* An integer; the family's default is 0 where the file has to state it. */
 static dop_status
-size_field(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint32_t *out)
+size_field(const dop_hf *hf, const char *keys, uint32_t max, uint32_t otherwise, uint32_t *out)
 {
+    char first[64];
+    const char *key = dop_hf_key(hf, keys, first, sizeof first);
     return otherwise ? dop_json_u32_or(&hf->cfg, key, 1, max, otherwise, out)
                      : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
@@ -38,7 +40,7 @@ read_heads(dop_hf *hf, dop_attention *t)
     if (t->n_heads % t->n_kv_heads != 0)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s %u is not a multiple of num_key_value_heads %u",
                            hf->cfg.where, f->keys->heads, t->n_heads, t->n_kv_heads);
-    if (t->head_dim == 0) {
+    if (t->head_dim == 0 && !(f->flags & DOP_FAM_LATENT)) {
         if (a->hidden % t->n_heads != 0)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s %u is not divisible by %s %u", hf->cfg.where,
                                f->keys->hidden, a->hidden, f->keys->heads, t->n_heads);
@@ -113,6 +115,22 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
         sliding[i] = slides;
     }
     return DOP_OK;
+}
+
+/* MiMo-V2: a list says with 0 and 1 which layers slide. */
+static dop_status
+read_slides(dop_hf *hf, const json_t *list, bool *sliding)
+{
+    const uint32_t n = hf->model->arch.n_layers;
+    bool fits = json_array_size(list) == n;
+    for (uint32_t i = 0; fits && i < n; i++) {
+        const json_int_t v = json_integer_value(json_array_get(list, i));
+        fits = json_is_integer(json_array_get(list, i)) && (v == 0 || v == 1);
+        sliding[i] = v == 1;
+    }
+    return fits ? DOP_OK
+                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                              "%shybrid_layer_pattern is not a list of %u times 0 or 1", hf->cfg.where, n);
 }
 
 /* SmolLM3: a list says with 0 and 1 which layers rotate, or every n-th layer does not. */
@@ -190,7 +208,10 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
     const json_t *types = dop_json_get(&hf->cfg, "layer_types");
     bool use = true;
     uint32_t window = 0;
-    dop_status st = types ? read_layer_types(hf, types, sliding) : apply_window_rule(hf, rotates, sliding);
+    const json_t *slides = dop_json_get(&hf->cfg, "hybrid_layer_pattern");
+    dop_status st = types                                             ? read_layer_types(hf, types, sliding)
+                    : slides && hf->family->flags & DOP_FAM_SWA_HEADS ? read_slides(hf, slides, sliding)
+                                                                      : apply_window_rule(hf, rotates, sliding);
     if (st != DOP_OK || rule == DOP_WINDOW_NONE)
         return st;
     if (rule == DOP_WINDOW_CHUNKS)
@@ -326,8 +347,9 @@ read_scalars(dop_hf *hf)
     const dop_family *f = hf->family;
     dop_arch *a = &hf->model->arch;
     const char *act = NULL;
+    char first[64];
     double eps = 0;
-    dop_status st = dop_json_f64_or(&hf->cfg, f->keys->eps, 0, 1, f->eps, &eps);
+    dop_status st = dop_json_f64_or(&hf->cfg, dop_hf_key(hf, f->keys->eps, first, sizeof first), 0, 1, f->eps, &eps);
     dop_set_norms(a, &hf->layer, eps, f->flags & DOP_FAM_NORM_ADD_1 ? 1 : 0);
     if (f->flags & DOP_FAM_FINAL_WHOLE)
         a->final_norm.add = 0;

@@ -122,6 +122,15 @@ find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
     if (types && json_array_size(types) != n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smlp_layer_types is not a list of %u entries",
                            hf->cfg.where, n);
+    const json_t *flags = dop_json_get(&hf->cfg, "moe_layer_freq"); /* elsewhere a number, which is 1 */
+    if (!types && json_is_array(flags) && json_array_size(flags) != n)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%smoe_layer_freq is not a list of %u entries",
+                           hf->cfg.where, n);
+    if (!types && json_is_array(flags)) {
+        for (uint32_t i = 0; i < n; i++)
+            has[i] = json_integer_value(json_array_get(flags, i)) == 1;
+        return DOP_OK;
+    }
     const bool listed = k->only && json_array_size(dop_json_get(&hf->cfg, k->only)) > 0;
     for (uint32_t i = 0; i < n; i++)
         has[i] = types ? json_is_string(json_array_get(types, i)) &&
@@ -138,7 +147,7 @@ dop_hf_experts(dop_hf *hf)
     dop_experts x = k->facts;
     bool some = true;
     dop_status st = k->enabled ? dop_json_bool_or(&hf->cfg, k->enabled, false, &some) : DOP_OK;
-    if (st != DOP_OK || !some)
+    if (st != DOP_OK || !some || dop_hf_lacks_experts(hf))
         return st;
     bool *has = dop_arena_alloc(hf->arena, a->n_layers * sizeof *has);
     if (!has)

@@ -12,11 +12,14 @@ typedef struct dop_hf_quant {
     bool awq;   /* else GPTQ */
     bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
     bool act_order, symmetric;
-    bool codes;        /* matrices say by their tensors how they are stored (codes.c) */
-    uint32_t bits;     /* of an integer: 4, of GPTQ also 2, 3 or 8 */
-    bool expanded;     /* the note about matrices that become f16 has been given */
-    uint32_t group;    /* inputs per scale; 0: a whole row */
-    uint32_t zero_add; /* to stored zero points */
+    bool by_input;       /* AWQ's gemv form: words of eight inputs */
+    bool bytes, hqq;     /* bitsandbytes; HQQ */
+    const char *skipped; /* the note about matrices that become f16 has been given of these */
+    bool codes;          /* matrices say by their tensors how they are stored (codes.c) */
+    uint32_t bits;       /* of an integer: 4, of GPTQ also 2, 3 or 8 */
+    bool expanded;       /* the note about matrices that become f16 has been given */
+    uint32_t group;      /* inputs per scale; 0: a whole row */
+    uint32_t zero_add;   /* to stored zero points */
 } dop_hf_quant;
 
 /* config.json, opened. */
@@ -47,7 +50,7 @@ dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
  * that each of them has. */
 dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
-bool dop_hf_adjusts_ffn(const dop_hf *hf); /* it is stated so here */
+bool dop_hf_adjusts_ffn(const dop_hf *hf); /* the width is stated for another form */
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
 /* Clears rotates[n_layers] where the family has a field for whether attention rotates, and it says no. */
@@ -75,6 +78,10 @@ dop_status dop_hf_mup(dop_hf *hf);
 dop_status dop_hf_swa_heads(dop_hf *hf, const bool *sliding);
 /* Lists with a value for each layer: how many heads it has, and the base of its rotary embedding, where 0 is none. */
 dop_status dop_hf_layer_heads(dop_hf *hf, bool *rotates);
+/* Of "one|other": the other where config.json has it, else the first, which is copied. */
+const char *dop_hf_key(const dop_hf *hf, const char *keys, char *first, size_t size);
+/* Is a layer one part, and none of them experts? */
+bool dop_hf_lacks_experts(const dop_hf *hf);
 /* Is a layer of this family one part, mixer or feed-forward?  Then their number is that of the list that names them. */
 bool dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n);
 /* End ids, sampling defaults, tokenizer, chat template. */
@@ -93,10 +100,21 @@ dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *na
 dop_status dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
+/* flat.c: AWQ in its gemv form, as dop_hf_quant_weight; and bitsandbytes and HQQ: whether a matrix of this name, "...weight", is there
+ * in that form, and the same for it. */
+dop_status dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
+                           dop_weight *w);
+bool dop_hf_has_flat(const dop_hf *hf, const dop_st_set *set, const char *name);
+dop_status dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w);
 /* Is there a matrix of codes of this name, "...weight"? */
 bool dop_hf_has_codes(const dop_st_set *set, const char *name);
 /* As dop_hf_quant_weight, for matrices of codes (codes.c); any rows. */
 dop_status dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
+                               dop_weight *w);
+
+/* The same of a tensor with the matrices of all experts, which has this name. */
+bool dop_hf_has_expert_codes(const dop_st_set *set, const char *name);
+dop_status dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
 #endif

@@ -45,13 +45,14 @@ read_group(const dop_json *q, uint32_t *out)
 }
 
 static dop_status
-read_awq(const dop_json *q)
+read_awq(const dop_json *q, dop_hf_quant *out)
 {
     const char *version = NULL;
     bool zeros = true;
     dop_status st = dop_json_str_or(q, "version", "gemm", &version);
-    if (st == DOP_OK && strcasecmp(version, "gemm") != 0)
-        st = refuse(q, "version", version, "gemm");
+    out->by_input = st == DOP_OK && strcasecmp(version, "gemv") == 0;
+    if (st == DOP_OK && !out->by_input && strcasecmp(version, "gemm") != 0)
+        st = refuse(q, "version", version, "gemm, gemv");
     if (st == DOP_OK)
         st = dop_json_bool_or(q, "zero_point", true, &zeros);
     if (st == DOP_OK && !zeros)
@@ -102,8 +103,13 @@ dop_hf_quant_config(dop_hf *hf)
             hf->quant.codes = true;
             return DOP_OK;
         }
+    hf->quant.bytes = st == DOP_OK && strcmp(method, "bitsandbytes") == 0;
+    hf->quant.hqq = st == DOP_OK && strcmp(method, "hqq") == 0;
+    if (hf->quant.bytes || hf->quant.hqq)
+        return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
-        return refuse(&q, "quant_method", method, "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt");
+        return refuse(&q, "quant_method", method,
+                      "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, bitsandbytes, hqq");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)
@@ -115,7 +121,7 @@ dop_hf_quant_config(dop_hf *hf)
     if (st == DOP_OK)
         st = read_group(&q, &hf->quant.group);
     if (st == DOP_OK)
-        st = hf->quant.awq ? read_awq(&q) : read_gptq(&q, &hf->quant);
+        st = hf->quant.awq ? read_awq(&q, &hf->quant) : read_gptq(&q, &hf->quant);
     return st;
 }
 
@@ -256,6 +262,8 @@ dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_
                     dop_weight *w)
 {
     layer l = {.hf = hf, .set = set, .name = name, .inputs = w->cols, .outputs = outputs};
+    if (hf->quant.by_input)
+        return dop_hf_awq_gemv(hf, set, name, outputs, first, w);
     dop_status st = open_layer(&l);
     if (st != DOP_OK)
         return st;

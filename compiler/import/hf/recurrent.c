@@ -12,10 +12,8 @@ size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
 {
     if (!f->key)
         return DOP_OK;
-    const char *other = strchr(f->key, '|');
     char first[64];
-    snprintf(first, sizeof first, "%.*s", (int)strcspn(f->key, "|"), f->key);
-    const char *key = other && dop_json_has(&hf->cfg, other + 1) ? other + 1 : first;
+    const char *key = dop_hf_key(hf, f->key, first, sizeof first);
     return f->otherwise ? dop_json_u32_or(&hf->cfg, key, 1, max, f->otherwise, out)
                         : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
@@ -334,6 +332,17 @@ block_of(const dop_hf *hf, uint32_t i)
         if (dop_has_word(kinds[k].names, name))
             return kinds[k].kind;
     return NULL;
+}
+
+bool
+dop_hf_lacks_experts(const dop_hf *hf)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < hf->model->arch.n_layers; i++) {
+        const char *kind = block_of(hf, i);
+        some = some || (kind && strcmp(kind, "experts") == 0);
+    }
+    return hf->family->recurrent && hf->family->recurrent->blocks && !some;
 }
 
 bool

@@ -268,6 +268,8 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
         st = dop_json_f64_or(&hf->cfg, "rope_local_base_freq", 1e-3, 1e12, local_theta, &local_theta);
     if (hf->family->flags & DOP_FAM_ONE_BASE) /* old files: one base for both, and the scaling of one */
         local_theta = theta;
+    if (st == DOP_OK && hf->family->flags & DOP_FAM_SWA_HEADS)
+        st = dop_json_f64_or(&hf->cfg, "swa_rope_theta", 1e-3, 1e12, local_theta, &local_theta);
     if (st == DOP_OK)
         st = read_rope(hf, full.object ? &full : &params, theta, head_dim_of(a, sliding, !two, false), &a->ropes[0]);
     if (st == DOP_OK && two)

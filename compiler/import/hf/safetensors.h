@@ -39,7 +39,7 @@ dop_status dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, do
 
 /* NULL when there is none. */
 const dop_st_tensor *dop_st_find(const dop_st_set *set, const char *name);
-/* The same, and marks the tensor as read. */
+/* Finds a tensor, and marks it as read. */
 const dop_st_tensor *dop_st_take(const dop_st_set *set, const char *name);
 /* "[320, 64]" */
 void dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size);

@@ -168,8 +168,12 @@ static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
     dop_hf *hf = f->hf;
+    if (w->rank == 2 && !n->transposed && !rows->each && dop_hf_has_flat(hf, &f->set, name) && cut_weight(name))
+        return dop_hf_flat_weight(hf, &f->set, name, rows, w);
     if (w->rank == 2 && !n->transposed && !rows->each && dop_hf_has_codes(&f->set, name) && cut_weight(name))
         return dop_hf_codes_weight(hf, &f->set, name, rows, w);
+    if (w->rank == 3 && !n->transposed && !rows->each && !rows->flat && dop_hf_has_expert_codes(&f->set, name))
+        return dop_hf_expert_codes(hf, &f->set, name, rows, w);
     const dop_st_tensor *t = dop_st_take(&f->set, name);
     if (t) /* quantizers leave some matrices as they are */
         return place(f, t, n->transposed, rows, w);
@@ -489,6 +493,8 @@ leftovers(const filler *f)
                        .facts = "config.json",
                        .layer_prefix = hf->family->layer_prefix,
                        .layers_key = hf->family->keys->layers};
+    char first[64];
+    l.layers_key = dop_hf_key(hf, l.layers_key, first, sizeof first);
     dop_status st = dop_json_u32_or(&hf->cfg, "num_nextn_predict_layers", 0, DOP_MAX_LAYERS, 0, &l.draft_layers);
     for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
         const dop_st_tensor *t = &f->set.tensors[i];

@@ -9,13 +9,13 @@ enum { DOP_CHECK_PRODUCTS = 100000000 }; /* multiplications of one case that the
 
 /* An argument of the dispatch with what the host knows of it. */
 typedef struct dop_check_buffer {
-    dop_node_id node; /* that owns the memory: a state, or a computed node */
+    dop_node_id node; /* node that owns the memory: a state, or a computed node */
     const dop_plan_arg *arg;
     uint32_t copies;     /* 2 for a replace state, one after the other; else 1 */
     uint32_t rows, cols; /* of one copy, in both images; a cache has rows up to a few after the last position */
     dop_type type;
-    float *sent; /* values written to the device before */
-    float *got;  /* and what they were afterwards; NULL: not read back */
+    float *sent; /* values written to the device before the dispatch */
+    float *got;  /* the values after the dispatch; NULL: not read back */
 } dop_check_buffer;
 
 typedef struct dop_check_run {

@@ -20,7 +20,7 @@ typedef struct recorded {
     uint64_t order;  /* among submissions and inside one */
 } recorded;
 
-/* The same instant on both clocks. */
+/* One instant on the clocks of device and host. */
 typedef struct instant {
     uint64_t ticks;
     double host_ms;
@@ -162,7 +162,7 @@ record(dop_profile_collector *c, uint32_t schedule, dop_form form, dop_diag *dia
     if (res != VK_SUCCESS)
         return DOP_VK_FAIL(diag, res, "vkCreateQueryPool");
     *out = r;
-    return dop_replay_record(&c->model->replay, schedule, form, r->queries, 0, r->commands, diag);
+    return dop_replay_record(&c->model->replay, schedule, form, r->queries, 0, NULL, r->commands, diag);
 }
 
 static dop_status

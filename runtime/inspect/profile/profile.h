@@ -23,7 +23,7 @@ typedef struct dop_profile_span {
 /* One replay of a schedule on the device. */
 typedef struct dop_profile_step {
     uint32_t schedule;
-    uint32_t n_dispatches; /* of it: fewer without the head */
+    uint32_t n_dispatches; /* number of dispatches of the step: fewer without the head */
     size_t first_time;     /* row of times: n_dispatches + 1 of them */
 } dop_profile_step;
 

@@ -40,14 +40,14 @@ typedef enum dop_answer { DOP_ANSWER_NOTHING, DOP_ANSWER_PICKS, DOP_ANSWER_ROWS,
 
 typedef struct dop_order_row {
     uint32_t token, position; /* as in dop_row */
-    uint32_t place;           /* of its sequence in the plan's states */
-    uint32_t parity;          /* of that sequence before the step */
+    uint32_t place;           /* index of the row's sequence in the plan's states */
+    uint32_t parity;          /* which copy of replaced states was current for that sequence before the step */
 } dop_order_row;
 
 enum { DOP_ORDER_WORDS = 6 };
 typedef struct dop_order {
     uint32_t kind;   /* DOP_ORDER_* */
-    uint32_t n_rows; /* that follow */
+    uint32_t n_rows; /* dop_order_row that follow */
     uint32_t args[DOP_ORDER_WORDS];
     const void *rows; /* not owned */
 } dop_order;

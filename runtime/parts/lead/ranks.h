@@ -25,7 +25,7 @@ typedef struct dop_rank_opened {
 } dop_rank_opened;
 
 typedef struct dop_rank_schedule {
-    uint32_t kind, max_rows; /* which one: ordered by barriers */
+    uint32_t kind, max_rows; /* which schedule: the one ordered by barriers */
     uint32_t greedy;         /* DOP_PICKS_* of the part */
     uint32_t reserved;
 } dop_rank_schedule;
@@ -58,7 +58,7 @@ typedef struct dop_ranks {
         dop_form form;
     } steps[DOP_RANKS_AHEAD];
     bool holds; /* the rows of the last step are not sent yet, because nothing waits for their result */
-    uint32_t held_schedule, held_rows; /* that step */
+    uint32_t held_schedule, held_rows; /* the step whose rows are held */
     uint32_t first, n_passed,
         n_steps; /* in steps[]: the oldest; how many have passed on their rows; how many there are */
     /* Steps of rows of several sequences that dop_step_start began. */

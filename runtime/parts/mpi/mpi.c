@@ -97,7 +97,7 @@ static void
 mpi_fail(void *user, const dop_diag *diag)
 {
     dop_mpi *m = user;
-    if (atomic_load(&m->failed)) /* that is why: the others know */
+    if (atomic_load(&m->failed)) /* the failure came from another rank: the others know of it */
         return;
     m->sign = (dop_mpi_sign){.word = DOP_MPI_FAILED, .code = diag->code};
     snprintf(m->sign.text, sizeof m->sign.text, "%.300s%s%.600s", diag->path, diag->path[0] ? ": " : "", diag->message);

@@ -38,9 +38,9 @@ typedef struct dop_mpi_peer {
     uint32_t rank;
     MPI_Request receive, send; /* MPI_REQUEST_NULL: none */
     dop_mpi_sign received, sent;
-    double heard_ms; /* when it last reported */
+    double heard_ms; /* dop_now_ms when the peer last reported */
     bool bye, said_bye;
-    bool has_sign; /* it was told of a failure */
+    bool has_sign; /* the peer was told of a failure */
 } dop_mpi_peer;
 
 typedef struct dop_mpi_window dop_mpi_window; /* mpi_window.c */
@@ -63,7 +63,7 @@ struct dop_mpi {
     uint32_t n_peers;
     _Atomic bool ending;  /* the watch must say goodbye */
     _Atomic bool failed;  /* a rank is lost, and the following are set: */
-    _Atomic bool failing; /* they are being set */
+    _Atomic bool failing; /* the fields that `failed` announces are being set */
     _Atomic bool silent;  /* the lost rank will not end by itself */
     bool told;            /* rank 0 has said so, and reports it */
     bool passed_on;       /* rank 0: the others are told */

@@ -138,7 +138,7 @@ have_chat(const dop_chat *chat, dop_diag *diag)
 }
 
 dop_status
-dop_chat_prompt(const dop_cli *cli, dop_generation *gen, const dop_buf *message, dop_diag *diag, dop_ids *out_ids)
+dop_chat_prompt(const dop_cli *cli, dop_cli_generation *gen, const dop_buf *message, dop_diag *diag, dop_ids *out_ids)
 {
     dop_chat *chat = NULL;
     dop_status st;

@@ -1,6 +1,6 @@
 #include "runtime/program/client/cli_constraint.h"
-#include "runtime/sample/sampling.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool
@@ -10,7 +10,7 @@ dop_cli_wants_shape(const dop_cli *cli)
 }
 
 dop_status
-dop_cli_constraint_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop_cli_constraint *out_shape)
+dop_cli_constraint_start(const dop_cli *cli, dop_cli_generation *gen, dop_diag *diag, dop_cli_constraint *out_shape)
 {
     dop_cli_constraint *s = out_shape;
     const char *path = cli->grammar ? cli->grammar : cli->json_schema;
@@ -33,13 +33,8 @@ dop_cli_constraint_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag
     if (st == DOP_OK && dop_constraint_unenforced(s->shape)[0])
         fprintf(stderr, "note: not enforced exactly: %s\n", dop_constraint_unenforced(s->shape));
     if (st == DOP_OK)
-        st = dop_constraint_matcher_create(s->shape, &gen->sampling, diag, &s->shaper);
-    if (st == DOP_OK && dop_sampling_is_greedy(&gen->sampling)) {
-        gen->shaper = s->shaper;
-        st = dop_generation_constrain(gen, diag);
-    } else if (st == DOP_OK) {
-        dop_sequence_set_sampler(gen->sequence, dop_constraint_matcher_pick, s->shaper);
-    }
+        st = dop_constraint_matcher_create(s->shape, NULL, diag, &s->matcher);
+    gen->matcher = s->matcher;
     dop_buf_finish(&file);
     return st;
 }
@@ -47,7 +42,7 @@ dop_cli_constraint_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag
 void
 dop_cli_constraint_finish(dop_cli_constraint *shape)
 {
-    dop_constraint_matcher_destroy(shape->shaper);
+    dop_constraint_matcher_destroy(shape->matcher);
     dop_constraint_destroy(shape->shape);
     memset(shape, 0, sizeof *shape);
 }

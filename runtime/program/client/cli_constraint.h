@@ -4,17 +4,15 @@
 
 #include "runtime/program/client/cli_generate.h"
 
-#include <doppler/constraint.h>
-
 typedef struct dop_cli_constraint {
     dop_constraint *shape;
-    dop_constraint_matcher *shaper;
+    dop_constraint_matcher *matcher;
 } dop_cli_constraint;
 
 /* Does the command line ask for one? */
 bool dop_cli_wants_shape(const dop_cli *cli);
-/* The generation's sequence picks only what the shape allows from now on. */
-dop_status dop_cli_constraint_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag,
+/* The next text of the generation is one that the shape allows. */
+dop_status dop_cli_constraint_start(const dop_cli *cli, dop_cli_generation *gen, dop_diag *diag,
                                     dop_cli_constraint *out_shape);
 void dop_cli_constraint_finish(dop_cli_constraint *shape); /* accepts a zeroed one */
 

@@ -19,7 +19,7 @@ guess_prompt(const dop_cli *cli)
 
 /* --draft and --draft-ngram. */
 static dop_status
-start_drafts(const dop_cli *cli, dop_generation *g, dop_diag *diag)
+start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
 {
     dop_speculation how = {.ngram = cli->draft_ngram};
     dop_open_options o;
@@ -38,9 +38,9 @@ start_drafts(const dop_cli *cli, dop_generation *g, dop_diag *diag)
 }
 
 dop_status
-dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen)
+dop_cli_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_cli_generation *out_gen)
 {
-    dop_generation *g = out_gen;
+    dop_cli_generation *g = out_gen;
     memset(g, 0, sizeof *g);
     dop_status st = DOP_OK;
     for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
@@ -49,7 +49,7 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
         (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->model, &g->sequence)) != DOP_OK)
         goto error;
     dop_model_facts(g->model, &g->facts);
-    g->ending = (dop_ending){.ids = g->facts.end_ids, .n_ids = cli->ignore_eos ? 0 : g->facts.n_end_ids};
+    g->ignore_end = cli->ignore_eos;
     if ((st = dop_cli_text(cli, g->model, needed_for, diag, &g->text)) != DOP_OK ||
         (st = dop_cli_sampling(cli, &g->facts, diag, &g->sampling)) != DOP_OK)
         goto error;
@@ -61,137 +61,91 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
     st = start_drafts(cli, g, diag);
 error:
     if (st != DOP_OK)
-        dop_generation_finish(g);
+        dop_cli_generation_finish(g);
     return st;
 }
 
 void
-dop_generation_finish(dop_generation *gen)
+dop_cli_generation_finish(dop_cli_generation *gen)
 {
+    dop_generation_destroy(gen->writer);
     dop_text_destroy(gen->text); /* before the model, whose bytes it uses */
     dop_model_close(gen->model);
     dop_model_close(gen->draft_model);
     dop_texts_finish(&gen->stops);
-    dop_output_finish(&gen->output);
     dop_ids_finish(&gen->ids);
     free(gen->times);
     free(gen->logprobs);
     memset(gen, 0, sizeof *gen);
 }
 
-void
-dop_generation_begin(dop_generation *gen, size_t n_before)
-{
-    gen->sampling.penalty_from = (uint32_t)n_before;
-    dop_sequence_set_sampling(gen->sequence, &gen->sampling);
-}
-
-static dop_status
-release_text(const dop_generation *g, size_t from, dop_diag *diag)
-{
-    if (!g->streams || from == g->output.text.size)
-        return DOP_OK;
-    return dop_cli_print(g->output.text.data + from, g->output.text.size - from, diag);
-}
-
-dop_status
-dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag *diag)
-{
-    size_t found = 0, has;
-    dop_status st = DOP_OK;
-    (void)dop_sequence_tokens(gen->sequence, &has);
-    if (has == 0)
-        st = dop_sequence_reuse(gen->sequence, ids, n, diag, &found);
-    return st == DOP_OK ? dop_sequence_feed(gen->sequence, ids + found, n - found, diag) : st;
-}
-
-dop_status
-dop_generation_constrain(dop_generation *gen, dop_diag *diag)
-{
-    if (!gen->shaper)
-        return DOP_OK;
-    const uint32_t *mask = dop_constraint_matcher_mask(gen->shaper, diag);
-    dop_status st = mask ? dop_sequence_set_mask(gen->sequence, mask, diag) : diag->code;
-    if (st == DOP_E_INPUT)
-        return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the shape wants next");
-    return st;
-}
-
-/* Prints the text of a token, or at the end (id NULL) what the decoder still holds, up to a stop text. */
-static dop_status
-write_text(dop_generation *g, dop_decoder *decoder, const uint32_t *id, dop_diag *diag)
-{
-    const char *bytes;
-    size_t n, from = 0;
-    if (!decoder || g->output.stopped)
-        return DOP_OK;
-    dop_status st = id ? dop_decoder_push(decoder, *id, diag, &bytes, &n) : dop_decoder_end(decoder, diag, &bytes, &n);
-    if (st == DOP_OK)
-        st = dop_output_push(&g->output, bytes, n, diag, &from);
-    if (st == DOP_OK)
-        st = release_text(g, from, diag);
-    if (st == DOP_OK && !id && (st = dop_output_end(&g->output, diag, &from)) == DOP_OK)
-        st = release_text(g, from, diag);
-    return st;
-}
-
-/* The next token of the text, with what is known of it. */
-static dop_status
-take_token(dop_generation *g, dop_diag *diag, uint32_t *out_id)
-{
-    const size_t i = g->ids.count, each = (size_t)g->n_top + 1;
-    dop_status st = dop_generation_constrain(g, diag);
-    if (st == DOP_OK)
-        st = dop_sequence_next(g->sequence, diag, out_id);
-    if (st == DOP_OK && g->shaper)
-        st = dop_constraint_matcher_accept(g->shaper, *out_id, diag);
-    if (st == DOP_OK && g->logprobs)
-        st = dop_sequence_logprobs(g->sequence, g->n_top, diag, &g->logprobs[i * each], &g->logprobs[i * each + 1]);
-    if (st != DOP_OK)
-        return st;
-    g->times[i] = dop_now_ms();
-    g->waited_ms[i > 0] = g->waited_ms[1] = dop_model_counters(g->model).waited_ms;
-    dop_ids_push(&g->ids, *out_id);
-    return g->ids.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
-}
-
 /* Forgets the last text. */
 static dop_status
-begin(dop_generation *g, uint32_t n, dop_diag *diag)
+forget(dop_cli_generation *g, uint32_t n, dop_diag *diag)
 {
+    dop_generation_destroy(g->writer);
+    g->writer = NULL;
     g->ids.count = 0;
-    g->ending.most = n;
     free(g->times);
     free(g->logprobs);
     g->times = calloc((size_t)n + 1, sizeof *g->times);
     g->logprobs = g->sampling.logprobs ? calloc((size_t)n * (g->n_top + 1) + 1, sizeof *g->logprobs) : NULL;
-    dop_output_finish(&g->output);
-    dop_output_init(&g->output, &g->stops);
     return g->times && (g->logprobs || !g->sampling.logprobs) ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
 dop_status
-dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
+dop_cli_generation_begin(dop_cli_generation *gen, size_t n_prompt, uint32_t n_tokens, dop_diag *diag)
 {
-    dop_generation *g = gen;
-    dop_decoder *decoder = NULL;
-    dop_end end = n > 0 ? DOP_END_NOT_YET : DOP_END_LENGTH;
-    bool interrupted = false;
-    dop_status st = begin(g, n, diag);
-    if (st == DOP_OK && g->text)
-        st = dop_decoder_create(g->text, DOP_TEXT_GOES_ON, diag, &decoder);
-    while (st == DOP_OK && end == DOP_END_NOT_YET) {
-        uint32_t id;
-        interrupted = g->interrupted && *g->interrupted;
-        if (interrupted || (st = take_token(g, diag, &id)) != DOP_OK)
-            break;
-        if (!dop_ending_has(&g->ending, id))
-            st = write_text(g, decoder, &id, diag);
-        end = dop_output_ends(&g->output, &g->ending, id, (uint32_t)g->ids.count, false);
-    }
+    const dop_generation_options how = {.text = gen->text,
+                                        .sampling = &gen->sampling,
+                                        .matcher = gen->matcher,
+                                        .stops = gen->stops.items,
+                                        .n_stops = gen->stops.count,
+                                        .max_tokens = n_tokens,
+                                        .n_top = gen->n_top,
+                                        .ignore_end = gen->ignore_end};
+    dop_status st = forget(gen, n_tokens, diag);
     if (st == DOP_OK)
-        st = write_text(g, decoder, NULL, diag);
-    dop_decoder_destroy(decoder);
-    g->stop_reason = g->output.stopped ? "text" : end == DOP_END_ID ? "end" : interrupted ? "interrupt" : "length";
+        st = dop_generation_create(gen->sequence, &how, diag, &gen->writer);
+    return st == DOP_OK ? dop_generation_begin(gen->writer, n_prompt, diag) : st;
+}
+
+/* Keeps what is known of the next token, and prints its text. */
+static dop_status
+take(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
+{
+    const size_t i = g->ids.count, each = (size_t)g->n_top + 1;
+    g->times[i] = dop_now_ms();
+    g->waited_ms[i > 0] = g->waited_ms[1] = dop_model_counters(g->model).waited_ms;
+    if (g->logprobs)
+        memcpy(&g->logprobs[i * each], token->logprobs, each * sizeof *g->logprobs);
+    dop_ids_push(&g->ids, token->id);
+    if (g->ids.failed)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return g->streams && token->len > 0 ? dop_cli_print(token->text, token->len, diag) : DOP_OK;
+}
+
+dop_status
+dop_cli_generate(dop_cli_generation *gen, uint32_t n_tokens, dop_diag *diag)
+{
+    static const char *const reasons[] = {[DOP_END_NOT_YET] = "interrupt",
+                                          [DOP_END_ID] = "end",
+                                          [DOP_END_STOP_TEXT] = "text",
+                                          [DOP_END_CONSTRAINT] = "end",
+                                          [DOP_END_LENGTH] = "length"};
+    dop_cli_generation *g = gen;
+    dop_generation_token token = {.end = n_tokens > 0 ? DOP_END_NOT_YET : DOP_END_LENGTH};
+    dop_status st = DOP_OK;
+    while (st == DOP_OK && token.end == DOP_END_NOT_YET && !(g->interrupted && *g->interrupted)) {
+        st = dop_generation_next(g->writer, diag, &token);
+        if (st == DOP_OK)
+            st = take(g, &token, diag);
+    }
+    if (st == DOP_OK && token.end == DOP_END_NOT_YET) {
+        st = dop_generation_stop(g->writer, diag, &token);
+        if (st == DOP_OK && g->streams && token.len > 0)
+            st = dop_cli_print(token.text, token.len, diag);
+    }
+    g->stop_reason = reasons[token.end];
     return st;
 }

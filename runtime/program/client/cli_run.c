@@ -9,7 +9,7 @@
 
 typedef struct run {
     dop_cli *cli;
-    dop_generation gen;
+    dop_cli_generation gen;
     dop_ids prompt;
     dop_buf prompt_text; /* as given; empty for ids */
     bool as_ids;         /* ids instead of text */
@@ -70,7 +70,7 @@ prepare(run *r, dop_diag *diag)
                          : cli->stop.count          ? "--stop"
                          : dop_cli_wants_shape(cli) ? "a shape of what is generated"
                                                     : NULL;
-    if ((st = dop_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
+    if ((st = dop_cli_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
     const dop_text *text = r->gen.text;
     if ((st = restore(r, diag)) != DOP_OK ||
@@ -92,12 +92,12 @@ prepare(run *r, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     r->as_ids = cli->print_ids || !text;
     r->gen.streams = !r->as_ids && !cli->json;
-    dop_generation_begin(&r->gen, r->n_before + r->prompt.count);
     if (dop_cli_wants_shape(cli) && (st = dop_cli_constraint_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
         return st;
     if (cli->logprobs != DOP_CLI_UNSET && !cli->json)
         return DOP_FAIL(diag, DOP_E_USAGE, "--logprobs goes with --json");
-    return choose_length(r, diag);
+    st = choose_length(r, diag);
+    return st == DOP_OK && r->n > 0 ? dop_cli_generation_begin(&r->gen, r->prompt.count, r->n, diag) : st;
 }
 
 static dop_status
@@ -119,13 +119,12 @@ show_prompt(run *r, dop_diag *diag)
 static dop_status
 feed_prompt(run *r, dop_diag *diag)
 {
-    dop_sequence_expect(r->gen.sequence, r->n);
     r->waited_ms = dop_model_counters(r->gen.model).waited_ms;
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
         if (r->n == 0)
             return DOP_OK;
-        return dop_generation_feed(&r->gen, r->prompt.data, r->prompt.count, diag);
+        return dop_generation_read(r->gen.writer, r->prompt.data, r->prompt.count, diag);
     }
     dop_logits_file file;
     dop_status st = dop_logits_file_open(r->cli->logits, r->gen.facts.vocab, diag, &file);
@@ -257,10 +256,10 @@ print_json(const run *r, dop_diag *diag)
     for (size_t i = 0; i < r->gen.ids.count; i++)
         json_array_append_new(ids, json_integer(r->gen.ids.data[i]));
     json_t *root = json_object();
+    size_t n_text = 0;
+    const char *text = r->gen.writer ? dop_generation_text(r->gen.writer, &n_text) : "";
     if (r->gen.text)
-        json_object_set_new(
-            root, "text",
-            json_stringn(r->gen.output.text.data ? r->gen.output.text.data : "", r->gen.output.text.size));
+        json_object_set_new(root, "text", json_stringn(text, n_text));
     json_object_set_new(root, "ids", ids);
     if (r->gen.logprobs)
         json_object_set_new(root, "logprobs", logprobs_json(r));
@@ -279,10 +278,10 @@ print_json(const run *r, dop_diag *diag)
                         json_pack("{s:I, s:I, s:I}", "deviceAllocations", (json_int_t)c.allocations,
                                   "commandBufferRecordings", (json_int_t)c.recordings, "submissions",
                                   (json_int_t)c.submissions));
-    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    char *line = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
     json_decref(root);
-    dop_status st = dop_cli_print_line(text, diag);
-    free(text);
+    dop_status st = dop_cli_print_line(line, diag);
+    free(line);
     return st;
 }
 
@@ -316,7 +315,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
         goto error;
     dop_cli_hint(cli, r.gen.model);
     if ((st = show_prompt(&r, diag)) != DOP_OK || (st = feed_prompt(&r, diag)) != DOP_OK ||
-        (st = dop_generate(&r.gen, r.n, diag)) != DOP_OK)
+        (st = dop_cli_generate(&r.gen, r.n, diag)) != DOP_OK)
         goto error;
     if (cli->session && (st = dop_sequence_save(r.gen.sequence, cli->session, NULL, 0, diag)) != DOP_OK)
         goto error;
@@ -329,7 +328,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK)
         print_summary(&r);
 error:
-    dop_generation_finish(&r.gen);
+    dop_cli_generation_finish(&r.gen);
     dop_cli_constraint_finish(&r.shape);
     dop_ids_finish(&r.prompt);
     dop_buf_finish(&r.prompt_text);

@@ -13,7 +13,7 @@ dop_talk_open(dop_cli *cli, dop_talk *talk, dop_diag *diag)
 {
     dop_talk *t = talk;
     *t = (dop_talk){.cli = cli};
-    dop_status st = dop_generation_open(cli, "-i", diag, &t->gen);
+    dop_status st = dop_cli_generation_open(cli, "-i", diag, &t->gen);
     if (st != DOP_OK)
         return st;
     t->gen.streams = true;
@@ -39,7 +39,7 @@ dop_talk_close(dop_talk *talk)
     dop_chat_destroy(talk->chat);
     json_decref(talk->messages);
     free(talk->turns);
-    dop_generation_finish(&talk->gen);
+    dop_cli_generation_finish(&talk->gen);
 }
 
 static uint32_t
@@ -199,14 +199,14 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
     if (n > room) /* the default is larger than any context */
         n = room;
-    dop_sequence_expect(t->gen.sequence, n);
-    dop_generation_begin(&t->gen, n_tokens(t) + ids.count);
-    if ((st = dop_generation_feed(&t->gen, ids.data, ids.count, diag)) != DOP_OK ||
-        (st = dop_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
+    if ((st = dop_cli_generation_begin(&t->gen, ids.count, n, diag)) != DOP_OK ||
+        (st = dop_generation_read(t->gen.writer, ids.data, ids.count, diag)) != DOP_OK ||
+        (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
         goto error;
-    const dop_buf *text = &t->gen.output.text;
+    size_t n_text;
+    const char *text = dop_generation_text(t->gen.writer, &n_text);
     if (t->chat)
-        st = dop_chat_add_message(t->messages, "assistant", text->data ? text->data : "", text->size, diag);
+        st = dop_chat_add_message(t->messages, "assistant", text, n_text, diag);
 error:
     dop_ids_finish(&ids);
     return st;

@@ -6,7 +6,7 @@
 
 typedef struct dop_talk {
     dop_cli *cli;
-    dop_generation gen;
+    dop_cli_generation gen;
     dop_chat *chat;   /* owned; NULL: plain text */
     json_t *messages; /* owned: user, assistant, user, ... */
     uint32_t *turns;  /* owned: token of the sequence where each line of the user begins; with a chat format 0 */

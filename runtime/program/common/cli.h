@@ -31,6 +31,7 @@ typedef struct dop_cli {
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
+    const char *imatrix;  /* file to write the importance matrix to */
     const char *embed;    /* how to pool, "" for the default; NULL: no embedding */
     uint32_t logprobs;    /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
     const char *draft;    /* a plan for drafts */
@@ -90,6 +91,7 @@ dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
 dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
 dop_mode_fn dop_mode_check;       /* check.c */
+dop_mode_fn dop_mode_imatrix;     /* cli_imatrix.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 dop_mode_fn dop_mode_profile;     /* cli_profile.c */
 dop_mode_fn dop_mode_serve;       /* cli_serve.c */

@@ -13,7 +13,7 @@
 enum {
     DOP_HOLE_NAME = 1,  /* of the function */
     DOP_HOLE_ID = 2,    /* of the call */
-    DOP_HOLE_INDEX = 3, /* its number, from 0 or 1 */
+    DOP_HOLE_INDEX = 3, /* the number of the call, from 0 or 1 */
     DOP_HOLE_KEY = 4,   /* name of an argument */
     DOP_HOLE_TYPE = 5   /* a word that depends on a value's type */
 };
@@ -55,7 +55,7 @@ typedef struct dop_tool_form {
     char *think_open, *think_close;
     char *content_open, *content_close; /* marks around an answer */
     bool id_has_name;                   /* the name is written within the call's id: functions.NAME:INDEX */
-    /* What the template does with what it is given. */
+    /* How the template renders calls, results and reasoning. */
     bool shows_calls; /* calls are written as above; false: the form is one that its text mentions, or the default */
     bool shows_tools; /* descriptions of tools appear in the prompt */
     bool shows_system, shows_results, knows_developer;

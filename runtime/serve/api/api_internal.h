@@ -63,7 +63,7 @@ void dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice
 /* What is read from an answer, and how. */
 typedef struct dop_reading_terms {
     const dop_tool_form *form;
-    const json_t *tools; /* that may be called; NULL: calls are not read */
+    const json_t *tools; /* tools that may be called; NULL: calls are not read */
     const char *begin;   /* the end of the prompt that belongs to the answer; NULL: nothing */
     bool thinks;         /* the prompt ends within reasoning */
     bool single;         /* at most one call */
@@ -88,7 +88,7 @@ void dop_reading_begin(dop_reading *r, const dop_reading_terms *terms);
 void dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended);
 void dop_reading_finish(dop_reading *r);
 void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
-/* The same for answers with channels: reads r->whole. */
+/* Reads r->whole, an answer with channels (Harmony), into its parts. */
 void dop_reading_channels(dop_reading *r, bool ended);
 /* How many bytes at the end of a text may be the beginning of this mark. */
 size_t dop_partial_mark(const char *text, size_t n, const char *mark);
@@ -124,8 +124,8 @@ typedef struct dop_writing {
     bool begun;
     uint32_t choice;
     bool in_choice;
-    int list;       /* of its log-probabilities */
-    uint32_t token; /* of this list */
+    int list;       /* list of the choice's log-probabilities that is being written */
+    uint32_t token; /* token of this list */
     size_t offset;  /* bytes of the tokens before */
 } dop_writing;
 

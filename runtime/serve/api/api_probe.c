@@ -185,7 +185,7 @@ closes(char c)
 /* What is known of an answer without calls, and of the prompt's end. */
 typedef struct frame {
     char *prompt; /* behind the user's message: the beginning of an answer */
-    char *plain;  /* the same of a conversation with an answer; its content is DOP_PROBE_CONTENT */
+    char *plain;  /* behind the user's message of a conversation with an answer, whose content is DOP_PROBE_CONTENT */
 } frame;
 
 static char *

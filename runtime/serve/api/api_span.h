@@ -8,8 +8,8 @@
 #include "base/json/json.h"
 
 typedef enum dop_span {
-    DOP_SPAN_BAD, /* it is no such value */
-    DOP_SPAN_CUT, /* it may become one, but the text ends before */
+    DOP_SPAN_BAD, /* the text is no such value */
+    DOP_SPAN_CUT, /* the text may become such a value, but ends before it does */
     DOP_SPAN_GOOD
 } dop_span;
 

@@ -24,8 +24,7 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
         good = e->groups[i].rows != NULL;
     }
     for (uint32_t i = 0; i < e->n_threads && good; i++) {
-        e->scratch[i] = malloc((size_t)vocab * sizeof(float));
-        good = e->scratch[i] && dop_sampler_init(&e->samplers[i], vocab, NULL) == DOP_OK;
+        good = dop_picker_init(&e->pickers[i], vocab, NULL) == DOP_OK;
     }
     return good ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
@@ -109,10 +108,8 @@ dop_engine_destroy(dop_engine *engine)
     }
     for (uint32_t i = 0; i < e->n_slots && e->slots; i++)
         dop_sequence_destroy(e->slots[i].sequence);
-    for (uint32_t i = 0; i < DOP_ENGINE_MAX_THREADS; i++) {
-        dop_sampler_finish(&e->samplers[i]);
-        free(e->scratch[i]);
-    }
+    for (uint32_t i = 0; i < DOP_ENGINE_MAX_THREADS; i++)
+        dop_picker_finish(&e->pickers[i]);
     for (uint32_t i = 0; i < DOP_ENGINE_MAX_GROUPS; i++)
         free(e->groups[i].rows);
     free(e->slots);
@@ -169,7 +166,7 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
     }
     for (uint32_t i = 0; i < made && result == DOP_SUBMIT_OK; i++) {
         dop_job *job = out_jobs[i];
-        job->request.matcher = requests[i].matcher;
+        job->gen.matcher = requests[i].matcher;
         job->leads = i == 0;
         dop_engine_enqueue(e, job);
     }

@@ -27,7 +27,7 @@ typedef struct dop_engine_options {
      * so that it cannot be rewound at all. */
     uint32_t rewind;
     bool replaces;
-    uint32_t threads; /* that pick tokens from logits; 0: one per core, at most 8 */
+    uint32_t threads; /* threads that pick tokens from logits; 0: one per core, at most 8 */
 } dop_engine_options;
 
 /* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */

@@ -1,10 +1,10 @@
 /* Shared by the files of the engine: engine.c, the callers' side; engine_job.c, jobs themselves; engine_run.c, the engine's thread;
- * engine_step.c, what it does around a step; engine_pick.c, from logits to tokens. */
+ * engine_step.c, what it does around a step.  How a job's tokens are picked and what ends it: runtime/library/generation.c. */
 #ifndef DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_INTERNAL_H
 #define DOPPLER_RUNTIME_SERVE_ENGINE_ENGINE_INTERNAL_H
 
 #include "base/parallel.h"
-#include "base/program/output.h"
+#include "runtime/library/generation.h"
 #include "runtime/serve/engine/engine.h"
 
 enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8 };
@@ -19,9 +19,7 @@ typedef enum dop_job_phase {
 struct dop_job {
     dop_job_request request; /* its pointers point to the following memory */
     uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written */
-    dop_bias *biases;
-    dop_texts stops;
-    char *stop_bytes;
+    dop_generation gen;      /* of what is written; owns its matcher */
 
     dop_job *next; /* in the queue */
     bool leads;    /* the first job of a request */
@@ -32,25 +30,16 @@ struct dop_job {
     /* of the engine's thread */
     float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
     uint32_t n_embedding;
-    uint32_t n_read;   /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
-    uint32_t *written; /* [max_tokens], in tokens_of */
-    uint32_t n_written;
-    uint32_t row;         /* row of this step that gives its next token; UINT32_MAX: none */
-    uint32_t pick;        /* of this step */
-    const uint32_t *mask; /* of the matcher, for the next pick, where the device makes it; NULL: not known yet */
-    bool mask_ready;      /* the matcher has its next mask; until then the job's turn in steps passes */
-    dop_job_token token;
+    uint32_t n_read;    /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
+    uint32_t *written;  /* [max_tokens], in tokens_of */
+    uint32_t row;       /* row of this step that gives its next token; UINT32_MAX: none */
     dop_diag step_diag; /* of a pick that failed */
 
-    /* under the lock */
-    dop_text_stream stream;
-    dop_buf piece; /* text of the last token */
-    dop_output output;
+    /* under the lock, as what `gen` has written */
     dop_job_token *tokens;
-    uint32_t n_tokens, cap_tokens;
+    uint32_t cap_tokens;
     dop_job_end end;
-    bool enough;     /* its caller needs no more of it */
-    bool by_request; /* dop_job_state; of the engine's thread until the end */
+    bool enough; /* its caller needs no more of it */
     dop_diag diag;
     double submitted_ms, deadline_ms, first_ms, last_ms;
     uint32_t n_reused;
@@ -119,8 +108,7 @@ struct dop_engine {
     bool lands; /* what comes next requires that nothing is in flight */
 
     uint32_t n_threads;
-    dop_sampler samplers[DOP_ENGINE_MAX_THREADS];
-    float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: the logits that a matcher leaves */
+    dop_picker pickers[DOP_ENGINE_MAX_THREADS];
 };
 
 /* Under the lock: brings the engine's view up to date. */
@@ -174,34 +162,18 @@ void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
 /* Under the lock: adds a step to the metrics. */
 void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
 
-/* engine_pick.c */
-/* Does the host pick? */
-static inline bool
-dop_job_needs_logits(const dop_engine *e, const dop_job *job)
-{
-    return dop_model_wants(e->model, &job->request.sampling) == DOP_WANTS_LOGITS;
-}
-/* Before a pick: gives the job's sequence what the device needs, the sampling parameters and the mask of its matcher. */
-dop_status dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag);
-/* Works on the mask for the job's next pick for at most about so many steps. */
-dop_status dop_job_prepare(dop_engine *e, dop_job *job, uint64_t steps, dop_diag *diag);
-/* Sets pick and token of a job from the logits of its row. */
-dop_status dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag);
+/* engine_job.c */
+dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
+void dop_job_free(dop_job *job);                                            /* accepts NULL */
 /* Has the job to wait for the mask of its next pick? */
 static inline bool
 dop_job_lacks_mask(const dop_job *job)
 {
-    return job->request.matcher && !job->mask_ready;
+    return job->gen.matcher && !job->gen.mask_ready;
 }
 /* Under the lock: appends the pick, and ends the job if it must. */
 void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
 /* Under the lock. */
 void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag);
-
-/* engine_job.c */
-dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
-void dop_job_free(dop_job *job);                                            /* accepts NULL */
-/* Under the lock: the text of a token that was written, or (NULL) what was held of it at the end, goes to the job's output. */
-dop_status dop_job_show(dop_job *job, const uint32_t *id, dop_diag *diag);
 
 #endif

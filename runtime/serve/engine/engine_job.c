@@ -1,5 +1,5 @@
-/* Making, looking at and freeing a job. */
-#include "base/spans.h"
+/* A job from being made to its end. */
+#include "base/clock.h"
 #include "runtime/serve/engine/engine_internal.h"
 #include "runtime/text/grammar/grammar.h"
 
@@ -40,43 +40,12 @@ dop_job_free(dop_job *job)
 {
     if (!job)
         return;
-    dop_matcher_destroy(job->request.matcher);
-    dop_output_finish(&job->output);
-    dop_buf_finish(&job->piece);
-    dop_texts_finish(&job->stops);
-    free(job->stop_bytes);
+    dop_matcher_destroy(job->gen.matcher);
+    dop_generation_finish(&job->gen);
     free(job->tokens_of);
-    free(job->biases);
     free(job->embedding);
     free(job->tokens);
     free(job);
-}
-
-static void *
-copy(const void *bytes, size_t n)
-{
-    void *p = malloc(n ? n : 1);
-    if (p && n)
-        memcpy(p, bytes, n);
-    return p;
-}
-
-static bool
-copy_stops(dop_job *job, const dop_job_request *r)
-{
-    size_t size = 1, at = 0;
-    for (size_t i = 0; i < r->n_stops; i++)
-        size += strlen(r->stops[i]) + 1;
-    if (!(job->stop_bytes = malloc(size)))
-        return false;
-    for (size_t i = 0; i < r->n_stops; i++) {
-        size_t n = strlen(r->stops[i]) + 1;
-        memcpy(job->stop_bytes + at, r->stops[i], n);
-        if (dop_texts_push(&job->stops, job->stop_bytes + at, NULL) != DOP_OK)
-            return false;
-        at += n;
-    }
-    return true;
 }
 
 dop_job *
@@ -86,45 +55,97 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     if (!job)
         return NULL;
     job->request = *r;
-    job->request.matcher = NULL; /* the caller keeps it unless this succeeds */
     job->tokens_of = malloc((r->n_prompt + r->max_tokens + 1) * sizeof *job->tokens_of);
-    job->biases = copy(r->sampling.biases, r->sampling.n_biases * sizeof *r->sampling.biases);
     job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
-    if (!job->tokens_of || !job->biases || !copy_stops(job, r)) {
+    const dop_generation_options how = {.sampling = &r->sampling,
+                                        .stops = r->stops,
+                                        .n_stops = r->n_stops,
+                                        .max_tokens = r->max_tokens,
+                                        .n_top = r->n_top,
+                                        .ignore_end = r->ignore_end,
+                                        .keep_special = r->keep_special};
+    /* The caller keeps the matcher until the job is submitted. */
+    if (!job->tokens_of || dop_generation_init(&job->gen, e->model, e->tok, NULL, &how, NULL) != DOP_OK) {
         dop_job_free(job);
         return NULL;
     }
     memcpy(job->tokens_of, r->prompt, r->n_prompt * sizeof *r->prompt);
     job->written = job->tokens_of + r->n_prompt;
     job->request.prompt = job->tokens_of;
-    job->request.sampling.biases = job->biases;
-    job->request.sampling.penalty_from = (uint32_t)r->n_prompt;
+    job->gen.sampling.penalty_from = (uint32_t)r->n_prompt;
+    job->request.sampling = job->gen.sampling;
     job->request.stops = NULL;
-    dop_output_init(&job->output, &job->stops);
-    dop_text_stream_init(&job->stream, e->tok,
-                         DOP_DECODE_CONTINUE | (r->keep_special ? 0 : (unsigned)DOP_DECODE_SKIP_SPECIAL));
+    job->request.matcher = NULL;
     job->submitted_ms = dop_now_ms();
     job->deadline_ms = r->time_limit_s > 0 ? job->submitted_ms + r->time_limit_s * 1e3 : 0;
     return job;
 }
 
-dop_status
-dop_job_show(dop_job *job, const uint32_t *id, dop_diag *diag)
+void
+dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag)
 {
-    dop_status st = DOP_OK;
+    if (job->phase == DOP_JOB_READS || job->phase == DOP_JOB_WRITES) {
+        e->slots[job->slot].job = NULL;
+        e->metrics.running--;
+    }
+    job->phase = DOP_JOB_ENDED;
+    job->end = end;
+    if (diag)
+        job->diag = *diag;
+    e->metrics.jobs[end]++;
+    dop_histogram_add(&e->metrics.duration, (dop_now_ms() - job->submitted_ms) / 1e3);
+    if (job->request.wake)
+        job->request.wake(job->request.user);
+}
+
+static bool
+keep_token(dop_job *job)
+{
+    const dop_generation *g = &job->gen;
+    const uint32_t n = g->n_written;
+    if (!g->logprobs)
+        return true;
+    if (n == job->cap_tokens) {
+        uint32_t cap = job->cap_tokens ? 2 * job->cap_tokens : 64;
+        dop_job_token *p = realloc(job->tokens, cap * sizeof *p);
+        if (!p)
+            return false;
+        job->tokens = p;
+        job->cap_tokens = cap;
+    }
+    dop_job_token *t = &job->tokens[n];
+    t->n_top = g->n_top;
+    t->pick = g->logprobs[0];
+    memcpy(t->top, &g->logprobs[1], g->n_top * sizeof *t->top);
+    return true;
+}
+
+void
+dop_job_write(dop_engine *e, dop_job *job, double now_ms)
+{
+    dop_diag diag = {0};
+    if (job->first_ms == 0) {
+        job->first_ms = now_ms;
+        dop_histogram_add(&e->metrics.first_token, (now_ms - job->submitted_ms) / 1e3);
+    } else {
+        dop_histogram_add(&e->metrics.per_token, (now_ms - job->last_ms) / 1e3);
+    }
+    job->last_ms = now_ms;
+    e->metrics.written_tokens++;
+    job->written[job->gen.n_written] = job->gen.pick;
+    static const dop_job_end ends[] = {[DOP_END_NOT_YET] = DOP_JOB_GOES_ON,
+                                       [DOP_END_ID] = DOP_JOB_END_TOKEN,
+                                       [DOP_END_STOP_TEXT] = DOP_JOB_STOP_TEXT,
+                                       [DOP_END_CONSTRAINT] = DOP_JOB_END_TOKEN,
+                                       [DOP_END_LENGTH] = DOP_JOB_LENGTH};
+    dop_end why = DOP_END_NOT_YET;
     size_t from;
-    if (job->output.stopped)
-        return DOP_OK;
-    job->piece.size = 0;
-    if (id)
-        st = dop_text_stream_push(&job->stream, *id, diag, &job->piece);
-    else
-        dop_text_stream_flush(&job->stream, &job->piece);
-    if (st == DOP_OK && job->piece.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_output_push(&job->output, job->piece.data, job->piece.size, diag, &from);
-    return st == DOP_OK && !id ? dop_output_end(&job->output, diag, &from) : st;
+    dop_status st = keep_token(job) ? dop_generation_write(&job->gen, &diag, &from, &why)
+                                    : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK || why != DOP_END_NOT_YET)
+        dop_job_finish(e, job, st == DOP_OK ? ends[why] : DOP_JOB_FAILED, &diag);
+    else if (job->request.wake && !job->request.wake_at_end)
+        job->request.wake(job->request.user);
 }
 
 dop_job_state
@@ -133,11 +154,11 @@ dop_job_look(const dop_job *job)
     return (dop_job_state){
         .end = job->end,
         .diag = &job->diag,
-        .by_request = job->by_request || job->diag.code == DOP_E_LIMIT || job->diag.code == DOP_E_FULL,
-        .text = job->output.text.size ? job->output.text.data : "",
-        .n_text = job->output.text.size,
+        .by_request = job->gen.refused || job->diag.code == DOP_E_LIMIT || job->diag.code == DOP_E_FULL,
+        .text = job->gen.output.text.size ? job->gen.output.text.data : "",
+        .n_text = job->gen.output.text.size,
         .tokens = job->tokens,
-        .n_tokens = job->n_tokens,
+        .n_tokens = job->gen.n_written,
         .embedding = job->embedding,
         .n_embedding = job->n_embedding,
         .n_prompt = (uint32_t)job->request.n_prompt,

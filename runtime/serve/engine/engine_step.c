@@ -5,7 +5,6 @@
  * the largest possible chunks, in steps of its own that alternate with those of writing jobs.  While only the same jobs write,
  * their next step is in flight before they have the tokens of the last one (step_ahead.c); a prompt that comes then waits for
  * that step. */
-#include "base/spans.h"
 #include "runtime/model/model.h"
 #include "runtime/serve/engine/engine_internal.h"
 #include "runtime/text/grammar/grammar.h"
@@ -21,7 +20,7 @@ enum { MASK_STEPS = 1000000 };
 static uint32_t
 n_tokens(const dop_job *job)
 {
-    return (uint32_t)job->request.n_prompt + job->n_written;
+    return (uint32_t)job->request.n_prompt + job->gen.n_written;
 }
 
 /* How many of its tokens a slot's sequence has in common with a job and need not be fed again.  At least the job's last token has
@@ -101,6 +100,7 @@ give_sequences(dop_engine *e)
         job->slot = slot;
         job->phase = DOP_JOB_READS;
         job->n_read = UINT32_MAX;
+        job->gen.sequence = e->slots[slot].sequence;
         e->slots[slot].job = job;
         e->slots[slot].used = ++e->n_given;
         e->metrics.running++;
@@ -155,8 +155,9 @@ ends_now(const dop_engine *e, const dop_job *job, double now_ms)
 static void
 end_job(dop_engine *e, dop_job *job, dop_job_end end)
 {
-    if (job->n_written > 0)
-        (void)dop_job_show(job, NULL, NULL);
+    size_t from;
+    if (job->gen.n_written > 0)
+        (void)dop_generation_flush(&job->gen, NULL, &from);
     dop_job_finish(e, job, end, end == DOP_JOB_FAILED ? &e->diag : NULL);
     if (job->released)
         dop_job_free(job);
@@ -193,7 +194,7 @@ static void
 add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
 {
     dop_step_row *row = &e->rows[e->n_rows];
-    uint32_t wants = dop_model_wants(e->model, &job->request.sampling);
+    uint32_t wants = dop_generation_wants(&job->gen);
     wants |= wants == DOP_WANTS_LOGITS ? (uint32_t)DOP_WANTS_UNCHECKED : 0;
     *row = (dop_step_row){e->slots[job->slot].sequence, token, last ? wants : 0};
     if (last)
@@ -249,7 +250,7 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
         return st;
     job->n_read = (uint32_t)same;
     dop_engine_lock(e);
-    if (job->n_written == 0) {
+    if (job->gen.n_written == 0) {
         job->n_reused = (uint32_t)same;
         e->metrics.reused_tokens += same;
         e->metrics.prompt_tokens += job->request.n_prompt;
@@ -367,7 +368,7 @@ dop_engine_prepare_masks(dop_engine *e)
     for (uint32_t i = 0; i < e->n_slots && n > 0; i++) {
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
-        if (job && !e->slots[i].flies && dop_job_prepare(e, job, MASK_STEPS / n, &diag) != DOP_OK)
+        if (job && !e->slots[i].flies && dop_generation_prepare(&job->gen, MASK_STEPS / n, &diag) != DOP_OK)
             fail_job(e, job, &diag);
     }
 }
@@ -434,9 +435,11 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     dop_job *job = p->jobs[index];
     (void)diag;
     job->step_diag = (dop_diag){0};
-    if (dop_job_pick(p->e, job, worker, &job->step_diag) == DOP_OK && job->request.matcher &&
-        !dop_matcher_must_end(job->request.matcher))
-        (void)dop_job_prepare(p->e, job, p->slice, &job->step_diag); /* here because this runs on several threads */
+    if (dop_generation_pick(&job->gen, job->row, &p->e->pickers[worker], job->tokens_of, n_tokens(job),
+                            &job->step_diag) == DOP_OK &&
+        job->gen.matcher && !dop_matcher_must_end(job->gen.matcher))
+        (void)dop_generation_prepare(&job->gen, p->slice,
+                                     &job->step_diag); /* here because this runs on several threads */
     return DOP_OK;
 }
 
@@ -453,7 +456,7 @@ dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks 
         if (!job || job->row == UINT32_MAX || slot->flies != flies || (flies && slot->group != group))
             continue;
         p->jobs[p->n++] = job;
-        values += dop_job_needs_logits(e, job) ? e->facts.vocab : 0;
+        values += dop_generation_wants(&job->gen) == DOP_WANTS_LOGITS ? e->facts.vocab : 0;
     }
     p->slice = p->n > 0 ? MASK_STEPS / p->n : 0;
     uint64_t threads = values / WORTH_A_THREAD + 1;
@@ -555,7 +558,7 @@ dop_engine_ready_picks(dop_engine *e)
     for (uint32_t i = 0; i < e->n_slots; i++) {
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
-        if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_job_ready_pick(e, job, &diag) != DOP_OK)
+        if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_generation_ready(&job->gen, &diag) != DOP_OK)
             fail_job(e, job, &diag);
     }
 }
@@ -579,7 +582,7 @@ expect(dop_engine *e)
     for (uint32_t i = 0; i < e->n_slots; i++) {
         const dop_job *job = e->slots[i].job;
         if (job && job->row != UINT32_MAX)
-            dop_sequence_expect(e->slots[i].sequence, reads ? 1 : job->request.max_tokens - job->n_written);
+            dop_sequence_expect(e->slots[i].sequence, reads ? 1 : job->request.max_tokens - job->gen.n_written);
     }
 }
 

@@ -15,10 +15,10 @@ typedef struct dop_histogram {
 
 typedef struct dop_metrics {
     uint64_t prompt_tokens, reused_tokens, written_tokens;
-    uint64_t steps, rows;           /* of steps, and the rows they had */
-    uint64_t steps_ahead;           /* those that were in flight before the tokens of the step before were known */
-    uint64_t jobs[DOP_METRIC_ENDS]; /* ended, by dop_job_end */
-    uint64_t answers[DOP_METRIC_STATUSES]; /* of HTTP, by the first digit of their status */
+    uint64_t steps, rows;                  /* number of steps, and of their rows together */
+    uint64_t steps_ahead;                  /* steps in flight before the tokens of the step before were known */
+    uint64_t jobs[DOP_METRIC_ENDS];        /* ended, by dop_job_end */
+    uint64_t answers[DOP_METRIC_STATUSES]; /* HTTP answers, by the first digit of their status */
     uint64_t refused;                      /* jobs that found the queue full */
     uint32_t running, waiting, sequences;
     dop_histogram first_token, per_token, duration, step, pick;

@@ -12,7 +12,7 @@ typedef enum part_kind { SEQUENCE, CHOICE, SET, REPEAT, LOOK, NOT_LOOK, BEGIN, E
 
 typedef struct part {
     part_kind kind;
-    uint32_t first, next; /* its parts, as a list; 0: none */
+    uint32_t first, next; /* first: of the list of its parts; next: in the list that it is in; 0: none */
     uint32_t min, max;
     dop_term set;
     bool asserts; /* it, or something in it, takes no character but demands something of its surroundings */
@@ -431,7 +431,7 @@ repeated(expression *x, uint32_t inner)
             refuse(x, "expected {N}, {N,} or {N,M}");
         x->at++;
     }
-    if (peek(x) == '?') /* This asks for as few as possible, which changes nothing in what texts are valid. */
+    if (peek(x) == '?') /* a lazy quantifier: which texts are valid does not depend on it */
         x->at++;
     const uint32_t p = new_part(x, REPEAT);
     if (p == 0)

@@ -18,7 +18,7 @@ enum {
     DOP_SETS_N_HEADS = 1 << 14,
 };
 
-/* What the grammars of a vocabulary hold together. */
+/* Memory that all grammars of a vocabulary may hold together, and what they hold of it. */
 typedef struct dop_pool {
     pthread_mutex_t lock;
     atomic_size_t held; /* bytes */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t most_bytes = 128u << 20; /* that grammars of a vocabulary hold together */
+static const size_t most_bytes = 128u << 20; /* bytes that all grammars of a vocabulary may hold together */
 
 enum { LONGEST = 1024 }; /* bytes of a token; longer ones are never allowed */
 

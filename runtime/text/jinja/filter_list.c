@@ -60,7 +60,7 @@ key_of(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
     return v.kind == J_STR && !rule->exact && cx->status == DOP_OK ? dop_j_change_case(cx, v.u.str, CASE_LOWER) : v;
 }
 
-/* The same for sort, whose attribute may be several, with commas between them. */
+/* The key of an item for `sort`, whose attribute may be several, with commas between them. */
 static dop_j_val
 sort_key(dop_j_ctx *cx, dop_j_val item, const key_rule *rule)
 {
@@ -157,7 +157,7 @@ f_groupby(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
             dop_j_val pair = dop_j_pair(cx, key_of(cx, item, &plain), group);
             if (cx->status != DOP_OK)
                 break;
-            pair.u.list->name = "group"; /* it has names for its two items */
+            pair.u.list->name = "group"; /* templates may call the two items `grouper` and `list` */
             dop_j_push(cx, r, pair);
         }
         last = key;

@@ -203,7 +203,7 @@ dop_j_str_val(dop_j_str s)
 }
 
 static inline bool
-dop_j_is_list(dop_j_val v) /* its items are in u.list */
+dop_j_is_list(dop_j_val v) /* the kinds whose items are in u.list */
 {
     return v.kind >= J_LIST && v.kind <= J_ITER;
 }
@@ -369,7 +369,7 @@ enum { J_STACK_ARGS = 8 }; /* a call with more takes memory from the arena */
 
 /* Argument by position or keyword, NULL when absent. */
 const dop_j_val *dop_j_arg(const dop_j_args *a, size_t index, const char *name);
-/* The same as a string, an integer or a truth value, with a fallback also for None where Python's own is None. */
+/* An argument as a string, an integer or a truth value; `fallback` where it is absent, and for None where Python's default is None. */
 dop_j_str dop_j_str_arg(dop_j_ctx *cx, const dop_j_args *a, size_t index, const char *name, const char *fallback);
 int64_t dop_j_int_arg(dop_j_ctx *cx, const dop_j_args *a, size_t index, const char *name, int64_t fallback);
 bool dop_j_bool_arg(const dop_j_args *a, size_t index, const char *name, bool fallback);
@@ -412,7 +412,7 @@ bool dop_j_has_filter(dop_j_str name);
 bool dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
 /* Escapes for HTML unless it is marked as safe. */
 dop_j_val dop_j_escape(dop_j_ctx *cx, dop_j_val v);
-/* The same for a string or the strings in a list or mapping. */
+/* Escapes a string, or the strings in a list or mapping. */
 dop_j_val dop_j_escape_items(dop_j_ctx *cx, dop_j_val v);
 
 /* A method of one value; `how` tells methods apart that share a function. */

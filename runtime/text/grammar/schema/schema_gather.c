@@ -270,7 +270,8 @@ types_of(dop_schema *s, const json_t *schema)
            (json_is_true(json_object_get(schema, "nullable")) ? (unsigned)DOP_IS_NULL : 0);
 }
 
-/* Their types may exclude one another, or their const and enum, or those of a member that both require. */
+/* Can no value be valid for both schemas?  Their types may exclude one another, or their const and enum, or those of a member that
+ * both require. */
 bool
 dop_schema_exclude(dop_schema *s, const json_t *a, const json_t *b, uint32_t depth)
 {

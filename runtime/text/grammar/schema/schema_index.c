@@ -128,7 +128,7 @@ make_room(dop_schema_index *x)
     return true;
 }
 
-/* The same text, kept. */
+/* A copy of a base address that lives as long as the index; equal ones are one. */
 static const char *
 keep_base(dop_schema_index *x, const char *base)
 {

@@ -78,14 +78,14 @@ typedef struct dop_closure {
     bool for_items;
 } dop_closure;
 
-/* One of these must hold too. */
+/* A value must be valid for all schemas of at least one of these lists. */
 typedef struct dop_option_group {
-    const char *name;      /* of its keyword */
+    const char *name;      /* the keyword: anyOf, oneOf, ... */
     const json_t *options; /* a list of lists of schemas */
     const dop_frame *frame;
 } dop_option_group;
 
-/* What must hold for a value at once. */
+/* Everything that must hold for one value. */
 typedef struct dop_conjunction {
     const json_t **all;       /* owned, [n]: schemas whose own keywords must hold */
     const json_t **nots;      /* owned: schemas with const, enum, pattern or multipleOf only, which must not hold */
@@ -136,7 +136,7 @@ const json_t *dop_schema_resolve(dop_schema *s, const json_t *from, const char *
 unsigned dop_schema_types(dop_schema *s, const json_t *type);
 /* Does a keyword say which values are valid?  *out_bits: the types that it is about; 0: all. */
 bool dop_schema_is_keyword(const char *name, unsigned *out_bits);
-/* The same, without formats. */
+/* Does a keyword, formats aside, say which values are valid? */
 bool dop_schema_asserts(const char *keyword);
 unsigned dop_schema_type_of(const json_t *value);
 /* Is the value valid for the schema?  What cannot be told counts as valid. */

@@ -142,7 +142,7 @@ dop_schema_add_values(dop_schema *s, const dop_conjunction *c, unsigned bits, ui
         s->a.failed |= !texts[n];
         n += texts[n] != NULL;
         if (json_is_real(v) && dop_schema_type_of(v) == DOP_IS_INTEGER && fabs(json_real_value(v)) <= 0x1p53) {
-            json_t *whole = json_integer((json_int_t)json_real_value(v)); /* the same number */
+            json_t *whole = json_integer((json_int_t)json_real_value(v)); /* the whole number of equal value */
             if ((texts[n] = json_dumps(whole, JSON_ENCODE_ANY)))
                 n++;
             json_decref(whole);

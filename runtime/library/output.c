@@ -1,12 +1,13 @@
-#include "base/program/output.h"
+#include "runtime/library/output.h"
 
 #include <string.h>
 
 void
-dop_output_init(dop_output *out, const dop_texts *stops)
+dop_output_init(dop_output *out, const char *const *stops, size_t n_stops)
 {
     memset(out, 0, sizeof *out);
     out->stops = stops;
+    out->n_stops = n_stops;
 }
 
 void
@@ -21,8 +22,8 @@ static size_t
 find_stop(const dop_output *out)
 {
     size_t first = out->held.size;
-    for (size_t i = 0; i < out->stops->count; i++) {
-        const char *stop = out->stops->items[i];
+    for (size_t i = 0; i < out->n_stops; i++) {
+        const char *stop = out->stops[i];
         size_t n = strlen(stop);
         const char *hit = n && out->held.size ? memmem(out->held.data, out->held.size, stop, n) : NULL;
         if (hit && (size_t)(hit - out->held.data) < first)
@@ -36,8 +37,8 @@ static size_t
 stop_prefix(const dop_output *out)
 {
     size_t longest = 0;
-    for (size_t i = 0; i < out->stops->count; i++) {
-        const char *stop = out->stops->items[i];
+    for (size_t i = 0; i < out->n_stops; i++) {
+        const char *stop = out->stops[i];
         size_t n = strlen(stop), most = n && n - 1 < out->held.size ? n - 1 : n ? out->held.size : 0;
         for (size_t k = most; k > longest; k--)
             if (memcmp(out->held.data + out->held.size - k, stop, k) == 0)
@@ -83,23 +84,4 @@ dop_output_end(dop_output *out, dop_diag *diag, size_t *out_from)
     if (out->stopped)
         return DOP_OK;
     return release(out, 0, diag);
-}
-
-bool
-dop_ending_has(const dop_ending *ending, uint32_t id)
-{
-    for (uint32_t i = 0; i < ending->n_ids; i++)
-        if (ending->ids[i] == id)
-            return true;
-    return false;
-}
-
-dop_end
-dop_output_ends(const dop_output *out, const dop_ending *ending, uint32_t id, uint32_t n, bool complete)
-{
-    return dop_ending_has(ending, id) ? DOP_END_ID
-           : out->stopped             ? DOP_END_STOP_TEXT
-           : complete                 ? DOP_END_CONSTRAINT
-           : n >= ending->most        ? DOP_END_LENGTH
-                                      : DOP_END_NOT_YET;
 }

@@ -1,0 +1,397 @@
+/* Matrices as further quantizers write them.  A linear layer NAME of `in` inputs and `out` outputs has
+ *
+ *   AWQ (version gemv):  NAME.qweight I32 [out, in / 8] words of eight inputs, NAME.scales F16 [out, 8 n], NAME.qzeros I32 [out, n]
+ *       words of eight groups; n is what the groups fill, rounded up to 2 words for groups of 64 and to 4 for groups of 32
+ *   bitsandbytes, 4 bits: NAME.weight U8 [out * in / 2, 1], NAME.weight.quant_map F32 [16], NAME.weight.absmax: F32 of each block, or U8
+ *       with NAME.weight.nested_quant_map F32 [256] and NAME.weight.nested_absmax F32 of each block of blocks, and
+ *       NAME.weight.quant_state.bitsandbytes__nf4 (or fp4), JSON as bytes: blocksize, shape, nested_blocksize, nested_offset
+ *   bitsandbytes, 8 bits: NAME.weight I8 [out, in], NAME.SCB F32 [out], the largest magnitudes, which 127 stands for;
+ *       NAME.weight_format, 0 where rows lie as they are
+ *   HQQ: NAME.W_q U8, of 4 bits two in a byte; NAME.scale, NAME.zero of each group; and what NAME was made with (nbits, group_size,
+ *       axis, shape, ...), which quantization_config states where these are missing
+ *
+ * Sources: AutoAWQ, awq/modules/linear/gemv.py; bitsandbytes, functional.py (QuantState.as_dict); HQQ, hqq/core/quantize.py. */
+#include "compiler/import/hf/hf.h"
+#include "compiler/model/leftovers.h"
+#include "ir/interp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WORD = 8, LEVELS = 16, NESTED = 256, SMALLEST_GROUP = 32 };
+
+typedef struct matrix {
+    dop_hf *hf;
+    const dop_st_set *set;
+    const char *name; /* "model.layers.0.mlp.up_proj." */
+    uint64_t outputs;
+    uint32_t inputs;
+} matrix;
+
+static const dop_st_tensor *
+part_of(const matrix *m, const char *part)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s%s", m->name, part);
+    return dop_st_take(m->set, name);
+}
+
+static bool
+is(const dop_st_tensor *t, const char *dtype)
+{
+    return t && strcmp(t->dtype, dtype) == 0;
+}
+
+static dop_status
+refuse(const matrix *m, const dop_st_tensor *t, const char *why)
+{
+    char shape[160];
+    dop_st_shape_text(t, shape, sizeof shape);
+    return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: %s %s %s", t->name, t->dtype, shape, why);
+}
+
+static dop_status
+missing(const matrix *m, const char *part)
+{
+    return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, m->set->path, "tensor %s%s is missing", m->name, part);
+}
+
+/* Is it this many values of a type, whatever its shape? */
+static bool
+has(const dop_st_tensor *t, const char *dtype, uint64_t n)
+{
+    return is(t, dtype) && t->bytes == n * (strcmp(dtype, "U8") == 0 ? 1 : 4);
+}
+
+static dop_status
+check_finite(const matrix *m, const dop_st_tensor *t)
+{
+    const uint32_t size = dop_type_of(t->type)->bytes;
+    for (uint64_t i = 0; i < t->bytes / size; i++) {
+        float v;
+        dop_decode_row(t->type, t->data + i * size, 1, &v);
+        if (!isfinite(v))
+            return refuse(m, t, "has an infinity or NaN");
+    }
+    return DOP_OK;
+}
+
+/* Would f16 hold all values, times a factor, but for their last bits? */
+static bool
+fits_half(const dop_st_tensor *t, float factor)
+{
+    const uint32_t size = dop_type_of(t->type)->bytes;
+    for (uint64_t i = 0; i < t->bytes / size; i++) {
+        float v;
+        dop_decode_row(t->type, t->data + i * size, 1, &v);
+        v *= factor;
+        if (!(fabsf(dop_f16_to_f32(dop_f32_to_f16(v)) - v) <= fabsf(v) / 512))
+            return false;
+    }
+    return true;
+}
+
+static dop_status
+note(const matrix *m, const char *what, const char *cost)
+{
+    char text[200];
+    if (m->hf->quant.skipped && strcmp(m->hf->quant.skipped, what) == 0)
+        return DOP_OK;
+    m->hf->quant.skipped = what;
+    snprintf(text, sizeof text, "matrices of %s become f16, %s their bytes; --quant makes them smaller again", what,
+             cost);
+    return dop_checkpoint_note(m->hf->model, text, m->hf->diag);
+}
+
+/* Makes w of these parts, which are copied. */
+static dop_status
+finish(const matrix *m, const dop_code_parts *p, const char *source, dop_weight *w)
+{
+    dop_int4_parts *parts = dop_arena_alloc(m->hf->arena, sizeof *parts);
+    dop_code_parts *codes = dop_arena_alloc(m->hf->arena, sizeof *codes);
+    if (!parts || !codes)
+        return DOP_FAIL(m->hf->diag, DOP_E_NOMEM, "out of host memory");
+    *codes = *p;
+    parts->codes = codes;
+    w->parts = parts;
+    w->source = source;
+    return DOP_OK;
+}
+
+static dop_type
+int4_of(uint64_t group)
+{
+    return group % 128 == 0 ? DOP_TYPE_int4_g128 : group % 64 == 0 ? DOP_TYPE_int4_g64 : DOP_TYPE_int4_g32;
+}
+
+/* ---- AWQ -------------------------------------------------------------------------------------------------------------- */
+
+dop_status
+dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first, dop_weight *w)
+{
+    const matrix m = {.hf = hf, .set = set, .name = name, .outputs = outputs, .inputs = w->cols};
+    const dop_st_tensor *words = part_of(&m, "qweight"), *zeros = part_of(&m, "qzeros"),
+                        *scales = part_of(&m, "scales");
+    const uint32_t group = hf->quant.group ? hf->quant.group : m.inputs;
+    if (!words || !zeros || !scales)
+        return missing(&m, words ? zeros ? "scales" : "qzeros" : "qweight");
+    if (group % SMALLEST_GROUP != 0 || m.inputs % group != 0)
+        return refuse(&m, words, "does not have whole groups of a multiple of 32 inputs");
+    const uint32_t unit = group >= 128 ? 1 : group == 64 ? 2 : 4;
+    const uint32_t n = ((m.inputs / group + WORD - 1) / WORD + unit - 1) / unit * unit;
+    dop_status st = dop_st_check_shape(words, 2, (const uint64_t[]){outputs, m.inputs / WORD}, hf->diag);
+    if (st == DOP_OK)
+        st = dop_st_check_shape(zeros, 2, (const uint64_t[]){outputs, n}, hf->diag);
+    if (st == DOP_OK)
+        st = dop_st_check_shape(scales, 2, (const uint64_t[]){outputs, (uint64_t)n * WORD}, hf->diag);
+    if (st == DOP_OK && (!is(words, "I32") || !is(zeros, "I32")))
+        st = refuse(&m, is(words, "I32") ? zeros : words, "is not supported; known: I32");
+    if (st == DOP_OK && !is(scales, "F16"))
+        st = refuse(&m, scales, "is no scale; known: F16");
+    if (st == DOP_OK)
+        st = check_finite(&m, scales);
+    if (st != DOP_OK)
+        return st;
+    w->type = int4_of(group);
+    return finish(&m,
+                  &(dop_code_parts){.kind = DOP_CODE_INT4,
+                                    .codes = words->data,
+                                    .row_bytes = m.inputs / 2,
+                                    .scales = scales->data,
+                                    .scale_type = scales->type,
+                                    .tile_rows = 1,
+                                    .tile_cols = group,
+                                    .tiles = n * WORD,
+                                    .zeros = zeros->data,
+                                    .zero_words = n,
+                                    .factor = 1,
+                                    .first = first},
+                  words->name, w);
+}
+
+/* ---- bitsandbytes ------------------------------------------------------------------------------------------------------ */
+
+/* What the state says under a key, a whole number of at least 1; 0: nothing such. */
+static uint64_t
+number_of(const json_t *state, const char *key)
+{
+    const json_int_t v = json_integer_value(json_object_get(state, key));
+    return v > 0 && v <= 1 << 20 ? (uint64_t)v : 0;
+}
+
+static dop_status
+read_nested(const matrix *m, const json_t *state, dop_flat_parts *f)
+{
+    const dop_st_tensor *levels = part_of(m, "weight.nested_quant_map"), *nested = part_of(m, "weight.nested_absmax");
+    f->nested_group = number_of(state, "nested_blocksize");
+    const double offset = json_number_value(json_object_get(state, "nested_offset"));
+    if (!levels || !nested)
+        return missing(m, levels ? "weight.nested_absmax" : "weight.nested_quant_map");
+    if (!has(levels, "F32", NESTED))
+        return refuse(m, levels, "is no map of 256 levels");
+    if (!f->nested_group || !has(nested, "F32", (f->groups + f->nested_group - 1) / f->nested_group))
+        return refuse(m, nested, "are not the scales of all blocks of blocks that quant_state states");
+    if (!(fabs(offset) < 1e30))
+        return refuse(m, nested, "have an offset that is no number");
+    f->nested_levels = levels->data;
+    f->nested = nested->data;
+    f->offset = (float)offset;
+    dop_status st = check_finite(m, levels);
+    return st == DOP_OK ? check_finite(m, nested) : st;
+}
+
+static dop_status
+read_bytes4(const matrix *m, const dop_st_tensor *codes, const json_t *state, dop_flat_parts *f)
+{
+    const dop_st_tensor *levels = part_of(m, "weight.quant_map"), *largest = part_of(m, "weight.absmax");
+    const uint64_t n = m->outputs * m->inputs;
+    const json_t *shape = json_object_get(state, "shape");
+    f->bits = 4;
+    f->codes = codes->data;
+    f->group = number_of(state, "blocksize");
+    if (!levels || !largest)
+        return missing(m, levels ? "weight.absmax" : "weight.quant_map");
+    if (!f->group || (json_integer_value(json_array_get(shape, 0)) != (json_int_t)m->outputs) ||
+        json_integer_value(json_array_get(shape, 1)) != (json_int_t)m->inputs)
+        return refuse(m, codes, "has a quant_state of another shape, or without a size of blocks");
+    f->groups = (n + f->group - 1) / f->group;
+    if (!has(codes, "U8", (n + 1) / 2))
+        return refuse(m, codes, "is not the matrix of 4 bits that config.json calls for");
+    if (!has(levels, "F32", LEVELS))
+        return refuse(m, levels, "is no map of 16 levels");
+    if (!has(largest, "F32", f->groups) && !has(largest, "U8", f->groups))
+        return refuse(m, largest, "are not the scales of all blocks; known: F32, U8");
+    f->levels = levels->data;
+    f->largest = largest->data;
+    dop_status st = check_finite(m, levels);
+    if (st == DOP_OK)
+        st = is(largest, "U8") ? read_nested(m, state, f) : check_finite(m, largest);
+    return st == DOP_OK ? note(m, "4 bits (bitsandbytes)", "almost 4 times") : st;
+}
+
+static dop_status
+read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_weight *w)
+{
+    const dop_st_tensor *scales = part_of(m, "SCB"), *format = part_of(m, "weight_format");
+    dop_status st = dop_st_check_shape(codes, 2, (const uint64_t[]){m->outputs, m->inputs}, m->hf->diag);
+    if (st != DOP_OK)
+        return st;
+    if (!scales)
+        return missing(m, "SCB");
+    if (!has(scales, "F32", m->outputs))
+        return refuse(m, scales, "are not the largest magnitudes of all outputs; known: F32");
+    for (uint64_t i = 0; format && i < format->bytes; i++)
+        if (format->data[i] != 0)
+            return refuse(m, format, "says that rows do not lie as they are, which is not supported");
+    if ((st = check_finite(m, scales)) != DOP_OK)
+        return st;
+    if (!fits_half(scales, 1.0f / 127))
+        return refuse(m, scales, "has a scale that does not fit f16");
+    p->kind = DOP_CODE_INT8;
+    p->codes = codes->data;
+    p->row_bytes = m->inputs;
+    p->scales = scales->data;
+    p->scale_type = scales->type;
+    p->tile_rows = 1;
+    p->tile_cols = m->inputs;
+    p->tiles = 1;
+    p->factor = 1.0f / 127;
+    w->type = DOP_TYPE_q8_0;
+    return DOP_OK;
+}
+
+static dop_status
+read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+{
+    const dop_st_tensor *codes = part_of(m, "weight"), *state = part_of(m, "weight.quant_state.bitsandbytes__nf4");
+    if (!state)
+        state = part_of(m, "weight.quant_state.bitsandbytes__fp4");
+    *source = codes->name;
+    if (is(codes, "I8"))
+        return read_bytes8(m, codes, p, w);
+    if (!state)
+        return missing(m, "weight.quant_state.bitsandbytes__nf4");
+    json_t *root = json_loadb((const char *)state->data, (size_t)state->bytes, 0, NULL);
+    dop_status st = root && is(state, "U8") ? read_bytes4(m, codes, root, f) : refuse(m, state, "is no JSON object");
+    json_decref(root);
+    p->kind = DOP_CODE_FLAT;
+    w->type = DOP_TYPE_f16;
+    return st;
+}
+
+/* ---- HQQ --------------------------------------------------------------------------------------------------------------- */
+
+/* A number that a tensor beside the matrix states, or else quantization_config. */
+static json_int_t
+hqq_number(const matrix *m, const char *key, json_int_t otherwise)
+{
+    const dop_st_tensor *t = part_of(m, key);
+    if (t && (is(t, "I32") || is(t, "I64") || is(t, "U8"))) {
+        json_int_t v = 0;
+        for (uint64_t i = 0; i < t->bytes && i < 4; i++) /* little-endian; not negative where it makes sense */
+            v |= (json_int_t)t->data[i] << (8 * i);
+        return v;
+    }
+    const json_t *q = json_object_get(m->hf->root, "quantization_config");
+    const json_t *c = json_object_get(q, "quant_config"), *p = json_object_get(c ? c : q, "weight_quant_params"),
+                 *own = json_object_get(p ? p : q, key);
+    return json_is_integer(own) ? json_integer_value(own) : otherwise;
+}
+
+static dop_status
+check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
+{
+    if (t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
+        return refuse(m, t, "is not supported; known: F16, BF16, F32");
+    if (t->bytes != groups * dop_type_of(t->type)->bytes)
+        return refuse(m, t, "are not the values of all groups");
+    return check_finite(m, t);
+}
+
+static dop_status
+read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
+{
+    static const char *const unread[] = {"shape",
+                                         "packing",
+                                         "view_as_float",
+                                         "unpack_view_dtype",
+                                         "optimize",
+                                         "round_zero",
+                                         "quant_scale",
+                                         "quant_zero",
+                                         "channel_wise",
+                                         "compute_dtype",
+                                         "offload_meta",
+                                         "stores_quant_config",
+                                         "encoded_state_dict"};
+    const dop_st_tensor *codes = part_of(m, "W_q"), *scales = part_of(m, "scale"), *zeros = part_of(m, "zero");
+    const json_int_t bits = hqq_number(m, "nbits", 4), group = hqq_number(m, "group_size", 64),
+                     axis = hqq_number(m, "axis", 1);
+    const uint64_t n = m->outputs * m->inputs;
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) /* said by the shapes of the others */
+        (void)part_of(m, unread[i]);
+    *source = codes->name;
+    if (!scales || !zeros)
+        return missing(m, scales ? "zero" : "scale");
+    if ((bits != 4 && bits != 8) || (axis != 0 && axis != 1) || group < 1 || n % (uint64_t)group != 0)
+        return DOP_FAIL_IN(
+            m->hf->diag, DOP_E_INPUT, codes->file,
+            "tensor %s: %lld bits, groups of %lld along axis %lld are not supported; known: 4 and 8 bits, "
+            "groups that fill the matrix, axes 0 and 1",
+            codes->name, (long long)bits, (long long)group, (long long)axis);
+    f->bits = (uint32_t)bits;
+    f->group = (uint64_t)group;
+    f->groups = n / f->group;
+    f->strided = axis == 0;
+    f->codes = codes->data;
+    f->scales = scales->data;
+    f->zeros = zeros->data;
+    f->scale_type = scales->type;
+    f->zero_type = zeros->type;
+    if (!has(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
+        return refuse(m, codes, "is not the matrix that config.json calls for, as U8");
+    dop_status st = check_groups(m, scales, f->groups);
+    if (st == DOP_OK)
+        st = check_groups(m, zeros, f->groups);
+    if (st != DOP_OK)
+        return st;
+    p->kind = DOP_CODE_FLAT;
+    const bool blocks = bits == 4 && !f->strided && group % SMALLEST_GROUP == 0 && m->inputs % f->group == 0;
+    if (blocks && fits_half(scales, 1) && fits_half(zeros, 1)) {
+        w->type = int4_of(f->group);
+        return DOP_OK;
+    }
+    w->type = DOP_TYPE_f16;
+    return bits == 8 ? note(m, "8 bits (HQQ)", "twice")
+                     : note(m, "4 bits in groups across rows (HQQ)", "almost 4 times");
+}
+
+bool
+dop_hf_has_flat(const dop_hf *hf, const dop_st_set *set, const char *name)
+{
+    const size_t n = strlen(name);
+    char other[300];
+    if (n < 8 || strcmp(name + n - 7, ".weight") != 0 || (!hf->quant.bytes && !hf->quant.hqq))
+        return false;
+    snprintf(other, sizeof other, "%.*s%s", (int)(n - 6), name, hf->quant.hqq ? "W_q" : "SCB");
+    if (hf->quant.hqq)
+        return dop_st_find(set, other) != NULL;
+    const bool scaled = dop_st_find(set, other) != NULL;
+    snprintf(other, sizeof other, "%s.absmax", name);
+    return dop_st_find(set, name) && (scaled || dop_st_find(set, other));
+}
+
+dop_status
+dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w)
+{
+    const matrix m = {.hf = hf, .set = set, .name = name, .outputs = rows->total, .inputs = w->cols};
+    const char *source = NULL;
+    dop_flat_parts *f = dop_arena_alloc(hf->arena, sizeof *f);
+    dop_code_parts p = {.flat = f, .factor = 1, .first = rows->start, .block = rows->block};
+    p.block_step = rows->block_step;
+    if (!f)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    dop_status st = hf->quant.hqq ? read_hqq(&m, &p, f, &source, w) : read_bytes(&m, &p, f, &source, w);
+    return st == DOP_OK ? finish(&m, &p, source, w) : st;
+}
