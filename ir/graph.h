@@ -32,7 +32,7 @@ typedef enum dop_traits {
     DOP_PARTIAL = 64
 } dop_traits;
 
-/* How one output element reads a source along an axis (ops.def). */
+/* How one output element reads a source along an axis (ops.def): names of cases of the one form of access.h. */
 typedef enum dop_access_kind {
     DOP_ACCESS_none, /* the axis is absent: broadcast */
     DOP_ACCESS_same,
@@ -41,7 +41,8 @@ typedef enum dop_access_kind {
     DOP_ACCESS_span,
     DOP_ACCESS_all,
     DOP_ACCESS_col,
-    DOP_ACCESS_at
+    DOP_ACCESS_at,
+    DOP_ACCESS_window
 } dop_access_kind;
 typedef enum dop_axis {
     DOP_AXIS_row,
@@ -58,6 +59,7 @@ enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 8, DOP_BY_STEP = 255 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
     uint8_t by;             /* of `at`: the source that says where, or DOP_BY_STEP */
+    uint8_t taps;           /* axes between the first and the last one that count the taps of windows */
 } dop_access;
 
 /* The kind of region that an op starts (ops.def). */

@@ -703,6 +703,9 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_last_row:
         memcpy(n->out.f, n->src[0]->f + (n->src[0]->count - n->out.count), n->out.count * sizeof(float));
         return DOP_OK;
+    case DOP_OP_conv:
+        dop_interp_by_access(n);
+        return DOP_OK;
     case DOP_OP_matmul:
         compute_matmul(n);
         return DOP_OK;
