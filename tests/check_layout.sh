@@ -56,7 +56,8 @@ runtime/library         runtime/step runtime/text/grammar/schema
 runtime/parts           runtime/library
 compiler/import/format  base/read
 compiler/import/text    compiler/import/format base/json runtime/text
-compiler/model          ir base/read compiler/import/text
+compiler/model/families
+compiler/model          ir base/read compiler/import/text compiler/model/families
 compiler/import/gguf    compiler/model
 compiler/import/hf      compiler/model compiler/import/text runtime/media
 compiler/import/rdrr    compiler/model

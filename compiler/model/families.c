@@ -573,10 +573,10 @@ const dop_family dop_families[] = {
      .period = 6,
      .vocab = 262144,
      .ctx = 131072},
-#include "compiler/model/families_dense.def"
-#include "compiler/model/families_encoders.def"
-#include "compiler/model/families_experts.def"
-#include "compiler/model/families_recurrent.def"
+#include "compiler/model/families/dense.def"
+#include "compiler/model/families/encoders.def"
+#include "compiler/model/families/experts.def"
+#include "compiler/model/families/recurrent.def"
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

@@ -1,4 +1,4 @@
-/* Names and fields of the families in families_dense.def and families_encoders.def. */
+/* Names and fields of the families in families/dense.def and families/encoders.def. */
 #include "compiler/model/families_dense.h"
 
 const dop_hf_keys dop_keys_falcon = {

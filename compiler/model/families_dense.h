@@ -1,4 +1,4 @@
-/* Facts that the rows of families_dense.def and families_encoders.def refer to; only families.c includes this. */
+/* Facts that the rows of families/dense.def and families/encoders.def refer to; only families.c includes this. */
 #ifndef DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
 #define DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
 

@@ -1,7 +1,7 @@
 /* Random graphs compiled fused and unfused by the real passes and kernels, against the interpreter: of all, what the
- * passes made is interpreted; the kernels of every ninth small one (with --long, of every third) run on a software device, whose compiler is what takes
- * the time.  A failing graph is printed as text; `fuzz_graph FILE` (tests/fuzz) runs it again, and `fuzz_graph FIRST COUNT`
- * runs larger ones, for as long as wanted. */
+ * passes made is interpreted; the kernels of every ninth small one (with --long, of every third) run on a software device,
+ * whose compiler is what takes the time.  A failing graph is printed as text; `fuzz_graph FILE` (tests/fuzz) runs it again,
+ * and `fuzz_graph FIRST COUNT` runs larger ones, for as long as wanted. */
 #include "tests/unit/kernels_util.h"
 
 #include "base/base.h"
