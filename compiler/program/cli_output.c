@@ -312,12 +312,6 @@ dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compil
                 "writes past them may make no sense; tables of positions take %.1f MiB\n",
                 model, list[0].ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }
-    if (o->rows && list[0].options.sequences > 1 && dop_graph_replaces(&list[0].schedules[0].g))
-        fprintf(
-            stderr,
-            "dopplerc: %s: note: --rows has no effect: a step of this model replaces states, so that %u sequences are "
-            "stepped one by one\n",
-            model, list[0].options.sequences);
     if (o->output && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
         fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
 }

@@ -121,8 +121,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         if (c->options.chunks[i] > 1)
             st = dop_schedule_add(c, DOP_PHASE_PREFILL, c->options.chunks[i], diag);
     for (uint32_t i = 0; i < c->options.n_rows && st == DOP_OK; i++)
-        if (c->options.rows[i] > 1 && /* several sequences whose states are replaced are stepped one by one */
-            (c->options.sequences == 1 || !dop_graph_replaces(&c->schedules[0].g)))
+        if (c->options.rows[i] > 1)
             st = dop_schedule_add_rows(c, c->options.rows[i], diag);
     /* Logits of every position: the middle size, since [T, vocab] is large. */
     uint32_t score = c->options.chunks[c->options.n_chunks > 1 ? 1 : 0];

@@ -13,7 +13,8 @@ run() { # MODEL OPERATIONS SEED BOUND OPTION...
 }
 
 if [ "${1:-}" = whole ]; then
-    for model in llama gemma2 gpt2 gemma3 phi3 qwen3 mistral_window mixtral qwen3_moe gpt_oss qwen3_5 mamba2 lfm2 falcon_h1; do
+    for model in llama gemma2 gpt2 gemma3 phi3 qwen3 mistral_window mixtral qwen3_moe gpt_oss qwen3_5 mamba2 lfm2 falcon_h1 \
+        qwen3_next jamba zamba2 nemotron_h granitemoehybrid kimi_linear olmo_hybrid lfm2_moe mamba; do
         run "$model" 2000 7 5e-4 --kv f32 --sequences 6
     done
     run llama 2000 8 2e-2 --sequences 64 --rows 2,8,64
@@ -28,10 +29,10 @@ else
     # States that steps replace: what was not accepted is rolled back.
     check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet
     check "drafts, with states that steps replace" "$TOOLS/drafts" falcon_h1.plan 40 3 falcon_h1.plan
-    "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o one_by_one.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 2>note
-    check "--rows where sequences are stepped one by one" grep -q "note: --rows has no effect: .* 2 sequences are stepped one by one" note
-    check_fails "drafts there" 1 "compile it with --rows 2,4,8 and one sequence" "$EXEC" one_by_one.plan --tokens 1 -n 2 --draft-ngram 1
-    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
+    check "a plan of falcon_h1 for two" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o two.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 --quiet
+    check "drafts, with such states of two sequences" "$TOOLS/drafts" two.plan 40 3 two.plan
+    check "steps of both" grep -q '"tg4b2"' <("$EXEC" --bench two.plan -p 0 -n 4 -b 2 -r 1 -o csv --quiet)
+    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3 --rows 4
     [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
     run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
     # Embeddings, of more tokens than a piece has.
@@ -41,7 +42,7 @@ else
         "$EXEC" llama.plan --tokens "$tokens" --embed=$how --quiet >$how.json
         check "embedding: $how" "$TOOLS/embedding" $how.json "$SRC/tests/golden/llama/model.safetensors" logits.f32 5e-4
     done
-    check_fails "an unknown way to pool" 2 "--embed=max: known are last and mean" "$EXEC" llama.plan --tokens "1 2" --embed=max
+    check_fails "an unknown way to pool" 2 "--embed=max: known are cls, mean, last and all" "$EXEC" llama.plan --tokens "1 2" --embed=max
     check_fails "nothing to embed" 1 "there are no tokens" "$EXEC" llama.plan --tokens "" --embed
     # Draws on the device, which targets of CPUs do not make: three ways, by a chi-square test and against what may be drawn.
     printf '%s\n' "base: lavapipe" "name: draws" "max_workgroup: 256" "cpu: false" >draws.yaml
