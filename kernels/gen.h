@@ -11,7 +11,8 @@ struct dop_gen {
     const dop_descriptor *descriptor;
     const dop_selection *choice;
     dop_emit e;
-    dop_buf main; /* the filled template */
+    dop_buf main;     /* the filled template */
+    const char *nest; /* or the printed nest, and its dump; NULL: none */
     uint32_t grid[3];
     bool merges;       /* attention merges its splits, and counts the workgroups that have finished theirs */
     bool claims;       /* workgroups claim what they do */
@@ -111,6 +112,7 @@ bool dop_attn_makes_heads(const dop_gen *gen);
 /* Refuses heads that no kernel of attention can compute. */
 dop_refusal dop_attn_refuses_slopes(const dop_site *s); /* the same, for variants without ALiBi */
 dop_refusal dop_attn_refuses(const dop_site *s);
+dop_refusal dop_attn_refuses_step(const dop_site *s); /* ... for those that read keys from caches only */
 /* May a step have rows of several sequences? */
 bool dop_attn_mixes(const dop_site *s);
 /* Most positions that one workgroup walks over; and iterations of the loops before and after them, for so many query rows. */
@@ -148,6 +150,9 @@ void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 /* Key TAIL: the product that a workgroup computes of heads that it has completed. */
 void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
+/* Where keys are of this step: declares which of its rows each of n tokens sees, from[i] .. pq[i], and all of them together,
+ * lo .. hi - 1; token: the row of token i. */
+const char *dop_attn_span(dop_gen *gen, const dop_attn *a, const char *n, const char *token);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
@@ -233,19 +238,11 @@ uint32_t dop_gemv_shared(dop_gen *gen);
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
 void dop_gemv_tile_i8(const dop_site *s, dop_tile *tile); /* for the weights of integer products */
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
-/* Declares the team of lanes and dop_team_sum. */
-dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
-/* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
- * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
-void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);
 /* The row of the product beside goes behind the `first` values of the others. */
 void dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body);
 /* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
-void dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls,
+void dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_buf *decls, dop_buf *begin,
                      dop_buf *end);
-/* A text for each matrix of a part, with its number in place of #. */
-const char *dop_gemv_list(dop_gen *gen, const dop_segment *part, const char *format);
-
 /* --- products of a few rows: gen_few.c, and as a stage gen_few_stage.c --------------------------------------------------- */
 
 /* How much of the rows lies in shared memory at a time. */
@@ -258,9 +255,10 @@ typedef struct dop_few_piece {
 dop_few_piece dop_few_piece_of(const dop_site *s, bool ints, bool stage);
 uint32_t dop_few_unit(const dop_graph *g,
                       const dop_region *r); /* values of a unit: the largest of the region's weights */
-/* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored. */
-void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *decls, dop_buf *receive,
-                     dop_buf *done);
+/* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored.  And how many partial sums of a
+ * statistic there are. */
+void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *receive, dop_buf *done);
+uint32_t dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece);
 const char *dop_few_stage(const dop_site *s, dop_tile *tile);
 
 /* --- on CPU devices: gen_rows.c; the descriptors are in rows_variants.c --- */

@@ -265,11 +265,11 @@ const dop_descriptor dop_descriptor_argmax = {
 };
 
 void
-dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end)
+dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_buf *decls, dop_buf *begin, dop_buf *end)
 {
     dop_emit *e = &gen->e;
     dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
-    dop_keys_set(keys, "PART_BEGIN", "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
+    dop_buf_puts(begin, "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
     dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
                       "    dop_where[gl_LocalInvocationIndex] = where;\n"
                       "    for (uint n = WG / 2u; n > 0u; n /= 2u) {\n"

@@ -1,6 +1,6 @@
-/* Fills few.glsl: matmul regions of a few tokens on GPUs.  Weights are read and unpacked once for all tokens, by lanes that share
- * rows as in a gemv. */
-#include "kernels/gen.h"
+/* Matmul regions of a few tokens on GPUs.  Weights are read and unpacked once for all tokens, by lanes that share rows as in a
+ * gemv. */
+#include "kernels/product.h"
 
 #include "kernels/weight_types.h"
 
@@ -19,311 +19,220 @@ piece_in(const dop_gen *gen)
     return dop_few_piece_of(&s, gen->descriptor->ints, gen->e.routes != NULL);
 }
 
-static void
-declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_keys *outer, dop_buf *decls)
+/* Where the axes run: every invocation has all rows of the step, teams of lanes share out the rows of the matrices and, with the
+ * others of their team, the depth. */
+static dop_placement
+placement_of(const dop_gen *gen, const dop_parts *p)
 {
-    uint32_t steps = gen->e.g->max_t * piece, quarters = p->unit / 4;
+    const dop_tile *tile = &gen->choice->tile;
+    const dop_few_piece x = piece_in(gen);
+    const uint32_t units = dop_div_up_u32(p->k, p->unit), sg = gen->e.target->subgroup;
+    dop_placement pl = {.subgroup = sg, .sum = tile->lanes > sg ? DOP_MEET_shared : DOP_MEET_lanes};
+    pl.at[DOP_PLACE_t][DOP_LEVEL_reg] = gen->e.g->max_t;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_group] = tile->wg / tile->lanes;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_loop] = tile->loops;
+    pl.at[DOP_PLACE_n][DOP_LEVEL_reg] = tile->rows;
+    pl.at[DOP_PLACE_k][DOP_LEVEL_piece] = x.n;
+    pl.at[DOP_PLACE_k][DOP_LEVEL_loop] = dop_div_up_u32(x.units < units ? x.units : units, tile->lanes * tile->unroll);
+    pl.at[DOP_PLACE_k][DOP_LEVEL_lane] = tile->lanes;
+    pl.at[DOP_PLACE_k][DOP_LEVEL_reg] = tile->unroll;
+    pl.x = (dop_movement){.path = gen->e.routes && x.n == 1 ? DOP_PATH_whole : DOP_PATH_pieces,
+                          .unit = x.units * p->unit,
+                          .form = gen->descriptor->ints ? "8 bits"
+                                  : x.half              ? "halves"
+                                                        : "floats"};
+    pl.w = (dop_movement){.path = DOP_PATH_direct, .ahead = 1, .unit = p->unit};
+    return pl;
+}
+
+/* Declares the memory that has the rows, with functions that read and write it. */
+static void
+declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
+{
+    const dop_few_piece piece = piece_in(gen);
+    const uint32_t steps = gen->e.g->max_t * piece.units, quarters = p->unit / 4;
     dop_keys keys = {0};
+    dop_buf text = {0};
     dop_keys_num(gen, &keys, "STEPS", steps);
-    const bool half = piece_in(gen).half, eights = gen->descriptor->ints || half;
-    dop_keys_num(gen, outer, "AT_ONCE", eights ? 8 : 4);
-    dop_keys_set(outer, "PUT",
-                 gen->descriptor->ints ? "dop_xi_put8(i, xs[0], xs[1]);"
-                 : eights              ? "dop_x[i] = dop_x_halves(xs[0], xs[1]);"
-                                       : "DOP_X_PUT(i, xs[0]);");
     if (gen->descriptor->ints) {
-        gen->e.status = dop_template_fill(gen, "gemv_i8.glsl", &keys, decls);
+        gen->e.status = dop_template_fill(gen, "gemv_i8.glsl", &keys, &text);
         if (gen->e.status == DOP_OK)
-            gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, decls);
-        return;
+            gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, &text);
+        x->rows = dop_nest_memory(n, "dop_xq");
+    } else if (piece.half && gen->e.routes) {
+        /* The stages of a dispatch share this array, so its type must be that of the others. */
+        x->rows = dop_nest_shared(n, "vec4", "dop_x", steps);
+        dop_buf_puts(&text, "void dop_x_put(uint i, vec4 x)\n{\n"
+                            "    vec2 w = uintBitsToFloat(uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));\n"
+                            "    if ((i & 1u) == 0u)\n        dop_x[i >> 1].xy = w;\n"
+                            "    else\n        dop_x[i >> 1].zw = w;\n}\n#define DOP_X_PUT(i, x) dop_x_put(i, x)\n");
+    } else if (piece.half) {
+        x->rows = dop_nest_shared(n, "uvec4", "dop_x", steps);
+        dop_buf_puts(&text, "uvec4 dop_x_halves(vec4 a, vec4 b)\n{\n"
+                            "    return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), "
+                            "packHalf2x16(b.zw));\n}\n");
+    } else {
+        /* The array has the first four values of every step, then the next four, and so on: neighbouring invocations, which
+         * take neighbouring steps, read neighbouring words. */
+        x->rows = dop_nest_shared(n, "vec4", "dop_x", steps * quarters);
+        dop_buf_printf(&text,
+                       "#define DOP_X_PUT(i, x) dop_x[(i) %% %uu * %uu + (i) / %uu] = x\n"
+                       "#define DOP_X_GET(v, q) dop_x[(q) * %uu + (v)]\n",
+                       quarters, steps, quarters, steps);
     }
-    if (half &&
-        gen->e.routes) { /* The stages of a dispatch share this array, so its type must be that of the others. */
-        dop_buf_printf(decls,
-                       "shared vec4 dop_x[%u];\n"
-                       "void dop_x_put(uint i, vec4 x)\n{\n"
-                       "    vec2 w = uintBitsToFloat(uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));\n"
-                       "    if ((i & 1u) == 0u)\n        dop_x[i >> 1].xy = w;\n"
-                       "    else\n        dop_x[i >> 1].zw = w;\n}\n#define DOP_X_PUT(i, x) dop_x_put(i, x)\n",
-                       steps);
-        return;
-    }
-    if (half) {
-        dop_buf_printf(decls,
-                       "shared uvec4 dop_x[%u];\n"
-                       "uvec4 dop_x_halves(vec4 a, vec4 b)\n{\n"
-                       "    return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), "
-                       "packHalf2x16(b.zw));\n}\n",
-                       steps);
-        return;
-    }
-    /* The array has the first four values of every step, then the next four, and so on: neighbouring invocations, which take
-     * neighbouring steps, read neighbouring words. */
-    dop_buf_printf(decls,
-                   "shared vec4 dop_x[%u];\n#define DOP_X_PUT(i, x) dop_x[(i) %% %uu * %uu + (i) / %uu] = x\n"
-                   "#define DOP_X_GET(v, q) dop_x[(q) * %uu + (v)]\n",
-                   steps * quarters, quarters, steps, quarters, steps);
+    dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &text));
 }
 
 /* Statistics of the rows, which are needed only when sums are stored: subgroups share out the rows and compute them before the first
  * piece is used.  `done` gets the code that reads those of row t. */
 static void
-sum_stats(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *sums, dop_buf *done)
+sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_buf *done)
 {
     dop_emit *e = &gen->e;
-    const uint32_t subgroups = gen->choice->tile.wg / e->target->subgroup, n = e->g->max_t;
-    const uint32_t share = subgroups > n ? subgroups / n : 1, step = subgroups / share;
+    const uint32_t sg = e->target->subgroup, subgroups = gen->choice->tile.wg / sg, rows = e->g->max_t;
+    const uint32_t share = subgroups > rows ? subgroups / rows : 1;
     for (uint32_t i = 0; i < p->n_stats; i++) {
         const dop_node *stat = dop_node_at(e->g, p->stats[i]);
         dop_buf inner = {0};
         dop_emit_scope(e, &inner, "                ");
         dop_emit_line(e, "sum += dop_sumsq(%s);", dop_emit_value(e, stat->src[0], (dop_index){"t", "c"}, 4));
-        dop_buf_printf(decls, "shared float dop_rs%u[%u];\n", i, n * share);
-        dop_buf_printf(
-            sums,
-            "    for (uint s = gl_LocalInvocationIndex / SG, t = s / %uu; c0 == 0u && t < %s; t += %uu) {\n"
-            "        float sum = 0.0;\n"
-            "        for (uint c = (s %% %uu * SG + gl_LocalInvocationIndex %% SG) * 4u; c < %uu; c += %uu) {\n"
-            "%s        }\n        sum = subgroupAdd(sum);\n"
-            "        if (gl_LocalInvocationIndex %% SG == 0u)\n"
-            "            dop_rs%u[t * %uu + s %% %uu] = sum;\n    }\n",
-            share, dop_emit_n_tokens(e), step, share, p->k, share * e->target->subgroup * 4,
-            inner.data ? inner.data : "", i, share, share);
+        dop_nest_if(n, "c0 == 0u");
+        dop_nest_let(n, "uint", "s", "gl_LocalInvocationIndex / SG");
+        dop_nest_for(n, "t", dop_nest_text(n, "s / %uu", share), dop_emit_n_tokens(e),
+                     dop_nest_text(n, "%uu", subgroups / share))
+            ->apart = true;
+        dop_nest_let(n, "float", "sum", "0.0");
+        dop_nest_for(n, "c", dop_nest_text(n, "(s %% %uu * SG + gl_LocalInvocationIndex %% SG) * 4u", share),
+                     dop_nest_text(n, "%uu", p->k), dop_nest_text(n, "%uu", share * sg * 4))
+            ->apart = true;
+        dop_nest_hole(n, "stat", dop_gen_keep(gen, &inner));
+        dop_nest_end(n);
+        dop_nest_reduce(n, "sum", "subgroupAdd(sum)");
+        dop_nest_if(n, "gl_LocalInvocationIndex %% SG == 0u")->apart = true;
+        dop_nest_store(n, memory, dop_nest_text(n, "dop_rs%u[t * %uu + s %% %uu]", i, share, share), "sum");
+        for (int blocks = 0; blocks < 3; blocks++)
+            dop_nest_end(n);
         dop_buf_printf(done,
                        "                float rs%u = 0.0;\n                for (uint k = 0u; k < %uu; k++)\n"
                        "                    rs%u += dop_rs%u[t * %uu + k];\n"
                        "                rs%u = inversesqrt(rs%u / %u.0 + %.9g);\n",
                        i, share, i, i, share, i, i, p->k, dop_node_f(e->g, p->stats[i], DOP_A_eps));
-        dop_buf_finish(&inner);
     }
 }
 
-/* Multiplies the units of step j with all rows. */
+/* The function that puts the columns from c0 on of every row into shared memory, eight or four neighbouring ones by an
+ * invocation. */
 static void
-emit_dots(dop_gen *gen, const dop_parts *p, const dop_segment *part, dop_buf *dots)
+put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
-    const dop_graph *g = gen->e.g;
-    const uint32_t rows = gen->choice->tile.rows, n = g->max_t;
-    const char *in = "                ";
-    /* Weights are unpacked once and stay in registers; of activations only those of one row are there at a time. */
-    if (gen->descriptor->ints)
-        dop_buf_printf(dots,
-                       "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    dop_xi x = dop_xi_get(t * PIECE + v);\n",
-                       in, in);
-    else if (piece_in(gen).half)
-        dop_buf_printf(dots,
-                       "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    uvec4 xh = %s(dop_x[t * PIECE + v]);\n"
-                       "%s    vec4 x[2] = vec4[2](dop_f16x4(xh.xy), dop_f16x4(xh.zw));\n",
-                       in, in, gen->e.routes ? "floatBitsToUint" : "", in);
+    dop_emit *e = &gen->e;
+    const dop_few_piece piece = piece_in(gen);
+    const uint32_t at_once = gen->descriptor->ints || piece.half ? 8 : 4;
+    const uint32_t of_row = piece.units * p->unit / at_once;
+    dop_buf load = {0};
+    dop_emit_scope(e, &load, "                ");
+    dop_emit_line(e, "x = %s;", dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4));
+    dop_nest_function(n, "dop_put_rows", "uint c0");
+    dop_nest_for(n, "i", "gl_LocalInvocationIndex", dop_nest_text(n, "%uu", e->g->max_t * of_row), "WG")->apart = true;
+    dop_nest_let(n, "uint", "t", "i / %uu", of_row);
+    dop_nest_array(n, "vec4", "xs", at_once / 4);
+    dop_nest_unrolled(n, "j", at_once / 4);
+    dop_nest_let(n, "uint", "c", "c0 + i %% %uu * %uu + j * 4u", of_row, at_once);
+    dop_nest_let(n, "vec4", "x", "vec4(0.0)");
+    dop_nest_if(n, "t < %s && c < %uu", dop_emit_n_tokens(e), p->k)->apart = true;
+    dop_nest_hole(n, "x", dop_gen_keep(gen, &load));
+    dop_nest_end(n);
+    dop_nest_set(n, "xs[j]", "x");
+    dop_nest_end(n);
+    if (at_once == 4)
+        dop_nest_call(n, "DOP_X_PUT", "i, xs[0]")->writes = x->rows;
+    else if (gen->descriptor->ints)
+        dop_nest_call(n, "dop_xi_put8", "i, xs[0], xs[1]")->writes = x->rows;
     else
-        dop_buf_printf(
-            dots,
-            "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    vec4 x[%u];\n"
-            "%s    [[unroll]] for (uint q = 0u; q < %uu; q++)\n%s        x[q] = DOP_X_GET(t * PIECE + v, q);\n",
-            in, in, p->unit / 4, in, p->unit / 4, in);
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
-        dop_buf_printf(dots,
-                       "%s    [[unroll]] for (uint r = 0u; r < %uu; r++)\n"
-                       "%s        acc[(%u + r) * %u + t] += dop_wdot%s_%s(q%u[j * %uu + r], x);\n",
-                       in, rows, in, m * rows, n, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows);
-    }
-    dop_buf_printf(dots, "%s}\n", in);
+        dop_nest_store(n, x->rows, "dop_x[i]", "dop_x_halves(xs[0], xs[1])");
+    dop_nest_end(n);
+    sum_stats(gen, p, n, x->stats, done);
+    dop_nest_end(n);
 }
 
-/* Emits how a workgroup of a stage walks over sets of rows of the matrices; n_wg 0: there is one set.  `before`: code in front of
- * the products of a set.  Where all rows of the step fit into shared memory they are put there once for all sets, else in pieces
- * for each set. */
+/* What a stage does instead: an invocation receives four neighbouring columns, and looks for those of all rows before it waits for
+ * the first, so that the looks overlap. */
 static void
-set_sets(dop_gen *gen, const dop_segment *part, uint32_t index, uint32_t n_wg, const char *before, dop_keys *keys)
+receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
-    dop_emit *e = &gen->e;
-    const dop_tile *tile = &gen->choice->tile;
-    const uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
-    const bool whole = e->routes && piece_in(gen).n == 1;
-    const char *put = whole ? "    dop_put_rows(0u);\n    barrier();\n" : "";
-    dop_keys_set(keys, "PIECE_IN",
-                 whole ? ""
-                       : dop_emit_str(e, "        barrier();\n        dop_put_rows(first * %uu);\n        barrier();\n",
-                                      dop_few_unit(e->g, e->r)));
-    dop_keys_set(keys, "EARLY", n_wg ? "" : before);
-    if (n_wg == 0) {
-        dop_keys_set(keys, "SETS", put);
-        dop_keys_set(keys, "NEXT_SET", "");
-        dop_keys_set(keys, "SETS_END", "");
-        return;
-    }
-    const char *more = dop_emit_str(e, "set + %uu < %uu", n_wg * per_wg, part->rows);
+    const dop_few_piece piece = piece_in(gen);
     dop_buf text = {0};
-    dop_buf_printf(&text,
-                   "%s    for (uint set = wg * %uu; set < %uu; set += %uu) {\n    uint next_row = row + %uu;\n%s", put,
-                   per_wg, part->rows, n_wg * per_wg, n_wg * per_wg, before);
-    dop_keys_set(keys, "SETS", dop_gen_keep(gen, &text));
-    dop_keys_set(keys, "NEXT_SET",
-                 !whole ? ""
-                        : dop_emit_str(e, "            else if (%s)\n                dop_fetch%u(next_row, LANE%s);\n",
-                                       more, index, dop_gemv_list(gen, part, ", n#")));
-    dop_keys_set(keys, "SETS_END",
-                 dop_emit_str(e, "    row = next_row;\n%s%s    }\n",
-                              tile->lanes > e->target->subgroup ? "    barrier();\n" : "",
-                              whole ? ""
-                                    : dop_emit_str(e, "    if (%s)\n        dop_fetch%u(row, LANE%s);\n", more, index,
-                                                   dop_gemv_list(gen, part, ", q#"))));
+    dop_few_receive(gen, p, &piece, &text, done);
+    dop_nest_function(n, "dop_put_rows", "uint c0");
+    dop_nest_hole(n, "x, from mailboxes", dop_gen_keep(gen, &text))->writes = x->rows | x->stats;
+    dop_nest_end(n);
 }
 
-/* Emits which lanes store sums.  `once`: lane t * ROWS + r stores column r of row t, and no other; else a lane stores several.
- * Returns the code that loads what the lanes need for that, which comes before the products. */
-static const char *
-set_store_rows(dop_gen *gen, const dop_segment *part, bool once, const dop_buf *early, dop_keys *keys)
-{
-    dop_emit *e = &gen->e;
-    const uint32_t rows = gen->choice->tile.rows, all = rows * e->g->max_t;
-    const char *n = dop_emit_n_tokens(e);
-    if (!once) {
-        dop_keys_set(keys, "STORE_ROWS",
-                     dop_emit_str(e,
-                                  "for (uint i = LANE, t = i / %uu, r = i %% %uu, c = row + r; i < %uu && t < %s;\n"
-                                  "         i += LANES, t = i / %uu, r = i %% %uu, c = row + r)\n        if (c < %uu)",
-                                  rows, rows, all, n, rows, rows, part->rows));
-        return "";
-    }
-    dop_keys_set(keys, "STORE_ROWS",
-                 dop_emit_str(e, "if (LANE < %uu && LANE / %uu < %s && row + r < %uu)", all, rows, n, part->rows));
-    dop_buf text = {0};
-    dop_buf_printf(&text, "    uint r = LANE %% %uu, t = min(LANE / %uu, %s - 1u), c = min(row + r, %uu);\n%s", rows,
-                   rows, n, part->rows - 1, early->data ? early->data : "");
-    return dop_gen_keep(gen, &text);
-}
-
-static dop_status
-emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, const char *stats, dop_buf *out)
-{
-    dop_emit *e = &gen->e;
-    const dop_segment *part = &p->part[index];
-    const dop_tile *tile = &gen->choice->tile;
-    const dop_index ix = {"t", "c"};
-    dop_keys keys = {0};
-    dop_buf begin = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0}, early = {0};
-    const bool once = tile->rows * e->g->max_t <= tile->lanes; /* a lane stores one sum at most */
-    const bool sets = n_wg * (tile->wg / tile->lanes * tile->rows) < part->rows;
-    uint32_t n_binds = e->n_binds;
-    for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "y[%u]", m), false, NULL);
-    for (uint32_t i = 0; i < p->n_stats; i++)
-        dop_emit_bind(e, p->stats[i], dop_emit_str(e, "rs%u", i), false, NULL);
-    dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
-    emit_dots(gen, p, part, &dots);
-    dop_buf_puts(&store, stats);
-    /* Then values that the epilogue reads are loaded before the products, which hide the latency. */
-    if (once)
-        e->constants = e->early = &early;
-    dop_emit_scope(e, &store, "        ");
-    for (uint32_t i = 0; i < part->n_outs; i++)
-        dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
-    e->constants = e->early = NULL;
-    const char *before = set_store_rows(gen, part, once, &early, &keys);
-    set_sets(gen, part, index, sets ? n_wg : 0, before, &keys);
-    dop_keys_num(gen, &keys, "P", index);
-    dop_keys_num(gen, &keys, "M", part->n_mats);
-    dop_keys_num(gen, &keys, "N", part->rows);
-    dop_keys_num(gen, &keys, "R", e->g->max_t);
-    dop_keys_num(gen, &keys, "U", p->unit);
-    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, p->unit));
-    dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "UNROLL", tile->unroll);
-    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "FETCH", fetch.data);
-    dop_keys_set(&keys, "RAW", raw.data);
-    dop_keys_set(&keys, "Q", dop_gemv_list(gen, part, ", q#"));
-    dop_keys_set(&keys, "NEXT", dop_gemv_list(gen, part, ", n#"));
-    dop_keys_set(&keys, "SHIFT", dop_gemv_list(gen, part, " q# = n#;"));
-    dop_keys_set(&keys, "DOTS", dots.data);
-    dop_keys_set(&keys, "STORE", store.data);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "few_part.glsl", &keys, out) : e->status;
-    e->n_binds = n_binds;
-    dop_buf_finish(&begin);
-    dop_buf_finish(&fetch);
-    dop_buf_finish(&raw);
-    dop_buf_finish(&dots);
-    dop_buf_finish(&store);
-    dop_buf_finish(&early);
-    return st;
-}
-
-/* Where more lanes than a subgroup share a row, their sums are added up in shared memory. */
+/* The activations of row t in registers, as products take them. */
 static void
-declare_sums(const dop_gen *gen, dop_buf *decls)
+get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
 {
-    const dop_tile *tile = &gen->choice->tile;
-    const uint32_t sg = gen->e.target->subgroup;
-    uint32_t log2 = 0;
-    while (1u << log2 < sg)
-        log2++;
-    dop_buf_printf(decls, "#define SG_LOG2 %u\n", log2);
-    if (tile->lanes > sg)
-        dop_buf_printf(decls, "shared float dop_few_sums[%u];\n",
-                       tile->wg / sg * gen->e.r->info->most_mats * tile->rows * gen->e.g->max_t);
+    if (gen->descriptor->ints) {
+        dop_nest_let(n, "dop_xi", "x", "dop_xi_get(t * PIECE + v)")->reads = rows;
+    } else if (piece_in(gen).half) {
+        dop_nest_let(n, "uvec4", "halves", "%s(dop_x[t * PIECE + v])", gen->e.routes ? "floatBitsToUint" : "")->reads =
+            rows;
+        dop_nest_array(n, "vec4", "x", 2);
+        dop_nest_set(n, "x[0]", "dop_f16x4(halves.xy)");
+        dop_nest_set(n, "x[1]", "dop_f16x4(halves.zw)");
+    } else {
+        dop_nest_array(n, "vec4", "x", p->unit / 4);
+        dop_nest_unrolled(n, "q", p->unit / 4);
+        dop_nest_set(n, "x[q]", "DOP_X_GET(t * PIECE + v, q)")->reads = rows;
+        dop_nest_end(n);
+    }
+}
+
+static uint32_t
+stat_values(const dop_gen *gen, const dop_parts *p)
+{
+    const uint32_t subgroups = gen->choice->tile.wg / gen->e.target->subgroup, n = gen->e.g->max_t;
+    const dop_few_piece piece = piece_in(gen);
+    return gen->e.routes ? dop_few_stat_values(gen, p, &piece) : n * (subgroups > n ? subgroups / n : 1);
 }
 
 static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
-    dop_keys keys = {0};
-    dop_buf decls = {0}, load = {0}, parts = {0}, calls = {0}, team = {0}, stats = {0}, done = {0}, receive = {0};
+    dop_nest n;
+    dop_buf done = {0}, calls = {0};
+    const dop_tile *tile = &gen->choice->tile;
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
-    uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows, n = e->g->max_t;
-    const dop_few_piece x = piece_in(gen);
-    uint32_t piece = x.units;
-    gen->halves = x.half && (e->routes || dop_region_has(e->r, dop_node_base(e->g, p.act, NULL)));
-    declare_rows(gen, &p, piece, &keys, &decls);
-    if (e->routes) {
-        dop_few_receive(gen, &p, &x, &decls, &receive, &done);
-    } else {
-        dop_emit_scope(e, &load, "                ");
-        dop_emit_line(e, "x = %s;", dop_emit_value(e, p.act, (dop_index){"t", "c"}, 4));
-        sum_stats(gen, &p, &decls, &stats, &done);
-    }
-    declare_sums(gen, &decls);
-    for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
-        uint32_t n_wg = dop_div_up_u32(p.part[i].rows, per_wg * (tile->loops ? tile->loops : 1));
-        st = emit_part(gen, &p, i, n_wg, done.data ? done.data : "", &parts);
+    const dop_few_piece piece = piece_in(gen);
+    const dop_placement pl = placement_of(gen, &p);
+    dop_product x = {.put = "dop_put_rows", .put_all = "0u", .get = get_row};
+    gen->halves = piece.half && (e->routes || dop_region_has(e->r, dop_node_base(e->g, p.act, NULL)));
+    dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
+    dop_nest_number(&n, "R", e->g->max_t);
+    dop_product_team(gen, &n);
+    dop_nest_number(&n, "PIECE", piece.units);
+    declare_rows(gen, &p, &n, &x);
+    for (uint32_t i = 0; i < p.n_stats; i++)
+        x.stats |= dop_nest_shared(&n, "float", dop_nest_text(&n, "dop_rs%u", i), stat_values(gen, &p));
+    dop_product_sums(gen, &n, &x);
+    (e->routes ? receive_rows : put_rows)(gen, &p, &n, &x, &done);
+    x.done = dop_gen_keep(gen, &done);
+    const uint32_t sets = tile->loops ? tile->loops : 1, per_wg = tile->wg / tile->lanes * tile->rows * sets;
+    uint32_t first = 0;
+    for (uint32_t i = 0; e->status == DOP_OK && i < p.n; i++) {
+        const uint32_t n_wg = dop_div_up_u32(p.part[i].rows, per_wg);
+        dop_product_part(gen, &p, &n, &x, i, n_wg);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
         first += n_wg;
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->grid[0] = first;
     gen->grid[1] = gen->grid[2] = 1;
-    dop_keys_num(gen, &keys, "R", n);
-    dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "PIECE", piece);
-    dop_keys_num(gen, &keys, "U", p.unit);
-    dop_keys_num(gen, &keys, "K", p.k);
-    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    if (st == DOP_OK)
-        st = dop_gen_team(gen, &team);
-    dop_keys_set(&keys, "TEAM", team.data);
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "LOAD", load.data);
-    dop_keys_set(&keys, "STATS", stats.data);
-    dop_keys_set(&keys, "RECEIVE", receive.data);
-    dop_keys_set(&keys, "PARTS", parts.data);
-    dop_keys_set(&keys, "CALLS", calls.data);
-    if (st == DOP_OK)
-        st = e->status == DOP_OK ? dop_template_fill(gen, "few.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&team);
-    dop_buf_finish(&decls);
-    dop_buf_finish(&load);
-    dop_buf_finish(&parts);
-    dop_buf_finish(&calls);
-    dop_buf_finish(&stats);
-    dop_buf_finish(&receive);
-    dop_buf_finish(&done);
-    return st;
+    return dop_product_finish(gen, &n, NULL, &calls);
 }
 
 /* The number of workgroups of all parts, each of which has `rows` rows of the matrices. */

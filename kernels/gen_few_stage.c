@@ -110,15 +110,20 @@ summing(const dop_gen *gen, const share *s)
     return s->apart > 1 ? s->columns / sg : gen->choice->tile.wg / sg;
 }
 
+uint32_t
+dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
+{
+    return gen->choice->tile.wg / gen->e.target->subgroup * share_of(gen, p, piece).rows;
+}
+
 /* Statistics are kept as the sums of each subgroup for each of its rows, over all pieces; `done` gets the code that adds those of
  * row t up. */
 static void
-put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *decls, dop_buf *receive, dop_buf *done)
+put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *receive, dop_buf *done)
 {
     dop_emit *e = &gen->e;
-    const uint32_t subgroups = gen->choice->tile.wg / e->target->subgroup, n = summing(gen, s);
+    const uint32_t n = summing(gen, s);
     for (uint32_t i = 0; i < p->n_stats; i++) {
-        dop_buf_printf(decls, "shared float dop_rs%u[%u];\n", i, subgroups * s->rows);
         for (uint32_t k = 0; k < s->rows; k++)
             dop_buf_printf(receive,
                            "    s%u_%u = subgroupAdd(s%u_%u);\n    if (gl_LocalInvocationIndex %% SG == 0u)\n"
@@ -155,8 +160,7 @@ receive_group(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, cons
 }
 
 void
-dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *decls, dop_buf *receive,
-                dop_buf *done)
+dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *receive, dop_buf *done)
 {
     dop_emit *e = &gen->e;
     const share s = share_of(gen, p, piece);
@@ -190,7 +194,7 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
     dop_buf_puts(receive, early.data ? early.data : "");
     dop_buf_puts(receive, text.data ? text.data : "");
     dop_buf_puts(receive, "    }\n");
-    put_stats(gen, p, &s, decls, receive, done);
+    put_stats(gen, p, &s, receive, done);
     dop_buf_finish(&constants);
     dop_buf_finish(&early);
     dop_buf_finish(&text);

@@ -15,6 +15,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
     dop_keys keys = {0};
     dop_buf text = {0}, functions = {0}, calls = {0};
     const char **glsl = dop_arena_alloc(arena, n_stages * sizeof *glsl);
+    const char **nests = dop_arena_alloc(arena, n_stages * sizeof *nests);
     dop_kernel_arg *args = dop_arena_alloc(arena, 3 * sizeof *args);
     const char *common = dop_templates_get(t, "common.glsl");
     *k = (dop_kernel){.local = stages[0]->local,
@@ -22,8 +23,9 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
                       .n_stages = n_stages,
                       .n_args = 3,
                       .variant = DOP_VARIANT_persistent};
-    for (uint32_t i = 0; i < n_stages && glsl; i++) {
+    for (uint32_t i = 0; i < n_stages && glsl && nests; i++) {
         glsl[i] = stages[i]->glsl;
+        nests[i] = stages[i]->nest;
         k->caps |= stages[i]->caps;
         k->rounding = stages[i]->rounding > k->rounding ? stages[i]->rounding : k->rounding;
         dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
@@ -47,13 +49,14 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
     k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;
+    k->nests = nests;
     k->args = args;
     if (args) {
         args[0] = (dop_kernel_arg){.kind = DOP_ARG_TABLE, .read = true};
         args[1] = (dop_kernel_arg){.read = true};
         args[2] = (dop_kernel_arg){.numbers = 2, .number = {numbers[0], numbers[1]}};
     }
-    if (st == DOP_OK && (!k->glsl || !glsl || !args))
+    if (st == DOP_OK && (!k->glsl || !glsl || !nests || !args))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_buf_finish(&text);
     dop_buf_finish(&functions);

@@ -64,6 +64,7 @@ typedef struct pass {
     const char *i;      /* index in the row */
     const char *inside; /* condition for this invocation to have a value there; NULL: it has */
     bool first, last;   /* of the values that this invocation takes in turn */
+    bool walks;         /* it takes them in a loop */
     uint32_t level, width, serial;
     const char *sum; /* function that sums over the team */
     bool own;        /* sums may be own sums (dop_gen) */
@@ -89,6 +90,24 @@ sum_of(pass *s, const char *name)
     return dop_emit_str(&gen->e, "dop_own_sum(%uu, %s_a)", gen->sums++, name);
 }
 
+/* Declares NAME_0, the first value of row x, before the loop. */
+static void
+first_value(pass *s, dop_node_id x, const char *name)
+{
+    dop_emit *e = &s->gen->e;
+    dop_buf out = {0};
+    dop_buf *loop = e->out;
+    const char *indent = e->indent;
+    dop_emit_scope(e, &out, "    ");
+    const char *c0 = dop_emit_str(e, "(%s * %uu)", s->p->unit, s->p->len);
+    const char *first = dop_emit_value(e, x, (dop_index){s->p->t, strcmp(s->p->unit, "0u") ? c0 : "0u"}, 1);
+    dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", out.data ? out.data : "", name, first);
+    dop_buf_finish(&out);
+    e->out = loop;
+    e->indent = indent;
+    e->n_memo = 0;
+}
+
 /* Sums one source row into a statistic: declared before the loop, added in it, finished after it.  The row may be shorter than
  * the program's; beyond its end the last value is loaded again. */
 static void
@@ -106,25 +125,23 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
         /* Differences to the row's first value are squared, because squares of the values would cancel where the mean is far from
          * zero. */
         dop_buf_printf(s->before, "    float %s_a = 0.0, %s_b = 0.0;\n", name, name);
-        dop_buf out = {0};
-        dop_buf *loop = e->out;
-        uint32_t n_memo = e->n_memo;
-        const char *indent = e->indent;
-        dop_emit_scope(e, &out, "    ");
-        const char *c0 = dop_emit_str(e, "(%s * %uu)", s->p->unit, s->p->len);
-        const char *first = dop_emit_value(e, x, (dop_index){s->p->t, strcmp(s->p->unit, "0u") ? c0 : "0u"}, 1);
-        dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", out.data ? out.data : "", name, first);
-        dop_buf_finish(&out);
-        e->out = loop;
-        e->indent = indent;
-        e->n_memo = 0;
-        (void)n_memo;
+        first_value(s, x, name);
         dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
         dop_emit_line(e, "%s_b += dop_sumsq(%s - %s_0);", name, v, name);
         dop_buf_printf(s->after,
                        "    %s_a = %s(%s_a) / %u.0;\n"
                        "    float %s = inversesqrt(max(%s(%s_b) / %u.0 - %s_a * %s_a, 0.0) + %.9g);\n",
                        name, s->sum, name, s->p->len, name, s->sum, name, s->p->len, name, name, eps);
+        return;
+    }
+    /* A mean far from zero is rounded once, where sums of the values would be rounded at every step: what it is off by is off in
+     * every value of a norm, and adds up in the product behind it. */
+    const bool far = op == DOP_OP_row_mean && s->walks && !shorter && !s->own;
+    if (far) {
+        dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
+        first_value(s, x, name);
+        dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
+        dop_buf_printf(s->after, "    float %s = %s_0 + %s(%s_a) / %u.0;\n", name, name, s->sum, name, len);
         return;
     }
     if (s->first)
@@ -347,6 +364,7 @@ looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32
                   .i = "i",
                   .first = true,
                   .last = true,
+                  .walks = true,
                   .level = l,
                   .width = width,
                   .serial = p->serial,

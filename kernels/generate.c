@@ -372,6 +372,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
+    k->nest = gen.nest;
     k->n_args = gen.e.n_args;
     k->args = gen.e.args;
     memcpy(k->grid, gen.grid, sizeof k->grid);

@@ -82,8 +82,10 @@ typedef struct dop_kernel {
     uint32_t caps;
     uint32_t subgroup; /* required size; 0: any */
     dop_rounding rounding;
+    const char *nest;          /* dump of the nest that it was made from; NULL: from a template */
     uint32_t n_stages;         /* a persistent dispatch: */
     const char *const *stages; /* GLSL of its functions */
+    const char *const *nests;  /* theirs */
 } dop_kernel;
 
 /* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan/plan_format.h. */

@@ -76,6 +76,7 @@ check "codebooks that become halves late: compiles" "$DOPPLERC" "$SRC/tests/gold
 check "-d prints single passes" single_passes "$SRC/tests/golden/llama"
 check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode1(T=1'
 check "--emit regions" emitted "$SRC/tests/golden/llama" regions '^region @1 gemv'
+check "--emit nest" emitted "$SRC/tests/golden/llama" nest '^nest gemv_subgroup'
 check "--emit glsl" emitted "$SRC/tests/golden/llama" glsl '^#version 460'
 modules() { # of both targets, one file each, as --dump-dir has them
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1,tier3 --chunks 8 --emit spirv --quiet | tar xv -C "$WORK" >modules.txt &&
@@ -88,7 +89,7 @@ check "--emit spirv is an archive of modules" modules
 check "--report in three forms" report "$SRC/tests/golden/gemma3"
 check "--explain by op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain attn
 check_fails "--explain of nothing" 2 "no region has that op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain zzz
-check_fails "--emit of nothing" 2 "known are ir, regions, glsl, spirv and plan" "$DOPPLERC" "$SRC/tests/golden/llama" --emit zzz
+check_fails "--emit of nothing" 2 "known are ir, regions, nest, glsl, spirv and plan" "$DOPPLERC" "$SRC/tests/golden/llama" --emit zzz
 # Every pass can be left out but those that make regions, their order and their places, and the code is still code.
 for pass in canon hoist-last-row split-norms hoist-row-scale expand-weights split-kv split-argmax merge-siblings fuse-prologue \
     fuse-epilogue meet-products share-row fuse-rows merge-rows; do

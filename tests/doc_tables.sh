@@ -101,7 +101,7 @@ table() {
                 sub(/ +$/, "", value)
                 if (key !~ /^ /) section = value == "" ? key : ""
                 else sub(/^ */, section ".", key)
-                if (value == "" || key == "name" || key == "caps" || key == "devices") next
+                if (value == "" || key == "name" || key == "caps" || key == "devices" || key ~ /^schedule\./) next
                 if (!(key in there)) order[++n] = key
                 there[key] = 1
                 if (meaning[key] == "") meaning[key] = note
@@ -112,6 +112,15 @@ table() {
                     printf "| `%s` | %s | %s | %s | %s |\n", order[i], meaning[order[i]], of[order[i], "tier1"],
                         of[order[i], "lavapipe"], of[order[i], "nvidia-hopper"]
             }' examples/targets/nvidia-hopper.yaml examples/targets/tier1.yaml examples/targets/lavapipe.yaml
+        ;;
+    schedule-numbers)
+        echo "| number | what it is | nvidia-hopper |"
+        echo "|---|---|---|"
+        {
+            sed -nE 's/^  ([a-z_0-9]+): ([0-9]+).*/\1\t\2/p' examples/targets/nvidia-hopper.yaml
+            rows NUMBER ir/schedule_numbers.def 'printf "%s\t%s\t\n", a[1], cell(a[3])'
+            rows TABLE ir/schedule_numbers.def 'printf "%s\t%s\t\n", a[1], cell(a[6])'
+        } | awk -F '\t' 'NF == 2 { of[$1] = $2; next } { printf "| `%s` | %s | %s |\n", $1, $2, $1 in of ? of[$1] : "a list" }'
         ;;
     *)
         echo "doc_tables.sh: no table $1" >&2

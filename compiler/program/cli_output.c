@@ -64,7 +64,7 @@ static void
 emit_stage(const dop_compiler_cli *o, const dop_compilation *c, dop_buf *out)
 {
     bool ir = strcmp(o->emit, "ir") == 0, regions = strcmp(o->emit, "regions") == 0;
-    bool glsl = strcmp(o->emit, "glsl") == 0;
+    bool glsl = strcmp(o->emit, "glsl") == 0, nest = strcmp(o->emit, "nest") == 0;
     for (uint32_t i = 0; i < c->n_schedules && (ir || regions); i++) {
         dop_buf text = {0};
         dop_graph_print(&c->schedules[i].g, &text);
@@ -76,6 +76,13 @@ emit_stage(const dop_compiler_cli *o, const dop_compilation *c, dop_buf *out)
         }
         dop_buf_puts(out, from ? from : "");
         dop_buf_finish(&text);
+    }
+    for (uint32_t i = 0; i < c->kernels.n && nest; i++) {
+        const dop_built_kernel *k = &c->kernels.items[i];
+        dop_buf_printf(out, "# kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name,
+                       dop_label_text(k->label), k->k.nest ? k->k.nest : "");
+        for (uint32_t f = 0; f < k->k.n_stages; f++)
+            dop_buf_printf(out, "# stage %u of kernel %u\n%s", f, i, k->k.nests[f] ? k->k.nests[f] : "");
     }
     for (uint32_t i = 0; i < c->kernels.n && glsl; i++) {
         const dop_built_kernel *k = &c->kernels.items[i];

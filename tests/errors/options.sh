@@ -20,7 +20,7 @@ check "--list-types: those of weights" [ "$(names types)" = "$(rows TYPE ir/type
 check "--list-types: a size" grep -qx 'q4_k  *4.500 bits a value, --quant' <("$DOPPLERC" --list-types)
 check "--list-kernels: those of the table" [ "$(names kernels)" = "$(rows KERNEL kernels/kernels.def)" ]
 check "--list-models: their names in files" grep -qx 'deepseek_v3  *DeepseekV3ForCausalLM, GGUF deepseek2' <("$DOPPLERC" --list-models)
-check "--list-models: one a line" [ "$("$DOPPLERC" --list-models | grep -c 'For[A-Z]\|LMHeadModel')" -eq "$("$DOPPLERC" --list-models | wc -l)" ]
+check "--list-models: one a line" [ "$("$DOPPLERC" --list-models | grep -cE "For[A-Z]|Model\b")" -eq "$("$DOPPLERC" --list-models | wc -l)" ]
 check "several lists, one after the other" [ "$("$DOPPLERC" --list-types --list-targets | wc -l)" -eq \
     "$({ "$DOPPLERC" --list-types && "$DOPPLERC" --list-targets; } | wc -l)" ]
 
@@ -48,7 +48,7 @@ refuses 2 "--force matmul=zz: no kernel zz; known:" "$model" -o plan --force mat
 refuses 2 "--force zz=gemv: no region here is zz" "$model" -o plan --force zz=gemv
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --skip nope
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --stop-after nope
-refuses 2 "--emit zzz: known are ir, regions, glsl, spirv and plan" "$model" -o plan --emit zzz
+refuses 2 "--emit zzz: known are ir, regions, nest, glsl, spirv and plan" "$model" -o plan --emit zzz
 refuses 2 "-j must lie between 1 and" "$model" -o plan -j 0
 refuses 2 "--weights zz: known are embed and external" "$model" -o plan --weights zz
 refuses 2 "--explain zz: no region has that op" "$model" -o plan --explain zz

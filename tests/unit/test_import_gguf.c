@@ -116,6 +116,7 @@ Test(import_gguf, golden_logits)
         "afmoe",
         "laguna",
         "mimo_v2_flash",
+        "dbrx",
         "granitemoe",
         "granitemoeshared",
         "qwen3_5_moe",
@@ -237,6 +238,76 @@ Test(import_gguf, a_tensor_for_each_expert)
     memcpy(last, "blk.1.ffn_up.9.weight", 21);
     cr_assert(gguf_save(&w, path));
     expect_failure(path, "", "tensor blk.1.ffn_up.1.weight is missing", 0, 0);
+    scratch_remove(&s);
+}
+
+/* Makes the matrices whose names have `part`, bf16, such of q8_0, or of f32 with the values that those have. */
+static void
+requantize(gguf_writer *w, const char *part, bool blocks)
+{
+    enum { Q8_0 = 8, BLOCK = 32 };
+    uint64_t len, dims[4], offset;
+    uint32_t rank, type;
+    unsigned n = 0;
+    for (size_t at = 0; at < w->infos.size;) {
+        char *p = w->infos.data + at, *name = p + 8;
+        memcpy(&len, p, 8);
+        memcpy(&rank, name + len, 4);
+        memcpy(dims, name + len + 4, 8 * rank);
+        char *end = name + len + 4 + 8 * rank;
+        memcpy(&type, end, 4);
+        memcpy(&offset, end + 4, 8);
+        at += 8 + len + 16 + 8 * rank;
+        if (!memmem(name, len, part, strlen(part)))
+            continue;
+        cr_assert(rank == 2 && type == GGUF_BF16 && dims[0] % BLOCK == 0);
+        dop_buf out = {0};
+        for (uint64_t i = 0; i < dims[0] * dims[1]; i += BLOCK) {
+            float x[BLOCK], most = 0;
+            for (int k = 0; k < BLOCK; k++) {
+                uint16_t h;
+                memcpy(&h, w->data.data + offset + 2 * (i + (uint64_t)k), 2);
+                x[k] = dop_bf16_to_f32(h);
+                most = fmaxf(most, fabsf(x[k]));
+            }
+            const uint16_t d = dop_f32_to_f16(most / 127);
+            const float by = dop_f16_to_f32(d);
+            if (blocks)
+                dop_buf_append(&out, &d, sizeof d);
+            for (int k = 0; k < BLOCK; k++) {
+                const int8_t q = (int8_t)lrintf(fminf(fmaxf(x[k] / by, -127), 127));
+                const float v = (float)q * by;
+                dop_buf_append(&out, blocks ? (const void *)&q : &v, blocks ? 1 : sizeof v);
+            }
+        }
+        while (w->data.size % 32)
+            dop_buf_append(&w->data, "", 1);
+        offset = w->data.size;
+        type = blocks ? Q8_0 : GGUF_F32;
+        memcpy(end, &type, 4);
+        memcpy(end + 4, &offset, 8);
+        dop_buf_append(&w->data, out.data, out.size);
+        dop_buf_finish(&out);
+        n++;
+    }
+    cr_assert_gt(n, 0);
+}
+
+/* Keys of latent attention are used turned, which blocks are copied for. */
+Test(import_gguf, quantized_keys_and_values_in_one_matrix)
+{
+    scratch s = scratch_make();
+    const char *path = scratch_path(&s, "model.gguf");
+    double worst[2];
+    for (int blocks = 0; blocks < 2; blocks++) {
+        gguf_writer w;
+        convert_model(&w, "minicpm3");
+        requantize(&w, "attn_kv_b.weight", blocks);
+        cr_assert(gguf_save(&w, path));
+        worst[blocks] = distance(path, "minicpm3");
+    }
+    cr_expect(worst[0] == worst[1] && worst[0] > 1e-5 && worst[0] < 0.2, "%.6g and %.6g standard deviations", worst[0],
+              worst[1]);
     scratch_remove(&s);
 }
 
@@ -417,6 +488,16 @@ Test(import_gguf, bad_numbers)
          "mamba2.ssm.inner_size 128 is not divisible by mamba2.ssm.time_step_rank 7"},
         {"mamba2", "mamba2.ssm.group_count", 3, "layer 0: 8 value heads are not a multiple of 3 key heads"},
         {"mamba2", "mamba2.ssm.conv_kernel", 0, "mamba2.ssm.conv_kernel is 0, expected 1 to 16"},
+        {"kimi_linear", "kimi-linear.kda.head_dim", 0, "kimi-linear.kda.head_dim is 0, expected 1 to 4096"},
+        {"mamba", "mamba.ssm.time_step_rank", 7,
+         "tensor blk.0.ssm_x.weight: 40 x 128 values, expected 39 x 128 by the metadata"},
+        {"mpt", "mpt.attention.max_alibi_bias", 0,
+         "mpt.attention.max_alibi_bias is 0: other positions than those of ALiBi are not supported"},
+        {"gemma3n", "gemma3n.altup.num_inputs", 9, "gemma3n.altup.num_inputs is 9, expected 1 to 8"},
+        {"minicpm3", "minicpm3.attention.key_length", 8,
+         "minicpm3.rope.dimension_count is 8, but minicpm3.attention.key_length is 8"},
+        {"minicpm3", "minicpm3.attention.key_length", 20,
+         "tensor blk.0.attn_q_b.weight: 96 x 48 values, expected 80 x 48 by the metadata"},
         {"lfm2", "lfm2.shortconv.l_cache", 4,
          "tensor blk.0.shortconv.conv.weight: 64 x 3 values, expected 64 x 4 by the "
          "metadata"},

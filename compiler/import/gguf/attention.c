@@ -13,21 +13,20 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
 {
     dop_latent *l = &t->latent;
     char full[96];
-    const bool own = dop_gi_find(gi, "attention.key_length_mla", full, sizeof full);
+    const bool own = dop_gi_find(gi, DOP_GGUF(latent_dim)->key, full, sizeof full);
     uint32_t dim = 0;
-    dop_status st = dop_gi_size(gi, "attention.kv_lora_rank", layer, DOP_MAX_HEAD_DIM, 0, &l->rank);
-    if (st == DOP_OK && dop_gi_find(gi, "attention.q_lora_rank", full,
+    dop_status st = dop_gi_size(gi, DOP_GGUF(latent_rank), layer, 0, &l->rank);
+    if (st == DOP_OK && dop_gi_find(gi, DOP_GGUF(latent_q_rank)->key, full,
                                     sizeof full)) /* otherwise queries are projected from the input directly */
-        st = dop_gi_size(gi, "attention.q_lora_rank", layer, DOP_MAX_WIDTH, 0, &l->q_rank);
+        st = dop_gi_size(gi, DOP_GGUF(latent_q_rank), layer, 0, &l->q_rank);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, own ? "attention.key_length_mla" : "attention.key_length", layer, DOP_MAX_HEAD_DIM, 0,
-                         &dim);
+        st = dop_gi_size(gi, own ? DOP_GGUF(latent_dim) : DOP_GGUF(head_dim), layer, 0, &dim);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, own ? "attention.value_length_mla" : "attention.value_length", layer, DOP_MAX_HEAD_DIM,
+        st = dop_gi_size(gi, own ? DOP_GGUF(latent_value_dim) : DOP_GGUF(value_dim), layer,
                          own || gi->model->arch.hidden < t->n_heads ? 0 : gi->model->arch.hidden / t->n_heads,
                          &l->value_dim);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "rope.dimension_count", layer, DOP_MAX_HEAD_DIM, 0, &l->rotated);
+        st = dop_gi_size(gi, DOP_GGUF(latent_rotated), layer, 0, &l->rotated);
     if (st != DOP_OK)
         return st;
     if (l->rotated >= dim)
@@ -58,7 +57,7 @@ dop_gi_latent_rope(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     dop_rope *r = &a->ropes[0];
     double by = 0;
-    dop_status st = dop_gi_number(gi, "rope.scaling.yarn_log_multiplier", 0, 1e3, 0, &by);
+    dop_status st = dop_gi_number(gi, DOP_GGUF(yarn_log), 0, &by);
     if (st != DOP_OK || r->scaling != DOP_ROPE_YARN || by == 0.0 || r->factor <= 1)
         return st;
     const double m = 1 + by * log(r->factor);
@@ -76,11 +75,11 @@ dop_gi_chunks(dop_gi *gi)
     enum { KNOWN = 8192, NOT_NORMED = 128 };
     dop_arch *a = &gi->model->arch;
     uint32_t chunk = 0, floor = 0;
-    dop_status st = dop_gi_size(gi, "attention.sliding_window", 0, DOP_MAX_CTX, KNOWN, &chunk);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(window), 0, KNOWN, &chunk);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "attention.temperature_length", 0, DOP_MAX_CTX, KNOWN, &floor);
+        st = dop_gi_size(gi, DOP_GGUF(temper_floor), 0, KNOWN, &floor);
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "attention.temperature_scale", 0, 1e3, 0.1, &a->temper.scale);
+        st = dop_gi_number(gi, DOP_GGUF(temper_scale), 0.1, &a->temper.scale);
     a->temper.floor = floor;
     a->temper.from = 1;
     bool normed = true;
@@ -120,7 +119,7 @@ dop_gi_altup(dop_gi *gi)
     char full[96];
     const dop_gguf_kv *sparsity = dop_gi_find(gi, "activation_sparsity_scale", full, sizeof full);
     const dop_gguf_tensor *laurel = dop_gi_tensor(gi, "blk.0.laurel_l.weight", NULL);
-    dop_status st = dop_gi_size(gi, "altup.num_inputs", 0, DOP_MAX_STREAMS, 4, &a->altup.n);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(streams), 0, 4, &a->altup.n);
     if (st == DOP_OK)
         st = count(gi, "altup.active_idx", DOP_MAX_STREAMS, &a->altup.active);
     a->altup.scales = dop_gi_tensor(gi, "blk.0.altup_correct_scale.weight", NULL) != NULL;

@@ -26,14 +26,14 @@ read_sizes(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     char full[96];
-    dop_status st = dop_gi_size(gi, "block_count", 0, DOP_MAX_LAYERS, 0, &a->n_layers);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(layers), 0, 0, &a->n_layers);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "embedding_length", 0, DOP_MAX_WIDTH, 0, &a->hidden);
+        st = dop_gi_size(gi, DOP_GGUF(hidden), 0, 0, &a->hidden);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "context_length", 0, DOP_MAX_CTX, 0, &a->ctx_train);
+        st = dop_gi_size(gi, DOP_GGUF(ctx), 0, 0, &a->ctx_train);
     uint64_t experts = 0, draft = 0;
     if (st == DOP_OK && !gi->family->experts &&
-        dop_gguf_u64(dop_gi_find(gi, "expert_count", full, sizeof full), 0, &experts) && experts)
+        dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(experts)->key, full, sizeof full), 0, &experts) && experts)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s models have no experts", full,
                          (unsigned long long)experts, gi->family->name);
     if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, "nextn_predict_layers", full, sizeof full), 0, &draft) &&
@@ -103,7 +103,7 @@ read_pattern(dop_gi *gi)
 {
     const uint32_t n = gi->model->arch.n_layers;
     char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, "attention.sliding_window_pattern", full, sizeof full);
+    const dop_gguf_kv *kv = dop_gi_find(gi, DOP_GGUF(window_period)->key, full, sizeof full);
     uint32_t period = gi->family->gguf_period ? gi->family->gguf_period : gi->family->period;
     if (kv && kv->type == DOP_GGUF_ARRAY) {
         for (uint32_t i = 0; i < n; i++)
@@ -111,7 +111,7 @@ read_pattern(dop_gi *gi)
                 return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one true or false per layer", full);
         return DOP_OK;
     }
-    dop_status st = dop_gi_size(gi, "attention.sliding_window_pattern", 0, DOP_MAX_CTX, period ? period : 1, &period);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(window_period), 0, period ? period : 1, &period);
     for (uint32_t i = 0; st == DOP_OK && i < n; i++)
         gi->slides[i] = (gi->family->gguf_full_first ? i : i + 1) % period != 0;
     return st;
@@ -123,7 +123,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
 {
     const dop_family *f = gi->family;
     char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, "attention.sliding_window", full, sizeof full);
+    const dop_gguf_kv *kv = dop_gi_find(gi, DOP_GGUF(window)->key, full, sizeof full);
     if (f->window_rule == DOP_WINDOW_CHUNKS) /* in such families the key states no window */
         return DOP_OK;
     const bool pattern = f->window_rule == DOP_WINDOW_PATTERN;
@@ -139,7 +139,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
      * decides. */
     const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL) && !f->gguf_full_first;
     if (st == DOP_OK && !none && (kv || always))
-        st = dop_gi_size(gi, "attention.sliding_window", 0, DOP_MAX_CTX, f->window, out_window);
+        st = dop_gi_size(gi, DOP_GGUF(window), 0, f->window, out_window);
     return st;
 }
 
@@ -153,17 +153,16 @@ read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
     const bool own_keys = gi->slides[i] && gi->family->flags & DOP_FAM_HEADS_BY_TYPE;
     uint32_t value_dim = 0, dim = 0;
     char full[96];
-    if (!dop_gi_find(gi, "attention.key_length", full, sizeof full) && a->hidden % t->n_heads != 0)
+    if (!dop_gi_find(gi, DOP_GGUF(head_dim)->key, full, sizeof full) && a->hidden % t->n_heads != 0)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->name, a->hidden,
                            gi->name, t->n_heads);
     dim = a->hidden >= t->n_heads ? a->hidden / t->n_heads : 1;
-    dop_status st = dop_gi_size(gi, "attention.key_length", i, DOP_MAX_HEAD_DIM, dim, &dim);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(head_dim), i, dim, &dim);
     if (st == DOP_OK && own_keys)
-        st = dop_gi_size(gi, "attention.key_length_swa", i, DOP_MAX_HEAD_DIM, dim, &dim);
+        st = dop_gi_size(gi, DOP_GGUF(head_dim_sliding), i, dim, &dim);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, own_keys ? "attention.value_length_swa" : "attention.value_length", i, DOP_MAX_HEAD_DIM,
-                         dim, &value_dim);
+        st = dop_gi_size(gi, own_keys ? DOP_GGUF(value_dim_sliding) : DOP_GGUF(value_dim), i, dim, &value_dim);
     t->head_dim = dim;
     if (gi->family->flags & DOP_FAM_SWA_HEADS)
         t->value_dim = value_dim;
@@ -182,7 +181,7 @@ read_scale(dop_gi *gi, dop_attention *t)
     const bool wide = f->gguf_wide_layers && a->n_layers == f->gguf_wide_layers;
     const double own =
         f->attn_scale > 0 ? f->attn_scale : 1 / sqrt(wide ? (double)a->hidden / t->n_heads : t->head_dim);
-    dop_status st = dop_gi_number(gi, "attention.scale", 0, 1e6, own, &t->scale);
+    dop_status st = dop_gi_number(gi, DOP_GGUF(score_scale), own, &t->scale);
     if (st == DOP_OK && t->scale == 0.0) /* not stated */
         t->scale = own;
     return st;
@@ -195,9 +194,9 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
     t->window = gi->slides[i] ? window : 0;
     if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
         t->q_norm = t->k_norm = (dop_norm){0};
-    dop_status st = dop_gi_size(gi, "attention.head_count", i, DOP_MAX_HEADS, 0, &t->n_heads);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(heads), i, 0, &t->n_heads);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "attention.head_count_kv", i, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
+        st = dop_gi_size(gi, DOP_GGUF(kv_heads), i, t->n_heads, &t->n_kv_heads);
     if (st == DOP_OK && (gi->family->flags & DOP_FAM_LATENT))
         return dop_gi_latent(gi, i, t);
     if (st == DOP_OK)
@@ -244,9 +243,9 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
         st = dop_gi_recurrent(gi, i, gi->model->arch.final_norm.eps);
     char full[96];
     const bool needed = !gi->family->experts || !layer_has(gi, i, "ffn_gate_inp.weight") ||
-                        dop_gi_find(gi, "feed_forward_length", full, sizeof full);
+                        dop_gi_find(gi, DOP_GGUF(ffn_width)->key, full, sizeof full);
     if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE && needed)
-        st = dop_gi_size(gi, "feed_forward_length", i, DOP_MAX_WIDTH, 0, &y->ffn.width);
+        st = dop_gi_size(gi, DOP_GGUF(ffn_width), i, 0, &y->ffn.width);
     return st;
 }
 
@@ -337,13 +336,13 @@ read_multipliers(dop_gi *gi)
     double logits = mup ? a->hidden / 256.0 : 1;
     dop_status st = DOP_OK;
     if (has & (DOP_FAM_MULTIPLIERS | DOP_FAM_LOGIT_SCALE | DOP_FAM_LOGIT_TIMES | DOP_FAM_MUP))
-        st = dop_gi_number(gi, "logit_scale", 1e-6, 1e6, logits, &logits);
+        st = dop_gi_number(gi, DOP_GGUF(logit_scale), logits, &logits);
     a->logit_scale = has & (DOP_FAM_MULTIPLIERS | DOP_FAM_MUP) ? 1 / logits : logits;
     if (!(has & (DOP_FAM_MULTIPLIERS | DOP_FAM_MUP)))
         return st;
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "embedding_scale", 1e-6, 1e6, mup ? 12 : 1, &a->embed_scale);
-    return st == DOP_OK ? dop_gi_number(gi, "residual_scale", 1e-6, 1e6, mup ? 1.4 / sqrt(a->n_layers) : 1,
+        st = dop_gi_number(gi, DOP_GGUF(embed_scale), mup ? 12 : 1, &a->embed_scale);
+    return st == DOP_OK ? dop_gi_number(gi, DOP_GGUF(residual_scale), mup ? 1.4 / sqrt(a->n_layers) : 1,
                                         &gi->layer.residual_scale)
                         : st;
 }
@@ -357,10 +356,9 @@ read_scalars(dop_gi *gi)
                gemma2 = f->flags & DOP_FAM_SOFTCAPS && !(f->flags & DOP_FAM_QK_NORM);
     dop_attention *t = &gi->layer.mixers[0].attn;
     double eps = 0, alibi = 8;
-    dop_status st =
-        dop_gi_number(gi, ln ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1, -1, &eps);
+    dop_status st = dop_gi_number(gi, ln ? DOP_GGUF(layer_eps) : DOP_GGUF(rms_eps), -1, &eps);
     if (st == DOP_OK && eps < 0 && ln) /* Phi-3.5-MoE */
-        st = dop_gi_number(gi, "attention.layer_norm_rms_epsilon", 0, 1, -1, &eps);
+        st = dop_gi_number(gi, DOP_GGUF(rms_eps), -1, &eps);
     if (st == DOP_OK && eps < 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", gi->name,
                          ln ? "" : "rms_");
@@ -376,9 +374,9 @@ read_scalars(dop_gi *gi)
     if (f->embed_sqrt.key)
         a->embed_scale = sqrt(a->hidden);
     if (st == DOP_OK && (f->flags & DOP_FAM_CLIP))
-        st = dop_gi_number(gi, "attention.clamp_kqv", 0, 1e6, 0, &t->clip);
+        st = dop_gi_number(gi, DOP_GGUF(clip), 0, &t->clip);
     if (st == DOP_OK && (f->flags & DOP_FAM_ALIBI))
-        st = dop_gi_number(gi, "attention.max_alibi_bias", 0, 64, alibi, &alibi);
+        st = dop_gi_number(gi, DOP_GGUF(alibi), alibi, &alibi);
     t->alibi = f->flags & DOP_FAM_ALIBI ? (uint32_t)alibi : 0;
     if (st == DOP_OK && (f->flags & DOP_FAM_ALIBI) && (double)t->alibi != alibi)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.max_alibi_bias is %g, expected an integer",
@@ -392,9 +390,9 @@ read_scalars(dop_gi *gi)
     if (st == DOP_OK)
         st = read_parallel(gi);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
-        st = dop_gi_number(gi, "attn_logit_softcapping", 0, 1e6, gemma2 ? 50 : 0, &t->softcap);
+        st = dop_gi_number(gi, DOP_GGUF(softcap), gemma2 ? 50 : 0, &t->softcap);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
-        st = dop_gi_number(gi, "final_logit_softcapping", 0, 1e6, gemma2 ? 30 : 0, &a->logit_softcap);
+        st = dop_gi_number(gi, DOP_GGUF(logit_softcap), gemma2 ? 30 : 0, &a->logit_softcap);
     return st;
 }
 
@@ -410,7 +408,7 @@ static dop_status
 read_value_scale(dop_gi *gi)
 {
     double scale = 1;
-    dop_status st = dop_gi_number(gi, "attention.value_scale", 1e-6, 1e6, 1, &scale);
+    dop_status st = dop_gi_number(gi, DOP_GGUF(value_scale), 1, &scale);
     for (uint32_t i = 0; i < gi->model->arch.n_layers; i++)
         gi->model->arch.layers[i].mixers[0].scale = scale;
     return st;

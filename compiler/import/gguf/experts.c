@@ -67,13 +67,13 @@ read_choice(const dop_gi *gi, dop_experts *x)
     if (st == DOP_OK)
         st = read_flag(gi, "expert_weights_norm", x->normalized || k->gguf_normalized, &x->normalized);
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "expert_weights_scale", 0, 1e6, 0, &scale);
+        st = dop_gi_number(gi, DOP_GGUF(expert_scale), 0, &scale);
     if (scale > 0) /* 0 stands for none */
         x->scale = scale;
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "expert_group_count", 0, DOP_MAX_EXPERTS, 1, &x->groups);
+        st = dop_gi_size(gi, DOP_GGUF(expert_groups), 0, 1, &x->groups);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "expert_group_used_count", 0, DOP_MAX_EXPERTS, 1, &x->group_keep);
+        st = dop_gi_size(gi, DOP_GGUF(expert_groups_kept), 0, 1, &x->group_keep);
     if (x->groups <= 1)
         x->group_best = x->group_keep = 1;
     return st;
@@ -88,10 +88,10 @@ read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
     uint32_t n = 0;
     if (!up)
         return DOP_OK;
-    if (dop_gi_find(gi, "expert_shared_feed_forward_length", full, sizeof full))
-        return dop_gi_size(gi, "expert_shared_feed_forward_length", 0, DOP_MAX_WIDTH, 0, &x->shared_width);
-    if (dop_gi_find(gi, "expert_shared_count", full, sizeof full)) {
-        dop_status st = dop_gi_size(gi, "expert_shared_count", 0, DOP_MAX_EXPERTS, 0, &n);
+    if (dop_gi_find(gi, DOP_GGUF(shared_width)->key, full, sizeof full))
+        return dop_gi_size(gi, DOP_GGUF(shared_width), 0, 0, &x->shared_width);
+    if (dop_gi_find(gi, DOP_GGUF(shared_experts)->key, full, sizeof full)) {
+        dop_status st = dop_gi_size(gi, DOP_GGUF(shared_experts), 0, 0, &n);
         x->shared_width = n * x->width; /* at most 2^32: dop_arch_check() refuses what is too large */
         return st;
     }
@@ -108,13 +108,13 @@ dop_gi_experts(dop_gi *gi)
     if (!k || first == a->n_layers)
         return DOP_OK;
     dop_experts x = k->facts;
-    dop_status st = dop_gi_size(gi, "expert_count", 0, DOP_MAX_EXPERTS, 0, &x.n);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(experts), 0, 0, &x.n);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "expert_used_count", 0, DOP_MAX_ACTIVE, 0, &x.active);
+        st = dop_gi_size(gi, DOP_GGUF(active_experts), 0, 0, &x.active);
     x.correction =
         layer_tensor(gi, first, "exp_probs_b.bias") != NULL || layer_tensor(gi, first, "exp_probs_b") != NULL;
     if (st == DOP_OK) /* Mixtral's files state one width for all */
-        st = dop_gi_size(gi, "expert_feed_forward_length", 0, DOP_MAX_WIDTH, a->layers[first].ffn.width, &x.width);
+        st = dop_gi_size(gi, DOP_GGUF(expert_width), 0, a->layers[first].ffn.width, &x.width);
     if (st == DOP_OK)
         st = read_choice(gi, &x);
     if (st == DOP_OK)

@@ -3,6 +3,7 @@
 #define DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
 
 #include "compiler/import/format/gguf.h"
+#include "compiler/model/facts.h"
 #include "compiler/model/import.h"
 
 enum { DOP_GGUF_MAX_PARTS = 1024 };
@@ -30,11 +31,10 @@ void dop_gi_close(dop_gi *gi);
 dop_status dop_gi_config(dop_gi *gi);
 /* The value of a key of the architecture, such as "block_count"; NULL: it is absent.  out_full is its whole name. */
 const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size);
-/* An integer in [1, max]; `otherwise` 0: it must be there.  An array has a value per layer, of which `layer` is taken. */
-dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uint32_t otherwise,
-                       uint32_t *out);
-/* A number in [min, max]; `otherwise` may lie outside. */
-dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
+/* An integer; `otherwise` 0: it must be there.  An array has a value per layer, of which `layer` is taken. */
+dop_status dop_gi_size(const dop_gi *gi, const dop_fact_key *fact, uint32_t layer, uint32_t otherwise, uint32_t *out);
+/* A number; `otherwise` may lie outside of what a file may state. */
+dop_status dop_gi_number(const dop_gi *gi, const dop_fact_key *fact, double otherwise, double *out);
 /* Rotary embeddings, and which layer uses which.  The layers, and which of them slide, must be known. */
 dop_status dop_gi_ropes(dop_gi *gi);
 /* attention.c: latent attention, everything but n_heads; and, once the rotary embedding is known, its effect on the scores. */

@@ -18,10 +18,10 @@ missing(const dop_gi *gi, const char *full)
 }
 
 dop_status
-dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uint32_t otherwise, uint32_t *out)
+dop_gi_size(const dop_gi *gi, const dop_fact_key *fact, uint32_t layer, uint32_t otherwise, uint32_t *out)
 {
     char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, key, full, sizeof full);
+    const dop_gguf_kv *kv = dop_gi_find(gi, fact->key, full, sizeof full);
     uint64_t v = otherwise;
     if (!kv && !otherwise)
         return missing(gi, full);
@@ -31,24 +31,25 @@ dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uin
                            (unsigned long long)kv->count);
     if (kv && !dop_gguf_u64(kv, kv->type == DOP_GGUF_ARRAY ? layer : 0, &v))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not an integer of 0 or more", full);
-    if (v < 1 || v > max)
+    if (v < 1 || v > (uint64_t)fact->most)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, expected 1 to %u", full, (unsigned long long)v,
-                           max);
+                           (unsigned)fact->most);
     *out = (uint32_t)v;
     return DOP_OK;
 }
 
 dop_status
-dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out)
+dop_gi_number(const dop_gi *gi, const dop_fact_key *fact, double otherwise, double *out)
 {
     char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, key, full, sizeof full);
+    const dop_gguf_kv *kv = dop_gi_find(gi, fact->key, full, sizeof full);
     *out = otherwise;
     if (!kv)
         return DOP_OK;
     if (kv->type == DOP_GGUF_ARRAY || !dop_gguf_f64(kv, 0, out))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not a number", full);
-    if (!(*out >= min && *out <= max))
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %g, expected %g to %g", full, *out, min, max);
+    if (!(*out >= fact->least && *out <= fact->most))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %g, expected %g to %g", full, *out, fact->least,
+                           fact->most);
     return DOP_OK;
 }

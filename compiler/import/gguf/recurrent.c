@@ -38,13 +38,13 @@ dop_gi_attends(const dop_gi *gi, uint32_t layer)
 static dop_status
 read_selective(const dop_gi *gi, dop_recurrent *s)
 {
-    dop_status st = dop_gi_size(gi, "ssm.conv_kernel", 0, DOP_MAX_TAPS, 0, &s->taps);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "ssm.inner_size", 0, DOP_MAX_CHANNELS, 0, &s->n_heads);
+        st = dop_gi_size(gi, DOP_GGUF(scan_channels), 0, 0, &s->n_heads);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "ssm.state_size", 0, DOP_MAX_HEAD_DIM, 0, &s->state_dim);
+        st = dop_gi_size(gi, DOP_GGUF(scan_state), 0, 0, &s->state_dim);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "ssm.time_step_rank", 0, DOP_MAX_WIDTH, 0, &s->dt_rank);
+        st = dop_gi_size(gi, DOP_GGUF(scan_rank), 0, 0, &s->dt_rank);
     s->head_dim = s->n_groups = 1;
     return st;
 }
@@ -53,11 +53,11 @@ read_selective(const dop_gi *gi, dop_recurrent *s)
 static dop_status
 read_kda(const dop_gi *gi, uint32_t layer, dop_recurrent *s)
 {
-    dop_status st = dop_gi_size(gi, "ssm.conv_kernel", 0, DOP_MAX_TAPS, 0, &s->taps);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "attention.head_count", layer, DOP_MAX_HEADS, 0, &s->n_heads);
+        st = dop_gi_size(gi, DOP_GGUF(heads), layer, 0, &s->n_heads);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "kda.head_dim", 0, DOP_MAX_HEAD_DIM, 0, &s->head_dim);
+        st = dop_gi_size(gi, DOP_GGUF(delta_head_dim), 0, 0, &s->head_dim);
     s->n_groups = s->n_heads;
     s->state_dim = s->dt_rank = s->gate_rank = s->head_dim;
     return st;
@@ -67,15 +67,15 @@ static dop_status
 read_sizes(const dop_gi *gi, dop_recurrent *s)
 {
     uint32_t inner = 0;
-    dop_status st = dop_gi_size(gi, "ssm.conv_kernel", 0, DOP_MAX_TAPS, 0, &s->taps);
+    dop_status st = dop_gi_size(gi, DOP_GGUF(scan_taps), 0, 0, &s->taps);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "ssm.inner_size", 0, DOP_MAX_WIDTH, 0, &inner);
+        st = dop_gi_size(gi, DOP_GGUF(scan_width), 0, 0, &inner);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "ssm.time_step_rank", 0, DOP_MAX_HEADS, 0, &s->n_heads);
+        st = dop_gi_size(gi, DOP_GGUF(scan_heads), 0, 0, &s->n_heads);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "ssm.group_count", 0, DOP_MAX_HEADS, 0, &s->n_groups);
+        st = dop_gi_size(gi, DOP_GGUF(scan_groups), 0, 0, &s->n_groups);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "ssm.state_size", 0, DOP_MAX_HEAD_DIM, 0, &s->state_dim);
+        st = dop_gi_size(gi, DOP_GGUF(scan_state), 0, 0, &s->state_dim);
     if (st == DOP_OK && inner % s->n_heads != 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                          "%s.ssm.inner_size %u is not divisible by %s.ssm.time_step_rank %u", gi->name, inner, gi->name,
@@ -105,7 +105,7 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
                             .value_scale = 1,
                             .key_scale = 1,
                             .query_scale = 1};
-    dop_status st = r->kind == DOP_MIXER_CONV ? dop_gi_size(gi, "shortconv.l_cache", 0, DOP_MAX_TAPS, 0, &m.rec.taps)
+    dop_status st = r->kind == DOP_MIXER_CONV ? dop_gi_size(gi, DOP_GGUF(conv_taps), 0, 0, &m.rec.taps)
                     : r->selective            ? read_selective(gi, &m.rec)
                     : r->each                 ? read_kda(gi, layer, &m.rec)
                                               : read_sizes(gi, &m.rec);

@@ -46,9 +46,9 @@ read_scaling(dop_gi *gi, dop_rope *r)
     const dop_gguf_kv *kv = dop_gi_find(gi, "rope.scaling.type", full, sizeof full);
     if (kv && !dop_gguf_string(kv, &type))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not a string", full);
-    dop_status st = dop_gi_number(gi, "rope.scale_linear", 0, 1e6, 0, &factor); /* older files */
+    dop_status st = dop_gi_number(gi, DOP_GGUF(rope_factor_old), 0, &factor); /* older files */
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "rope.scaling.factor", 0, 1e6, factor, &factor);
+        st = dop_gi_number(gi, DOP_GGUF(rope_factor), factor, &factor);
     if (st != DOP_OK)
         return st;
     r->factor = factor > 0 ? factor : 1;
@@ -98,11 +98,12 @@ head_dim_of(const dop_gi *gi, bool any, bool slides)
 }
 
 static dop_status
-read_dims(const dop_gi *gi, const char *key, uint32_t otherwise, uint32_t *out)
+read_dims(const dop_gi *gi, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
 {
-    dop_status st = dop_gi_size(gi, key, 0, DOP_MAX_HEAD_DIM, otherwise, out);
+    dop_status st = dop_gi_size(gi, fact, 0, otherwise, out);
     if (st == DOP_OK && *out % 2 != 0)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->name, key, *out);
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.%s is %u, expected an even number", gi->name, fact->key,
+                         *out);
     return st;
 }
 
@@ -113,19 +114,19 @@ read_rope(dop_gi *gi)
     dop_rope *r = &a->ropes[0];
     const bool two = gi->family->flags & DOP_FAM_LOCAL_ROPE;
     *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = !gi->family->gguf_untruncated};
-    dop_status st = dop_gi_number(gi, "rope.freq_base", 1e-3, 1e12, gi->family->theta, &r->theta);
+    dop_status st = dop_gi_number(gi, DOP_GGUF(theta), gi->family->theta, &r->theta);
     if (st == DOP_OK)
-        st = read_dims(gi, "rope.dimension_count", head_dim_of(gi, !two, false), &r->dims);
+        st = read_dims(gi, DOP_GGUF(rotated), head_dim_of(gi, !two, false), &r->dims);
     if (st == DOP_OK)
         st = read_scaling(gi, r);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "rope.scaling.original_context_length", 0, DOP_MAX_CTX, a->ctx_train, &r->original_ctx);
+        st = dop_gi_size(gi, DOP_GGUF(rope_ctx), 0, a->ctx_train, &r->original_ctx);
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32, &r->beta_fast);
+        st = dop_gi_number(gi, DOP_GGUF(beta_fast), 32, &r->beta_fast);
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1, &r->beta_slow);
+        st = dop_gi_number(gi, DOP_GGUF(beta_slow), 1, &r->beta_slow);
     if (st == DOP_OK) /* of longrope it is the whole factor */
-        st = dop_gi_number(gi, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &r->attention_times);
+        st = dop_gi_number(gi, DOP_GGUF(rope_attention), 1, &r->attention_times);
     if (st == DOP_OK)
         st = read_longrope(gi, r);
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
@@ -146,11 +147,11 @@ read_temper(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     double by = 0;
     uint32_t floor = a->ropes[0].original_ctx;
-    dop_status st = dop_gi_number(gi, "attention.temperature_scale", 0, 1e3, 0, &a->temper.scale);
+    dop_status st = dop_gi_number(gi, DOP_GGUF(temper_scale), 0, &a->temper.scale);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "attention.temperature_length", 0, DOP_MAX_CTX, floor, &floor);
+        st = dop_gi_size(gi, DOP_GGUF(temper_floor), 0, floor, &floor);
     if (st == DOP_OK)
-        st = dop_gi_number(gi, "rope.scaling.yarn_log_multiplier", 0, 1e3, 0, &by);
+        st = dop_gi_number(gi, DOP_GGUF(yarn_log), 0, &by);
     if (by > 0)
         a->ropes[0].mscale = a->ropes[0].mscale_all_dim = by;
     a->temper.floor = a->temper.scale > 0 ? floor : 0;
@@ -170,11 +171,10 @@ read_local_rope(dop_gi *gi)
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
     const bool one = gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated is that of the full layers */
-    dop_status st = read_dims(gi, "rope.dimension_count_swa", one ? a->ropes[0].dims : head_dim_of(gi, false, true),
+    dop_status st = read_dims(gi, DOP_GGUF(rotated_sliding), one ? a->ropes[0].dims : head_dim_of(gi, false, true),
                               &a->ropes[1].dims);
-    return st == DOP_OK
-               ? dop_gi_number(gi, "rope.freq_base_swa", 1e-3, 1e12, one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta)
-               : st;
+    return st == DOP_OK ? dop_gi_number(gi, DOP_GGUF(theta_sliding), one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta)
+                        : st;
 }
 
 dop_status

@@ -10,18 +10,17 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
 {
     dop_latent *l = &t->latent;
     const bool said = hf->cfg.object && json_object_get(hf->cfg.object, "q_lora_rank");
-    dop_status st = dop_json_u32_or(&hf->cfg, "kv_lora_rank", 1, DOP_MAX_HEAD_DIM, 512, &l->rank);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rank), 512, &l->rank);
     if (st == DOP_OK) /* null: queries are projected from the input directly */
-        st = dop_json_u32_or(&hf->cfg, "q_lora_rank", 1, DOP_MAX_WIDTH, said ? 0 : 1536, &l->q_rank);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_q_rank), said ? 0 : 1536, &l->q_rank);
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "qk_nope_head_dim", 1, DOP_MAX_HEAD_DIM, 128, &l->plain);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "qk_rope_head_dim", 1, DOP_MAX_HEAD_DIM, 64, &l->rotated);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rotated), 64, &l->rotated);
     if (st == DOP_OK)
-        st =
-            dop_json_u32_or(&hf->cfg, "v_head_dim", 1, DOP_MAX_HEAD_DIM,
-                            hf->family->flags & DOP_FAM_MUP ? hf->model->arch.hidden / t->n_heads : 128, /* MiniCPM 3 */
-                            &l->value_dim);
+        st = dop_fact_u32_or(
+            &hf->cfg, DOP_HF(value_dim),
+            hf->family->flags & DOP_FAM_MUP /* MiniCPM 3 */ ? hf->model->arch.hidden / t->n_heads : 128, &l->value_dim);
     if (st == DOP_OK && (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4))
         st = DOP_FAIL_IN(
             hf->diag, DOP_E_INPUT, hf->path,
@@ -68,7 +67,7 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     if (st == DOP_OK && tempered)
         st = dop_json_f64_or(&hf->cfg, "floor_scale", 1, 1e9, 8192, &a->temper.floor);
     if (st == DOP_OK && tempered)
-        st = dop_json_f64_or(&hf->cfg, "attn_scale", 0, 1e3, 0.1, &a->temper.scale);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(temper_scale), 0.1, &a->temper.scale);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         t->chunk = chunked[i] ? chunk : 0;
@@ -179,11 +178,11 @@ dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
     const dop_attention *first = &hf->layer.mixers[0].attn;
     uint32_t heads = 2 * first->n_kv_heads, dim = first->head_dim;
     double scale = 1;
-    dop_status st = dop_json_u32_or(&hf->cfg, "v_head_dim", 1, DOP_MAX_HEAD_DIM, dim, &dim);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(value_dim), dim, &dim);
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "swa_num_key_value_heads", 1, DOP_MAX_HEADS, heads, &heads);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "attention_value_scale", 1e-6, 1e6, 1, &scale);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(value_scale), 1, &scale);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_mixer *m = &a->layers[i].mixers[0];
         m->attn.value_dim = dim;

@@ -6,14 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An integer; the family's default is 0 where the file has to state it. */
+/* A fact whose key, or two keys, the family has (NULL: as others).  The family's default is 0 where the file has to state it. */
 static dop_status
-size_field(const dop_hf *hf, const char *keys, uint32_t max, uint32_t otherwise, uint32_t *out)
+size_field(const dop_hf *hf, const char *keys, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
 {
     char first[64];
-    const char *key = dop_hf_key(hf, keys, first, sizeof first);
-    return otherwise ? dop_json_u32_or(&hf->cfg, key, 1, max, otherwise, out)
-                     : dop_json_u32(&hf->cfg, key, 1, max, out);
+    const dop_fact_key own = {dop_hf_key(hf, keys ? keys : fact->key, first, sizeof first), fact->least, fact->most};
+    return otherwise ? dop_fact_u32_or(&hf->cfg, &own, otherwise, out) : dop_fact_u32(&hf->cfg, &own, out);
 }
 
 /* Number and size of heads, which are the same in every layer of most families. */
@@ -24,14 +23,15 @@ read_heads(dop_hf *hf, dop_attention *t)
     const dop_arch *a = &hf->model->arch;
     if (!f->keys->heads)
         return DOP_OK;
-    dop_status st = size_field(hf, f->keys->heads, DOP_MAX_HEADS, f->heads, &t->n_heads);
+    dop_status st = size_field(hf, f->keys->heads, DOP_HF(heads), f->heads, &t->n_heads);
     if (st == DOP_OK)
-        st = size_field(hf, f->keys->kv_heads ? f->keys->kv_heads : "num_key_value_heads", DOP_MAX_HEADS,
-                        f->kv_heads ? f->kv_heads : t->n_heads, &t->n_kv_heads);
+        st =
+            size_field(hf, f->keys->kv_heads, DOP_HF(kv_heads), f->kv_heads ? f->kv_heads : t->n_heads, &t->n_kv_heads);
     if (st == DOP_OK && (f->flags & DOP_FAM_MULTI_QUERY))
         st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "head_dim", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim);
+        st = f->flags & DOP_FAM_T5 ? dop_json_u32_or(&hf->cfg, "d_kv", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim)
+                                   : dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim), f->head_dim, &t->head_dim);
     if (st == DOP_OK && f->recurrent && f->recurrent->hybrid)
         st = dop_json_u32_or(&hf->cfg, "attention_head_dim", 1, DOP_MAX_HEAD_DIM, 2 * a->hidden / t->n_heads,
                              &t->head_dim);
@@ -54,14 +54,14 @@ read_sizes(dop_hf *hf)
 {
     const dop_hf_keys *k = hf->family->keys;
     dop_arch *a = &hf->model->arch;
-    dop_status st = size_field(hf, k->hidden, DOP_MAX_WIDTH, 0, &a->hidden);
+    dop_status st = size_field(hf, k->hidden, DOP_HF(hidden), 0, &a->hidden);
     if (st == DOP_OK && !dop_hf_counts_blocks(hf, &a->n_layers))
-        st = size_field(hf, k->layers, DOP_MAX_LAYERS, 0, &a->n_layers);
+        st = size_field(hf, k->layers, DOP_HF(layers), 0, &a->n_layers);
     if (st == DOP_OK)
-        st = size_field(hf, "vocab_size", DOP_MAX_VOCAB, hf->family->vocab, &a->vocab);
+        st = size_field(hf, NULL, DOP_HF(vocab), hf->family->vocab, &a->vocab);
     a->ctx_train = hf->family->ctx;
     if (st == DOP_OK && k->ctx)
-        st = size_field(hf, k->ctx, DOP_MAX_CTX, hf->family->ctx, &a->ctx_train);
+        st = size_field(hf, k->ctx, DOP_HF(ctx), hf->family->ctx, &a->ctx_train);
     if (!k->ffn) {
         hf->layer.ffn.kind = DOP_FFN_NONE;
         hf->layer.ffn_norm = (dop_norm){0};
@@ -71,7 +71,7 @@ read_sizes(dop_hf *hf)
                                : dop_hf_adjusts_ffn(hf) ? 1
                                                         : 0;
     if (st == DOP_OK && k->ffn && !json_is_array(dop_json_get(&hf->cfg, k->ffn))) /* a list: dop_hf_altup() */
-        st = size_field(hf, k->ffn, DOP_MAX_WIDTH, otherwise, &hf->layer.ffn.width);
+        st = size_field(hf, k->ffn, DOP_HF(ffn_width), otherwise, &hf->layer.ffn.width);
     if (st == DOP_OK)
         st = dop_hf_adjust_ffn(hf);
     if (st == DOP_OK)
@@ -171,7 +171,10 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
     case DOP_WINDOW_PATTERN:
         st = dop_json_u32_or(&hf->cfg, "_sliding_window_pattern", 1, DOP_MAX_CTX, hf->family->period, &period);
         if (st == DOP_OK)
-            st = dop_json_u32_or(&hf->cfg, "sliding_window_pattern", 1, DOP_MAX_CTX, period, &period);
+            st = dop_fact_u32_or(&hf->cfg, DOP_HF(window_period), period, &period);
+        break;
+    case DOP_WINDOW_GLOBAL:
+        st = dop_json_u32_or(&hf->cfg, "global_attn_every_n_layers", 1, DOP_MAX_CTX, hf->family->period, &period);
         break;
     default:
         break;
@@ -189,6 +192,9 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
             break;
         case DOP_WINDOW_PATTERN:
             sliding[i] = (i + 1) % period != 0;
+            break;
+        case DOP_WINDOW_GLOBAL:
+            sliding[i] = i % period != 0;
             break;
         case DOP_WINDOW_NOPE:
             sliding[i] = !rotates[i];
@@ -223,6 +229,8 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
         window = hf->family->window;
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
+    if (st == DOP_OK)
+        st = dop_hf_window_of_both(hf, &window);
     *out_window = use ? window : 0;
     for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++) {
         a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
@@ -242,35 +250,26 @@ read_attention(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     dop_attention *t = &hf->layer.mixers[0].attn;
     double scalar = t->head_dim;
-    bool refuse = false, causal = true;
-    dop_status st = dop_json_bool_or(&hf->cfg, "is_causal", true, &causal);
-    if (st == DOP_OK && !causal)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                           "%sis_causal is false: attention in both directions is not supported", hf->cfg.where);
+    bool refuse = false;
+    dop_status st = dop_hf_both_ways(hf, t);
     if (st == DOP_OK && (has & DOP_FAM_CLIP))
         st = dop_json_f64_or(&hf->cfg,
                              dop_json_has(&hf->cfg, "attn_config.clip_qkv") ? "attn_config.clip_qkv" : "clip_qkv", 1e-6,
                              1e6, 0, &t->clip);
     if (st == DOP_OK && (has & DOP_FAM_QUERY_SCALAR))
-        st = dop_json_f64_or(&hf->cfg, "query_pre_attn_scalar", 1e-3, 1e6, 256, &scalar);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(query_scalar), 256, &scalar);
     t->scale = hf->family->attn_scale > 0 ? hf->family->attn_scale : 1 / sqrt(scalar);
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
-        st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &t->scale);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(score_scale), 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
         /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults. */
         bool gemma2 = !(has & (DOP_FAM_LOCAL_ROPE | DOP_FAM_LOGIT_TIMES));
         bool said = json_object_get(hf->cfg.object, "attn_logit_softcapping") != NULL;
-        st = dop_json_f64_or(&hf->cfg, "attn_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 50 : 0, &t->softcap);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(softcap), gemma2 && !said ? 50 : 0, &t->softcap);
         said = json_object_get(hf->cfg.object, "final_logit_softcapping") != NULL;
         if (st == DOP_OK)
-            st = dop_json_f64_or(&hf->cfg, "final_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 30 : 0,
-                                 &a->logit_softcap);
+            st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_softcap), gemma2 && !said ? 30 : 0, &a->logit_softcap);
     }
-    if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "use_bidirectional_attention", false, &refuse);
-    if (st == DOP_OK && refuse)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%suse_bidirectional_attention is not supported",
-                           hf->cfg.where);
     if (st == DOP_OK)
         st = dop_json_bool_or(&hf->cfg, "scale_attn_by_inverse_layer_idx", false, &refuse);
     if (st == DOP_OK && refuse)
@@ -282,7 +281,7 @@ read_attention(dop_hf *hf)
     if (!scaled)
         t->scale = 1;
     if (st == DOP_OK && (has & DOP_FAM_ALIBI))
-        st = dop_json_u32_or(&hf->cfg, "attn_config.alibi_bias_max", 1, 64, 8, &t->alibi);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(alibi), 8, &t->alibi);
     double factor = 1; /* of normed queries */
     if (st == DOP_OK && (has & DOP_FAM_QK_PLAIN))
         st = dop_json_f64_or(&hf->cfg, "qk_scale_factor", 1e-6, 1e6, 1, &factor);
@@ -299,9 +298,9 @@ read_multipliers(dop_hf *hf)
         return dop_hf_mup(hf);
     if (!(hf->family->flags & DOP_FAM_MULTIPLIERS))
         return DOP_OK;
-    dop_status st = dop_json_f64_or(&hf->cfg, "embedding_multiplier", 1e-6, 1e6, 1, &a->embed_scale);
+    dop_status st = dop_fact_f64_or(&hf->cfg, DOP_HF(embed_scale), 1, &a->embed_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "residual_multiplier", 1e-6, 1e6, 1, &hf->layer.residual_scale);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(residual_scale), 1, &hf->layer.residual_scale);
     if (st == DOP_OK)
         st = dop_json_f64_or(&hf->cfg, "logits_scaling", 1e-6, 1e6, 1, &divisor);
     a->logit_scale = 1 / divisor;
@@ -375,7 +374,7 @@ read_scalars(dop_hf *hf)
     if (!qk_norm)
         hf->layer.mixers[0].attn.q_norm = hf->layer.mixers[0].attn.k_norm = (dop_norm){0};
     if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_SCALE))
-        st = dop_json_f64_or(&hf->cfg, "logit_scale", 1e-6, 1e6, 0.0625, &a->logit_scale);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_scale), 0.0625, &a->logit_scale);
     if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_TIMES))
         st = dop_json_f64_or(&hf->cfg, "output_multiplier", 1e-6, 1e6, 1, &a->logit_scale);
     bool root = false;
@@ -415,9 +414,9 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
         }
         st = dop_json_sub(&list, key, &entry);
         if (st == DOP_OK)
-            st = dop_json_u32_or(&entry, "head_dim", 1, DOP_MAX_HEAD_DIM, t->head_dim, &t->head_dim);
+            st = dop_fact_u32_or(&entry, DOP_HF(head_dim), t->head_dim, &t->head_dim);
         if (st == DOP_OK)
-            st = dop_json_u32_or(&entry, "num_key_value_heads", 1, DOP_MAX_HEADS, t->n_kv_heads, &t->n_kv_heads);
+            st = dop_fact_u32_or(&entry, DOP_HF(kv_heads), t->n_kv_heads, &t->n_kv_heads);
     }
     return st;
 }
@@ -473,7 +472,7 @@ read_layers(dop_hf *hf)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     for (uint32_t i = 0; i < a->n_layers; i++) {
         a->layers[i] = hf->layer;
-        rotates[i] = !a->learned_positions && !hf->layer.mixers[0].attn.alibi;
+        rotates[i] = !a->learned_positions && !hf->layer.mixers[0].attn.alibi && !a->encoder.relative.buckets;
     }
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
@@ -491,7 +490,8 @@ read_layers(dop_hf *hf)
     /* Where a window is stated, only layers with a window rotate, so that without any such layer none does. */
     for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
-    if (st == DOP_OK && !a->learned_positions && !(hf->family->flags & DOP_FAM_ALIBI) && hf->family->keys->heads)
+    if (st == DOP_OK && !a->learned_positions && !a->encoder.relative.buckets && !(hf->family->flags & DOP_FAM_ALIBI) &&
+        hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
@@ -523,5 +523,9 @@ dop_hf_config(dop_hf *hf)
         st = read_scalars(hf);
     if (st == DOP_OK)
         st = dop_hf_read_recurrent(hf);
-    return st == DOP_OK ? read_layers(hf) : st;
+    if (st == DOP_OK)
+        st = dop_hf_encoder(hf);
+    if (st == DOP_OK)
+        st = read_layers(hf);
+    return st == DOP_OK ? dop_hf_settle_encoder(hf) : st;
 }

@@ -72,11 +72,11 @@ read_original_ctx(const dop_hf *hf, const dop_json *j, dop_rope *r)
 static dop_status
 read_yarn(const dop_json *j, dop_rope *r)
 {
-    dop_status st = dop_json_f64(j, "factor", 1e-3, 1e6, &r->factor);
+    dop_status st = dop_fact_f64(j, DOP_HF(rope_factor), &r->factor);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "beta_fast", 1e-3, 1e6, 32, &r->beta_fast);
+        st = dop_fact_f64_or(j, DOP_HF(beta_fast), 32, &r->beta_fast);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "beta_slow", 1e-3, 1e6, 1, &r->beta_slow);
+        st = dop_fact_f64_or(j, DOP_HF(beta_slow), 1, &r->beta_slow);
     if (st == DOP_OK)
         st = dop_json_bool_or(j, "truncate", true, &r->truncate);
     if (st == DOP_OK)
@@ -97,11 +97,11 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     case DOP_ROPE_PLAIN:
         return DOP_OK;
     case DOP_ROPE_LINEAR:
-        return dop_json_f64(j, "factor", 1e-3, 1e6, &r->factor);
+        return dop_fact_f64(j, DOP_HF(rope_factor), &r->factor);
     case DOP_ROPE_PROPORTIONAL:
-        return dop_json_f64_or(j, "factor", 1e-3, 1e6, 1, &r->factor);
+        return dop_fact_f64_or(j, DOP_HF(rope_factor), 1, &r->factor);
     case DOP_ROPE_LLAMA3:
-        st = dop_json_f64(j, "factor", 1e-3, 1e6, &r->factor);
+        st = dop_fact_f64(j, DOP_HF(rope_factor), &r->factor);
         if (st == DOP_OK)
             st = dop_json_f64(j, "low_freq_factor", 1e-3, 1e6, &r->low_freq_factor);
         if (st == DOP_OK)
@@ -123,13 +123,13 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     if (st == DOP_OK)
         st = read_original_ctx(hf, j, r);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "attention_factor", 1e-3, 1e3, 0, &r->attention_factor);
+        st = dop_fact_f64_or(j, DOP_HF(rope_attention), 0, &r->attention_factor);
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) /* Phi-3.5-MoE states it */
         st = dop_json_f64_or(j, "long_mscale", 1e-3, 1e3, r->attention_factor, &r->attention_factor);
     /* longrope: the attention factor comes from how much longer the context became. */
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) {
         double ratio = (double)ctx / (double)r->original_ctx;
-        st = r->original_ctx != ctx ? DOP_OK : dop_json_f64_or(j, "factor", 1e-3, 1e6, 1, &ratio);
+        st = r->original_ctx != ctx ? DOP_OK : dop_fact_f64_or(j, DOP_HF(rope_factor), 1, &ratio);
         r->factor = ratio;
     }
     return st;
@@ -185,7 +185,7 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     const char *part = f->keys->partial ? f->keys->partial : "partial_rotary_factor";
     double partial = f->partial > 0 ? f->partial : 1;
     *r = (dop_rope){.interleaved = f->flags & DOP_FAM_ROPE_PAIRS};
-    dop_status st = dop_json_f64_or(j, "rope_theta", 1e-3, 1e12, theta, &r->theta);
+    dop_status st = dop_fact_f64_or(j, DOP_HF(theta), theta, &r->theta);
     if (st == DOP_OK)
         st = dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial);
     if (st == DOP_OK &&
@@ -194,7 +194,7 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE))
         st = check_twice(hf, j, part, "partial_rotary_factor", 1e-3, 1);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "partial_rotary_factor", 1e-3, 1, partial, &partial);
+        st = dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial);
     uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "rotary_dim", 1, head_dim, 0, &dims);
@@ -265,7 +265,7 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     if (st == DOP_OK)
         st = dop_json_sub(&params, "sliding_attention", &local);
     if (st == DOP_OK && two)
-        st = dop_json_f64_or(&hf->cfg, "rope_local_base_freq", 1e-3, 1e12, local_theta, &local_theta);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_sliding), local_theta, &local_theta);
     if (hf->family->flags & DOP_FAM_ONE_BASE) /* old files: one base for both, and the scaling of one */
         local_theta = theta;
     if (st == DOP_OK && hf->family->flags & DOP_FAM_SWA_HEADS)

@@ -88,23 +88,23 @@ read_sizes(dop_rdrr *r, const sections *s)
 {
     dop_arch *a = &r->model->arch;
     dop_attention *t = &r->layer.mixers[0].attn;
-    dop_status st = dop_json_u32(&s->arch, "numLayers", 1, DOP_MAX_LAYERS, &a->n_layers);
+    dop_status st = dop_fact_u32(&s->arch, DOP_RDRR(layers), &a->n_layers);
     if (st == DOP_OK)
-        st = dop_json_u32(&s->arch, "hiddenSize", 1, DOP_MAX_WIDTH, &a->hidden);
+        st = dop_fact_u32(&s->arch, DOP_RDRR(hidden), &a->hidden);
     if (st == DOP_OK)
-        st = dop_json_u32(&s->arch, "intermediateSize", 1, DOP_MAX_WIDTH, &r->layer.ffn.width);
+        st = dop_fact_u32(&s->arch, DOP_RDRR(ffn_width), &r->layer.ffn.width);
     if (st == DOP_OK)
-        st = dop_json_u32(&s->arch, "numAttentionHeads", 1, DOP_MAX_HEADS, &t->n_heads);
+        st = dop_fact_u32(&s->arch, DOP_RDRR(heads), &t->n_heads);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&s->arch, "numKeyValueHeads", 1, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
+        st = dop_fact_u32_or(&s->arch, DOP_RDRR(kv_heads), t->n_heads, &t->n_kv_heads);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&s->arch, "headDim", 1, DOP_MAX_HEAD_DIM, 0, &t->head_dim);
+        st = dop_fact_u32_or(&s->arch, DOP_RDRR(head_dim), 0, &t->head_dim);
     if (st == DOP_OK)
-        st = dop_json_u32(&s->arch, "vocabSize", 1, DOP_MAX_VOCAB, &a->vocab);
+        st = dop_fact_u32(&s->arch, DOP_RDRR(vocab), &a->vocab);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&s->output, "embeddingVocabSize", 1, DOP_MAX_VOCAB, a->vocab, &a->vocab);
+        st = dop_fact_u32_or(&s->output, DOP_RDRR(embedded_vocab), a->vocab, &a->vocab);
     if (st == DOP_OK)
-        st = dop_json_u32(&s->arch, "maxSeqLen", 1, DOP_MAX_CTX, &a->ctx_train);
+        st = dop_fact_u32(&s->arch, DOP_RDRR(ctx), &a->ctx_train);
     if (st != DOP_OK)
         return st;
     if (t->head_dim == 0 && a->hidden % t->n_heads != 0)
@@ -176,22 +176,19 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
 
 /* ---- rotary ------------------------------------------------------------------------------------------------------- */
 
-/* Field names of the rotary embedding of all layers and of sliding layers. */
+/* Fields of the rotary embedding of all layers, and of that of sliding layers. */
 typedef struct rope_keys {
-    const char *theta, *type, *factor, *partial, *base_dim, *beta_fast, *beta_slow, *original;
+    const char *type;
+    const dop_fact_key *theta, *factor, *partial, *base_dim, *beta_fast, *beta_slow, *original;
 } rope_keys;
 
-static const rope_keys keys_global = {"ropeTheta",           "ropeScalingType",      "ropeScalingFactor",
-                                      "partialRotaryFactor", "ropeFrequencyBaseDim", "yarnBetaFast",
-                                      "yarnBetaSlow",        "yarnOriginalMaxPos"};
-static const rope_keys keys_local = {"ropeLocalTheta",
-                                     "ropeLocalScalingType",
-                                     "ropeLocalScalingFactor",
-                                     "ropeLocalPartialRotaryFactor",
-                                     "ropeLocalFrequencyBaseDim",
-                                     "ropeLocalYarnBetaFast",
-                                     "ropeLocalYarnBetaSlow",
-                                     "ropeLocalYarnOriginalMaxPos"};
+static const rope_keys keys_global = {"ropeScalingType",       DOP_RDRR(theta),         DOP_RDRR(rope_factor),
+                                      DOP_RDRR(rotated_share), DOP_RDRR(rope_base_dim), DOP_RDRR(beta_fast),
+                                      DOP_RDRR(beta_slow),     DOP_RDRR(rope_ctx)};
+static const rope_keys keys_local = {"ropeLocalScalingType",          DOP_RDRR(theta_sliding),
+                                     DOP_RDRR(rope_factor_sliding),   DOP_RDRR(rotated_share_sliding),
+                                     DOP_RDRR(rope_base_dim_sliding), DOP_RDRR(beta_fast_sliding),
+                                     DOP_RDRR(beta_slow_sliding),     DOP_RDRR(rope_ctx_sliding)};
 
 static dop_status
 read_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
@@ -213,13 +210,13 @@ read_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
                            "%s%s \"%.40s\" is not supported; known: linear, yarn, longrope", j->where, k->type, type);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, k->factor, 1e-3, 1e6, 1, &rope->factor);
+        st = dop_fact_f64_or(j, k->factor, 1, &rope->factor);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, k->beta_fast, 1e-3, 1e6, 32, &rope->beta_fast);
+        st = dop_fact_f64_or(j, k->beta_fast, 32, &rope->beta_fast);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, k->beta_slow, 1e-3, 1e6, 1, &rope->beta_slow);
+        st = dop_fact_f64_or(j, k->beta_slow, 1, &rope->beta_slow);
     if (st == DOP_OK)
-        st = dop_json_u32_or(j, k->original, 1, DOP_MAX_CTX, r->model->arch.ctx_train, &rope->original_ctx);
+        st = dop_fact_u32_or(j, k->original, r->model->arch.ctx_train, &rope->original_ctx);
     if (st != DOP_OK)
         return st;
     rope->scaling = kinds[i].scaling;
@@ -230,7 +227,7 @@ read_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
     if (st == DOP_OK)
         st = dop_json_f64_list(j, "longropeLongFactor", 1e-6, 1e6, r->arena, &rope->long_factors, &n_long);
     if (st == DOP_OK)
-        st = dop_json_u32_or(j, "longropeOriginalMaxPos", 1, DOP_MAX_CTX, rope->original_ctx, &rope->original_ctx);
+        st = dop_fact_u32_or(j, DOP_RDRR(rope_ctx_long), rope->original_ctx, &rope->original_ctx);
     rope->n_factors = rope->dims / 2;
     rope->factor = (double)r->model->arch.ctx_train / rope->original_ctx;
     if (st == DOP_OK && (n_short != rope->n_factors || n_long != rope->n_factors))
@@ -247,20 +244,20 @@ read_rope(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
     double partial = 1;
     uint32_t base_dim = 0;
     *rope = (dop_rope){0};
-    dop_status st = dop_json_f64(j, k->theta, 1e-3, 1e12, &rope->theta);
+    dop_status st = dop_fact_f64(j, k->theta, &rope->theta);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, k->partial, 1e-3, 1, 1, &partial);
+        st = dop_fact_f64_or(j, k->partial, 1, &partial);
     if (st == DOP_OK)
         st = dop_json_bool_or(j, "ropeInterleaved", false, &rope->interleaved);
     rope->dims = (uint32_t)((double)head_dim * partial);
     if (st == DOP_OK && (rope->dims == 0 || rope->dims % 2 != 0))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
-                           "%s%s: %u of %u values of a head turn, expected an even number", j->where, k->partial,
+                           "%s%s: %u of %u values of a head turn, expected an even number", j->where, k->partial->key,
                            rope->dims, head_dim);
     if (st == DOP_OK)
-        st = dop_json_u32_or(j, k->base_dim, 1, DOP_MAX_HEAD_DIM, rope->dims, &base_dim);
+        st = dop_fact_u32_or(j, k->base_dim, rope->dims, &base_dim);
     if (st == DOP_OK && base_dim != rope->dims)
-        return unsupported(j, k->base_dim, "a frequency base other than the rotated values");
+        return unsupported(j, k->base_dim->key, "a frequency base other than the rotated values");
     return st == DOP_OK ? read_scaling(r, j, k, rope) : st;
 }
 
@@ -276,11 +273,11 @@ read_layers(dop_rdrr *r, const sections *s)
     bool uniform = false;
     dop_status st = read_pattern(r, &s->pattern, sliding, &uniform);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&s->attention, "slidingWindow", 1, DOP_MAX_CTX, 0, &window);
+        st = dop_fact_u32_or(&s->attention, DOP_RDRR(window), 0, &window);
     if (st == DOP_OK)
         st = read_rope(r, &s->rope, &keys_global, &a->ropes[0]);
     a->n_ropes = 1;
-    const bool local = !uniform && dop_json_has(&s->rope, "ropeLocalTheta");
+    const bool local = !uniform && dop_json_has(&s->rope, DOP_RDRR(theta_sliding)->key);
     if (st == DOP_OK && local) {
         st = read_rope(r, &s->rope, &keys_local, &a->ropes[1]);
         a->n_ropes = 2;
@@ -304,7 +301,7 @@ read_norms(dop_rdrr *r, const sections *s)
     dop_attention *t = &y->mixers[0].attn;
     bool add = false, post_attn = true, pre_ffn = false, post_ffn = false, qk = false;
     double eps = 0;
-    dop_status st = dop_json_f64_or(&s->norm, "rmsNormEps", 0, 1, 1e-5, &eps);
+    dop_status st = dop_fact_f64_or(&s->norm, DOP_RDRR(rms_eps), 1e-5, &eps);
     if (st == DOP_OK)
         st = dop_json_bool_or(&s->norm, "rmsNormWeightOffset", false, &add);
     if (st == DOP_OK)
@@ -359,17 +356,17 @@ read_output(dop_rdrr *r, const sections *s)
     if (scale)
         a->embed_scale = (double)sqrtf((float)a->hidden);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->output, "embeddingScale", 1e-6, 1e6, a->embed_scale, &a->embed_scale);
+        st = dop_fact_f64_or(&s->output, DOP_RDRR(embed_scale), a->embed_scale, &a->embed_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->output, "logitInputScale", 1e-6, 1e6, 1, &a->logit_scale);
+        st = dop_fact_f64_or(&s->output, DOP_RDRR(logit_scale), 1, &a->logit_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->output, "finalLogitSoftcapping", 1e-3, 1e6, 0, &a->logit_softcap);
+        st = dop_fact_f64_or(&s->output, DOP_RDRR(logit_softcap), 0, &a->logit_softcap);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->pattern, "residualBranchScale", 1e-6, 1e6, 1, &r->layer.residual_scale);
+        st = dop_fact_f64_or(&s->pattern, DOP_RDRR(residual_scale), 1, &r->layer.residual_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->attention, "attnLogitSoftcapping", 1e-3, 1e6, 0, &t->softcap);
+        st = dop_fact_f64_or(&s->attention, DOP_RDRR(softcap), 0, &t->softcap);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->attention, "queryPreAttnScalar", 1e-3, 1e6, query, &query);
+        st = dop_fact_f64_or(&s->attention, DOP_RDRR(query_scalar), query, &query);
     t->scale = 1 / sqrt(query);
     t->bias_q = dop_rdrr_find_in_layer(r, "self_attn.q_proj.bias");
     t->bias_k = dop_rdrr_find_in_layer(r, "self_attn.k_proj.bias");

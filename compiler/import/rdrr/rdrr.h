@@ -7,6 +7,7 @@
 #define DOPPLER_COMPILER_IMPORT_RDRR_RDRR_H
 
 #include "base/read/json_util.h"
+#include "compiler/model/facts.h"
 #include "compiler/model/import.h"
 
 enum { DOP_RDRR_MAX_RANK = 8 };

@@ -1,0 +1,116 @@
+/* Barriers, from what statements do to memory of the workgroup: one stands where memory changes hands, that is, between writes of
+ * some invocations and reads of others, or the other way round.  An element of such memory is written by one invocation, so that
+ * writes need no barrier between them. */
+#include "kernels/nest/nest.h"
+
+/* What was done to each memory since the last barrier; bits. */
+typedef struct traffic {
+    uint32_t read, written;
+} traffic;
+
+static traffic
+both(traffic a, traffic b)
+{
+    return (traffic){a.read | b.read, a.written | b.written};
+}
+
+static bool
+collide(traffic before, traffic after)
+{
+    return (before.written & after.read) != 0 || (before.read & after.written) != 0;
+}
+
+/* What a statement does, with all that is in it. */
+static traffic
+effects(const dop_nest *n, const dop_stmt *s)
+{
+    traffic t = {s->reads, s->writes};
+    const dop_stmt *f = s->kind == DOP_STMT_call ? dop_nest_find(n, s->name) : NULL;
+    const dop_stmt *lists[] = {s->body, s->other, f ? f->body : NULL};
+    for (int i = 0; i < 3; i++)
+        for (const dop_stmt *c = lists[i]; c; c = c->next)
+            t = both(t, effects(n, c));
+    return t;
+}
+
+/* Walks over a block after `t`; counts the barriers that it needs, and with `put` adds them. */
+static traffic walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count);
+
+static void
+meet_before(dop_nest *n, dop_stmt ***at, traffic *t, bool put, uint32_t *count)
+{
+    *t = (traffic){0};
+    (*count)++;
+    if (!put)
+        return;
+    dop_stmt *b = dop_nest_new(n, DOP_STMT_barrier);
+    b->value = "";
+    b->together = true;
+    b->next = **at;
+    **at = b;
+    *at = &b->next;
+}
+
+/* What may have been done when a turn of the loop begins that comes after `t`. */
+static traffic
+at_turn(dop_nest *n, dop_stmt *loop, traffic t, uint32_t *out_count)
+{
+    for (;;) {
+        *out_count = 0;
+        const traffic out = both(t, walk(n, &loop->body, t, false, out_count));
+        if (out.read == t.read && out.written == t.written)
+            return t;
+        t = out;
+    }
+}
+
+/* Where every turn would need a barrier only because of what was done before the loop, there is one before the loop. */
+static traffic
+walk_loop(dop_nest *n, dop_stmt ***at, traffic t, bool put, uint32_t *count)
+{
+    dop_stmt *loop = **at;
+    uint32_t alone, after, unused = 0;
+    at_turn(n, loop, (traffic){0}, &alone);
+    at_turn(n, loop, t, &after);
+    if (after > alone)
+        meet_before(n, at, &t, put, count);
+    t = at_turn(n, loop, t, &after);
+    walk(n, &loop->body, t, put, put ? count : &unused);
+    *count += put ? 0 : after;
+    return t;
+}
+
+static traffic
+walk(dop_nest *n, dop_stmt **at, traffic t, bool put, uint32_t *count)
+{
+    for (; *at; at = &(*at)->next) {
+        const traffic all = effects(n, *at);
+        dop_stmt *s = *at;
+        const bool loop = s->kind == DOP_STMT_for && !s->apart && !s->unroll;
+        const bool choice = s->kind == DOP_STMT_if && !s->apart;
+        if (all.read == 0 && all.written == 0)
+            continue;
+        if (loop) {
+            t = walk_loop(n, &at, t, put, count);
+        } else if (choice) {
+            const traffic yes = walk(n, &s->body, t, put, count), no = walk(n, &s->other, t, put, count);
+            t = both(yes, no);
+        } else {
+            if (collide(t, all))
+                meet_before(n, &at, &t, put, count);
+            if (collide(all, all) && s->body)
+                dop_nest_fail(n, "memory changes hands where invocations part:", s->name ? s->name : s->value);
+            t = both(t, all);
+        }
+    }
+    return t;
+}
+
+void
+dop_nest_meet(dop_nest *n)
+{
+    uint32_t count = 0;
+    for (dop_stmt *s = n->first; s; s = s->next)
+        if (s->kind == DOP_STMT_function)
+            walk(n, &s->body, (traffic){0}, true, &count);
+}

@@ -1,0 +1,106 @@
+/* The body of a kernel as a tree of statements, between a family, which says what is computed and where, and the GLSL text.
+ *
+ * A family opens a nest, adds statements from the outside to the inside, and prints it.  Expressions are GLSL texts over names that
+ * statements around or before them have introduced.  Nobody adds barriers or loads ahead of time: dop_nest_finish() finds them.
+ *
+ * Order of calls: dop_nest_open, statements, dop_nest_finish, dop_nest_print and dop_nest_dump.  The first failure is kept, and
+ * later calls do nothing. */
+#ifndef DOPPLER_KERNELS_NEST_NEST_H
+#define DOPPLER_KERNELS_NEST_NEST_H
+
+#include "base/arena.h"
+#include "kernels/nest/placement.h"
+
+#define DOP_NEST_PRINTF(n) __attribute__((format(printf, n, n + 1)))
+
+typedef enum dop_stmt_kind {
+#define STATEMENT(kind, ...) DOP_STMT_##kind,
+#include "kernels/nest/statement.def"
+#undef STATEMENT
+    DOP_STMT_KINDS
+} dop_stmt_kind;
+
+typedef struct dop_stmt {
+    dop_stmt_kind kind;
+    const char *type, *name; /* of what is introduced; a place; a function; what a hole is for */
+    const char *value;       /* first value of a loop, condition, parameters or arguments, text of a hole */
+    const char *end, *step;  /* of a loop */
+    uint32_t reads, writes;  /* memory of the workgroup, bits by dop_nest_memory() */
+    bool unroll;             /* a loop whose turns lie side by side in registers */
+    bool apart;              /* a loop or condition that invocations of the workgroup pass differently */
+    bool together;           /* has a barrier of its own, so that all invocations must come here */
+    struct dop_stmt *body, *other, *next;
+    /* A loop around loads that are issued a turn ahead (dop_nest_ahead): the condition under which there is another turn, and where
+     * the first of its loads is.  `late`: that one is issued when the turn is over. */
+    const char *more, *again;
+    bool late;
+    const char *const
+        *registers; /* what a call loads ahead fills, an array and its copy for the next turn: q0, q1 ... */
+    uint32_t n_registers;
+} dop_stmt;
+
+enum { DOP_NEST_DEPTH = 16, DOP_NEST_MEMORIES = 32 };
+
+typedef struct dop_nest {
+    dop_arena *arena;
+    dop_diag *diag;
+    dop_status status;
+    const char *name; /* of the family, for the dump */
+    dop_placement placement;
+    dop_stmt *first, **at; /* where the next statement goes */
+    dop_stmt *open[DOP_NEST_DEPTH];
+    uint32_t n_open;
+    const char *memories[DOP_NEST_MEMORIES];
+    uint32_t n_memories;
+} dop_nest;
+
+void dop_nest_open(dop_nest *n, const char *name, const dop_placement *p, dop_arena *arena, dop_diag *diag);
+/* Finds where loads are issued ahead, where barriers are needed, and whether every statement is well formed. */
+dop_status dop_nest_finish(dop_nest *n);
+void dop_nest_print(const dop_nest *n, dop_buf *out);
+void dop_nest_dump(const dop_nest *n, dop_buf *out);
+
+/* A text in the arena. */
+const char *dop_nest_text(dop_nest *n, const char *format, ...) DOP_NEST_PRINTF(2);
+
+/* Statements.  Those that return after the beginning of a block are ended by dop_nest_end(). */
+void dop_nest_number(dop_nest *n, const char *name, uint32_t value);
+uint32_t dop_nest_memory(dop_nest *n, const char *name); /* its bit; of memory that a library declares */
+uint32_t dop_nest_shared(dop_nest *n, const char *type, const char *name, uint32_t count);
+void dop_nest_function(dop_nest *n, const char *name,
+                       const char *parameters); /* begins a block; so do the next three */
+/* `name` from `first` on while it is less than `end`. */
+dop_stmt *dop_nest_for(dop_nest *n, const char *name, const char *first, const char *end, const char *step);
+/* The same from 0 on for a number of turns that lie side by side. */
+dop_stmt *dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns);
+dop_stmt *dop_nest_if(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2);
+void dop_nest_else(dop_nest *n); /* ends the statements under a condition, and begins the others */
+void dop_nest_end(dop_nest *n);
+dop_stmt *dop_nest_let(dop_nest *n, const char *type, const char *name, const char *value, ...) DOP_NEST_PRINTF(4);
+void dop_nest_array(dop_nest *n, const char *type, const char *name, uint32_t count);
+dop_stmt *dop_nest_set(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
+dop_stmt *dop_nest_add(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
+void dop_nest_load(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
+void dop_nest_store(dop_nest *n, uint32_t memory, const char *place, const char *value, ...) DOP_NEST_PRINTF(4);
+void dop_nest_dot(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
+dop_stmt *dop_nest_reduce(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
+dop_stmt *dop_nest_call(dop_nest *n, const char *function, const char *arguments);
+/* What a turn of the innermost loop loads into registers, by the function and its arguments; `first`: those of the first turn.  It
+ * is issued a turn before, also across the loops around that one which say what their `again` is. */
+void dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char *arguments,
+                    const char *const *registers, uint32_t n_registers);
+void dop_nest_break(dop_nest *n, const char *condition);
+dop_stmt *dop_nest_hole(dop_nest *n, const char *what, const char *text); /* the text is kept, not copied */
+
+/* --- what dop_nest_finish() does, in this order --- */
+void dop_nest_pipeline(dop_nest *n); /* ahead.c */
+void dop_nest_meet(dop_nest *n);     /* barriers.c */
+void dop_nest_verify(dop_nest *n);   /* verify.c */
+
+/* For these: a statement of this kind that is in no block yet; and the first failure. */
+dop_stmt *dop_nest_new(dop_nest *n, dop_stmt_kind kind);
+void dop_nest_fail(dop_nest *n, const char *what, const char *name);
+/* The function of that name; NULL: a library's. */
+const dop_stmt *dop_nest_find(const dop_nest *n, const char *function);
+
+#endif
