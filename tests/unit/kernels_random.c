@@ -118,6 +118,20 @@ float_type(maker *m)
     return m->type != DOP_TYPE_none ? m->type : types[pick(m, 3)];
 }
 
+/* Of a product's weights: floats, or any type in blocks. */
+static dop_type
+stored_type(maker *m)
+{
+    if (m->type != DOP_TYPE_none || pick(m, 2))
+        return float_type(m);
+    uint32_t n = 0;
+    dop_type blocks[DOP_TYPE_COUNT];
+    for (int t = 0; t < DOP_TYPE_COUNT; t++)
+        if (dop_type_of((dop_type)t)->kind == DOP_KIND_QUANT)
+            blocks[n++] = (dop_type)t;
+    return blocks[pick(m, n)];
+}
+
 static dop_node_id
 reshape(maker *m, dop_node_id id, uint32_t heads, uint32_t dim)
 {
@@ -213,7 +227,7 @@ matmul(maker *m)
     const value *v = any(m);
     uint32_t cols = v->cols, out = width(m);
     dop_node_id x = v->id;
-    keep(m, op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, out, cols)), out);
+    keep(m, op2(m, DOP_OP_matmul, x, weight(m, "w", stored_type(m), 2, out, cols)), out);
 }
 
 /* Siblings: q, k, v of different widths, or a gate and its partner. */
@@ -230,7 +244,7 @@ siblings(maker *m)
     }
     uint32_t other = width(m);
     keep(m, a, out);
-    keep(m, op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, other, cols)), other);
+    keep(m, op2(m, DOP_OP_matmul, x, weight(m, "w", stored_type(m), 2, other, cols)), other);
 }
 
 static void
