@@ -1,16 +1,35 @@
 #include "tests/unit/kernels_util.h"
 
 /* What no kernel can do without. */
-#define SCHEDULE                         \
-    .schedule = {.gemv_most_lanes = 128, \
-                 .gemv_loads = 4,        \
-                 .decode_wg = 256,       \
-                 .decode_apart_rows = 2, \
-                 .scan_lanes = 8,        \
-                 .scan_rows = 16,        \
-                 .scan_chunk = 32,       \
-                 .scan_chunk_least = 8,  \
-                 .scan_chunk_products = 160}
+#define SCHEDULE                                   \
+    .schedule = {.gemv_most_lanes = 128,           \
+                 .gemv_loads = 4,                  \
+                 .decode_wg = 256,                 \
+                 .decode_apart_rows = 2,           \
+                 .scan_lanes = 8,                  \
+                 .scan_rows = 16,                  \
+                 .scan_chunk = 32,                 \
+                 .scan_chunk_least = 8,            \
+                 .scan_chunk_products = 160,       \
+                 .workgroup = 256,                 \
+                 .element_wg = 64,                 \
+                 .argmax_wg = 1024,                \
+                 .row_subgroups = 4,               \
+                 .row_loads = 4,                   \
+                 .hoist_columns = 128,             \
+                 .split_most = 16,                 \
+                 .tile_rows = 64,                  \
+                 .tail_shared = 8192,              \
+                 .narrow_wg = 256,                 \
+                 .narrow_wg_busy = 512,            \
+                 .narrow_depth = 512,              \
+                 .attention_wg = 128,              \
+                 .attention_one_wg = 256,          \
+                 .attention_heads = 32,            \
+                 .attention_units_registers = 200, \
+                 .decode_group_registers = 208,    \
+                 .decode_products = 64,            \
+                 .scan_helpers = 8}
 
 const dop_target *
 kernel_lab_target(uint32_t which)
