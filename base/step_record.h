@@ -16,6 +16,9 @@
  * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row and with its
  * flags, at the next position, and n_rows is 1.
  *
+ * Rows of a program that keeps no states (plan_format.h) have the last position that the row sees in place of `sequence`, and the
+ * row's type in place of `flags`.
+ *
  * A kernel that picks from each row does the same for a row t with DOP_ROW_CONTINUED: rows[t] becomes its pick at the next position.
  * Such a step has one row of each sequence, all of them with this flag.  So that the host can read its picks while the next
  * step runs, they are at ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  Where

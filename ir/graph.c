@@ -73,7 +73,14 @@ dop_node_id
 dop_attention_sinks(const dop_graph *g, dop_node_id attention)
 {
     const dop_node *n = &g->nodes[attention];
-    return n->n_srcs > 5 && lasts_at(g, attention) != 5 ? n->src[5] : 0;
+    return n->n_srcs > 5 && lasts_at(g, attention) != 5 && !dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
+}
+
+dop_node_id
+dop_attention_relative(const dop_graph *g, dop_node_id attention)
+{
+    const dop_node *n = &g->nodes[attention];
+    return n->op == DOP_OP_attention && dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
 }
 
 dop_node_id
@@ -95,32 +102,6 @@ dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
     if (info->root == DOP_ROOT_attention && (k == 1 || k == 2) && !dop_attention_cached(g, id))
         return &step_rows;
     return info->root == DOP_ROOT_attention && k == lasts_at(g, id) ? &facts : &info->access[k];
-}
-
-static dop_extent
-access_extent(const dop_graph *g, dop_node_id id, uint32_t k)
-{
-    const dop_access *a = dop_node_access(g, id, k);
-    bool head = a->axis[DOP_AXIS_head] == DOP_ACCESS_same && g->nodes[g->nodes[id].src[k]].shape.rank >= 3;
-    if (a->axis[DOP_AXIS_col] == DOP_ACCESS_all || a->axis[DOP_AXIS_col] == DOP_ACCESS_span ||
-        a->axis[DOP_AXIS_part] == DOP_ACCESS_all)
-        return head ? DOP_EXTENT_head : DOP_EXTENT_row;
-    return a->axis[DOP_AXIS_col] == DOP_ACCESS_few ? DOP_EXTENT_few : DOP_EXTENT_element;
-}
-
-dop_extent
-dop_node_extent(const dop_graph *g, dop_node_id id)
-{
-    const dop_node *n = &g->nodes[id];
-    dop_extent most = DOP_EXTENT_none;
-    dop_root root = dop_op_of(n->op)->root;
-    if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan)
-        return DOP_EXTENT_all;
-    for (uint32_t k = 0; k < n->n_srcs; k++) {
-        dop_extent x = access_extent(g, id, k);
-        most = x > most ? x : most;
-    }
-    return most;
 }
 
 bool

@@ -32,7 +32,7 @@ typedef enum dop_traits {
     DOP_PARTIAL = 64
 } dop_traits;
 
-/* How one output element reads a source along an axis (ops.def). */
+/* How one output element reads a source along an axis (ops.def): names of cases of the one form of access.h. */
 typedef enum dop_access_kind {
     DOP_ACCESS_none, /* the axis is absent: broadcast */
     DOP_ACCESS_same,
@@ -41,7 +41,8 @@ typedef enum dop_access_kind {
     DOP_ACCESS_span,
     DOP_ACCESS_all,
     DOP_ACCESS_col,
-    DOP_ACCESS_at
+    DOP_ACCESS_at,
+    DOP_ACCESS_window
 } dop_access_kind;
 typedef enum dop_axis {
     DOP_AXIS_row,
@@ -58,6 +59,7 @@ enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 8, DOP_BY_STEP = 255 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
     uint8_t by;             /* of `at`: the source that says where, or DOP_BY_STEP */
+    uint8_t taps;           /* axes between the first and the last one that count the taps of windows */
 } dop_access;
 
 /* The kind of region that an op starts (ops.def). */
@@ -144,15 +146,17 @@ typedef enum dop_input_kind {
     DOP_INPUT_tokens,
     DOP_INPUT_positions,
     DOP_INPUT_sequences,
-    DOP_INPUT_lasts /* the last position that the row sees */
+    DOP_INPUT_lasts, /* the last position that the row sees */
+    DOP_INPUT_types  /* which text of a pair the row is of: 0 or 1 */
 } dop_input_kind;
 
 /* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
 typedef enum dop_origin_kind {
-    DOP_FROM_TEXT,   /* unknown */
-    DOP_FROM_WEIGHT, /* the model's weight of this index */
-    DOP_FROM_ROPE,   /* its rotary table of this index */
-    DOP_FROM_TEMPER  /* its table of factors by which queries are multiplied */
+    DOP_FROM_TEXT,    /* unknown */
+    DOP_FROM_WEIGHT,  /* the model's weight of this index */
+    DOP_FROM_ROPE,    /* its rotary table of this index */
+    DOP_FROM_TEMPER,  /* its table of factors by which queries are multiplied */
+    DOP_FROM_RELATIVE /* its table of what scores grow by with the distance */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;
@@ -329,6 +333,7 @@ extern const dop_access dop_access_blocks;
 /* Of attention: does it read a cache (or this step's own keys and values)?  And its optional sources, 0: it has none. */
 bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
+dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_lasts(const dop_graph *g, dop_node_id attention);
 /* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
  * stored, by where attention finds its keys and by which of its optional sources it has. */

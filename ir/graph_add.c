@@ -97,7 +97,8 @@ input_named(const char *name)
     static const char *const names[] = {[DOP_INPUT_tokens] = "tokens",
                                         [DOP_INPUT_positions] = "positions",
                                         [DOP_INPUT_sequences] = "sequences",
-                                        [DOP_INPUT_lasts] = "lasts"};
+                                        [DOP_INPUT_lasts] = "lasts",
+                                        [DOP_INPUT_types] = "types"};
     for (size_t i = DOP_INPUT_tokens; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return (dop_input_kind)i;

@@ -516,11 +516,20 @@ typedef struct head_sum {
     double sum; /* of exp(score - max) */
 } head_sum;
 
+/* How far p is behind `at`, within -most .. most. */
+static int64_t
+distance(uint64_t p, uint64_t at, int64_t most)
+{
+    const int64_t d = (int64_t)p - (int64_t)at;
+    return d < -most ? -most : d > most ? most : d;
+}
+
 /* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head.  Position p is in row
  * first + p % rows of the keys.  scores: scratch for all. */
 static head_sum
 attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, uint64_t kv_head, uint64_t lo,
-       uint64_t hi, const float *sink, double slope, uint64_t at, double *scores, double *acc)
+       uint64_t hi, const float *sink, double slope, const float *by, int64_t most, uint64_t at, double *scores,
+       double *acc)
 {
     uint64_t dim = last_axis(n->src[1]), vdim = last_axis(n->src[2]);
     uint64_t heads = n->src[1]->shape.dim[n->src[1]->shape.rank - 2].mul;
@@ -529,7 +538,8 @@ attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, 
     memset(acc, 0, vdim * sizeof *acc);
     for (uint64_t p = lo; p < hi; p++) {
         double s = scale * dot(q, n->src[1]->f + ((first + p % rows) * heads + kv_head) * dim, dim);
-        scores[p - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * fabs((double)at - (double)p);
+        scores[p - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * fabs((double)at - (double)p) +
+                         (by ? (double)by[distance(p, at, most) + most] : 0);
         r.max = scores[p - lo] > r.max ? scores[p - lo] : r.max;
     }
     r.max = (double)(float)r.max; /* attn_split stores it as f32; the sums refer to what is stored */
@@ -595,6 +605,8 @@ compute_attention(const dop_interp_node *n, bool split)
     uint64_t group = heads / k->shape.dim[k->shape.rank - 2].mul, max_s = n->g->max_s, first = 0, held = 0;
     const dop_reach reach = dop_attention_reach(n->g, n->id);
     const uint32_t alibi = (uint32_t)dop_node_i(n->g, n->id, DOP_A_alibi);
+    const dop_tensor *by = dop_attention_relative(n->g, n->id) ? n->src[5] : NULL;
+    const int64_t relative = by ? dop_node_i(n->g, n->id, DOP_A_relative) : 0;
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
     double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
@@ -608,10 +620,12 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t lo = min_u64(begin + i * span, end), hi = i + 1 == splits ? end : min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
+        const float *table = by ? by->f + h * (2 * (uint64_t)relative + 1) : NULL;
         const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) : 0;
         if (end <= begin || (st = find_keys(n, t, end - 1, &first, &held)) != DOP_OK)
             continue;
-        head_sum m = attend(n, query, first, held, h / group, lo, hi, sink, slope, pos->u[t], scores, acc);
+        head_sum m =
+            attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);
@@ -688,6 +702,9 @@ dop_interp_compute(const dop_interp_node *n)
         return compute_gather(n);
     case DOP_OP_last_row:
         memcpy(n->out.f, n->src[0]->f + (n->src[0]->count - n->out.count), n->out.count * sizeof(float));
+        return DOP_OK;
+    case DOP_OP_conv:
+        dop_interp_by_access(n);
         return DOP_OK;
     case DOP_OP_matmul:
         compute_matmul(n);

@@ -24,6 +24,7 @@
 #define COL(kind) AXIS(col, kind)
 #define ROW_AT(source) AXIS(row, at) .by = source,
 #define ROW_AT_STEP AXIS(row, at) .by = DOP_BY_STEP,
+#define TAPS(n) .taps = n,
 #define EXPERT_AT(source) AXIS(expert, at) .by = source,
 #define EACH ROW(same) HEAD(same) COL(same)
 #define ACCESS(...) {__VA_ARGS__}

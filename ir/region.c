@@ -1,4 +1,5 @@
 #include "ir/region.h"
+#include "ir/access.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -233,9 +234,10 @@ find_widths(walk *w, bool *wide)
         wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
         if (root_of(w, i) == DOP_ROOT_product || root_of(w, i) == DOP_ROOT_attention || root_of(w, i) == DOP_ROOT_scan)
             continue; /* the template computes them */
-        for (uint32_t k = 0; k < n->n_srcs; k++)
-            if (dop_node_access(w->g, w->r->nodes[i], k)->axis[DOP_AXIS_col] != DOP_ACCESS_none)
-                wide[i] = wide[i] && wide_at(w->g, n->src[k], w->r, wide);
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            const dop_axis_map col = dop_node_map(w->g, w->r->nodes[i], k, DOP_AXIS_col);
+            wide[i] = wide[i] && (dop_axis_map_is_absent(&col) || wide_at(w->g, n->src[k], w->r, wide));
+        }
     }
     w->a->wide = wide;
 }

@@ -1,6 +1,7 @@
 /* One rule per op, or per few ops that are alike; those about experts and states are in files of their own.
  * Axes that are dimensions come before those that are constants.  Ops that name axes of language models take values with a
  * dimension on axis 0 only, and append state; all others take any shape. */
+#include "ir/access.h"
 #include "ir/shape_rules.h"
 
 #include <math.h>
@@ -263,6 +264,37 @@ rule_rows(const dop_rule *c, dop_want *out)
     }
 }
 
+/* x [Y,X,C], w [N,KY,KX,C], bias [N]: the output's lengths follow from the windows. */
+static dop_status
+rule_conv(const dop_rule *c, dop_want *out)
+{
+    const dop_node *x = c->src[0], *w = c->src[1], *b = c->src[2];
+    const uint64_t stride = (uint64_t)dop_rule_attr_i(c, DOP_A_stride),
+                   dilation = (uint64_t)dop_rule_attr_i(c, DOP_A_dilation),
+                   pad = (uint64_t)dop_rule_attr_i(c, DOP_A_pad);
+    dop_status st = dop_rule_need_rank(c, 0, 3);
+    if (st != DOP_OK || (st = dop_rule_need_rank(c, 1, 4)) != DOP_OK)
+        return st;
+    if (!dop_dim_equal(dop_last_dim(x), dop_last_dim(w)) || w->shape.dim[0].sym != DOP_SYM_1)
+        return dop_rule_mismatch(c, 0, 1);
+    if (b && (b->shape.rank != 1 || !dop_dim_equal(b->shape.dim[0], w->shape.dim[0])))
+        return dop_rule_mismatch(c, 1, 2);
+    out->shape = (dop_shape){3, {x->shape.dim[0], x->shape.dim[1], w->shape.dim[0]}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const dop_dim in = x->shape.dim[i];
+        const uint64_t taps = w->shape.dim[1 + i].mul, length = dop_window_length(in.mul, taps, stride, dilation, pad);
+        if (in.sym != DOP_SYM_1 && (stride != 1 || 2 * pad != dilation * (taps - 1)))
+            return DOP_RULE_BAD(c,
+                                "axis %u of %%%s is a dimension, whose length only stride=1 and as much padding as "
+                                "windows reach keep",
+                                i, x->name);
+        if (in.sym == DOP_SYM_1 && (length == 0 || length > UINT32_MAX))
+            return DOP_RULE_BAD(c, "no window of %llu taps fits axis %u of %%%s", (unsigned long long)taps, i, x->name);
+        out->shape.dim[i].mul = in.sym == DOP_SYM_1 ? (uint32_t)length : in.mul;
+    }
+    return DOP_OK;
+}
+
 static dop_status
 check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
 {
@@ -278,8 +310,10 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
     }
     case DOP_ATTR_I:
     case DOP_ATTR_O: {
-        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows ? 1
-                                                                                                                  : 0,
+        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || a == DOP_A_stride || a == DOP_A_dilation ||
+                             c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows
+                         ? 1
+                         : 0,
                 hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
         if (v.i < lo || v.i > hi)
             return DOP_RULE_BAD(c, "attribute %s=%lld is not in %lld to %lld", name, (long long)v.i, (long long)lo,
@@ -303,6 +337,8 @@ takes_any_shape(const dop_op_info *info)
     bool any = info->root == DOP_ROOT_none || info->root == DOP_ROOT_element || info->root == DOP_ROOT_row;
     for (uint32_t k = 0; k < info->src_max; k++) {
         const dop_access *a = &info->access[k];
+        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_window) /* of a picture; its own rule asks for more */
+            return true;
         any = any && a->axis[DOP_AXIS_pos] == DOP_ACCESS_none && a->axis[DOP_AXIS_part] == DOP_ACCESS_none &&
               a->axis[DOP_AXIS_row] <= DOP_ACCESS_same && a->axis[DOP_AXIS_head] <= DOP_ACCESS_same &&
               (a->axis[DOP_AXIS_col] <= DOP_ACCESS_same || a->axis[DOP_AXIS_col] == DOP_ACCESS_all);
@@ -399,6 +435,8 @@ apply_rule(const dop_rule *c, dop_want *out)
     case DOP_OP_last_row:
     case DOP_OP_matmul:
         return rule_rows(c, out);
+    case DOP_OP_conv:
+        return rule_conv(c, out);
     case DOP_OP_top_k:
         return dop_rule_top_k(c, out);
     case DOP_OP_group_rows:

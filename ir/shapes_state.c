@@ -125,6 +125,7 @@ dop_rule_attention(const dop_rule *c, dop_want *out)
 {
     const dop_node *q = c->src[0], *v = c->src[2];
     const uint32_t lasts = dop_rule_lasts(c);
+    const uint32_t relative = c->op == DOP_OP_attention ? (uint32_t)dop_rule_attr_i(c, DOP_A_relative) : 0;
     dop_status st = need_keys(c);
     if (st != DOP_OK || (st = dop_rule_need_ids(c, 3, q)) != DOP_OK ||
         (st = dop_rule_need_sequences(c, 4, q)) != DOP_OK)
@@ -135,7 +136,8 @@ dop_rule_attention(const dop_rule *c, dop_want *out)
     if (lasts < DOP_MAX_SRCS && (st = dop_rule_need_ids(c, lasts, q)) != DOP_OK)
         return st;
     if (c->n_srcs > 5 && lasts != 5 &&
-        (c->src[5]->shape.rank != 1 || !dop_dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1])))
+        (c->src[5]->shape.rank != (relative ? 2 : 1) || !dop_dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1]) ||
+         (relative && c->src[5]->shape.dim[1].mul != 2 * relative + 1)))
         return dop_rule_mismatch(c, 0, 5);
     out->shape = q->shape;
     out->shape.dim[2] = dop_last_dim(v);

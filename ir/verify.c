@@ -1,4 +1,5 @@
 /* The verifier of text.h: node by node, then state, then regions.  It trusts nothing but array bounds. */
+#include "ir/access.h"
 #include "ir/region.h"
 #include "ir/shapes.h"
 #include "ir/text.h"
@@ -99,6 +100,11 @@ verify_node(verify_ctx *v, dop_node_id id)
     if (n->shape.rank > DOP_MAX_RANK || !dop_shape_equal(&n->shape, &got.shape))
         return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_shape_text(g, &n->shape, a),
                    dop_op_of(n->op)->name, dop_shape_text(g, &got.shape, b));
+    uint32_t src, axis;
+    if (!dop_node_access_fits(g, id, &src, &axis))
+        return BAD(v, "%%%s: %s does not read axis %u of %%%s %s as its row of the table says", n->name,
+                   dop_op_of(n->op)->name, axis, name_of(v, n->src[src]),
+                   dop_shape_text(g, &g->nodes[n->src[src]].shape, a));
     if (n->type != got.type)
         return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_type_of(n->type)->name, dop_op_of(n->op)->name,
                    dop_type_of(got.type)->name);

@@ -154,7 +154,9 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
         dop_emit_index(e, "uint %s = %s;", name, dop_emit_position(e, row));
     else
         dop_emit_index(e, "uint %s = %s.%s;", name, dop_emit_row(e, row),
-                       what == DOP_INPUT_tokens ? "token" : "sequence");
+                       what == DOP_INPUT_tokens  ? "token"
+                       : what == DOP_INPUT_types ? "flags" /* of rows that keep nothing: step_record.h */
+                                                 : "sequence");
     return name;
 }
 

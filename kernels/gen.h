@@ -112,6 +112,7 @@ bool dop_attn_makes_heads(const dop_gen *gen);
 /* Refuses heads that no kernel of attention can compute. */
 dop_refusal dop_attn_refuses_slopes(const dop_site *s); /* the same, for variants without ALiBi */
 dop_refusal dop_attn_refuses(const dop_site *s);
+dop_refusal dop_attn_refuses_step(const dop_site *s); /* ... for those that read keys from caches only */
 /* May a step have rows of several sequences? */
 bool dop_attn_mixes(const dop_site *s);
 /* Most positions that one workgroup walks over; and iterations of the loops before and after them, for so many query rows. */
@@ -149,6 +150,9 @@ void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 /* Key TAIL: the product that a workgroup computes of heads that it has completed. */
 void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
+/* Where keys are of this step: declares which of its rows each of n tokens sees, from[i] .. pq[i], and all of them together,
+ * lo .. hi - 1; token: the row of token i. */
+const char *dop_attn_span(dop_gen *gen, const dop_attn *a, const char *n, const char *token);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 

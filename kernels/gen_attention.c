@@ -177,7 +177,7 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, 
 {
     dop_emit *e = &gen->e;
     const dop_node *cache = dop_node_at(e->g, a->n->src[1]);
-    bool several = e->g->max_q > 1, ring = cache->shape.dim[1].sym == DOP_SYM_R;
+    bool several = e->g->max_q > 1 && dop_attention_cached(e->g, a->id), ring = cache->shape.dim[1].sym == DOP_SYM_R;
     if (several)
         dop_buf_puts(decls, "uint dop_first;\n");
     const char *sequence = several ? dop_emit_str(e, "%s.sequence", dop_emit_row(e, row)) : "";
@@ -191,13 +191,19 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, 
 bool
 dop_attn_mixes(const dop_site *s)
 {
-    const dop_node *sequences = dop_node_at(s->g, dop_attn_at(s).n->src[4]);
-    return s->g->max_q > 1 && s->g->max_t > 1 && sequences->shape.dim[0].sym == DOP_SYM_T;
+    const dop_attn a = dop_attn_at(s);
+    const dop_node *sequences = dop_node_at(s->g, a.n->src[4]);
+    return dop_attention_cached(s->g, a.id) && s->g->max_q > 1 && s->g->max_t > 1 &&
+           sequences->shape.dim[0].sym == DOP_SYM_T;
 }
 
 void
 dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
 {
+    if (!dop_attention_cached(gen->e.g, a->id)) {
+        dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p) // rows of this step\n");
+        return;
+    }
     bool pages = gen->e.g->max_q > 1 && dop_attention_reach(gen->e.g, a->id).ring == 0;
     const char *ring = pages ? NULL : dop_emit_ring(&gen->e, a->id);
     dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
@@ -221,6 +227,58 @@ dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
                    "#define DOP_RING_FROM(first) dop_ring0 = (first) / %s * %s\n"
                    "#define DOP_SLOT(p) %s%smin((p) - dop_ring0, (p) - dop_ring0 - %s)%s\n",
                    ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
+}
+
+/* The last position that a row at position p sees. */
+static const char *
+last_of(dop_emit *e, const attn *a, const char *row)
+{
+    const dop_reach r = dop_attention_reach(e->g, a->id);
+    if (r.mask == DOP_MASK_causal)
+        return "p";
+    const char *last = dop_emit_str(e, "%s.sequence", row), *l = e->limit; /* step_record.h */
+    if (!l)
+        return last;
+    return e->g->reaches_differ ? dop_emit_str(e, "(%s > 0u ? min(%s, p + %s - 1u) : %s)", l, last, l, last)
+                                : dop_emit_str(e, "min(%s, p + %s - 1u)", last, l);
+}
+
+const char *
+dop_attn_span(dop_gen *gen, const attn *a, const char *n, const char *token)
+{
+    dop_emit *e = &gen->e;
+    const char *first = dop_emit_first(e, a->id, "p"), *row = dop_emit_row(e, "t");
+    return dop_emit_str(e,
+                        "    uint from[%s], pq[%s]; // rows of the step that each row sees, and their bounds\n"
+                        "    uint lo = 0xffffffffu, hi = 0u;\n"
+                        "    [[unroll]] for (uint i = 0u; i < %s; i++) {\n"
+                        "        uint t = %s, p = %s.position;\n"
+                        "        from[i] = t - p + %s;\n"
+                        "        pq[i] = t - p + %s;\n"
+                        "        lo = min(lo, from[i]);\n"
+                        "        hi = max(hi, pq[i] + 1u);\n"
+                        "    }\n",
+                        n, n, n, token, row, first, last_of(e, a, row));
+}
+
+static const char *
+span(dop_gen *gen, const attn *a)
+{
+    dop_emit *e = &gen->e;
+    if (!dop_attention_cached(e->g, a->id))
+        return dop_attn_span(gen, a, "BQ", "min(t0 + i, n_tokens - 1u)");
+    const char *step = dop_emit_step(e);
+    return dop_emit_str(e,
+                        "    uint pq[BQ]; // positions of the tokens, and their bounds\n"
+                        "    uint least = %s.rows[t0].position, last = least;\n"
+                        "    pq[0] = least;\n"
+                        "    [[unroll]] for (uint i = 1u; i < BQ; i++) {\n"
+                        "        pq[i] = %s.rows[min(t0 + i, n_tokens - 1u)].position;\n"
+                        "        least = min(least, pq[i]);\n"
+                        "        last = max(last, pq[i]);\n"
+                        "    }\n"
+                        "    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
+                        step, step);
 }
 
 void
@@ -328,10 +386,20 @@ slopes(dop_gen *gen, const attn *a)
 static const char *
 score_at_distance(dop_gen *gen, const attn *a)
 {
+    dop_emit *e = &gen->e;
     const char *x = dop_attn_score(gen, a, "s[j]");
-    return dop_node_i(gen->e.g, a->id, DOP_A_alibi)
-               ? dop_emit_str(&gen->e, "%s - dop_slope(DOP_H(j)) * (float(pq[j / G]) - float(p))", x)
-               : x;
+    const dop_node_id table = dop_attention_relative(e->g, a->id);
+    const bool cached = dop_attention_cached(e->g, a->id);
+    if (table) {
+        const int most = (int)dop_node_i(e->g, a->id, DOP_A_relative);
+        x = dop_emit_str(e, "%s + dop_ld1_f32(%s, DOP_H(j) * %uu + uint(clamp(int(p) - int(%s), -%d, %d) + %d))", x,
+                         dop_emit_arg(e, table, false), dop_row_values(e->g, table), cached ? "pq[j / G]" : "DOP_T(j)",
+                         most, most, most);
+    }
+    if (!dop_node_i(e->g, a->id, DOP_A_alibi))
+        return x;
+    return cached ? dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * (float(pq[j / G]) - float(p))", x)
+                  : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
 }
 
 /* Products of the loaded part of a K row with all query rows. */
@@ -406,9 +474,12 @@ dop_attn_at(const dop_site *s)
     uint32_t start;
     dop_node_id values = dop_node_base(g, a.n->src[2], &start);
     const dop_shape *v = &dop_node_at(g, values)->shape;
-    a.value_dim = dop_node_at(g, a.n->src[2])->shape.dim[3].mul;
+    const dop_shape *read = &dop_node_at(g, a.n->src[2])->shape;
+    a.value_dim = read->dim[read->rank - 1].mul;
     a.value_stride = v->dim[v->rank - 1].mul;
     a.value_start = start;
+    if (!dop_attention_cached(g, a.id)) /* rows of this step have one head beside the other */
+        a.value_stride = a.value_dim;
     a.merged_heads = a.group;
     a.head0 = "head0";
     if (a.n->op == DOP_OP_attn_split) {
@@ -435,9 +506,18 @@ dop_attn_makes_heads(const dop_gen *gen)
 dop_refusal
 dop_attn_refuses_slopes(const dop_site *s)
 {
-    return dop_node_i(s->g, s->r->info->attn.root, DOP_A_alibi)
-               ? (dop_refusal){"scores fall with the distance (ALiBi)", NULL}
-               : dop_attn_refuses(s);
+    const dop_node_id root = s->r->info->attn.root;
+    if (dop_attention_relative(s->g, root))
+        return (dop_refusal){"scores grow by a table of distances", NULL};
+    return dop_node_i(s->g, root, DOP_A_alibi) ? (dop_refusal){"scores fall with the distance (ALiBi)", NULL}
+                                               : dop_attn_refuses(s);
+}
+
+dop_refusal
+dop_attn_refuses_step(const dop_site *s)
+{
+    return dop_attention_cached(s->g, s->r->info->attn.root) ? dop_attn_refuses_slopes(s)
+                                                             : (dop_refusal){"keys and values are in no cache", NULL};
 }
 
 dop_refusal
@@ -445,10 +525,8 @@ dop_attn_refuses(const dop_site *s)
 {
     const dop_analysis *found = s->r->info;
     const dop_node_id root = found->attn.root;
-    if (dop_node_i(s->g, root, DOP_A_mask) != DOP_MASK_causal)
-        return (dop_refusal){"the mask is not causal", NULL};
-    if (!dop_attention_cached(s->g, root))
-        return (dop_refusal){"keys and values are in no cache", NULL};
+    if (dop_attention_lasts(s->g, root) && (dop_attention_cached(s->g, root) || s->g->max_q > 1))
+        return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
     attn a = dop_attn_at(s);
     if (a.dim % 4 || a.value_dim % 4 || a.value_start % 4 || a.value_stride % 4)
         return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};
@@ -512,7 +590,8 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "G", a.merged_heads);
     dop_keys_num(gen, &keys, "GROUP_WGS", a.group / a.merged_heads);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
-    dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
+    dop_keys_set(&keys, "SPAN", span(gen, &a));
+    dop_keys_set(&keys, "FROM", dop_attention_cached(g, a.id) ? "DOP_FIRST(pq[j / G])" : "from[j / G]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
     dop_keys_num(gen, &keys, "BATCH", batch);
@@ -605,6 +684,8 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     const dop_graph *g = s->g;
     const dop_reach reach = dop_attention_reach(g, a->id);
     uint64_t n = reach.window ? (uint64_t)reach.window + g->max_t : g->max_s;
+    if (!dop_attention_cached(g, a->id))
+        return g->max_t;
     n = n < g->max_s ? n : g->max_s;
     if (a->splits < 2)
         return n;

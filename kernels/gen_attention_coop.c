@@ -201,7 +201,7 @@ fits(const dop_site *s)
         return (dop_refusal){"more query heads share a KV head than a matrix has rows", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
-    return dop_attn_refuses_slopes(s);
+    return dop_attn_refuses_step(s);
 }
 
 /* Unused rows of a matrix cost nothing: 4 rows take less time with matrix units than without. */

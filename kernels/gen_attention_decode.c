@@ -318,7 +318,7 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
         return (dop_refusal){"a head has more values than an invocation has registers for", NULL};
     if (s->r->info->attn.merged && !stage && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
         return (dop_refusal){"more head groups than can count their splits", NULL};
-    return dop_attn_refuses_slopes(s);
+    return dop_attn_refuses_step(s);
 }
 
 static dop_refusal

@@ -66,6 +66,17 @@ positions(dop_emit *e)
                         dop_emit_position(e, "DOP_T(R - 1u)"));
 }
 
+static const char *
+span(dop_emit *e)
+{
+    return dop_emit_str(
+        e,
+        "    uvec4 pq = %s; // of the rows, and their bounds\n"
+        "    uint least = min(min(pq.x, pq.y), min(pq.z, pq.w)), last = max(max(pq.x, pq.y), max(pq.z, pq.w));\n"
+        "    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
+        positions(e));
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -100,7 +111,8 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "STEP", step);
     dop_keys_num(gen, &keys, "TILE", DOP_ROWS_TILE);
     dop_keys_num(gen, &keys, "ONCE", gen->choice->tile.positions);
-    dop_keys_set(&keys, "POSITIONS", positions(e));
+    dop_keys_set(&keys, "SPAN", dop_attention_cached(g, a.id) ? span(e) : dop_attn_span(gen, &a, "R", "DOP_T(i)"));
+    dop_keys_set(&keys, "FROM", dop_attention_cached(g, a.id) ? "DOP_FIRST(pq[j])" : "from[j]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "DOT_K", dot.data);
     dop_keys_set(&keys, "SUMS", tree.data);

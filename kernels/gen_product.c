@@ -181,8 +181,8 @@ void
 dop_product_sums(dop_gen *gen, dop_nest *n, dop_product *x)
 {
     const dop_placement *pl = &n->placement;
-    const uint32_t sums = gen->e.r->info->most_mats * dop_place(pl, DOP_PLACE_n, DOP_LEVEL_reg) *
-                          dop_place(pl, DOP_PLACE_t, DOP_LEVEL_reg);
+    const uint32_t sums = gen->e.r->info->most_mats * dop_placement_size(pl, DOP_PLACE_n, DOP_LEVEL_reg) *
+                          dop_placement_size(pl, DOP_PLACE_t, DOP_LEVEL_reg);
     if (pl->sum == DOP_MEET_shared)
         x->sums = dop_nest_shared(n, "float", "dop_sums", gen->choice->tile.wg / pl->subgroup * sums);
 }
@@ -513,10 +513,10 @@ dop_product_part(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_produc
     own.ints = p->ints && (!p->mixed || dop_int8_part(gen->e.g, part));
     o.mats = part->n_mats + (p->beside != 0);
     o.t = pl->at[DOP_PLACE_t][DOP_LEVEL_reg];
-    o.rows = dop_place(pl, DOP_PLACE_n, DOP_LEVEL_reg);
-    o.lanes = dop_place(pl, DOP_PLACE_k, DOP_LEVEL_lane);
-    o.unroll = dop_place(pl, DOP_PLACE_k, DOP_LEVEL_reg);
-    o.per_wg = dop_place(pl, DOP_PLACE_n, DOP_LEVEL_group) * o.rows;
+    o.rows = dop_placement_size(pl, DOP_PLACE_n, DOP_LEVEL_reg);
+    o.lanes = dop_placement_size(pl, DOP_PLACE_k, DOP_LEVEL_lane);
+    o.unroll = dop_placement_size(pl, DOP_PLACE_k, DOP_LEVEL_reg);
+    o.per_wg = dop_placement_size(pl, DOP_PLACE_n, DOP_LEVEL_group) * o.rows;
     o.once = o.rows * (o.t ? o.t : 1) <= o.lanes;
     const bool one = !part->argmax && n_wg * o.per_wg >= part->rows;
     o.sets = !o.t || !one;

@@ -1,4 +1,5 @@
 /* Choosing a variant and a tile for a region: the rows of kernels.def in their order, each asked through its descriptor. */
+#include "ir/access.h"
 #include "kernels/gen.h"
 
 #include <stdio.h>
@@ -49,6 +50,9 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     const dop_target *t = s->t;
     if (v->tpl != s->r->tpl)
         return (dop_refusal){"it is for other regions", NULL};
+    for (uint32_t i = 0; i < s->r->n_nodes; i++)
+        if (dop_node_has_windows(s->g, s->r->nodes[i]))
+            return (dop_refusal){"a source is read through windows", NULL};
     if (!all_rows(s))
         return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};
     if (dop_caps_missing(v->caps, t->caps))

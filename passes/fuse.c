@@ -1,5 +1,7 @@
 #include "passes/fuse.h"
 
+#include "ir/access.h"
+
 #include <stdlib.h>
 
 static bool
@@ -59,27 +61,20 @@ same_space(const dop_graph *g, dop_node_id node, dop_node_id src)
            same_rows(g, space, value);
 }
 
-/* Compares columns.  They must be in the tile for values from outside too, because a sum or a rotation needs all its operands in
- * one workgroup, whether they are computed or loaded. */
+/* Columns are compared for values from outside too, because a sum or a rotation needs all its operands in one workgroup, whether they
+ * are computed or loaded. */
 static dop_reason
-compare_columns(const tile *t, dop_node_id n, const dop_access *a)
+columns_missing(const tile *t, dop_node_id n, const dop_axis_map *m)
 {
-    dop_extent extent = dop_node_extent(t->g, n);
-    switch (a->axis[DOP_AXIS_col]) {
-    case DOP_ACCESS_span:
-        if (t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
-            t->r->info->n_products <= t->has->partials)
-            return DOP_REASON_none; /* partial results of this workgroup's own values */
-        return DOP_REASON_reduction_barrier;
-    case DOP_ACCESS_all:
-        if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole)
-            return extent == DOP_EXTENT_head ? DOP_REASON_tile_mismatch : DOP_REASON_reduction_barrier;
+    if (m->reach == DOP_REACH_SPAN) /* partial results of this workgroup's own values */
+        return t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
+                       t->r->info->n_products <= t->has->partials
+                   ? DOP_REASON_none
+                   : DOP_REASON_reduction_barrier;
+    if (dop_axis_map_in_tile(m, DOP_AXIS_col, (dop_tile_span)t->has->tile[DOP_AXIS_col]))
         return DOP_REASON_none;
-    case DOP_ACCESS_few:
-        return t->has->tile[DOP_AXIS_col] == DOP_TILE_whole ? DOP_REASON_none : DOP_REASON_tile_mismatch;
-    default:
-        return DOP_REASON_none;
-    }
+    return dop_axis_map_is_whole(m) && dop_node_extent(t->g, n) != DOP_EXTENT_head ? DOP_REASON_reduction_barrier
+                                                                                   : DOP_REASON_tile_mismatch;
 }
 
 static bool
@@ -107,22 +102,22 @@ static dop_reason
 compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
 {
     const dop_graph *g = t->g;
-    const dop_access *a = dop_node_access(g, n, k);
-    dop_reason why = compare_columns(t, n, a);
+    const dop_axis_map col = dop_node_map(g, n, k, DOP_AXIS_col), row = dop_node_map(g, n, k, DOP_AXIS_row),
+                       part = dop_node_map(g, n, k, DOP_AXIS_part), pos = dop_node_map(g, n, k, DOP_AXIS_pos);
+    const dop_reason why = columns_missing(t, n, &col);
     if (why != DOP_REASON_none)
         return why;
-    if (a->axis[DOP_AXIS_part] == DOP_ACCESS_all && t->has->tile[DOP_AXIS_part] != DOP_TILE_whole)
+    if (!dop_axis_map_in_tile(&part, DOP_AXIS_part, (dop_tile_span)t->has->tile[DOP_AXIS_part]))
         return made ? DOP_REASON_cross_workgroup : DOP_REASON_tile_mismatch;
     if (!made)
-        return DOP_REASON_none; /* loaded from memory */
-    if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at)
-        return DOP_REASON_cross_workgroup;
-    if (a->axis[DOP_AXIS_row] == DOP_ACCESS_few && g->max_t > 1 && t->has->tile[DOP_AXIS_row] != DOP_TILE_whole)
+        return DOP_REASON_none;                                                    /* loaded from memory */
+    const bool one_row = g->max_t == 1 && dop_node_per_token(g, n) && !row.chosen; /* which is its own */
+    if (!one_row && !dop_axis_map_in_tile(&row, DOP_AXIS_row, (dop_tile_span)t->has->tile[DOP_AXIS_row]))
         return DOP_REASON_cross_workgroup; /* rows that other workgroups make */
-    if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all ||
+    if (!dop_axis_map_in_tile(&pos, DOP_AXIS_pos, DOP_TILE_one) ||
         (dop_node_is(g, n, DOP_EFFECT) && dop_node_space(g, n) != dop_node_at(g, n)->src[k]))
         return DOP_REASON_state_order;
-    if (a->axis[DOP_AXIS_col] == DOP_ACCESS_span)
+    if (col.reach == DOP_REACH_SPAN)
         return DOP_REASON_none;
     if (dop_node_sums_heads(g, n, k))
         return sum_over_slots(t, n, k);
@@ -182,13 +177,15 @@ find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
 static bool
 needs_all(const tile *t, const dop_region *c)
 {
-    static const uint8_t axes[] = {DOP_AXIS_row, DOP_AXIS_part, DOP_AXIS_col};
+    static const dop_axis axes[] = {DOP_AXIS_row, DOP_AXIS_part, DOP_AXIS_col};
     for (uint32_t i = 0; i < c->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(t->g, c->nodes[i])->n_srcs; k++)
-            for (size_t x = 0; x < sizeof axes / sizeof *axes; x++)
-                if (t->made[(size_t)i * DOP_MAX_SRCS + k] && t->has->tile[axes[x]] != DOP_TILE_whole &&
-                    dop_node_access(t->g, c->nodes[i], k)->axis[axes[x]] == DOP_ACCESS_all)
+            for (size_t x = 0; x < sizeof axes / sizeof *axes; x++) {
+                const dop_axis_map m = dop_node_map(t->g, c->nodes[i], k, axes[x]);
+                if (t->made[(size_t)i * DOP_MAX_SRCS + k] && dop_axis_map_is_whole(&m) &&
+                    !dop_axis_map_in_tile(&m, axes[x], (dop_tile_span)t->has->tile[axes[x]]))
                     return true;
+            }
     return false;
 }
 
@@ -378,12 +375,22 @@ any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, 
     return false;
 }
 
+/* Does the node read several rows or heads of a source for each of its own? */
+static bool
+reads_windows(const dop_graph *g, dop_node_id n, uint32_t k)
+{
+    const dop_axis_map row = dop_node_map(g, n, k, DOP_AXIS_row), head = dop_node_map(g, n, k, DOP_AXIS_head);
+    return row.kind == DOP_ACCESS_window || head.kind == DOP_ACCESS_window;
+}
+
 /* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a hole for a staged row:
  * tiles have none, and no kernel merges them again for every element. */
 static dop_reason
 compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t k, bool merges)
 {
     const dop_template_info *t = dop_template_of(c->tpl);
+    if (reads_windows(g, n, k)) /* every tap would compute it again */
+        return DOP_REASON_cost;
     if (dop_node_has_holes(g, n) && (!(t->hole[k] & DOP_HOLE_ELEMENTS) || dop_node_merges(g, n)))
         return DOP_REASON_template_limit; /* what is merged was stored by several workgroups */
     if (merges && c->info->n_products && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->beside))
@@ -460,6 +467,8 @@ check_rows(const stage *s)
     if (s->unit.units != 1 || (!t->mixed && (!c->info->n_products || s->unit.len != c->info->depth)))
         return DOP_REASON_tile_mismatch;
     const dop_node_id made = t->mixed ? c->outs[0] : c->info->products[0];
+    if (reads_windows(g, made, 0))
+        return DOP_REASON_tile_mismatch; /* not one row */
     bool scalar = p->n_outs == 1;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         if (dop_node_is(g, p->outs[i], DOP_EFFECT))

@@ -1,4 +1,5 @@
 /* Conditions of a fusion besides legality: time, register pressure, and what a kernel path switches off or asks for. */
+#include "ir/access.h"
 #include "passes/fuse.h"
 
 #include <stdlib.h>
@@ -91,7 +92,7 @@ add_read(void *user, dop_node_id base)
     /* Of a gathered table, or a sequence whose last row is taken, only the rows that come out are read. */
     for (uint32_t i = 0; i < c->reg->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(c->g, c->reg->nodes[i])->n_srcs; k++)
-            if (dop_node_access(c->g, c->reg->nodes[i], k)->axis[DOP_AXIS_row] == DOP_ACCESS_at &&
+            if (dop_node_map(c->g, c->reg->nodes[i], k, DOP_AXIS_row).chosen &&
                 dop_node_base(c->g, dop_node_at(c->g, c->reg->nodes[i])->src[k], NULL) == base) {
                 c->bytes += dop_node_bytes(c->g, c->reg->nodes[i]);
                 return;

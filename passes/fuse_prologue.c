@@ -1,6 +1,7 @@
 /* fuse-prologue: pull an element-wise producer into the load phase of every region that reads it, when recomputing it
  * there takes less time than a round trip through memory.  Runs before fuse-epilogue and leaves to it what can be
  * computed from a value while that is still in a register. */
+#include "ir/access.h"
 #include "passes/fuse.h"
 
 /* Should the region wait for fuse-epilogue?  That is so when it may join a heavy region that makes one of its sources for it
@@ -42,7 +43,7 @@ recompute_pays(const dop_graph *g, const dop_target *t, const dop_region *reg, c
     for (uint32_t i = 0; i < reg->n_nodes; i++) {
         gathers = gathers || dop_node_gathers(g, reg->nodes[i]);
         for (uint32_t k = 0; k < dop_node_at(g, reg->nodes[i])->n_srcs; k++)
-            if (g->max_t > 1 && dop_node_access(g, reg->nodes[i], k)->axis[DOP_AXIS_row] == DOP_ACCESS_few)
+            if (g->max_t > 1 && dop_node_map(g, reg->nodes[i], k, DOP_AXIS_row).reach == DOP_REACH_FEW)
                 return false;
     }
     for (uint32_t i = 0; i < n; i++)

@@ -14,6 +14,7 @@
  * chosen experts' sum, another mixer's output, that of a feed-forward part beside attention).  The rows of both products have the
  * same length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has made the node that reads
  * both an epilogue of one of them. */
+#include "ir/access.h"
 #include "passes/fuse.h"
 
 #include <string.h>
@@ -76,8 +77,8 @@ rows_of(const dop_graph *g, const dop_region *r)
     for (uint32_t i = 0; i < r->n_nodes; i++)
         for (uint32_t k = 0; a->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
             const dop_node_id b = dop_node_base(g, dop_node_at(g, r->nodes[i])->src[k], NULL);
-            const uint8_t col = dop_node_access(g, r->nodes[i], k)->axis[DOP_AXIS_col];
-            out.other = out.other || (col != DOP_ACCESS_same && col != DOP_ACCESS_none);
+            const dop_axis_map col = dop_node_map(g, r->nodes[i], k, DOP_AXIS_col);
+            out.other = out.other || !dop_axis_map_is_own(&col, DOP_AXIS_col);
             if (!dop_region_has(r, b))
                 add_row(g, b, &out);
         }

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 case $1 in
 text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob chat grammar schema" ;;
-models) targets="gguf hf hf_beside safetensors rdrr target kernel_path tuning quant" ;;
+models) targets="picture image_processor hf_vision gguf hf hf_beside safetensors rdrr target kernel_path tuning quant" ;;
 ir) targets="ir ir_interpret ir_compile" ;;
 served)
     targets="plan plan_run session api http"
@@ -15,7 +15,8 @@ for target in $targets; do
     ln "$TOOLS/fuzz" "fuzz_$target" # the program looks for its files beside itself
     mkdir "$target.new"
     bash "$SRC/tests/fuzz/seeds.sh" "$target" "$target.seeds" "$WORK"
-    tar -xJf "$SRC/tests/fuzz/corpus/$target.tar.xz"
+    mkdir "$target" # what long runs have found, if there was one
+    [ ! -e "$SRC/tests/fuzz/corpus/$target.tar.xz" ] || tar -xJf "$SRC/tests/fuzz/corpus/$target.tar.xz"
     inputs=$(find "$target" "$target.seeds" -type f | wc -l)
     check "$target: $inputs inputs, and some more" "./fuzz_$target" "$target.new" "$target" "$target.seeds" -runs=$((inputs + 200)) \
         -max_total_time=1 -seed=1 -rss_limit_mb=1024 -malloc_limit_mb=128 -timeout=20 -max_len=131072

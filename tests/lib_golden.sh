@@ -1,7 +1,8 @@
 # One golden model (a folder with expected.json and logits.f32) against its reference.  Run by ctest with the model's
 # folder and what to do as arguments: `plain`, as most people compile it and with a cache that loses nothing, or
-# `again`, in the other ways that must not change the answer (with `f16` after it, in one more); `brief` and
-# `unfused` are the logits in every schedule, with fusion and without.
+# `again`, in the other ways that must not change the answer (with `f16` after it, in one more); `fused` and
+# `unfused` are the logits in every schedule, with fusion and without, and `by_token` and `by_chunk` those of one schedule with
+# fusion (with `layers` after it, dispatches are counted).
 . "$(dirname "$0")/lib.sh"
 model=$1
 expected=$model/expected.json
@@ -45,9 +46,26 @@ layers() { # PLAN: what --info says of decoding
         [ "$(cut -d ' ' -f 1 layers)" -le $most ]
 }
 
+scored() { # NAME
+    "$EXEC" "$1.plan" --quiet --tokens-file prompt -n 0 --logits "$1.f32"
+}
+
+# one_way NAME CHUNK [layers]
+one_way() {
+    check "$1: compiles" "$DOPPLERC" "$model" -o "$1.plan" --quiet --kv f32 --chunks "$2" || return
+    check "$1: runs" scored "$1" &&
+        check "$1: logits" "$TOOLS/expect" logits "$expected" . "$model/logits.f32" "$1.f32" 5e-4
+    [ -z "${3:-}" ] || check "at most $most dispatches per layer" layers "$1.plan"
+}
+
 case $2 in
-brief | unfused)
-    [ "$2" = brief ] && options= || options=--no-fuse
+by_token)
+    one_way by_token 1 "${3:-}" && check "by_token: generates" ids by_token by_token.plan &&
+        check "by_token: generated ids" "$TOOLS/expect" ids "$expected" . by_token.ids 0.01
+    ;;
+by_chunk) one_way by_chunk 7 "${3:-}" ;;
+fused | unfused)
+    [ "$2" = fused ] && options= || options=--no-fuse
     # shellcheck disable=SC2086
     check "$2: compiles" "$DOPPLERC" "$model" -o "$2.plan" --quiet --kv f32 --chunks 7 $options &&
         check "$2: logits" "$TOOLS/agree" "$2.plan" forced 5e-4 "$model/logits.f32"

@@ -128,13 +128,23 @@ temper(builder *b)
 static dop_node_id
 attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v)
 {
-    dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
+    dop_node_id srcs[7] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
+    if (t->relative)
+        srcs[5] = b->relative;
+    uint32_t n_srcs = srcs[5] ? 6 : 5;
+    if (t->both)
+        srcs[n_srcs++] = b->lasts;
     /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
-    dop_attr attrs[] = {{.f = t->scale}, {.i = window},   {.f = t->softcap},
-                        {.i = chunk},    {.i = t->alibi}, {.i = DOP_MASK_causal}};
+    dop_attr attrs[] = {{.f = t->scale},
+                        {.i = window},
+                        {.f = t->softcap},
+                        {.i = chunk},
+                        {.i = t->alibi},
+                        {.i = t->both ? DOP_MASK_full : DOP_MASK_causal},
+                        {.i = t->relative ? b->a->encoder.relative.most : 0}};
     dop_want want = {.type = b->opt->act_type};
-    return add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
+    return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &want);
 }
 
 /* A product with a matrix for each head. */
@@ -234,7 +244,10 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
     if (t->key_bias)
         bias_keys(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
-    if (!t->shares) {
+    if (!t->shares && b->opt->encodes) {
+        b->caches[b->layer][0] = k;
+        b->caches[b->layer][1] = v;
+    } else if (!t->shares) {
         b->caches[b->layer][0] =
             cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* one by one: the nodes come in this order */
         b->caches[b->layer][1] = cache(b, t, "v", v, dop_value_dim(t));
@@ -253,8 +266,6 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->opt->act_type);
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
-
-static dop_node_id activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
 
 /* A shared block's product of a role with the layer's own one of low rank. */
 static dop_node_id
@@ -276,7 +287,8 @@ side_part(builder *b, const dop_layer *l, dop_node_id x)
     dop_node_id low = l->side.rank ? project(b, DOP_W_side_a, y) : 0;
     dop_node_id gate = adapted(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
     dop_node_id up = adapted(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
-    y = op2(b, DOP_OP_mul, "side_gated", activation(b, l->side.act, "side_act", gate), up, NULL, b->opt->act_type);
+    y = op2(b, DOP_OP_mul, "side_gated", dop_build_activation(b, l->side.act, "side_act", gate), up, NULL,
+            b->opt->act_type);
     set_role(b, "side_down");
     return project(b, DOP_W_side_out, project(b, DOP_W_side_down, y));
 }
@@ -318,19 +330,6 @@ clamped(builder *b, dop_node_id gate, dop_node_id up)
     return op2(b, DOP_OP_mul, "gated", op1(b, DOP_OP_offset, "up_1", up, &one, t), gate, NULL, t);
 }
 
-static dop_node_id
-activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x)
-{
-    static const dop_op acts[] = {
-#define ACT(kind, op, names, rdrr) DOP_OP_##op,
-#include "compiler/model/activations.def"
-#undef ACT
-    };
-    dop_want want = {.type = b->opt->act_type};
-    dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
-    return add_node(b, acts[kind], name, srcs, dop_op_of(acts[kind])->src_min, NULL, &want);
-}
-
 /* act(gate) * up, or act(up) where there is no gate (0). */
 static dop_node_id
 gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up)
@@ -340,8 +339,8 @@ gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node
     if (f->act == DOP_ACT_CLAMPED && gate)
         return clamped(b, gate, up);
     if (!gate)
-        return activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
-    gate = activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
+        return dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
+    gate = dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
     return op2(b, DOP_OP_mul, name, gate, up, NULL, b->opt->act_type);
 }
 
@@ -525,7 +524,7 @@ input_part(builder *b, uint32_t i, dop_node_id x)
     const uint32_t n = b->a->inputs.width;
     b->layer = (int32_t)i;
     set_role(b, "input_gate");
-    dop_node_id y = activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
+    dop_node_id y = dop_build_activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
     y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->opt->act_type);
     set_role(b, "input_up");
     return norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
@@ -568,6 +567,19 @@ weighed(builder *b, const dop_layer *l, const char *name, dop_role role, dop_nod
     return l->residual_weights ? op2(b, DOP_OP_mul, name, x, weight(b, role), NULL, DOP_TYPE_none) : x;
 }
 
+/* The stream through a norm, which stays f32. */
+static dop_node_id
+stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
+{
+    dop_build_options opt = *b->opt;
+    const dop_build_options *kept = b->opt;
+    opt.act_type = DOP_TYPE_f32;
+    b->opt = &opt;
+    x = norm(b, name, role, x);
+    b->opt = kept;
+    return x;
+}
+
 /* From the residual stream before layer i to that after it. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id x)
@@ -579,10 +591,14 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
         return residual(b, i + 1, "", l->residual_scale, x, y);
     x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
     b->layer = (int32_t)i;
+    x = stream_norm(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";
     x = weighed(b, l, "ffn_res", DOP_W_ffn_residual, x);
     x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
+    b->layer = (int32_t)i;
+    x = stream_norm(b, "ffn_sum_norm", DOP_W_ffn_sum_norm, x);
+    b->layer = -1;
     if (b->inputs)
         x = residual(b, i + 1, unscaled, 1, x, input_part(b, i, x));
     if (!l->scaled)
@@ -602,7 +618,7 @@ inputs(builder *b)
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
     dop_shape one = {1, {{1, DOP_SYM_1}}};
-    bool several = b->g->max_q > 1 && !b->opt->mixed;
+    bool several = b->g->max_q > 1 && !b->opt->mixed && !b->opt->encodes;
     b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
     bool used[DOP_MAX_ROPES] = {false};
     for (uint32_t i = 0; i < b->a->n_layers; i++) {
@@ -625,21 +641,6 @@ inputs(builder *b)
     }
 }
 
-/* The norm of the embedding, whose result is the stream and therefore f32. */
-static dop_node_id
-embed_norm(builder *b, dop_node_id x)
-{
-    if (b->a->embed_norm.kind == DOP_NORM_NONE)
-        return x;
-    dop_build_options opt = *b->opt;
-    const dop_build_options *kept = b->opt;
-    opt.act_type = DOP_TYPE_f32;
-    b->opt = &opt;
-    x = norm(b, "emb_n", DOP_W_embed_norm, x);
-    b->opt = kept;
-    return x;
-}
-
 static dop_node_id
 embedding(builder *b)
 {
@@ -647,12 +648,14 @@ embedding(builder *b)
     b->embed = weight(b, DOP_W_embed);
     dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
     x = scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none);
-    x = embed_norm(b, x);
+    if (!b->a->encoder.norm_sum)
+        x = stream_norm(b, "emb_n", DOP_W_embed_norm, x);
     if (b->a->learned_positions) {
         dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
         x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
     }
-    return x;
+    x = dop_build_types(b, x);
+    return b->a->encoder.norm_sum ? stream_norm(b, "emb_n", DOP_W_embed_norm, x) : x;
 }
 
 /* The inputs of all layers, side by side; x is the model's embedding. */
@@ -697,7 +700,9 @@ head(builder *b, dop_node_id x)
     if (b->opt->phase == DOP_PHASE_PREFILL)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     x = norm(b, "final_norm", DOP_W_final_norm, x);
-    x = b->opt->embeds ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
+    if (b->opt->encodes)
+        x = dop_build_dense(b, x);
+    x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
     dop_node_id outs[2] = {x, 0};
     uint32_t n = 1;
     if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
@@ -735,7 +740,10 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->max_q = opt->max_q;
     if (opt->mixed || opt->embeds)
         out_graph->name = opt->mixed ? "rows" : "embed";
+    if (opt->encodes)
+        out_graph->name = "encode";
     inputs(&b);
+    dop_build_encode_inputs(&b);
     dop_node_id x = embedding(&b);
     b.first = x;
     b.inputs = layer_inputs(&b, x);

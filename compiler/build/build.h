@@ -24,6 +24,8 @@ typedef struct dop_build_options {
     uint32_t max_q;        /* sequences that states have room for; 0: 1 */
     bool mixed;            /* score: a step may have rows of several sequences */
     bool embeds;           /* score: hidden states after the final norm instead of logits */
+    /* score: the program `encode`.  A step has all rows of its sequences, keeps nothing, and gives what dop_encoder says of each. */
+    bool encodes;
 } dop_build_options;
 
 /* The role of what follows the last layer. */
@@ -34,6 +36,7 @@ typedef struct dop_build_options {
  * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
  * that see only the last positions have a ring of rows instead of S.
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
+ * A graph that encodes has no states; it may have inputs "lasts" u32[T] (the last position that a row sees) and "types" u32[T].
  * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; every final cache
  * is an output too. */
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
@@ -49,6 +52,10 @@ uint32_t dop_rope_rows(uint32_t n_pos);
 /* table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are
  * named in build_rope.c. */
 dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
+
+/* table [heads, 2 * most + 1]: what is added to scores of a key at each distance from the query, from `most` before it to `most`
+ * behind it; those that are further away have the value at the end.  learned: [buckets, heads]. */
+void dop_relative_table(const dop_relative *r, const float *learned, uint32_t heads, float *out_table);
 
 /* [n_pos]: the factor of queries at each position. */
 void dop_temper_table(const dop_temper *t, uint32_t n_pos, float *out_table);

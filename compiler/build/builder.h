@@ -20,6 +20,8 @@ typedef struct builder {
     dop_label label;                  /* where the following nodes belong */
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
+    dop_node_id lasts, types;         /* of a graph that encodes; 0: it has none */
+    dop_node_id relative;             /* the table of dop_relative_table(); 0: there is none */
     dop_node_id ropes[DOP_MAX_ROPES];
     dop_node_id temper; /* 0: queries are not tempered */
     dop_node_id first;  /* the stream before the first layer */
@@ -39,6 +41,13 @@ void dop_build_streams(builder *b, dop_node_id x, dop_node_id *out_streams);
 dop_node_id dop_build_one_stream(builder *b, const dop_node_id *streams);
 void dop_build_predictions(builder *b, dop_node_id *streams);
 void dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x);
+/* build_encode.c: inputs of a graph that encodes; the embeddings of positions and types, added to that of tokens; and what comes
+ * behind the last norm. */
+void dop_build_encode_inputs(builder *b);
+dop_node_id dop_build_types(builder *b, dop_node_id x);
+dop_node_id dop_build_dense(builder *b, dop_node_id x);
+/* build_activation.c: the activation of a kind. */
+dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
 /* A residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 

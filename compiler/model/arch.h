@@ -101,6 +101,8 @@ typedef struct dop_attention {
     bool differential;
     double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
     double softcap; /* of q.k; 0: none */
+    bool both;      /* queries see the positions behind them too; a window is then one on each side */
+    bool relative;  /* scores grow by a learned value of the head and of the distance: dop_encoder.relative */
     bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
@@ -277,7 +279,8 @@ typedef struct dop_layer {
     dop_norm laurel_norm;               /* of its product */
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
-    dop_norm post_input_norm;           /* on what the layer's own input contributes; dop_layer_inputs */
+    dop_norm attn_sum_norm, ffn_sum_norm; /* of the stream after each part has been added to it */
+    dop_norm post_input_norm;             /* on what the layer's own input contributes; dop_layer_inputs */
     bool parallel;
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* of what is added to the stream; 1: none */
@@ -324,6 +327,44 @@ typedef struct dop_altup {
 } dop_altup;
 enum { DOP_MAX_STREAMS = 8 };
 
+/* What is added to scores by distance: a value for each head and each of `buckets` distances, half of them before the query and
+ * half behind it; near distances have one each, those up to `most` fewer and fewer.  T5: https://arxiv.org/abs/1910.10683 */
+typedef struct dop_relative {
+    uint32_t buckets, most; /* buckets 0: there is nothing */
+} dop_relative;
+
+/* What an encoder makes of the hidden states after the last norm: products one after the other, then one vector or one row of
+ * scores for each text. */
+typedef struct dop_dense {
+    uint32_t width;
+    bool bias, active;
+    dop_act_kind act;
+    dop_norm norm; /* after the activation */
+} dop_dense;
+enum { DOP_MAX_DENSE = 3 };
+
+/* Which rows of a text become its vector; with the numbers of DOP_POOL_* in runtime/plan/plan_format.h. */
+typedef enum dop_pool_kind { DOP_BY_NONE, DOP_BY_CLS, DOP_BY_MEAN, DOP_BY_LAST } dop_pool_kind;
+
+typedef struct dop_encoder {
+    bool used;        /* it has no output matrix: its only program is `encode` */
+    uint32_t n_types; /* rows have a type (first or second text of a pair), each with an embedding; 0: they have none */
+    bool norm_sum;    /* embed_norm is of the sum of all embeddings */
+    uint32_t n_dense; /* products after the last norm */
+    dop_dense dense[DOP_MAX_DENSE];
+    dop_pool_kind pool;
+    bool normalized;  /* vectors have length 1 */
+    uint32_t classes; /* what it gives are the scores of so many classes; 0: a vector */
+    dop_relative relative;
+} dop_encoder;
+
+/* Values that the last product before products `i` gives. */
+static inline uint32_t
+dop_dense_in(const dop_encoder *e, uint32_t hidden, uint32_t i)
+{
+    return i > 0 && i <= e->n_dense ? e->dense[i - 1].width : hidden;
+}
+
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
@@ -343,6 +384,7 @@ typedef struct dop_arch {
     double logit_scale;   /* logits are multiplied by it; 1: none */
     double logit_softcap; /* after that; 0: none */
     dop_temper temper;
+    dop_encoder encoder;
     bool tied; /* the output matrix is the embedding */
 
     int64_t bos_id; /* -1: none */
@@ -513,6 +555,8 @@ dop_weight_at(const dop_weight *w, uint32_t row)
 }
 
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
+/* Adds maps to those of w, which then owns them; the list itself, made by malloc, is released. */
+dop_status dop_weights_keep(dop_weights *w, dop_map *maps, uint32_t n, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
 const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
 

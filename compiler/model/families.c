@@ -573,9 +573,10 @@ const dop_family dop_families[] = {
      .period = 6,
      .vocab = 262144,
      .ctx = 131072},
-#include "compiler/model/families_dense.def"
-#include "compiler/model/families_experts.def"
-#include "compiler/model/families_recurrent.def"
+#include "compiler/model/families/dense.def"
+#include "compiler/model/families/encoders.def"
+#include "compiler/model/families/experts.def"
+#include "compiler/model/families/recurrent.def"
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -731,6 +732,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
         t->q_norm.bias = t->k_norm.bias = false;
     t->o_norm = layer->ffn.down_norm = has & DOP_FAM_SUB_NORMS ? norm : none;
     a->embed_norm = has & DOP_FAM_EMBED_NORM ? norm : none;
+    layer->attn_sum_norm = layer->ffn_sum_norm = has & DOP_FAM_SUM_NORM ? norm : none;
     if (has & DOP_FAM_QK_PLAIN)
         t->q_norm.plain = t->k_norm.plain = a->embed_norm.plain = true;
     a->head_bias = f->bias_head.otherwise;
@@ -741,7 +743,14 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
     t->sinks = has & DOP_FAM_SINKS;
     layer->scaled = has & DOP_FAM_LAYER_SCALE;
-    a->final_norm = norm;
+    a->final_norm = has & DOP_FAM_SUM_NORM ? none : norm;
+    t->both = has & DOP_FAM_ENCODER;
+    a->encoder = (dop_encoder){.used = f->pool != DOP_BY_NONE,
+                               .n_types = f->types,
+                               .norm_sum = has & DOP_FAM_ENCODER,
+                               .pool = f->pool,
+                               .normalized = true,
+                               .relative.most = f->relative_most};
     layer->ffn.gated = !(has & DOP_FAM_NOT_GATED);
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
     t->bias_o = f->bias_o.otherwise;
@@ -754,44 +763,16 @@ void
 dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
 {
     dop_attention *t = &layer->mixers[0].attn;
-    dop_norm *const norms[] = {
-        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm,    &t->k_norm,
-        &t->v_norm,        &a->final_norm,         &t->o_norm,       &layer->ffn.down_norm, &a->embed_norm};
+    dop_norm *const norms[] = {&layer->attn_norm,   &layer->post_attn_norm,
+                               &layer->ffn_norm,    &layer->post_ffn_norm,
+                               &t->q_norm,          &t->k_norm,
+                               &t->v_norm,          &a->final_norm,
+                               &t->o_norm,          &layer->ffn.down_norm,
+                               &a->embed_norm,      &layer->attn_sum_norm,
+                               &layer->ffn_sum_norm};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i]->kind != DOP_NORM_NONE) {
             norms[i]->eps = eps;
             norms[i]->add = add;
         }
-}
-
-static const struct {
-    dop_act_kind kind;
-    const char *names, *rdrr;
-} acts[] = {
-#define ACT(kind, op, names, rdrr) {DOP_ACT_##kind, names, rdrr},
-#include "compiler/model/activations.def"
-#undef ACT
-};
-
-static bool
-find_act(const char *name, bool rdrr, dop_act_kind *out)
-{
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
-        if (dop_has_word(rdrr ? acts[i].rdrr : acts[i].names, name)) {
-            *out = acts[i].kind;
-            return true;
-        }
-    return false;
-}
-
-bool
-dop_act_by_name(const char *name, dop_act_kind *out)
-{
-    return find_act(name, false, out);
-}
-
-bool
-dop_act_by_rdrr_name(const char *name, dop_act_kind *out)
-{
-    return find_act(name, true, out);
 }

@@ -1,4 +1,4 @@
-/* Names and fields of the families in families_dense.def. */
+/* Names and fields of the families in families/dense.def and families/encoders.def. */
 #include "compiler/model/families_dense.h"
 
 const dop_hf_keys dop_keys_falcon = {
@@ -182,3 +182,191 @@ const dop_tensor_name dop_names_doge[] = {
     {DOP_W_ffn_residual, "post_attention_residual", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+
+/* ---- encoders (transformers, models/bert, xlm_roberta, distilbert, mpnet, nomic_bert, modernbert, clip and t5) ---- */
+
+const dop_hf_keys dop_keys_distilbert = {
+    .hidden = "dim",
+    .layers = "n_layers",
+    .heads = "n_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "hidden_dim",
+    .act = "activation",
+    .eps = "layer_norm_eps",
+};
+const dop_hf_keys dop_keys_t5 = {
+    .hidden = "d_model",
+    .layers = "num_layers",
+    .heads = "num_heads",
+    .ffn = "d_ff",
+    .act = "dense_act_fn",
+    .eps = "layer_norm_epsilon",
+};
+const dop_hf_keys dop_keys_modernbert = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_activation",
+    .eps = "norm_eps",
+};
+
+const dop_tensor_name dop_names_bert[] = {
+    {DOP_W_embed, "embeddings.word_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_pos_embed, "embeddings.position_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_type_embed, "embeddings.token_type_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm, "embeddings.LayerNorm.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm_bias, "embeddings.LayerNorm.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attention.self.query.weight", DOP_PART_ALL, false},
+    {DOP_W_q_bias, "attention.self.query.bias", DOP_PART_ALL, false},
+    {DOP_W_k, "attention.self.key.weight", DOP_PART_ALL, false},
+    {DOP_W_k_bias, "attention.self.key.bias", DOP_PART_ALL, false},
+    {DOP_W_v, "attention.self.value.weight", DOP_PART_ALL, false},
+    {DOP_W_v_bias, "attention.self.value.bias", DOP_PART_ALL, false},
+    {DOP_W_o, "attention.output.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attention.output.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm, "attention.output.LayerNorm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm_bias, "attention.output.LayerNorm.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "intermediate.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "intermediate.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "output.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "output.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm, "output.LayerNorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm_bias, "output.LayerNorm.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_roberta[] = {
+    {DOP_W_pos_embed, "embeddings.position_embeddings.weight", DOP_PART_BELOW_2, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_distilbert[] = {
+    {DOP_W_embed, "embeddings.word_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_pos_embed, "embeddings.position_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_type_embed, "embeddings.token_type_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm, "embeddings.LayerNorm.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm_bias, "embeddings.LayerNorm.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attention.q_lin.weight", DOP_PART_ALL, false},
+    {DOP_W_q_bias, "attention.q_lin.bias", DOP_PART_ALL, false},
+    {DOP_W_k, "attention.k_lin.weight", DOP_PART_ALL, false},
+    {DOP_W_k_bias, "attention.k_lin.bias", DOP_PART_ALL, false},
+    {DOP_W_v, "attention.v_lin.weight", DOP_PART_ALL, false},
+    {DOP_W_v_bias, "attention.v_lin.bias", DOP_PART_ALL, false},
+    {DOP_W_o, "attention.out_lin.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attention.out_lin.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm, "sa_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm_bias, "sa_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "ffn.lin1.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "ffn.lin1.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "ffn.lin2.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "ffn.lin2.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm, "output_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm_bias, "output_layer_norm.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_mpnet[] = {
+    {DOP_W_pos_embed, "embeddings.position_embeddings.weight", DOP_PART_BELOW_2, false},
+    {DOP_W_q, "attention.attn.q.weight", DOP_PART_ALL, false},
+    {DOP_W_q_bias, "attention.attn.q.bias", DOP_PART_ALL, false},
+    {DOP_W_k, "attention.attn.k.weight", DOP_PART_ALL, false},
+    {DOP_W_k_bias, "attention.attn.k.bias", DOP_PART_ALL, false},
+    {DOP_W_v, "attention.attn.v.weight", DOP_PART_ALL, false},
+    {DOP_W_v_bias, "attention.attn.v.bias", DOP_PART_ALL, false},
+    {DOP_W_o, "attention.attn.o.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attention.attn.o.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm, "attention.LayerNorm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm_bias, "attention.LayerNorm.bias", DOP_PART_ALL, false},
+    {DOP_W_relative, "encoder.relative_attention_bias.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_nomic_bert[] = {
+    {DOP_W_embed, "embeddings.word_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_type_embed, "embeddings.token_type_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm, "emb_ln.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm_bias, "emb_ln.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attn.Wqkv.weight", DOP_PART_Q, false},
+    {DOP_W_k, "attn.Wqkv.weight", DOP_PART_K, false},
+    {DOP_W_v, "attn.Wqkv.weight", DOP_PART_V, false},
+    {DOP_W_o, "attn.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm, "norm1.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_sum_norm_bias, "norm1.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.fc11.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.fc12.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.fc2.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm, "norm2.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_sum_norm_bias, "norm2.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_modernbert[] = {
+    {DOP_W_embed, "embeddings.tok_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm, "embeddings.norm.weight", DOP_PART_ALL, false},
+    {DOP_W_embed_norm_bias, "embeddings.norm.bias", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "final_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "final_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "attn_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "attn_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attn.Wqkv.weight", DOP_PART_Q, false},
+    {DOP_W_q_bias, "attn.Wqkv.bias", DOP_PART_Q, false},
+    {DOP_W_k, "attn.Wqkv.weight", DOP_PART_K, false},
+    {DOP_W_k_bias, "attn.Wqkv.bias", DOP_PART_K, false},
+    {DOP_W_v, "attn.Wqkv.weight", DOP_PART_V, false},
+    {DOP_W_v_bias, "attn.Wqkv.bias", DOP_PART_V, false},
+    {DOP_W_o, "attn.Wo.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attn.Wo.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "mlp_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "mlp_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.Wi.weight", DOP_PART_GATE, false},
+    {DOP_W_gate_bias, "mlp.Wi.bias", DOP_PART_GATE, false},
+    {DOP_W_up, "mlp.Wi.weight", DOP_PART_UP, false},
+    {DOP_W_up_bias, "mlp.Wi.bias", DOP_PART_UP, false},
+    {DOP_W_down, "mlp.Wo.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.Wo.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_clip_text[] = {
+    {DOP_W_embed, "embeddings.token_embedding.weight", DOP_PART_ALL, false},
+    {DOP_W_pos_embed, "embeddings.position_embedding.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "layer_norm1.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "layer_norm1.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "layer_norm2.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "layer_norm2.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_q_bias, "self_attn.q_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_k, "self_attn.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k_bias, "self_attn.k_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_v, "self_attn.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_v_bias, "self_attn.v_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_o, "self_attn.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "self_attn.out_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.fc1.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.fc1.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.fc2.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.fc2.bias", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "final_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "final_layer_norm.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_t5[] = {
+    {DOP_W_embed, "shared.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "encoder.final_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_relative, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "layer.0.layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "layer.1.layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "layer.0.SelfAttention.q.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "layer.0.SelfAttention.k.weight", DOP_PART_ALL, false},
+    {DOP_W_v, "layer.0.SelfAttention.v.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "layer.0.SelfAttention.o.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "layer.1.DenseReluDense.wi_0.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "layer.1.DenseReluDense.wi_1.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "layer.1.DenseReluDense.wo.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "layer.1.DenseReluDense.wi.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
+const dop_class_head dop_classes_bert = {.names = {"pooler.dense", "classifier"}, .act = "tanh", .pool = DOP_BY_CLS};
+const dop_class_head dop_classes_roberta = {
+    .names = {"classifier.dense", "classifier.out_proj"}, .act = "tanh", .pool = DOP_BY_CLS};
+const dop_class_head dop_classes_distilbert = {
+    .names = {"pre_classifier", "classifier"}, .act = "relu", .pool = DOP_BY_CLS};
+const dop_class_head dop_classes_modernbert = {
+    .names = {"head.dense", "classifier"}, .act = "gelu", .pool = DOP_BY_CLS, .norm = "head.norm"};

@@ -1,4 +1,4 @@
-/* Facts that the rows of families_dense.def refer to; only families.c includes this. */
+/* Facts that the rows of families/dense.def and families/encoders.def refer to; only families.c includes this. */
 #ifndef DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
 #define DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
 
@@ -8,5 +8,10 @@ extern const dop_hf_keys dop_keys_falcon, dop_keys_bloom, dop_keys_mpt, dop_keys
 extern const dop_tensor_name dop_names_phi[], dop_names_head_norms[], dop_names_stablelm[], dop_names_falcon[],
     dop_names_bloom[], dop_names_mpt[], dop_names_opt[], dop_names_gptj[], dop_names_bitnet[], dop_names_hunyuan[],
     dop_names_pre_feedforward[], dop_names_muse[], dop_names_diffllama[], dop_names_gemma3n[], dop_names_doge[];
+
+extern const dop_hf_keys dop_keys_distilbert, dop_keys_t5, dop_keys_modernbert;
+extern const dop_tensor_name dop_names_bert[], dop_names_roberta[], dop_names_distilbert[], dop_names_mpnet[],
+    dop_names_nomic_bert[], dop_names_modernbert[], dop_names_clip_text[], dop_names_t5[];
+extern const dop_class_head dop_classes_bert, dop_classes_roberta, dop_classes_distilbert, dop_classes_modernbert;
 
 #endif

@@ -1,4 +1,4 @@
-/* Names and fields of the families with experts; their rows are in families_experts.def. */
+/* Names and fields of the families with experts; their rows are in families/experts.def. */
 #include "compiler/model/families_experts.h"
 
 #include <math.h>

@@ -58,6 +58,10 @@ enum {
     (1ull << 41) /* fields altup_num_inputs, laurel_rank, activation_sparsity_pattern; widths by layer */
 #define DOP_FAM_DOGE \
     (1ull << 42) /* scores grow by what a key's position adds, and streams have weights; field keep_window_size */
+#define DOP_FAM_ENCODER (1ull << 43)     /* encoders: no output matrix, every row sees all rows of its text */
+#define DOP_FAM_SUM_NORM (1ull << 44)    /* norms of the stream after each addition, and none at the end */
+#define DOP_FAM_POSITIONS_2 (1ull << 45) /* the table of positions has two rows more, at its beginning */
+#define DOP_FAM_T5 (1ull << 46)    /* fields relative_attention_num_buckets, feed_forward_proj; scores are not scaled */
 #define DOP_FAM_ALIBI (1ull << 36) /* scores fall with the distance, in place of a rotation */
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -113,8 +117,9 @@ typedef enum dop_window_rule {
     DOP_WINDOW_ALL,     /* every layer, when sliding_window is set */
     DOP_WINDOW_QWEN,    /* use_sliding_window: layers from max_window_layers on */
     DOP_WINDOW_PATTERN, /* all but every n-th layer; n is sliding_window_pattern, or the family's period */
-    DOP_WINDOW_NOPE,    /* use_sliding_window: layers without rotary embedding */
-    DOP_WINDOW_CHUNKS   /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
+    DOP_WINDOW_GLOBAL, /* all but every global_attn_every_n_layers-th, from the first on; local_attention is both sides' width */
+    DOP_WINDOW_NOPE,  /* use_sliding_window: layers without rotary embedding */
+    DOP_WINDOW_CHUNKS /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
 } dop_window_rule;
 
 /* Which rows of a fused tensor a weight has. */
@@ -220,6 +225,15 @@ typedef struct dop_expert_keys {
     dop_experts facts;    /* everything that is not read */
 } dop_expert_keys;
 
+/* How an encoder's files give scores of classes: products after the last norm, of which the last gives the scores. */
+typedef struct dop_class_head {
+    const char *names[DOP_MAX_DENSE]; /* of the products, without ".weight" */
+    const char *act;                  /* after all but the last */
+    dop_pool_kind pool;
+    bool no_bias;     /* the last product has none */
+    const char *norm; /* behind the first product's activation; NULL: there is none */
+} dop_class_head;
+
 typedef struct dop_family {
     const char *name;
     const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
@@ -231,6 +245,9 @@ typedef struct dop_family {
     const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
     dop_fact_field qk_norm;            /* whether the norms of q and k that the flags state exist; no key: they do */
     dop_window_rule window_rule;
+    uint32_t types, relative_most;    /* dop_encoder.n_types and dop_relative.most, where files are silent */
+    dop_pool_kind pool;               /* of an encoder whose files do not say it */
+    const dop_class_head *class_head; /* NULL: no scores of classes */
     const dop_hf_keys *keys;
     const dop_expert_keys *experts; /* NULL: all layers are dense */
     const dop_tensor_name *names;

@@ -14,6 +14,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_ACT_EPS] = "bounds near 0 of xIELU activations, which change no value by more than they are",
     [DOP_EXCUSE_SHARED] = "keys and values of layers that take those of another layer",
     [DOP_EXCUSE_ADAPTER] = "of adapters that other layers use with the same shared block, or copies of that block",
+    [DOP_EXCUSE_HEAD] = "of heads for other tasks, which vectors and scores of texts do not use",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
@@ -48,6 +49,14 @@ static const struct {
     {"model.embed_audio.*", DOP_EXCUSE_AUDIO},
     {"encoder.*", DOP_EXCUSE_AUDIO},
     {"projector.*", DOP_EXCUSE_AUDIO},
+    {"pooler.*", DOP_EXCUSE_HEAD},
+    {"*.pooler.*", DOP_EXCUSE_HEAD},
+    {"cls.*", DOP_EXCUSE_HEAD},
+    {"lm_head.*", DOP_EXCUSE_HEAD},
+    {"vocab_*", DOP_EXCUSE_HEAD},
+    {"head.*", DOP_EXCUSE_HEAD},
+    {"decoder.*", DOP_EXCUSE_HEAD},
+    {"*.position_ids", DOP_EXCUSE_HEAD},
     {"*.gate_up_proj_adapter_list.*", DOP_EXCUSE_ADAPTER},
     {"mtp.*", DOP_EXCUSE_DRAFT},
     {"model.mtp.*", DOP_EXCUSE_DRAFT},
@@ -66,10 +75,12 @@ static bool
 excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out)
 {
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        if (fnmatch(patterns[i].pattern, name, 0) != 0)
+        const bool head = patterns[i].excuse == DOP_EXCUSE_HEAD;
+        if ((head && !l->model->arch.encoder.used) || fnmatch(patterns[i].pattern, name, 0) != 0)
             continue;
         *out = patterns[i].excuse;
-        return !(*out == DOP_EXCUSE_MASK && rank == 1) && !(*out == DOP_EXCUSE_TIED && !l->model->arch.tied);
+        return !(*out == DOP_EXCUSE_AUDIO && l->model->arch.encoder.used) && !(*out == DOP_EXCUSE_MASK && rank == 1) &&
+               !(*out == DOP_EXCUSE_TIED && !l->model->arch.tied);
     }
     return false;
 }

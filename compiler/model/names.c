@@ -1,4 +1,5 @@
 /* Tensor names of GGUF files, and what importers do with names. */
+#include "base/words.h"
 #include "compiler/model/import.h"
 
 #include <stdio.h>
@@ -128,8 +129,17 @@ dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, 
 const char *
 dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
 {
-    static const char *const prefixes[] = {
-        "model.", "language_model.model.", "model.language_model.", "model.text_model.", "transformer.", ""};
+    static const char *const prefixes[] = {"model.",
+                                           "language_model.model.",
+                                           "model.language_model.",
+                                           "model.text_model.",
+                                           "transformer.",
+                                           "bert.",
+                                           "roberta.",
+                                           "distilbert.",
+                                           "mpnet.",
+                                           "text_model.",
+                                           ""};
     char name[256];
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
@@ -333,4 +343,38 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
     if (p->needs == LATENT_UP)
         r.each = (uint64_t)(t->latent.plain + t->latent.value_dim) * t->latent.rank;
     return r;
+}
+
+/* ---- activations ---- */
+
+static const struct {
+    dop_act_kind kind;
+    const char *names, *rdrr;
+} acts[] = {
+#define ACT(kind, op, names, rdrr) {DOP_ACT_##kind, names, rdrr},
+#include "compiler/model/activations.def"
+#undef ACT
+};
+
+static bool
+find_act(const char *name, bool rdrr, dop_act_kind *out)
+{
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        if (dop_has_word(rdrr ? acts[i].rdrr : acts[i].names, name)) {
+            *out = acts[i].kind;
+            return true;
+        }
+    return false;
+}
+
+bool
+dop_act_by_name(const char *name, dop_act_kind *out)
+{
+    return find_act(name, false, out);
+}
+
+bool
+dop_act_by_rdrr_name(const char *name, dop_act_kind *out)
+{
+    return find_act(name, true, out);
 }

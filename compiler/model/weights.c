@@ -28,6 +28,21 @@ dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_di
     return DOP_OK;
 }
 
+dop_status
+dop_weights_keep(dop_weights *w, dop_map *maps, uint32_t n, dop_diag *diag)
+{
+    dop_map *all = realloc(w->maps, (w->n_maps + n + 1) * sizeof *all);
+    if (!all)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    if (n)
+        memcpy(all + w->n_maps, maps, n * sizeof *all);
+    free(maps);
+    w->maps = all;
+    w->n_maps += n;
+    w->cap_maps = w->n_maps + 1;
+    return DOP_OK;
+}
+
 static int
 compare(const void *a, const void *b)
 {

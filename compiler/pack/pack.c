@@ -99,6 +99,9 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     } else if (item.from.kind == DOP_FROM_TEMPER) {
         item.rows = p->ctx;
         item.cols = 1;
+    } else if (item.from.kind == DOP_FROM_RELATIVE) {
+        item.rows = dop_layer_attention(&m->arch.layers[0])->n_heads;
+        item.cols = dop_node_cols(g, id);
     } else {
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
     }
@@ -213,7 +216,23 @@ encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
 }
 
 static dop_status
-write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+relative_table(const dop_pack *p, const dop_packed *item, float *table, dop_diag *diag)
+{
+    const dop_relative *r = &p->model->arch.encoder.relative;
+    const dop_weight *w = dop_weights_find(&p->model->weights, "relative");
+    float *learned = w && w->cols == item->rows ? calloc((size_t)r->buckets * item->rows, sizeof *learned) : NULL;
+    if (!learned)
+        return w ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                 : DOP_FAIL(diag, DOP_E_INTERNAL, "the model has no values by distance");
+    for (uint32_t i = 0; i < r->buckets; i++)
+        dop_decode_row(w->type, dop_weight_at(w, i), w->cols, learned + (size_t)i * w->cols);
+    dop_relative_table(r, learned, item->rows, table);
+    free(learned);
+    return DOP_OK;
+}
+
+static dop_status
+write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
     float *table = calloc((size_t)item->rows * item->cols, sizeof *table);
     if (!table)
@@ -221,6 +240,8 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     dop_status st = DOP_OK;
     if (item->from.kind == DOP_FROM_TEMPER)
         dop_temper_table(&p->model->arch.temper, item->rows, table);
+    else if (item->from.kind == DOP_FROM_RELATIVE)
+        st = relative_table(p, item, table, diag);
     else
         st = dop_rope_table(&p->model->arch.ropes[item->from.index], p->ctx, table, diag);
     memset(out, 0, item->size);
@@ -379,7 +400,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
 {
     uint64_t bytes = 0;
     if (!item->source)
-        return write_rope(p, item, out, diag);
+        return write_table(p, item, out, diag);
     memset(out, 0, item->size);
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {

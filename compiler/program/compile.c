@@ -111,6 +111,11 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     dop_pack_init(&c->pack, &c->model, c->ctx);
     c->pack.threads = c->options.threads;
     c->pack.imatrix = c->imatrix;
+    if (c->model.arch.encoder.used) {
+        for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
+            st = dop_schedule_add_encode(c, c->options.chunks[i], diag);
+        goto scheduled;
+    }
     st = dop_schedule_add(c, DOP_PHASE_DECODE, 1, diag);
     for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
         if (c->options.chunks[i] > 1)
@@ -125,6 +130,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
     if (st == DOP_OK && options->embed)
         st = dop_schedule_add_embed(c, score, diag);
+scheduled:
     if (st == DOP_OK && options->passes.stop_after < 0)
         st = dop_kernel_path_check(&c->path, diag);
     if (st == DOP_OK)

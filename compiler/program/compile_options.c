@@ -32,10 +32,36 @@ settle_rows(dop_compile_options *o, bool cpu)
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
+/* Steps of an encoder: a text of some words, several texts or a page, and as many rows as fit, because a step with many texts fills
+ * a GPU better.  The largest one holds the longest text, since every row of it sees all others. */
+static dop_status
+settle_encoder(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag)
+{
+    dop_compile_options *o = &c->options;
+    static const uint32_t gpu[] = {64, 512, DOP_STEP_MAX_ROWS}, cpu[] = {32, 256};
+    uint32_t most = 0;
+    if (o->in_parts || o->sequences > 1)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "%s is for models that give tokens, and this one encodes texts",
+                           o->in_parts ? "--parts" : "--sequences");
+    c->ctx = c->ctx < DOP_STEP_MAX_ROWS ? c->ctx : DOP_STEP_MAX_ROWS;
+    if (o->n_chunks == 0) {
+        o->n_chunks = device->cpu ? 2 : 3;
+        memcpy(o->chunks, device->cpu ? cpu : gpu, o->n_chunks * sizeof *o->chunks);
+    }
+    for (uint32_t i = 0; i < o->n_chunks; i++)
+        most = o->chunks[i] > most ? o->chunks[i] : most;
+    if (most < c->ctx && o->n_chunks < DOP_MAX_CHUNKS)
+        o->chunks[o->n_chunks++] = c->ctx;
+    else if (most < c->ctx)
+        c->ctx = most;
+    return DOP_OK;
+}
+
 dop_status
 dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag)
 {
     const dop_arch *a = &c->model.arch;
+    dop_status st;
     c->ctx = c->options.ctx;
     if (c->ctx == 0)
         c->ctx = a->ctx_train < 4096 ? a->ctx_train : 4096;
@@ -50,6 +76,8 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
                            c->options.ctx_total, c->ctx);
     if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than could ever be used */
         c->options.ctx_total = 0;
+    if (a->encoder.used && (st = settle_encoder(c, device, path, diag)) != DOP_OK)
+        return st;
     if (c->options.n_chunks == 0) {
         /* Large chunks amortize weights on GPUs, and even larger ones fill matrix units better, which need a size between few tokens
          * and many, too; a software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
@@ -61,7 +89,7 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
         memcpy(c->options.chunks, sizes, c->options.n_chunks * sizeof *sizes);
     }
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
-        if (c->options.chunks[i] > c->ctx)
+        if (c->options.chunks[i] > c->ctx && !a->encoder.used)
             c->options.chunks[i] = c->ctx;
     /* ascending, each once */
     for (uint32_t i = 0; i < c->options.n_chunks; i++)

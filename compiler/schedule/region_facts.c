@@ -1,5 +1,6 @@
 #include "compiler/schedule/region_facts.h"
 
+#include "ir/access.h"
 #include "ir/region.h"
 #include "passes/region.h"
 
@@ -75,7 +76,7 @@ reads_own(const traffic *t, dop_node_id write)
     for (uint32_t i = 0; i < t->r->n_nodes; i++)
         for (uint32_t k = 0; k < dop_node_at(t->g, t->r->nodes[i])->n_srcs; k++)
             if (dop_node_base(t->g, dop_node_at(t->g, t->r->nodes[i])->src[k], NULL) == write &&
-                dop_node_access(t->g, t->r->nodes[i], k)->axis[DOP_AXIS_pos] == DOP_ACCESS_all)
+                dop_node_map(t->g, t->r->nodes[i], k, DOP_AXIS_pos).reach == DOP_REACH_ALL)
                 return true;
     return false;
 }
@@ -96,7 +97,7 @@ count_read(void *user, dop_node_id base)
             const dop_access *a = dop_node_access(g, id, k);
             if (dop_node_base(g, dop_node_at(g, id)->src[k], NULL) != base)
                 continue;
-            if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all)
+            if (dop_node_map(g, id, k, DOP_AXIS_pos).reach == DOP_REACH_ALL)
                 cache = true;
             else
                 once = true;
@@ -104,9 +105,9 @@ count_read(void *user, dop_node_id base)
                 continue;
             const dop_node_id by = dop_node_at(g, id)->src[a->by];
             const uint64_t choices = dop_node_rows(g, by, g->max_t) * dop_node_cols(g, by);
-            if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && choices > rows_at)
+            if (dop_node_map(g, id, k, DOP_AXIS_row).chosen && choices > rows_at)
                 rows_at = choices;
-            if (a->axis[DOP_AXIS_expert] == DOP_ACCESS_at && choices > experts_at)
+            if (dop_node_map(g, id, k, DOP_AXIS_expert).chosen && choices > experts_at)
                 experts_at = choices;
         }
     }

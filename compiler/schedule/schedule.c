@@ -294,7 +294,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 }
 
 static dop_status
-add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, dop_diag *diag)
+add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, phase);
     dop_build_options build = {.phase = phase,
@@ -306,7 +306,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .types = c->packed_types,
                                .max_q = c->options.sequences,
                                .mixed = mixed,
-                               .embeds = embeds};
+                               .embeds = embeds,
+                               .encodes = encodes};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     for (uint32_t i = 0; i < c->options.n_rows; i++) /* all of them may be of one sequence */
@@ -315,6 +316,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
         build.max_rows = c->options.sequences;
     s->mixed = mixed;
     s->embeds = embeds;
+    s->encodes = encodes;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     return st == DOP_OK ? build_schedule(c, s, diag) : st;
 }
@@ -322,19 +324,25 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
 dop_status
 dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, phase, max_t, false, false, diag);
+    return add_schedule(c, phase, max_t, false, false, false, diag);
 }
 
 dop_status
 dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, true, false, diag);
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, true, false, false, diag);
 }
 
 dop_status
 dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, false, true, diag);
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, false, true, false, diag);
+}
+
+dop_status
+dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, false, false, true, diag);
 }
 
 dop_status

@@ -31,6 +31,7 @@ typedef struct dop_schedule {
     const char *persistent_no;        /* why there is none, where one was asked for */
     bool mixed;                       /* steps of rows of any sequences */
     bool embeds;                      /* hidden states instead of logits */
+    bool encodes;                     /* of the program `encode` */
     uint32_t n_body;                  /* regions before those that only this step's logits need */
     /* In a part of a model (part_graph.h): values that come from the previous part, and values that go to the next. */
     uint32_t n_received, n_sent;
@@ -43,6 +44,8 @@ dop_status dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t,
 dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* A schedule for up to max_t tokens of one sequence, with the hidden states of every row. */
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* A schedule of the program `encode`, for up to max_t rows of any texts. */
+dop_status dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 

@@ -164,6 +164,26 @@ dop_plan_writer_model(dop_plan_writer *w)
 }
 
 void
+dop_plan_writer_programs(dop_plan_writer *w)
+{
+    const dop_arch *a = &w->targets[0].c->model.arch;
+    const dop_encoder *e = &a->encoder;
+    _Static_assert((int)DOP_BY_CLS == DOP_POOL_CLS && (int)DOP_BY_MEAN == DOP_POOL_MEAN &&
+                       (int)DOP_BY_LAST == DOP_POOL_LAST,
+                   "the runtime knows these numbers");
+    if (!e->used)
+        return;
+    dop_plan_program row = {.name = dop_plan_writer_string(w, "encode"),
+                            .kind = DOP_SCHED_ENCODE,
+                            .width = dop_dense_in(e, a->hidden, e->n_dense),
+                            .n_types = e->n_types,
+                            .pool = e->pool,
+                            .normalized = e->normalized,
+                            .classes = e->classes};
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
+}
+
+void
 dop_plan_writer_text(dop_plan_writer *w)
 {
     const dop_checkpoint *m = &w->targets[0].c->model;

@@ -431,9 +431,10 @@ write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule
 static void
 write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
-    dop_plan_schedule row = {.kind = s->mixed    ? DOP_SCHED_ROWS
-                                     : s->embeds ? DOP_SCHED_EMBED
-                                                 : kinds[s->phase],
+    dop_plan_schedule row = {.kind = s->mixed     ? DOP_SCHED_ROWS
+                                     : s->embeds  ? DOP_SCHED_EMBED
+                                     : s->encodes ? DOP_SCHED_ENCODE
+                                                  : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
@@ -619,6 +620,8 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
         write_schedules(w);
     if (w->status == DOP_OK)
         dop_plan_writer_model(w);
+    if (w->status == DOP_OK)
+        dop_plan_writer_programs(w);
     if (w->status == DOP_OK)
         dop_plan_writer_part(w);
     if (w->status == DOP_OK)

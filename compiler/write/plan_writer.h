@@ -47,6 +47,8 @@ uint32_t dop_plan_writer_pages(const dop_compilation *c);
 /* plan_model.c: the model's row and card; which part it is; tokenizer and chat template. */
 void dop_plan_writer_model(dop_plan_writer *w);
 void dop_plan_writer_part(dop_plan_writer *w);
+/* The programs that the plan has beside steps of sequences. */
+void dop_plan_writer_programs(dop_plan_writer *w);
 void dop_plan_writer_text(dop_plan_writer *w);
 
 #endif

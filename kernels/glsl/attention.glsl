@@ -71,16 +71,7 @@ void main()
     uint n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
-${SEQUENCE}    uint pq[BQ]; // positions of the tokens, and their bounds
-    uint least = ${STEP_RECORD}.rows[t0].position, last = least;
-    pq[0] = least;
-    [[unroll]] for (uint i = 1u; i < BQ; i++) {
-        pq[i] = ${STEP_RECORD}.rows[min(t0 + i, n_tokens - 1u)].position;
-        least = min(least, pq[i]);
-        last = max(last, pq[i]);
-    }
-    uint lo = DOP_FIRST(least), hi = last + 1u;
-    DOP_RING_FROM(lo);
+${SEQUENCE}${SPAN}    DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS, ROUND), used = dop_split_count(hi - lo, len, SPLITS);
     lo += split * len;
@@ -114,7 +105,7 @@ ${DOT_K}            }
 #endif
         for (uint j = 0u; j < R; j++) {
             float x = ${SCORE};
-            bool seen = p < hi && p <= pq[j / G] && p >= DOP_FIRST(pq[j / G]);
+            bool seen = p < hi && p <= pq[j / G] && p >= ${FROM};
             s[j] = seen ? x : -1e30;
             top[j] = s[j];
         }

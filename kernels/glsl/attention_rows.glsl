@@ -51,10 +51,7 @@ void main()
     uint n_tokens = ${N_TOKENS}, n_rows = ${N_ROWS};
     if (r0 >= n_rows)
         return;
-${SEQUENCE}    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
-    uint least = min(min(pq.x, pq.y), min(pq.z, pq.w)), last = max(max(pq.x, pq.y), max(pq.z, pq.w));
-    uint lo = DOP_FIRST(least), hi = last + 1u;
-    DOP_RING_FROM(lo);
+${SEQUENCE}${SPAN}    DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS, ROUND);
     lo += split * len;
@@ -97,7 +94,7 @@ ${SUMS}                uint p = base + b + LANE;
                 vec4 x = parts[0];
                 x = ${SCORE};
                 [[unroll]] for (uint j = 0u; j < R; j++)
-                    x[j] = p < hi && p <= pq[j] && p >= DOP_FIRST(pq[j]) ? x[j] : -1e30;
+                    x[j] = p < hi && p <= pq[j] && p >= ${FROM} ? x[j] : -1e30;
                 dop_s[b + LANE] = x;
                 top = max(top, x);
                 DOP_STEP();

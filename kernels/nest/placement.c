@@ -2,7 +2,7 @@
 #include "kernels/nest/placement.h"
 
 uint32_t
-dop_place(const dop_placement *p, dop_place_axis axis, dop_level level)
+dop_placement_size(const dop_placement *p, dop_place_axis axis, dop_level level)
 {
     return p->at[axis][level] ? p->at[axis][level] : 1;
 }

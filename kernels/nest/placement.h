@@ -48,6 +48,6 @@ typedef struct dop_placement {
 
 /* One line for each axis and operand. */
 void dop_placement_dump(const dop_placement *p, dop_buf *out);
-uint32_t dop_place(const dop_placement *p, dop_place_axis axis, dop_level level);
+uint32_t dop_placement_size(const dop_placement *p, dop_place_axis axis, dop_level level);
 
 #endif

@@ -171,7 +171,7 @@ choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *di
     if (!first || !m->loader.ready || !m->loader.run)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     uint32_t left = first_tokens < plan->model->ctx ? first_tokens : plan->model->ctx, schedule, take;
-    for (; left > 0; left -= take) {
+    for (; left > 0 && dop_plan_steps(plan); left -= take) {
         dop_step_choose(m, DOP_SCHED_PREFILL, left, &schedule, &take);
         first[schedule] = true;
     }

@@ -136,6 +136,19 @@ dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned fl
 }
 
 dop_status
+dop_text_encode_pair(const dop_text *text, const char *first, size_t n_first, const char *second, size_t n_second,
+                     dop_diag *diag, uint32_t **out_ids, size_t *out_n, size_t *out_second)
+{
+    dop_diag_clear(diag);
+    dop_ids ids = {0};
+    *out_ids = NULL;
+    *out_n = 0;
+    return give_ids(
+        dop_tokenizer_encode_pair(text->tok, first, n_first, second, n_second, NULL, diag, &ids, out_second), &ids,
+        diag, out_ids, out_n);
+}
+
+dop_status
 dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes, size_t *out_len)
 {
     dop_diag_clear(diag);

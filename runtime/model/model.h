@@ -17,7 +17,7 @@ typedef struct dop_used {
     /* The table from which steps choose: by kind and ordering, fewest rows first, then as in the plan.  Those of a kind and an
      * ordering stand from first[kind * DOP_N_ORDERS + ordering] up to the next of first[]. */
     uint32_t *schedules, n; /* [n] */
-    uint32_t first[(DOP_SCHED_EMBED + 1) * DOP_N_ORDERS + 1];
+    uint32_t first[DOP_SCHED_END * DOP_N_ORDERS + 1];
     bool *kernels, *slots; /* by row of the plan */
 } dop_used;
 
@@ -399,6 +399,9 @@ const uint32_t *dop_used_of(const dop_used *used, uint32_t kind, uint32_t orderi
 uint32_t dop_model_schedule_for(const dop_model *model, uint32_t kind, uint32_t n);
 /* The one of that kind for exactly so many rows; UINT32_MAX: there is none. */
 uint32_t dop_model_schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows);
+
+/* embed.c: scales a vector to Euclidean length 1 if told; DOP_E_INPUT: it is not finite. */
+dop_status dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag);
 
 /* probe.c */
 typedef struct dop_probe_result {

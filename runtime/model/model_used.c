@@ -90,7 +90,7 @@ dop_model_schedule_for(const dop_model *model, uint32_t kind, uint32_t n)
 {
     uint32_t n_of;
     const uint32_t *of = dop_used_of(&model->used, kind, DOP_ORDER_BARRIERS, &n_of);
-    if (n <= 1 && kind != DOP_SCHED_EMBED)
+    if (n <= 1 && kind < DOP_SCHED_EMBED)
         return model->orders.decode[DOP_ORDER_BARRIERS];
     for (uint32_t i = 0; i < n_of; i++)
         if (model->plan.schedules[of[i]].max_rows >= n)

@@ -148,6 +148,10 @@ dop_status
 dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
 {
     dop_model *m = model;
+    if (!dop_plan_steps(&m->plan)) {
+        dop_model_find_rows_orders(m, wanted);
+        return DOP_OK;
+    }
     uint32_t order = wanted > DOP_ORDERING_BARRIERS ? wanted - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
     if (!m->plan.schedules[m->orders.decode[DOP_ORDER_BARRIERS]].greedy &&
         !dop_part_is_inner(m)) /* schedules that differ in more than the ordering */

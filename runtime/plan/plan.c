@@ -229,6 +229,7 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         ROWS(FILES, files, n_files);
         ROWS(STATES, states, n_states);
         ROWS(CROSSINGS, crossings, n_crossings);
+        ROWS(PROGRAMS, programs, n_programs);
 #undef ROWS
     case DOP_SEC_MODEL:
         st = bind_rows(plan, s, &rows, io_n_models, diag);

@@ -30,6 +30,7 @@ typedef struct dop_plan {
     const dop_plan_state *states;
     const dop_plan_part *part; /* NULL: the plan is of the whole model */
     const dop_plan_crossing *crossings;
+    const dop_plan_program *programs;
     const char *card; /* the four texts and blobs are not 0-terminated; NULL when absent */
     const char *ir;
     const char *chat_template;
@@ -38,7 +39,7 @@ typedef struct dop_plan {
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, weights_size; /* bytes */
     uint64_t weights_digest; /* XXH3, as the section table says */
     uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states,
-        n_crossings;
+        n_crossings, n_programs;
     uint64_t n_spirv;   /* 32-bit words */
     uint32_t step_slot; /* index of the only slot of kind DOP_SLOT_STEP */
     bool replaces;      /* a slot holds state that steps replace, here or in another part, so that steps have to be
@@ -54,6 +55,11 @@ uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
 /* Bytes of one row of logits or hidden states, in whichever part it is computed, and of all rows that this plan computes. */
 uint64_t dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
+
+/* The program whose schedules are of this kind; NULL: the plan has none. */
+const dop_plan_program *dop_plan_program_of(const dop_plan *plan, uint32_t kind);
+/* Does the plan have schedules that advance sequences? */
+bool dop_plan_steps(const dop_plan *plan);
 
 /* Number of pages of a sequence that fills its context; 0: states are in one piece. */
 uint32_t dop_plan_sequence_pages(const dop_plan *plan);

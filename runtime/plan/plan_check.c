@@ -119,7 +119,7 @@ check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 static dop_status
 check_decodes(const dop_plan *plan, dop_diag *diag)
 {
-    for (uint32_t p = 0; p < plan->n_profiles; p++)
+    for (uint32_t p = 0; p < plan->n_profiles && dop_plan_steps(plan); p++)
         if (!dop_plan_decodes(plan, p, DOP_ORDER_BARRIERS))
             return DAMAGED("no decode schedule for profile %s", dop_plan_string(plan, plan->profiles[p].name));
     return DOP_OK;
@@ -336,7 +336,7 @@ static dop_status
 check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
-    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles ||
+    if (s->kind < DOP_SCHED_DECODE || s->kind >= DOP_SCHED_END || s->profile >= plan->n_profiles ||
         s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
@@ -363,7 +363,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
             return DAMAGED("stage %u of schedule %u: rounding %u is not known", k, i, d->stage_rounding);
     }
     if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1) ||
-        (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0))
+        (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0) ||
+        (s->kind == DOP_SCHED_ENCODE && !dop_plan_program_of(plan, s->kind)))
         return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
     if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
         s->n_body > s->n_dispatches)
@@ -445,12 +446,28 @@ check_states(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
+static dop_status
+check_programs(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        const dop_plan_program *p = &plan->programs[i];
+        if (!string_ok(plan, p->name))
+            return DAMAGED("the name of program %u is outside section STRINGS", i);
+        if (p->kind != DOP_SCHED_ENCODE || i > 0 || p->width == 0 || p->width > 1u << 24 || p->n_types > 64 ||
+            p->pool < DOP_POOL_CLS || p->pool > DOP_POOL_LAST || p->normalized > 1 ||
+            (p->classes && p->classes != p->width) || p->reserved)
+            return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
+    }
+    return DOP_OK;
+}
+
 dop_status
 dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
 {
     dop_status st;
     if ((st = check_strings(plan, diag)) != DOP_OK || (st = check_model(plan, diag)) != DOP_OK ||
-        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_files(plan, diag)) != DOP_OK)
+        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_programs(plan, diag)) != DOP_OK ||
+        (st = check_files(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         if ((st = check_kernel(plan, i, diag)) != DOP_OK)

@@ -42,7 +42,8 @@
     SECTION(16, FILES, dop_plan_file, "files of external weights")                        \
     SECTION(17, STATES, dop_plan_state, "directory of the states")                        \
     SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")            \
-    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")
+    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")      \
+    SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -162,8 +163,32 @@ enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
 /* A step of prefill, score or embed has rows of one sequence, a step of rows those of any sequences.  Score and rows give the
  * logits of every row; embed gives the hidden states of every row after the final norm (f32 [max_rows, hidden], in place of
- * logits); the others give the logits of the last row. */
-enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS, DOP_SCHED_EMBED };
+ * logits); encode is a program's (dop_plan_program); the others give the logits of the last row. */
+enum {
+    DOP_SCHED_DECODE = 1,
+    DOP_SCHED_PREFILL,
+    DOP_SCHED_SCORE,
+    DOP_SCHED_ROWS,
+    DOP_SCHED_EMBED,
+    DOP_SCHED_ENCODE,
+    DOP_SCHED_END
+};
+
+/* The program `encode`.  Its step has all rows of some texts, the rows of a text one after the other with positions from 0 on, and
+ * leaves nothing behind.  In place of a row's sequence the row table has the last position that the row sees (that of the text's last
+ * row), in place of its flags its type: 0, or 1 in the second text of a pair.  It gives a row of `width` values, f32, for each row,
+ * from which the host makes one for each text.  A plan has schedules for sequences, or programs, or both. */
+enum { DOP_POOL_CLS = 1, DOP_POOL_MEAN, DOP_POOL_LAST }; /* of a text: its first row, the mean of all, its last row */
+typedef struct dop_plan_program {
+    uint32_t name;       /* string: "encode" */
+    uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE */
+    uint32_t width;      /* values of a row of its output */
+    uint32_t n_types;    /* of rows; 0: they have none */
+    uint32_t pool;       /* DOP_POOL_* */
+    uint32_t normalized; /* 1: vectors have length 1 */
+    uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
+    uint32_t reserved;   /* 0 */
+} dop_plan_program;
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
  * step; or the arg-max of every row t, which it stores in ids[t] of the step record and changes nothing else, except for rows

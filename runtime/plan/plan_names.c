@@ -50,7 +50,27 @@ dop_plan_logit_rows(const dop_plan_schedule *schedule)
 uint64_t
 dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
 {
-    return (schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab) * (uint64_t)sizeof(float);
+    const dop_plan_program *p = dop_plan_program_of(plan, schedule->kind);
+    const uint32_t values = p ? p->width : schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab;
+    return values * (uint64_t)sizeof(float);
+}
+
+const dop_plan_program *
+dop_plan_program_of(const dop_plan *plan, uint32_t kind)
+{
+    for (uint32_t i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].kind == kind)
+            return &plan->programs[i];
+    return NULL;
+}
+
+bool
+dop_plan_steps(const dop_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_schedules; i++)
+        if (plan->schedules[i].kind < DOP_SCHED_ENCODE)
+            return true;
+    return false;
 }
 
 uint64_t

@@ -221,6 +221,9 @@ info_memory(const dop_plan *plan, dop_buf *out)
     }
 }
 
+static const char *const pool_names[] = {
+    [DOP_POOL_CLS] = "the first one", [DOP_POOL_MEAN] = "the mean", [DOP_POOL_LAST] = "the last one"};
+
 static void
 info_text(const dop_plan *plan, dop_buf *out)
 {
@@ -237,6 +240,13 @@ info_text(const dop_plan *plan, dop_buf *out)
     if (m->page)
         dop_buf_printf(out, "; %u sequences, %u pages of %u positions", m->n_sequences, m->n_pages, m->page);
     dop_buf_puts(out, "\n");
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        const dop_plan_program *p = &plan->programs[i];
+        dop_buf_printf(out, "%-11s %s: rows of %u values", "program", dop_plan_string(plan, p->name), p->width);
+        if (p->classes)
+            dop_buf_printf(out, ", scores of %u class%s", p->classes, p->classes == 1 ? "" : "es");
+        dop_buf_printf(out, "; of a text %s%s\n", pool_names[p->pool], p->normalized ? ", of length 1" : "");
+    }
     dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
                    (unsigned long long)plan->size, (unsigned long long)plan->digest);
     info_crossings(plan, out);
@@ -259,6 +269,19 @@ info_text(const dop_plan *plan, dop_buf *out)
     info_memory(plan, out);
     dop_buf_printf(out, "%-11s %s; chat template: %s\n", "tokenizer", plan->tokenizer_size ? "yes" : "none, ids only",
                    plan->template_size ? "yes" : "none");
+}
+
+static json_t *
+info_programs(const dop_plan *plan)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < plan->n_programs; i++) {
+        const dop_plan_program *p = &plan->programs[i];
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:b}", "name", dop_plan_string(plan, p->name),
+                                              "width", (json_int_t)p->width, "classes", (json_int_t)p->classes,
+                                              "pooling", pool_names[p->pool], "normalized", (int)p->normalized));
+    }
+    return list;
 }
 
 static json_t *
@@ -306,6 +329,8 @@ info_json(const dop_plan *plan)
                      (json_int_t)m->n_layers, "vocabulary", (json_int_t)m->vocab, "context", (json_int_t)m->ctx,
                      "planBytes", (json_int_t)plan->size, "digest", digest, "kernels", (json_int_t)plan->n_kernels,
                      "targets", targets, "schedules", schedules);
+    if (root && plan->n_programs)
+        json_object_set_new(root, "programs", info_programs(plan));
     const dop_plan_part *part = plan->part;
     char set[17];
     snprintf(set, sizeof set, "%016llx", (unsigned long long)(part ? part->set : 0));

@@ -13,6 +13,8 @@ static const struct mode {
     {"serve", dop_mode_serve},
     {"ppl", dop_mode_score},
     {"embed", dop_mode_embed},
+    {"rerank", dop_mode_rerank},
+    {"score", dop_mode_classify},
     {"profile", dop_mode_profile},
     {"trace-kernels", dop_mode_trace},
     {"info", dop_mode_info},
@@ -23,15 +25,17 @@ static const struct mode {
     {"detokenize", dop_mode_detokenize},
     {"render-chat", dop_mode_render_chat},
 };
-#define MODES                                                                                                \
-    "interactive list-devices serve ppl embed profile trace-kernels info disasm check imatrix-out tokenize " \
+#define MODES                                                                                                    \
+    "interactive list-devices serve ppl embed rerank score profile trace-kernels info disasm check imatrix-out " \
+    "tokenize "                                                                                                  \
     "detokenize render-chat"
-#define STEPS "generation interactive serve ppl embed profile imatrix-out" /* modes that run steps of a model */
+#define STEPS \
+    "generation interactive serve ppl embed rerank score profile imatrix-out" /* modes that run steps of a model */
 
 static const dop_option_rule rules[] = {
     {.options = MODES, .excludes = MODES, .why = "and @ are two things to do: ask for one of them"},
     {.options = "prompt file tokens tokens-file",
-     .modes = "generation interactive embed profile imatrix-out",
+     .modes = "generation interactive embed rerank score profile imatrix-out",
      .why = "is for text to continue"},
     {.options = "predict ignore-eos gpu-loop", .modes = "generation interactive profile", .why = "is for generation"},
     {.options =
@@ -42,7 +46,10 @@ static const dop_option_rule rules[] = {
      .modes = "generation",
      .why = "is for generation from a prompt"},
     {.options = "chat session draft draft-ngram stop", .modes = "generation interactive", .why = "is for generation"},
-    {.options = "no-display-prompt print-ids logits",
+    {.options = "logits",
+     .modes = "generation interactive embed",
+     .why = "is for generation from a prompt, and --embed=all"},
+    {.options = "no-display-prompt print-ids",
      .modes = "generation interactive",
      .why = "is for generation from a prompt"},
     {.options = "json",
@@ -64,7 +71,7 @@ static const dop_option_rule rules[] = {
      .needs = "chat interactive render-chat serve",
      .why = "is for a conversation: add --chat or -i"},
     {.options = "no-special",
-     .modes = "generation interactive embed profile imatrix-out",
+     .modes = "generation interactive embed score profile imatrix-out",
      .why = "is for prompts in words"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
     {.options = "device", .modes = STEPS " check", .why = "is for what runs on a device"},

@@ -110,10 +110,13 @@ static const dop_option options[] = {
     OPT(0, "imatrix-out", TEXT, imatrix, "FILE",
         "with a text (-f FILE): measure how much the inputs of each product matter, for dopplerc --quant ... --imatrix "
         "FILE; of a plan that dopplerc --no-fuse made"),
-    OPT(0, "embed", OPTIONAL, embed, "last|mean",
-        "the prompt's embedding as JSON, of length 1: from the hidden state of its last token (default), or from the "
-        "mean",
-        .values = "last mean"),
+    OPT(0, "embed", OPTIONAL, embed, "cls|mean|last|all",
+        "the prompt's embedding as JSON, pooled and normalized as the model's files say unless told; of -f FILE.jsonl "
+        "a "
+        "vector a line; all: every row, raw f32, to --logits FILE",
+        .values = "cls mean last all"),
+    OPT(0, "rerank", TEXT, rerank, "QUERY", "how well each text of -f FILE.jsonl goes with QUERY, one JSON line each"),
+    OPT(0, "score", FLAG, classify, NULL, "the scores that a cross-encoder or classifier gives the prompt, as JSON"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are then lists, see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: prints a table, and writes a timeline to FILE.html, trace events to FILE.json, or "

@@ -7,22 +7,25 @@
 uint32_t
 dop_model_embedding_size(const dop_model *model)
 {
-    return dop_model_schedule_for(model, DOP_SCHED_EMBED, 1) != UINT32_MAX ? model->plan.model->hidden : 0;
+    const dop_plan_program *p = dop_plan_program_of(&model->plan, DOP_SCHED_ENCODE);
+    return p                                                                 ? p->width
+           : dop_model_schedule_for(model, DOP_SCHED_EMBED, 1) != UINT32_MAX ? model->plan.model->hidden
+                                                                             : 0;
 }
 
 /* Euclidean length 1, as vectors are compared.  Sums are in double; a vector of zeros stays as it is. */
-static dop_status
-normalize(const dop_model *m, float *v, uint32_t n, dop_diag *diag)
+dop_status
+dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag)
 {
     double squares = 0;
     for (uint32_t i = 0; i < n; i++)
         squares += (double)v[i] * (double)v[i];
     if (!isfinite(squares))
         return DOP_FAIL_IN(
-            diag, DOP_E_INPUT, m->plan.path,
+            diag, DOP_E_INPUT, model->plan.path,
             "the hidden states are not finite: a weight is not, or values grow past what they are stored "
             "as; compile with --act f32 --kv f32, or look at the weights");
-    double by = squares > 0 ? 1 / sqrt(squares) : 0;
+    double by = squares > 0 && scale ? 1 / sqrt(squares) : 1;
     for (uint32_t i = 0; i < n; i++)
         v[i] = (float)((double)v[i] * by);
     return DOP_OK;
@@ -74,11 +77,13 @@ dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_po
         st = dop_sequence_catch_up(s, diag);
     if (st != DOP_OK)
         return st;
+    const uint32_t start = s->n_tokens;
     memcpy(s->tokens + s->n_tokens, ids, n * sizeof *ids);
     s->n_tokens += (uint32_t)n;
     s->logits = NULL;
     memset(out_vector, 0, hidden * sizeof *out_vector);
-    if (pooling == DOP_POOLING_LAST)
+    const bool last = pooling == DOP_POOLING_LAST || pooling == DOP_POOLING_MODEL;
+    if (last)
         st = feed_all_but(s, m->plan.schedules[schedule].max_rows, diag);
     while (st == DOP_OK && s->n_fed < s->n_tokens) {
         if ((st = run_piece(s, schedule, diag, &take, &rows)) != DOP_OK)
@@ -86,8 +91,10 @@ dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_po
         for (uint32_t r = 0; r < take && pooling == DOP_POOLING_MEAN; r++)
             for (uint32_t i = 0; i < hidden; i++)
                 out_vector[i] += rows[(size_t)r * hidden + i] / (float)n;
+        if (pooling == DOP_POOLING_CLS && s->n_fed - take == start)
+            memcpy(out_vector, rows, hidden * sizeof *out_vector);
     }
-    if (st == DOP_OK && pooling == DOP_POOLING_LAST)
+    if (st == DOP_OK && last)
         memcpy(out_vector, rows + (size_t)(take - 1) * hidden, hidden * sizeof *out_vector);
-    return st == DOP_OK ? normalize(m, out_vector, hidden, diag) : st;
+    return st == DOP_OK ? dop_vector_normalize(m, out_vector, hidden, true, diag) : st;
 }

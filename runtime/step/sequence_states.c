@@ -27,6 +27,9 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
     dop_model *m = model;
     uint32_t place = 0;
     *out_sequence = NULL;
+    if (!dop_plan_steps(&m->plan))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
+                           "the model encodes texts and gives no tokens: use --embed or --rerank, or dop_program_run");
     while (place < m->plan.model->n_sequences && m->sequences[place])
         place++;
     if (place == m->plan.model->n_sequences)

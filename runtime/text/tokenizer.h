@@ -46,6 +46,12 @@ dop_status dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size
 dop_status dop_tokenizer_encode_within(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags,
                                        dop_budget *budget, dop_diag *diag, dop_ids *out_ids);
 
+/* Appends the ids of a pair of texts, as cross-encoders take them, with what the definition adds around and between them.
+ * *out_second: where the second text begins in out_ids, what is between the two not included. */
+dop_status dop_tokenizer_encode_pair(const dop_tokenizer *tok, const char *first, size_t n_first, const char *second,
+                                     size_t n_second, dop_budget *budget, dop_diag *diag, dop_ids *out_ids,
+                                     size_t *out_second);
+
 enum {
     DOP_DECODE_SKIP_SPECIAL = 1, /* special tokens give no text */
     DOP_DECODE_CONTINUE = 2,     /* the ids go on after earlier text: the space that SentencePiece vocabularies put

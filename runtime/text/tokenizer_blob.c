@@ -109,7 +109,8 @@ check_tables(dop_tokenizer *t, dop_diag *diag)
         return DAMAGED(diag, "byte_ids");
     const uint32_t single[3] = {h->bos, h->eos, h->unk};
     if (!ids_ok(single, 3, n, true) || !ids_ok(t->prefix, t->prefix_count, n, false) ||
-        !ids_ok(t->suffix, t->suffix_count, n, false) || !ids_ok(t->end_ids, t->end_ids_count, n, false))
+        !ids_ok(t->middle, t->middle_count, n, false) || !ids_ok(t->suffix, t->suffix_count, n, false) ||
+        !ids_ok(t->end_ids, t->end_ids_count, n, false))
         return DAMAGED(diag, "special ids");
     return DOP_OK;
 }

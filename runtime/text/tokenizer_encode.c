@@ -265,3 +265,26 @@ error:
     dop_buf_finish(&e.normal);
     return st;
 }
+
+dop_status
+dop_tokenizer_encode_pair(const dop_tokenizer *tok, const char *first, size_t n_first, const char *second,
+                          size_t n_second, dop_budget *budget, dop_diag *diag, dop_ids *out_ids, size_t *out_second)
+{
+    const uint32_t *between = tok->middle_count ? tok->middle : tok->suffix;
+    const uint32_t n = tok->middle_count ? tok->middle_count : tok->suffix_count;
+    const size_t before = out_ids->count;
+    dop_status st = dop_tokenizer_encode_within(tok, first, n_first, DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_OPEN, budget,
+                                                diag, out_ids);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        dop_ids_push(out_ids, between[i]);
+    *out_second = out_ids->count;
+    if (st == DOP_OK)
+        st = dop_tokenizer_encode_within(tok, second, n_second, 0, budget, diag, out_ids);
+    for (uint32_t i = 0; i < tok->suffix_count && st == DOP_OK; i++)
+        dop_ids_push(out_ids, tok->suffix[i]);
+    if (st == DOP_OK && out_ids->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
+        out_ids->count = before;
+    return st;
+}

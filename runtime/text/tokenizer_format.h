@@ -42,6 +42,7 @@
     X(strings, char)         /* what added and ops point at */                                                        \
     X(prefix, uint32_t)      /* ids that add_special puts in front */                                                 \
     X(suffix, uint32_t)      /* ids that add_special puts behind */                                                   \
+    X(middle, uint32_t)      /* ids between the two texts of a pair; none: those of suffix */                         \
     X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                 \
     X(chat, char)            /* chat template */
 

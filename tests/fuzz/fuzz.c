@@ -48,6 +48,7 @@ remove_folder(void)
                                         "generation_config.json",
                                         "added_tokens.json",
                                         "chat_template.jinja",
+                                        "preprocessor_config.json",
                                         "model.safetensors.index.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         fuzz_file_gone(files[i]);

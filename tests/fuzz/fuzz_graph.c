@@ -15,7 +15,7 @@ static bool
 check(kernel_lab *lab, const char *name, const dop_buf *text, uint32_t target)
 {
     dop_buf why = {0};
-    bool ok = kernel_lab_check(lab, text->data, text->size, kernel_lab_target(target), true, &why);
+    bool ok = kernel_lab_check(lab, text->data, text->size, kernel_lab_target(target), KERNEL_LAB_BOTH, &why);
     if (!ok)
         printf("# %s: %s\n%s\n", name, why.data ? why.data : "?", text->data);
     fflush(stdout);

@@ -1,8 +1,10 @@
 /* Models of every format, from their files to the graph.  The bytes of weights are zeros that nobody has to invent: a file is
  * as long as its description says, up to a limit. */
 #include "compiler/build/build.h"
+#include "compiler/build/build_vision.h"
 #include "compiler/import/format/gguf.h"
 #include "compiler/import/hf/safetensors.h"
+#include "compiler/import/hf/vision.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "ir/text.h"
 #include "tests/fuzz/fuzz.h"
@@ -91,8 +93,9 @@ end_of(const char *text, size_t n)
 }
 
 /* config.json, a 0 byte, and the header of model.safetensors. */
-void
-fuzz_hf(const uint8_t *data, size_t size)
+/* A folder of config.json and model.safetensors from such an input. */
+static const char *
+hf_folder(const uint8_t *data, size_t size)
 {
     size_t n = size ? strnlen((const char *)data, size) : 0, n_header = n < size ? size - n - 1 : 0;
     const char *header = (const char *)data + n + 1, *dir = NULL;
@@ -105,7 +108,53 @@ fuzz_hf(const uint8_t *data, size_t size)
     fuzz_file_in("config.json", data, n, 0, &dir);
     fuzz_file_in("model.safetensors", file, n_header + 8, n_header + 8 + (end < MOST_BYTES ? end : 0), &dir);
     free(file);
-    load(dir);
+    return dir;
+}
+
+void
+fuzz_hf(const uint8_t *data, size_t size)
+{
+    load(hf_folder(data, size));
+}
+
+/* The vision part of such a model: facts, weights and graphs. */
+void
+fuzz_hf_vision(const uint8_t *data, size_t size)
+{
+    const dop_vision_options opt = {.max_t = 8, .act_type = DOP_TYPE_f16};
+    const char *dir = hf_folder(data, size);
+    dop_arena arena;
+    dop_diag diag = {0};
+    json_t *root = NULL;
+    dop_json config = {0};
+    dop_st_set set = {0};
+    dop_map *maps = NULL;
+    dop_graph g;
+    dop_vision_model m = {0};
+    uint32_t n_maps = 0;
+    bool present = false;
+    char path[512];
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    dop_arena_init(&arena);
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = path}, &diag, &root);
+    if (st == DOP_OK)
+        st = dop_json_root(root, path, &diag, &config);
+    if (st == DOP_OK)
+        st = dop_st_open_dir(dir, &arena, &diag, &set, &maps, &n_maps);
+    if (st == DOP_OK)
+        st = dop_hf_vision(&config, &set, &arena, &diag, &present, &m);
+    if (st == DOP_OK && present)
+        st = dop_build_vision(&m, &opt, &arena, &diag, &g);
+    if (st == DOP_OK && present)
+        st = dop_graph_verify(&g, "vision", &diag);
+    for (uint32_t i = 0; st == DOP_OK && present && i <= m.facts.n_deep; i++)
+        st = dop_build_features(&m, i, &opt, &arena, &diag, &g);
+    fuzz_check(st, &diag);
+    for (uint32_t i = 0; i < n_maps; i++)
+        dop_map_close(&maps[i]);
+    free(maps);
+    json_decref(root);
+    dop_arena_finish(&arena);
 }
 
 /* What stands beside a model: parts that a 0 byte ends, one for each file.  The tokenizer and the one shard are sound. */

@@ -64,6 +64,19 @@ hf)
         } >"llama-${form//[ .]/-}"
     done
     ;;
+picture)
+    cp "$root"/tests/pictures/*.{png,jpg,webp,gif} .
+    ;;
+image_processor)
+    for model in "$root"/tests/vision/*/; do
+        { cat "$model/preprocessor_config.json" && printf '\0' && cat "$model/config.json"; } >"$(basename "$model")"
+    done
+    ;;
+hf_vision)
+    for model in "$root"/tests/vision/*/model.safetensors; do
+        { cat "${model%/*}/config.json" && printf '\0' && header "$model"; } >"$(basename "${model%/*}")"
+    done
+    ;;
 safetensors)
     { head -c 8 "$root/tests/golden/gpt2/model.safetensors" && header "$root/tests/golden/gpt2/model.safetensors"; } >gpt2
     ;;

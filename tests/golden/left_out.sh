@@ -1,5 +1,5 @@
 # A plan that is made without one of the passes gives the same logits, or is refused with one line: passes change how fast a step
-# is, and nothing else.  Each pass is left out of three families that it changes something in.  With the argument `whole` (the
+# is, and nothing else.  Each pass is left out of two families that it changes something in.  With the argument `whole` (the
 # long form): every pass, times every golden model, for this device; and for targets whose kernels do not run here, whether
 # they compile.
 . "$(dirname "$0")/../lib.sh"
@@ -48,12 +48,11 @@ without() {
     fi
 }
 
-# three PASS A B C: of the second and third family one token at a time, whose kernels are most of those of a prompt too.
-three() {
+# two PASS A B: of the second family one token at a time, whose kernels are most of those of a prompt too.
+two() {
     without "$1" "$2"
     chunks=1
     without "$1" "$3"
-    without "$1" "$4"
     chunks=7
 }
 
@@ -94,20 +93,20 @@ for pass in regions order place select; do
 done
 changes canon llama
 check "without canon: builders leave nothing to it" [ $? = 1 ]
-three split-norms qwen3 olmo2 stablelm
-three fuse-prologue gpt_oss phi3 arcee
-three fuse-epilogue llama starcoder2 mamba2
-three fuse-rows qwen3 cohere2 glm4
-for model in mixtral olmoe minimax_m2; do without group-experts $model; done
-for model in llama gpt_neox seed_oss; do without hoist-last-row $model; done
-three hoist-row-scale llama granite mistral_window
-three meet-products cohere2 gpt_neox qwen2_moe
-for model in qwen3 phi3 llama; do without merge-rows $model; done
-for model in llama mixtral gemma2; do without merge-siblings $model; done
+two split-norms qwen3 stablelm
+two fuse-prologue gpt_oss phi3
+two fuse-epilogue llama mamba2
+two fuse-rows qwen3 glm4
+for model in mixtral minimax_m2; do without group-experts $model; done
+for model in llama gpt_neox; do without hoist-last-row $model; done
+two hoist-row-scale llama granite
+two meet-products cohere2 qwen2_moe
+for model in qwen3 phi3; do without merge-rows $model; done
+for model in llama mixtral; do without merge-siblings $model; done
 without share-row gemma4_moe # the only one
-three split-argmax llama gpt2 apertus
+two split-argmax llama gpt2
 chunks=1
-for model in llama qwen3 mistral_window; do without split-kv $model --target hopper.yaml --ctx 500; done
+for model in llama mistral_window; do without split-kv $model --target hopper.yaml --ctx 500; done
 chunks=7
 # What only targets or kernel paths ask for cannot be left out there.
 status=1 refused split-weights "more than one allocation of the target (16384)" mixtral --target small.yaml --ctx 64

@@ -3,9 +3,9 @@
 . "$(dirname "$0")/../lib.sh"
 
 # A persistent kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the
-# square of that: there are four of them here.  Each is one of a kind (experts, integer products,
-# sandwich norms with shared head groups, two forms of attention); what else can be tried with it is tried with the same
-# one.
+# square of that: there are three of them here.  Each is one of a kind (integer products and steps of several rows, sandwich norms
+# with shared head groups, two forms of attention); what else can be tried with it is tried with the same one.  Others are run with
+# the argument `whole` (the long form).
 
 # Caches are f16 (attention of one token is made for those).
 target() { # NAME CORES [LINE...]: a line replaces the one of the same field
@@ -48,13 +48,12 @@ run_check() { # PLAN
     "$EXEC" "$1" --check --ordering persistent >checked && grep -q '^ok *persistent *stages' checked
 }
 
-# Experts; and, where there is time for it, experts beside a dense layer and latent attention.  One of three products of a row is
+# Experts, where there is time for it, and experts beside a dense layer and latent attention.  One of three products of a row is
 # then in integers where barriers order the dispatches, which therefore round the row to 8 bits; the stage has floats only and
 # does not, which --check must know.
-if [ "${1:-}" != whole ]; then
+if [ "${1:-}" = whole ]; then
     persistent mixtral one-workgroup mixtral.plan --chunks 1
     check "--check compares stages, those of experts too" run_check mixtral.plan
-else
     echo '"model.layers.0.self_attn.kv_a_proj_with_mqa.weight": q8_0' >types.yaml
     persistent deepseek_v3 integers deepseek_v3.plan --chunks 1 --quant types.yaml
     check "deepseek_v3 integers: the reference's ids" \
@@ -64,10 +63,10 @@ else
 fi
 # Norms of whole rows, which attention sums up.
 [ "${1:-}" != whole ] || persistent olmo2 one-workgroup olmo2.plan --chunks 1
-# Layers that scan beside attention, and an embedding that several regions read: a stage that is no product.  And experts
+# Layers that scan beside attention, and an embedding that several regions read: a stage that is no product.  And experts, alone and
 # beside a dense part.
-for model in falcon_h1 gemma4_moe; do
-    if [ "${1:-}" = whole ]; then
+for model in falcon_h1 gemma4_moe mixtral; do
+    if [ "${1:-}" = whole ] && [ $model != mixtral ]; then
         persistent $model one-workgroup $model.plan --chunks 1
     else
         check "$model has a persistent form" "$DOPPLERC" "$SRC/tests/golden/$model" -o form.plan --quiet --chunks 1 \

@@ -774,7 +774,8 @@ widen_caches(dop_buf *text)
 }
 
 bool
-kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool on_device, dop_buf *why)
+kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, kernel_lab_runs runs,
+                 dop_buf *why)
 {
     dop_arena arena;
     dop_graph plain;
@@ -788,8 +789,8 @@ kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_targe
     bool ok = !own.failed && dop_graph_parse("graph", own.data, own.size, &arena, &diag, &plain, &end) == DOP_OK;
     if (!ok)
         dop_buf_printf(why, "line %ld: %s", diag.line, diag.message);
-    ok = ok && check_built(lab, own.data, own.size, target, true, on_device, &plain, why) &&
-         check_built(lab, own.data, own.size, target, false, on_device, &plain, why);
+    ok = ok && check_built(lab, own.data, own.size, target, true, runs != KERNEL_LAB_NONE, &plain, why) &&
+         check_built(lab, own.data, own.size, target, false, runs == KERNEL_LAB_BOTH, &plain, why);
     lab->counts.graphs++;
     dop_buf_finish(&own);
     dop_arena_finish(&arena);

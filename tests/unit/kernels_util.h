@@ -23,10 +23,12 @@ kernel_lab_counts kernel_lab_count(const kernel_lab *lab);
 enum { KERNEL_LAB_TARGETS = 4 };
 const dop_target *kernel_lab_target(uint32_t which);
 
-/* Compiles a graph fused and unfused for one target, interprets what the passes made of it and, if asked for, runs its
- * kernels, at several positions and token counts.  False: it does not compile, or an output is not what the interpreter
+typedef enum kernel_lab_runs { KERNEL_LAB_NONE, KERNEL_LAB_FUSED, KERNEL_LAB_BOTH } kernel_lab_runs;
+
+/* Compiles a graph fused and unfused for one target, interprets what the passes made of it and runs the kernels of neither
+ * form, of one or of both, at several positions and token counts.  False: it does not compile, or an output is not what the interpreter
  * makes of the graph before the passes; why has one line. */
-bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool on_device,
+bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, kernel_lab_runs runs,
                       dop_buf *why);
 
 /* Runs n steps of one row of a graph with states, which begin as zeros, on the device and in the interpreter; some steps

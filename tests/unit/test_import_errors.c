@@ -79,7 +79,8 @@ static const struct {
     {"llama", "{\"attention_bias\": 1}", "attention_bias is an integer, expected true or false"},
     {"gemma2", "{\"attn_logit_softcapping\": -50}", "attn_logit_softcapping is -50, expected 0.001 to 1e+06"},
     {"gemma3", "{\"query_pre_attn_scalar\": 0}", "query_pre_attn_scalar is 0, expected 0.001 to 1e+06"},
-    {"gemma3", "{\"use_bidirectional_attention\": true}", "use_bidirectional_attention is not supported"},
+    {"gemma3", "{\"use_bidirectional_attention\": true}",
+     "use_bidirectional_attention is true: a model that gives tokens cannot attend in both directions"},
     {"granite", "{\"logits_scaling\": 0}", "logits_scaling is 0, expected 1e-06 to 1e+06"},
     /* windows and layer types */
     {"mistral_window", "{\"sliding_window\": 0}", "sliding_window is 0, expected 1 to 1073741824"},

@@ -30,6 +30,8 @@ static const shape shapes[] = {
     {"formats of blocks of 256", 9, 3, 2, 256, 256, 1, false, "q4_k", "q6_k", "q5_k"},
 };
 
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
 static void
 write_graph(const shape *s, dop_buf *out)
 {
@@ -73,22 +75,36 @@ write_graph(const shape *s, dop_buf *out)
                    h, s->bias ? "db" : "d", h);
 }
 
-Test(kernels_experts, blocks_of_rows_agree_with_the_interpreter, .timeout = 300)
+static void
+check_shapes(kernel_lab_runs runs, uint32_t first, uint32_t n)
 {
     kernel_lab *lab;
     dop_buf no = {0};
     if (!kernel_lab_open(&lab, &no))
         cr_skip_test("%s", no.data ? no.data : "no device");
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = first; i < n; i++) {
         dop_buf text = {0}, why = {0};
         write_graph(&shapes[i], &text);
         for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++)
-            if (t == i % KERNEL_LAB_TARGETS || i == 3) {
-                bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), true, &why);
+            if (t == i % KERNEL_LAB_TARGETS || (i == 3 && runs == KERNEL_LAB_BOTH)) {
+                bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), runs, &why);
                 cr_expect(ok, "%s: %s\n%s", shapes[i].what, why.data ? why.data : "?", text.data);
             }
         dop_buf_finish(&text);
         dop_buf_finish(&why);
     }
     kernel_lab_close(lab);
+}
+
+/* Of the forms without fusion, the kernels of floats and of blocks run too. */
+Test(kernels_experts, blocks_of_rows_agree_with_the_interpreter, .timeout = 300)
+{
+    check_shapes(KERNEL_LAB_BOTH, 0, 2);
+    check_shapes(KERNEL_LAB_FUSED, 2, N_SHAPES - 1);
+    check_shapes(KERNEL_LAB_BOTH, N_SHAPES - 1, N_SHAPES);
+}
+
+Test(kernels_experts_whole, blocks_of_rows_agree_with_the_interpreter, .timeout = 600)
+{
+    check_shapes(KERNEL_LAB_BOTH, 0, N_SHAPES);
 }

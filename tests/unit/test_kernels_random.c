@@ -1,7 +1,7 @@
 /* Random graphs compiled fused and unfused by the real passes and kernels, against the interpreter: of all, what the
- * passes made is interpreted; the kernels of every third small one run on a software device, whose compiler is what takes
- * the time.  A failing graph is printed as text; `fuzz_graph FILE` (tests/fuzz) runs it again, and `fuzz_graph FIRST COUNT`
- * runs larger ones, for as long as wanted. */
+ * passes made is interpreted; the kernels of every ninth small one (with --long, of every third) run on a software device,
+ * whose compiler is what takes the time.  A failing graph is printed as text; `fuzz_graph FILE` (tests/fuzz) runs it again,
+ * and `fuzz_graph FIRST COUNT` runs larger ones, for as long as wanted. */
 #include "tests/unit/kernels_util.h"
 
 #include "base/base.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRAPHS = 520, ON_DEVICE = 3, LARGE = 1000 };
+enum { GRAPHS = 520, ON_DEVICE = 9, ON_DEVICE_WHOLE = 3, LARGE = 1000 };
 
 static kernel_lab *
 open_lab(void)
@@ -32,7 +32,7 @@ check_seeds(uint32_t n, bool small, uint32_t on_device)
     for (uint32_t seed = 0; seed < n; seed++) {
         dop_buf text = {0}, wrong = {0};
         kernel_random_graph(seed, small, &text);
-        bool run = on_device && seed % on_device == 0;
+        kernel_lab_runs run = on_device && seed % on_device == 0 ? KERNEL_LAB_BOTH : KERNEL_LAB_NONE;
         bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(seed), run, &wrong);
         cr_expect(ok, "seed %u: %s\n%s", seed, wrong.data ? wrong.data : "?", text.data);
         dop_buf_finish(&text);
@@ -44,6 +44,11 @@ check_seeds(uint32_t n, bool small, uint32_t on_device)
 Test(kernels, random_graphs_agree_with_the_interpreter, .timeout = 500)
 {
     check_seeds(GRAPHS, true, ON_DEVICE);
+}
+
+Test(kernels_whole, random_graphs_agree_with_the_interpreter, .timeout = 1500)
+{
+    check_seeds(GRAPHS, true, ON_DEVICE_WHOLE);
 }
 
 Test(kernels, larger_graphs_are_what_the_passes_made_of_them, .timeout = 300)
@@ -317,7 +322,7 @@ Test(kernels, an_output_that_is_never_stored_is_noticed, .timeout = 300)
          lost++) { /* there are two dispatches, also fused: the product reads what is stored */
         dop_buf why = {0};
         kernel_lab_lose(lab, lost);
-        bool ok = kernel_lab_check(lab, text, sizeof text - 1, kernel_lab_target(0), true, &why);
+        bool ok = kernel_lab_check(lab, text, sizeof text - 1, kernel_lab_target(0), KERNEL_LAB_BOTH, &why);
         cr_expect_eq(ok, lost == 2, "without dispatch %u: %s", lost, why.data ? why.data : "nothing was noticed");
         cr_expect(ok || (why.data && strstr(why.data, lost == 0 ? "%x value" : "%y value")), "%s",
                   why.data ? why.data : "?");
@@ -351,8 +356,8 @@ Test(kernels, parameter_records, .timeout = 300)
         cr_assert(!text.failed && !outs.failed);
         for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++) {
             dop_buf why = {0};
-            cr_expect(kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), true, &why), "%u rows: %s",
-                      rows, why.data ? why.data : "?");
+            cr_expect(kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), KERNEL_LAB_FUSED, &why),
+                      "%u rows: %s", rows, why.data ? why.data : "?");
             dop_buf_finish(&why);
         }
         dop_buf_finish(&text);
@@ -361,15 +366,26 @@ Test(kernels, parameter_records, .timeout = 300)
     kernel_lab_close(lab);
 }
 
-Test(kernels, graphs_that_once_failed, .timeout = 300)
+static void
+check_found(kernel_lab_runs runs)
 {
     kernel_lab *lab = open_lab();
     for (size_t i = 0; i < sizeof found / sizeof *found; i++)
         for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++) {
             dop_buf why = {0};
-            bool ok = kernel_lab_check(lab, found[i].text, strlen(found[i].text), kernel_lab_target(t), true, &why);
+            bool ok = kernel_lab_check(lab, found[i].text, strlen(found[i].text), kernel_lab_target(t), runs, &why);
             cr_expect(ok, "%s: %s", found[i].what, why.data ? why.data : "?");
             dop_buf_finish(&why);
         }
     kernel_lab_close(lab);
+}
+
+Test(kernels, graphs_that_once_failed, .timeout = 300)
+{
+    check_found(KERNEL_LAB_FUSED);
+}
+
+Test(kernels_whole, graphs_that_once_failed, .timeout = 600)
+{
+    check_found(KERNEL_LAB_BOTH);
 }

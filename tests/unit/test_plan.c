@@ -421,7 +421,7 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, DOP_ORDER_PERSISTENT, "schedule 0 has stages 0..+0 of");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, ordering, DOP_ORDER_PERSISTENT, "ordered by persistent and no greedy");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 6, "schedule 1 has kind 6");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, DOP_SCHED_END, "schedule 1 has kind 7");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, kind, DOP_SCHED_PREFILL, "no decode schedule for profile any");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, greedy, 2, "greedy 2");

@@ -78,7 +78,7 @@ Test(scan, odd_shapes, .timeout = 300)
             dop_buf text = {0};
             dop_buf_finish(&why);
             write_graph(&shapes[i], &text);
-            bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), true, &why);
+            bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), KERNEL_LAB_BOTH, &why);
             cr_expect(ok, "shape %u, target %u: %s\n%s", i, t, why.data ? why.data : "?", text.data);
             if (shapes[i].max_t == 1)
                 for (int fuse = 0; fuse < 2; fuse++) {

@@ -311,21 +311,54 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
 
 enum { ALL = DOP_CAP_f16_storage | DOP_CAP_f16_math | DOP_CAP_i8_storage | DOP_CAP_subgroup };
 
-/* The variant is forced on matmul regions; shapes: K not a multiple of a block or of 4, one row, odd rows.  The driver's
- * compiler is slow: a type sees the first two shapes in turns, and types of codes.glsl, whose functions are all made alike, see
- * only one of them; turn 2, 3 or 4: a third of those types each. */
+/* Shapes: K not a multiple of a block or of 4, one row, odd rows; the last one for weights that are expanded. */
+static const shape shapes[] = {{0, 3, 300, 7}, {0, 2, 512, 65}, {0, 5, 33, 1}, {0, 2, 264, 3}};
+
+/* The driver's compiler is slow, and functions of types/codes.glsl are all made alike. */
+static bool
+is_code(int t)
+{
+    return strstr(dop_weight_type_of((dop_type)t)->file, "codes") != NULL;
+}
+
+enum { EVERY = 3 }; /* instead of a number below it: all types */
+
+/* The variant, forced on matmul regions, with every type, or with the third of them that `third` says: each in the first
+ * possible shape, from one on that differs from type to type. */
+static uint32_t
+each_type(const setting *how, uint32_t tokens, uint32_t third)
+{
+    uint32_t cases = 0;
+    bench b;
+    bench_open(&b);
+    for (int t = 0; t < DOP_TYPE_COUNT; t++) {
+        if (!dop_weight_type_of((dop_type)t) || (third < EVERY && (uint32_t)t % 3 != third))
+            continue;
+        const uint32_t n = is_code(t) ? 2 : how->expand ? 4 : 3;
+        bool run = false;
+        for (uint32_t i = 0; i < n && !run; i++) {
+            shape s = shapes[((uint32_t)t / (third < EVERY ? 3 : 1) + third + i) % n];
+            s.tokens = tokens;
+            run = run_case(&b, how, (dop_type)t, s);
+        }
+        cases += run;
+    }
+    bench_close(&b);
+    return cases;
+}
+
+/* The same with more shapes, which is for long runs: a type sees the first two in turns and the others, those of codes.glsl only
+ * one; turn 2, 3 or 4: a third of those types each. */
 static uint32_t
 every_type(const setting *how, uint32_t tokens, uint32_t turn)
 {
     uint32_t cases = 0;
-    static const shape shapes[] = {{0, 3, 300, 7}, {0, 2, 512, 65}, {0, 5, 33, 1}, {0, 2, 264, 3}};
     bench b;
     bench_open(&b);
     for (int t = 0; t < DOP_TYPE_COUNT; t++)
         for (size_t i = 0; dop_weight_type_of((dop_type)t) && i < (how->expand ? 4 : 3); i++) {
             shape s = shapes[i];
-            const bool codes = strstr(dop_weight_type_of((dop_type)t)->file, "codes") != NULL;
-            if (codes && (i >= 2 || (turn >= 2 && (uint32_t)t % 3 != turn - 2)))
+            if (is_code(t) && (i >= 2 || (turn >= 2 && (uint32_t)t % 3 != turn - 2)))
                 continue;
             if (i < 2 && i == ((uint32_t)t + turn) % 2)
                 continue;
@@ -336,113 +369,59 @@ every_type(const setting *how, uint32_t tokens, uint32_t turn)
     return cases;
 }
 
-Test(weight_types, gemv_rows)
-{
-    every_type(&(setting){"cpu", "gemv_rows", ALL, true, DOP_TYPE_none}, 1, 0);
-}
+/* VARIANT(TEST, PROFILE, FORCED, CAPS, CPU, EXPANDED TO, TOKENS, THIRD, TURN, SOME, ALL): two tests of one setting, with
+ * `each_type` and with `every_type`; in how many cases, where not all types are possible, or 0. */
+#define VARIANT(test, profile, forced, caps, cpu, expand, tokens, third, turn, some, all) \
+    Test(weight_types, test)                                                              \
+    {                                                                                     \
+        const setting how = {profile, forced, caps, cpu, expand};                         \
+        uint32_t cases = each_type(&how, tokens, third);                                  \
+        cr_assert((some) ? cases == (some) : cases >= 9, "%u cases", cases);              \
+    }                                                                                     \
+    Test(weight_types_whole, test)                                                        \
+    {                                                                                     \
+        const setting how = {profile, forced, caps, cpu, expand};                         \
+        uint32_t cases = every_type(&how, tokens, turn);                                  \
+        cr_assert((all) ? cases == (all) : cases >= 30, "%u cases", cases);               \
+    }
 
-Test(weight_types, gemv_rows_in_64_bits)
-{
-    every_type(&(setting){"cpu", "gemv_rows", ALL | DOP_CAP_int64, true, DOP_TYPE_none}, 1, 3);
-}
+enum { NO_SUBGROUP = ALL & ~DOP_CAP_subgroup, INTS = ALL | DOP_CAP_int_dot, WIDE = ALL | DOP_CAP_int64 };
 
-Test(weight_types, gemv_subgroup)
-{
-    every_type(&(setting){"tier 1", "gemv_subgroup", ALL, false, DOP_TYPE_none}, 1, 0);
-}
-
-Test(weight_types, gemv)
-{
-    every_type(&(setting){"tier 2", "gemv", ALL & ~DOP_CAP_subgroup, false, DOP_TYPE_none}, 1, 3);
-}
-
-Test(weight_types, gemv_without_16_bit)
-{
-    every_type(&(setting){"tier 3", "gemv", 0, false, DOP_TYPE_none}, 1, 2);
-}
-
+VARIANT(gemv_rows, "cpu", "gemv_rows", ALL, true, DOP_TYPE_none, 1, 0, 0, 0, 0)
+VARIANT(gemv_rows_in_64_bits, "cpu", "gemv_rows", WIDE, true, DOP_TYPE_none, 1, EVERY, 3, 0, 0)
+VARIANT(gemv_subgroup, "tier 1", "gemv_subgroup", ALL, false, DOP_TYPE_none, 1, EVERY, 0, 0, 0)
+VARIANT(gemv, "tier 2", "gemv", NO_SUBGROUP, false, DOP_TYPE_none, 1, 1, 3, 0, 0)
+VARIANT(gemv_without_16_bit, "tier 3", "gemv", 0, false, DOP_TYPE_none, 1, 2, 2, 0, 0)
 /* Fifteen types in two shapes each, thirteen of types/codes.glsl, or a third of these, in one. */
-Test(weight_types, gemv_subgroup_i8)
-{
-    setting how = {"tier 1", "gemv_subgroup_i8", ALL | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 0), 43);
-}
-
-Test(weight_types, gemv_rows_i8)
-{
-    setting how = {"cpu", "gemv_rows_i8", ALL | DOP_CAP_int_dot, true, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 3), 34);
-}
-
-Test(weight_types, gemv_i8)
-{
-    setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 4), 34);
-}
-
-/* Rows of any length that is a multiple of four; the last case has its rows in shared memory piece by piece. */
-static uint32_t
-few_rows(const setting *how, dop_type type)
-{
-    bench b;
-    uint32_t cases = every_type(how, 3, 1);
-    bench_open(&b);
-    cases += run_case(&b, how, type, (shape){8, 2, 4136, 5});
-    bench_close(&b);
-    return cases;
-}
-
-Test(weight_types, few)
-{
-    setting how = {"tier 1", "few", ALL, false, DOP_TYPE_none};
-    cr_assert_eq(few_rows(&how, DOP_TYPE_f16), 4);
-}
-
-Test(weight_types, few_i8)
-{
-    setting how = {"tier 1", "few_i8", ALL | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(few_rows(&how, DOP_TYPE_q4_k), 29);
-}
-
-Test(weight_types, matmul_rows)
-{
-    every_type(&(setting){"cpu", "matmul_rows", ALL, true, DOP_TYPE_none}, 3, 0);
-}
-
-Test(weight_types, matmul_rows_in_64_bits)
-{
-    every_type(&(setting){"cpu", "matmul_rows", ALL | DOP_CAP_int64, true, DOP_TYPE_none}, 13, 3);
-}
-
-Test(weight_types, matmul_tiled_cpu)
-{
-    every_type(&(setting){"cpu", "matmul_tiled", ALL, true, DOP_TYPE_none}, 5, 4);
-}
-
-Test(weight_types, matmul_tiled)
-{
-    every_type(&(setting){"tier 1", "matmul_tiled", ALL, false, DOP_TYPE_none}, 5, 1);
-}
-
-Test(weight_types, matmul_tiled_without_16_bit)
-{
-    every_type(&(setting){"tier 3", "matmul_tiled", 0, false, DOP_TYPE_none}, 17, 2);
-}
-
+VARIANT(gemv_subgroup_i8, "tier 1", "gemv_subgroup_i8", INTS, false, DOP_TYPE_none, 1, EVERY, 0, 28, 43)
+VARIANT(gemv_rows_i8, "cpu", "gemv_rows_i8", INTS, true, DOP_TYPE_none, 1, 0, 3, 10, 34)
+VARIANT(gemv_i8, "tier 2", "gemv_i8", NO_SUBGROUP | DOP_CAP_int_dot, false, DOP_TYPE_none, 1, 1, 4, 9, 34)
+/* Rows of any length that is a multiple of four. */
+VARIANT(few, "tier 1", "few", ALL, false, DOP_TYPE_none, 3, EVERY, 1, 3, 3)
+VARIANT(few_i8, "tier 1", "few_i8", INTS, false, DOP_TYPE_none, 3, EVERY, 1, 28, 28)
+VARIANT(matmul_rows, "cpu", "matmul_rows", ALL, true, DOP_TYPE_none, 3, 0, 0, 0, 0)
+VARIANT(matmul_rows_in_64_bits, "cpu", "matmul_rows", WIDE, true, DOP_TYPE_none, 13, EVERY, 3, 0, 0)
+VARIANT(matmul_tiled_cpu, "cpu", "matmul_tiled", ALL, true, DOP_TYPE_none, 5, 1, 4, 0, 0)
+VARIANT(matmul_tiled, "tier 1", "matmul_tiled", ALL, false, DOP_TYPE_none, 5, EVERY, 1, 0, 0)
+VARIANT(matmul_tiled_without_16_bit, "tier 3", "matmul_tiled", 0, false, DOP_TYPE_none, 17, 2, 2, 0, 0)
 /* Two steps: quantized weights become f16 or f32 in memory, and the variant reads those. */
-Test(weight_types, dequant_and_matmul_rows)
-{
-    every_type(&(setting){"cpu", "matmul_rows", ALL | DOP_CAP_int64, true, DOP_TYPE_f16}, 9, 4);
-}
+VARIANT(dequant_and_matmul_rows, "cpu", "matmul_rows", WIDE, true, DOP_TYPE_f16, 9, 0, 4, 0, 0)
+VARIANT(dequant_and_matmul_tiled, "tier 1", "matmul_tiled", ALL, false, DOP_TYPE_f16, 5, 1, 3, 0, 0)
+VARIANT(dequant_to_f32_without_16_bit, "tier 3", "matmul_tiled", 0, false, DOP_TYPE_f32, 5, 2, 2, 0, 0)
 
-Test(weight_types, dequant_and_matmul_tiled)
+/* Rows that are in shared memory piece by piece. */
+Test(weight_types, few_in_pieces)
 {
-    every_type(&(setting){"tier 1", "matmul_tiled", ALL, false, DOP_TYPE_f16}, 5, 3);
-}
-
-Test(weight_types, dequant_to_f32_without_16_bit)
-{
-    every_type(&(setting){"tier 3", "matmul_tiled", 0, false, DOP_TYPE_f32}, 5, 2);
+    static const struct {
+        setting how;
+        dop_type type;
+    } cases[] = {{{"tier 1", "few", ALL, false, DOP_TYPE_none}, DOP_TYPE_f16},
+                 {{"tier 1", "few_i8", INTS, false, DOP_TYPE_none}, DOP_TYPE_q4_k}};
+    bench b;
+    bench_open(&b);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_assert(run_case(&b, &cases[i].how, cases[i].type, (shape){8, 2, 4136, 5}));
+    bench_close(&b);
 }
 
 /* --- the packed sizes --------------------------------------------------------------------------------------------------- */

@@ -30,7 +30,8 @@ read_heads(dop_hf *hf, dop_attention *t)
     if (st == DOP_OK && (f->flags & DOP_FAM_MULTI_QUERY))
         st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
-        st = dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim), f->head_dim, &t->head_dim);
+        st = f->flags & DOP_FAM_T5 ? dop_json_u32_or(&hf->cfg, "d_kv", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim)
+                                   : dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim), f->head_dim, &t->head_dim);
     if (st == DOP_OK && f->recurrent && f->recurrent->hybrid)
         st = dop_json_u32_or(&hf->cfg, "attention_head_dim", 1, DOP_MAX_HEAD_DIM, 2 * a->hidden / t->n_heads,
                              &t->head_dim);
@@ -172,6 +173,9 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
         if (st == DOP_OK)
             st = dop_fact_u32_or(&hf->cfg, DOP_HF(window_period), period, &period);
         break;
+    case DOP_WINDOW_GLOBAL:
+        st = dop_json_u32_or(&hf->cfg, "global_attn_every_n_layers", 1, DOP_MAX_CTX, hf->family->period, &period);
+        break;
     default:
         break;
     }
@@ -188,6 +192,9 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
             break;
         case DOP_WINDOW_PATTERN:
             sliding[i] = (i + 1) % period != 0;
+            break;
+        case DOP_WINDOW_GLOBAL:
+            sliding[i] = i % period != 0;
             break;
         case DOP_WINDOW_NOPE:
             sliding[i] = !rotates[i];
@@ -222,6 +229,8 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
         window = hf->family->window;
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
+    if (st == DOP_OK)
+        st = dop_hf_window_of_both(hf, &window);
     *out_window = use ? window : 0;
     for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++) {
         a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
@@ -241,11 +250,8 @@ read_attention(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     dop_attention *t = &hf->layer.mixers[0].attn;
     double scalar = t->head_dim;
-    bool refuse = false, causal = true;
-    dop_status st = dop_json_bool_or(&hf->cfg, "is_causal", true, &causal);
-    if (st == DOP_OK && !causal)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                           "%sis_causal is false: attention in both directions is not supported", hf->cfg.where);
+    bool refuse = false;
+    dop_status st = dop_hf_both_ways(hf, t);
     if (st == DOP_OK && (has & DOP_FAM_CLIP))
         st = dop_json_f64_or(&hf->cfg,
                              dop_json_has(&hf->cfg, "attn_config.clip_qkv") ? "attn_config.clip_qkv" : "clip_qkv", 1e-6,
@@ -264,11 +270,6 @@ read_attention(dop_hf *hf)
         if (st == DOP_OK)
             st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_softcap), gemma2 && !said ? 30 : 0, &a->logit_softcap);
     }
-    if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "use_bidirectional_attention", false, &refuse);
-    if (st == DOP_OK && refuse)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%suse_bidirectional_attention is not supported",
-                           hf->cfg.where);
     if (st == DOP_OK)
         st = dop_json_bool_or(&hf->cfg, "scale_attn_by_inverse_layer_idx", false, &refuse);
     if (st == DOP_OK && refuse)
@@ -471,7 +472,7 @@ read_layers(dop_hf *hf)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     for (uint32_t i = 0; i < a->n_layers; i++) {
         a->layers[i] = hf->layer;
-        rotates[i] = !a->learned_positions && !hf->layer.mixers[0].attn.alibi;
+        rotates[i] = !a->learned_positions && !hf->layer.mixers[0].attn.alibi && !a->encoder.relative.buckets;
     }
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
@@ -489,7 +490,8 @@ read_layers(dop_hf *hf)
     /* Where a window is stated, only layers with a window rotate, so that without any such layer none does. */
     for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
-    if (st == DOP_OK && !a->learned_positions && !(hf->family->flags & DOP_FAM_ALIBI) && hf->family->keys->heads)
+    if (st == DOP_OK && !a->learned_positions && !a->encoder.relative.buckets && !(hf->family->flags & DOP_FAM_ALIBI) &&
+        hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
@@ -521,5 +523,9 @@ dop_hf_config(dop_hf *hf)
         st = read_scalars(hf);
     if (st == DOP_OK)
         st = dop_hf_read_recurrent(hf);
-    return st == DOP_OK ? read_layers(hf) : st;
+    if (st == DOP_OK)
+        st = dop_hf_encoder(hf);
+    if (st == DOP_OK)
+        st = read_layers(hf);
+    return st == DOP_OK ? dop_hf_settle_encoder(hf) : st;
 }

@@ -35,6 +35,8 @@ typedef struct dop_hf {
     dop_hf_quant quant;
     bool one_norm;        /* in a parallel layer the feed-forward part has no norm of its own, as the file says */
     const char *headless; /* the architecture, which has no output matrix (dop_family_without_head); NULL: it has one */
+    bool classes;         /* it gives scores of classes in place of tokens */
+    const char *dense_dirs[DOP_MAX_DENSE]; /* folders of modules that are a product (dop_hf_modules) */
     dop_arena *arena;
     dop_diag *diag;
     dop_checkpoint *model;
@@ -73,6 +75,14 @@ void dop_hf_differential(dop_hf *hf);
 double dop_hf_lambda_init(int32_t layer);
 /* Gemma 3n's streams, and what differs between its layers. */
 dop_status dop_hf_altup(dop_hf *hf);
+/* encoder.c.  Whether rows see those behind them, and then a window on each side; what an encoder has besides, before what differs
+ * between layers is read; and what is left when that has been read, sentence-transformers' modules among it. */
+dop_status dop_hf_both_ways(dop_hf *hf, dop_attention *t);
+dop_status dop_hf_window_of_both(dop_hf *hf, uint32_t *io_window);
+dop_status dop_hf_encoder(dop_hf *hf);
+dop_status dop_hf_settle_encoder(dop_hf *hf);
+/* The name of the tensor of a product behind the last norm, or of its bias or norm; NULL: the role is none of these. */
+const char *dop_hf_dense_name(const dop_hf *hf, dop_role role, uint32_t *out_dense);
 /* MiniCPM's multipliers. */
 dop_status dop_hf_mup(dop_hf *hf);
 /* MiMo: what sliding layers have of their own, and heads of values. */

@@ -29,6 +29,15 @@ has_any_text_part(const char *arch)
     return false;
 }
 
+/* Does a model of this architecture give scores of a whole text? */
+static bool
+scores_texts(const char *arch)
+{
+    static const char end[] = "ForSequenceClassification";
+    const size_t n = strlen(arch);
+    return n > strlen(end) && strcmp(arch + n - strlen(end), end) == 0;
+}
+
 /* The family is what `architectures` names; model_type decides only where that list is absent, or names a model of several
  * parts.  Where both name a family it must be the same, because some programs use the one and some the other.  An unknown
  * type is refused: it may be another model under a known architecture's name. */
@@ -53,13 +62,14 @@ find_family(dop_hf *hf)
         hf->headless = arch;
     if (arch && parts && model_type && has_any_text_part(arch))
         hf->family = by_type;
-    else if (arch && !hf->family && dop_family_with_classes(arch))
+    else if (arch && !hf->family && (hf->family = dop_family_with_classes(arch)) && !scores_texts(arch))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "%.80s gives scores of classes in place of tokens, which is not supported", arch);
     else if (arch && !hf->family)
         return unknown(hf, "architecture", arch);
     if (!hf->family || (model_type && !by_type))
         return unknown(hf, key, model_type);
+    hf->classes = arch && scores_texts(arch);
     if (by_type && by_type != hf->family)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "architectures names %s, which is %s, but %s is \"%s\": one of the two is wrong", arch,

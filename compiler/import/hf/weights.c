@@ -403,11 +403,46 @@ name_of(filler *f, const dop_weight_need *need)
     return first;
 }
 
+/* A weight of a product behind the last norm: of a module's own file, or beside the model. */
+static dop_status
+fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t dense)
+{
+    static const dop_tensor_name plain = {.part = DOP_PART_ALL};
+    dop_hf *hf = f->hf;
+    dop_weights *all = &hf->model->weights;
+    const dop_rows rows = {.total = need->rank == 1 ? need->cols : need->rows};
+    dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
+    char name[256];
+    dop_status st = DOP_OK;
+    f->layer = NULL;
+    snprintf(name, sizeof name, "%s", source);
+    if (!hf->dense_dirs[dense]) {
+        char own[256];
+        snprintf(own, sizeof own, "%s%s", f->prefix, source); /* BERT's pooler is a part of the model */
+        return take(f, has_tensor(f, own) ? own : name, &plain, &rows, &w) == DOP_OK
+                   ? dop_weights_add(all, &w, hf->arena, hf->diag)
+                   : DOP_E_INPUT;
+    }
+    filler other = {.hf = hf, .prefix = ""};
+    dop_map *maps = NULL;
+    uint32_t n_maps = 0;
+    st = dop_st_open_dir(hf->dense_dirs[dense], hf->arena, hf->diag, &other.set, &maps, &n_maps);
+    if (st == DOP_OK)
+        st = dop_weights_keep(all, maps, n_maps, hf->diag);
+    if (st == DOP_OK)
+        st = take(&other, name, &plain, &rows, &w);
+    return st == DOP_OK ? dop_weights_add(all, &w, hf->arena, hf->diag) : st;
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
     filler *f = user;
     dop_hf *hf = f->hf;
+    uint32_t dense = 0;
+    const char *of_dense = dop_hf_dense_name(hf, need->role, &dense);
+    if (of_dense)
+        return fill_dense(f, need, of_dense, dense);
     const dop_tensor_name *n = name_of(f, need);
     if (!n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
@@ -536,7 +571,7 @@ dop_hf_weights(dop_hf *hf)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
-    st = hf->headless ? do_without_head(&f) : DOP_OK;
+    st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : DOP_OK;
     if (st == DOP_OK)
         st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)

@@ -42,6 +42,7 @@ dop_tok_build_free(dop_tok_build *b)
     free(b->merges);
     free(b->added);
     dop_ids_finish(&b->prefix);
+    dop_ids_finish(&b->middle);
     dop_ids_finish(&b->suffix);
     dop_ids_finish(&b->end_ids);
     dop_buf_finish(&b->strings);
@@ -464,6 +465,7 @@ assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_
     if ((st = put_model(b, diag, l)) != DOP_OK || (with_added && (st = put_added(b, diag, l)) != DOP_OK))
         goto error;
     put_ops(b, l);
+    dop_buf_append(&d[DOP_TOK_S_middle], b->middle.data, b->middle.count * sizeof(uint32_t));
     dop_buf_append(&d[DOP_TOK_S_prefix], b->prefix.data, b->prefix.count * sizeof(uint32_t));
     dop_buf_append(&d[DOP_TOK_S_suffix], b->suffix.data, b->suffix.count * sizeof(uint32_t));
     put_end_ids(b, &d[DOP_TOK_S_end_ids]);
@@ -484,7 +486,8 @@ dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok)
     *out_tok = NULL;
     for (size_t i = 0; i < b->added_count; i++)
         normalized |= b->added[i].normalized;
-    if (b->strings.failed || b->charsmap.failed || b->prefix.failed || b->suffix.failed || b->end_ids.failed)
+    if (b->strings.failed || b->charsmap.failed || b->prefix.failed || b->suffix.failed || b->middle.failed ||
+        b->end_ids.failed)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (normalized && b->norm_ops) {
         dop_tokenizer *bare = NULL;

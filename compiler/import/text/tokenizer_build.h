@@ -34,7 +34,8 @@ typedef struct dop_tok_build {
     size_t added_count, added_cap;
     dop_tok_op ops[64];
     uint32_t norm_ops, op_count;
-    dop_ids prefix, suffix, end_ids;
+    dop_ids prefix, suffix, middle,
+        end_ids; /* middle: none where a pair is like two texts with one suffix between them */
     dop_buf strings;
     const char *chat; /* NULL: none */
     size_t chat_len;

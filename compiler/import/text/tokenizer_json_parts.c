@@ -443,34 +443,48 @@ post_nothing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return DOP_OK;
 }
 
+/* The special tokens of a template go to out[0] before its first text, to out[1] behind that, and so on; NULL: they are dropped. */
 static dop_status
-post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
+read_template(dop_tok_build *b, const char *name, const json_t *list, const json_t *special, size_t n_texts,
+              dop_ids *const *out, dop_diag *diag)
 {
-    const json_t *single = json_object_get(o, "single"), *special = json_object_get(o, "special_tokens");
-    bool seen = false;
-    (void)arg;
-    if (!json_is_array(single))
-        return BAD(b, diag, "TemplateProcessing: \"single\" is not a list");
-    for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *piece = json_array_get(single, i), *tok = json_object_get(piece, "SpecialToken");
+    size_t seen = 0;
+    if (!json_is_array(list))
+        return BAD(b, diag, "TemplateProcessing: \"%s\" is not a list", name);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *piece = json_array_get(list, i), *tok = json_object_get(piece, "SpecialToken");
         if (json_object_get(piece, "Sequence")) {
-            if (seen)
-                return BAD(b, diag, "TemplateProcessing: \"single\" has the text twice");
-            seen = true;
+            if (seen == n_texts)
+                return BAD(b, diag, "TemplateProcessing: \"%s\" has the text twice", name);
+            seen++;
             continue;
         }
-        const char *name = json_string_value(json_object_get(tok, "id"));
-        const json_t *ids = name ? json_object_get(json_object_get(special, name), "ids") : NULL;
+        const char *id_name = json_string_value(json_object_get(tok, "id"));
+        const json_t *ids = id_name ? json_object_get(json_object_get(special, id_name), "ids") : NULL;
         if (!json_is_array(ids))
-            return BAD(b, diag, "TemplateProcessing: special token \"%s\" is not defined", name ? name : "?");
+            return BAD(b, diag, "TemplateProcessing: special token \"%s\" is not defined", id_name ? id_name : "?");
         for (size_t k = 0; k < json_array_size(ids); k++) {
             uint32_t id;
             if (!dop_tok_json_id(json_array_get(ids, k), b->tokens, &id))
-                return BAD(b, diag, "TemplateProcessing: special token \"%s\" has an id outside the vocabulary", name);
-            dop_ids_push(seen ? &b->suffix : &b->prefix, id);
+                return BAD(b, diag, "TemplateProcessing: special token \"%s\" has an id outside the vocabulary",
+                           id_name);
+            if (out[seen])
+                dop_ids_push(out[seen], id);
         }
     }
-    return seen ? DOP_OK : BAD(b, diag, "TemplateProcessing: \"single\" has no text");
+    return seen == n_texts ? DOP_OK : BAD(b, diag, "TemplateProcessing: \"%s\" has no text", name);
+}
+
+static dop_status
+post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
+{
+    const json_t *single = json_object_get(o, "single"), *pair = json_object_get(o, "pair"),
+                 *special = json_object_get(o, "special_tokens");
+    dop_ids *const around[] = {&b->prefix, &b->suffix}, *const between[] = {NULL, &b->middle, NULL};
+    (void)arg;
+    dop_status st = read_template(b, "single", single, special, 1, around, diag);
+    /* What comes before the first text of a pair and behind the second is what one text has. */
+    return st == DOP_OK && json_is_array(pair) ? read_template(b, "pair", pair, special, 2, between, diag) : st;
 }
 
 /* BertProcessing and RobertaProcessing: ["text", id] each. */
@@ -484,6 +498,8 @@ post_cls_sep(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
         return BAD(b, diag, "%s: \"cls\" or \"sep\" is not [text, id]", type_of(o));
     dop_ids_push(&b->prefix, cls);
     dop_ids_push(&b->suffix, sep);
+    for (int n = strcmp(type_of(o), "RobertaProcessing") == 0 ? 2 : 1; n > 0; n--)
+        dop_ids_push(&b->middle, sep);
     return DOP_OK;
 }
 

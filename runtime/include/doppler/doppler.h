@@ -288,10 +288,12 @@ typedef dop_status dop_logits_fn(void *user, size_t first, size_t n_rows, const 
 dop_status dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user,
                               dop_diag *diag);
 
-/* Which hidden states an embedding is computed from; models are trained for one or the other. */
+/* Which hidden states an embedding is computed from; models are trained for one of them. */
 typedef enum dop_pooling {
-    DOP_POOLING_LAST, /* that of the last token */
-    DOP_POOLING_MEAN  /* the mean over the tokens */
+    DOP_POOLING_MODEL, /* as the model's files say; that of the last token where they say nothing */
+    DOP_POOLING_LAST,  /* that of the last token */
+    DOP_POOLING_MEAN,  /* the mean over the tokens */
+    DOP_POOLING_CLS    /* that of the first token */
 } dop_pooling;
 /* Like dop_sequence_feed, and computes an embedding of the n tokens fed (at least 1): their hidden states after the final
  * norm, pooled and scaled to Euclidean length 1.  out_vector: f32 [dop_model_embedding_size], the caller's.  DOP_E_INPUT: the
@@ -300,6 +302,53 @@ dop_status dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_
                               dop_diag *diag, float *out_vector);
 /* Number of values in an embedding; 0: the plan makes none (dopplerc --embed), or the model was opened with no_scoring. */
 uint32_t dop_model_embedding_size(const dop_model *model);
+
+/* --- programs -------------------------------------------------------------------------------------------------------- */
+
+/* A program computes outputs from inputs and leaves nothing in the model: what a plan can do besides advancing sequences. */
+typedef struct dop_program_facts {
+    const char *name;    /* "encode": texts to vectors or scores.  Owned by the model */
+    uint32_t width;      /* values of a row of its output */
+    uint32_t max_rows;   /* most rows, that is tokens, of a text */
+    uint32_t n_types;    /* types of rows (first or second text of a pair); 0 and 1: they have none */
+    uint32_t classes;    /* what it gives are scores of so many classes; 0: vectors */
+    dop_pooling pooling; /* of the model's files, never DOP_POOLING_MODEL */
+    bool normalized;     /* vectors have Euclidean length 1 */
+} dop_program_facts;
+
+/* Programs of the model are numbered from 0; false: there is none of that number. */
+bool dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *out_facts);
+
+/* An input or output of a program: an array of the caller's. */
+typedef struct dop_value {
+    const char *name;
+    void *data; /* u32 or f32, by the name; inputs are only read */
+    size_t n;   /* values in it */
+} dop_value;
+
+/* Runs a program and waits for its outputs.  Of "encode", inputs: "tokens" u32 [T], the ids of all texts one after the other;
+ * "lengths" u32 [texts], whose sum is T (absent: one text); "types" u32 [T], of each row (absent: 0).  Outputs, each of which may be
+ * absent: "rows" f32 [T, width]; "vectors" f32 [texts, width], pooled and normalized as the model's files say, or the scores of
+ * classes.  Any number of texts: as many as fit share a step, and no text waits for another of its step.  DOP_E_INPUT: no such
+ * program, input or output, an array of another size, an empty text, one of more than dop_program_facts.max_rows tokens, or an id or
+ * a type that does not exist. */
+dop_status dop_program_run(dop_model *model, const char *name, const dop_value *inputs, size_t n_inputs,
+                           const dop_value *outputs, size_t n_outputs, dop_diag *diag);
+
+/* A text as tokens; those from `second` on are of the second text of a pair. */
+typedef struct dop_token_text {
+    const uint32_t *ids;
+    uint32_t n, second; /* second: at least n where there is no pair */
+} dop_token_text;
+/* Embeddings, or scores of classes, of n texts, f32 [n, dop_model_embedding_size]: by the program "encode" or, in plans for
+ * sequences (dopplerc --embed), by a sequence that this call creates, so that one must be left (dop_facts.n_sequences).  Vectors
+ * are normalized as the model's files say, and always where they say nothing. */
+dop_status dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag,
+                           float *out_vectors);
+
+/* How relevant a text is by its scores of n classes: the score of the only one, of two the probability of the second, of more the
+ * first one's score. */
+float dop_relevance(const float *scores, uint32_t n);
 
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
 

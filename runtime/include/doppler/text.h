@@ -39,6 +39,10 @@ enum {
  * there are none.  flags: DOP_TEXT_* bits.  DOP_E_INPUT: the text is not valid UTF-8; the message has the byte offset. */
 dop_status dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag,
                            uint32_t **out_ids, size_t *out_n);
+/* The ids of a pair of texts, as models that score how well two texts go together take them: *out_ids [*out_n], to free as above.
+ * *out_second: how many of them come before the second text. */
+dop_status dop_text_encode_pair(const dop_text *text, const char *first, size_t n_first, const char *second,
+                                size_t n_second, dop_diag *diag, uint32_t **out_ids, size_t *out_n, size_t *out_second);
 /* The text of n ids, special tokens left out: *out_bytes, 0-terminated and *out_len bytes long, the caller's to free with
  * dop_free.  Bytes that are not valid UTF-8 become U+FFFD.  DOP_E_INPUT: an id outside the vocabulary. */
 dop_status dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes,

@@ -110,6 +110,8 @@ typedef struct dop_check_case {
 dop_status dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *result);
 /* Does what the region computes depend on the position? */
 bool dop_check_uses_position(const dop_graph *g, const dop_region *r);
+/* Is the graph of a program that leaves nothing behind? */
+bool dop_check_keeps_nothing(const dop_graph *g);
 /* Does what the region computes depend on which copy of a replace state is current, or does it change that? */
 bool dop_check_uses_parity(const dop_graph *g, const dop_region *r);
 

@@ -99,6 +99,7 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     if (n->op == DOP_OP_input) {
         out->u = n->input == DOP_INPUT_tokens      ? run->step_ids
                  : n->input == DOP_INPUT_positions ? run->step_positions
+                 : n->input == DOP_INPUT_types     ? run->step_types
                                                    : run->step_sequences;
         return DOP_OK;
     }

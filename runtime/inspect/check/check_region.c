@@ -19,6 +19,15 @@ dop_check_uses_position(const dop_graph *g, const dop_region *r)
 }
 
 bool
+dop_check_keeps_nothing(const dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
+        if (dop_node_at(g, id)->op == DOP_OP_state)
+            return false;
+    return true;
+}
+
+bool
 dop_check_uses_parity(const dop_graph *g, const dop_region *r)
 {
     bool uses = false;
@@ -65,6 +74,7 @@ choose_samples(dop_check_run *run)
         run->step_positions[i] = run->before.rows[run->sample[i]].position;
         run->step_sequences[i] = run->before.rows[run->sample[i]].sequence;
         run->step_ids[i] = run->before.rows[run->sample[i]].token;
+        run->step_types[i] = run->before.rows[run->sample[i]].flags;
     }
 }
 
@@ -77,6 +87,13 @@ prepare_step(dop_check_run *run)
     s->n_out = 3 * DOP_STEP_RING - 1;
     for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
         s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
+    if (dop_check_keeps_nothing(
+            run->g)) /* two texts; see step_record.h for what takes the place of sequence and flags */
+        for (uint32_t i = 0, n = s->n_rows, half = n / 2; i < DOP_STEP_MAX_ROWS; i++) {
+            s->rows[i].position = i < half ? i : i - half;
+            s->rows[i].sequence = i < half ? half - 1 : n - half - 1;
+            s->rows[i].flags = i % 2;
+        }
     for (uint32_t i = 0; i < run->g->max_q && i < DOP_STEP_MAX_SEQUENCES; i++)
         s->parity[i] = run->c->parity;
     for (uint32_t i = 0; i < DOP_STEP_RING; i++)

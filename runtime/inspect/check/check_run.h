@@ -35,8 +35,8 @@ typedef struct dop_check_run {
     dop_interp *it;
     float *choice; /* [T,k] ids that say which matrices the region takes; NULL: it has none, or makes them itself */
     dop_step before, after;
-    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS],
-        step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
+    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS], step_sequences[DOP_STEP_MAX_ROWS],
+        step_types[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
 /* check_buffers.c: every argument that the plan's graph names gets values and is written, but for weights, which stay as they are. */

@@ -33,6 +33,8 @@ typedef struct dop_cli {
     const char *logits, *ppl;
     const char *imatrix;  /* file to write the importance matrix to */
     const char *embed;    /* how to pool, "" for the default; NULL: no embedding */
+    const char *rerank;   /* the query that texts are compared with */
+    bool classify;        /* --score */
     uint32_t logprobs;    /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
     const char *draft;    /* a plan for drafts */
     uint32_t draft_ngram; /* length of the n-grams that are looked up for drafts; 0: none */
@@ -79,10 +81,11 @@ typedef struct dop_cli {
 
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
-dop_mode_fn dop_mode_run;          /* cli_run.c: generate */
-dop_mode_fn dop_mode_score;        /* cli_score.c: --ppl */
-dop_mode_fn dop_mode_embed;        /* cli_embed.c */
-dop_mode_fn dop_mode_list_devices; /* cli_info.c */
+dop_mode_fn dop_mode_run;                       /* cli_run.c: generate */
+dop_mode_fn dop_mode_score;                     /* cli_score.c: --ppl */
+dop_mode_fn dop_mode_rerank, dop_mode_classify; /* cli_embed.c */
+dop_mode_fn dop_mode_embed;                     /* cli_embed.c */
+dop_mode_fn dop_mode_list_devices;              /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
 dop_mode_fn dop_mode_trace;

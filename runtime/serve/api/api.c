@@ -95,6 +95,13 @@ post_embeddings(const dop_api *api, const dop_api_request *request, const json_t
 }
 
 static void
+post_rerank(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+            dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_RERANK, answer);
+}
+
+static void
 post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
               dop_call **out_call)
 {
@@ -164,6 +171,9 @@ static const struct {
     {"/v1/completions", "POST", post_completions},
     {"/v1/chat/completions", "POST", post_chat},
     {"/v1/embeddings", "POST", post_embeddings},
+    {"/v1/rerank", "POST", post_rerank},
+    {"/v2/rerank", "POST", post_rerank}, /* Cohere's */
+    {"/rerank", "POST", post_rerank},
     {"/tokenize", "POST", post_tokenize},
     {"/detokenize", "POST", post_detokenize},
 };

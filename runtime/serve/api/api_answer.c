@@ -311,26 +311,12 @@ write_lists(dop_call *c, dop_buf *out)
     return true;
 }
 
-/* Writes the vector of an input.  Nine digits tell two floats apart. */
-static void
-write_vector(const dop_call *c, uint32_t index, dop_buf *out)
-{
-    const dop_job_state s = dop_job_look(c->choices[index].job);
-    dop_buf_printf(out, "{\"object\":\"embedding\",\"index\":%u,\"embedding\":", index);
-    if (c->base64) {
-        append_open(out, dop_json_base64(s.embedding, s.n_embedding * sizeof(float)), 0);
-    } else {
-        for (uint32_t k = 0; k < s.n_embedding; k++)
-            dop_buf_printf(out, "%c%.9g", k > 0 ? ',' : '[', (double)s.embedding[k]);
-        dop_buf_puts(out, "]");
-    }
-    dop_buf_puts(out, "}");
-}
-
 static void
 write_begin(const dop_call *c, dop_buf *out)
 {
-    if (c->embeds)
+    if (c->ranks)
+        dop_buf_printf(out, "{\"id\":\"%s\",\"object\":\"list\",\"results\":[", c->id);
+    else if (c->embeds)
         dop_buf_puts(out, "{\"object\":\"list\",\"data\":[");
     else
         append_open(out, envelope(c, false, json_array()), strlen("]}"));
@@ -345,6 +331,8 @@ write_end(const dop_call *c, dop_buf *out)
         tokens += dop_job_look(c->choices[i].job).n_prompt;
     append_open(out, c->embeds ? json_pack("{s:I, s:I}", "prompt_tokens", tokens, "total_tokens", tokens) : usage(c),
                 0);
+    if (c->ranks) /* as Cohere's answers have it; the rest is as in Jina's */
+        dop_buf_puts(out, ",\"meta\":{\"api_version\":{\"version\":\"2\"},\"billed_units\":{\"search_units\":1}}");
     if (c->embeds) {
         dop_buf_puts(out, ",\"model\":");
         append_open(out, json_string(c->api->facts.name), 0);
@@ -360,13 +348,17 @@ write_whole(dop_call *c, dop_buf *out)
     if (!w->begun)
         write_begin(c, out);
     w->begun = true;
+    if (c->ranks) {
+        dop_texts_write_ranks(c, out);
+        w->choice = c->n_choices;
+    }
     for (; w->choice < c->n_choices; w->choice++) {
         if (out->size > PIECE)
             return false;
         if (!w->in_choice && w->choice > 0)
             dop_buf_puts(out, ",");
         if (c->embeds) {
-            write_vector(c, w->choice, out);
+            dop_texts_write_vector(c, w->choice, out);
             continue;
         }
         if (!w->in_choice)
@@ -614,5 +606,6 @@ dop_call_end(dop_call *call)
     dop_buf_finish(&call->begin);
     json_decref(call->tools);
     json_decref(call->schema);
+    json_decref(call->documents);
     free(call);
 }

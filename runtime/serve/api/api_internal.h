@@ -131,8 +131,12 @@ typedef struct dop_writing {
 
 struct dop_call {
     const dop_api *api;
-    bool chat, embeds, stream, include_usage, logprobs;
-    bool base64; /* how embeddings are written */
+    bool chat, embeds, ranks, stream, include_usage, logprobs;
+    bool base64;         /* how embeddings are written */
+    uint32_t dimensions; /* values of them that are written */
+    bool pairs;          /* ranks: each choice is a pair with the query; otherwise the first choice is the query */
+    uint32_t top_n;      /* ranks: documents in the answer */
+    json_t *documents;   /* owned: ranks: those of the request, where the answer repeats them; NULL: it does not */
     uint32_t n_top;
     dop_reading_terms terms; /* how answers are read */
     json_t *tools;           /* owned: that may be called, or NULL */
@@ -145,8 +149,12 @@ struct dop_call {
     dop_choice choices[]; /* [n_choices] */
 };
 
+/* api_texts.c: the vector of an input; the scores of all documents, the best first. */
+void dop_texts_write_vector(const dop_call *c, uint32_t index, dop_buf *out);
+void dop_texts_write_ranks(const dop_call *c, dop_buf *out);
+
 /* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */
-typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING } dop_call_kind;
+typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING, DOP_CALL_RERANK } dop_call_kind;
 dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
                          dop_answer *answer);
 #endif

@@ -1,5 +1,5 @@
 /* From a request's JSON to the jobs that answer it. */
-#include "runtime/serve/api/api_internal.h"
+#include "runtime/serve/api/api_gather.h"
 #include "runtime/text/grammar/grammar.h"
 
 #include <math.h>
@@ -7,37 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-
-/* What is gathered of a request until its jobs are submitted; everything but the JSON is owned. */
-typedef struct gathering {
-    const dop_api *api;
-    dop_reader r;
-    dop_call *call;
-    dop_budget *budget;  /* of this request */
-    dop_job_request job; /* what all jobs have in common */
-    const char *stops[DOP_JOB_MAX_STOPS];
-    dop_bias *biases;
-    dop_ids *prompts; /* [n_prompts] */
-    uint32_t n_prompts, n_each;
-    json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
-    const char *param; /* the parameter that says so */
-    dop_grammar *grammar;
-    bool no_reasoning; /* the request says so */
-} gathering;
-
-static void
-refuse_by(gathering *g, const char *param, const dop_diag *diag)
-{
-    dop_reader_fail(&g->r, param, diag, g->budget);
-}
-
-static void
-refuse_memory(gathering *g)
-{
-    dop_diag diag = {0};
-    DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
-    refuse_by(g, NULL, &diag);
-}
 
 static uint64_t
 any_seed(void)
@@ -268,7 +237,7 @@ reason_first(gathering *g)
     json_array_append_new(seq, g->parts);
     g->parts = json_pack("{s:o}", "seq", seq);
     if (!g->parts)
-        refuse_memory(g);
+        dop_gather_no_memory(g);
 }
 
 /* What the end of the prompt means for the answer. */
@@ -335,7 +304,7 @@ take_messages(gathering *g, const json_t *tools)
     g->prompts = calloc(1, sizeof *g->prompts);
     g->n_prompts = g->prompts ? 1 : 0;
     if (!g->prompts)
-        refuse_memory(g);
+        dop_gather_no_memory(g);
     if (!g->r.failed && g->prompts) {
         dop_status st = render(g, messages, tools, extra, &diag, &text);
         if (st != DOP_OK && drop_reasoning(messages, form->reasoning)) {
@@ -348,70 +317,12 @@ take_messages(gathering *g, const json_t *tools)
             st = dop_chat_encode(g->api->tok, &text, true, g->budget, &diag, &g->prompts[0]);
         }
         if (st != DOP_OK)
-            refuse_by(g, "messages", &diag);
+            dop_gather_refuse(g, "messages", &diag);
     }
     json_decref(list);
     json_decref(messages);
     json_decref(extra);
     dop_buf_finish(&text);
-}
-
-static void
-take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
-{
-    size_t i;
-    const json_t *v;
-    json_array_foreach(list, i, v)
-    {
-        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= g->api->facts.vocab) {
-            dop_reader_refuse(&g->r, param, "token ids of a prompt are whole numbers below %u", g->api->facts.vocab);
-            return;
-        }
-        dop_ids_push(out, (uint32_t)json_integer_value(v));
-    }
-}
-
-/* How the texts of a request are read: DOP_ENCODE_* bits.  Other servers have add_special_tokens for add_special. */
-static unsigned
-special_of(gathering *g)
-{
-    bool adds = dop_reader_bool(&g->r, "add_special", dop_reader_bool(&g->r, "add_special_tokens", true));
-    bool parses = dop_reader_bool(&g->r, "parse_special", true);
-    return (adds ? (unsigned)DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_ONCE : 0) |
-           (parses ? (unsigned)DOP_ENCODE_PARSE_SPECIAL : 0);
-}
-
-static void
-take_prompt(gathering *g, const char *param, const json_t *one, unsigned special, dop_ids *out)
-{
-    dop_diag diag = {0};
-    if (json_is_array(one))
-        take_ids(g, param, one, out);
-    else if (!json_is_string(one))
-        dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
-    else if (dop_tokenizer_encode_within(g->api->tok, json_string_value(one), json_string_length(one), special,
-                                         g->budget, &diag, out) != DOP_OK)
-        refuse_by(g, param, &diag);
-}
-
-static void
-take_prompts(gathering *g, const char *param)
-{
-    const json_t *v = dop_reader_get(&g->r, param);
-    bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
-    size_t n = several ? json_array_size(v) : 1;
-    const unsigned special = special_of(g);
-    const uint32_t most = g->call->embeds ? g->api->max_inputs : g->api->max_choices;
-    if (n > most) {
-        dop_reader_refuse(&g->r, param, "at most %u %s", most, g->call->embeds ? "inputs" : "prompts");
-        return;
-    }
-    g->prompts = calloc(n, sizeof *g->prompts);
-    g->n_prompts = g->prompts ? (uint32_t)n : 0;
-    if (!g->prompts)
-        refuse_memory(g);
-    for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
-        take_prompt(g, param, several ? json_array_get(v, i) : v, special, &g->prompts[i]);
 }
 
 /* How many tokens each of the answers may have before all of them together exceed what the server writes. */
@@ -438,7 +349,7 @@ take_lengths(gathering *g)
     wanted = dop_reader_whole(r, "max_completion_tokens", wanted, -1, INT32_MAX);
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
         if (g->prompts[i].failed)
-            refuse_memory(g);
+            dop_gather_no_memory(g);
         else if (g->prompts[i].count == 0)
             dop_reader_refuse(r, g->call->chat ? "messages" : "prompt", "the prompt is empty");
         /* A tokenizer may have more ids than the model. */
@@ -525,7 +436,7 @@ refuse_grammar(gathering *g, const dop_diag *diag)
     if (diag->line > 0)
         dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag->line, diag->column, diag->message);
     else
-        refuse_by(g, "grammar", diag);
+        dop_gather_refuse(g, "grammar", diag);
 }
 
 static void
@@ -613,6 +524,7 @@ submit(gathering *g)
         all[i] = g->job;
         all[i].prompt = prompt->data;
         all[i].n_prompt = prompt->count;
+        all[i].second = g->seconds ? g->seconds[i] : 0;
         all[i].sampling.seed += i % g->n_each;
         if (g->grammar && dop_matcher_create(g->grammar, &diag, &all[i].matcher) != DOP_OK)
             result = DOP_SUBMIT_FAILED;
@@ -659,7 +571,7 @@ compile_parts(gathering *g)
 {
     dop_diag diag = {0};
     if (dop_constraints_find_parts(g->api->shapes, g->parts, g->budget, &diag, &g->grammar) != DOP_OK)
-        refuse_by(g, g->param, &diag);
+        dop_gather_refuse(g, g->param, &diag);
 }
 
 static void
@@ -682,7 +594,7 @@ gather(gathering *g)
     if (g->call->chat)
         take_messages(g, tools);
     else
-        take_prompts(g, "prompt");
+        dop_gather_prompts(g, "prompt");
     if (!g->r.failed && g->parts)
         compile_parts(g);
     if (!g->r.failed && g->grammar)
@@ -691,43 +603,6 @@ gather(gathering *g)
         take_lengths(g);
     if (!g->r.failed && g->n_prompts * g->n_each > g->api->max_choices)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
-}
-
-static void
-gather_embedding(gathering *g)
-{
-    dop_reader *r = &g->r;
-    size_t n;
-    const char *format = dop_reader_text(r, "encoding_format", &n), *pooling = dop_reader_text(r, "pooling", &n);
-    if (dop_model_embedding_size(g->api->model) == 0)
-        dop_reader_refuse(r, "model", "this plan gives no embeddings: compile it with dopplerc --embed");
-    if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
-        dop_reader_refuse(r, "encoding_format", "encoding_format is float or base64");
-    if (pooling && strcmp(pooling, "last") != 0 && strcmp(pooling, "mean") != 0)
-        dop_reader_refuse(r, "pooling", "pooling is last or mean");
-    const uint32_t size = dop_model_embedding_size(g->api->model);
-    if (dop_reader_whole(r, "dimensions", size, 1, INT32_MAX) != size)
-        dop_reader_refuse(r, "dimensions", "dimensions is not supported: vectors have the model's, which are %u", size);
-    g->call->base64 = format && strcmp(format, "base64") == 0;
-    g->job.embeds = g->job.wake_at_end = true;
-    g->job.pooling = pooling && strcmp(pooling, "mean") == 0 ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
-    g->job.time_limit_s = g->api->time_limit_s;
-    g->n_each = 1;
-    if (!r->failed)
-        take_prompts(g, "input");
-    for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
-        if (g->prompts[i].failed)
-            refuse_memory(g);
-        else if (g->prompts[i].count == 0)
-            dop_reader_refuse(r, "input", "an input is empty");
-        else if (g->prompts[i].count > g->api->facts.ctx)
-            dop_reader_refuse(r, "input", "an input has %zu tokens, and the model's maximum context length is %u",
-                              g->prompts[i].count, g->api->facts.ctx);
-    }
-    enum { VALUE = 13 }; /* bytes of a number as JSON; in base64 it has less than half */
-    const uint64_t bytes = (uint64_t)g->n_prompts * size * (g->call->base64 ? VALUE / 2 : VALUE);
-    if (!r->failed && g->api->max_answer && bytes > g->api->max_answer)
-        dop_reader_refuse(r, "input", "the vectors of so many inputs are more than this server writes in an answer");
 }
 
 dop_call *
@@ -752,9 +627,15 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
         dop_reader_refuse(
             &g.r, "messages",
             "the model has no chat template: use /v1/completions, or start the server with --chat-template");
-    g.call->embeds = kind == DOP_CALL_EMBEDDING;
-    if (!g.r.failed && g.call->embeds)
-        gather_embedding(&g);
+    g.call->ranks = kind == DOP_CALL_RERANK;
+    g.call->embeds = kind == DOP_CALL_EMBEDDING || g.call->ranks;
+    if (!g.call->embeds && api->program.width)
+        dop_reader_refuse(&g.r, "model", "the model encodes texts and writes none: use /v1/embeddings%s",
+                          api->program.classes ? " or /v1/rerank" : "");
+    if (!g.r.failed && g.call->ranks)
+        dop_gather_rerank(&g);
+    else if (!g.r.failed && g.call->embeds)
+        dop_gather_embedding(&g);
     else if (!g.r.failed)
         gather(&g);
     dop_reader_report(&g.r);
@@ -763,6 +644,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     for (uint32_t i = 0; i < g.n_prompts && g.prompts; i++)
         dop_ids_finish(&g.prompts[i]);
     free(g.prompts);
+    free(g.seconds);
     free(g.biases);
     json_decref(g.parts);
     dop_grammar_release(g.grammar);
@@ -770,6 +652,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
         dop_buf_finish(&g.call->begin);
         json_decref(g.call->tools);
         json_decref(g.call->schema);
+        json_decref(g.call->documents);
         free(g.call);
         return NULL;
     }

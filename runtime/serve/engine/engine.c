@@ -58,14 +58,16 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->max_queue = options->max_queue ? options->max_queue : 256;
     e->rewind = options->rewind;
     e->replaces = options->replaces;
-    e->n_slots = e->facts.n_sequences;
+    dop_program_facts program;
+    e->encodes = dop_model_program(model, 0, &program);
+    e->n_slots = e->encodes ? (uint32_t)DOP_ENGINE_TEXTS : e->facts.n_sequences;
     e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
     e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;
     e->n_groups = dop_step_groups(model, e->n_slots);
     dop_status st = make_room(e, options->threads, diag);
-    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK && !e->encodes; i++)
         st = dop_sequence_create(model, diag, &e->slots[i].sequence);
     if (st == DOP_OK)
         st = start_thread(e, diag);

@@ -44,6 +44,7 @@ typedef struct dop_job_request {
     struct dop_matcher *matcher; /* what may be written; NULL: everything */
     bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
+    uint32_t second;          /* of a pair of texts: tokens before the second one; 0: it is one text */
     double time_limit_s;      /* from being submitted; 0: none */
     bool wake_at_end;         /* call wake only at the end */
     void (*wake)(void *user); /* something is new; called under the engine's lock, by its thread; must not call it */
@@ -82,7 +83,7 @@ typedef struct dop_job_state {
     double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */
 } dop_job_state;
 
-/* The engine uses every sequence that the plan holds.  model and tok must outlive it. */
+/* The engine uses every sequence that the plan holds; where it holds none, jobs can only embed.  model and tok must outlive it. */
 dop_status dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_options *options,
                              dop_diag *diag, dop_engine **out_engine);
 /* Accepts no more jobs.  Those in the queue end with DOP_JOB_SHUTDOWN at once, the others after grace_s seconds. */

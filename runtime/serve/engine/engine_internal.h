@@ -7,7 +7,7 @@
 #include "runtime/library/generation.h"
 #include "runtime/serve/engine/engine.h"
 
-enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8 };
+enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64 };
 
 typedef enum dop_job_phase {
     DOP_JOB_WAITS,  /* in the queue */
@@ -69,6 +69,7 @@ struct dop_engine {
     uint32_t max_queue;
     uint32_t rewind;
     bool replaces;
+    bool encodes;       /* the model has no sequences: slots are texts of one step of its program */
     uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
     uint32_t max_chunk; /* of a prompt in one step */
 

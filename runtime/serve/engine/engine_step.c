@@ -29,6 +29,8 @@ static size_t
 common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
     size_t n, same = 0, most = n_tokens(job) - 1;
+    if (e->encodes)
+        return 0;
     const uint32_t *tokens = dop_sequence_tokens(slot->sequence, &n);
     while (same < n && same < most && tokens[same] == job->tokens_of[same])
         same++;
@@ -58,7 +60,7 @@ choose_slot(const dop_engine *e, const dop_job *job)
 static dop_status
 rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
 {
-    dop_status st = dop_sequence_rewind(slot->sequence, (uint32_t)n, diag);
+    dop_status st = slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
     if (n == 0)
         slot->end = 0;
     return st;
@@ -341,6 +343,64 @@ embed(dop_engine *e, dop_job *job)
 }
 
 static void
+end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
+{
+    job->embedding = vector ? calloc((size_t)job->n_embedding + 1, sizeof(float)) : NULL;
+    if (job->embedding)
+        memcpy(job->embedding, vector, job->n_embedding * sizeof(float));
+    if (!job->embedding) {
+        fail_job(e, job, diag);
+        return;
+    }
+    dop_engine_lock(e);
+    e->metrics.prompt_tokens += job->request.n_prompt;
+    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
+/* Computes the vectors of n jobs together; where that fails, of each alone, so that it fails only those that cause it. */
+static void
+encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
+{
+    dop_diag diag = {0};
+    dop_token_text texts[DOP_ENGINE_TEXTS];
+    const uint32_t size = jobs[0]->n_embedding;
+    float *vectors = calloc((size_t)n * size + 1, sizeof *vectors);
+    for (uint32_t i = 0; i < n; i++)
+        texts[i] = (dop_token_text){.ids = jobs[i]->tokens_of,
+                                    .n = (uint32_t)jobs[i]->request.n_prompt,
+                                    .second = jobs[i]->request.second ? jobs[i]->request.second : UINT32_MAX};
+    dop_status st = vectors ? dop_model_embed(e->model, texts, n, jobs[0]->request.pooling, &diag, vectors)
+                            : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_E_DEVICE)
+        dop_engine_give_up(e, &diag);
+    for (uint32_t i = 0; i < n; i++) {
+        if (st != DOP_OK && st != DOP_E_DEVICE && n > 1)
+            encode_jobs(e, &jobs[i], 1);
+        else
+            end_text(e, jobs[i], st == DOP_OK ? vectors + (size_t)i * size : NULL, &diag);
+    }
+    free(vectors);
+}
+
+/* All texts that have a slot, of one way of pooling, in as few steps as hold them. */
+static void
+encode(dop_engine *e)
+{
+    dop_job *jobs[DOP_ENGINE_TEXTS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_job *job = e->slots[i].job;
+        if (job && (n == 0 || job->request.pooling == jobs[0]->request.pooling))
+            jobs[n++] = job;
+    }
+    if (n > 0)
+        encode_jobs(e, jobs, n);
+}
+
+static void
 forget_rows(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_rows; i++)
@@ -378,6 +438,10 @@ dop_engine_plan_step(dop_engine *e)
 {
     bool together = e->max_rows > 1 || e->n_slots == 1;
     e->n_rows = 0;
+    if (e->encodes) {
+        encode(e);
+        return;
+    }
     for (uint32_t i = 0; i < e->n_slots; i++)
         if (e->slots[i].job && !e->slots[i].flies)
             e->slots[i].job->row = UINT32_MAX;

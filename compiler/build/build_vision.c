@@ -1,0 +1,329 @@
+#include "compiler/build/build_vision.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* As builder.h, for weights that have names of their own; the first failure is kept. */
+typedef struct vision_builder {
+    const dop_vision_model *m;
+    const dop_vision *v;
+    const dop_vision_options *opt;
+    dop_graph *g;
+    dop_diag *diag;
+    dop_status status;
+    char place[16]; /* before names of nodes and weights: "L0." */
+    dop_node_id positions, sequences, lasts, in_window, window_lasts, turns, table;
+} vision_builder;
+
+static dop_node_id
+node(vision_builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n, const dop_attr *attrs,
+     const dop_want *want)
+{
+    dop_node_id id = 0;
+    char full[96];
+    if (b->status != DOP_OK)
+        return 0;
+    snprintf(full, sizeof full, "%s%s", b->place, name);
+    b->status = dop_graph_add(b->g, op, full, srcs, n, attrs, want, b->diag, &id);
+    return id;
+}
+
+/* A value that is stored as the options say; the stream and what is added to it are f32. */
+static dop_node_id
+act2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const dop_attr *attrs)
+{
+    const dop_node_id srcs[] = {x, y};
+    return node(b, op, name, srcs, y ? 2 : 1, attrs, &(dop_want){.type = b->opt->act_type});
+}
+
+static dop_node_id
+full2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y)
+{
+    return node(b, op, name, (dop_node_id[]){x, y}, 2, NULL, NULL);
+}
+
+static dop_node_id
+given(vision_builder *b, dop_op op, const char *name, dop_type type, uint32_t cols)
+{
+    dop_want want = {.type = type, .shape = {cols ? 2 : 1, {{1, DOP_SYM_T}, dop_dim_n(cols)}}};
+    return node(b, op, name, NULL, 0, &(dop_attr){.s = name}, &want);
+}
+
+static const dop_weight *
+find(const vision_builder *b, const char *role, const char *suffix)
+{
+    char name[64];
+    snprintf(name, sizeof name, "v.%s%s%s", b->place, role, suffix);
+    return dop_weights_find(&b->m->weights, name);
+}
+
+/* The weight PLACE ROLE SUFFIX; 0: there is none. */
+static dop_node_id
+weight_of(vision_builder *b, const char *role, const char *suffix)
+{
+    char place[16];
+    const dop_weight *w = find(b, role, suffix);
+    if (!w || b->status != DOP_OK)
+        return 0;
+    const dop_want want = {.type = w->type,
+                           .shape = {w->rank, {dop_dim_n(w->rank == 1 ? w->cols : w->rows), dop_dim_n(w->cols)}}};
+    snprintf(place, sizeof place, "%s", b->place);
+    b->place[0] = 0;
+    dop_node_id id = node(b, DOP_OP_weight, w->name, NULL, 0, &(dop_attr){.s = w->name}, &want);
+    snprintf(b->place, sizeof b->place, "%s", place);
+    return id;
+}
+
+/* x times a matrix, with its bias. */
+static dop_node_id
+product(vision_builder *b, const char *role, dop_node_id x)
+{
+    char name[48];
+    const dop_node_id w = weight_of(b, role, ""), bias = weight_of(b, role, "_bias");
+    snprintf(name, sizeof name, "%s_b", role);
+    x = act2(b, DOP_OP_matmul, role, x, w, NULL);
+    return bias ? act2(b, DOP_OP_add, name, x, bias, NULL) : x;
+}
+
+/* x through a norm where it has weights. */
+static dop_node_id
+normed(vision_builder *b, const char *role, dop_node_id x, double eps, double sum, dop_type type)
+{
+    const dop_node_id w = weight_of(b, role, ""), bias = w ? weight_of(b, role, "_bias") : 0;
+    const dop_want want = {.type = type};
+    if (!w)
+        return x;
+    if (bias)
+        return node(b, DOP_OP_layernorm, role, (dop_node_id[]){x, w, bias}, 3, &(dop_attr){.f = eps}, &want);
+    return node(b, DOP_OP_rmsnorm, role, (dop_node_id[]){x, w}, 2, (dop_attr[]){{.f = eps}, {.f = sum}}, &want);
+}
+
+static dop_node_id
+activated(vision_builder *b, dop_vision_act act, const char *name, dop_node_id x)
+{
+    char inner[48];
+    if (act != DOP_VISION_QUICK_GELU)
+        return act2(b,
+                    act == DOP_VISION_SILU   ? DOP_OP_silu
+                    : act == DOP_VISION_GELU ? DOP_OP_gelu
+                                             : DOP_OP_gelu_tanh,
+                    name, x, 0, NULL);
+    snprintf(inner, sizeof inner, "%s_s", name);
+    dop_node_id y = act2(b, DOP_OP_scale, inner, x, 0, &(dop_attr){.f = 1.702});
+    snprintf(inner, sizeof inner, "%s_g", name);
+    return act2(b, DOP_OP_mul, name, x, act2(b, DOP_OP_sigmoid, inner, y, 0, NULL), NULL);
+}
+
+static dop_node_id
+heads(vision_builder *b, const char *name, dop_node_id x, uint32_t n, uint32_t dim)
+{
+    const dop_want want = {.shape = {n ? 3 : 2, {{1, DOP_SYM_T}, dop_dim_n(n ? n : dim), dop_dim_n(dim)}}};
+    return node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
+}
+
+/* Queries or keys: product, norm, heads, rotation. */
+static dop_node_id
+turned(vision_builder *b, const char *role, dop_node_id x)
+{
+    char name[24];
+    const dop_vision *v = b->v;
+    x = product(b, role, x);
+    snprintf(name, sizeof name, "%s_norm", role);
+    x = normed(b, name, x, v->eps, 0, b->opt->act_type);
+    snprintf(name, sizeof name, "%s_h", role);
+    x = heads(b, name, x, v->heads, v->head_dim);
+    if (v->rope_theta == 0)
+        return x;
+    snprintf(name, sizeof name, "%s_r", role);
+    const dop_attr attrs[] = {{.i = v->head_dim}, {.i = 0}, {.i = DOP_VISION_EDGE}};
+    return node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->turns, b->table}, 3, attrs,
+                &(dop_want){.type = b->opt->act_type});
+}
+
+/* The branch of attention: every row sees all of its tile, or of its window. */
+static dop_node_id
+attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
+{
+    const dop_vision *v = b->v;
+    const bool windowed = v->windowed[layer] && b->in_window;
+    const dop_attr attrs[] = {{.f = 1 / sqrt(v->head_dim)}, {.i = 0}, {.f = 0}, {.i = 0}, {.i = 0},
+                              {.i = DOP_MASK_full},         {.i = 0}};
+    x = normed(b, "norm1", x, v->eps, 0, b->opt->act_type);
+    const dop_node_id q = turned(b, "q", x), k = turned(b, "k", x);
+    const dop_node_id values = heads(b, "v_h", product(b, "v", x), v->heads, v->head_dim);
+    const dop_node_id srcs[] = {
+        q, k, values, windowed ? b->in_window : b->positions, b->sequences, windowed ? b->window_lasts : b->lasts};
+    x = node(b, DOP_OP_attention, "attn", srcs, 6, attrs, &(dop_want){.type = b->opt->act_type});
+    return product(b, "o", heads(b, "attn_row", x, 0, v->heads * v->head_dim));
+}
+
+static dop_node_id
+ffn_part(vision_builder *b, dop_node_id x)
+{
+    x = normed(b, "norm2", x, b->v->eps, 0, b->opt->act_type);
+    const dop_node_id up = product(b, "up", x);
+    if (!find(b, "gate", ""))
+        return product(b, "down", activated(b, b->v->act, "act", up));
+    const dop_node_id gate = activated(b, b->v->act, "act", product(b, "gate", x));
+    return product(b, "down", act2(b, DOP_OP_mul, "gated", gate, up, NULL));
+}
+
+static dop_node_id
+layer(vision_builder *b, uint32_t i, dop_node_id x)
+{
+    snprintf(b->place, sizeof b->place, "L%u.", i);
+    dop_node_id y = attention_part(b, i, x), by = weight_of(b, "scale1", "");
+    x = full2(b, DOP_OP_add, "x_a", x, by ? full2(b, DOP_OP_mul, "attn_s", y, by) : y);
+    y = ffn_part(b, x);
+    by = weight_of(b, "scale2", "");
+    x = full2(b, DOP_OP_add, "x", x, by ? full2(b, DOP_OP_mul, "ffn_s", y, by) : y);
+    b->place[0] = 0;
+    return x;
+}
+
+/* Patches to the stream: a convolution whose stride is its size is a product with each patch. */
+static dop_node_id
+embedded(vision_builder *b)
+{
+    const dop_vision *v = b->v;
+    const dop_node_id patches = given(b, DOP_OP_received, "patches", DOP_TYPE_f32, v->row_values);
+    const dop_node_id bias = weight_of(b, "patch", "_bias");
+    dop_node_id x = full2(b, DOP_OP_matmul, "patch", patches, weight_of(b, "patch", ""));
+    x = bias ? full2(b, DOP_OP_add, "patch_b", x, bias) : x;
+    if (v->places == DOP_PLACES_TABLE) {
+        const dop_node_id at = given(b, DOP_OP_input, "places", DOP_TYPE_u32, 0);
+        x = full2(b, DOP_OP_add, "placed", x, full2(b, DOP_OP_gather, "place", weight_of(b, "pos", ""), at));
+    } else if (v->places == DOP_PLACES_CORNERS) {
+        const dop_node_id at = given(b, DOP_OP_input, "corners", DOP_TYPE_u32, 4);
+        const dop_node_id shares = given(b, DOP_OP_received, "shares", DOP_TYPE_f32, 4);
+        const dop_node_id four = full2(b, DOP_OP_gather, "four", weight_of(b, "pos", ""), at);
+        x = full2(b, DOP_OP_add, "placed", x, full2(b, DOP_OP_weighted_sum, "place", four, shares));
+    }
+    return normed(b, "pre_norm", x, v->eps, 0, DOP_TYPE_f32);
+}
+
+static void
+give(vision_builder *b, dop_node_id x)
+{
+    if (b->status == DOP_OK)
+        b->status = dop_graph_output(b->g, x, b->diag);
+}
+
+dop_status
+dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_arena *arena, dop_diag *diag,
+                 dop_graph *out_graph)
+{
+    const dop_vision *v = &m->facts;
+    vision_builder b = {.m = m, .v = v, .opt = opt, .g = out_graph, .diag = diag};
+    dop_node_id deep[DOP_VISION_MAX_DEEP] = {0};
+    bool windows = false;
+    b.status = dop_graph_init(out_graph, arena, "image", opt->max_t, opt->max_t, diag);
+    for (uint32_t i = 0; i < v->n_layers; i++)
+        windows = windows || v->windowed[i];
+    b.positions = given(&b, DOP_OP_input, "positions", DOP_TYPE_u32, 0);
+    b.sequences = given(&b, DOP_OP_input, "sequences", DOP_TYPE_u32, 0);
+    b.lasts = given(&b, DOP_OP_input, "lasts", DOP_TYPE_u32, 0);
+    if (windows) {
+        b.in_window = given(&b, DOP_OP_input, "in_window", DOP_TYPE_u32, 0);
+        b.window_lasts = given(&b, DOP_OP_input, "window_lasts", DOP_TYPE_u32, 0);
+    }
+    if (v->rope_theta > 0) {
+        const dop_want want = {DOP_TYPE_f32, {2, {dop_dim_n(2 * DOP_VISION_EDGE), dop_dim_n(v->head_dim)}}};
+        b.turns = given(&b, DOP_OP_input, "turns", DOP_TYPE_u32, 0);
+        b.table = node(&b, DOP_OP_weight, "v.turns", NULL, 0, &(dop_attr){.s = "v.turns"}, &want);
+    }
+    dop_node_id x = embedded(&b);
+    for (uint32_t i = 0, n = 0; i < v->n_layers; i++) {
+        x = layer(&b, i, x);
+        if (n < v->n_deep && v->deep[n] == i)
+            deep[n++] = x;
+    }
+    x = normed(&b, "post_norm", x, v->eps, 0, DOP_TYPE_f32);
+    give(&b, normed(&b, "row_norm", x, v->merge_eps, v->merge_norm_add, DOP_TYPE_f32));
+    for (uint32_t i = 0; i < v->n_deep; i++)
+        give(&b, deep[i]);
+    return b.status;
+}
+
+/* The mean of n parts of a row that lie side by side. */
+static dop_node_id
+pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)
+{
+    dop_node_id sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        char name[24];
+        const dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(width)}}};
+        snprintf(name, sizeof name, "part%u", i);
+        const dop_node_id part = node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = (int64_t)i * width}, &want);
+        snprintf(name, sizeof name, "sum%u", i);
+        sum = i == 0 ? part : full2(b, DOP_OP_add, name, sum, part);
+    }
+    return node(b, DOP_OP_scale, "mean", &sum, 1, &(dop_attr){.f = 1.0 / n}, NULL);
+}
+
+dop_status
+dop_build_features(const dop_vision_model *m, uint32_t output, const dop_vision_options *opt, dop_arena *arena,
+                   dop_diag *diag, dop_graph *out_graph)
+{
+    const dop_vision *v = &m->facts;
+    const uint32_t parts = v->merge * v->merge;
+    vision_builder b = {.m = m, .v = v, .opt = opt, .g = out_graph, .diag = diag};
+    b.status = dop_graph_init(out_graph, arena, output ? "deep" : "features", opt->max_t, opt->max_t, diag);
+    dop_node_id x = given(&b, DOP_OP_received, "rows", DOP_TYPE_f32, parts * v->hidden);
+    if (output > 0)
+        snprintf(b.place, sizeof b.place, "D%u.", output - 1);
+    if (v->pool)
+        x = pooled(&b, x, parts, v->hidden);
+    x = normed(&b, "norm", x, v->merge_eps, v->merge_norm_add, opt->act_type);
+    if (find(&b, "merge", ""))
+        x = product(&b, "merge", x);
+    x = product(&b, "linear1", x);
+    if (find(&b, "linear2", ""))
+        x = product(&b, "linear2", activated(&b, v->merge_act, "merge_act", x));
+    give(&b, node(&b, DOP_OP_cast, "out", &x, 1, NULL, &(dop_want){.type = DOP_TYPE_f32}));
+    return b.status;
+}
+
+void
+dop_vision_turns(const dop_vision *v, float *out_table)
+{
+    const uint32_t half = v->head_dim / 2, quarter = half / 2;
+    for (uint32_t i = 0; i < 2 * DOP_VISION_EDGE; i++) {
+        const bool row = i >= DOP_VISION_EDGE;
+        for (uint32_t k = 0; k < half; k++) {
+            const uint32_t f = k % quarter; /* the first half of the pairs turns by the row */
+            const double exponent = v->rope_apart ? (2.0 * (2 * f + (k >= quarter))) / v->head_dim : 2.0 * f / half;
+            const double angle = (k < quarter) == row ? (i % DOP_VISION_EDGE) * pow(v->rope_theta, -exponent) : 0;
+            out_table[(uint64_t)i * v->head_dim + k] = (float)cos(angle);
+            out_table[(uint64_t)i * v->head_dim + half + k] = (float)sin(angle);
+        }
+    }
+}
+
+/* Place i of n along an edge of `edge` rows: the row before it, the one behind, and how far it is from the first. */
+static void
+between(uint32_t edge, uint32_t i, uint32_t n, uint32_t *out_low, uint32_t *out_high, float *out_share)
+{
+    const float at = n > 1 ? (float)i * ((float)(edge - 1) / (float)(n - 1)) : 0;
+    *out_low = (uint32_t)at;
+    *out_high = *out_low + 1 < edge ? *out_low + 1 : edge - 1;
+    *out_share = at - (float)*out_low;
+}
+
+void
+dop_vision_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
+                   uint32_t out_rows[4], float out_shares[4])
+{
+    uint32_t top, bottom, left, right;
+    float down, across;
+    between(edge, y, grid_height, &top, &bottom, &down);
+    between(edge, x, grid_width, &left, &right, &across);
+    out_rows[0] = top * edge + left;
+    out_rows[1] = top * edge + right;
+    out_rows[2] = bottom * edge + left;
+    out_rows[3] = bottom * edge + right;
+    out_shares[0] = (1 - down) * (1 - across);
+    out_shares[1] = (1 - down) * across;
+    out_shares[2] = down * (1 - across);
+    out_shares[3] = down * across;
+}

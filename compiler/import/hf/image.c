@@ -1,0 +1,341 @@
+#include "compiler/import/hf/image.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const float mean_CLIP[3] = {0.48145466F, 0.4578275F, 0.40821073F};
+static const float std_CLIP[3] = {0.26862954F, 0.26130258F, 0.27577711F};
+static const float mean_HALF[3] = {0.5F, 0.5F, 0.5F};
+static const float std_HALF[3] = {0.5F, 0.5F, 0.5F};
+
+typedef struct processor_row {
+    const char *name;
+    const float *mean, *std;
+    dop_image_processor defaults;
+} processor_row;
+
+typedef struct marks_row {
+    const char *model_type;
+    dop_mark_form form;
+    const char *placeholder, *image, *begin, *end, *row_end, *whole;
+} marks_row;
+
+#define IMAGE_PROCESSOR(name, form_, filter_, colors, ...) \
+    {name, mean_##colors, std_##colors, {.form = DOP_IMAGE_##form_, .filter = DOP_FILTER_##filter_, __VA_ARGS__}},
+#define IMAGE_MARKS(...)
+static const processor_row processors[] = {
+#include "compiler/import/hf/image_processors.def"
+};
+#undef IMAGE_MARKS
+
+#define IMAGE_PROCESSOR(...)
+#define IMAGE_MARKS(type, form, ...) {type, DOP_MARKS_##form, __VA_ARGS__},
+static const marks_row marks[] = {
+#include "compiler/import/hf/image_processors.def"
+};
+#undef IMAGE_PROCESSOR
+
+enum { MOST = 1 << 24 }; /* of a number here; dop_image_processor_check() has the bounds */
+
+/* The row of a class; how it resizes is in what stands behind its name. */
+static const processor_row *
+find(const char *name, dop_fixed_point *out_point)
+{
+    size_t n = strlen(name);
+    *out_point = DOP_FIXED_TORCHVISION;
+    if (n > 4 && strcmp(name + n - 4, "Fast") == 0) {
+        n -= 4;
+    } else if (n > 3 && strcmp(name + n - 3, "Pil") == 0) {
+        n -= 3;
+        *out_point = DOP_FIXED_PILLOW;
+    }
+    for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
+        if (strlen(processors[i].name) == n && strncmp(processors[i].name, name, n) == 0)
+            return &processors[i];
+    return NULL;
+}
+
+/* A number, or an object whose `edge` is one; `otherwise` where neither is there. */
+static dop_status
+number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t otherwise, uint32_t *out)
+{
+    dop_json sub;
+    if (!json_is_object(dop_json_get(j, key)))
+        return dop_json_u32_or(j, key, 1, MOST, otherwise, out);
+    dop_status st = dop_json_sub(j, key, &sub);
+    return st != DOP_OK ? st : dop_json_u32_or(&sub, edge, 1, MOST, otherwise, out);
+}
+
+/* Three numbers, or one for all. */
+static dop_status
+read_colors(const dop_json *j, const char *key, const float *otherwise, float out[3])
+{
+    const json_t *v = dop_json_get(j, key);
+    for (size_t c = 0; c < 3; c++) {
+        double d = otherwise[c];
+        const json_t *const item = json_is_array(v) ? json_array_get(v, c) : v;
+        if (v && (!dop_json_number(item, &d) || (json_is_array(v) && json_array_size(v) != 3)))
+            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is not a list of three numbers", j->where, key);
+        out[c] = (float)d;
+    }
+    return DOP_OK;
+}
+
+/* What `size` means: a number of pixels for each edge, or for the shorter or the longer one; with DOP_IMAGE_PIXELS all pixels. */
+static dop_status
+read_size(const dop_json *j, dop_image_processor *p)
+{
+    dop_json size = {.path = j->path, .diag = j->diag};
+    dop_status st = DOP_OK;
+    uint32_t n = 0;
+    if (json_is_object(dop_json_get(j, "size")))
+        st = dop_json_sub(j, "size", &size);
+    else if ((st = dop_json_u32_or(j, "size", 1, MOST, 0, &n)) == DOP_OK && n > 0)
+        p->width = p->height = p->shortest = p->longest = n;
+    if (p->form == DOP_IMAGE_PIXELS) {
+        const dop_json *const low = dop_json_has(j, "min_pixels") ? j : &size, *const high =
+                                                                                   dop_json_has(j, "max_pixels")
+                                                                                       ? j
+                                                                                       : &size;
+        const char *const least = dop_json_has(low, "min_pixels") ? "min_pixels" : "shortest_edge";
+        const char *const most = dop_json_has(high, "max_pixels") ? "max_pixels" : "longest_edge";
+        if (st == DOP_OK && dop_json_has(low, least))
+            st = dop_json_u64(low, least, 0, UINT32_MAX, &p->min_pixels);
+        if (st == DOP_OK && dop_json_has(high, most))
+            st = dop_json_u64(high, most, 1, UINT32_MAX, &p->max_pixels);
+        /* Published models allow more than any device takes at once: pictures are made smaller all the same. */
+        if (p->max_pixels > DOP_PICTURE_MAX_PIXELS / p->frames)
+            p->max_pixels = DOP_PICTURE_MAX_PIXELS / p->frames;
+        return st;
+    }
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&size, "shortest_edge", 1, MOST, p->shortest, &p->shortest);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&size, "longest_edge", 1, MOST, p->longest, &p->longest);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&size, "height", 1, MOST, p->height, &p->height);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&size, "width", 1, MOST, p->width, &p->width);
+    if (p->form == DOP_IMAGE_EDGE && dop_json_has(&size, "height"))
+        p->form = DOP_IMAGE_EXACT;
+    else if (p->form == DOP_IMAGE_EXACT && dop_json_has(&size, "shortest_edge"))
+        p->form = DOP_IMAGE_EDGE;
+    else if (p->form == DOP_IMAGE_LONGEST && dop_json_has(&size, "height"))
+        p->longest = p->width > p->height ? p->width : p->height;
+    return st;
+}
+
+/* Tiles: each processor has names of its own for whether and how it makes them. */
+static dop_status
+read_tiles(const dop_json *j, dop_image_processor *p)
+{
+    dop_status st = DOP_OK;
+    switch (p->form) {
+    case DOP_IMAGE_TILES:
+        st = dop_json_bool_or(j, "do_image_splitting", p->split, &p->split);
+        return st != DOP_OK ? st : number_or_edge(j, "max_image_size", "longest_edge", p->tile, &p->tile);
+    case DOP_IMAGE_CANVAS:
+        st = dop_json_bool_or(j, "crop_to_patches", p->split, &p->split);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "min_patches", 1, MOST, p->min_tiles, &p->min_tiles);
+        return st != DOP_OK ? st : dop_json_u32_or(j, "max_patches", 1, MOST, p->max_tiles, &p->max_tiles);
+    case DOP_IMAGE_PAN:
+        st = dop_json_bool_or(j, "do_pan_and_scan", p->split, &p->split);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "pan_and_scan_min_crop_size", 1, MOST, 256, &p->pan_edge);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "pan_and_scan_max_num_crops", 1, MOST, 4, &p->max_tiles);
+        return st != DOP_OK ? st : dop_json_f64_or(j, "pan_and_scan_min_ratio_to_activate", 0, 1e6, 1.2, &p->pan_ratio);
+    default:
+        return DOP_OK;
+    }
+}
+
+static dop_status
+read_switches(const dop_json *j, dop_image_processor *p)
+{
+    uint32_t filter = 0;
+    dop_status st = dop_json_bool_or(j, "do_resize", true, &p->resize);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "do_center_crop", p->crop, &p->crop);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "do_rescale", true, &p->rescale);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "do_normalize", true, &p->normalize);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "rescale_factor", 1e-9, 1e6, 1.0 / 255, &p->factor);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(j, "resample", 0, 5, p->filter, &filter);
+    if (st == DOP_OK && (filter < DOP_FILTER_LANCZOS || filter > DOP_FILTER_BICUBIC))
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
+                           "resample is %u; 1 (Lanczos), 2 (bilinear) and 3 (bicubic) are supported", filter);
+    p->filter = (dop_filter)filter;
+    if (st == DOP_OK && p->crop)
+        st = number_or_edge(j, "crop_size", "height", p->crop_height, &p->crop_height);
+    if (st == DOP_OK && p->crop)
+        st = number_or_edge(j, "crop_size", "width", p->crop_width, &p->crop_width);
+    return st;
+}
+
+/* The number, or the first of a list of equal ones, as some files have it. */
+static dop_status
+read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
+{
+    const json_t *v = dop_json_get(j, "patch_size");
+    *out = otherwise;
+    if (!json_is_array(v))
+        return number_or_edge(j, "patch_size", "height", otherwise, out);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_int_t n = json_integer_value(json_array_get(v, i));
+        if (n < 1 || n > MOST || (i > 0 && n != (json_int_t)*out))
+            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%spatch_size has no square patches", j->where);
+        *out = (uint32_t)n;
+    }
+    return DOP_OK;
+}
+
+/* How many patches along an edge become one feature: config.json says it in five ways. */
+static dop_status
+read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
+{
+    double ratio = 0;
+    uint32_t tokens = 0, window = 0;
+    dop_status st = dop_json_u32_or(config, "scale_factor", 1, MOST, p->merge, &p->merge);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(config, "spatial_merge_size", 1, MOST, p->merge, &p->merge);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(vision, "spatial_merge_size", 1, MOST, p->merge, &p->merge);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(config, "downsample_ratio", 1e-3, 1, 0, &ratio);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(config, "mm_tokens_per_image", 1, MOST, p->form == DOP_IMAGE_PAN ? 256 : 0, &tokens);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(vision, "window_size", 1, MOST, 0, &window);
+    if (ratio > 0)
+        p->merge = (uint32_t)lround(1 / ratio);
+    if (tokens > 0) { /* of a square */
+        const uint32_t edge = (uint32_t)lround(sqrt(tokens)), grid = p->patch ? p->width / p->patch : 0;
+        if (edge * edge != tokens || grid % edge != 0)
+            return DOP_FAIL_IN(config->diag, DOP_E_INPUT, config->path,
+                               "mm_tokens_per_image %u does not divide a picture of %u x %u patches", tokens, grid,
+                               grid);
+        p->merge = grid / edge;
+    }
+    if (st == DOP_OK && p->patch * p->merge > 0)
+        p->window = window / (p->patch * p->merge);
+    return st;
+}
+
+static dop_status
+read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
+{
+    dop_json vision = {0};
+    const char *type = NULL, *select = NULL;
+    dop_status st = dop_json_sub(config, "vision_config", &vision);
+    if (st == DOP_OK)
+        st = read_patch(&vision, p->patch ? p->patch : 14, &p->patch);
+    if (st == DOP_OK)
+        st = read_merge(config, &vision, p);
+    /* Rows of Qwen's and of SigLIP 2's patches are made by the processor, whose own numbers count. */
+    if (st == DOP_OK && (p->form == DOP_IMAGE_PIXELS || p->form == DOP_IMAGE_PATCHES)) {
+        st = read_patch(j, p->patch, &p->patch);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "merge_size", 1, MOST, p->merge, &p->merge);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "temporal_patch_size", 1, MOST, p->frames, &p->frames);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(j, "max_num_patches", 1, MOST, p->max_patches, &p->max_patches);
+    }
+    if (st == DOP_OK)
+        st = dop_json_str_or(config, "vision_feature_select_strategy", "", &select);
+    if (st == DOP_OK)
+        st = dop_json_str_or(config, "model_type", "", &type);
+    if (st != DOP_OK)
+        return st;
+    p->more_features = strcmp(select, "full") == 0;
+    if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* the first model with Pixtral's tower */
+        type = "pixtral";
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strcmp(marks[i].model_type, type) == 0) {
+            p->marks = marks[i].form;
+            snprintf(p->placeholder, sizeof p->placeholder, "%s", marks[i].placeholder);
+            snprintf(p->image, sizeof p->image, "%s", marks[i].image);
+            snprintf(p->begin, sizeof p->begin, "%s", marks[i].begin);
+            snprintf(p->end, sizeof p->end, "%s", marks[i].end);
+            snprintf(p->row_end, sizeof p->row_end, "%s", marks[i].row_end);
+            snprintf(p->whole, sizeof p->whole, "%s", marks[i].whole);
+        }
+    return DOP_OK;
+}
+
+static dop_status
+read_processor(const dop_json *j, const dop_json *config, dop_image_processor *p)
+{
+    const char *name = NULL;
+    dop_fixed_point point;
+    dop_status st = dop_json_str_or(j, "image_processor_type", NULL, &name);
+    if (st == DOP_OK && !name) /* the older name of the field */
+        st = dop_json_str_or(j, "feature_extractor_type", NULL, &name);
+    if (st != DOP_OK)
+        return st;
+    if (!name)
+        return dop_json_missing(j, "image_processor_type");
+    if (strcmp(name, "CLIPFeatureExtractor") == 0)
+        name = "CLIPImageProcessor";
+    const processor_row *row = find(name, &point);
+    if (!row)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%simage_processor_type \"%.80s\" is not supported", j->where,
+                           name);
+    *p = row->defaults;
+    p->point = point;
+    p->merge = p->merge ? p->merge : 1;
+    p->frames = p->frames ? p->frames : 1;
+    st = read_switches(j, p);
+    if (st == DOP_OK)
+        st = read_colors(j, "image_mean", row->mean, p->mean);
+    if (st == DOP_OK)
+        st = read_colors(j, "image_std", row->std, p->std);
+    if (st == DOP_OK)
+        st = read_size(j, p);
+    if (st == DOP_OK)
+        st = read_tiles(j, p);
+    if (st == DOP_OK)
+        st = read_model(config, j, p);
+    dop_diag why = {0};
+    if (st == DOP_OK && dop_image_processor_check(p, &why) != DOP_OK)
+        st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%.200s", why.message);
+    return st;
+}
+
+dop_status
+dop_hf_image_processor(const char *dir, const dop_json *config, dop_diag *diag, bool *out_present,
+                       dop_image_processor *out_processor)
+{
+    static const char *const files[] = {"preprocessor_config.json", "processor_config.json"};
+    *out_present = false;
+    *out_processor = (dop_image_processor){0};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[4096];
+        json_t *root = NULL;
+        dop_json j = {0}, own = {0};
+        if (snprintf(path, sizeof path, "%s/%s", dir, files[i]) >= (int)sizeof path)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "the path is too long");
+        if (access(path, F_OK) != 0)
+            continue;
+        dop_status st = dop_json_decode_file(&(dop_json_how){.path = path}, diag, &root);
+        if (st == DOP_OK)
+            st = dop_json_root(root, path, diag, &j);
+        if (st == DOP_OK)
+            st = dop_json_sub(&j, "image_processor", &own);
+        const bool is_it = own.object || (i == 0 && st == DOP_OK);
+        if (st == DOP_OK && is_it)
+            st = read_processor(own.object ? &own : &j, config, out_processor);
+        json_decref(root);
+        *out_present = st == DOP_OK && is_it;
+        if (st != DOP_OK || is_it)
+            return st;
+    }
+    return DOP_OK;
+}

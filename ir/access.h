@@ -1,0 +1,73 @@
+/* How ops read their sources, in one form: along an axis one output element reads the indices
+ *
+ *     (mul * o + step * r - pad) / div,   r = 0 .. reach - 1
+ *
+ * with o the output's own index on the axis `of`, r an index that the op reduces over, and nothing outside the axis; or the index
+ * that another value gives.  The kinds of ops.def (same, few, group, window, ...) are cases of it. */
+#ifndef DOPPLER_IR_ACCESS_H
+#define DOPPLER_IR_ACCESS_H
+
+#include "ir/graph.h"
+
+/* Numbers of indices that are not known here: the whole axis, a few near o, a span that the kernel chooses. */
+enum { DOP_REACH_FEW = INT32_MAX - 2, DOP_REACH_SPAN, DOP_REACH_ALL };
+
+typedef struct dop_axis_map {
+    dop_access_kind kind; /* the case's name */
+    dop_axis of;          /* of the output, where mul > 0 */
+    uint32_t mul, div, step, pad;
+    uint32_t reach;
+    bool chosen; /* another value, or the step record, gives the index */
+} dop_axis_map;
+
+/* How node `id` reads its source number k along an axis.  An axis that its op does not name is index 0 of a broadcast. */
+dop_axis_map dop_node_map(const dop_graph *g, dop_node_id id, uint32_t k, dop_axis axis);
+
+/* Does an output element read nothing but its own index, on the same axis? */
+static inline bool
+dop_axis_map_is_own(const dop_axis_map *m, dop_axis axis)
+{
+    return !m->chosen && m->reach == 1 && (m->mul == 0 || (m->mul == 1 && m->div == 1 && m->pad == 0 && m->of == axis));
+}
+
+/* Is the axis one that the op does not name? */
+static inline bool
+dop_axis_map_is_absent(const dop_axis_map *m)
+{
+    return !m->chosen && m->reach == 1 && m->mul == 0;
+}
+
+/* Does it read every index, whatever o is? */
+static inline bool
+dop_axis_map_is_whole(const dop_axis_map *m)
+{
+    return !m->chosen && m->reach == DOP_REACH_ALL;
+}
+
+/* Does a workgroup that makes `tile` of an axis have what one of its elements reads along it?  This is the comparison that fusion is
+ * made of: its own index always, and any of them where it makes the whole axis; never what a value chooses. */
+static inline bool
+dop_axis_map_in_tile(const dop_axis_map *m, dop_axis axis, dop_tile_span tile)
+{
+    return dop_axis_map_is_own(m, axis) || (tile == DOP_TILE_whole && !m->chosen);
+}
+
+/* Does some source of the node come through windows of more than one index? */
+bool dop_node_has_windows(const dop_graph *g, dop_node_id id);
+
+/* An axis of a source by its place in the shape. */
+typedef struct dop_place {
+    dop_axis axis;
+    bool named; /* false: an axis of states and the like that ops.def does not describe by place */
+    bool tap;   /* its index is r of the windows along `axis` */
+} dop_place;
+/* Names the axes of a source (k < n_srcs) or of the output's index space (k = n_srcs). */
+void dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place out[DOP_MAX_RANK]);
+
+/* Length of a windowed axis behind an op: of `in` values, where it reads taps with these attributes; 0: not even one fits. */
+uint64_t dop_window_length(uint64_t in, uint64_t taps, uint64_t stride, uint64_t dilation, uint64_t pad);
+
+/* Do the op's accesses agree with the shapes?  false: that of source *out_src on its axis number *out_axis does not. */
+bool dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint32_t *out_axis);
+
+#endif

@@ -1,0 +1,228 @@
+/* From a picture and its layout to normalized values in rows. */
+#include "runtime/media/image_processor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The normalized value of each of the 256 that a color can have.  Where values are both rescaled and normalized, mean and
+ * deviation are scaled in their place, in single precision. */
+static void
+make_table(const dop_image_processor *p, float table[3][256])
+{
+    for (uint32_t c = 0; c < 3; c++)
+        for (uint32_t v = 0; v < 256; v++) {
+            const float scale = p->rescale ? (float)(1.0 / p->factor) : 1;
+            const float mean = p->mean[c] * scale, std = p->std[c] * scale;
+            table[c][v] = p->normalize ? ((float)v - mean) / std : p->rescale ? (float)v * (float)p->factor : (float)v;
+        }
+}
+
+/* Rectangle of a picture, whose outside is black. */
+static dop_status
+cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, dop_budget *budget, dop_diag *diag,
+    dop_picture *out)
+{
+    const uint64_t bytes = (uint64_t)w * h * 3;
+    if (!dop_budget_take(budget, bytes) || !dop_budget_step(budget, bytes / 16))
+        return dop_budget_fail(budget, diag, "cutting the picture");
+    *out = (dop_picture){w, h, calloc(bytes, 1)};
+    if (!out->rgb)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const int64_t from = left > 0 ? left : 0, to = left + w < in->width ? left + w : in->width;
+    for (uint32_t y = 0; y < h && from < to; y++)
+        if (top + y >= 0 && top + y < in->height)
+            memcpy(out->rgb + ((uint64_t)y * w + (uint64_t)(from - left)) * 3,
+                   in->rgb + ((uint64_t)(top + y) * in->width + (uint64_t)from) * 3, (size_t)(to - from) * 3);
+    return DOP_OK;
+}
+
+static void
+drop(dop_picture *picture, dop_budget *budget)
+{
+    dop_budget_give(budget, (uint64_t)picture->width * picture->height * 3);
+    dop_picture_finish(picture);
+}
+
+/* Where a value stands. */
+typedef struct place {
+    const dop_image_processor *p;
+    const dop_image_layout *layout;
+    dop_pixel_order order;
+    const dop_image_row *rows; /* of a tile */
+} place;
+
+/* Windows of features of patches, in reading order each. */
+static void
+order_rows(const dop_image_processor *p, const dop_image_layout *x, uint32_t window, dop_image_row *rows)
+{
+    const uint32_t m = p->merge, w = x->grid_width / m, h = x->grid_height / m;
+    const uint32_t edge = window ? window : w > h ? w : h;
+    uint32_t n = 0;
+    for (uint32_t wy = 0; wy < h; wy += edge)
+        for (uint32_t wx = 0; wx < w; wx += edge) {
+            const uint32_t first = n, bottom = wy + edge < h ? wy + edge : h, right = wx + edge < w ? wx + edge : w;
+            for (uint32_t fy = wy; fy < bottom; fy++)
+                for (uint32_t fx = wx; fx < right; fx++)
+                    for (uint32_t k = 0; k < m * m; k++, n++)
+                        rows[n] = (dop_image_row){(fy * m + k / m) * x->grid_width + fx * m + k % m, n - first, 0};
+            for (uint32_t i = first; i < n; i++)
+                rows[i].window_last = n - first - 1;
+        }
+}
+
+dop_status
+dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag, dop_image_row **out_rows)
+{
+    *out_rows = calloc((size_t)layout->grid_width * layout->grid_height, sizeof **out_rows);
+    if (!*out_rows)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    order_rows(p, layout, p->window, *out_rows);
+    return DOP_OK;
+}
+
+static void
+put_planes(const place *at, const float table[3][256], const dop_picture *tile, float *out)
+{
+    const uint64_t plane = (uint64_t)tile->width * tile->height;
+    for (uint64_t i = 0; i < plane; i++)
+        for (uint32_t c = 0; c < 3; c++)
+            out[c * plane + i] = table[c][tile->rgb[3 * i + c]];
+    (void)at;
+}
+
+/* A patch whose upper left pixel is `from`, in a picture of `width` pixels to a row. */
+static void
+put_patch(const place *at, const float table[3][256], const uint8_t *from, uint32_t width, float *row)
+{
+    const uint32_t n = at->p->patch, frames = at->p->frames;
+    const size_t plane = (size_t)n * n;
+    if (at->p->form == DOP_IMAGE_PATCHES) { /* colors last */
+        for (uint32_t y = 0; y < n; y++)
+            for (uint32_t x = 0; x < 3 * n; x++)
+                *row++ = table[x % 3][from[(size_t)y * width * 3 + x]];
+        return;
+    }
+    for (uint32_t c = 0; c < 3; c++, row += frames * plane) {
+        for (uint32_t y = 0; y < n; y++)
+            for (uint32_t x = 0; x < n; x++)
+                row[y * n + x] = table[c][from[((size_t)y * width + x) * 3 + c]];
+        for (uint32_t t = 1; t < frames; t++)
+            memcpy(row + t * plane, row, plane * sizeof *row);
+    }
+}
+
+static void
+put_rows(const place *at, const float table[3][256], const dop_picture *tile, float *out)
+{
+    const uint32_t n = at->p->patch, gw = at->layout->grid_width;
+    for (uint32_t i = 0; i < gw * at->layout->grid_height; i++) {
+        const size_t y = (size_t)(at->rows[i].patch / gw) * n, x = (size_t)(at->rows[i].patch % gw) * n;
+        put_patch(at, table, tile->rgb + (y * tile->width + x) * 3, tile->width,
+                  out + (size_t)i * at->layout->row_values);
+    }
+}
+
+/* A tile of a picture that is divided: a square of the canvas, or a piece of the picture. */
+static dop_status
+tile_of(const place *at, const dop_picture *picture, const dop_picture *canvas, uint32_t i, dop_budget *budget,
+        dop_diag *diag, dop_picture *out)
+{
+    const dop_image_layout *const x = at->layout;
+    const uint32_t column = i % x->tile_columns, row = i / x->tile_columns;
+    if (at->p->form != DOP_IMAGE_PAN)
+        return cut(canvas, (int64_t)column * x->width, (int64_t)row * x->height, x->width, x->height, budget, diag,
+                   out);
+    const uint32_t w = (picture->width + x->tile_columns - 1) / x->tile_columns;
+    const uint32_t h = (picture->height + x->tile_rows - 1) / x->tile_rows;
+    const uint32_t left = column * w, top = row * h;
+    dop_picture piece = {0};
+    dop_status st = cut(picture, left, top, w < picture->width - left ? w : picture->width - left,
+                        h < picture->height - top ? h : picture->height - top, budget, diag, &piece);
+    if (st == DOP_OK)
+        st = dop_picture_resize(&piece, x->width, x->height, at->p->filter, at->p->point, budget, diag, out);
+    drop(&piece, budget);
+    return st;
+}
+
+/* The whole picture as a tile: of what is divided where that was resized to its own form before, else of the picture. */
+static dop_status
+whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
+         dop_picture *out)
+{
+    const dop_image_layout *const x = at->layout;
+    const bool divided = x->tile_rows > 0;
+    if (!divided && at->p->crop) /* halves of what is too much round down on the left, of what is missing too */
+        return cut(canvas,
+                   canvas->width >= x->width ? (int64_t)(canvas->width - x->width) / 2
+                                             : -(int64_t)((x->width - canvas->width) / 2),
+                   canvas->height >= x->height ? (int64_t)(canvas->height - x->height) / 2
+                                               : -(int64_t)((x->height - canvas->height) / 2),
+                   x->width, x->height, budget, diag, out);
+    const dop_picture *const from = divided && at->p->form != DOP_IMAGE_TILES ? picture : canvas;
+    return dop_picture_resize(from, x->width, x->height, at->p->filter, at->p->point, budget, diag, out);
+}
+
+/* All tiles, one after the other. */
+static dop_status
+put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
+          float *out)
+{
+    const dop_image_layout *const x = at->layout;
+    const bool planes =
+        at->order == DOP_PIXELS_PUBLISHED && at->p->form != DOP_IMAGE_PIXELS && at->p->form != DOP_IMAGE_PATCHES;
+    const uint64_t values =
+        planes ? 3 * (uint64_t)x->width * x->height : (uint64_t)x->rows / x->n_tiles * x->row_values;
+    const uint32_t whole = x->whole_first ? 0 : x->n_tiles - 1;
+    float table[3][256];
+    make_table(at->p, table);
+    for (uint32_t i = 0; i < x->n_tiles; i++) {
+        dop_picture tile = {0};
+        dop_status st = i == whole ? whole_of(at, picture, canvas, budget, diag, &tile)
+                                   : tile_of(at, picture, canvas, x->whole_first ? i - 1 : i, budget, diag, &tile);
+        if (st != DOP_OK)
+            return st;
+        (planes ? put_planes : put_rows)(at, (const float(*)[256])table, &tile, out + i * values);
+        drop(&tile, budget);
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, const dop_picture *picture,
+                 dop_pixel_order order, dop_budget *budget, dop_diag *diag, float **out_values)
+{
+    place at = {p, layout, order, NULL};
+    dop_image_row *order_of = NULL;
+    const uint64_t planes = (uint64_t)layout->n_tiles * 3 * layout->width * layout->height * p->frames;
+    const uint64_t rows = ((uint64_t)layout->rows + layout->padding) * layout->row_values;
+    const uint64_t bytes = (planes > rows ? planes : rows) * sizeof(float); /* of which a rest of a patch is not used */
+    dop_picture first = {0}, canvas = {0};
+    *out_values = NULL;
+    if (!dop_budget_take(budget, bytes) || !dop_budget_step(budget, bytes / 16))
+        return dop_budget_fail(budget, diag, "preparing the picture");
+    float *const values = calloc(bytes, 1);
+    dop_status st = values ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_image_rows(p, layout, diag, &order_of);
+    if (st == DOP_OK && order == DOP_PIXELS_PUBLISHED)
+        order_rows(p, layout, 0, order_of);
+    at.rows = order_of;
+    if (st == DOP_OK && layout->first_width > 0)
+        st = dop_picture_resize(picture, layout->first_width, layout->first_height, p->filter, p->point, budget, diag,
+                                &first);
+    if (st == DOP_OK)
+        st = dop_picture_resize(first.rgb ? &first : picture, layout->middle_width, layout->middle_height, p->filter,
+                                p->point, budget, diag, &canvas);
+    if (st == DOP_OK)
+        st = put_tiles(&at, picture, &canvas, budget, diag, values);
+    drop(&first, budget);
+    drop(&canvas, budget);
+    free(order_of);
+    if (st != DOP_OK) {
+        free(values);
+        dop_budget_give(budget, bytes);
+        return st;
+    }
+    *out_values = values;
+    return DOP_OK;
+}

@@ -1,0 +1,33 @@
+/* The decoders of pictures; only runtime/media/ includes this. */
+#ifndef DOPPLER_RUNTIME_MEDIA_PICTURE_INTERNAL_H
+#define DOPPLER_RUNTIME_MEDIA_PICTURE_INTERNAL_H
+
+#include "runtime/media/picture.h"
+
+/* A picture that is being decoded. */
+typedef struct dop_decoding {
+    const uint8_t *bytes;
+    size_t size;         /* bytes of the file */
+    uint64_t max_pixels; /* of the picture */
+    dop_budget *budget;  /* NULL: unlimited */
+    dop_diag *diag;
+    dop_picture picture;  /* what has been decoded so far */
+    uint64_t scratch;     /* bytes charged for the time of decoding */
+    uint32_t orientation; /* of EXIF: 1 to 8 */
+} dop_decoding;
+
+/* The size is known: checks it, charges bytes_per_pixel for a decoder's own memory until the end, and takes the pixels. */
+dop_status dop_decoding_start(dop_decoding *d, uint64_t width, uint64_t height, uint32_t bytes_per_pixel);
+/* A library's words, or ours, about a damaged file. */
+dop_status dop_decoding_damaged(dop_decoding *d, const char *kind, const char *what);
+
+/* Each decodes one kind of file into d->picture and sets d->orientation. */
+dop_status dop_decode_png(dop_decoding *d);
+dop_status dop_decode_jpeg(dop_decoding *d);
+dop_status dop_decode_webp(dop_decoding *d);
+dop_status dop_decode_gif(dop_decoding *d);
+
+/* The orientation, 1 to 8, that an EXIF block (a TIFF header and its first directory) states; 1: none, or the block is damaged. */
+uint32_t dop_exif_orientation(const uint8_t *bytes, size_t size);
+
+#endif

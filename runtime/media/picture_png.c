@@ -1,0 +1,129 @@
+/* PNG by libpng.  What is gone through here is one frame: of an animation (APNG) the default image. */
+#include "runtime/media/picture_internal.h"
+
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Everything that libpng's functions for errors see; they leave by longjmp, so no local variable of theirs counts afterwards. */
+typedef struct png_state {
+    dop_decoding *d;
+    size_t at; /* bytes of the file that have been read */
+    png_structp png;
+    png_infop info;
+    png_bytep *rows;
+    char error[128];
+    dop_status status;
+} png_state;
+
+static void
+on_error(png_structp png, png_const_charp text)
+{
+    png_state *s = png_get_error_ptr(png);
+    snprintf(s->error, sizeof s->error, "%s", text);
+    png_longjmp(png, 1);
+}
+
+static void
+on_warning(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+static void
+on_read(png_structp png, png_bytep to, size_t n)
+{
+    png_state *s = png_get_io_ptr(png);
+    if (n > s->d->size - s->at)
+        png_error(png, "it ends too early");
+    memcpy(to, s->d->bytes + s->at, n);
+    s->at += n;
+}
+
+/* What libpng holds at once is a few rows, and blocks of text, profiles and EXIF: some it takes memory for by the length that the
+ * file states, before it has read them. */
+static png_voidp
+take_memory(png_structp png, png_alloc_size_t n)
+{
+    enum { MOST = 1 << 20 };
+    (void)png;
+    return n <= MOST ? malloc(n) : NULL;
+}
+
+static void
+give_memory(png_structp png, png_voidp memory)
+{
+    (void)png;
+    free(memory);
+}
+
+/* To 8-bit RGB.  Palettes and gray take no alpha from a tRNS block, since that would be dropped again. */
+static void
+transform(png_state *s)
+{
+    const int color = png_get_color_type(s->png, s->info);
+    if (color == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(s->png);
+    if (!(color & PNG_COLOR_MASK_COLOR)) {
+        png_set_expand_gray_1_2_4_to_8(s->png);
+        png_set_gray_to_rgb(s->png);
+    }
+    png_set_strip_16(s->png);
+    png_set_strip_alpha(s->png);
+    (void)png_set_interlace_handling(s->png);
+    png_read_update_info(s->png, s->info);
+}
+
+static void
+read_orientation(png_state *s)
+{
+    png_uint_32 n = 0;
+    png_bytep exif = NULL;
+    if (png_get_eXIf_1(s->png, s->info, &n, &exif) && exif)
+        s->d->orientation = dop_exif_orientation(exif, n);
+}
+
+static void
+run(png_state *s)
+{
+    if (setjmp(png_jmpbuf(s->png))) {
+        s->status = s->status != DOP_OK ? s->status : dop_decoding_damaged(s->d, "PNG", s->error);
+        return;
+    }
+    png_set_read_fn(s->png, s, on_read);
+    png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff); /* dop_decoding_start has the limit, and its own words */
+    png_read_info(s->png, s->info);
+    const uint32_t w = png_get_image_width(s->png, s->info), h = png_get_image_height(s->png, s->info);
+    /* Interlaced rows of 16 bits and four channels are the widest that libpng keeps, two at a time. */
+    s->status = dop_decoding_start(s->d, w, h, 0);
+    if (s->status != DOP_OK)
+        return;
+    transform(s);
+    if (png_get_rowbytes(s->png, s->info) != (size_t)w * 3)
+        png_error(s->png, "rows of an unknown form");
+    s->rows = malloc(h * sizeof *s->rows);
+    if (!s->rows) {
+        s->status = DOP_FAIL(s->d->diag, DOP_E_NOMEM, "out of memory");
+        return;
+    }
+    for (uint32_t y = 0; y < h; y++)
+        s->rows[y] = s->d->picture.rgb + (size_t)y * w * 3;
+    png_read_image(s->png, s->rows);
+    read_orientation(s);
+}
+
+dop_status
+dop_decode_png(dop_decoding *d)
+{
+    png_state s = {.d = d};
+    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, NULL, take_memory, give_memory);
+    s.info = s.png ? png_create_info_struct(s.png) : NULL;
+    if (s.info)
+        run(&s);
+    else
+        s.status = DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
+    free(s.rows);
+    png_destroy_read_struct(&s.png, &s.info, NULL);
+    return s.status;
+}

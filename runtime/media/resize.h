@@ -1,0 +1,22 @@
+/* Resizing of 8-bit RGB with a filter whose width follows the scale ("antialias"), to the same bits as the two programs that models
+ * are trained and evaluated with.  Both go along rows, then along columns, round to 8 bits in between, and have weights of a fixed
+ * point: Pillow of 22 bits after it, torchvision's tensors of as many as the largest weight leaves of 15. */
+#ifndef DOPPLER_RUNTIME_MEDIA_RESIZE_H
+#define DOPPLER_RUNTIME_MEDIA_RESIZE_H
+
+#include "runtime/media/picture.h"
+
+/* Numbers are those of Pillow's filters, which preprocessor_config.json has under `resample`. */
+typedef enum dop_filter {
+    DOP_FILTER_LANCZOS = 1,
+    DOP_FILTER_BILINEAR = 2,
+    DOP_FILTER_BICUBIC = 3,
+} dop_filter;
+
+typedef enum dop_fixed_point { DOP_FIXED_TORCHVISION, DOP_FIXED_PILLOW } dop_fixed_point;
+
+/* *out_picture has width x height pixels, which are charged to `budget` (NULL: unlimited) and stay so. */
+dop_status dop_picture_resize(const dop_picture *picture, uint32_t width, uint32_t height, dop_filter filter,
+                              dop_fixed_point point, dop_budget *budget, dop_diag *diag, dop_picture *out_picture);
+
+#endif

@@ -1,0 +1,34 @@
+/* What is read of a body until its jobs are submitted; only the files that read bodies of calls include this. */
+#ifndef DOPPLER_RUNTIME_SERVE_API_API_GATHER_H
+#define DOPPLER_RUNTIME_SERVE_API_API_GATHER_H
+
+#include "runtime/serve/api/api_internal.h"
+#include "runtime/text/grammar/grammar.h"
+
+/* What is gathered of a request until its jobs are submitted; everything but the JSON is owned. */
+typedef struct gathering {
+    const dop_api *api;
+    dop_reader r;
+    dop_call *call;
+    dop_budget *budget;  /* of this request */
+    dop_job_request job; /* what all jobs have in common */
+    const char *stops[DOP_JOB_MAX_STOPS];
+    dop_bias *biases;
+    dop_ids *prompts;  /* [n_prompts] */
+    uint32_t *seconds; /* owned, [n_prompts]: tokens before the second text of each pair; NULL: they are single texts */
+    uint32_t n_prompts, n_each;
+    json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
+    const char *param; /* the parameter that says so */
+    dop_grammar *grammar;
+    bool no_reasoning; /* the request says so */
+} gathering;
+
+/* api_gather.c */
+void dop_gather_prompts(gathering *g, const char *param); /* texts and lists of ids to prompts */
+void dop_gather_refuse(gathering *g, const char *param, const dop_diag *diag);
+void dop_gather_no_memory(gathering *g);
+/* api_texts.c */
+void dop_gather_embedding(gathering *g);
+void dop_gather_rerank(gathering *g);
+
+#endif

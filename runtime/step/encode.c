@@ -1,0 +1,290 @@
+/* The program `encode`: rows of texts to vectors or scores. */
+#include "runtime/parts/lead/ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const dop_plan_program *
+encoder_of(const dop_model *m)
+{
+    return dop_plan_program_of(&m->plan, DOP_SCHED_ENCODE);
+}
+
+static uint32_t
+largest(const dop_model *m)
+{
+    uint32_t n;
+    const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_ENCODE, DOP_ORDER_BARRIERS, &n);
+    return n > 0 ? m->plan.schedules[of[n - 1]].max_rows : 0;
+}
+
+static uint32_t
+most_rows(const dop_model *m)
+{
+    const uint32_t rows = largest(m);
+    return rows < m->plan.model->ctx ? rows : m->plan.model->ctx;
+}
+
+static dop_pooling
+pooling_of(const dop_plan_program *p)
+{
+    return p->pool == DOP_POOL_CLS ? DOP_POOLING_CLS : p->pool == DOP_POOL_MEAN ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
+}
+
+bool
+dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *out_facts)
+{
+    const dop_plan_program *p = encoder_of(model);
+    if (!p || number > 0)
+        return false;
+    *out_facts = (dop_program_facts){.name = dop_plan_string(&model->plan, p->name),
+                                     .width = p->width,
+                                     .max_rows = most_rows(model),
+                                     .n_types = p->n_types,
+                                     .classes = p->classes,
+                                     .pooling = pooling_of(p),
+                                     .normalized = p->normalized};
+    return true;
+}
+
+/* What a call computes: texts of given lengths, one after the other in `ids`. */
+typedef struct job {
+    dop_model *m;
+    const dop_plan_program *p;
+    const uint32_t *ids, *types; /* types NULL: 0 */
+    const uint32_t *lengths;
+    size_t n_texts;
+    dop_pooling pooling;
+    float *rows, *vectors; /* NULL: not wanted */
+    double *sums;          /* [width] */
+} job;
+
+/* The vector of a text from its rows [n, width]. */
+static dop_status
+pool(const job *j, const float *rows, uint32_t n, dop_diag *diag, float *out)
+{
+    const uint32_t width = j->p->width;
+    if (j->pooling == DOP_POOLING_MEAN) {
+        memset(j->sums, 0, width * sizeof *j->sums);
+        for (uint32_t r = 0; r < n; r++)
+            for (uint32_t i = 0; i < width; i++)
+                j->sums[i] += (double)rows[(size_t)r * width + i];
+        for (uint32_t i = 0; i < width; i++)
+            out[i] = (float)(j->sums[i] / n);
+    } else {
+        memcpy(out, rows + (j->pooling == DOP_POOLING_CLS ? 0 : (size_t)(n - 1) * width), width * sizeof *out);
+    }
+    return dop_vector_normalize(j->m, out, width, j->p->normalized, diag);
+}
+
+/* Writes the rows of texts first .. end - 1 and runs them in one step. */
+static dop_status
+run_texts(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, dop_diag *diag)
+{
+    dop_model *m = j->m;
+    const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_ENCODE, n_rows), width = j->p->width;
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    uint64_t ticket;
+    uint32_t row = 0;
+    step->flags = 0;
+    for (size_t i = first; i < end; i++)
+        for (uint32_t k = 0; k < j->lengths[i]; k++, row++)
+            dop_replay_write_row(&m->replay, row,
+                                 &(dop_row){.token = j->ids[at + row],
+                                            .position = k,
+                                            .sequence = j->lengths[i] - 1,
+                                            .flags = j->types ? j->types[at + row] : 0});
+    step->n_rows = m->replay.n_rows = n_rows;
+    dop_status st = dop_model_need(m, schedule, diag);
+    if (st == DOP_OK)
+        st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
+    if (st == DOP_OK)
+        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&m->replay, ticket, diag);
+    if (st != DOP_OK)
+        return st;
+    const float *rows = dop_model_logits(m, schedule);
+    if (j->rows)
+        memcpy(j->rows + at * width, rows, (size_t)n_rows * width * sizeof *rows);
+    for (size_t i = first; i < end && j->vectors && st == DOP_OK; i++) {
+        st = pool(j, rows, j->lengths[i], diag, j->vectors + i * width);
+        rows += (size_t)j->lengths[i] * width;
+    }
+    return st;
+}
+
+static dop_status
+check_texts(const job *j, size_t n_ids, dop_diag *diag)
+{
+    const dop_model *m = j->m;
+    const uint32_t most = most_rows(m), vocab = m->plan.model->vocab, types = j->p->n_types > 1 ? j->p->n_types : 1;
+    size_t sum = 0;
+    for (size_t i = 0; i < j->n_texts; i++) {
+        if (j->lengths[i] == 0)
+            return DOP_FAIL(diag, DOP_E_INPUT, "text %zu has no tokens", i);
+        if (j->lengths[i] > most)
+            return DOP_FAIL(
+                diag, DOP_E_INPUT,
+                "text %zu has %u tokens, and this plan encodes at most %u: shorten it, or compile with --ctx", i,
+                j->lengths[i], most);
+        sum += j->lengths[i];
+    }
+    if (sum != n_ids)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the texts have %zu tokens together, and %zu are given", sum, n_ids);
+    for (size_t i = 0; i < n_ids; i++) {
+        if (j->ids[i] >= vocab)
+            return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", j->ids[i], vocab);
+        if (j->types && j->types[i] >= types)
+            return DOP_FAIL(diag, DOP_E_INPUT, "type %u of row %zu is none of the %u that there are", j->types[i], i,
+                            types);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+run(job *j, size_t n_ids, dop_diag *diag)
+{
+    dop_model *m = j->m;
+    const uint32_t most = largest(m);
+    dop_status st = check_texts(j, n_ids, diag);
+    if (st == DOP_OK)
+        st = dop_step_none_open(m, diag);
+    if (st == DOP_OK)
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK && j->pooling == DOP_POOLING_MEAN && !(j->sums = calloc(j->p->width, sizeof *j->sums)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    size_t at = 0;
+    for (size_t first = 0, end; first < j->n_texts && st == DOP_OK; first = end) {
+        uint32_t n_rows = 0;
+        for (end = first; end < j->n_texts && n_rows + j->lengths[end] <= most; end++)
+            n_rows += j->lengths[end];
+        st = run_texts(j, first, end, at, n_rows, diag);
+        at += n_rows;
+    }
+    free(j->sums);
+    return st;
+}
+
+static const dop_value *
+find(const dop_value *values, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(values[i].name, name) == 0)
+            return &values[i];
+    return NULL;
+}
+
+static dop_status
+check_names(const dop_value *values, size_t n, const char *const *known, const char *what, dop_diag *diag)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (known[k] && strcmp(known[k], values[i].name) != 0)
+            k++;
+        if (!known[k])
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program encode has no %s \"%.40s\"", what, values[i].name);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_size(const dop_value *v, size_t n, dop_diag *diag)
+{
+    return !v || v->n == n ? DOP_OK
+                           : DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %zu values, expected %zu", v->name, v->n, n);
+}
+
+dop_status
+dop_program_run(dop_model *model, const char *name, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
+                size_t n_outputs, dop_diag *diag)
+{
+    static const char *const in[] = {"tokens", "lengths", "types", NULL}, *const out[] = {"rows", "vectors", NULL};
+    dop_diag_clear(diag);
+    const dop_plan_program *p = encoder_of(model);
+    if (!p || strcmp(name, dop_plan_string(&model->plan, p->name)) != 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no program \"%.40s\"%s", name,
+                           p ? "; it has encode" : "");
+    dop_status st = check_names(inputs, n_inputs, in, "input", diag);
+    if (st == DOP_OK)
+        st = check_names(outputs, n_outputs, out, "output", diag);
+    if (st != DOP_OK)
+        return st;
+    const dop_value *tokens = find(inputs, n_inputs, "tokens"), *lengths = find(inputs, n_inputs, "lengths"),
+                    *types = find(inputs, n_inputs, "types"), *rows = find(outputs, n_outputs, "rows"),
+                    *vectors = find(outputs, n_outputs, "vectors");
+    if (!tokens)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the program encode needs the input \"tokens\"");
+    const uint32_t one = (uint32_t)tokens->n;
+    job j = {.m = model,
+             .p = p,
+             .ids = tokens->data,
+             .types = types ? types->data : NULL,
+             .lengths = lengths ? lengths->data : &one,
+             .n_texts = lengths ? lengths->n : 1,
+             .pooling = pooling_of(p),
+             .rows = rows ? rows->data : NULL,
+             .vectors = vectors ? vectors->data : NULL};
+    if ((st = check_size(types, tokens->n, diag)) != DOP_OK ||
+        (st = check_size(rows, tokens->n * p->width, diag)) != DOP_OK ||
+        (st = check_size(vectors, j.n_texts * p->width, diag)) != DOP_OK)
+        return st;
+    return run(&j, tokens->n, diag);
+}
+
+/* By the program, with all texts in one list. */
+static dop_status
+embed_by_program(dop_model *m, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag, float *out)
+{
+    const dop_plan_program *p = encoder_of(m);
+    size_t n_ids = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        n_ids += texts[i].n;
+    uint32_t *ids = calloc(2 * n_ids + n + 1, sizeof *ids), *types = ids + n_ids, *lengths = types + n_ids;
+    if (!ids)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; at += texts[i++].n) {
+        lengths[i] = texts[i].n;
+        if (texts[i].n)
+            memcpy(ids + at, texts[i].ids, texts[i].n * sizeof *ids);
+        for (uint32_t k = texts[i].second; k < texts[i].n && p->n_types > 1; k++)
+            types[at + k] = 1;
+    }
+    job j = {.m = m,
+             .p = p,
+             .ids = ids,
+             .types = types,
+             .lengths = lengths,
+             .n_texts = n,
+             .pooling = pooling == DOP_POOLING_MODEL || p->classes ? pooling_of(p) : pooling,
+             .vectors = out};
+    dop_status st = run(&j, n_ids, diag);
+    free(ids);
+    return st;
+}
+
+dop_status
+dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag,
+                float *out_vectors)
+{
+    dop_diag_clear(diag);
+    dop_sequence *s = NULL;
+    const uint32_t size = dop_model_embedding_size(model);
+    if (encoder_of(model))
+        return embed_by_program(model, texts, n, pooling, diag, out_vectors);
+    dop_status st = dop_sequence_create(model, diag, &s);
+    for (size_t i = 0; i < n && st == DOP_OK; i++) {
+        st = i > 0 ? dop_sequence_rewind(s, 0, diag) : DOP_OK;
+        if (st == DOP_OK)
+            st = dop_sequence_embed(s, texts[i].ids, texts[i].n, pooling, diag, out_vectors + i * size);
+    }
+    dop_sequence_destroy(s);
+    return st;
+}
+
+float
+dop_relevance(const float *scores, uint32_t n)
+{
+    return n == 2 ? (float)(1 / (1 + exp((double)scores[0] - (double)scores[1]))) : scores[0];
+}

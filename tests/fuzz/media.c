@@ -1,0 +1,81 @@
+/* Pictures, and what prepares them. */
+#include "compiler/import/hf/image.h"
+#include "runtime/media/picture.h"
+#include "tests/fuzz/fuzz.h"
+
+/* Whatever it is, it is decoded within its bounds or refused. */
+void
+fuzz_picture(const uint8_t *data, size_t size)
+{
+    enum { PIXELS = 1 << 16, BYTES = 1 << 22 };
+    dop_budget budget = {.steps = 1 << 24, .bytes = BYTES};
+    dop_diag diag = {0};
+    dop_picture p;
+    const dop_status st = dop_picture_decode(data, size, PIXELS, &budget, &diag, &p);
+    fuzz_check(st, &diag);
+    require((st == DOP_OK) == (p.rgb != NULL) && (uint64_t)p.width * p.height <= PIXELS);
+    require(budget.end != DOP_BUDGET_LEFT || budget.bytes == BYTES - (uint64_t)p.width * p.height * 3);
+    dop_picture_finish(&p);
+}
+
+/* The picture of these bytes, of any size. */
+static void
+prepare(const dop_image_processor *p, uint32_t width, uint32_t height, uint8_t *rgb)
+{
+    const dop_picture picture = {width, height, rgb};
+    dop_image_layout x;
+    dop_image_mark *marks = NULL;
+    dop_diag diag = {0};
+    uint32_t n = 0, features = 0;
+    float *values = NULL;
+    dop_status st = dop_image_lay_out(p, width, height, &diag, &x);
+    fuzz_check(st, &diag);
+    if (st != DOP_OK)
+        return;
+    for (int order = DOP_PIXELS_ROWS; order <= DOP_PIXELS_PUBLISHED; order++) {
+        dop_budget budget = {.steps = 1 << 16, .bytes = 1 << 22};
+        dop_diag why = {0};
+        fuzz_check(dop_image_values(p, &x, &picture, (dop_pixel_order)order, &budget, &why, &values), &why);
+        free(values);
+    }
+    if (x.n_tiles > 64)
+        return;
+    st = dop_image_marks(p, &x, &diag, &marks, &n);
+    fuzz_check(st, &diag);
+    for (uint32_t i = 0; i < n; i++)
+        features += marks[i].features ? marks[i].n : 0;
+    require(features == x.features || !p->image[0] || p->marks == DOP_MARKS_LINES);
+    free(marks);
+}
+
+/* preprocessor_config.json, a zero, config.json. */
+void
+fuzz_image_processor(const uint8_t *data, size_t size)
+{
+    static const uint32_t sizes[][2] = {{1, 1}, {9, 200}, {31, 7}, {60, 60}};
+    const uint8_t *end = memchr(data, 0, size);
+    const size_t first = end ? (size_t)(end - data) : size;
+    const char *dir = NULL;
+    dop_diag diag = {0}, other = {0};
+    json_t *root = NULL;
+    dop_json config = {.diag = &diag};
+    dop_image_processor p;
+    bool present;
+    if (end && dop_json_decode(end + 1, size - first - 1, NULL, &other, &root) == DOP_OK)
+        (void)dop_json_root(root, "config.json", &other, &config);
+    config.diag = &diag;
+    fuzz_file_in("preprocessor_config.json", data, first, 0, &dir);
+    const dop_status st = dop_hf_image_processor(dir, &config, &diag, &present, &p);
+    fuzz_check(st, &diag);
+    json_decref(root);
+    if (st != DOP_OK)
+        return;
+    require(present);
+    uint8_t *rgb = malloc(64 * 64 * 3);
+    require(rgb != NULL);
+    for (size_t i = 0; i < 64 * 64 * 3; i++)
+        rgb[i] = (uint8_t)(i * 37);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        prepare(&p, sizes[i][0], sizes[i][1], rgb);
+    free(rgb);
+}

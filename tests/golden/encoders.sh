@@ -1,0 +1,114 @@
+# Encoders and cross-encoders give the hidden states, vectors and scores of an independent implementation, for each text of a step
+# whatever stands beside it.  `whole`: all models, unfused and for GPUs too, and --check.
+. "$(dirname "$0")/../lib.sh"
+whole=${1:-}
+exact=5e-5 # everything in f32
+
+printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
+
+# encodes NAME MODEL OPTION...
+encodes() {
+    local name=$1 model=$2
+    shift 2
+    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --chunks 128 "$@" &&
+        check "$name: as expected" "$TOOLS/encoded" "$name.plan" "$model" $exact
+}
+
+# agree PLAN: --check finds every kernel right.
+agree() {
+    "$EXEC" "$1" --check >checked && ! grep -q '^MISS' checked &&
+        tail -n 1 checked | grep -q '^\([0-9]*\) of \1 kernels agree'
+}
+
+models=$SRC/tests/encoders
+if [ "$whole" = whole ]; then
+    for model in "$models"/* "$SHARED"/golden/encoders/*; do
+        name=${model##*/}
+        [ -d "$model" ] || continue
+        encodes "$name" "$model" --target lavapipe
+        encodes "$name-unfused" "$model" --target lavapipe --no-fuse
+        encodes "$name-gpu" "$model" --target tier1.yaml
+        encodes "$name-plain" "$model" --target tier3 --kv f32
+        check "$name: kernels agree" agree "$name.plan"
+        check "$name-gpu: kernels agree" agree "$name-gpu.plan"
+    done
+    finish
+    exit
+fi
+
+encodes bert "$models/bert" --target lavapipe
+encodes modernbert "$models/modernbert" --target lavapipe
+encodes xlm_roberta_cross "$models/xlm_roberta_cross" --target lavapipe
+
+ids=$(grep -o '"ids": \[[^]]*' "$models/bert/expected.json" | grep -o '[0-9][0-9, ]*' | tr -d ,)
+cat >texts.jsonl <<END
+[${ids// /,}]
+{"tokens": [5, 6, 7]}
+END
+vectors() { # a vector a line, of which the first is that of --tokens
+    "$EXEC" bert.plan --embed -f texts.jsonl --quiet >vectors && [ "$(wc -l <vectors)" -eq 2 ] &&
+        "$EXEC" bert.plan --embed --tokens "$ids" --quiet >one &&
+        [ "$(head -n 1 vectors)" = "$(sed 's/.*"embedding":\(\[[^]]*\]\).*/\1/' one)" ] && grep -q '"pooling":"mean"' one
+}
+check "--embed of a file" vectors
+check "--embed=all" "$EXEC" bert.plan --embed=all --logits rows --tokens "$ids" --quiet
+check "--embed=all writes rows" sh -c '[ "$(wc -c <rows)" -eq 6144 ]'
+check "--score" sh -c '"$1" xlm_roberta_cross.plan --score --tokens "$2" --quiet | grep -q "\"scores\":\[1.02579"' sh "$EXEC" \
+    "$(grep -o '"ids": \[[^]]*' "$models/xlm_roberta_cross/expected.json" | grep -o '[0-9][0-9, ]*' | tr -d ,)"
+check "--info" sh -c '"$1" bert.plan --info | grep -q "^program .*encode"' sh "$EXEC"
+check_fails "tokens from an encoder" 1 "the model encodes texts and gives no tokens" "$EXEC" bert.plan --tokens "1 2"
+check_fails "vectors from a cross-encoder" 1 "gives scores of texts and no vectors" "$EXEC" xlm_roberta_cross.plan --embed --tokens 5
+check_fails "scores from vectors" 1 "gives no scores of texts" "$EXEC" bert.plan --score --tokens 5
+check_fails "a text that is too long" 1 "text 0 has 65 tokens, and this plan encodes at most 64" "$EXEC" bert.plan --embed \
+    --tokens "$(seq -s ' ' 65)"
+echo "{\"x\": 1}" >bad.jsonl
+check_fails "a line that is none" 1 'expected a text, an object with "text"' "$EXEC" bert.plan --embed -f bad.jsonl
+
+# With a tokenizer, texts and pairs of them: [CLS] a [SEP] and [CLS] a [SEP] b [SEP].
+for name in bert xlm_roberta_cross; do
+    cp -r "$models/$name" "$name" && cp "$models/tokenizer.json" "$name"
+    check "$name with a tokenizer: compiles" "$DOPPLERC" "$name" -o "$name-text.plan" --quiet --chunks 128 --target lavapipe
+done
+printf '%s\n' '"the dog sat"' '{"text": "the cat is red"}' >documents.jsonl
+ranks() { # PLAN: the second document goes better with the query
+    "$EXEC" "$1" --rerank "red cat" -f documents.jsonl --quiet >ranks && [ "$(grep -c '^{"index":[01],"score":' ranks)" -eq 2 ]
+}
+check "--rerank by vectors" ranks bert-text.plan
+check "--rerank: likeness" awk -F '[:}]' 'NR == 1 { first = $3 } END { exit !($3 > first && $3 <= 1.000001) }' ranks
+check "--rerank by a cross-encoder" ranks xlm_roberta_cross-text.plan
+score=$(sed -n '1s/.*"score":\([^}]*\)}/\1/p' ranks)
+pair=$(echo '{"text": "red cat", "add_special": true}' >one.jsonl && "$EXEC" xlm_roberta_cross-text.plan --tokenize one.jsonl | tr -d '[]')
+rest=$(echo '{"text": "the dog sat", "add_special": true}' >one.jsonl && "$EXEC" xlm_roberta_cross-text.plan --tokenize one.jsonl | tr -d '[]')
+check "a pair is both texts" sh -c '"$1" xlm_roberta_cross.plan --score --tokens "$2" --quiet | grep -qF "\"scores\":[$3]"' sh "$EXEC" \
+    "$(echo "$pair,${rest#*,}" | tr , ' ')" "$score"
+
+"$EXEC" bert-text.plan --serve 0 --quiet >log 2>&1 &
+server=$!
+for _ in $(seq 300); do
+    url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
+    [ -n "$url" ] && break
+    sleep 0.1
+done
+# ask STATUS TEXT PATH BODY
+ask() {
+    local got
+    got=$(curl -sS --max-time 60 -o answer -w '%{http_code}' -H 'Content-Type: application/json' -d "$4" "$url$3" 2>&1)
+    [ "$got" = "$1" ] && grep -qE -e "$2" answer && pass "$3 $(echo "$4" | cut -c1-60)" || fail "$3 $4" "$got: $(head -c 300 answer)"
+}
+many=$(seq -s , 0 2047 | sed 's/[0-9]*/"the cat"/g')
+ask 200 '"index":1,"embedding":\[.*"prompt_tokens":9' /v1/embeddings '{"input": ["the cat", "the dog sat"]}'
+ask 200 '"embedding":"[A-Za-z0-9+/=]{16}"' /v1/embeddings '{"input": "the cat", "encoding_format": "base64", "dimensions": 3}'
+ask 400 'dimensions is at most 64' /v1/embeddings '{"input": "the cat", "dimensions": 65}'
+ask 400 'an input has 90 tokens, and .* is 64' /v1/embeddings "{\"input\": \"$(seq -s ' ' 0 87 | sed 's/[0-9]*/cat/g')\"}"
+ask 200 '"index":2047' /v1/embeddings "{\"input\": [$many], \"dimensions\": 1}"
+ask 400 'at most 2048 inputs' /v1/embeddings "{\"input\": [$many, \"a\"]}"
+ask 200 '"results":\[\{"index":1,"relevance_score":0.9[^,]*,"document":\{"text": ?"the cat is red"' /v1/rerank \
+    '{"query": "red cat", "documents": ["the dog sat", {"text": "the cat is red"}], "return_documents": true, "top_n": 1}'
+ask 400 'query is the text' /v2/rerank '{"documents": ["a"]}'
+ask 400 'documents is a list' /rerank '{"query": "a", "documents": []}'
+ask 400 'a document is a text' /v1/rerank '{"query": "a", "documents": [7]}'
+ask 400 'the model encodes texts and writes none' /v1/completions '{"prompt": "the cat"}'
+ask 400 'chat template|encodes texts' /v1/chat/completions '{"messages": [{"role": "user", "content": "a"}]}'
+check "the server ends" kill "$server"
+wait "$server"
+finish
