@@ -20,7 +20,7 @@ check "--list-types: those of weights" [ "$(names types)" = "$(rows TYPE ir/type
 check "--list-types: a size" grep -qx 'q4_k  *4.500 bits a value, --quant' <("$DOPPLERC" --list-types)
 check "--list-kernels: those of the table" [ "$(names kernels)" = "$(rows KERNEL kernels/kernels.def)" ]
 check "--list-models: their names in files" grep -qx 'deepseek_v3  *DeepseekV3ForCausalLM, GGUF deepseek2' <("$DOPPLERC" --list-models)
-check "--list-models: one a line" [ "$("$DOPPLERC" --list-models | grep -c 'For[A-Z]\|LMHeadModel')" -eq "$("$DOPPLERC" --list-models | wc -l)" ]
+check "--list-models: one a line" [ "$("$DOPPLERC" --list-models | grep -c 'For[A-Z]\|Model')" -eq "$("$DOPPLERC" --list-models | wc -l)" ]
 check "several lists, one after the other" [ "$("$DOPPLERC" --list-types --list-targets | wc -l)" -eq \
     "$({ "$DOPPLERC" --list-types && "$DOPPLERC" --list-targets; } | wc -l)" ]
 
