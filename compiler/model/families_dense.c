@@ -194,6 +194,16 @@ const dop_hf_keys dop_keys_distilbert = {
     .act = "activation",
     .eps = "layer_norm_eps",
 };
+const dop_hf_keys dop_keys_nomic_bert = {
+    .hidden = "hidden_size|n_embd",
+    .layers = "num_hidden_layers|n_layer",
+    .heads = "num_attention_heads|n_head",
+    .ctx = "max_position_embeddings|n_positions",
+    .ffn = "intermediate_size|n_inner",
+    .act = "hidden_act|activation_function",
+    .eps = "layer_norm_eps|layer_norm_epsilon",
+    .theta = "rotary_emb_base",
+};
 const dop_hf_keys dop_keys_t5 = {
     .hidden = "d_model",
     .layers = "num_layers",
@@ -210,6 +220,7 @@ const dop_hf_keys dop_keys_modernbert = {
     .ffn = "intermediate_size",
     .act = "hidden_activation",
     .eps = "norm_eps",
+    .theta = "global_rope_theta",
 };
 
 const dop_tensor_name dop_names_bert[] = {

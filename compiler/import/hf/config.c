@@ -356,10 +356,10 @@ read_scalars(dop_hf *hf)
         st = dop_json_f64(&hf->cfg, "post_norm_eps", 0, 1, &hf->layer.post_attn_norm.eps);
     hf->layer.post_ffn_norm.eps = hf->layer.post_attn_norm.eps;
     if (st == DOP_OK)
-        st = dop_json_str_or(&hf->cfg, f->keys->act, f->act, &act);
+        st = dop_json_str_or(&hf->cfg, dop_hf_key(hf, f->keys->act, first, sizeof first), f->act, &act);
     if (st == DOP_OK && !dop_act_by_name(act, &hf->layer.ffn.act))
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s \"%.60s\" is not supported", hf->cfg.where,
-                         f->keys->act, act);
+                         dop_hf_key(hf, f->keys->act, first, sizeof first), act);
     if (st == DOP_OK)
         st = dop_json_bool_or(&hf->top, "tie_word_embeddings", f->flags & DOP_FAM_TIED, &a->tied);
     if (st == DOP_OK)

@@ -266,6 +266,8 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
         st = dop_json_sub(&params, "sliding_attention", &local);
     if (st == DOP_OK && two)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_sliding), local_theta, &local_theta);
+    if (st == DOP_OK && two)
+        st = dop_json_f64_or(&hf->cfg, "local_rope_theta", 1e-3, 1e12, local_theta, &local_theta); /* ModernBERT */
     if (hf->family->flags & DOP_FAM_ONE_BASE) /* old files: one base for both, and the scaling of one */
         local_theta = theta;
     if (st == DOP_OK && hf->family->flags & DOP_FAM_SWA_HEADS)
