@@ -82,7 +82,7 @@ dop_node_has_windows(const dop_graph *g, dop_node_id id)
     return false;
 }
 
-/* Places of a shape by its rank: [row], [col], [row,col], [row,head,col].  a: of a source, whose op may name heads and no columns;
+/* Places of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: of a source, whose op may name heads and no columns;
  * NULL: of an output. */
 static void
 places_by_rank(const dop_shape *s, const dop_access *a, dop_place out[DOP_MAX_RANK])
@@ -93,6 +93,8 @@ places_by_rank(const dop_shape *s, const dop_access *a, dop_place out[DOP_MAX_RA
     const bool rows = s->dim[0].sym != DOP_SYM_1 || (a && a->axis[DOP_AXIS_row] != DOP_ACCESS_none);
     for (uint32_t i = 0; i < s->rank; i++)
         out[i] = (dop_place){i + 1 == s->rank ? last : i == 0 ? DOP_AXIS_row : DOP_AXIS_head, s->rank <= 3, false};
+    if (s->rank == 2 && a && a->axis[DOP_AXIS_row] == DOP_ACCESS_none && a->axis[DOP_AXIS_head] != DOP_ACCESS_none)
+        out[0].axis = DOP_AXIS_head;
     if (s->rank == 1 && (rows || last == DOP_AXIS_head))
         out[0].axis = rows ? DOP_AXIS_row : DOP_AXIS_head;
 }

@@ -96,11 +96,14 @@ dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
     static const dop_access step_rows = {
         .axis = {[DOP_AXIS_row] = DOP_ACCESS_all, [DOP_AXIS_head] = DOP_ACCESS_group, [DOP_AXIS_col] = DOP_ACCESS_all}};
     static const dop_access facts = {.axis = {[DOP_AXIS_row] = DOP_ACCESS_same}};
+    static const dop_access distances = {.axis = {[DOP_AXIS_head] = DOP_ACCESS_same, [DOP_AXIS_col] = DOP_ACCESS_all}};
     const dop_op_info *info = dop_op_of(g->nodes[id].op);
     if (k == 1 && dop_node_writes_blocks(g, id))
         return &dop_access_blocks;
     if (info->root == DOP_ROOT_attention && (k == 1 || k == 2) && !dop_attention_cached(g, id))
         return &step_rows;
+    if (info->root == DOP_ROOT_attention && k == 5 && dop_attention_relative(g, id))
+        return &distances;
     return info->root == DOP_ROOT_attention && k == lasts_at(g, id) ? &facts : &info->access[k];
 }
 

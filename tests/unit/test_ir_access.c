@@ -119,6 +119,27 @@ Test(ir_access, shapes_agree_with_accesses)
     dop_arena_finish(&arena);
 }
 
+/* A table of distances has a row for each head. */
+Test(ir_access, tables_of_distances)
+{
+    dop_arena arena;
+    dop_graph g;
+    uint32_t src = 99, axis = 99;
+    dop_arena_init(&arena);
+    test_must_parse(
+        "graph g(T<=4, S<=8, Q=1) { %q:f32[T,4,2]=input \"q\" %p:u32[T]=input \"positions\" "
+        "%s:u32[T]=input \"sequences\" %l:u32[T]=input \"lasts\" %r:f32[4,7]=weight \"r\" "
+        "%a:f32[T,4,2]=attention %q,%q,%q,%p,%s,%r,%l scale=1 window=0 cap=0 mask=full relative=3 return %a }",
+        &arena, &g);
+    const dop_node_id a = test_find(&g, "a");
+    const dop_axis_map head = dop_node_map(&g, a, 5, DOP_AXIS_head), col = dop_node_map(&g, a, 5, DOP_AXIS_col);
+    cr_expect(dop_axis_map_is_own(&head, DOP_AXIS_head) && dop_axis_map_is_whole(&col));
+    cr_expect(dop_node_access_fits(&g, a, &src, &axis));
+    g.nodes[test_find(&g, "r")].shape.dim[0].mul = 5;
+    cr_expect(!dop_node_access_fits(&g, a, &src, &axis) && src == 5 && axis == 0, "source %u axis %u", src, axis);
+    dop_arena_finish(&arena);
+}
+
 /* ---- convolutions ---- */
 
 typedef struct conv_case {
