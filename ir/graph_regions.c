@@ -195,22 +195,22 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
     case DOP_TPL_expert:
     case DOP_TPL_expert_tiles:
         count_outs(r, a->experts.choice.nodes, a->experts.choice.n_nodes, counts);
-        for (uint32_t i = 0; i < a->n_parts; i++) {
-            count_outs(r, a->parts[i].outs, a->parts[i].n_outs, counts);
-            count_outs(r, &a->parts[i].argmax, 1, counts);
+        for (uint32_t i = 0; i < a->product.n_parts; i++) {
+            count_outs(r, a->product.parts[i].outs, a->product.parts[i].n_outs, counts);
+            count_outs(r, &a->product.parts[i].argmax, 1, counts);
         }
-        if (a->staged && r->tpl == DOP_TPL_gemv) /* tiles run no programs */
-            count_outs(r, a->prog.nodes, a->prog.n_nodes, counts);
-        count_outs(r, &a->tail, 1, counts);
+        if (a->product.staged && r->tpl == DOP_TPL_gemv) /* tiles run no programs */
+            count_outs(r, a->product.prog.nodes, a->product.prog.n_nodes, counts);
+        count_outs(r, &a->tail.id, 1, counts);
         break;
     case DOP_TPL_row:
-        for (uint32_t i = 0; i < a->n_programs; i++)
-            count_outs(r, a->programs[i].nodes, a->programs[i].n_nodes, counts);
+        for (uint32_t i = 0; i < a->row.n_programs; i++)
+            count_outs(r, a->row.programs[i].nodes, a->row.programs[i].n_nodes, counts);
         break;
     case DOP_TPL_attention:
         count_outs(r, a->attn.after, a->attn.n_after, counts);
         count_outs(r, &a->attn.merged, 1, counts);
-        count_outs(r, &a->tail, 1, counts);
+        count_outs(r, &a->tail.id, 1, counts);
         if (a->attn.query_runs)
             count_outs(r, a->attn.query.nodes, a->attn.query.n_nodes, counts);
         for (uint32_t i = 0; i < a->attn.n_writes && !a->attn.writes[i].again; i++)

@@ -58,7 +58,8 @@ root_of(const walk *w, uint32_t i)
 static bool
 is_product(const walk *w, uint32_t i)
 {
-    return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail && w->r->nodes[i] != w->a->beside;
+    return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail.id &&
+           w->r->nodes[i] != w->a->product.beside;
 }
 
 /* Is some node computed from both? */
@@ -93,7 +94,7 @@ find_beside(walk *w)
             dop_node_base(w->g, node(w, i)->src[0], NULL) !=
                 dop_node_base(w->g, dop_node_at(w->g, first)->src[0], NULL) &&
             meet(w, first, w->r->nodes[i]))
-            w->a->beside = w->r->nodes[i];
+            w->a->product.beside = w->r->nodes[i];
 }
 
 /* A source that follows its reader in the list is an error for the verifier; here it counts as outside. */
@@ -116,12 +117,12 @@ find_sources(walk *w)
 static void
 find_tail(walk *w)
 {
-    for (uint32_t i = 0; i < w->r->n_nodes && !w->a->tail; i++) {
+    for (uint32_t i = 0; i < w->r->n_nodes && !w->a->tail.id; i++) {
         const bool product = root_of(w, i) == DOP_ROOT_product;
         const int32_t of = source(w, i, 0);
         if (product && of >= 0 && w->behind[of]) {
-            w->a->tail = w->r->nodes[i];
-            w->a->tail_of = w->r->nodes[of];
+            w->a->tail.id = w->r->nodes[i];
+            w->a->tail.of = w->r->nodes[of];
         }
         w->behind[i] = product || root_of(w, i) == DOP_ROOT_attention;
         for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
@@ -282,7 +283,7 @@ join_products(walk *w)
 static uint32_t
 number_of_act(walk *w, dop_node_id id)
 {
-    dop_analysis *a = w->a;
+    dop_product_facts *a = &w->a->product;
     const dop_node_id act = dop_node_at(w->g, id)->src[0];
     for (uint32_t i = 0; i < a->n_acts; i++)
         if (dop_node_base(w->g, a->acts[i], NULL) == dop_node_base(w->g, act, NULL))
@@ -297,11 +298,11 @@ number_of_act(walk *w, dop_node_id id)
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
-    dop_segment *p = &w->a->parts[w->part[find_set(w, i)]];
+    dop_segment *p = &w->a->product.parts[w->part[find_set(w, i)]];
     dop_node_id id = w->r->nodes[i];
     if (is_product(w, i)) {
-        const bool alike = dop_product_cols(w->g, id) == p->rows && dop_product_depth(w->g, id) == w->a->depth &&
-                           number_of_act(w, id) == p->act;
+        const bool alike = dop_product_cols(w->g, id) == p->rows &&
+                           dop_product_depth(w->g, id) == w->a->product.depth && number_of_act(w, id) == p->act;
         p->rows = alike && p->act < DOP_MAX_ACTS ? p->rows : 0;
         if (fill)
             p->mats[p->n_mats] = id;
@@ -320,7 +321,7 @@ add_to_part(walk *w, uint32_t i, bool fill)
 static void
 list_parts(walk *w, dop_segment *parts, dop_node_id *mats, dop_node_id *outs)
 {
-    dop_analysis *a = w->a;
+    dop_product_facts *a = &w->a->product;
     a->parts = parts;
     a->most_mats = 1;
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
@@ -375,9 +376,9 @@ describe_experts(walk *w, dop_node_id *ids)
 {
     dop_analysis *a = w->a;
     const uint32_t n = w->r->n_nodes;
-    const dop_node *first = dop_node_at(w->g, a->products[0]);
-    a->experts.slots = dop_product_slots(w->g, a->products[0]);
-    if (!dop_node_has_experts(w->g, a->products[0]))
+    const dop_node *first = dop_node_at(w->g, a->product.mats[0]);
+    a->experts.slots = dop_product_slots(w->g, a->product.mats[0]);
+    if (!dop_node_has_experts(w->g, a->product.mats[0]))
         return;
     a->experts.ids = first->n_srcs > 2 ? first->src[2] : 0;
     a->experts.blocks = first->n_srcs > 3 ? first->src[3] : 0;
@@ -400,21 +401,22 @@ describe_experts(walk *w, dop_node_id *ids)
 static void
 describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
 {
-    dop_analysis *a = w->a;
+    dop_product_facts *a = &w->a->product;
     const dop_region *r = w->r;
     uint32_t n = r->n_nodes;
     dop_node_id *mats = ids + n, *outs = ids + 2 * n;
-    a->products = ids;
+    a->mats = ids;
     a->stats = ids + 3 * n;
     a->prog.nodes = ids + 4 * n;
+    a->feeds = w->feeds;
     find_beside(w);
     for (uint32_t i = 0; i < n; i++)
         if (is_product(w, i))
-            a->products[a->n_products++] = r->nodes[i];
-    if (a->n_products == 0)
+            a->mats[a->n_mats++] = r->nodes[i];
+    if (a->n_mats == 0)
         return;
-    a->act = dop_node_at(w->g, a->products[0])->src[0];
-    a->depth = dop_product_depth(w->g, a->products[0]);
+    a->act = dop_node_at(w->g, a->mats[0])->src[0];
+    a->depth = dop_product_depth(w->g, a->mats[0]);
     a->prog.unit = (dop_unit){a->depth, 1};
     join_products(w);
     list_parts(w, parts, mats, outs);
@@ -428,14 +430,14 @@ describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
     mark_sources(w);
     memcpy(w->feeds, w->mark, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
-        if (w->behind[i] || w->chooses[i] || w->r->nodes[i] == a->tail)
+        if (w->behind[i] || w->chooses[i] || w->r->nodes[i] == w->a->tail.id)
             continue;
         a->staged = a->staged || needs_stage(w, i, w->mark[i]);
         if (dop_node_is(w->g, r->nodes[i], DOP_STATISTIC))
             a->stats[a->n_stats++] = r->nodes[i];
     }
     for (uint32_t i = 0; i < n; i++)
-        if (!w->behind[i] && !w->chooses[i] && w->r->nodes[i] != a->tail &&
+        if (!w->behind[i] && !w->chooses[i] && w->r->nodes[i] != w->a->tail.id &&
             (w->out[i] || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC)))
             w->mark[i] = true;
     mark_sources(w);
@@ -463,11 +465,11 @@ describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
     const dop_region *r = w->r;
     uint32_t used = 0;
     memset(w->mark, 0, r->n_nodes * sizeof *w->mark);
-    a->programs = programs;
+    a->row.programs = programs;
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         if (w->mark[i] || node(w, i)->shape.rank == 1)
             continue;
-        dop_program *p = &programs[a->n_programs++];
+        dop_program *p = &programs[a->row.n_programs++];
         *p = (dop_program){.unit = dop_node_unit(w->g, r->nodes[i]), .nodes = ids + used};
         for (uint32_t k = i; k < r->n_nodes; k++) {
             if (w->mark[k] || node(w, k)->shape.rank == 1 || !walks_with(dop_node_unit(w->g, r->nodes[k]), p->unit))
@@ -493,20 +495,20 @@ describe_whole_rows(walk *w, dop_node_id *ids, dop_program *programs)
 {
     dop_analysis *a = w->a;
     const dop_region *r = w->r;
-    a->programs = programs;
+    a->attn.whole = programs;
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         const dop_unit unit = dop_node_unit(w->g, r->nodes[i]);
         bool known = !is_of_whole_rows(w->g, r->nodes[i]);
-        for (uint32_t k = 0; k < a->n_programs; k++)
+        for (uint32_t k = 0; k < a->attn.n_whole; k++)
             known = known || programs[k].unit.len == unit.len;
         if (known)
             continue;
         for (uint32_t k = 0; k < r->n_nodes; k++)
             w->mark[k] = is_of_whole_rows(w->g, r->nodes[k]) && dop_node_unit(w->g, r->nodes[k]).len == unit.len;
         mark_sources(w);
-        programs[a->n_programs] = (dop_program){.unit = unit, .nodes = ids};
-        programs[a->n_programs].n_nodes = take_marked(w, ids);
-        ids += programs[a->n_programs++].n_nodes;
+        programs[a->attn.n_whole] = (dop_program){.unit = unit, .nodes = ids};
+        programs[a->attn.n_whole].n_nodes = take_marked(w, ids);
+        ids += programs[a->attn.n_whole++].n_nodes;
     }
 }
 
@@ -571,7 +573,7 @@ describe_attention(walk *w, dop_node_id *ids, dop_program *programs)
         w->behind[i] = r->nodes[i] == a->attn.root;
         for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
             w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
-        if (w->behind[i] && w->out[i] && r->nodes[i] != a->attn.merged && r->nodes[i] != a->tail)
+        if (w->behind[i] && w->out[i] && r->nodes[i] != a->attn.merged && r->nodes[i] != a->tail.id)
             a->attn.after[a->attn.n_after++] = r->nodes[i];
     }
 }
@@ -661,24 +663,26 @@ make_analysis(dop_graph *g, const dop_region *r)
 bool
 dop_region_hands_on(const dop_region *r, dop_node_id value)
 {
-    return r->info->tail && r->info->tail_of == value;
+    return r->info->tail.id && r->info->tail.of == value;
 }
 
 uint32_t
 dop_region_part(const dop_region *r, dop_node_id id)
 {
     uint32_t at = dop_region_find(r, id);
-    return at < r->n_nodes && r->info->n_parts ? r->info->part_of[at] : r->info->n_parts;
+    const dop_product_facts *p = &r->info->product;
+    return at < r->n_nodes && p->n_parts ? p->part_of[at] : p->n_parts;
 }
 
 bool
 dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value)
 {
-    for (uint32_t i = 0; i < r->info->n_acts; i++)
-        if (dop_node_base(g, r->info->acts[i], NULL) == value)
+    const dop_product_facts *p = &r->info->product;
+    for (uint32_t i = 0; i < p->n_acts; i++)
+        if (dop_node_base(g, p->acts[i], NULL) == value)
             return true;
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        for (uint32_t k = 0; r->info->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++)
+    for (uint32_t i = 0; i < r->n_nodes && p->feeds; i++)
+        for (uint32_t k = 0; p->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++)
             if (dop_node_base(g, dop_node_at(g, r->nodes[i])->src[k], NULL) == value)
                 return true;
     return false;
@@ -713,7 +717,6 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     memset(flags, 0, 2 * (size_t)w.a->capacity * sizeof *flags); /* of a smaller region's analysis */
     find_widths(&w, flags);
     w.feeds = flags + w.a->capacity;
-    w.a->feeds = w.feeds;
     switch (r->tpl) {
     case DOP_TPL_gemv:
     case DOP_TPL_matmul:

@@ -33,6 +33,31 @@ typedef struct dop_program {
 enum { DOP_MAX_WRITES = 2 }; /* of one step into the caches of an attention region: K and V */
 enum { DOP_MAX_ACTS = 4 };   /* activations of a region's products */
 
+/* Of products (templates gemv, matmul, expert and expert_tiles). */
+typedef struct dop_product_facts {
+    uint32_t n_mats; /* in all parts */
+    dop_node_id *mats;
+    uint32_t n_parts; /* ordered by their first products */
+    dop_segment *parts;
+    uint32_t most_mats; /* of any part, at least 1 */
+    dop_node_id act;    /* activation: source 0 of the first part's products */
+    /* Template gemv: products of different parts may read different activations that are computed from one row (from a
+     * residual and the weights of several norms, say).  In the order of the parts; all of one length. */
+    uint32_t n_acts;
+    dop_node_id acts[DOP_MAX_ACTS];
+    uint32_t depth; /* number of values of an activation that one sum is over */
+    /* [n_nodes of the region] the part that the node belongs to; n_parts: it is computed from no product */
+    const uint32_t *part_of;
+    const bool *feeds; /* [n_nodes of the region] an activation is computed from the node */
+    bool staged;       /* a row program runs before the products: the activation needs it, or it stores something */
+    uint32_t n_stats;  /* statistics that no product depends on; unless `staged`, they are used only after the sums */
+    dop_node_id *stats;
+    dop_program prog; /* computes the activation, a statistic or a stored row */
+    /* Templates gemv and expert: a product of another row than `act`.  Its sums lie beside those of the only other product, and
+     * what is computed from both meets in the region's only part.  It belongs to no part itself.  0: none */
+    dop_node_id beside;
+} dop_product_facts;
+
 /* Of products by expert (templates expert and expert_tiles): matrices that are chosen by a value. */
 typedef struct dop_expert_facts {
     uint32_t slots;  /* of each product; 1 without experts */
@@ -42,6 +67,19 @@ typedef struct dop_expert_facts {
     dop_node_id sum;    /* sum over the slots of the one product, 0: none */
     dop_program choice; /* nodes that run before the products, where the region itself makes its choice of experts */
 } dop_expert_facts;
+
+/* Of templates gemv and attention: a product of each head of a value that the region makes and stores, with a matrix of its own.
+ * The last workgroup that finishes values of a head computes that head's product. */
+typedef struct dop_tail_facts {
+    dop_node_id id; /* the product, 0: none */
+    dop_node_id of; /* the value */
+} dop_tail_facts;
+
+/* Of template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them. */
+typedef struct dop_row_facts {
+    uint32_t n_programs;
+    dop_program *programs;
+} dop_row_facts;
 
 /* Of template attention. */
 typedef struct dop_attention_facts {
@@ -58,6 +96,9 @@ typedef struct dop_attention_facts {
     } writes[DOP_MAX_WRITES];
     uint32_t n_after; /* outputs that are computed from the attention itself */
     dop_node_id *after;
+    /* Statistics of whole rows that the heads need: one program for each length of these rows.  They run first. */
+    uint32_t n_whole;
+    dop_program *whole;
 } dop_attention_facts;
 
 /* Of template scan. */
@@ -79,41 +120,10 @@ typedef struct dop_analysis {
     dop_node_id *reads; /* values (of base nodes, leaves included) that it reads from memory */
     const bool *wide;   /* [n_nodes of the region] four columns of the node can be computed at once */
 
-    /* templates gemv, matmul, expert and expert_tiles */
-    uint32_t n_products; /* in all parts */
-    dop_node_id *products;
-    uint32_t n_parts; /* ordered by their first products */
-    dop_segment *parts;
-    uint32_t most_mats; /* of any part, at least 1 */
-    dop_node_id act;    /* activation: source 0 of the first part's products */
-    /* Template gemv: products of different parts may read different activations that are computed from one row (from a
-     * residual and the weights of several norms, say).  In the order of the parts; all of one length. */
-    uint32_t n_acts;
-    dop_node_id acts[DOP_MAX_ACTS];
-    uint32_t depth; /* number of values of an activation that one sum is over */
-    /* [n_nodes of the region] the part that the node belongs to; n_parts: it is computed from no product */
-    const uint32_t *part_of;
-    const bool *feeds; /* [n_nodes of the region] an activation is computed from the node */
-    bool staged;       /* a row program runs before the products: the activation needs it, or it stores something */
-    uint32_t n_stats;  /* statistics that no product depends on; unless `staged`, they are used only after the sums */
-    dop_node_id *stats;
-    dop_program prog; /* computes the activation, a statistic or a stored row */
-
+    dop_product_facts product;
     dop_expert_facts experts;
-
-    /* templates gemv and expert: a product of another row than `act`.  Its sums lie beside those of the only other product, and
-     * what is computed from both meets in the region's only part.  It belongs to no part itself.  0: none */
-    dop_node_id beside;
-
-    /* templates gemv and attention: `tail` is a product of each head of `tail_of`, which the region makes and stores, with a
-     * matrix of its own.  The last workgroup that finishes values of a head computes that head's product.  0: none */
-    dop_node_id tail, tail_of;
-
-    /* template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them.  Template attention:
-     * one for each length of the whole rows whose statistics its heads need; they run first. */
-    uint32_t n_programs;
-    dop_program *programs;
-
+    dop_tail_facts tail;
+    dop_row_facts row;
     dop_attention_facts attn;
     dop_scan_facts scan;
 

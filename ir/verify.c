@@ -316,12 +316,12 @@ verify_analysis(verify_ctx *v, dop_region_id id)
                        name_of(v, r->nodes[i - 1]), name_of(v, r->nodes[i]));
     if (!r->info || r->info->digest != dop_region_digest(r))
         return BAD(v, "region @%u was changed and not described again", id);
-    for (uint32_t i = 0; i < r->info->n_parts; i++)
-        if (r->info->parts[i].rows == 0)
+    for (uint32_t i = 0; i < r->info->product.n_parts; i++)
+        if (r->info->product.parts[i].rows == 0)
             return BAD(v, "region @%u: products of different shape meet", id);
     const uint32_t acts = dop_template_of(r->tpl)->acts;
-    if (r->info->n_acts > (acts > 1 ? acts : 1))
-        return BAD(v, "region @%u: its products read %u different rows", id, r->info->n_acts);
+    if (r->info->product.n_acts > (acts > 1 ? acts : 1))
+        return BAD(v, "region @%u: its products read %u different rows", id, r->info->product.n_acts);
     dop_region_storers(r, v->place); /* not more outputs than nodes, as was checked */
     for (uint32_t i = 0; i < r->n_outs; i++)
         if (v->place[i] != 1)

@@ -45,9 +45,9 @@ dop_type
 dop_coop_stored(const dop_graph *g, const dop_region *r)
 {
     uint32_t start = 0;
-    const dop_node_id act = dop_node_base(g, r->info->act, &start);
+    const dop_node_id act = dop_node_base(g, r->info->product.act, &start);
     const dop_type type = dop_node_at(g, act)->type;
-    const uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->depth : dop_node_cols(g, act);
+    const uint32_t cols = dop_blocks_of(g, r).by_pair ? r->info->product.depth : dop_node_cols(g, act);
     const bool stored =
         !dop_region_has(r, act) && start % 8 == 0 && cols % 8 == 0 && (type == DOP_TYPE_f16 || type == DOP_TYPE_f32);
     return stored ? type : DOP_TYPE_COUNT;
@@ -79,7 +79,7 @@ coop_tile(const dop_coop_shape *s, uint32_t mats, const dop_target *t, dop_tile 
 static bool
 can_join(const dop_site *s)
 {
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     const dop_segment *first = a->parts;
     for (uint32_t i = 0; i < a->n_parts; i++) {
         const dop_segment *part = &a->parts[i];
@@ -97,7 +97,7 @@ can_join(const dop_site *s)
 static uint32_t
 columns_of(const dop_site *s, uint32_t bn, bool joined)
 {
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     uint32_t rows = 0, columns = 0;
     for (uint32_t i = 0; i < a->n_parts; i++) {
         rows += a->parts[i].rows;
@@ -167,7 +167,7 @@ static coop_division
 division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
     coop_division apart = {.joined = false}, joined = {.joined = true};
-    if (x->kind >= DOP_SHAPE_DIRECT && s->r->info->n_parts > 1) {
+    if (x->kind >= DOP_SHAPE_DIRECT && s->r->info->product.n_parts > 1) {
         divide(x, s, p, &joined);
         return joined;
     }
@@ -192,7 +192,7 @@ time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 static bool
 can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     uint32_t start = 0;
     const uint64_t rows = dop_node_rows(s->g, dop_node_base(s->g, a->act, &start), s->g->max_t);
     if ((a->n_parts > 1 && !can_join(s)) || rows < s->g->max_t || s->g->max_t % x->bm)

@@ -94,9 +94,9 @@ count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
 {
     const dop_analysis *a = s->r->info;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < a->n_products; i += products)
-        n +=
-            dop_div_up_u32(dop_product_cols(s->g, a->products[i]), rows_each) * (a->experts.sum ? 1 : a->experts.slots);
+    for (uint32_t i = 0; i < a->product.n_mats; i += products)
+        n += dop_div_up_u32(dop_product_cols(s->g, a->product.mats[i]), rows_each) *
+             (a->experts.sum ? 1 : a->experts.slots);
     return n;
 }
 

@@ -87,10 +87,10 @@ static void
 sum_whole_rows(dop_gen *gen, dop_buf *body)
 {
     const dop_analysis *found = gen->e.r->info;
-    for (uint32_t i = 0; i < found->n_programs; i++) {
-        const dop_rowprog p = {.nodes = found->programs[i].nodes,
-                               .n_nodes = found->programs[i].n_nodes,
-                               .len = found->programs[i].unit.len,
+    for (uint32_t i = 0; i < found->attn.n_whole; i++) {
+        const dop_rowprog p = {.nodes = found->attn.whole[i].nodes,
+                               .n_nodes = found->attn.whole[i].n_nodes,
+                               .len = found->attn.whole[i].unit.len,
                                .t = "0u",
                                .unit = "0u",
                                .serial = DOP_MAX_WRITES + 1 + i};
@@ -706,9 +706,9 @@ dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint
     n += rows * dop_trips_program(s, &found->attn.query, a->dim, lanes);
     for (uint32_t i = 0; i < found->attn.n_writes; i++)
         n += dop_trips_program(s, &found->attn.writes[i].prog, len, lanes) + dop_turns(len, 8ull * lanes) * 5;
-    for (uint32_t i = 0; i < found->n_programs; i++)
-        n += dop_trips_program(s, &found->programs[i], found->programs[i].unit.len, tile->wg);
-    return n + (found->tail ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);
+    for (uint32_t i = 0; i < found->attn.n_whole; i++)
+        n += dop_trips_program(s, &found->attn.whole[i], found->attn.whole[i].unit.len, tile->wg);
+    return n + (found->tail.id ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);
 }
 
 /* Query rows of a workgroup; each is in a loop over them for every chunk of positions. */

@@ -306,7 +306,7 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
     if (s->g->max_t != 1 && !dop_attn_mixes(s))
         return (dop_refusal){"several tokens of one sequence", NULL};
     if (s->g->max_t != 1 &&
-        (found->attn.query_runs || found->attn.n_writes || found->n_programs || found->attn.merged || found->tail))
+        (found->attn.query_runs || found->attn.n_writes || found->attn.n_whole || found->attn.merged || found->tail.id))
         return (dop_refusal){"more is made here of each of several tokens than attention", NULL};
     if (!dop_attn_in_eights(s->g, &a))
         return (dop_refusal){"the cache is f32", "--kv f16"};

@@ -240,8 +240,8 @@ static uint32_t
 count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->info->n_parts; i++)
-        n += dop_div_up_u32(dop_product_cols(g, r->info->parts[i].mats[0]), rows);
+    for (uint32_t i = 0; i < r->info->product.n_parts; i++)
+        n += dop_div_up_u32(dop_product_cols(g, r->info->product.parts[i].mats[0]), rows);
     return n;
 }
 
@@ -289,7 +289,7 @@ shared_bytes(dop_gen *gen)
         return 0; /* generation says why */
     const dop_site s = site_of(gen);
     const uint32_t n = s.g->max_t, subgroups = tile->wg / s.t->subgroup;
-    const uint32_t sums = subgroups * (1 + s.r->info->most_mats * tile->rows * n);
+    const uint32_t sums = subgroups * (1 + s.r->info->product.most_mats * tile->rows * n);
     const dop_few_piece x = piece_in(gen);
     return n * x.units * x.bytes + (sums + p.n_stats * (subgroups > n ? subgroups : n)) * 4;
 }
@@ -300,7 +300,7 @@ refuses(const dop_site *s)
     const dop_analysis *a = s->r->info;
     if (s->g->max_t < 2 || s->g->max_t > MOST_ROWS)
         return (dop_refusal){"it is for steps of 2 to 8 rows", NULL};
-    if (a->staged || a->experts.slots > 1 || !dop_region_wide(s->g, s->r, a->act))
+    if (a->product.staged || a->experts.slots > 1 || !dop_region_wide(s->g, s->r, a->product.act))
         return (dop_refusal){"it takes plain activations only, four at a time", NULL};
     if (s->t->subgroup < 8)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
@@ -313,8 +313,8 @@ fits(const dop_site *s)
     dop_refusal no = refuses(s);
     if (no.why)
         return no;
-    for (uint32_t i = 0; i < s->r->info->n_products; i++) {
-        const dop_node *n = dop_node_at(s->g, s->r->info->products[i]);
+    for (uint32_t i = 0; i < s->r->info->product.n_mats; i++) {
+        const dop_node *n = dop_node_at(s->g, s->r->info->product.mats[i]);
         if (dop_weight_type_of(dop_node_at(s->g, n->src[1])->type)->unit != 8)
             return (dop_refusal){"blocks are too large for floats of several rows", "int_dot: prefer"};
     }

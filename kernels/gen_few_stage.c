@@ -9,8 +9,8 @@ uint32_t
 dop_few_unit(const dop_graph *g, const dop_region *r)
 {
     uint32_t unit = 8;
-    for (uint32_t i = 0; i < r->info->n_parts; i++) {
-        uint32_t u = dop_part_unit(g, &r->info->parts[i]);
+    for (uint32_t i = 0; i < r->info->product.n_parts; i++) {
+        uint32_t u = dop_part_unit(g, &r->info->product.parts[i]);
         unit = u > unit ? u : unit;
     }
     return unit;
@@ -20,7 +20,7 @@ dop_few_unit(const dop_graph *g, const dop_region *r)
 static uint32_t
 unit_bytes(const dop_site *s, uint32_t unit, bool ints)
 {
-    const bool half = dop_node_at(s->g, s->r->info->act)->type == DOP_TYPE_f16 && unit == 8;
+    const bool half = dop_node_at(s->g, s->r->info->product.act)->type == DOP_TYPE_f16 && unit == 8;
     return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
 }
 
@@ -60,14 +60,15 @@ attention_bytes(const dop_graph *g)
 dop_few_piece
 dop_few_piece_of(const dop_site *s, bool ints, bool stage)
 {
-    const uint32_t unit = dop_few_unit(s->g, s->r), k = s->r->info->depth, rows = s->g->max_t,
+    const uint32_t unit = dop_few_unit(s->g, s->r), k = s->r->info->product.depth, rows = s->g->max_t,
                    bytes = unit_bytes(s, unit, ints);
     dop_target t = *s->t;
     dop_few_piece p = {.bytes = bytes, .half = !ints && bytes == unit * 2};
     if (stage)
         t.shared_bytes -= attention_bytes(s->g);
     p.units = piece_of(&t, rows, k, unit, p.bytes);
-    if (stage && !ints && !p.half && unit == 8 && p.units < dop_div_up_u32(k, unit) && s->r->info->n_stats == 0) {
+    if (stage && !ints && !p.half && unit == 8 && p.units < dop_div_up_u32(k, unit) &&
+        s->r->info->product.n_stats == 0) {
         p = (dop_few_piece){.bytes = unit * 2, .half = true};
         p.units = piece_of(&t, rows, k, unit, p.bytes);
     }
@@ -204,7 +205,7 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
 static uint32_t
 count_groups(const dop_site *s, uint32_t rows, uint32_t loops)
 {
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     uint32_t n = 0;
     for (uint32_t i = 0; i < a->n_parts; i++)
         n += dop_div_up_u32(dop_product_cols(s->g, a->parts[i].mats[0]), rows * loops);
@@ -227,7 +228,7 @@ dop_few_stage(const dop_site *s, dop_tile *tile)
 {
     const dop_schedule_numbers *in = &s->t->schedule;
     const dop_products p = dop_products_of(s);
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     const bool ints = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
     const uint32_t unit = ints ? 32 : 8, n = s->g->max_t, units = p.k / unit;
     const dop_few_piece piece = dop_few_piece_of(s, ints, true);

@@ -334,7 +334,7 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, 
 {
     dop_emit *e = &gen->e;
     const dop_selection *own = gen->choice, other = choose_floats(gen, p);
-    const uint32_t handing = dop_tail_heads(gen) ? dop_region_part(e->r, e->r->info->tail_of) : p->n;
+    const uint32_t handing = dop_tail_heads(gen) ? dop_region_part(e->r, e->r->info->tail.of) : p->n;
     const dop_placement placement = n->placement;
     uint32_t *first = dop_arena_alloc(n->arena, (p->n + 1) * sizeof *first), *n_wg;
     n_wg = dop_arena_alloc(n->arena, p->n * sizeof *n_wg);

@@ -13,7 +13,7 @@ dop_blocks_of(const dop_graph *g, const dop_region *r)
                         .n = s->dim[0].mul,
                         .span = s->dim[1].mul - 1,
                         .slots = a->experts.slots,
-                        .by_pair = dop_node_at(g, a->act)->shape.rank == 3};
+                        .by_pair = dop_node_at(g, a->product.act)->shape.rank == 3};
 }
 
 dop_refusal

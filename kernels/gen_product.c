@@ -181,7 +181,7 @@ void
 dop_product_sums(dop_gen *gen, dop_nest *n, dop_product *x)
 {
     const dop_placement *pl = &n->placement;
-    const uint32_t sums = gen->e.r->info->most_mats * dop_placement_size(pl, DOP_PLACE_n, DOP_LEVEL_reg) *
+    const uint32_t sums = gen->e.r->info->product.most_mats * dop_placement_size(pl, DOP_PLACE_n, DOP_LEVEL_reg) *
                           dop_placement_size(pl, DOP_PLACE_t, DOP_LEVEL_reg);
     if (pl->sum == DOP_MEET_shared)
         x->sums = dop_nest_shared(n, "float", "dop_sums", gen->choice->tile.wg / pl->subgroup * sums);

@@ -517,8 +517,8 @@ static uint32_t
 longest_unit(const dop_region *r)
 {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < r->info->n_programs; i++)
-        most = r->info->programs[i].unit.len > most ? r->info->programs[i].unit.len : most;
+    for (uint32_t i = 0; i < r->info->row.n_programs; i++)
+        most = r->info->row.programs[i].unit.len > most ? r->info->row.programs[i].unit.len : most;
     return most;
 }
 
@@ -546,8 +546,8 @@ emit_row(dop_gen *gen)
         g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
     const uint32_t each = row_lanes(gen), wg = gen->choice->tile.wg;
     dop_buf_puts(&body, "");
-    for (uint32_t i = 0; i < r->info->n_programs; i++) {
-        const dop_program *x = &r->info->programs[i];
+    for (uint32_t i = 0; i < r->info->row.n_programs; i++) {
+        const dop_program *x = &r->info->row.programs[i];
         const char *unit = x->unit.units == 1 && first_unit == 0 ? "0u" : dop_emit_str(e, "unit%u", i);
         dop_buf_printf(&body, "    if (unit >= %uu && unit < %uu) {\n    uint unit%u = unit - %uu;\n", first_unit,
                        first_unit + x->unit.units, i, first_unit);

@@ -544,7 +544,7 @@ emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t gr
     for (uint32_t i = 0; i < n; i++) {
         s->fours = s->fours && stored_in_fours(s, parts[i]);
         emit_select(s, parts[i], i, n, blocks, &select);
-        if (e->r->info->tail && parts[i] == &s->p.part[dop_region_part(e->r, e->r->info->tail_of)]) {
+        if (e->r->info->tail.id && parts[i] == &s->p.part[dop_region_part(e->r, e->r->info->tail.of)]) {
             handing = blocks;
             hands = true;
         }
@@ -646,7 +646,7 @@ begin(rows_gen *s, dop_gen *gen)
     bool fours = true;
     for (uint32_t i = 0; i < s->p.n; i++)
         fours = fours && stored_in_fours(s, &s->p.part[i]);
-    s->sums = s->tb > 1 && !fours ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
+    s->sums = s->tb > 1 && !fours ? s->sg * s->tb * gen->e.r->info->product.most_mats * s->rows * 4 : 0;
     /* Other uses of shared memory are small; the size of a program that has to run first was checked by fusion. */
     s->ints = gen->descriptor->ints;
     s->ahead = dop_gen_ahead(gen);

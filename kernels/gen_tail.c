@@ -14,10 +14,10 @@ typedef struct tail {
 static tail
 find_tail(const dop_graph *g, const dop_region *r)
 {
-    const dop_node *n = dop_node_at(g, r->info->tail);
+    const dop_node *n = dop_node_at(g, r->info->tail.id);
     const dop_shape *w = &dop_node_at(g, n->src[1])->shape;
-    return (tail){.id = r->info->tail,
-                  .made = r->info->tail_of,
+    return (tail){.id = r->info->tail.id,
+                  .made = r->info->tail.of,
                   .matrix = n->src[1],
                   .heads = w->dim[0].mul,
                   .n = w->dim[1].mul,
@@ -28,7 +28,7 @@ find_tail(const dop_graph *g, const dop_region *r)
 uint32_t
 dop_tail_heads(const dop_gen *gen)
 {
-    return gen->e.r->info->tail ? find_tail(gen->e.g, gen->e.r).heads : 0;
+    return gen->e.r->info->tail.id ? find_tail(gen->e.g, gen->e.r).heads : 0;
 }
 
 uint32_t
@@ -46,7 +46,7 @@ dop_tail_at_once(const dop_gen *gen, uint32_t heads)
 uint32_t
 dop_tail_bytes(const dop_gen *gen, uint32_t at_once)
 {
-    if (!gen->e.r->info->tail)
+    if (!gen->e.r->info->tail.id)
         return 0;
     const tail t = find_tail(gen->e.g, gen->e.r);
     return at_once * dop_packed_row_values(t.type->type, t.k) * 4;
@@ -55,7 +55,7 @@ dop_tail_bytes(const dop_gen *gen, uint32_t at_once)
 dop_refusal
 dop_tail_refuses(const dop_site *s)
 {
-    if (s->r->info->tail && !find_tail(s->g, s->r).type)
+    if (s->r->info->tail.id && !find_tail(s->g, s->r).type)
         return (dop_refusal){"no kernel reads weights of the type here", "--quant and a type that kernels read"};
     return (dop_refusal){0};
 }
@@ -64,7 +64,7 @@ void
 dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
 {
     dop_emit *e = &gen->e;
-    if (!e->r->info->tail || e->status != DOP_OK)
+    if (!e->r->info->tail.id || e->status != DOP_OK)
         return;
     const tail t = find_tail(e->g, e->r);
     const dop_tile *tile = &gen->choice->tile;
@@ -142,7 +142,7 @@ dop_tail_blocks(dop_gen *gen, uint32_t first, uint32_t rows, uint32_t blocks, do
 uint64_t
 dop_tail_trips(const dop_site *s, const dop_tile *tile)
 {
-    if (!s->r->info->tail)
+    if (!s->r->info->tail.id)
         return 0;
     const tail t = find_tail(s->g, s->r);
     const uint32_t units = dop_packed_row_values(t.type->type, t.k) / t.type->unit, most = s->t->subgroup;

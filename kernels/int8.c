@@ -19,8 +19,8 @@ quantizes_directly(const dop_tile *tile, const dop_target *t, uint32_t k)
 dop_refusal
 dop_int8_refuses(const dop_site *s)
 {
-    for (uint32_t i = 0; i < s->r->info->n_products; i++)
-        if (ints_of(s->g, s->r->info->products[i]) == DOP_INTS_NONE)
+    for (uint32_t i = 0; i < s->r->info->product.n_mats; i++)
+        if (ints_of(s->g, s->r->info->product.mats[i]) == DOP_INTS_NONE)
             return (dop_refusal){"some weights here have no integer product", "--quant"};
     if (s->t->subgroup > 1 && s->t->subgroup < LANES_OF_UNIT)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
@@ -31,8 +31,8 @@ bool
 dop_int8_levels(const dop_gen *gen)
 {
     bool any = false;
-    for (uint32_t i = 0; i < gen->e.r->info->n_products; i++)
-        any = any || ints_of(gen->e.g, gen->e.r->info->products[i]) == DOP_INTS_LEVELS;
+    for (uint32_t i = 0; i < gen->e.r->info->product.n_mats; i++)
+        any = any || ints_of(gen->e.g, gen->e.r->info->product.mats[i]) == DOP_INTS_LEVELS;
     return any && gen->descriptor->ints;
 }
 
@@ -49,8 +49,8 @@ bool
 dop_int8_mixed(const dop_graph *g, const dop_region *r)
 {
     bool some = false, all = true;
-    for (uint32_t i = 0; i < r->info->n_parts; i++) {
-        const bool ints = dop_int8_part(g, &r->info->parts[i]);
+    for (uint32_t i = 0; i < r->info->product.n_parts; i++) {
+        const bool ints = dop_int8_part(g, &r->info->product.parts[i]);
         some = some || ints;
         all = all && ints;
     }
@@ -61,7 +61,7 @@ dop_int8_mixed(const dop_graph *g, const dop_region *r)
 static bool
 is_wide(const dop_site *s)
 {
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     bool wide = a->depth % UNIT == 0;
     for (uint32_t i = 0; i < a->n_acts; i++)
         wide = wide && dop_region_wide(s->g, s->r, a->acts[i]);
@@ -76,10 +76,10 @@ is_wide(const dop_site *s)
 dop_refusal
 dop_int8_refuses_mixed(const dop_site *s)
 {
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     if (!dop_int8_mixed(s->g, s->r))
         return (dop_refusal){"weights here are all of one kind", NULL};
-    if (a->beside || a->tail || !is_wide(s))
+    if (a->beside || s->r->info->tail.id || !is_wide(s))
         return (dop_refusal){"a row is not made four values at a time, or is not the only one", NULL};
     for (uint32_t i = 0; i < a->n_parts; i++)
         for (uint32_t m = 0; m < a->parts[i].n_mats; m++) {
@@ -97,8 +97,8 @@ dop_type
 dop_int8_type(const dop_site *s)
 {
     dop_type t = DOP_TYPE_none;
-    for (uint32_t i = 0; i < s->r->info->n_products && dop_type_of(t)->pack.ints == DOP_INTS_NONE; i++)
-        t = dop_node_at(s->g, dop_node_at(s->g, s->r->info->products[i])->src[1])->type;
+    for (uint32_t i = 0; i < s->r->info->product.n_mats && dop_type_of(t)->pack.ints == DOP_INTS_NONE; i++)
+        t = dop_node_at(s->g, dop_node_at(s->g, s->r->info->product.mats[i])->src[1])->type;
     return t;
 }
 

@@ -33,11 +33,11 @@ dop_part_unit(const dop_graph *g, const dop_segment *part)
 static dop_node_id
 unread_weights(const dop_graph *g, const dop_region *r)
 {
-    const dop_analysis *a = r->info;
-    for (uint32_t i = 0; i < a->n_products; i++) {
-        const dop_node *w = dop_node_at(g, dop_node_at(g, a->products[i])->src[1]);
+    const dop_product_facts *a = &r->info->product;
+    for (uint32_t i = 0; i < a->n_mats; i++) {
+        const dop_node *w = dop_node_at(g, dop_node_at(g, a->mats[i])->src[1]);
         if ((w->op != DOP_OP_weight && w->op != DOP_OP_dequant) || !dop_weight_type_of(w->type))
-            return a->products[i];
+            return a->mats[i];
     }
     return 0;
 }
@@ -46,7 +46,8 @@ dop_status
 dop_gen_parts(const dop_gen *gen, dop_parts *out)
 {
     const dop_graph *g = gen->e.g;
-    const dop_analysis *a = gen->e.r->info;
+    const dop_product_facts *a = &gen->e.r->info->product;
+    const dop_expert_facts *x = &gen->e.r->info->experts;
     dop_node_id unread = unread_weights(g, gen->e.r);
     if (unread)
         return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s",
@@ -66,11 +67,11 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
                        .n_prog = a->prog.n_nodes,
                        .prog = a->prog.nodes,
                        .unit = 8,
-                       .experts = dop_node_has_experts(g, a->products[0]),
+                       .experts = dop_node_has_experts(g, a->mats[0]),
                        .own_rows = dop_node_at(g, a->act)->shape.rank == 3,
-                       .slots = a->experts.slots,
-                       .ids = a->experts.ids,
-                       .sum = a->experts.sum,
+                       .slots = x->slots,
+                       .ids = x->ids,
+                       .sum = x->sum,
                        .beside = a->beside,
                        .k2 = a->beside ? dop_product_depth(g, a->beside) : 0};
     for (uint32_t i = 0; i < a->n_parts; i++) {
@@ -86,13 +87,13 @@ dop_products_of(const dop_site *s)
     const dop_graph *g = s->g;
     const dop_analysis *a = s->r->info;
     const uint32_t summed = a->experts.sum ? a->experts.slots : 1; /* slots that are a part of the depth */
-    dop_products p = {.most = a->most_mats, .k = a->depth * summed};
-    if (a->beside)
-        p.k += dop_product_depth(g, a->beside);
-    for (uint32_t i = 0; i < a->n_products; i++)
-        p.rows += dop_node_cols(g, a->products[i]) / summed;
-    if (a->n_products > 0) {
-        p.first = a->products[0];
+    dop_products p = {.most = a->product.most_mats, .k = a->product.depth * summed};
+    if (a->product.beside)
+        p.k += dop_product_depth(g, a->product.beside);
+    for (uint32_t i = 0; i < a->product.n_mats; i++)
+        p.rows += dop_node_cols(g, a->product.mats[i]) / summed;
+    if (a->product.n_mats > 0) {
+        p.first = a->product.mats[0];
         p.type = dop_node_at(g, dop_node_at(g, p.first)->src[1])->type;
     }
     return p;

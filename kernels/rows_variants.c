@@ -13,16 +13,20 @@ trips(const dop_site *s, const dop_tile *tile)
     const uint64_t stores = tile->bm > 1 ? dop_turns((uint64_t)tile->rows * tile->bm / 4, 1) * 7 : 0;
     const uint32_t walkers = tile->claims ? 1 : tile->loops; /* One may claim all blocks. */
     uint64_t n = dop_trips_prologue(s, tile, tile->bm) + 64;
-    for (uint32_t i = 0; i < a->n_parts; i++) {
-        const dop_segment *part = &a->parts[i];
+    for (uint32_t i = 0; i < a->product.n_parts; i++) {
+        const dop_segment *part = &a->product.parts[i];
         uint32_t unit = dop_part_unit(s->g, part);
         unit = unit > tile->bk ? unit : tile->bk;
         /* Values of a row that do not come in fours are gathered one by one, which takes longer. */
-        const uint64_t load =
-            dop_region_wide(s->g, s->r, a->acts[part->act]) && a->depth % 4 == 0 ? 1 : 1 + tile->bm * 6u;
+        const uint64_t load = dop_region_wide(s->g, s->r, a->product.acts[part->act]) && a->product.depth % 4 == 0
+                                  ? 1
+                                  : 1 + tile->bm * 6u;
         const uint64_t beside =
-            a->beside ? dop_turns(dop_div_up_u32(dop_product_depth(s->g, a->beside), unit), 1) * load + 1 : 0;
-        const uint64_t each = sums * (dop_turns(dop_div_up_u32(a->depth, unit), 1) * load + 1) + beside + stores + 1;
+            a->product.beside
+                ? dop_turns(dop_div_up_u32(dop_product_depth(s->g, a->product.beside), unit), 1) * load + 1
+                : 0;
+        const uint64_t each =
+            sums * (dop_turns(dop_div_up_u32(a->product.depth, unit), 1) * load + 1) + beside + stores + 1;
         const uint32_t set = tile->rows * tile->wg;
         if (part->argmax) {
             const uint32_t parts = (uint32_t)dop_node_i(s->g, part->argmax, DOP_A_parts);
@@ -69,7 +73,7 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
         tile->loops *= 2;
     /* Threads wake one after the other, or are kept from running for a while, so equal shares do not end at the same time.
      * The ranges of an arg-max stay shares, which were faster: a large matrix, where a late thread matters little. */
-    if (t->cpu && t->merges && gemv && !s->r->info->tail && s->r->info->n_parts <= DOP_COUNTS_MOST) {
+    if (t->cpu && t->merges && gemv && !s->r->info->tail.id && s->r->info->product.n_parts <= DOP_COUNTS_MOST) {
         tile->claims = true;
         tile->claims = !t->loop_trips || trips(s, tile) <= t->loop_trips;
     }
@@ -155,9 +159,9 @@ static dop_refusal
 fits_experts(const dop_site *s)
 {
     const dop_analysis *a = s->r->info;
-    if (a->n_stats > 0)
+    if (a->product.n_stats > 0)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
-    if (!a->experts.sum && dop_node_at(s->g, a->act)->shape.rank == 3)
+    if (!a->experts.sum && dop_node_at(s->g, a->product.act)->shape.rank == 3)
         return (dop_refusal){"each slot has a row of its own", NULL};
     return fits(s);
 }
@@ -166,7 +170,7 @@ static dop_refusal
 fits_blocks(const dop_site *s)
 {
     dop_refusal no = dop_blocks_refuse(s);
-    if (s->r->info->n_stats > 0)
+    if (s->r->info->product.n_stats > 0)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
     return no.why ? no : fits(s);
 }

@@ -84,7 +84,8 @@ dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows)
     const dop_analysis *a = s->r->info;
     const uint64_t sums = a->experts.sum ? a->experts.slots : 1;
     return of_choice(s, &a->experts.choice, tile->wg) +
-           (rows + 1) * sums * (dop_trips_program(s, &a->prog, a->depth, tile->wg) + dop_turns(a->depth, 32));
+           (rows + 1) * sums *
+               (dop_trips_program(s, &a->product.prog, a->product.depth, tile->wg) + dop_turns(a->product.depth, 32));
 }
 
 /* Workgroups of lanes that walk over sets of rows. */
@@ -95,16 +96,16 @@ dop_trips_gemv(const dop_site *s, const dop_tile *tile)
     const uint64_t loops = tile->loops ? tile->loops : 1, sums = a->experts.sum ? a->experts.slots : 1;
     const uint32_t lanes = tile->lanes ? tile->lanes : 1, rows = tile->rows ? tile->rows : 1;
     const uint32_t least = s->g->max_t > 1 ? (s->g->max_t < 8 ? s->g->max_t : 8) : 1;
-    const uint64_t team = (uint64_t)a->most_mats * rows * least * (dop_halvings(lanes) + 2);
-    return dop_trips_prologue(s, tile, least) + loops * (sums * dop_turns(a->depth, 8ull * lanes) * 6 + team) +
-           dop_turns(a->tail ? 1u << 14 : 0, tile->wg) * 8 + 64;
+    const uint64_t team = (uint64_t)a->product.most_mats * rows * least * (dop_halvings(lanes) + 2);
+    return dop_trips_prologue(s, tile, least) + loops * (sums * dop_turns(a->product.depth, 8ull * lanes) * 6 + team) +
+           dop_turns(a->tail.id ? 1u << 14 : 0, tile->wg) * 8 + 64;
 }
 
 /* Tiles in shared memory. */
 uint64_t
 dop_trips_tiles(const dop_site *s, const dop_tile *tile)
 {
-    const dop_analysis *a = s->r->info;
+    const dop_product_facts *a = &s->r->info->product;
     const uint64_t fours = (uint64_t)tile->bk / 4;
     const uint64_t load =
         dop_turns(tile->bm * fours, tile->wg) * 6 + a->most_mats * dop_turns(tile->bn * fours, tile->wg) * 6;
@@ -117,8 +118,8 @@ dop_trips_row(const dop_site *s, const dop_tile *tile)
 {
     const dop_analysis *a = s->r->info;
     uint64_t n = 64;
-    for (uint32_t i = 0; i < a->n_programs; i++)
-        n += dop_trips_program(s, &a->programs[i], a->programs[i].unit.len, tile->wg);
+    for (uint32_t i = 0; i < a->row.n_programs; i++)
+        n += dop_trips_program(s, &a->row.programs[i], a->row.programs[i].unit.len, tile->wg);
     return n;
 }
 

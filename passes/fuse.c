@@ -68,7 +68,7 @@ columns_missing(const tile *t, dop_node_id n, const dop_axis_map *m)
 {
     if (m->reach == DOP_REACH_SPAN) /* partial results of this workgroup's own values */
         return t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
-                       t->r->info->n_products <= t->has->partials
+                       t->r->info->product.n_mats <= t->has->partials
                    ? DOP_REASON_none
                    : DOP_REASON_reduction_barrier;
     if (dop_axis_map_in_tile(m, DOP_AXIS_col, (dop_tile_span)t->has->tile[DOP_AXIS_col]))
@@ -80,7 +80,7 @@ columns_missing(const tile *t, dop_node_id n, const dop_axis_map *m)
 static bool
 is_product(const dop_region *r, dop_node_id id)
 {
-    return dop_ids_find(r->info->products, r->info->n_products, id) < r->info->n_products;
+    return dop_ids_find(r->info->product.mats, r->info->product.n_mats, id) < r->info->product.n_mats;
 }
 
 /* A sum over slots joins the one product that it reads.  The product then sums over the slots too, and the result of a single
@@ -92,7 +92,7 @@ sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
     const dop_node_id src = dop_node_at(g, n)->src[k];
     if (t->has->tile[DOP_AXIS_head] != DOP_TILE_whole)
         return DOP_REASON_cross_workgroup;
-    if (!is_product(t->r, src) || t->r->info->n_products > t->has->partials)
+    if (!is_product(t->r, src) || t->r->info->product.n_mats > t->has->partials)
         return DOP_REASON_template_limit;
     return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
 }
@@ -136,7 +136,7 @@ compare_units(const tile *t, dop_node_id n)
 {
     const dop_graph *g = t->g;
     dop_unit unit = t->r->info->unit, u = dop_node_unit(g, n);
-    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole && !t->r->info->n_products)
+    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole && !t->r->info->product.n_mats)
         return dop_node_cols(g, dop_node_space(g, n)) == dop_node_cols(g, t->r->info->root) ? DOP_REASON_none
                                                                                             : DOP_REASON_tile_mismatch;
     if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->mixed || dop_node_at(g, n)->shape.rank == 1 ||
@@ -223,11 +223,11 @@ count_meeting(const dop_flow *f, dop_region_id producer, const dop_region *c)
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->info->n_parts; i++) {
+    for (uint32_t i = 0; i < p->info->product.n_parts; i++) {
         bool read = false;
         for (uint32_t k = 0; k < c->info->n_reads && !read; k++)
             read = dop_region_part(p, c->info->reads[k]) == i;
-        n += read ? p->info->parts[i].n_mats : 0;
+        n += read ? p->info->product.parts[i].n_mats : 0;
     }
     return n;
 }
@@ -265,7 +265,7 @@ join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, do
     const dop_node *product = dop_node_at(g, c->nodes[0]), *x = dop_node_at(g, product->src[0]);
     uint32_t start;
     const dop_node_id made = dop_node_base(g, product->src[0], &start), matrix = product->src[1];
-    if (c->n_nodes != 1 || p->info->tail || x->shape.rank != 3 || x->shape.dim[2].mul % 4 || start ||
+    if (c->n_nodes != 1 || p->info->tail.id || x->shape.rank != 3 || x->shape.dim[2].mul % 4 || start ||
         dop_node_cols(g, made) != dop_node_cols(g, product->src[0]))
         return DOP_REASON_template_limit;
     if (dop_flow_n_readers(f, made) != 1 || f->output[made])
@@ -292,7 +292,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     *out = DOP_REASON_template_limit;
     if (!(t.has->joins & joins_as(g, c))) {
         if (dop_node_extent(g, c->info->root) == DOP_EXTENT_all ||
-            (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
+            (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->product.n_mats))
             *out = DOP_REASON_reduction_barrier;
         if (*out == DOP_REASON_reduction_barrier)
             return DOP_OK;
@@ -307,7 +307,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     }
     if (t.has->tile[DOP_AXIS_col] == DOP_TILE_whole && !p->info->has_unit)
         return DOP_OK;
-    if (p->info->tail && reads_node(c, p->info->tail)) /* the tail has no epilogue */
+    if (p->info->tail.id && reads_node(c, p->info->tail.id)) /* the tail has no epilogue */
         return DOP_OK;
     if (joins_as(g, c) == DOP_JOIN_HEADS) {
         *out = join_heads(cx, f, producer, consumer);
@@ -393,7 +393,7 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
         return DOP_REASON_cost;
     if (dop_node_has_holes(g, n) && (!(t->hole[k] & DOP_HOLE_ELEMENTS) || dop_node_merges(g, n)))
         return DOP_REASON_template_limit; /* what is merged was stored by several workgroups */
-    if (merges && c->info->n_products && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->beside))
+    if (merges && c->info->product.n_mats && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->product.beside))
         return DOP_REASON_template_limit;
     if (merges && is_product(c, n) && !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
         return DOP_REASON_shared_memory;
@@ -464,16 +464,17 @@ check_rows(const stage *s)
     const dop_graph *g = s->g;
     const dop_region *p = s->p, *c = s->c;
     const dop_template_info *t = s->has;
-    if (s->unit.units != 1 || (!t->mixed && (!c->info->n_products || s->unit.len != c->info->depth)))
+    if (s->unit.units != 1 || (!t->mixed && (!c->info->product.n_mats || s->unit.len != c->info->product.depth)))
         return DOP_REASON_tile_mismatch;
-    const dop_node_id made = t->mixed ? c->outs[0] : c->info->products[0];
+    const dop_node_id made = t->mixed ? c->outs[0] : c->info->product.mats[0];
     if (reads_windows(g, made, 0))
         return DOP_REASON_tile_mismatch; /* not one row */
     bool scalar = p->n_outs == 1;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         if (dop_node_is(g, p->outs[i], DOP_EFFECT))
             return DOP_REASON_state_order;
-        if (c->info->beside && dop_node_base(g, dop_node_at(g, c->info->beside)->src[0], NULL) == p->outs[i])
+        if (c->info->product.beside &&
+            dop_node_base(g, dop_node_at(g, c->info->product.beside)->src[0], NULL) == p->outs[i])
             return DOP_REASON_template_limit; /* only one row is made */
         /* The load phase makes the rows that the root reads, no others: not all of them for the last one. */
         if ((t->mixed || g->max_t > 1) && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, made))
@@ -485,7 +486,7 @@ check_rows(const stage *s)
             return DOP_REASON_tile_mismatch;
         if (s->f->output[p->outs[0]] || dop_flow_n_readers(s->f, p->outs[0]) != 1)
             return DOP_REASON_multiple_readers; /* nothing would store it */
-        return t->statistics && c->info->n_stats + 1 > t->statistics ? DOP_REASON_capacity : DOP_REASON_none;
+        return t->statistics && c->info->product.n_stats + 1 > t->statistics ? DOP_REASON_capacity : DOP_REASON_none;
     }
     if (!scalar && !t->mixed && !dop_fuse_fits_shared(s->cx->target, s->unit.len))
         return DOP_REASON_shared_memory;

@@ -35,7 +35,7 @@ makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_
         return c->info->has_unit && c->info->unit.units == 1 && c->info->unit.len == cols &&
                dop_node_per_token(g, c->nodes[0]) == dop_node_per_token(g, value);
     return (t->hole[0] & DOP_HOLE_ROWS) && g->max_t == 1 && dop_fuse_fits_shared(cx->target, cols) &&
-           c->info->n_products && c->info->depth == cols && dop_region_feeds(g, c, value);
+           c->info->product.n_mats && c->info->product.depth == cols && dop_region_feeds(g, c, value);
 }
 
 /* Handles element-wise regions that were left because several regions read them.  If those have become one region, it computes

@@ -34,9 +34,9 @@ are_siblings(const dop_graph *g, const dop_region *a, const dop_region *b)
     const dop_node *p = dop_node_at(g, x->root), *q = dop_node_at(g, y->root);
     if (a->tpl != b->tpl)
         return false;
-    if (x->n_products)
-        return x->act == y->act && x->experts.ids == y->experts.ids && x->experts.blocks == y->experts.blocks &&
-               x->experts.slots == y->experts.slots;
+    if (x->product.n_mats)
+        return x->product.act == y->product.act && x->experts.ids == y->experts.ids &&
+               x->experts.blocks == y->experts.blocks && x->experts.slots == y->experts.slots;
     return dop_template_of(a->tpl)->twins && p->n_srcs == q->n_srcs &&
            memcmp(p->src, q->src, p->n_srcs * sizeof *p->src) == 0;
 }
@@ -67,7 +67,7 @@ add_row(const dop_graph *g, dop_node_id value, rows *out)
 static rows
 rows_of(const dop_graph *g, const dop_region *r)
 {
-    const dop_analysis *a = r->info;
+    const dop_product_facts *a = &r->info->product;
     rows out = {0};
     for (uint32_t i = 0; i < a->n_acts; i++) {
         const dop_node_id act = dop_node_base(g, a->acts[i], NULL);
@@ -103,11 +103,10 @@ same_rows(const dop_graph *g, const dop_region *a, const dop_region *b)
 static bool
 are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    const dop_analysis *x = a->info, *y = b->info;
+    const dop_product_facts *x = &a->info->product, *y = &b->info->product;
     if (a->tpl != b->tpl || dop_template_of(a->tpl)->acts < 2 || x->depth != y->depth || x->staged || y->staged ||
-        x->beside || y->beside || x->tail || y->tail || dop_node_has_experts(g, x->products[0]) ||
-        dop_node_has_experts(g, y->products[0]) ||
-        dop_node_per_token(g, x->products[0]) != dop_node_per_token(g, y->products[0]))
+        x->beside || y->beside || a->info->tail.id || b->info->tail.id || dop_node_has_experts(g, x->mats[0]) ||
+        dop_node_has_experts(g, y->mats[0]) || dop_node_per_token(g, x->mats[0]) != dop_node_per_token(g, y->mats[0]))
         return false;
     for (uint32_t i = 0; i < x->n_parts + y->n_parts; i++)
         if ((i < x->n_parts ? x->parts[i] : y->parts[i - x->n_parts]).argmax)
@@ -118,12 +117,13 @@ are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
 static dop_reason
 fits_acts(const dop_pass_ctx *cx, const dop_region *a, const dop_region *b)
 {
-    const uint32_t acts = a->info->n_acts + b->info->n_acts;
+    const uint32_t acts = a->info->product.n_acts + b->info->product.n_acts;
     if (acts > dop_template_of(a->tpl)->acts)
         return DOP_REASON_capacity;
     /* The few workgroups of a CPU make products of all parts. */
-    return cx->target->cpu && !dop_fuse_fits_shared(cx->target, acts * a->info->depth) ? DOP_REASON_shared_memory
-                                                                                       : DOP_REASON_none;
+    return cx->target->cpu && !dop_fuse_fits_shared(cx->target, acts * a->info->product.depth)
+               ? DOP_REASON_shared_memory
+               : DOP_REASON_none;
 }
 
 static bool
@@ -184,7 +184,7 @@ share(dop_pass_ctx *cx, dop_graph *g, const way *w, bool *changed)
              b++) {
             const dop_region *x = &g->regions[a], *y = &g->regions[b];
             looked += !y->dead;
-            if (!y->dead && (!w->products || (x->info->n_products && y->info->n_products)) && w->alike(g, x, y))
+            if (!y->dead && (!w->products || (x->info->product.n_mats && y->info->product.n_mats)) && w->alike(g, x, y))
                 st = try_pair(cx, g, &f, w, a, b, changed);
         }
     }
@@ -222,7 +222,7 @@ weights_of(const dop_graph *g, dop_node_id product)
 static bool
 may_be_second(const dop_graph *g, const dop_region *r)
 {
-    const dop_analysis *a = r->info;
+    const dop_product_facts *a = &r->info->product;
     return a->depth % DEPTH == 0 && dop_region_wide(g, r, a->act);
 }
 
@@ -232,23 +232,23 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[from], *c = &g->regions[to];
-    const dop_analysis *a = p->info, *b = c->info;
+    const dop_product_facts *a = &p->info->product, *b = &c->info->product;
     if (dop_fuse_disabled(cx, g, from, to))
         return DOP_REASON_disabled;
     /* The analysis of a region takes its products in the order of the graph, and those of experts first. */
-    const bool reader_is_second = b->n_products == 1 && a->n_products == 1 && a->products[0] < b->products[0] &&
-                                  !dop_node_has_experts(g, b->products[0]);
-    if (!dop_template_of(c->tpl)->beside || b->n_products != 1 || b->beside || b->tail ||
-        (dop_node_has_experts(g, b->products[0]) && !b->experts.sum))
+    const bool reader_is_second =
+        b->n_mats == 1 && a->n_mats == 1 && a->mats[0] < b->mats[0] && !dop_node_has_experts(g, b->mats[0]);
+    if (!dop_template_of(c->tpl)->beside || b->n_mats != 1 || b->beside || c->info->tail.id ||
+        (dop_node_has_experts(g, b->mats[0]) && !c->info->experts.sum))
         return DOP_REASON_template_limit;
-    if (!dop_template_of(p->tpl)->acts || a->n_products != 1 || a->staged || a->n_stats || a->tail ||
+    if (!dop_template_of(p->tpl)->acts || a->n_mats != 1 || a->staged || a->n_stats || p->info->tail.id ||
         a->parts[0].argmax)
         return DOP_REASON_template_limit;
-    if (dop_product_cols(g, a->products[0]) != dop_product_cols(g, b->products[0]) ||
+    if (dop_product_cols(g, a->mats[0]) != dop_product_cols(g, b->mats[0]) ||
         !may_be_second(g, reader_is_second ? c : p) ||
-        dop_node_at(g, weights_of(g, a->products[0]))->type != dop_node_at(g, weights_of(g, b->products[0]))->type)
+        dop_node_at(g, weights_of(g, a->mats[0]))->type != dop_node_at(g, weights_of(g, b->mats[0]))->type)
         return DOP_REASON_tile_mismatch;
-    if (dop_node_bytes(g, weights_of(g, a->products[0])) > cx->target->schedule.beside_bytes &&
+    if (dop_node_bytes(g, weights_of(g, a->mats[0])) > cx->target->schedule.beside_bytes &&
         !dop_fuse_asked(cx, g, from, to))
         return DOP_REASON_cost;
     for (uint32_t i = 0; i < p->n_outs; i++)
@@ -261,7 +261,7 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
 static bool
 is_behind(const dop_graph *g, const dop_region *c, dop_node_id value)
 {
-    bool behind = c->info->n_parts == 1 && dop_node_cols(g, value) == c->info->parts[0].rows;
+    bool behind = c->info->product.n_parts == 1 && dop_node_cols(g, value) == c->info->product.parts[0].rows;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const dop_node *n = dop_node_at(g, c->nodes[i]);
         const bool element = dop_node_is_element(g, c->nodes[i]) && dop_region_part(c, c->nodes[i]) == 0;
@@ -276,7 +276,7 @@ static dop_status
 try_value(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_node_id value, dop_region_id to, bool *changed)
 {
     const dop_region_id from = f->owner[value];
-    if (!from || from == to || !g->regions[from].info->n_products || !is_behind(g, &g->regions[to], value))
+    if (!from || from == to || !g->regions[from].info->product.n_mats || !is_behind(g, &g->regions[to], value))
         return DOP_OK;
     dop_reason why = may_meet(cx, f, from, to);
     if (why == DOP_REASON_none && dop_flow_path_around(f, from, to))

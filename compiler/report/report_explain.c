@@ -109,8 +109,8 @@ static uint64_t
 largest_matrix(const dop_graph *g, const dop_region *r)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < r->info->n_products; i++) {
-        const uint64_t bytes = dop_node_bytes(g, dop_node_at(g, r->info->products[i])->src[1]);
+    for (uint32_t i = 0; i < r->info->product.n_mats; i++) {
+        const uint64_t bytes = dop_node_bytes(g, dop_node_at(g, r->info->product.mats[i])->src[1]);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -176,7 +176,7 @@ put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason re
         return DOP_OK;
     case DOP_REASON_capacity:
         dop_buf_printf(out, "; %u and %u products, and the most are %u that meet, %u statistics, %u heads, %u rows",
-                       from->info->n_products, to->info->n_products, has->meets, has->statistics, has->merges,
+                       from->info->product.n_mats, to->info->product.n_mats, has->meets, has->statistics, has->merges,
                        has->acts);
         return DOP_OK;
     case DOP_REASON_template_limit:

@@ -364,7 +364,7 @@ tile_and_sums(bench *b, const siblings *s, const dop_target *t, uint32_t grid[3]
     if (st == DOP_OK)
         st = dop_passes_run(&cx, &opt, &g);
     for (dop_region_id id = 1; st == DOP_OK && id < g.n_regions && c.variant == DOP_VARIANT_none; id++)
-        if (!g.regions[id].dead && g.regions[id].tpl == tpl && g.regions[id].info->n_parts == parts)
+        if (!g.regions[id].dead && g.regions[id].tpl == tpl && g.regions[id].info->product.n_parts == parts)
             if ((st = dop_kernel_select(&g, &g.regions[id], t, variant, &b->diag, &c)) == DOP_OK &&
                 (st = dop_kernel_generate(&b->templates, &g, &g.regions[id], t, &c, NULL, &b->diag, &kernel)) == DOP_OK)
                 st = dop_kernel_compile("test", &kernel, t, &b->diag, &spirv, &shared);

@@ -30,7 +30,7 @@ double
 dop_check_bound(uint32_t rounding, const dop_region *r)
 {
     /* The rounding of products that meet in one output adds up (gate times up). */
-    const double narrow = narrow_bound * (r->info->n_products ? r->info->most_mats : 1);
+    const double narrow = narrow_bound * (r->info->product.n_mats ? r->info->product.most_mats : 1);
     if (rounding == DOP_ROUNDING_none)
         return error_bound;
     return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;

@@ -35,7 +35,7 @@ column_block(const dop_check_run *run)
 {
     const dop_graph *g = run->g;
     const dop_region *r = run->r;
-    const dop_analysis *a = r->info;
+    const dop_product_facts *a = &r->info->product;
     uint32_t block = 64;
     if (!a->n_parts || dop_region_part(r, dop_node_base(g, a->act, NULL)) < a->n_parts)
         return 0;
@@ -66,7 +66,7 @@ choose_columns(const dop_check_run *run, const dop_plan_tensor *w, bool *want)
     uint32_t block = column_block(run), n = w->rows;
     double affordable = DOP_CHECK_PRODUCTS / ((double)run->n_samples * w->cols);
     /* What a head's product behind others reads is made of all of them. */
-    memset(want, block == 0 || affordable >= n || run->r->info->tail, n);
+    memset(want, block == 0 || affordable >= n || run->r->info->tail.id, n);
     if (want[0])
         return;
     uint32_t blocks = dop_div_up_u32(n, block), some = (uint32_t)(affordable / block);
@@ -184,7 +184,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         choose_columns(run, w, want);
         memcpy(acts, x->f, (size_t)x->count * sizeof *acts);
         /* Beside integer products there may be some of floats, and a product of heads behind them takes their values as they are. */
-        if (run->rounds && id != run->r->info->tail &&
+        if (run->rounds && id != run->r->info->tail.id &&
             dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
             dop_check_round_rows(acts, rows, w->cols);
         st = experts ? dop_check_experts(run, id, w, acts, want, out)

@@ -108,7 +108,7 @@ widen_types(dop_check_run *run)
     for (dop_node_id id = 1; id < run->g->n_nodes; id++) {
         const dop_node_id base = dop_node_base(run->g, id, NULL);
         if (dop_node_at(run->g, id)->type == DOP_TYPE_f16 && dop_region_has(run->r, base) &&
-            base != run->r->info->tail_of && !dop_node_is(run->g, base, DOP_EFFECT))
+            base != run->r->info->tail.of && !dop_node_is(run->g, base, DOP_EFFECT))
             dop_node_at(run->g, id)->type = DOP_TYPE_f32;
     }
 }
