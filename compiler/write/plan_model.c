@@ -169,7 +169,7 @@ dop_plan_writer_programs(dop_plan_writer *w)
     const dop_arch *a = &w->targets[0].c->model.arch;
     const dop_encoder *e = &a->encoder;
     _Static_assert((int)DOP_BY_CLS == DOP_POOL_CLS && (int)DOP_BY_MEAN == DOP_POOL_MEAN &&
-                       (int)DOP_BY_LAST == DOP_POOL_LAST,
+                       (int)DOP_BY_LAST == DOP_POOL_LAST && (int)DOP_BY_END == DOP_POOL_END,
                    "the runtime knows these numbers");
     if (!e->used)
         return;
@@ -179,7 +179,8 @@ dop_plan_writer_programs(dop_plan_writer *w)
                             .n_types = e->n_types,
                             .pool = e->pool,
                             .normalized = e->normalized,
-                            .classes = e->classes};
+                            .classes = e->classes,
+                            .end_id = e->pool == DOP_BY_END ? e->end_id : 0};
     dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
 }
 

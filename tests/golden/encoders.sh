@@ -40,6 +40,27 @@ encodes bert "$models/bert" --target lavapipe
 encodes modernbert "$models/modernbert" --target lavapipe
 encodes xlm_roberta_cross "$models/xlm_roberta_cross" --target lavapipe
 
+encodes clip_projection "$models/clip_projection" --target lavapipe
+
+# A text's vector is the row of its end, which is that of eos_token_id; 2 stands for the largest id.  What follows it changes nothing.
+ids=$(grep -o '"ids": \[[^]]*' "$models/clip_projection/expected.json" | grep -o '[0-9][0-9, ]*' | tr -d ,)
+cp -r "$models/clip_projection" clip && cp "$SRC/tests/tokenizers/clip/tokenizer.json" clip
+sed -i 's/"eos_token_id": 2/"eos_token_id": 188/' clip/config.json
+check "an end by its id: compiles" "$DOPPLERC" clip -o clip.plan --quiet --chunks 128 --target lavapipe
+near() { # two vectors
+    awk -F '[][]' '{ n = split($2, v, ","); for (i = 1; i <= n; i++) { if (NR == 1) a[i] = v[i]; d += (a[i] - v[i]) ^ 2 } }
+        END { exit !(NR == 2 && n == 32 && d < 1e-10) }' "$1"
+}
+ends() {
+    echo "[${ids// /,}]" >whole.jsonl && echo "[$(echo "$ids" | sed 's/ 188 .*/ 188/; s/ /,/g')]" >>whole.jsonl
+    "$EXEC" clip.plan --embed -f whole.jsonl --quiet >vectors && near vectors &&
+        "$EXEC" clip_projection.plan --embed -f whole.jsonl --quiet >vectors && ! near vectors
+}
+check "an end by its id" ends
+check "CLIP's words" sh -c 'echo "{\"text\": \"A photo  of the CAT\", \"add_special\": true}" >one.jsonl &&
+    [ "$("$1" clip.plan --tokenize one.jsonl | tr -d " ")" = "[318,106,155,143,138,145,319]" ]' sh "$EXEC"
+check "--info of CLIP" sh -c '"$1" clip.plan --info | grep -q "rows of 32 values; of a text that of its end"' sh "$EXEC"
+
 ids=$(grep -o '"ids": \[[^]]*' "$models/bert/expected.json" | grep -o '[0-9][0-9, ]*' | tr -d ,)
 cat >texts.jsonl <<END
 [${ids// /,}]

@@ -38,7 +38,8 @@ pooling_name(const work *w)
     static const char *const names[] = {[DOP_POOLING_MODEL] = "last",
                                         [DOP_POOLING_LAST] = "last",
                                         [DOP_POOLING_MEAN] = "mean",
-                                        [DOP_POOLING_CLS] = "cls"};
+                                        [DOP_POOLING_CLS] = "cls",
+                                        [DOP_POOLING_END] = "end"};
     return names[w->pooling == DOP_POOLING_MODEL && w->program.width ? w->program.pooling : w->pooling];
 }
 
