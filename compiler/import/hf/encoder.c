@@ -208,7 +208,10 @@ read_pooling(dop_hf *hf, const dop_json *j)
     dop_encoder *e = &hf->model->arch.encoder;
     const char *mode = NULL;
     uint32_t n = 0;
+    bool with_prompt = true;
     dop_status st = dop_json_str_or(j, "pooling_mode", NULL, &mode);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "include_prompt", true, &with_prompt);
     for (size_t i = 0; st == DOP_OK && i < sizeof kinds / sizeof *kinds; i++) {
         bool on = false;
         st = dop_json_bool_or(j, kinds[i].field, false, &on);
@@ -221,6 +224,9 @@ read_pooling(dop_hf *hf, const dop_json *j)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
                                "pooling \"%s\" is not supported; known: cls, mean, lasttoken", kinds[i].name);
     }
+    if (st == DOP_OK && !with_prompt && e->pool == DOP_BY_MEAN)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
+                           "include_prompt false (a mean without the tokens of the prompt) is not supported");
     if (st == DOP_OK && n > 1)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
                            "vectors of %u kinds of pooling beside each other are not supported", n);
