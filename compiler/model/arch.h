@@ -344,7 +344,7 @@ typedef struct dop_dense {
 enum { DOP_MAX_DENSE = 3 };
 
 /* Which rows of a text become its vector; with the numbers of DOP_POOL_* in runtime/plan/plan_format.h. */
-typedef enum dop_pool_kind { DOP_BY_NONE, DOP_BY_CLS, DOP_BY_MEAN, DOP_BY_LAST } dop_pool_kind;
+typedef enum dop_pool_kind { DOP_BY_NONE, DOP_BY_CLS, DOP_BY_MEAN, DOP_BY_LAST, DOP_BY_END } dop_pool_kind;
 
 typedef struct dop_encoder {
     bool used;        /* it has no output matrix: its only program is `encode` */
@@ -353,6 +353,7 @@ typedef struct dop_encoder {
     uint32_t n_dense; /* products after the last norm */
     dop_dense dense[DOP_MAX_DENSE];
     dop_pool_kind pool;
+    uint32_t end_id;  /* DOP_BY_END: the token whose first row it is; UINT32_MAX: that of the largest id */
     bool normalized;  /* vectors have length 1 */
     uint32_t classes; /* what it gives are the scores of so many classes; 0: a vector */
     dop_relative relative;

@@ -78,6 +78,33 @@ append_json(const char *text, size_t size, void *user)
     return out->failed ? -1 : 0;
 }
 
+/* The folder of a model's tokenizer. */
+static void
+folder_of(const dop_checkpoint *m, char *out, size_t size)
+{
+    snprintf(out, size, "%s", m->tokenizer_json_path);
+    char *slash = strrchr(out, '/');
+    if (slash)
+        *slash = 0;
+    else
+        snprintf(out, size, ".");
+}
+
+static dop_status
+add_prompts(dop_plan_writer *w, const dop_checkpoint *m, json_t *card)
+{
+    char dir[1024];
+    json_t *prompts = NULL;
+    if (!m->tokenizer_json_path)
+        return DOP_OK;
+    folder_of(m, dir, sizeof dir);
+    dop_status st = dop_prompts_of_dir(dir, w->diag, &prompts);
+    if (prompts && json_object_update(card, prompts))
+        dop_plan_writer_no_memory(w);
+    json_decref(prompts);
+    return st;
+}
+
 uint32_t
 dop_compilation_rewind(const dop_compilation *c)
 {
@@ -157,6 +184,9 @@ dop_plan_writer_model(dop_plan_writer *w)
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
                   a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
                   (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
+    const dop_status st = card ? add_prompts(w, &c->model, card) : DOP_OK;
+    if (st != DOP_OK)
+        w->status = st;
     /* json_dumps of Jansson 2.14 may leave out a key when memory runs out; a buffer of ours remembers that it did. */
     if (!card || json_dump_callback(card, append_json, &w->sections.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
         dop_plan_writer_no_memory(w);
@@ -169,7 +199,7 @@ dop_plan_writer_programs(dop_plan_writer *w)
     const dop_arch *a = &w->targets[0].c->model.arch;
     const dop_encoder *e = &a->encoder;
     _Static_assert((int)DOP_BY_CLS == DOP_POOL_CLS && (int)DOP_BY_MEAN == DOP_POOL_MEAN &&
-                       (int)DOP_BY_LAST == DOP_POOL_LAST,
+                       (int)DOP_BY_LAST == DOP_POOL_LAST && (int)DOP_BY_END == DOP_POOL_END,
                    "the runtime knows these numbers");
     if (!e->used)
         return;
@@ -179,7 +209,8 @@ dop_plan_writer_programs(dop_plan_writer *w)
                             .n_types = e->n_types,
                             .pool = e->pool,
                             .normalized = e->normalized,
-                            .classes = e->classes};
+                            .classes = e->classes,
+                            .end_id = e->pool == DOP_BY_END ? e->end_id : 0};
     dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
 }
 
@@ -193,12 +224,7 @@ dop_plan_writer_text(dop_plan_writer *w)
         return; /* text is what the first part reads and writes */
     if (m->tokenizer_json_path) {
         char dir[1024];
-        snprintf(dir, sizeof dir, "%s", m->tokenizer_json_path);
-        char *slash = strrchr(dir, '/');
-        if (slash)
-            *slash = 0;
-        else
-            snprintf(dir, sizeof dir, ".");
+        folder_of(m, dir, sizeof dir);
         st = dop_tokenizer_from_hf_dir(dir, w->diag, &tok);
     } else if (m->tokenizer_gguf_path) {
         dop_gguf gguf = {0};

@@ -2,6 +2,7 @@
 #include "base/json/json.h"
 #include "runtime/library/text_internal.h"
 #include "runtime/model/model.h"
+#include "runtime/plan/prompts.h"
 #include "runtime/text/chat.h"
 
 #include <doppler/text.h>
@@ -13,6 +14,7 @@ struct dop_text {
     dop_plan own;         /* of a text that was opened from a plan's file; zeroed otherwise */
     const dop_plan *plan; /* own, or a model's; NULL: of a tokenizer without a plan */
     dop_tokenizer *tok;   /* owned */
+    json_t *prompts;      /* owned; NULL: there are none */
 };
 
 struct dop_decoder {
@@ -26,6 +28,7 @@ start(dop_text *t, const dop_plan *plan, dop_diag *diag)
     t->plan = plan;
     if (plan->tokenizer_size == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan has no tokenizer: the model came without one");
+    t->prompts = dop_prompts_of(plan);
     return dop_tokenizer_from_blob(plan->tokenizer, (size_t)plan->tokenizer_size, diag, &t->tok);
 }
 
@@ -85,8 +88,22 @@ dop_text_destroy(dop_text *text)
     if (!text)
         return;
     dop_tokenizer_destroy(text->tok);
+    json_decref(text->prompts);
     dop_plan_close(&text->own);
     free(text);
+}
+
+dop_status
+dop_text_prompt(const dop_text *text, const char *name, dop_diag *diag, const char **out_prompt)
+{
+    dop_diag_clear(diag);
+    return dop_prompts_find(text->prompts, name, diag, out_prompt);
+}
+
+const char *
+dop_text_search_prompt(const dop_text *text, bool query)
+{
+    return dop_prompts_for(text->prompts, query);
 }
 
 /* What was gathered becomes the caller's. */

@@ -454,8 +454,8 @@ check_programs(const dop_plan *plan, dop_diag *diag)
         if (!string_ok(plan, p->name))
             return DAMAGED("the name of program %u is outside section STRINGS", i);
         if (p->kind != DOP_SCHED_ENCODE || i > 0 || p->width == 0 || p->width > 1u << 24 || p->n_types > 64 ||
-            p->pool < DOP_POOL_CLS || p->pool > DOP_POOL_LAST || p->normalized > 1 ||
-            (p->classes && p->classes != p->width) || p->reserved)
+            p->pool < DOP_POOL_CLS || p->pool > DOP_POOL_END || p->normalized > 1 ||
+            (p->classes && p->classes != p->width) || (p->pool != DOP_POOL_END && p->end_id))
             return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
     }
     return DOP_OK;

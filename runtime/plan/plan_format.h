@@ -178,7 +178,9 @@ enum {
  * leaves nothing behind.  In place of a row's sequence the row table has the last position that the row sees (that of the text's last
  * row), in place of its flags its type: 0, or 1 in the second text of a pair.  It gives a row of `width` values, f32, for each row,
  * from which the host makes one for each text.  A plan has schedules for sequences, or programs, or both. */
-enum { DOP_POOL_CLS = 1, DOP_POOL_MEAN, DOP_POOL_LAST }; /* of a text: its first row, the mean of all, its last row */
+/* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
+ * UINT32_MAX; the first row where there is none). */
+enum { DOP_POOL_CLS = 1, DOP_POOL_MEAN, DOP_POOL_LAST, DOP_POOL_END };
 typedef struct dop_plan_program {
     uint32_t name;       /* string: "encode" */
     uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE */
@@ -187,7 +189,7 @@ typedef struct dop_plan_program {
     uint32_t pool;       /* DOP_POOL_* */
     uint32_t normalized; /* 1: vectors have length 1 */
     uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
-    uint32_t reserved;   /* 0 */
+    uint32_t end_id;     /* with DOP_POOL_END; 0 otherwise */
 } dop_plan_program;
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next

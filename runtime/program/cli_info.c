@@ -221,8 +221,10 @@ info_memory(const dop_plan *plan, dop_buf *out)
     }
 }
 
-static const char *const pool_names[] = {
-    [DOP_POOL_CLS] = "the first one", [DOP_POOL_MEAN] = "the mean", [DOP_POOL_LAST] = "the last one"};
+static const char *const pool_names[] = {[DOP_POOL_CLS] = "the first one",
+                                         [DOP_POOL_MEAN] = "the mean",
+                                         [DOP_POOL_LAST] = "the last one",
+                                         [DOP_POOL_END] = "that of its end"};
 
 static void
 info_text(const dop_plan *plan, dop_buf *out)

@@ -73,6 +73,7 @@ static const dop_option_rule rules[] = {
     {.options = "no-special",
      .modes = "generation interactive embed score profile imatrix-out",
      .why = "is for prompts in words"},
+    {.options = "prompt-name", .modes = "embed", .why = "is for --embed"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
     {.options = "device", .modes = STEPS " check", .why = "is for what runs on a device"},
     {.options = "chunk", .modes = STEPS, .why = "is for prompts"},

@@ -1,6 +1,7 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
 #include "runtime/library/text_internal.h"
 #include "runtime/model/info.h"
+#include "runtime/plan/prompts.h"
 #include "runtime/program/client/cli_chat.h"
 #include "runtime/program/common/text_file.h"
 #include "runtime/serve/api/api_form.h"
@@ -17,6 +18,7 @@ typedef struct served {
     dop_model *model;
     dop_model_info info;
     dop_text *text; /* of --tokenizer, or the plan's */
+    json_t *prompts;
     const dop_tokenizer *tok;
     dop_chat *chat;
     struct dop_tool_form *form;
@@ -72,6 +74,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                        .created = (int64_t)time(NULL)};
     dop_model_facts(s->model, &s->api.facts);
     (void)dop_model_program(s->model, 0, &s->api.program);
+    s->api.prompts = s->prompts = dop_prompts_of(s->info.plan);
     st = cli->tokenizer ? dop_text_of_file(cli->tokenizer, diag, &s->text)
                         : dop_cli_text(cli, s->model, "--serve", diag, &s->text);
     s->tok = s->text ? dop_text_tokenizer(s->text) : NULL;
@@ -127,6 +130,7 @@ close_all(served *s)
     dop_vocab_destroy(s->vocab);
     dop_tool_form_destroy(s->form);
     dop_chat_destroy(s->chat);
+    json_decref(s->prompts);
     dop_text_destroy(s->text);
     dop_model_close(s->model);
     dop_http_keys_finish(&s->keys);

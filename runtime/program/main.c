@@ -115,6 +115,9 @@ static const dop_option options[] = {
         "a "
         "vector a line; all: every row, raw f32, to --logits FILE",
         .values = "cls mean last all"),
+    OPT(0, "prompt-name", TEXT, prompt_name, "NAME",
+        "with --embed: the prompt that the model's files have under that name in front of every text (default: their "
+        "default_prompt_name)"),
     OPT(0, "rerank", TEXT, rerank, "QUERY", "how well each text of -f FILE.jsonl goes with QUERY, one JSON line each"),
     OPT(0, "score", FLAG, classify, NULL, "the scores that a cross-encoder or classifier gives the prompt, as JSON"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are then lists, see below"),

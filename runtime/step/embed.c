@@ -82,7 +82,7 @@ dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_po
     s->n_tokens += (uint32_t)n;
     s->logits = NULL;
     memset(out_vector, 0, hidden * sizeof *out_vector);
-    const bool last = pooling == DOP_POOLING_LAST || pooling == DOP_POOLING_MODEL;
+    const bool last = pooling != DOP_POOLING_MEAN && pooling != DOP_POOLING_CLS;
     if (last)
         st = feed_all_but(s, m->plan.schedules[schedule].max_rows, diag);
     while (st == DOP_OK && s->n_fed < s->n_tokens) {

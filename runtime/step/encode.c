@@ -29,7 +29,11 @@ most_rows(const dop_model *m)
 static dop_pooling
 pooling_of(const dop_plan_program *p)
 {
-    return p->pool == DOP_POOL_CLS ? DOP_POOLING_CLS : p->pool == DOP_POOL_MEAN ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
+    static const dop_pooling kinds[] = {[DOP_POOL_CLS] = DOP_POOLING_CLS,
+                                        [DOP_POOL_MEAN] = DOP_POOLING_MEAN,
+                                        [DOP_POOL_LAST] = DOP_POOLING_LAST,
+                                        [DOP_POOL_END] = DOP_POOLING_END};
+    return kinds[p->pool];
 }
 
 bool
@@ -60,9 +64,22 @@ typedef struct job {
     double *sums;          /* [width] */
 } job;
 
-/* The vector of a text from its rows [n, width]. */
+/* The row of the token that ends a text, by its id or as the largest of all ids: CLIPTextTransformer. */
+static uint32_t
+end_of(const dop_plan_program *p, const uint32_t *ids, uint32_t n)
+{
+    uint32_t at = 0;
+    if (p->pool != DOP_POOL_END)
+        return n - 1;
+    for (uint32_t r = 1; r < n; r++)
+        if (p->end_id == UINT32_MAX ? ids[r] > ids[at] : ids[r] == p->end_id && ids[at] != p->end_id)
+            at = r;
+    return at;
+}
+
+/* The vector of a text from its ids [n] and rows [n, width]. */
 static dop_status
-pool(const job *j, const float *rows, uint32_t n, dop_diag *diag, float *out)
+pool(const job *j, const uint32_t *ids, const float *rows, uint32_t n, dop_diag *diag, float *out)
 {
     const uint32_t width = j->p->width;
     if (j->pooling == DOP_POOLING_MEAN) {
@@ -73,7 +90,10 @@ pool(const job *j, const float *rows, uint32_t n, dop_diag *diag, float *out)
         for (uint32_t i = 0; i < width; i++)
             out[i] = (float)(j->sums[i] / n);
     } else {
-        memcpy(out, rows + (j->pooling == DOP_POOLING_CLS ? 0 : (size_t)(n - 1) * width), width * sizeof *out);
+        const uint32_t at = j->pooling == DOP_POOLING_CLS   ? 0
+                            : j->pooling == DOP_POOLING_END ? end_of(j->p, ids, n)
+                                                            : n - 1;
+        memcpy(out, rows + (size_t)at * width, width * sizeof *out);
     }
     return dop_vector_normalize(j->m, out, width, j->p->normalized, diag);
 }
@@ -106,10 +126,12 @@ run_texts(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, do
     if (st != DOP_OK)
         return st;
     const float *rows = dop_model_logits(m, schedule);
+    const uint32_t *ids = j->ids + at;
     if (j->rows)
         memcpy(j->rows + at * width, rows, (size_t)n_rows * width * sizeof *rows);
     for (size_t i = first; i < end && j->vectors && st == DOP_OK; i++) {
-        st = pool(j, rows, j->lengths[i], diag, j->vectors + i * width);
+        st = pool(j, ids, rows, j->lengths[i], diag, j->vectors + i * width);
+        ids += j->lengths[i];
         rows += (size_t)j->lengths[i] * width;
     }
     return st;

@@ -138,7 +138,7 @@ check_kind(dop_tokenizer *t, dop_diag *diag)
         return DAMAGED(diag, "charsmap");
     if (dop_utf8_check(t->strings + h->joint.offset, h->joint.bytes) != h->joint.bytes)
         return DAMAGED(diag, "joint");
-    for (uint32_t i = 0; i < h->joint.bytes; i++) {
+    for (uint32_t i = 0; i < h->joint.bytes && t->trie_label_count > 0; i++) {
         t->joint_node = dop_tok_step(t, t->joint_node, (uint8_t)t->strings[h->joint.offset + i]);
         if (t->joint_node == 0)
             break;

@@ -90,6 +90,16 @@ add_symbol(dop_tok_bpe *b, uint32_t id, size_t start, size_t len)
     b->sym[b->count++] = (symbol){.id = id, .start = (uint32_t)start, .len = (uint32_t)len};
 }
 
+/* The symbol of the last character of a word: where words end in a mark ("</w>"), the piece that has it. */
+static uint32_t
+last_of_word(const dop_tokenizer *t, const char *s, size_t n)
+{
+    char piece[4 + DOP_TOK_MAX_JOINT];
+    memcpy(piece, s, n);
+    memcpy(piece + n, t->strings + t->head->joint.offset, t->head->joint.bytes);
+    return dop_tok_lookup(t, piece, n + t->head->joint.bytes);
+}
+
 /* All bytes of a character have a token. */
 static bool
 has_byte_tokens(const dop_tokenizer *t, const char *s, size_t n)
@@ -123,7 +133,9 @@ symbols_from_chars(dop_tok_bpe *b, size_t n)
             continue;
         }
         len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-        uint32_t id = c < 0x80 ? t->ascii_ids[c] : dop_tok_lookup(t, b->s + i, len);
+        uint32_t id = t->head->joint.bytes && i + len == n ? last_of_word(t, b->s + i, len)
+                      : c < 0x80                           ? t->ascii_ids[c]
+                                                           : dop_tok_lookup(t, b->s + i, len);
         if (id != DOP_TOK_NONE || by_score) { /* by score, a character that is no token can still be part of one */
             if (pending)
                 add_symbol(b, t->head->unk, unk_start, unk_len);
@@ -153,7 +165,7 @@ symbols_from_bytes(dop_tok_bpe *b, size_t n)
 {
     const dop_tokenizer *t = b->t;
     for (size_t i = 0; i < n; i++) {
-        uint32_t id = t->byte_ids[(uint8_t)b->s[i]];
+        uint32_t id = t->head->joint.bytes && i + 1 == n ? last_of_word(t, b->s + i, 1) : t->byte_ids[(uint8_t)b->s[i]];
         if (id != DOP_TOK_NONE)
             add_symbol(b, id, i, 1);
         else if (t->head->unk != DOP_TOK_NONE)
@@ -426,8 +438,11 @@ static const char *
 bpe_check(const dop_tokenizer *t)
 {
     const dop_tok_header *h = t->head;
-    if (h->word_max || h->joint.bytes || h->joint.offset || h->unk_score != 0 || t->scores_count)
+    const uint32_t no_mark = DOP_TOK_F_BY_SCORE | DOP_TOK_F_BYTE_FALLBACK | DOP_TOK_F_SEAMS;
+    if (h->word_max || h->unk_score != 0 || t->scores_count)
         return "header";
+    if (h->joint.bytes > DOP_TOK_MAX_JOINT || (h->joint.bytes ? h->flags & no_mark : h->joint.offset))
+        return "joint";
     return (h->flags & DOP_TOK_F_BY_SCORE) && t->ranks_count != h->tokens ? "ranks" : NULL;
 }
 

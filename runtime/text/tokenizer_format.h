@@ -18,6 +18,7 @@
 #define DOP_TOK_MAX_TOKENS (1u << 22) /* 4 M: several times the largest published vocabulary */
 #define DOP_TOK_MAX_PIECE 1024u /* bytes of a piece where pieces are found by trie: bounds the time per byte of text */
 #define DOP_TOK_MAX_REPLACED 256u /* bytes that a rule of the charsmap writes */
+#define DOP_TOK_MAX_JOINT 32u     /* bytes of the mark that BPE puts behind a word */
 #define DOP_TOK_NONE UINT32_MAX
 
 /* Sections, in file order: name, element type. */
@@ -77,7 +78,8 @@ typedef struct dop_tok_header {
     uint32_t strip;    /* leading spaces that decoding drops */
     uint32_t model;    /* dop_tok_model */
     uint32_t word_max; /* WordPiece: characters of the longest word that is looked at; longer ones are unknown */
-    dop_tok_str joint; /* WordPiece: what pieces that go on with a word begin with */
+    dop_tok_str
+        joint; /* WordPiece: what pieces that go on with a word begin with; BPE: what those that end one end with */
     uint32_t reserved; /* 0 */
     double unk_score;  /* Unigram: score of a character that no piece has */
     uint8_t seam[32];  /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581 */

@@ -40,6 +40,27 @@ encodes bert "$models/bert" --target lavapipe
 encodes modernbert "$models/modernbert" --target lavapipe
 encodes xlm_roberta_cross "$models/xlm_roberta_cross" --target lavapipe
 
+encodes clip_projection "$models/clip_projection" --target lavapipe
+
+# A text's vector is the row of its end, which is that of eos_token_id; 2 stands for the largest id.  What follows it changes nothing.
+ids=$(grep -o '"ids": \[[^]]*' "$models/clip_projection/expected.json" | grep -o '[0-9][0-9, ]*' | tr -d ,)
+cp -r "$models/clip_projection" clip && cp "$SRC/tests/tokenizers/clip/tokenizer.json" clip
+sed -i 's/"eos_token_id": 2/"eos_token_id": 188/' clip/config.json
+check "an end by its id: compiles" "$DOPPLERC" clip -o clip.plan --quiet --chunks 128 --target lavapipe
+near() { # two vectors
+    awk -F '[][]' '{ n = split($2, v, ","); for (i = 1; i <= n; i++) { if (NR == 1) a[i] = v[i]; d += (a[i] - v[i]) ^ 2 } }
+        END { exit !(NR == 2 && n == 32 && d < 1e-10) }' "$1"
+}
+ends() {
+    echo "[${ids// /,}]" >whole.jsonl && echo "[$(echo "$ids" | sed 's/ 188 .*/ 188/; s/ /,/g')]" >>whole.jsonl
+    "$EXEC" clip.plan --embed -f whole.jsonl --quiet >vectors && near vectors &&
+        "$EXEC" clip_projection.plan --embed -f whole.jsonl --quiet >vectors && ! near vectors
+}
+check "an end by its id" ends
+check "CLIP's words" sh -c 'echo "{\"text\": \"A photo  of the CAT\", \"add_special\": true}" >one.jsonl &&
+    [ "$("$1" clip.plan --tokenize one.jsonl | tr -d " ")" = "[318,106,155,143,138,145,319]" ]' sh "$EXEC"
+check "--info of CLIP" sh -c '"$1" clip.plan --info | grep -q "rows of 32 values; of a text that of its end"' sh "$EXEC"
+
 ids=$(grep -o '"ids": \[[^]]*' "$models/bert/expected.json" | grep -o '[0-9][0-9, ]*' | tr -d ,)
 cat >texts.jsonl <<END
 [${ids// /,}]
@@ -70,6 +91,40 @@ for name in bert xlm_roberta_cross; do
     check "$name with a tokenizer: compiles" "$DOPPLERC" "$name" -o "$name-text.plan" --quiet --chunks 128 --target lavapipe
 done
 printf '%s\n' '"the dog sat"' '{"text": "the cat is red"}' >documents.jsonl
+
+# Prompts of config_sentence_transformers.json: the default one, one by name, none for ids.
+echo '{"prompts": {"query": "find the ", "document": "", "cat": "red "}, "default_prompt_name": "cat"}' \
+    >bert/config_sentence_transformers.json
+check "prompts: compiles" "$DOPPLERC" bert -o prompts.plan --quiet --chunks 128 --target lavapipe
+of() { # PLAN OPTION...
+    "$EXEC" "$@" --embed --quiet | sed 's/,"promptTokens.*//'
+}
+prompted() {
+    [ "$(of prompts.plan -p "cat sat")" = "$(of bert-text.plan -p "red cat sat")" ] &&
+        [ "$(of prompts.plan -p "cat sat" --prompt-name query)" = "$(of bert-text.plan -p "find the cat sat")" ] &&
+        [ "$(of prompts.plan -p "cat sat" --prompt-name document)" = "$(of bert-text.plan -p "cat sat")" ] &&
+        [ "$(of prompts.plan --tokens "5 6 7")" = "$(of bert-text.plan --tokens "5 6 7")" ] &&
+        [ "$(of prompts.plan -p "cat sat")" != "$(of prompts.plan -p "cat sat" --prompt-name query)" ]
+}
+check "prompts of --embed" prompted
+prompted_lines() {
+    "$EXEC" prompts.plan --embed -f documents.jsonl --quiet >lines && echo '"red the dog sat"' >red.jsonl &&
+        "$EXEC" bert-text.plan --embed -f red.jsonl --quiet >line && near_lines line lines
+}
+near_lines() { # the first lines
+    paste "$1" "$2" | awk -F '[][]' 'NR == 1 { n = split($2, a, ","); split($4, b, ",")
+        for (i = 1; i <= n; i++) d += (a[i] - b[i]) ^ 2 } END { exit !(n == 64 && d < 1e-10) }'
+}
+check "prompts of lines" prompted_lines
+check_fails "a prompt that there is not" 1 'no prompt "title"; it has cat, document, query' "$EXEC" prompts.plan --embed -p cat \
+    --prompt-name title
+"$EXEC" bert-text.plan --rerank "find the red cat" -f documents.jsonl --quiet >asked
+check "prompts of --rerank" sh -c '"$1" prompts.plan --rerank "red cat" -f documents.jsonl --quiet | cmp - asked' sh "$EXEC"
+sed 's/"cat"}/"dog"}/' bert/config_sentence_transformers.json >other && mv other bert/config_sentence_transformers.json
+check_fails "a default that is none" 1 '"default_prompt_name" is none of its prompts' "$DOPPLERC" bert -o bad.plan --quiet --target lavapipe
+echo '{"prompts": {"query": 7}}' >bert/config_sentence_transformers.json
+check_fails "a prompt that is no text" 1 '"prompts": "query" is not a text' "$DOPPLERC" bert -o bad.plan --quiet --target lavapipe
+
 ranks() { # PLAN: the second document goes better with the query
     "$EXEC" "$1" --rerank "red cat" -f documents.jsonl --quiet >ranks && [ "$(grep -c '^{"index":[01],"score":' ranks)" -eq 2 ]
 }
@@ -82,7 +137,7 @@ rest=$(echo '{"text": "the dog sat", "add_special": true}' >one.jsonl && "$EXEC"
 check "a pair is both texts" sh -c '"$1" xlm_roberta_cross.plan --score --tokens "$2" --quiet | grep -qF "\"scores\":[$3]"' sh "$EXEC" \
     "$(echo "$pair,${rest#*,}" | tr , ' ')" "$score"
 
-"$EXEC" bert-text.plan --serve 0 --quiet >log 2>&1 &
+"$EXEC" prompts.plan --serve 0 --quiet >log 2>&1 &
 server=$!
 for _ in $(seq 300); do
     url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
@@ -96,10 +151,13 @@ ask() {
     [ "$got" = "$1" ] && grep -qE -e "$2" answer && pass "$3 $(echo "$4" | cut -c1-60)" || fail "$3 $4" "$got: $(head -c 300 answer)"
 }
 many=$(seq -s , 0 2047 | sed 's/[0-9]*/"the cat"/g')
-ask 200 '"index":1,"embedding":\[.*"prompt_tokens":9' /v1/embeddings '{"input": ["the cat", "the dog sat"]}'
+ask 200 '"index":1,"embedding":\[.*"prompt_tokens":11' /v1/embeddings '{"input": ["the cat", "the dog sat"]}'
+ask 200 '"prompt_tokens":9' /v1/embeddings '{"input": ["the cat", "the dog sat"], "prompt_name": "document"}'
+ask 200 '"prompt_tokens":9' /v1/embeddings '{"input": [[2, 5, 6, 3], [2, 5, 7, 8, 3]]}'
+ask 400 'no prompt .*title' /v1/embeddings '{"input": "the cat", "prompt_name": "title"}'
 ask 200 '"embedding":"[A-Za-z0-9+/=]{16}"' /v1/embeddings '{"input": "the cat", "encoding_format": "base64", "dimensions": 3}'
 ask 400 'dimensions is at most 64' /v1/embeddings '{"input": "the cat", "dimensions": 65}'
-ask 400 'an input has 90 tokens, and .* is 64' /v1/embeddings "{\"input\": \"$(seq -s ' ' 0 87 | sed 's/[0-9]*/cat/g')\"}"
+ask 400 'an input has 91 tokens, and .* is 64' /v1/embeddings "{\"input\": \"$(seq -s ' ' 0 87 | sed 's/[0-9]*/cat/g')\"}"
 ask 200 '"index":2047' /v1/embeddings "{\"input\": [$many], \"dimensions\": 1}"
 ask 400 'at most 2048 inputs' /v1/embeddings "{\"input\": [$many, \"a\"]}"
 ask 200 '"results":\[\{"index":1,"relevance_score":0.9[^,]*,"document":\{"text": ?"the cat is red"' /v1/rerank \

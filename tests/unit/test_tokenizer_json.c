@@ -107,6 +107,39 @@ Test(tokenizer_json, normalizers_and_pre_tokenizers)
     dop_buf_finish(&got);
 }
 
+/* Over characters, as the first GPT has it: the last character of a word has a piece of its own. */
+Test(tokenizer_json, ends_of_words)
+{
+    static const char text[] =
+        "{\"model\": {\"type\": \"BPE\", \"unk_token\": \"?\", \"end_of_word_suffix\": \"</w>\", \"vocab\": {\"?\": 0, "
+        "\"a\": 1, \"b\": 2, \"a</w>\": 3, \"b</w>\": 4, \"ab</w>\": 5, \"ab\": 6, \"\u00e9</w>\": 7}, \"merges\": "
+        "[\"a b</w>\", \"a b\"]}, \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, \"decoder\": {\"type\": "
+        "\"BPEDecoder\", \"suffix\": \"</w>\"}}";
+    static const struct {
+        const char *text, *ids;
+    } rows[] = {{"ab abab b", "5 6 5 4"},
+                {"a\xc3\xa9", "1 7"},
+                {"\xc3\xa9"
+                 "a",
+                 "0 3"},
+                {"bx", "2 0"},
+                {"", ""}};
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    dop_buf got = {0};
+    cr_assert_eq(dop_tokenizer_from_json("t.json", text, strlen(text), NULL, &diag, &t), DOP_OK, "%s", diag.message);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ids_of(t, rows[i].text, 0, &got);
+        cr_expect_str_eq(got.data, rows[i].ids, "%s: %s", rows[i].text, got.data);
+    }
+    const uint32_t ids[] = {5, 6, 4};
+    got.size = 0;
+    cr_assert_eq(dop_tokenizer_decode(t, ids, 3, 0, &diag, &got), DOP_OK);
+    cr_expect(got.size == 7 && memcmp(got.data, "ab abb ", 7) == 0, "%.*s", (int)got.size, got.data);
+    dop_buf_finish(&got);
+    dop_tokenizer_destroy(t);
+}
+
 Test(tokenizer_json, added_tokens)
 {
     static const struct {
@@ -231,8 +264,14 @@ Test(tokenizer_json, damaged_files)
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}", "\"b\" is not in the vocabulary", 0},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}", "result \"aa\"", 0},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}}", "unk_token \"u\"", 0},
-        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"end_of_word_suffix\": \"</w>\"}}", "end_of_word_suffix",
-         0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"continuing_subword_prefix\": \"##\"}}",
+         "continuing_subword_prefix", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"byte_fallback\": true, \"end_of_word_suffix\": "
+         "\"</w>\"}}",
+         "\"end_of_word_suffix\" with \"byte_fallback\"", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"end_of_word_suffix\": "
+         "\"an end of a word that has far too many letters\"}}",
+         "\"end_of_word_suffix\" of so many bytes", 0},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"post_processor\": {\"type\": \"TemplateProcessing\","
          "\"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {}}], \"special_tokens\": {}}}",
          "\"<s>\" is not defined", 0},

@@ -73,7 +73,7 @@ check_own(const char *name)
 }
 
 static const char *const names[] = {"unigram", "wordpiece", "wordpiece-cased", "spm-unigram",
-                                    "spm-bpe", "tiktoken",  "tekken"};
+                                    "spm-bpe", "tiktoken",  "tekken",          "clip"};
 enum { name_count = sizeof names / sizeof *names };
 
 Test(tokenizer_kinds, vectors)

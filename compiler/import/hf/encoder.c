@@ -98,6 +98,30 @@ read_t5(dop_hf *hf)
     return st;
 }
 
+/* CLIP: a text's vector is the row of its end of text; eos_token_id 2, which old files state whatever the tokenizer has, stands for
+ * the largest id (CLIPTextTransformer).  Models of text and pictures have a product behind it, as CLIPTextModelWithProjection. */
+static dop_status
+read_clip(dop_hf *hf)
+{
+    static const char *const projected[] = {"CLIPTextModelWithProjection", "CLIPModel"};
+    dop_encoder *e = &hf->model->arch.encoder;
+    const char *arch = json_string_value(json_array_get(dop_json_get(&hf->top, "architectures"), 0));
+    const uint32_t by_largest = 2;
+    uint32_t width = 512;
+    dop_status st = dop_json_u32_or(&hf->cfg, "eos_token_id", 0, UINT32_MAX - 1, 49407, &e->end_id);
+    if (e->end_id == by_largest)
+        e->end_id = UINT32_MAX;
+    for (size_t i = 0; i < 2 && arch; i++)
+        hf->projected = hf->projected || strcmp(arch, projected[i]) == 0;
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "projection_dim", 1, DOP_MAX_WIDTH, width, &width);
+    if (st == DOP_OK) /* of both parts */
+        st = dop_json_u32_or(&hf->top, "projection_dim", 1, DOP_MAX_WIDTH, width, &width);
+    if (hf->projected)
+        e->dense[e->n_dense++] = (dop_dense){.width = width};
+    return st;
+}
+
 /* Distances with a bucket of their own, of which there must be fewer than distances. */
 static dop_status
 check_relative(const dop_hf *hf)
@@ -138,6 +162,8 @@ dop_hf_encoder(dop_hf *hf)
         st = read_t5(hf);
     else if (st == DOP_OK && e->relative.most) /* MPNet */
         st = dop_json_u32_or(&hf->cfg, "relative_attention_num_buckets", 4, 4096, 32, &e->relative.buckets);
+    if (st == DOP_OK && e->pool == DOP_BY_END)
+        st = read_clip(hf);
     if (st == DOP_OK)
         st = check_relative(hf);
     hf->layer.mixers[0].attn.relative = e->relative.buckets > 0;
@@ -182,7 +208,10 @@ read_pooling(dop_hf *hf, const dop_json *j)
     dop_encoder *e = &hf->model->arch.encoder;
     const char *mode = NULL;
     uint32_t n = 0;
+    bool with_prompt = true;
     dop_status st = dop_json_str_or(j, "pooling_mode", NULL, &mode);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "include_prompt", true, &with_prompt);
     for (size_t i = 0; st == DOP_OK && i < sizeof kinds / sizeof *kinds; i++) {
         bool on = false;
         st = dop_json_bool_or(j, kinds[i].field, false, &on);
@@ -195,6 +224,9 @@ read_pooling(dop_hf *hf, const dop_json *j)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
                                "pooling \"%s\" is not supported; known: cls, mean, lasttoken", kinds[i].name);
     }
+    if (st == DOP_OK && !with_prompt && e->pool == DOP_BY_MEAN)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
+                           "include_prompt false (a mean without the tokens of the prompt) is not supported");
     if (st == DOP_OK && n > 1)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, j->path,
                            "vectors of %u kinds of pooling beside each other are not supported", n);
@@ -315,7 +347,11 @@ dop_hf_dense_name(const dop_hf *hf, dop_role role, uint32_t *out_dense)
         const bool bias = role == roles[i].bias || role == roles[i].norm_bias;
         if (role != roles[i].role && !bias && !norm)
             continue;
-        const char *name = hf->dense_dirs[i] ? "linear" : norm ? h->norm : h ? h->names[i] : "score";
+        const char *name = hf->dense_dirs[i] ? "linear"
+                           : norm            ? h->norm
+                           : h               ? h->names[i]
+                           : hf->projected   ? "text_projection"
+                                             : "score";
         *out_dense = i;
         return dop_arena_printf(hf->arena, "%s.%s", name, bias ? "bias" : "weight");
     }

@@ -36,6 +36,7 @@ typedef struct dop_hf {
     bool one_norm;        /* in a parallel layer the feed-forward part has no norm of its own, as the file says */
     const char *headless; /* the architecture, which has no output matrix (dop_family_without_head); NULL: it has one */
     bool classes;         /* it gives scores of classes in place of tokens */
+    bool projected;       /* CLIP: its first product is text_projection, which is for pictures too */
     const char *dense_dirs[DOP_MAX_DENSE]; /* folders of modules that are a product (dop_hf_modules) */
     dop_arena *arena;
     dop_diag *diag;

@@ -247,7 +247,7 @@ find_seams(const dop_tok_build *b, layout *l)
 {
     uint32_t refuse = DOP_TOK_F_BYTE_LEVEL | DOP_TOK_F_IGNORE_MERGES;
     bool has_space = false;
-    if (b->model != DOP_TOK_BPE || (b->flags & refuse))
+    if (b->model != DOP_TOK_BPE || (b->flags & refuse) || b->joint.bytes)
         return;
     for (uint32_t i = 0; i < b->tokens; i++) {
         const char *s = b->strings.data + b->piece[i].offset;

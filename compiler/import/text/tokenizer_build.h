@@ -24,7 +24,7 @@ typedef struct dop_tok_build {
     double *scores;            /* [tokens] or NULL; Unigram */
     dop_tok_model model;
     uint32_t word_max; /* characters; WordPiece */
-    dop_tok_str joint; /* in strings; WordPiece */
+    dop_tok_str joint; /* in strings; WordPiece and BPE */
     double unk_score;
     dop_buf charsmap;      /* tokenizer_charsmap.h; empty: none */
     dop_tok_merge *merges; /* rank order; NULL when merging by score */

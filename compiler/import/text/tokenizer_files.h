@@ -49,6 +49,9 @@ dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t 
 dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
 /* Appends the path of that file; of tokenizer.json when there is none of them.  True when the file is there. */
 bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);
+/* What config_sentence_transformers.json of a directory says about prompts, as a plan's card has it (runtime/plan/prompts.h); to
+ * release with json_decref.  NULL: nothing. */
+dop_status dop_prompts_of_dir(const char *dir, dop_diag *diag, struct json_t **out_prompts);
 /* From the tokenizer.ggml.* metadata of an open GGUF file. */
 dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);
 

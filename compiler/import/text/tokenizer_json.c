@@ -135,8 +135,10 @@ read_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tok
     if ((st = kind->begin(r)) != DOP_OK ||
         (st = dop_tok_json_normalizer(b, json_object_get(r->root, "normalizer"), r->diag)) != DOP_OK ||
         (st = dop_tok_json_pre_tokenizer(b, json_object_get(r->root, "pre_tokenizer"), r->diag)) != DOP_OK ||
-        (st = dop_tok_json_decoder(b, json_object_get(r->root, "decoder"), &dec, r->diag)) != DOP_OK ||
-        (st = read_vocab(r, &dec)) != DOP_OK || (st = read_added(r, &dec)) != DOP_OK ||
+        (st = dop_tok_json_decoder(b, json_object_get(r->root, "decoder"), &dec, r->diag)) != DOP_OK)
+        return st;
+    dop_tok_json_word_ends(r->model, &dec);
+    if ((st = read_vocab(r, &dec)) != DOP_OK || (st = read_added(r, &dec)) != DOP_OK ||
         (st = kind->finish(r)) != DOP_OK ||
         (st = dop_tok_json_post_processor(b, json_object_get(r->root, "post_processor"), r->diag)) != DOP_OK)
         return st;

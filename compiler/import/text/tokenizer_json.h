@@ -60,6 +60,8 @@ typedef struct dop_tok_decoder {
 
 /* Also sets b->strip. */
 dop_status dop_tok_json_decoder(dop_tok_build *b, const json_t *d, dop_tok_decoder *dec, dop_diag *diag);
+/* Adds what transformers does behind a decoder ByteLevel where the model marks ends of words. */
+void dop_tok_json_word_ends(const json_t *model, dop_tok_decoder *dec);
 /* Text of a token as written in the vocabulary.  Appends to out. */
 void dop_tok_decoder_apply(const dop_tok_decoder *dec, const char *s, size_t n, dop_buf *out);
 

@@ -82,6 +82,40 @@ dec_wordpiece(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag 
     return DOP_OK;
 }
 
+/* What ends a word is written as a space. */
+static void
+decode_ends(dop_tok_decoder *dec, const char *mark, size_t n)
+{
+    const uint32_t i = dec->count;
+    dec->kind[i] = DOP_DEC_REPLACE;
+    dec->a[i] = mark;
+    dec->an[i] = n;
+    dec->by[i] = " ";
+    dec->byn[i] = 1;
+}
+
+static dop_status
+dec_bpe(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag *diag)
+{
+    const char *mark = "</w>";
+    size_t n = 4;
+    dop_status st = json_object_get(o, "suffix") ? dop_tok_json_string(o, "suffix", b->path, diag, &mark, &n) : DOP_OK;
+    decode_ends(dec, mark, n);
+    return st;
+}
+
+void
+dop_tok_json_word_ends(const json_t *model, dop_tok_decoder *dec)
+{
+    const json_t *mark = json_object_get(model, "end_of_word_suffix");
+    const size_t n = json_string_length(mark), most = sizeof dec->kind / sizeof *dec->kind;
+    if (n == 0 || dec->fused || dec->count == 0 || dec->count == most ||
+        dec->kind[dec->count - 1] != DOP_DEC_BYTE_LEVEL)
+        return;
+    decode_ends(dec, json_string_value(mark), n);
+    dec->count++;
+}
+
 static dop_status
 dec_strip(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, uint32_t i, dop_diag *diag)
 {
@@ -137,6 +171,8 @@ dec_step(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag *diag
         st = dec_replace(b, o, dec, i, diag);
     else if (strcmp(type, "Metaspace") == 0)
         st = dec_metaspace(b, o, dec, i, diag);
+    else if (strcmp(type, "BPEDecoder") == 0)
+        st = dec_bpe(b, o, dec, diag);
     else
         return BAD(b, diag, "decoder \"%s\" is not supported", type);
     dec->count++;

@@ -132,6 +132,22 @@ find_byte_ids(reader *r)
     }
 }
 
+/* What the last piece of a word ends with: "</w>" of CLIP and GPT. */
+static dop_status
+end_of_word(reader *r, bool byte_fallback)
+{
+    dop_tok_build *b = &r->b;
+    const json_t *mark = json_object_get(r->model, "end_of_word_suffix");
+    const size_t n = json_string_length(mark);
+    if (n == 0)
+        return DOP_OK;
+    if (n > DOP_TOK_MAX_JOINT || byte_fallback)
+        return BAD(b, r->diag, "model: \"end_of_word_suffix\" %s is not supported",
+                   byte_fallback ? "with \"byte_fallback\"" : "of so many bytes");
+    b->joint = dop_tok_build_string(b, json_string_value(mark), n);
+    return b->strings.failed ? DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
 static dop_status
 bpe_begin(reader *r)
 {
@@ -139,12 +155,8 @@ bpe_begin(reader *r)
     dop_diag *diag = r->diag;
     bool fallback, fuse, ignore;
     dop_status st;
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *v = json_object_get(r->model, affixes[i]);
-        if (json_is_string(v) && json_string_length(v))
-            return BAD(b, diag, "model: \"%s\" is not supported", affixes[i]);
-    }
+    if (json_string_length(json_object_get(r->model, "continuing_subword_prefix")))
+        return BAD(b, diag, "model: \"continuing_subword_prefix\" is not supported");
     const json_t *dropout = json_object_get(r->model, "dropout");
     if (dropout && !json_is_null(dropout) && json_number_value(dropout) > 0)
         return BAD(b, diag, "model: \"dropout\" is not supported");
@@ -154,6 +166,8 @@ bpe_begin(reader *r)
         return st;
     b->flags |= (fallback ? DOP_TOK_F_BYTE_FALLBACK : 0u) | (fuse ? DOP_TOK_F_FUSE_UNK : 0u) |
                 (ignore ? DOP_TOK_F_IGNORE_MERGES : 0u);
+    if ((st = end_of_word(r, fallback)) != DOP_OK)
+        return st;
     const json_t *unk = json_object_get(r->model, "unk_token");
     if (json_is_string(unk) && !dop_tok_json_vocab_id(r, json_string_value(unk), json_string_length(unk), &b->unk))
         return BAD(b, diag, "model: unk_token \"%.80s\" is not in the vocabulary", json_string_value(unk));

@@ -293,7 +293,8 @@ typedef enum dop_pooling {
     DOP_POOLING_MODEL, /* as the model's files say; that of the last token where they say nothing */
     DOP_POOLING_LAST,  /* that of the last token */
     DOP_POOLING_MEAN,  /* the mean over the tokens */
-    DOP_POOLING_CLS    /* that of the first token */
+    DOP_POOLING_CLS,   /* that of the first token */
+    DOP_POOLING_END /* that of the token which ends the text, by the model's files (CLIP); elsewhere of the last token */
 } dop_pooling;
 /* Like dop_sequence_feed, and computes an embedding of the n tokens fed (at least 1): their hidden states after the final
  * norm, pooled and scaled to Euclidean length 1.  out_vector: f32 [dop_model_embedding_size], the caller's.  DOP_E_INPUT: the

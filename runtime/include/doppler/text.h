@@ -43,6 +43,12 @@ dop_status dop_text_encode(const dop_text *text, const char *bytes, size_t len, 
  * *out_second: how many of them come before the second text. */
 dop_status dop_text_encode_pair(const dop_text *text, const char *first, size_t n_first, const char *second,
                                 size_t n_second, dop_diag *diag, uint32_t **out_ids, size_t *out_n, size_t *out_second);
+/* The prompt that the model's files put in front of a text whose vector is wanted (config_sentence_transformers.json), of that name
+ * or, with NULL, their default: *out_prompt, 0-terminated and owned by text; "" where there is no default.  Nothing in the library
+ * adds it by itself.  DOP_E_INPUT: no prompt of that name; the message has the names. */
+dop_status dop_text_prompt(const dop_text *text, const char *name, dop_diag *diag, const char **out_prompt);
+/* The prompt of a search's query, or of the texts that it searches: the one that the files name so, and else their default. */
+const char *dop_text_search_prompt(const dop_text *text, bool query);
 /* The text of n ids, special tokens left out: *out_bytes, 0-terminated and *out_len bytes long, the caller's to free with
  * dop_free.  Bytes that are not valid UTF-8 become U+FFFD.  DOP_E_INPUT: an id outside the vocabulary. */
 dop_status dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes,

@@ -20,6 +20,7 @@ typedef struct work {
     float *vectors; /* owned, [n, width] */
     uint32_t width;
     dop_pooling pooling;
+    const char *prompt; /* in front of every text; of `text` */
     double ms;
 } work;
 
@@ -38,7 +39,8 @@ pooling_name(const work *w)
     static const char *const names[] = {[DOP_POOLING_MODEL] = "last",
                                         [DOP_POOLING_LAST] = "last",
                                         [DOP_POOLING_MEAN] = "mean",
-                                        [DOP_POOLING_CLS] = "cls"};
+                                        [DOP_POOLING_CLS] = "cls",
+                                        [DOP_POOLING_END] = "end"};
     return names[w->pooling == DOP_POOLING_MODEL && w->program.width ? w->program.pooling : w->pooling];
 }
 
@@ -98,7 +100,13 @@ add_text(work *w, const char *query, const char *bytes, size_t len, dop_diag *di
     size_t second = 0, n = 0;
     uint32_t *ids = NULL;
     if (!query) {
-        dop_status st = dop_cli_encode(w->text, bytes, len, dop_cli_special(w->cli), diag, &w->ids);
+        dop_buf whole = {0};
+        dop_buf_puts(&whole, w->prompt ? w->prompt : "");
+        dop_buf_append(&whole, bytes, len);
+        dop_status st = whole.failed
+                            ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                            : dop_cli_encode(w->text, whole.data, whole.size, dop_cli_special(w->cli), diag, &w->ids);
+        dop_buf_finish(&whole);
         return st == DOP_OK ? end_text(w, from, 0, diag) : st;
     }
     dop_status st = dop_text_encode_pair(w->text, query, strlen(query), bytes, len, diag, &ids, &n, &second);
@@ -258,6 +266,15 @@ write_rows(work *w, dop_diag *diag)
     return st == DOP_OK ? closed : st;
 }
 
+/* What --embed puts in front of texts; ids are taken as they are. */
+static dop_status
+choose_prompt(work *w, dop_diag *diag)
+{
+    if (w->text && w->cli->embed)
+        return dop_text_prompt(w->text, w->cli->prompt_name, diag, &w->prompt);
+    return w->cli->prompt_name ? DOP_FAIL(diag, DOP_E_INPUT, "--prompt-name needs a plan with a tokenizer") : DOP_OK;
+}
+
 /* One prompt, of any of the options that give one. */
 static dop_status
 read_prompt(work *w, dop_diag *diag)
@@ -266,9 +283,11 @@ read_prompt(work *w, dop_diag *diag)
     const char *needed = w->cli->prompt ? "-p" : w->cli->file ? "-f" : NULL;
     dop_status st = dop_cli_text(w->cli, w->model, needed, diag, &w->text);
     if (st == DOP_OK)
-        st = dop_cli_prompt(w->cli, w->text, diag, &w->ids, &text);
+        st = choose_prompt(w, diag);
     if (st == DOP_OK)
-        st = end_text(w, 0, 0, diag);
+        st = dop_cli_prompt(w->cli, NULL, diag, &w->ids, &text);
+    if (st == DOP_OK)
+        st = w->text && needed ? add_text(w, NULL, text.data, text.size, diag) : end_text(w, 0, 0, diag);
     dop_buf_finish(&text);
     return st;
 }
@@ -281,6 +300,8 @@ dop_mode_embed(dop_cli *cli, dop_diag *diag)
     dop_status st = open_work(&w, diag);
     if (st == DOP_OK && lines)
         st = dop_cli_text(cli, w.model, NULL, diag, &w.text);
+    if (st == DOP_OK && lines)
+        st = choose_prompt(&w, diag);
     if (st == DOP_OK)
         st = lines ? read_lines(&w, NULL, diag) : read_prompt(&w, diag);
     if (st == DOP_OK && w.program.classes)
@@ -346,7 +367,11 @@ dop_mode_rerank(dop_cli *cli, dop_diag *diag)
         st = dop_cli_text(cli, w.model, "--rerank", diag, &w.text);
     const bool pairs = w.program.classes > 0;
     if (st == DOP_OK && !pairs)
+        w.prompt = dop_text_search_prompt(w.text, true);
+    if (st == DOP_OK && !pairs)
         st = add_text(&w, NULL, cli->rerank, strlen(cli->rerank), diag);
+    if (st == DOP_OK && !pairs)
+        w.prompt = dop_text_search_prompt(w.text, false);
     if (st == DOP_OK)
         st = read_lines(&w, pairs ? cli->rerank : NULL, diag);
     if (st == DOP_OK)

@@ -31,14 +31,15 @@ typedef struct dop_cli {
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
-    const char *imatrix;  /* file to write the importance matrix to */
-    const char *embed;    /* how to pool, "" for the default; NULL: no embedding */
-    const char *rerank;   /* the query that texts are compared with */
-    bool classify;        /* --score */
-    uint32_t logprobs;    /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
-    const char *draft;    /* a plan for drafts */
-    uint32_t draft_ngram; /* length of the n-grams that are looked up for drafts; 0: none */
-    const char *session;  /* file of the sequence: restored before, saved after */
+    const char *imatrix;     /* file to write the importance matrix to */
+    const char *embed;       /* how to pool, "" for the default; NULL: no embedding */
+    const char *prompt_name; /* of the prompt in front of texts; NULL: the model's default */
+    const char *rerank;      /* the query that texts are compared with */
+    bool classify;           /* --score */
+    uint32_t logprobs;       /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
+    const char *draft;       /* a plan for drafts */
+    uint32_t draft_ngram;    /* length of the n-grams that are looked up for drafts; 0: none */
+    const char *session;     /* file of the sequence: restored before, saved after */
     uint32_t ppl_ctx;
     /* device */
     const char *device, *ordering;

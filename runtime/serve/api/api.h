@@ -35,13 +35,14 @@ typedef struct dop_api {
     const char *system;               /* message of conversations that have none of their own; NULL: none */
     const struct dop_tool_form *form; /* how its answers are read; with chat */
     dop_facts facts;
-    dop_program_facts program; /* that makes vectors or scores; width 0: sequences do */
-    dop_sampling sampling;     /* defaults for what a request does not state */
-    uint32_t max_tokens;       /* of an answer; 0: as the context allows */
-    uint32_t max_choices;      /* of a request */
-    uint32_t max_inputs;       /* of a request for embeddings */
-    uint64_t max_answer;       /* bytes of an answer, as estimated before it begins; 0: no limit */
-    double time_limit_s;       /* of a request; 0: none */
+    dop_program_facts program;    /* that makes vectors or scores; width 0: sequences do */
+    const struct json_t *prompts; /* in front of texts whose vectors are wanted (dop_prompts_of); NULL: none */
+    dop_sampling sampling;        /* defaults for what a request does not state */
+    uint32_t max_tokens;          /* of an answer; 0: as the context allows */
+    uint32_t max_choices;         /* of a request */
+    uint32_t max_inputs;          /* of a request for embeddings */
+    uint64_t max_answer;          /* bytes of an answer, as estimated before it begins; 0: no limit */
+    double time_limit_s;          /* of a request; 0: none */
     dop_api_limits limits;
     int64_t created; /* when the server was started, seconds of the epoch */
 } dop_api;

@@ -42,6 +42,21 @@ special_of(gathering *g)
            (parses ? (unsigned)DOP_ENCODE_PARSE_SPECIAL : 0);
 }
 
+dop_status
+dop_gather_text(gathering *g, const char *text, size_t n, unsigned special, dop_diag *diag, dop_ids *out)
+{
+    if (!g->front || !*g->front)
+        return dop_tokenizer_encode_within(g->api->tok, text, n, special, g->budget, diag, out);
+    dop_buf whole = {0};
+    dop_buf_puts(&whole, g->front);
+    dop_buf_append(&whole, text, n);
+    dop_status st =
+        whole.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                     : dop_tokenizer_encode_within(g->api->tok, whole.data, whole.size, special, g->budget, diag, out);
+    dop_buf_finish(&whole);
+    return st;
+}
+
 static void
 take_prompt(gathering *g, const char *param, const json_t *one, unsigned special, dop_ids *out)
 {
@@ -50,8 +65,7 @@ take_prompt(gathering *g, const char *param, const json_t *one, unsigned special
         take_ids(g, param, one, out);
     else if (!json_is_string(one))
         dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
-    else if (dop_tokenizer_encode_within(g->api->tok, json_string_value(one), json_string_length(one), special,
-                                         g->budget, &diag, out) != DOP_OK)
+    else if (dop_gather_text(g, json_string_value(one), json_string_length(one), special, &diag, out) != DOP_OK)
         dop_gather_refuse(g, param, &diag);
 }
 

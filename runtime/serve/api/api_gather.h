@@ -17,6 +17,7 @@ typedef struct gathering {
     dop_ids *prompts;  /* [n_prompts] */
     uint32_t *seconds; /* owned, [n_prompts]: tokens before the second text of each pair; NULL: they are single texts */
     uint32_t n_prompts, n_each;
+    const char *front; /* what texts get in front of them; NULL: nothing */
     json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
     const char *param; /* the parameter that says so */
     dop_grammar *grammar;
@@ -25,6 +26,8 @@ typedef struct gathering {
 
 /* api_gather.c */
 void dop_gather_prompts(gathering *g, const char *param); /* texts and lists of ids to prompts */
+/* Appends the ids of a text with another one in front of it, g->front; special: DOP_ENCODE_* bits. */
+dop_status dop_gather_text(gathering *g, const char *text, size_t n, unsigned special, dop_diag *diag, dop_ids *out);
 void dop_gather_refuse(gathering *g, const char *param, const dop_diag *diag);
 void dop_gather_no_memory(gathering *g);
 /* api_texts.c */

@@ -1,4 +1,5 @@
 /* Requests about whole texts, /v1/embeddings and /v1/rerank: from their bodies to jobs, and the vectors and scores as JSON. */
+#include "runtime/plan/prompts.h"
 #include "runtime/serve/api/api_gather.h"
 
 #include <math.h>
@@ -64,6 +65,9 @@ dop_gather_embedding(gathering *g)
                      : strcmp(pooling, "mean") == 0 ? DOP_POOLING_MEAN
                      : strcmp(pooling, "cls") == 0  ? DOP_POOLING_CLS
                                                     : DOP_POOLING_LAST;
+    dop_diag diag = {0};
+    if (dop_prompts_find(g->api->prompts, dop_reader_text(r, "prompt_name", &n), &diag, &g->front) != DOP_OK)
+        dop_reader_refuse(r, "prompt_name", "%s", diag.message);
     if (!r->failed)
         dop_gather_prompts(g, "input");
     check_lengths(g, "input");
@@ -98,8 +102,8 @@ take_document(gathering *g, const char *query, size_t n_query, const json_t *doc
         st = dop_tokenizer_encode_pair(g->api->tok, query, n_query, json_string_value(text), json_string_length(text),
                                        g->budget, &diag, &g->prompts[at], &second);
     else
-        st = dop_tokenizer_encode_within(g->api->tok, json_string_value(text), json_string_length(text),
-                                         DOP_ENCODE_ADD_SPECIAL, g->budget, &diag, &g->prompts[at]);
+        st = dop_gather_text(g, json_string_value(text), json_string_length(text), DOP_ENCODE_ADD_SPECIAL, &diag,
+                             &g->prompts[at]);
     g->seconds[at] = (uint32_t)second;
     if (st != DOP_OK)
         dop_gather_refuse(g, "documents", &diag);
@@ -137,9 +141,10 @@ dop_gather_rerank(gathering *g)
         dop_gather_no_memory(g);
         return;
     }
-    if (!g->call->pairs && dop_tokenizer_encode_within(g->api->tok, query, n_query, DOP_ENCODE_ADD_SPECIAL, g->budget,
-                                                       &diag, &g->prompts[0]) != DOP_OK)
+    g->front = dop_prompts_for(g->api->prompts, true);
+    if (!g->call->pairs && dop_gather_text(g, query, n_query, DOP_ENCODE_ADD_SPECIAL, &diag, &g->prompts[0]) != DOP_OK)
         dop_gather_refuse(g, "query", &diag);
+    g->front = dop_prompts_for(g->api->prompts, false);
     for (uint32_t i = 0; i < n && !r->failed; i++)
         take_document(g, query, n_query, json_array_get(list, i), i + !g->call->pairs);
     check_lengths(g, "documents");
