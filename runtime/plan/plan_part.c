@@ -203,7 +203,8 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (x->schedule >= plan->n_schedules || x->name >= plan->strings_size ||
         (x->way != DOP_CROSSING_SENT && !received) || x->one_row > 1)
         return DAMAGED(plan->path, "crossing %u is of schedule %u and way %u", i, x->schedule, x->way);
-    if (received ? p->number == 0 : p->number + 1 == p->n_parts)
+    if (p ? (received ? p->number == 0 : p->number + 1 == p->n_parts)
+          : !received || plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE)
         return DAMAGED(plan->path, "crossing %u leads out of the model", i);
     const uint32_t kind = x->slot < plan->n_slots ? plan->slots[x->slot].kind : 0;
     if (kind != DOP_SLOT_RECEIVED && (received || kind != DOP_SLOT_SENT))
@@ -220,14 +221,14 @@ dop_plan_check_part(const dop_plan *plan, dop_diag *diag)
 {
     const dop_plan_part *p = plan->part;
     dop_status st = DOP_OK;
-    if (!p)
-        return plan->n_crossings == 0 ? DOP_OK : DAMAGED(plan->path, "values cross in a plan that is no part");
+    for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
+        st = check_crossing(plan, i, diag);
+    if (st != DOP_OK || !p)
+        return st;
     if (p->n_parts < 2 || p->n_parts > DOP_MAX_PARTS || p->number >= p->n_parts || p->first_layer >= p->end_layer ||
         p->end_layer > plan->model->n_layers || p->flags >> 2)
         return DAMAGED(plan->path, "part %u of %u, layers %u to %u of %u", p->number, p->n_parts, p->first_layer,
                        p->end_layer, plan->model->n_layers);
-    for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
-        st = check_crossing(plan, i, diag);
     for (uint32_t s = 0; s < plan->n_schedules && st == DOP_OK; s++) {
         uint32_t n[2] = {0, 0};
         for (uint32_t i = 0; i < plan->n_crossings; i++)
