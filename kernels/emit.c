@@ -13,6 +13,8 @@ static bool
 has_rows(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
+    if (n->shape.rank == 1) /* a vector, or one number of each row */
+        return n->op == DOP_OP_received && n->shape.dim[0].sym == DOP_SYM_T;
     return n->shape.rank > 1 && !(n->shape.dim[0].sym == DOP_SYM_1 && n->shape.dim[0].mul == 1);
 }
 

@@ -42,7 +42,7 @@ read_graphs(checker *k, dop_diag *diag)
         if (st != DOP_OK)
             return st;
         at += end;
-        if (g->max_t != s->max_rows || g->max_s < p->model->ctx)
+        if (g->max_t != s->max_rows || (s->kind < DOP_SCHED_IMAGE && g->max_s < p->model->ctx))
             return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: graph %u is not that of schedule %u",
                                i, i);
         for (uint32_t d = 0; d < s->n_dispatches; d++)
