@@ -200,6 +200,11 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     if (dop_is_replace_state(g, node) && g->max_q == 1)
         ix.t = "0u";
     const char *at = dop_emit_flat(e, node, ix, dop_row_values(g, node), start);
+    if (n->op == DOP_OP_received && n->type == DOP_TYPE_u32) { /* as from the row table */
+        const char *name = dop_emit_str(e, "r%u", e->n_temps++);
+        dop_emit_index(e, "uint %s = dop_ld1_u32(%s, %s);", name, dop_emit_source_arg(e, node), at);
+        return name;
+    }
     if (dop_is_replace_state(g, node))
         at = dop_emit_str(e, "(%s + %s)", dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */

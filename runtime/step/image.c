@@ -239,6 +239,8 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
               dop_diag *diag)
 {
     const size_t values = patch_values(model);
+    if (largest(model, DOP_SCHED_IMAGE) == 0 || largest(model, DOP_SCHED_FEATURES) == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no schedules of the program image");
     const dop_value *patches = dop_value_find(inputs, n_inputs, "patches"),
                     *lengths = dop_value_find(inputs, n_inputs, "lengths"),
                     *rows = dop_value_find(outputs, n_outputs, "rows"),
