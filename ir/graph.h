@@ -152,11 +152,12 @@ typedef enum dop_input_kind {
 
 /* Where the values of a weight come from, as the builder of a graph says; passes carry it along, and texts do not have it. */
 typedef enum dop_origin_kind {
-    DOP_FROM_TEXT,    /* unknown */
-    DOP_FROM_WEIGHT,  /* the model's weight of this index */
-    DOP_FROM_ROPE,    /* its rotary table of this index */
-    DOP_FROM_TEMPER,  /* its table of factors by which queries are multiplied */
-    DOP_FROM_RELATIVE /* its table of what scores grow by with the distance */
+    DOP_FROM_TEXT,     /* unknown */
+    DOP_FROM_WEIGHT,   /* the model's weight of this index */
+    DOP_FROM_ROPE,     /* its rotary table of this index */
+    DOP_FROM_TEMPER,   /* its table of factors by which queries are multiplied */
+    DOP_FROM_RELATIVE, /* its table of what scores grow by with the distance */
+    DOP_FROM_TURNS     /* its vision part's table of rotations by row and column */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;

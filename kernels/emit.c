@@ -13,6 +13,8 @@ static bool
 has_rows(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
+    if (n->shape.rank == 1) /* a vector, or one number of each row */
+        return n->op == DOP_OP_received && n->shape.dim[0].sym == DOP_SYM_T;
     return n->shape.rank > 1 && !(n->shape.dim[0].sym == DOP_SYM_1 && n->shape.dim[0].mul == 1);
 }
 
@@ -198,6 +200,11 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     if (dop_is_replace_state(g, node) && g->max_q == 1)
         ix.t = "0u";
     const char *at = dop_emit_flat(e, node, ix, dop_row_values(g, node), start);
+    if (n->op == DOP_OP_received && n->type == DOP_TYPE_u32) { /* as from the row table */
+        const char *name = dop_emit_str(e, "r%u", e->n_temps++);
+        dop_emit_index(e, "uint %s = dop_ld1_u32(%s, %s);", name, dop_emit_source_arg(e, node), at);
+        return name;
+    }
     if (dop_is_replace_state(g, node))
         at = dop_emit_str(e, "(%s + %s)", dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */

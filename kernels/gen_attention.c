@@ -229,14 +229,24 @@ dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
                    ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
 }
 
+/* A row's position, or the last one that it sees, where the row table does not have it; row t of the step. */
+static const char *
+received(dop_emit *e, dop_node_id from)
+{
+    return dop_emit_str(e, "dop_ld1_u32(%s, t)", dop_emit_source_arg(e, from));
+}
+
 /* The last position that a row at position p sees. */
 static const char *
 last_of(dop_emit *e, const attn *a, const char *row)
 {
     const dop_reach r = dop_attention_reach(e->g, a->id);
+    const dop_node_id lasts = dop_attention_lasts(e->g, a->id);
     if (r.mask == DOP_MASK_causal)
         return "p";
-    const char *last = dop_emit_str(e, "%s.sequence", row), *l = e->limit; /* step_record.h */
+    const char *last =
+        dop_node_at(e->g, lasts)->op != DOP_OP_input ? received(e, lasts) : dop_emit_str(e, "%s.sequence", row);
+    const char *l = e->limit; /* step_record.h */
     if (!l)
         return last;
     return e->g->reaches_differ ? dop_emit_str(e, "(%s > 0u ? min(%s, p + %s - 1u) : %s)", l, last, l, last)
@@ -247,18 +257,21 @@ const char *
 dop_attn_span(dop_gen *gen, const attn *a, const char *n, const char *token)
 {
     dop_emit *e = &gen->e;
+    const dop_node_id positions = a->n->src[3];
     const char *first = dop_emit_first(e, a->id, "p"), *row = dop_emit_row(e, "t");
+    const char *position =
+        dop_node_at(e->g, positions)->op != DOP_OP_input ? received(e, positions) : dop_emit_str(e, "%s.position", row);
     return dop_emit_str(e,
                         "    uint from[%s], pq[%s]; // rows of the step that each row sees, and their bounds\n"
                         "    uint lo = 0xffffffffu, hi = 0u;\n"
                         "    [[unroll]] for (uint i = 0u; i < %s; i++) {\n"
-                        "        uint t = %s, p = %s.position;\n"
+                        "        uint t = %s, p = %s;\n"
                         "        from[i] = t - p + %s;\n"
                         "        pq[i] = t - p + %s;\n"
                         "        lo = min(lo, from[i]);\n"
                         "        hi = max(hi, pq[i] + 1u);\n"
                         "    }\n",
-                        n, n, n, token, row, first, last_of(e, a, row));
+                        n, n, n, token, position, first, last_of(e, a, row));
 }
 
 static const char *

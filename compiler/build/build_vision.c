@@ -65,12 +65,15 @@ weight_of(vision_builder *b, const char *role, const char *suffix)
     const dop_weight *w = find(b, role, suffix);
     if (!w || b->status != DOP_OK)
         return 0;
-    const dop_want want = {.type = w->type,
+    const uint32_t index = (uint32_t)(w - b->m->weights.items);
+    const dop_want want = {.type = b->opt->types ? b->opt->types[index] : w->type,
                            .shape = {w->rank, {dop_dim_n(w->rank == 1 ? w->cols : w->rows), dop_dim_n(w->cols)}}};
     snprintf(place, sizeof place, "%s", b->place);
     b->place[0] = 0;
     dop_node_id id = node(b, DOP_OP_weight, w->name, NULL, 0, &(dop_attr){.s = w->name}, &want);
     snprintf(b->place, sizeof b->place, "%s", place);
+    if (b->status == DOP_OK)
+        dop_node_at(b->g, id)->origin = (dop_origin){.kind = DOP_FROM_WEIGHT, .index = index};
     return id;
 }
 
@@ -191,10 +194,10 @@ embedded(vision_builder *b)
     dop_node_id x = full2(b, DOP_OP_matmul, "patch", patches, weight_of(b, "patch", ""));
     x = bias ? full2(b, DOP_OP_add, "patch_b", x, bias) : x;
     if (v->places == DOP_PLACES_TABLE) {
-        const dop_node_id at = given(b, DOP_OP_input, "places", DOP_TYPE_u32, 0);
+        const dop_node_id at = given(b, DOP_OP_received, "places", DOP_TYPE_u32, 0);
         x = full2(b, DOP_OP_add, "placed", x, full2(b, DOP_OP_gather, "place", weight_of(b, "pos", ""), at));
     } else if (v->places == DOP_PLACES_CORNERS) {
-        const dop_node_id at = given(b, DOP_OP_input, "corners", DOP_TYPE_u32, 4);
+        const dop_node_id at = given(b, DOP_OP_received, "corners", DOP_TYPE_u32, 4);
         const dop_node_id shares = given(b, DOP_OP_received, "shares", DOP_TYPE_f32, 4);
         const dop_node_id four = full2(b, DOP_OP_gather, "four", weight_of(b, "pos", ""), at);
         x = full2(b, DOP_OP_add, "placed", x, full2(b, DOP_OP_weighted_sum, "place", four, shares));
@@ -224,13 +227,15 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
     b.sequences = given(&b, DOP_OP_input, "sequences", DOP_TYPE_u32, 0);
     b.lasts = given(&b, DOP_OP_input, "lasts", DOP_TYPE_u32, 0);
     if (windows) {
-        b.in_window = given(&b, DOP_OP_input, "in_window", DOP_TYPE_u32, 0);
-        b.window_lasts = given(&b, DOP_OP_input, "window_lasts", DOP_TYPE_u32, 0);
+        b.in_window = given(&b, DOP_OP_received, "in_window", DOP_TYPE_u32, 0);
+        b.window_lasts = given(&b, DOP_OP_received, "window_lasts", DOP_TYPE_u32, 0);
     }
     if (v->rope_theta > 0) {
         const dop_want want = {DOP_TYPE_f32, {2, {dop_dim_n(2 * DOP_VISION_EDGE), dop_dim_n(v->head_dim)}}};
-        b.turns = given(&b, DOP_OP_input, "turns", DOP_TYPE_u32, 0);
+        b.turns = given(&b, DOP_OP_received, "turns", DOP_TYPE_u32, 0);
         b.table = node(&b, DOP_OP_weight, "v.turns", NULL, 0, &(dop_attr){.s = "v.turns"}, &want);
+        if (b.status == DOP_OK)
+            dop_node_at(out_graph, b.table)->origin = (dop_origin){.kind = DOP_FROM_TURNS};
     }
     dop_node_id x = embedded(&b);
     for (uint32_t i = 0, n = 0; i < v->n_layers; i++) {
@@ -240,7 +245,7 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
     }
     x = normed(&b, "post_norm", x, v->eps, 0, DOP_TYPE_f32);
     give(&b, normed(&b, "row_norm", x, v->merge_eps, v->merge_norm_add, DOP_TYPE_f32));
-    for (uint32_t i = 0; i < v->n_deep; i++)
+    for (uint32_t i = 0; i < v->n_deep && !opt->no_deep; i++)
         give(&b, deep[i]);
     return b.status;
 }

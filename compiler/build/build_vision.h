@@ -10,14 +10,18 @@ enum { DOP_VISION_EDGE = 1024 }; /* patches along an edge of a tile: rotations k
 typedef struct dop_vision_options {
     uint32_t max_t;    /* rows of a step */
     dop_type act_type; /* f16 or f32 */
+    bool no_deep;      /* the tower gives no results of layers */
+    /* [m->weights.n] with which they are packed; NULL: as they are stored. */
+    const dop_type *types;
 } dop_vision_options;
 
 /* The tower: rows of patches, tile after tile, to rows of the same number.
- * Leaves: received "patches" f32 [T, row_values] (zeros of a class token, which is the last row of its tile); inputs u32 [T]
- * "positions" (of the row in its tile) and "lasts" (that of the tile's last row), with windows "in_window" and "window_lasts"
- * (dop_image_row), with a table "places" (its row: the patch in reading order, or the last one), with corners "corners" u32 [T, 4]
- * and "shares" f32 [T, 4], with rotations "turns" (row of the patch * DOP_VISION_EDGE + column) and weight "v.turns"
- * (dop_vision_turns).
+ * Leaves: inputs u32 [T] "positions" (of the row in its tile) and "lasts" (that of the tile's last row); received are "patches" f32
+ * [T, row_values] (zeros of a class token, which is the last row of its tile), with windows "in_window" and "window_lasts" u32 [T]
+ * (dop_image_row), with a table "places" u32 [T] (its row: the patch in reading order, or the last one), with corners "corners"
+ * u32 [T, 4] and "shares" f32 [T, 4], with rotations "turns" u32 [T] (row of the patch * DOP_VISION_EDGE + column) beside the weight
+ * "v.turns" (dop_vision_turns).
+ * The weights of m are those of its checkpoint, or its own: origins are their numbers.
  * Outputs: f32 [T, hidden] for the features, then for each layer of facts->deep. */
 dop_status dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_arena *arena, dop_diag *diag,
                             dop_graph *out_graph);

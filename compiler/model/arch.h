@@ -513,6 +513,8 @@ typedef struct dop_checkpoint {
     dop_arena *arena;
     dop_arch arch;
     dop_weights weights;
+    /* Facts of its vision part (vision.h), whose weights are among the others; NULL: it has none.  In the arena. */
+    const struct dop_vision *vision;
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */

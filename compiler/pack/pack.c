@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "compiler/build/build.h"
+#include "compiler/build/build_vision.h"
 #include "compiler/pack/imatrix.h"
 #include "compiler/pack/pack_rows.h"
 #include "compiler/pack/quant.h"
@@ -102,6 +103,9 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     } else if (item.from.kind == DOP_FROM_RELATIVE) {
         item.rows = dop_layer_attention(&m->arch.layers[0])->n_heads;
         item.cols = dop_node_cols(g, id);
+    } else if (item.from.kind == DOP_FROM_TURNS && m->vision) {
+        item.rows = 2 * DOP_VISION_EDGE;
+        item.cols = m->vision->head_dim;
     } else {
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
     }
@@ -242,6 +246,8 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
         dop_temper_table(&p->model->arch.temper, item->rows, table);
     else if (item->from.kind == DOP_FROM_RELATIVE)
         st = relative_table(p, item, table, diag);
+    else if (item->from.kind == DOP_FROM_TURNS)
+        dop_vision_turns(p->model->vision, table);
     else
         st = dop_rope_table(&p->model->arch.ropes[item->from.index], p->ctx, table, diag);
     memset(out, 0, item->size);

@@ -91,6 +91,13 @@ in_class(const char *role, const char *class, size_t len)
     return strlen(role) == len && memcmp(role, class, len) == 0;
 }
 
+/* Is it of the vision part?  That stays as it is stored, unless a pattern of a file takes it. */
+static bool
+is_vision(const char *name)
+{
+    return strncmp(name, "v.", 2) == 0;
+}
+
 static void
 set_type(const dop_weights *w, uint32_t i, dop_type to, dop_type *types)
 {
@@ -111,7 +118,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
             return st;
         bool found = false;
         for (uint32_t i = 0; i < w->n; i++)
-            if (w->items[i].rank > 1 && in_class(role_of(w->items[i].name), p, class)) {
+            if (w->items[i].rank > 1 && !is_vision(w->items[i].name) && in_class(role_of(w->items[i].name), p, class)) {
                 set_type(w, i, to, types);
                 found = true;
             }
@@ -202,7 +209,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_class(spec, w, diag, types);
     dop_status st = parse_type("--quant", spec, len, diag, &to);
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
-        if (w->items[i].rank > 1 && !only_if_named(role_of(w->items[i].name)))
+        if (w->items[i].rank > 1 && !is_vision(w->items[i].name) && !only_if_named(role_of(w->items[i].name)))
             set_type(w, i, to, types);
     return st;
 }

@@ -1,5 +1,7 @@
 #include "compiler/program/compile.h"
 
+#include "compiler/model/leftovers.h"
+#include "compiler/model/vision.h"
 #include "compiler/pack/imatrix.h"
 #include "compiler/pack/quant.h"
 #include "compiler/program/compile_options.h"
@@ -75,6 +77,24 @@ open_imatrix(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed) : st;
 }
 
+/* Schedules of the vision part: for a picture of one size, or for small and large ones.  Features of the largest are made in one
+ * step. */
+static dop_status
+add_vision(dop_compilation *c, dop_diag *diag)
+{
+    static const uint32_t sizes[] = {256, 1024, DOP_STEP_MAX_ROWS};
+    const dop_vision *v = c->model.vision;
+    const bool one = v->places == DOP_PLACES_TABLE;
+    const uint32_t most = one ? v->n_places : DOP_STEP_MAX_ROWS;
+    dop_status st = DOP_OK;
+    if (most > DOP_STEP_MAX_ROWS)
+        return dop_checkpoint_note(&c->model, "the vision part is left out: a picture has too many patches", diag);
+    for (size_t i = one ? 2 : 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
+        st = dop_schedule_add_image(c, one ? most : sizes[i], diag);
+    const uint32_t features = most / (v->merge * v->merge);
+    return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
+}
+
 dop_status
 dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
 {
@@ -129,6 +149,8 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
     if (st == DOP_OK && options->embed)
         st = dop_schedule_add_embed(c, score, diag);
+    if (st == DOP_OK && c->model.vision && !c->options.in_parts)
+        st = add_vision(c, diag);
 scheduled:
     if (st == DOP_OK && options->passes.stop_after < 0)
         st = dop_kernel_path_check(&c->path, diag);

@@ -8,7 +8,7 @@
 #include "compiler/schedule/kernel_set.h"
 #include "compiler/schedule/schedule.h"
 
-enum { DOP_MAX_SCHEDULES = 16, DOP_MAX_CHUNKS = 5, DOP_MAX_ROWS_SIZES = 8, DOP_MAX_FORCES = 32 };
+enum { DOP_MAX_SCHEDULES = 24, DOP_MAX_CHUNKS = 5, DOP_MAX_ROWS_SIZES = 8, DOP_MAX_FORCES = 32 };
 
 /* --force OP=VARIANT: OP as in a rule of a kernel path. */
 typedef struct dop_force {

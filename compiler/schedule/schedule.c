@@ -1,5 +1,6 @@
 #include "compiler/schedule/schedule.h"
 
+#include "compiler/build/build_vision.h"
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/part_graph.h"
 #include "compiler/schedule/persistent.h"
@@ -316,7 +317,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
         build.max_rows = c->options.sequences;
     s->mixed = mixed;
     s->embeds = embeds;
-    s->encodes = encodes;
+    s->program = encodes ? DOP_SCHED_ENCODE : 0;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     return st == DOP_OK ? build_schedule(c, s, diag) : st;
 }
@@ -343,6 +344,48 @@ dop_status
 dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
     return add_schedule(c, DOP_PHASE_SCORE, max_t, false, false, true, diag);
+}
+
+/* Values that the host gives, in the order of the graph. */
+static dop_status
+find_received(dop_schedule *s, dop_diag *diag)
+{
+    s->n_received = 0;
+    for (dop_node_id id = 1; id < s->g.n_nodes; id++) {
+        if (dop_node_at(&s->g, id)->op != DOP_OP_received)
+            continue;
+        if (s->n_received == DOP_PART_MAX_VALUES)
+            return DOP_FAIL(diag, DOP_E_INTERNAL, "%s receives more than %d values", s->g.name, DOP_PART_MAX_VALUES);
+        s->received[s->n_received++] = id;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
+{
+    dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
+    const dop_vision_model m = {.facts = *c->model.vision, .weights = c->model.weights};
+    const dop_vision_options build = {
+        .max_t = max_t, .act_type = c->options.act_type, .no_deep = true, .types = c->packed_types};
+    s->program = program;
+    dop_status st = program == DOP_SCHED_IMAGE ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
+                                               : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
+    if (st == DOP_OK)
+        st = build_schedule(c, s, diag);
+    return st == DOP_OK ? find_received(s, diag) : st;
+}
+
+dop_status
+dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_vision(c, DOP_SCHED_IMAGE, max_t, diag);
+}
+
+dop_status
+dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_vision(c, DOP_SCHED_FEATURES, max_t, diag);
 }
 
 dop_status

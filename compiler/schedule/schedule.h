@@ -31,7 +31,7 @@ typedef struct dop_schedule {
     const char *persistent_no;        /* why there is none, where one was asked for */
     bool mixed;                       /* steps of rows of any sequences */
     bool embeds;                      /* hidden states instead of logits */
-    bool encodes;                     /* of the program `encode` */
+    uint32_t program;                 /* DOP_SCHED_ENCODE, ...: of that program; 0: steps of sequences */
     uint32_t n_body;                  /* regions before those that only this step's logits need */
     /* In a part of a model (part_graph.h): values that come from the previous part, and values that go to the next. */
     uint32_t n_received, n_sent;
@@ -46,6 +46,9 @@ dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *d
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* A schedule of the program `encode`, for up to max_t rows of any texts. */
 dop_status dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* A schedule of the program `image`, for up to max_t rows of patches; and of what makes features of its rows, for up to max_t. */
+dop_status dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+dop_status dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 

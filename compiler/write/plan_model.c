@@ -1,6 +1,7 @@
 /* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
 #include "compiler/import/format/gguf.h"
 #include "compiler/import/text/tokenizer_files.h"
+#include "compiler/model/vision.h"
 #include "compiler/write/plan_writer.h"
 
 #include <jansson.h>
@@ -193,6 +194,29 @@ dop_plan_writer_model(dop_plan_writer *w)
     json_decref(card);
 }
 
+/* The programs `image` and `features`, where there are schedules of them. */
+static void
+write_vision(dop_plan_writer *w)
+{
+    const dop_compilation *c = w->targets[0].c;
+    const dop_vision *v = c->model.vision;
+    bool used = false;
+    for (uint32_t i = 0; i < c->n_schedules; i++)
+        used = used || c->schedules[i].program == DOP_SCHED_IMAGE;
+    if (!used)
+        return;
+    const dop_plan_program rows[] = {{.name = dop_plan_writer_string(w, "image"),
+                                      .kind = DOP_SCHED_IMAGE,
+                                      .width = v->hidden,
+                                      .n_places = v->places == DOP_PLACES_NONE ? 0 : v->n_places,
+                                      .class_row = v->class_token},
+                                     {.name = dop_plan_writer_string(w, "features"),
+                                      .kind = DOP_SCHED_FEATURES,
+                                      .width = v->features,
+                                      .merge = v->merge * v->merge}};
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], rows, sizeof rows);
+}
+
 void
 dop_plan_writer_programs(dop_plan_writer *w)
 {
@@ -201,8 +225,10 @@ dop_plan_writer_programs(dop_plan_writer *w)
     _Static_assert((int)DOP_BY_CLS == DOP_POOL_CLS && (int)DOP_BY_MEAN == DOP_POOL_MEAN &&
                        (int)DOP_BY_LAST == DOP_POOL_LAST && (int)DOP_BY_END == DOP_POOL_END,
                    "the runtime knows these numbers");
-    if (!e->used)
+    if (!e->used) {
+        write_vision(w);
         return;
+    }
     dop_plan_program row = {.name = dop_plan_writer_string(w, "encode"),
                             .kind = DOP_SCHED_ENCODE,
                             .width = dop_dense_in(e, a->hidden, e->n_dense),

@@ -433,7 +433,7 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
 {
     dop_plan_schedule row = {.kind = s->mixed     ? DOP_SCHED_ROWS
                                      : s->embeds  ? DOP_SCHED_EMBED
-                                     : s->encodes ? DOP_SCHED_ENCODE
+                                     : s->program ? s->program
                                                   : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,

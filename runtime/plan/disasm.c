@@ -5,7 +5,8 @@
 void
 dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME])
 {
-    static const char *const kinds[] = {"?", "decode", "prefill", "score", "rows", "embed", "encode"};
+    static const char *const kinds[] = {"?",     "decode", "prefill", "score",   "rows",
+                                        "embed", "encode", "image",   "features"};
     snprintf(out, DOP_SCHEDULE_NAME, "%s%u", kinds[schedule->kind], schedule->max_rows);
 }
 

@@ -364,7 +364,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     }
     if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1) ||
         (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0) ||
-        (s->kind == DOP_SCHED_ENCODE && !dop_plan_program_of(plan, s->kind)))
+        (s->kind >= DOP_SCHED_ENCODE && !dop_plan_program_of(plan, s->kind)))
         return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
     if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
         s->n_body > s->n_dispatches)
@@ -453,9 +453,14 @@ check_programs(const dop_plan *plan, dop_diag *diag)
         const dop_plan_program *p = &plan->programs[i];
         if (!string_ok(plan, p->name))
             return DAMAGED("the name of program %u is outside section STRINGS", i);
-        if (p->kind != DOP_SCHED_ENCODE || i > 0 || p->width == 0 || p->width > 1u << 24 || p->n_types > 64 ||
-            p->pool < DOP_POOL_CLS || p->pool > DOP_POOL_END || p->normalized > 1 ||
-            (p->classes && p->classes != p->width) || (p->pool != DOP_POOL_END && p->end_id))
+        const bool encodes = p->kind == DOP_SCHED_ENCODE;
+        const uint32_t pool = encodes ? p->pool - DOP_POOL_CLS : p->pool,
+                       last = encodes ? DOP_POOL_END - DOP_POOL_CLS : 0;
+        if (p->kind < DOP_SCHED_ENCODE || p->kind >= DOP_SCHED_END || dop_plan_program_of(plan, p->kind) != p ||
+            p->width == 0 || p->width > 1u << 24 || p->n_types > 64 || pool > last || p->normalized > 1 ||
+            (p->classes && p->classes != p->width) || p->class_row > 1 ||
+            (p->end_id && (!encodes || p->pool != DOP_POOL_END)) || (p->kind == DOP_SCHED_FEATURES) != (p->merge > 0) ||
+            p->merge > 4096 || (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1))
             return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
     }
     return DOP_OK;

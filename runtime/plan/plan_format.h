@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 17u
+#define DOP_PLAN_VERSION 18u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -170,26 +170,35 @@ enum {
     DOP_SCHED_SCORE,
     DOP_SCHED_ROWS,
     DOP_SCHED_EMBED,
-    DOP_SCHED_ENCODE,
+    DOP_SCHED_ENCODE, /* of programs, from here on */
+    DOP_SCHED_IMAGE,
+    DOP_SCHED_FEATURES,
     DOP_SCHED_END
 };
 
 /* The program `encode`.  Its step has all rows of some texts, the rows of a text one after the other with positions from 0 on, and
  * leaves nothing behind.  In place of a row's sequence the row table has the last position that the row sees (that of the text's last
  * row), in place of its flags its type: 0, or 1 in the second text of a pair.  It gives a row of `width` values, f32, for each row,
- * from which the host makes one for each text.  A plan has schedules for sequences, or programs, or both. */
+ * from which the host makes one for each text.  A plan has schedules for sequences, or programs, or both.
+ *
+ * The programs `image` and `features`, which are run one after the other.  A step of `image` has all rows of some tiles; position and
+ * last position are those in the tile.  What else is known of rows is received (dop_plan_crossing), as compiler/build/build_vision.h
+ * says.  `features` receives rows of the former, `merge` of them side by side and without class rows, and gives one row for them. */
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
 enum { DOP_POOL_CLS = 1, DOP_POOL_MEAN, DOP_POOL_LAST, DOP_POOL_END };
 typedef struct dop_plan_program {
-    uint32_t name;       /* string: "encode" */
-    uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE */
+    uint32_t name;       /* string: "encode", "image", "features" */
+    uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE, DOP_SCHED_IMAGE, DOP_SCHED_FEATURES; one row of each */
     uint32_t width;      /* values of a row of its output */
     uint32_t n_types;    /* of rows; 0: they have none */
     uint32_t pool;       /* DOP_POOL_* */
     uint32_t normalized; /* 1: vectors have length 1 */
     uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
     uint32_t end_id;     /* with DOP_POOL_END; 0 otherwise */
+    uint32_t n_places;   /* image: what "places" and "corners" are below; 0: neither is received */
+    uint32_t class_row;  /* image: 1: the last row of a tile is no patch */
+    uint32_t merge;      /* features: rows of the image that make one; else 0 */
 } dop_plan_program;
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next

@@ -203,7 +203,9 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (x->schedule >= plan->n_schedules || x->name >= plan->strings_size ||
         (x->way != DOP_CROSSING_SENT && !received) || x->one_row > 1)
         return DAMAGED(plan->path, "crossing %u is of schedule %u and way %u", i, x->schedule, x->way);
-    if (received ? p->number == 0 : p->number + 1 == p->n_parts)
+    if (!p && (!received || plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE))
+        return DAMAGED(plan->path, "values cross in a plan that is no part");
+    if (p && (received ? p->number == 0 : p->number + 1 == p->n_parts))
         return DAMAGED(plan->path, "crossing %u leads out of the model", i);
     const uint32_t kind = x->slot < plan->n_slots ? plan->slots[x->slot].kind : 0;
     if (kind != DOP_SLOT_RECEIVED && (received || kind != DOP_SLOT_SENT))
@@ -215,13 +217,61 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Value number `n` that a schedule receives; NULL: it has no more. */
+static const dop_plan_crossing *
+given(const dop_plan *plan, uint32_t schedule, uint32_t n)
+{
+    for (uint32_t i = 0; i < plan->n_crossings; i++)
+        if (plan->crossings[i].schedule == schedule && n-- == 0)
+            return &plan->crossings[i];
+    return NULL;
+}
+
+static bool
+same_values(const dop_plan *plan, uint32_t s, uint32_t other)
+{
+    for (uint32_t n = 0;; n++) {
+        const dop_plan_crossing *x = given(plan, s, n), *y = given(plan, other, n);
+        if (!x || !y)
+            return !x && !y && n > 0 && n <= DOP_PART_MAX_VALUES;
+        if (x->one_row || y->one_row || x->row_bytes != y->row_bytes ||
+            strcmp(dop_plan_string(plan, x->name), dop_plan_string(plan, y->name)) != 0)
+            return false;
+    }
+}
+
+/* What the host gives the programs `image` and `features` of a whole model: all schedules of one have the same values, and
+ * `features` takes rows of `image`. */
+static dop_status
+check_given(const dop_plan *plan, dop_diag *diag)
+{
+    const dop_plan_program *image = dop_plan_program_of(plan, DOP_SCHED_IMAGE),
+                           *features = dop_plan_program_of(plan, DOP_SCHED_FEATURES);
+    uint32_t first[2] = {UINT32_MAX, UINT32_MAX};
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
+        st = check_crossing(plan, i, diag);
+    for (uint32_t s = 0; s < plan->n_schedules && st == DOP_OK; s++) {
+        const uint32_t kind = plan->schedules[s].kind;
+        if (kind < DOP_SCHED_IMAGE)
+            continue;
+        uint32_t *of = &first[kind == DOP_SCHED_FEATURES];
+        *of = *of == UINT32_MAX ? s : *of;
+        const dop_plan_crossing *x = given(plan, s, 0);
+        const uint64_t rows = kind == DOP_SCHED_FEATURES ? (uint64_t)features->merge * image->width * sizeof(float) : 0;
+        if (!same_values(plan, s, *of) || (rows && (x->row_bytes != rows || given(plan, s, 1))))
+            st = DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
+    }
+    return st;
+}
+
 dop_status
 dop_plan_check_part(const dop_plan *plan, dop_diag *diag)
 {
     const dop_plan_part *p = plan->part;
     dop_status st = DOP_OK;
     if (!p)
-        return plan->n_crossings == 0 ? DOP_OK : DAMAGED(plan->path, "values cross in a plan that is no part");
+        return check_given(plan, diag);
     if (p->n_parts < 2 || p->n_parts > DOP_MAX_PARTS || p->number >= p->n_parts || p->first_layer >= p->end_layer ||
         p->end_layer > plan->model->n_layers || p->flags >> 2)
         return DAMAGED(plan->path, "part %u of %u, layers %u to %u of %u", p->number, p->n_parts, p->first_layer,

@@ -247,7 +247,11 @@ info_text(const dop_plan *plan, dop_buf *out)
         dop_buf_printf(out, "%-11s %s: rows of %u values", "program", dop_plan_string(plan, p->name), p->width);
         if (p->classes)
             dop_buf_printf(out, ", scores of %u class%s", p->classes, p->classes == 1 ? "" : "es");
-        dop_buf_printf(out, "; of a text %s%s\n", pool_names[p->pool], p->normalized ? ", of length 1" : "");
+        if (p->kind == DOP_SCHED_ENCODE)
+            dop_buf_printf(out, "; of a text %s%s", pool_names[p->pool], p->normalized ? ", of length 1" : "");
+        else if (p->merge)
+            dop_buf_printf(out, ", each from %u of image", p->merge);
+        dop_buf_puts(out, "\n");
     }
     dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
                    (unsigned long long)plan->size, (unsigned long long)plan->digest);
@@ -279,9 +283,14 @@ info_programs(const dop_plan *plan)
     json_t *list = json_array();
     for (uint32_t i = 0; i < plan->n_programs; i++) {
         const dop_plan_program *p = &plan->programs[i];
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:b}", "name", dop_plan_string(plan, p->name),
-                                              "width", (json_int_t)p->width, "classes", (json_int_t)p->classes,
-                                              "pooling", pool_names[p->pool], "normalized", (int)p->normalized));
+        const char *name = dop_plan_string(plan, p->name);
+        const json_int_t width = p->width;
+        json_array_append_new(
+            list,
+            p->kind == DOP_SCHED_ENCODE
+                ? json_pack("{s:s, s:I, s:I, s:s, s:b}", "name", name, "width", width, "classes",
+                            (json_int_t)p->classes, "pooling", pool_names[p->pool], "normalized", (int)p->normalized)
+                : json_pack("{s:s, s:I, s:I}", "name", name, "width", width, "merge", (json_int_t)p->merge));
     }
     return list;
 }

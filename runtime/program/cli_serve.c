@@ -73,7 +73,8 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                        .limits = limits_of(cli),
                        .created = (int64_t)time(NULL)};
     dop_model_facts(s->model, &s->api.facts);
-    (void)dop_model_program(s->model, 0, &s->api.program);
+    if (dop_model_program(s->model, 0, &s->api.program) && s->api.program.merge) /* it makes no vectors */
+        s->api.program = (dop_program_facts){0};
     s->api.prompts = s->prompts = dop_prompts_of(s->info.plan);
     st = cli->tokenizer ? dop_text_of_file(cli->tokenizer, diag, &s->text)
                         : dop_cli_text(cli, s->model, "--serve", diag, &s->text);

@@ -1,5 +1,6 @@
 /* The program `encode`: rows of texts to vectors or scores. */
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/program.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,10 +37,20 @@ pooling_of(const dop_plan_program *p)
     return kinds[p->pool];
 }
 
+static bool
+images(const dop_model *m)
+{
+    return dop_plan_program_of(&m->plan, DOP_SCHED_IMAGE) != NULL;
+}
+
 bool
 dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *out_facts)
 {
     const dop_plan_program *p = encoder_of(model);
+    if (!p && number == 0 && images(model)) {
+        dop_image_facts(model, out_facts);
+        return true;
+    }
     if (!p || number > 0)
         return false;
     *out_facts = (dop_program_facts){.name = dop_plan_string(&model->plan, p->name),
@@ -189,8 +200,8 @@ run(job *j, size_t n_ids, dop_diag *diag)
     return st;
 }
 
-static const dop_value *
-find(const dop_value *values, size_t n, const char *name)
+const dop_value *
+dop_value_find(const dop_value *values, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(values[i].name, name) == 0)
@@ -211,8 +222,8 @@ check_names(const dop_value *values, size_t n, const char *const *known, const c
     return DOP_OK;
 }
 
-static dop_status
-check_size(const dop_value *v, size_t n, dop_diag *diag)
+dop_status
+dop_value_check(const dop_value *v, size_t n, dop_diag *diag)
 {
     return !v || v->n == n ? DOP_OK
                            : DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %zu values, expected %zu", v->name, v->n, n);
@@ -225,17 +236,23 @@ dop_program_run(dop_model *model, const char *name, const dop_value *inputs, siz
     static const char *const in[] = {"tokens", "lengths", "types", NULL}, *const out[] = {"rows", "vectors", NULL};
     dop_diag_clear(diag);
     const dop_plan_program *p = encoder_of(model);
+    if (images(model) && strcmp(name, "image") == 0)
+        return dop_image_run(model, inputs, n_inputs, outputs, n_outputs, diag);
     if (!p || strcmp(name, dop_plan_string(&model->plan, p->name)) != 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no program \"%.40s\"%s", name,
-                           p ? "; it has encode" : "");
+                           p               ? "; it has encode"
+                           : images(model) ? "; it has image"
+                                           : "");
     dop_status st = check_names(inputs, n_inputs, in, "input", diag);
     if (st == DOP_OK)
         st = check_names(outputs, n_outputs, out, "output", diag);
     if (st != DOP_OK)
         return st;
-    const dop_value *tokens = find(inputs, n_inputs, "tokens"), *lengths = find(inputs, n_inputs, "lengths"),
-                    *types = find(inputs, n_inputs, "types"), *rows = find(outputs, n_outputs, "rows"),
-                    *vectors = find(outputs, n_outputs, "vectors");
+    const dop_value *tokens = dop_value_find(inputs, n_inputs, "tokens"),
+                    *lengths = dop_value_find(inputs, n_inputs, "lengths"),
+                    *types = dop_value_find(inputs, n_inputs, "types"),
+                    *rows = dop_value_find(outputs, n_outputs, "rows"),
+                    *vectors = dop_value_find(outputs, n_outputs, "vectors");
     if (!tokens)
         return DOP_FAIL(diag, DOP_E_INPUT, "the program encode needs the input \"tokens\"");
     const uint32_t one = (uint32_t)tokens->n;
@@ -248,9 +265,9 @@ dop_program_run(dop_model *model, const char *name, const dop_value *inputs, siz
              .pooling = pooling_of(p),
              .rows = rows ? rows->data : NULL,
              .vectors = vectors ? vectors->data : NULL};
-    if ((st = check_size(types, tokens->n, diag)) != DOP_OK ||
-        (st = check_size(rows, tokens->n * p->width, diag)) != DOP_OK ||
-        (st = check_size(vectors, j.n_texts * p->width, diag)) != DOP_OK)
+    if ((st = dop_value_check(types, tokens->n, diag)) != DOP_OK ||
+        (st = dop_value_check(rows, tokens->n * p->width, diag)) != DOP_OK ||
+        (st = dop_value_check(vectors, j.n_texts * p->width, diag)) != DOP_OK)
         return st;
     return run(&j, tokens->n, diag);
 }

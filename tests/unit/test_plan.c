@@ -134,7 +134,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = DOP_PLAN_VERSION + 1;
-    expect_bytes(b, file.size, "format version 18 and this program reads version 17: compile it again");
+    expect_bytes(b, file.size, "format version 19 and this program reads version 18: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -343,6 +343,37 @@ Test(plan, part_rows)
     plan_builder_finish(&b);
 }
 
+/* What the programs of a vision part are given. */
+Test(plan, rows_of_vision_programs)
+{
+    plan_builder b;
+    pb_toy(&b);
+    const uint32_t received = pb_slot(&b, DOP_SLOT_RECEIVED, "received", 64 * 32);
+    PB_AT(&b, SCHEDULES, dop_plan_schedule, 1)->kind = DOP_SCHED_IMAGE;
+    PB_AT(&b, SCHEDULES, dop_plan_schedule, 1)->greedy = DOP_PICKS_NONE;
+    PB_AT(&b, SCHEDULES, dop_plan_schedule, 3)->kind = DOP_SCHED_FEATURES;
+    PB_AT(&b, SCHEDULES, dop_plan_schedule, 3)->greedy = DOP_PICKS_NONE;
+    expect_rows(&b, "schedule 1 takes");
+    PB_ROW(&b, PROGRAMS, (dop_plan_program){.kind = DOP_SCHED_IMAGE, .width = 2});
+    expect_rows(&b, "program 0 is of kind 7");
+    PB_ROW(&b, PROGRAMS, (dop_plan_program){.kind = DOP_SCHED_FEATURES, .width = 2, .merge = 4});
+    expect_rows(&b, "schedule 1 receives other values");
+    for (uint32_t i = 1; i < 4; i += 2)
+        PB_ROW(&b, CROSSINGS,
+               (dop_plan_crossing){.schedule = i, .way = DOP_CROSSING_RECEIVED, .slot = received, .row_bytes = 32});
+    expect_rows(&b, NULL);
+    EXPECT_ROW(PROGRAMS, dop_plan_program, 1, merge, 0, "program 1 is of kind 8");
+    EXPECT_ROW(PROGRAMS, dop_plan_program, 1, merge, 2, "schedule 3 receives other values");
+    EXPECT_ROW(PROGRAMS, dop_plan_program, 0, pool, 1, "program 0 is of kind 7");
+    EXPECT_ROW(PROGRAMS, dop_plan_program, 0, class_row, 2, "program 0 is of kind 7");
+    EXPECT_ROW(PROGRAMS, dop_plan_program, 0, kind, DOP_SCHED_FEATURES, "program 0 is of kind 8");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, one_row, 1, "schedule 3 receives other values");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, way, DOP_CROSSING_SENT, "values cross in a plan that is no part");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 0, schedule, 0, "values cross in a plan that is no part");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 0, schedule, 3, "schedule 1 receives other values");
+    plan_builder_finish(&b);
+}
+
 /* The records of a schedule's dispatches and stages fill its table behind the stages, so that none lies in another. */
 Test(plan, record_rows)
 {
@@ -421,7 +452,7 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, DOP_ORDER_PERSISTENT, "schedule 0 has stages 0..+0 of");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, ordering, DOP_ORDER_PERSISTENT, "ordered by persistent and no greedy");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, DOP_SCHED_END, "schedule 1 has kind 7");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, DOP_SCHED_END, "schedule 1 has kind 9");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, kind, DOP_SCHED_PREFILL, "no decode schedule for profile any");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, greedy, 2, "greedy 2");

@@ -521,10 +521,10 @@ check_leftovers(const reader *r)
         const bool inner =
             r->row->inner && (strncmp(rest, "post_layernorm.", 15) == 0 ||
                               (sscanf(rest, "encoder.layers.%u.", &layer) == 1 && layer >= r->m->facts.n_layers));
-        if (strncmp(name, r->tower, n) == 0 &&
-            (inner || strncmp(rest, "head.", 5) == 0 || strstr(rest, "position_ids")))
-            continue;
-        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->set->tensors[i].file, "nothing reads tensor %s", name);
+        if (strncmp(name, r->tower, n) != 0 ||
+            !(inner || strncmp(rest, "head.", 5) == 0 || strstr(rest, "position_ids")))
+            return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->set->tensors[i].file, "nothing reads tensor %s", name);
+        r->set->taken[i] = true;
     }
     return DOP_OK;
 }

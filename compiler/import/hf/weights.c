@@ -1,6 +1,7 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
  * Conv1D tensors by strides, experts as one tensor or one each.  Nothing is copied. */
 #include "compiler/import/hf/hf.h"
+#include "compiler/import/hf/vision.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
 
@@ -543,6 +544,40 @@ leftovers(const filler *f)
     return st == DOP_OK ? dop_leftovers_finish(&l) : st;
 }
 
+/* The vision part, where the checkpoint has one that is known and whole; else the plan is for texts, and a note says why. */
+static dop_status
+read_vision(filler *f)
+{
+    dop_hf *hf = f->hf;
+    dop_checkpoint *m = hf->model;
+    dop_vision_model v = {0};
+    dop_diag why = {0};
+    bool present = false;
+    char note[sizeof why.message + 64];
+    bool *taken = dop_arena_alloc(hf->arena, f->set.n + 1);
+    if (!taken)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    memcpy(taken, f->set.taken, f->set.n);
+    dop_status st = dop_hf_vision(&hf->top, &f->set, hf->arena, &why, &present, &v);
+    if (st == DOP_E_INPUT) {
+        memcpy(f->set.taken, taken, f->set.n);
+        snprintf(note, sizeof note, "the vision part is left out: %s", why.message);
+        return dop_checkpoint_note(m, note, hf->diag);
+    }
+    if (st != DOP_OK || !present)
+        return st != DOP_OK ? DOP_FAIL(hf->diag, st, "%s", why.message) : DOP_OK;
+    for (uint32_t i = 0; i < v.weights.n && st == DOP_OK; i++)
+        st = dop_weights_add(&m->weights, &v.weights.items[i], hf->arena, hf->diag);
+    if (st == DOP_OK)
+        st = dop_weights_seal(&m->weights, hf->diag);
+    dop_vision *facts = dop_arena_alloc(hf->arena, sizeof *facts);
+    if (!facts)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    *facts = v.facts;
+    m->vision = facts;
+    return st;
+}
+
 /* A model without output matrix computes hidden states; the embedding stands in for the matrix, as where the two are tied. */
 static dop_status
 do_without_head(filler *f)
@@ -578,6 +613,8 @@ dop_hf_weights(dop_hf *hf)
         st = dop_weights_seal(w, hf->diag);
     if (st == DOP_OK)
         st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
+    if (st == DOP_OK)
+        st = read_vision(&f);
     if (st == DOP_OK)
         st = leftovers(&f);
     if (st == DOP_OK)

@@ -308,13 +308,15 @@ uint32_t dop_model_embedding_size(const dop_model *model);
 
 /* A program computes outputs from inputs and leaves nothing in the model: what a plan can do besides advancing sequences. */
 typedef struct dop_program_facts {
-    const char *name;    /* "encode": texts to vectors or scores.  Owned by the model */
-    uint32_t width;      /* values of a row of its output */
-    uint32_t max_rows;   /* most rows, that is tokens, of a text */
+    const char *name;    /* "encode": texts to vectors or scores; "image": pictures to features.  Owned by the model */
+    uint32_t width;      /* values of a row of its output, of image: of a feature */
+    uint32_t max_rows;   /* most rows of a text, that is tokens, or of a tile, that is patches */
     uint32_t n_types;    /* types of rows (first or second text of a pair); 0 and 1: they have none */
     uint32_t classes;    /* what it gives are scores of so many classes; 0: vectors */
     dop_pooling pooling; /* of the model's files, never DOP_POOLING_MODEL */
     bool normalized;     /* vectors have Euclidean length 1 */
+    uint32_t merge;      /* image: rows that make a feature; else 0 */
+    bool class_row;      /* image: the last row of a tile is no patch, and has zeros */
 } dop_program_facts;
 
 /* Programs of the model are numbered from 0; false: there is none of that number. */
@@ -332,7 +334,12 @@ typedef struct dop_value {
  * absent: "rows" f32 [T, width]; "vectors" f32 [texts, width], pooled and normalized as the model's files say, or the scores of
  * classes.  Any number of texts: as many as fit share a step, and no text waits for another of its step.  DOP_E_INPUT: no such
  * program, input or output, an array of another size, an empty text, one of more than dop_program_facts.max_rows tokens, or an id or
- * a type that does not exist. */
+ * a type that does not exist.
+ * Of "image", inputs: "patches" f32 [T, values], the rows of all tiles one after the other, as the model's processor makes them;
+ * "lengths" u32 [tiles], whose sum is T (absent: one tile); and what else the model knows of a row (docs/pictures.md): "places",
+ * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4].  Outputs, each of which may be absent:
+ * "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width].  DOP_E_INPUT also: a tile that is no
+ * multiple of merge rows, or a place, turn or window that does not exist. */
 dop_status dop_program_run(dop_model *model, const char *name, const dop_value *inputs, size_t n_inputs,
                            const dop_value *outputs, size_t n_outputs, dop_diag *diag);
 

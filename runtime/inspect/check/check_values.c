@@ -95,6 +95,25 @@ dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, u
         }
 }
 
+/* Numbers of rows that a program receives, as those who read them need: rows of a table, or bounds of windows, which reach from the
+ * first row of the step to the row itself. */
+static void
+fill_received(dop_check_random *r, const dop_check_fill *f, float *out)
+{
+    const uint32_t cols = dop_node_cols(f->g, f->id);
+    uint32_t below = 0;
+    for (dop_node_id i = f->id + 1; i < f->g->n_nodes && !below; i++) {
+        const dop_node *n = dop_node_at(f->g, i);
+        if (n->n_srcs < 2 || dop_node_base(f->g, n->src[1], NULL) != f->id)
+            continue;
+        const uint32_t low = n->op == DOP_OP_rope ? (uint32_t)dop_node_i(f->g, i, DOP_A_low) : 0;
+        const dop_node *table = dop_node_at(f->g, n->src[n->op == DOP_OP_rope ? 2 : 0]);
+        below = low ? low * (table->shape.dim[0].mul - low) : table->shape.dim[0].mul;
+    }
+    for (uint64_t i = 0; i < (uint64_t)f->rows * cols; i++)
+        out[i] = (float)(below ? dop_check_u32(r) % below : (uint32_t)(i / cols));
+}
+
 void
 dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *out)
 {
@@ -102,6 +121,10 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
     uint64_t n = (uint64_t)fill->rows * dop_node_cols(fill->g, fill->id);
     if (op == DOP_OP_attn_split) {
         each_split(fill, out, fill_split, r);
+        return;
+    }
+    if (op == DOP_OP_received && dop_node_at(fill->g, fill->id)->type == DOP_TYPE_u32) {
+        fill_received(r, fill, out);
         return;
     }
     if (op == DOP_OP_argmax_part) {

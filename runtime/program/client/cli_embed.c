@@ -56,7 +56,8 @@ open_work(work *w, dop_diag *diag)
     if ((st = dop_model_open(path, &o, diag, &w->model)) != DOP_OK)
         return st;
     dop_model_facts(w->model, &w->facts);
-    (void)dop_model_program(w->model, 0, &w->program);
+    if (dop_model_program(w->model, 0, &w->program) && w->program.merge) /* it makes no vectors */
+        w->program = (dop_program_facts){0};
     w->width = dop_model_embedding_size(w->model);
     if (w->width == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan gives no hidden states: compile it with --embed");

@@ -59,7 +59,7 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->rewind = options->rewind;
     e->replaces = options->replaces;
     dop_program_facts program;
-    e->encodes = dop_model_program(model, 0, &program);
+    e->encodes = dop_model_program(model, 0, &program) && program.merge == 0;
     e->n_slots = e->encodes ? (uint32_t)DOP_ENGINE_TEXTS : e->facts.n_sequences;
     e->metrics.sequences = e->view.metrics.sequences = e->n_slots;
     e->max_rows = dop_model_max_rows_of_several(model);

@@ -1,0 +1,273 @@
+/* The program `image`: rows of patches to features, by the plan's programs `image` and `features`, which the host runs in turn. */
+#include "runtime/model/part.h"
+#include "runtime/step/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { EDGE = 1024 }; /* DOP_VISION_EDGE of compiler/build/build_vision.h */
+
+typedef struct job {
+    dop_model *m;
+    const dop_plan_program *image, *features;
+    const dop_value *inputs;
+    size_t n_inputs;
+    const uint32_t *lengths; /* rows of tiles */
+    size_t n_tiles, n_rows;
+    float *out_rows, *out_features; /* NULL: not wanted */
+    float *patches;                 /* rows of a step without class rows */
+} job;
+
+static uint32_t
+largest(const dop_model *m, uint32_t kind)
+{
+    uint32_t n;
+    const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
+    return n > 0 ? m->plan.schedules[of[n - 1]].max_rows : 0;
+}
+
+static uint32_t
+patches_of(const job *j, size_t tile)
+{
+    return j->lengths[tile] - j->image->class_row;
+}
+
+void
+dop_image_facts(const dop_model *model, dop_program_facts *out_facts)
+{
+    const dop_plan_program *image = dop_plan_program_of(&model->plan, DOP_SCHED_IMAGE),
+                           *features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES);
+    *out_facts = (dop_program_facts){.name = dop_plan_string(&model->plan, image->name),
+                                     .width = features->width,
+                                     .max_rows = largest(model, DOP_SCHED_IMAGE),
+                                     .merge = features->merge,
+                                     .class_row = image->class_row};
+}
+
+static dop_status
+run_step(const job *j, uint32_t schedule, uint32_t n_rows, dop_diag *diag)
+{
+    dop_model *m = j->m;
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    uint64_t ticket;
+    step->flags = 0;
+    step->n_rows = m->replay.n_rows = n_rows;
+    dop_status st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
+    if (st == DOP_OK)
+        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+}
+
+/* Rows of `features` from n rows of patches, which lie one after the other. */
+static dop_status
+run_features(const job *j, const float *rows, uint32_t n, float *out, dop_diag *diag)
+{
+    dop_model *m = j->m;
+    const uint32_t merge = j->features->merge, width = j->features->width,
+                   schedule_rows = largest(m, DOP_SCHED_FEATURES);
+    const size_t row = (size_t)merge * j->image->width;
+    dop_status st = DOP_OK;
+    for (uint32_t first = 0, count; first < n / merge && st == DOP_OK; first += count) {
+        const uint32_t left = n / merge - first;
+        count = left < schedule_rows ? left : schedule_rows;
+        const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_FEATURES, count);
+        dop_part_value in[DOP_PART_MAX_VALUES];
+        if ((st = dop_model_need(m, schedule, diag)) != DOP_OK)
+            break;
+        (void)dop_part_inputs(m, schedule, in);
+        memcpy(in[0].bytes, rows + first * row, count * row * sizeof *rows);
+        for (uint32_t r = 0; r < count; r++)
+            dop_replay_write_row(&m->replay, r, &(dop_row){.position = r});
+        st = run_step(j, schedule, count, diag);
+        if (st == DOP_OK)
+            memcpy(out + (size_t)first * width, dop_model_logits(m, schedule), (size_t)count * width * sizeof *out);
+    }
+    return st;
+}
+
+/* Rows of tiles first .. end - 1, the first of which is row `at` of all, in one step; then their features from row `feature` on. */
+static dop_status
+run_tiles(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, size_t feature, dop_diag *diag)
+{
+    dop_model *m = j->m;
+    const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_IMAGE, n_rows);
+    const size_t width = j->image->width;
+    dop_part_value in[DOP_PART_MAX_VALUES];
+    dop_status st = dop_model_need(m, schedule, diag);
+    if (st != DOP_OK)
+        return st;
+    const uint32_t n_in = dop_part_inputs(m, schedule, in);
+    for (uint32_t i = 0; i < n_in; i++) {
+        const uint8_t *from = dop_value_find(j->inputs, j->n_inputs, in[i].name)->data;
+        memcpy(in[i].bytes, from + at * in[i].row_bytes, n_rows * in[i].row_bytes);
+    }
+    uint32_t row = 0, n = 0;
+    for (size_t i = first; i < end; i++)
+        for (uint32_t k = 0; k < j->lengths[i]; k++, row++)
+            dop_replay_write_row(&m->replay, row, &(dop_row){.position = k, .sequence = j->lengths[i] - 1});
+    if ((st = run_step(j, schedule, n_rows, diag)) != DOP_OK)
+        return st;
+    const float *rows = dop_model_logits(m, schedule);
+    if (j->out_rows)
+        memcpy(j->out_rows + at * width, rows, n_rows * width * sizeof *rows);
+    if (!j->out_features)
+        return DOP_OK;
+    for (size_t i = first; i < end; rows += j->lengths[i++] * width) {
+        memcpy(j->patches + n * width, rows, patches_of(j, i) * width * sizeof *rows);
+        n += patches_of(j, i);
+    }
+    return run_features(j, j->patches, n, j->out_features + feature * j->features->width, diag);
+}
+
+static dop_status
+check_tiles(const job *j, dop_diag *diag)
+{
+    const uint32_t most = largest(j->m, DOP_SCHED_IMAGE);
+    size_t sum = 0;
+    for (size_t i = 0; i < j->n_tiles; i++) {
+        if (j->lengths[i] > most)
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "tile %zu has %u rows, and this plan takes at most %u: resize the picture", i,
+                            j->lengths[i], most);
+        if (j->lengths[i] <= j->image->class_row || patches_of(j, i) % j->features->merge)
+            return DOP_FAIL(diag, DOP_E_INPUT, "tile %zu has %u rows, which do not make features of %u", i,
+                            j->lengths[i], j->features->merge);
+        sum += j->lengths[i];
+    }
+    return sum == j->n_rows && sum > 0
+               ? DOP_OK
+               : DOP_FAIL(diag, DOP_E_INPUT, "the tiles have %zu rows together, and %zu are given", sum, j->n_rows);
+}
+
+/* Kernels read tables at these numbers. */
+static dop_status
+check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag)
+{
+    const uint32_t *x = v->data, places = j->image->n_places;
+    const bool turns = strcmp(name, "turns") == 0, place = strcmp(name, "places") == 0 || strcmp(name, "corners") == 0;
+    for (size_t i = 0; i < v->n; i++)
+        if ((turns && x[i] >= EDGE * EDGE) || (place && x[i] >= places))
+            return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i], turns ? EDGE * EDGE : places);
+    return DOP_OK;
+}
+
+/* A window lies in its tile, and its rows are one after the other. */
+static dop_status
+check_windows(const job *j, dop_diag *diag)
+{
+    const dop_value *in = dop_value_find(j->inputs, j->n_inputs, "in_window"),
+                    *last = dop_value_find(j->inputs, j->n_inputs, "window_lasts");
+    const uint32_t *at = in ? in->data : NULL, *end = last ? last->data : NULL;
+    size_t row = 0;
+    for (size_t i = 0; i < j->n_tiles && at && end; i++)
+        for (uint32_t k = 0; k < j->lengths[i]; k++, row++)
+            if (at[row] > k || end[row] < at[row] || end[row] - at[row] >= j->lengths[i] - k)
+                return DOP_FAIL(diag, DOP_E_INPUT, "the window of row %zu leaves its tile", row);
+    return DOP_OK;
+}
+
+/* Everything that the plan receives is given, and nothing else. */
+static dop_status
+check_inputs(const job *j, dop_diag *diag)
+{
+    dop_part_value in[DOP_PART_MAX_VALUES];
+    const dop_plan *p = &j->m->plan;
+    uint32_t n_of, n = 0;
+    const uint32_t *of = dop_used_of(&j->m->used, DOP_SCHED_IMAGE, DOP_ORDER_BARRIERS, &n_of);
+    for (uint32_t i = 0; i < p->n_crossings && n_of > 0; i++)
+        if (p->crossings[i].schedule == of[0] && n < DOP_PART_MAX_VALUES)
+            in[n++] = (dop_part_value){.name = dop_plan_string(p, p->crossings[i].name),
+                                       .row_bytes = p->crossings[i].row_bytes};
+    for (size_t i = 0; i < j->n_inputs; i++) {
+        bool known = strcmp(j->inputs[i].name, "lengths") == 0;
+        for (uint32_t k = 0; k < n && !known; k++)
+            known = strcmp(j->inputs[i].name, in[k].name) == 0;
+        if (!known)
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program image has no input \"%.40s\"", j->inputs[i].name);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const dop_value *v = dop_value_find(j->inputs, j->n_inputs, in[i].name);
+        if (!v)
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program image needs the input \"%s\"", in[i].name);
+        dop_status st = dop_value_check(v, j->n_rows * (size_t)(in[i].row_bytes / sizeof(float)), diag);
+        if (st == DOP_OK)
+            st = check_numbers(j, v, in[i].name, diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    return check_windows(j, diag);
+}
+
+/* Values of a row of "patches"; 0: the plan does not say. */
+static size_t
+patch_values(const dop_model *m)
+{
+    const dop_plan *p = &m->plan;
+    for (uint32_t i = 0; i < p->n_crossings; i++)
+        if (strcmp(dop_plan_string(p, p->crossings[i].name), "patches") == 0)
+            return (size_t)(p->crossings[i].row_bytes / sizeof(float));
+    return 0;
+}
+
+static dop_status
+run(job *j, dop_diag *diag)
+{
+    const uint32_t most = largest(j->m, DOP_SCHED_IMAGE);
+    dop_status st = dop_step_none_open(j->m, diag);
+    if (st == DOP_OK)
+        st = dop_step_drain(j->m, diag);
+    j->patches = calloc((size_t)most * j->image->width, sizeof *j->patches);
+    if (st == DOP_OK && !j->patches)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    size_t at = 0, feature = 0;
+    for (size_t first = 0, end; first < j->n_tiles && st == DOP_OK; first = end) {
+        uint32_t n_rows = 0, n_patches = 0;
+        for (end = first; end < j->n_tiles && n_rows + j->lengths[end] <= most; end++) {
+            n_rows += j->lengths[end];
+            n_patches += patches_of(j, end);
+        }
+        st = run_tiles(j, first, end, at, n_rows, feature, diag);
+        at += n_rows;
+        feature += n_patches / j->features->merge;
+    }
+    free(j->patches);
+    return st;
+}
+
+dop_status
+dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const dop_value *outputs, size_t n_outputs,
+              dop_diag *diag)
+{
+    const size_t values = patch_values(model);
+    if (largest(model, DOP_SCHED_IMAGE) == 0 || largest(model, DOP_SCHED_FEATURES) == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no schedules of the program image");
+    const dop_value *patches = dop_value_find(inputs, n_inputs, "patches"),
+                    *lengths = dop_value_find(inputs, n_inputs, "lengths"),
+                    *rows = dop_value_find(outputs, n_outputs, "rows"),
+                    *features = dop_value_find(outputs, n_outputs, "features");
+    for (size_t i = 0; i < n_outputs; i++)
+        if (&outputs[i] != rows && &outputs[i] != features)
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program image has no output \"%.40s\"", outputs[i].name);
+    if (!patches || values == 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the program image needs the input \"patches\"");
+    const uint32_t one = patches->n / values < UINT32_MAX ? (uint32_t)(patches->n / values) : UINT32_MAX;
+    job j = {.m = model,
+             .image = dop_plan_program_of(&model->plan, DOP_SCHED_IMAGE),
+             .features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES),
+             .inputs = inputs,
+             .n_inputs = n_inputs,
+             .lengths = lengths ? lengths->data : &one,
+             .n_tiles = lengths ? lengths->n : 1,
+             .n_rows = patches->n / values,
+             .out_rows = rows ? rows->data : NULL,
+             .out_features = features ? features->data : NULL};
+    dop_status st = check_tiles(&j, diag);
+    if (st == DOP_OK)
+        st = check_inputs(&j, diag);
+    if (st == DOP_OK)
+        st = dop_value_check(rows, j.n_rows * j.image->width, diag);
+    if (st == DOP_OK)
+        st = dop_value_check(features,
+                             (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width, diag);
+    return st == DOP_OK ? run(&j, diag) : st;
+}

@@ -1,0 +1,16 @@
+/* What programs of a plan have in common: inputs and outputs of a call by their names. */
+#ifndef DOPPLER_RUNTIME_STEP_PROGRAM_H
+#define DOPPLER_RUNTIME_STEP_PROGRAM_H
+
+#include "runtime/model/model.h"
+
+const dop_value *dop_value_find(const dop_value *values, size_t n, const char *name);
+/* A value that is given, if v is not NULL, has n values. */
+dop_status dop_value_check(const dop_value *v, size_t n, dop_diag *diag);
+
+/* image.c: the program `image`, as dop_program_run and dop_model_program have it. */
+dop_status dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
+                         size_t n_outputs, dop_diag *diag);
+void dop_image_facts(const dop_model *model, dop_program_facts *out_facts);
+
+#endif
