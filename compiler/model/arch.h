@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "ir/types.h"
 
-/* One normalization: over the last axis, times (weight + add), plus bias.  A zeroed one means none. */
+/* A normalization over the last axis, times (weight + add), plus bias.  A zeroed struct means that there is no normalization. */
 typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;
 typedef struct dop_norm {
     dop_norm_kind kind;
@@ -77,15 +77,15 @@ typedef struct dop_attention {
     dop_latent latent;  /* where it is used, n_kv_heads is 1 and head_dim is the length of a query */
     uint32_t value_dim; /* values of a head of v; 0: head_dim */
     int32_t rope;       /* index into dop_arch.ropes; -1: no rotation */
-    uint32_t alibi;     /* as in the op attention; 0: none */
-    double clip;        /* what the projections of q, k and v give is limited to -clip .. clip; 0: it is not */
+    uint32_t alibi;     /* ALiBi: attribute `alibi` of the op attention; 0: none */
+    double clip;        /* results of the q, k and v projections are clamped to -clip .. clip; 0: not clamped */
     dop_norm q_norm, k_norm, v_norm; /* before the rotation; v_norm always goes over each head */
     bool norm_after;                 /* q_norm and k_norm come after the rotation */
     bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
     bool norm_heads;                 /* they go over each head, and every head has weights of its own */
     dop_norm o_norm;                 /* of the result of all heads, before the output projection */
     bool bias_q, bias_k, bias_v, bias_o;
-    uint32_t shares;    /* it uses the keys and values of layer shares - 1; 0: its own */
+    uint32_t shares;    /* the layer uses the keys and values of layer shares - 1; 0: its own */
     bool k_is_v;        /* values are the result of the projection of keys */
     bool gate;          /* a head's result is multiplied by the sigmoid of a projection of its own */
     bool gate_heads;    /* ... which has one value for each head */

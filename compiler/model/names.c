@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names".  Where a role has several,
- * the first that the file has counts. */
+/* Tensor names of weights in GGUF files; those of layers follow the prefix "blk.<i>.".  Source: the GGUF specification, section
+ * "Standardized tensor names".  Where a role has several names, the importer takes the first that the file has. */
 const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_embed, "token_embd.weight", DOP_PART_ALL, false},
     {DOP_W_pos_embed, "position_embd.weight", DOP_PART_ALL, false},
@@ -188,7 +188,7 @@ dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *are
     return DOP_OK;
 }
 
-/* Heights of what fused tensors are made of. */
+/* Heights, in rows, of the slices that a fused tensor consists of. */
 typedef enum height {
     NONE,
     ONE,
@@ -200,18 +200,18 @@ typedef enum height {
     TWO,
     QUARTER,     /* of the weight itself */
     SHARE,       /* the queries that go with one head of keys */
-    PLAIN,       /* the values of a head in latent attention that are not rotated, */
-    TURNED,      /* and those that are */
+    PLAIN,       /* latent attention: the values of a head that are not rotated */
+    TURNED,      /* latent attention: the values of a head that are rotated */
     RANK,        /* of latent attention */
-    VALUES,      /* of a recurrent mixer, */
-    MIXED,       /* what goes through its convolution, */
-    STEPS,       /* and a value for each of its heads */
-    KEYS,        /* all of its keys, or queries */
-    DT_RANK,     /* values behind dt */
-    KEY,         /* of a group of a recurrent mixer: a head of queries or of keys, */
-    GROUP,       /* the heads of values that go with it, */
-    GROUP_STEPS, /* and a value for each of these */
-    TAPS,        /* of a convolution */
+    VALUES,      /* recurrent mixer: values of all heads */
+    MIXED,       /* recurrent mixer: channels of the convolution */
+    STEPS,       /* recurrent mixer: one value for each head */
+    KEYS,        /* recurrent mixer: keys, or queries, of all heads */
+    DT_RANK,     /* selective scan: values that dt is projected from */
+    KEY,         /* group of a recurrent mixer: a head of queries or of keys */
+    GROUP,       /* group of a recurrent mixer: its heads of values */
+    GROUP_STEPS, /* group of a recurrent mixer: one value for each of its heads of values */
+    TAPS,        /* taps of a convolution */
     CHANNELS,
     N_HEIGHTS
 } height;
