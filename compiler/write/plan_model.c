@@ -154,9 +154,9 @@ dop_plan_writer_model(dop_plan_writer *w)
     dop_buf_finish(&types);
     dop_buf_append(&w->sections.sec[DOP_SEC_MODEL], &m, sizeof m);
     json_t *card =
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
                   a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
-                  (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
+                  (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w), "made", dop_plan_made(c));
     /* json_dumps of Jansson 2.14 may leave out a key when memory runs out; a buffer of ours remembers that it did. */
     if (!card || json_dump_callback(card, append_json, &w->sections.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
         dop_plan_writer_no_memory(w);
