@@ -45,8 +45,8 @@ void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *row
 dop_status dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
                                     bool (*in_units)(const dop_gen *gen, const dop_segment *part), dop_buf *decls,
                                     dop_buf *types);
-/* Do units of the part stay in their stored form until they are written to shared memory? */
-bool dop_coop_decoded_later(const dop_graph *g, const dop_segment *part);
+/* Are the part's weights of one type, which the target loads in units (schedule.coop_units)? */
+bool dop_coop_listed_units(const dop_gen *gen, const dop_segment *part);
 /* Zeros past the end of a row, when the tile's depth does not divide it. */
 void dop_coop_guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out);
 /* The type of a row of activations that is loaded as it is stored, eight values at a time; DOP_TYPE_COUNT: it is computed. */

@@ -19,17 +19,48 @@ only_type(const dop_graph *g, const dop_segment *part)
     return first;
 }
 
-/* Has the type a dop_take_T in matmul_coop_units.glsl? */
-static bool
-raw_type(dop_type t)
+/* How values that a type looks up in a codebook wait until they are stored: iq1's, 4 bytes for 32 values, as words of two bits a value
+ * (MOVED), others as bytes; NONE: the type has no codebook, or a small one. */
+typedef enum book { BOOK_NONE, BOOK_BYTES, BOOK_MOVED } book;
+
+static book
+book_of(dop_type t)
 {
-    return t == DOP_TYPE_q4_0 || t == DOP_TYPE_q8_0 || t == DOP_TYPE_q4_k || t == DOP_TYPE_q6_k;
+    enum { LEAST = 1024, MOVED_BYTES = 4 };
+    const dop_type_info *info = dop_type_of(t);
+    return info->pack.book < LEAST ? BOOK_NONE : info->pack.unit_bytes == MOVED_BYTES ? BOOK_MOVED : BOOK_BYTES;
+}
+
+/* Are the functions of the type those of types/codes.glsl? */
+static bool
+in_codes(dop_type t)
+{
+    return strcmp(dop_weight_type_of(t)->file, "types/codes.glsl") == 0;
+}
+
+static bool
+has_levels(dop_type t)
+{
+    return dop_type_of(t)->pack.ints == DOP_INTS_LEVELS;
+}
+
+/* Do units of the part stay as they are stored until they are written to shared memory?  That takes one type for all matrices. */
+static bool
+stored_units(const dop_graph *g, const dop_segment *part)
+{
+    const dop_type t = only_type(g, part);
+    return t < DOP_TYPE_COUNT && dop_type_of(t)->kind == DOP_KIND_QUANT;
 }
 
 bool
-dop_coop_decoded_later(const dop_graph *g, const dop_segment *part)
+dop_coop_listed_units(const dop_gen *gen, const dop_segment *part)
 {
-    return raw_type(only_type(g, part));
+    const dop_schedule_numbers *n = &gen->e.target->schedule;
+    const dop_type t = only_type(gen->e.g, part);
+    for (uint32_t i = 0; i < n->n_coop_units; i++)
+        if (n->coop_units[i].type == (uint32_t)t)
+            return true;
+    return false;
 }
 
 /* Which unit, or which eight values, of a row piece i has. */
@@ -120,9 +151,7 @@ source_of(dop_gen *gen, dop_node_id w, bool found)
     return (piece_source){matrix, dop_emit_str(e, "n * %uu", dop_row_values(e->g, w)), dop_emit_weight(e, w)};
 }
 
-/* Weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once.  Types with
- * functions in matmul_coop_units.glsl stay in their stored form until they are written to shared memory; others are decoded at
- * once. */
+/* Weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once (matmul_coop_units.glsl). */
 static void
 load_units(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found, dop_keys *keys, dop_buf *load,
            dop_buf *take)
@@ -130,9 +159,14 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found
     dop_emit *e = &gen->e;
     const dop_type type = only_type(e->g, part);
     const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
-    const bool raw = raw_type(type);
+    const bool raw = stored_units(e->g, part);
+    const book kept = raw ? book_of(type) : BOOK_NONE;
     dop_keys_num(gen, keys, "PIECE", 32);
-    dop_keys_set(keys, "RAW", raw ? dop_emit_str(e, "dop_raw_%s", name) : "dop_raw32");
+    dop_keys_set(keys, "RAW",
+                 !raw                 ? "dop_raw32"
+                 : kept == BOOK_BYTES ? "dop_raw_book"
+                 : kept == BOOK_MOVED ? "dop_raw_moved"
+                                      : dop_emit_str(e, "dop_raw_%s", name));
     /* Eight lanes, whose 16 bytes each are moved together, have two units side by side of four rows: so they ask for few lines of
      * the cache, and store to all banks of shared memory. */
     dop_keys_set(keys, "PIECE_ROW", "i % 4u + i / (4u * PAIR) % 2u * 4u + i / (8u * (DEEP / 32u)) * 8u");
@@ -145,8 +179,8 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found
         const char *c =
             p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (dop_row_values(e->g, w) - 1) / 32 * 32) : "c";
         if (raw)
-            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (%s + %s) >> 5, %s);\n", which, name, from.matrix,
-                           from.first, c, from.aux);
+            dop_buf_printf(load, "%sreturn dop_%s_%s(%s, (%s + %s) >> 5, %s);\n", which, kept ? "bload" : "wload", name,
+                           from.matrix, from.first, c, from.aux);
         else
             dop_buf_printf(load, "%sreturn dop_w32_%s(%s, %s + %s, %s);\n", which,
                            dop_type_of(dop_node_at(e->g, w)->type)->name, from.matrix, from.first, c, from.aux);
@@ -193,16 +227,13 @@ is_quant(const dop_graph *g, dop_node_id product)
     return dop_type_of(type_of(g, product))->kind == DOP_KIND_QUANT;
 }
 
-/* The macro by which a type whose values are looked up in a codebook stays integers until it is stored (types/books.glsl): those of iq1,
- * 4 bytes for 32 values, and the others; NULL: it is no such type, or the target does not want that. */
+/* The macro by which a type whose values are looked up in a codebook stays integers until it is stored (types/books.glsl); NULL: it is no
+ * such type, or the target does not want that. */
 static const char *
 late_macro(const dop_gen *gen, dop_type t)
 {
-    enum { LEAST_BOOK = 1024, MOVED_BYTES = 4 };
-    const dop_type_info *ti = dop_type_of(t);
-    if (!gen->e.target->schedule.coop_late_books || ti->pack.book < LEAST_BOOK)
-        return NULL;
-    return ti->pack.unit_bytes == MOVED_BYTES ? "DOP_HALVES_MOVED" : "DOP_HALVES_BOOK";
+    const book kept = gen->e.target->schedule.coop_late_books ? book_of(t) : BOOK_NONE;
+    return kept == BOOK_MOVED ? "DOP_HALVES_MOVED" : kept == BOOK_BYTES ? "DOP_HALVES_BOOK" : NULL;
 }
 
 /* The two functions for the weight types of a part, except those in *done (bits), which it updates. */
@@ -212,12 +243,15 @@ declare_eights(const dop_gen *gen, const dop_segment *part, uint64_t *done, dop_
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
         const uint64_t bit = (uint64_t)1 << t;
-        const bool own = strcmp(dop_weight_type_of(t)->file, "types/codes.glsl") != 0;
         const char *late = late_macro(gen, t);
         if (!(*done & bit) && late)
             dop_buf_printf(out, "%s(%s)\n", late, dop_type_of(t)->name);
         else if (!(*done & bit))
-            dop_buf_printf(out, own ? "DOP_HALVES_%s\n" : "DOP_HALVES_ANY(%s)\n", dop_type_of(t)->name);
+            dop_buf_printf(out,
+                           !in_codes(t)    ? "DOP_HALVES_%s\n"
+                           : has_levels(t) ? "DOP_HALVES_LEVELS(%s)\n"
+                                           : "DOP_HALVES_ANY(%s)\n",
+                           dop_type_of(t)->name);
         *done |= bit;
     }
 }
@@ -240,15 +274,20 @@ dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bo
     load_eights(gen, p, rows->part, found, load, take);
 }
 
+/* The functions for units of the part's types, except those in *done (bits), which it updates. */
 static void
 declare_units(const dop_graph *g, const dop_segment *part, uint64_t *done, dop_buf *out)
 {
-    for (uint32_t m = 0; m < part->n_mats && !dop_coop_decoded_later(g, part); m++) {
-        dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
+    static const char *const takes[] = {"DOP_TAKE(%s)\n", "DOP_TAKE_BOOK(%s)\n", "DOP_TAKE_MOVED(%s)\n"};
+    const bool stored = stored_units(g, part);
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        const dop_type t = type_of(g, part->mats[m]);
         const uint64_t bit = (uint64_t)1 << t;
-        if (!(*done & bit))
+        if (!(done[stored] & bit) && !stored)
             dop_buf_printf(out, "DOP_W32(%s)\n", dop_type_of(t)->name);
-        *done |= bit;
+        else if (!(done[stored] & bit) && in_codes(t))
+            dop_buf_printf(out, takes[book_of(t)], dop_type_of(t)->name);
+        done[stored] |= bit;
     }
 }
 
@@ -258,7 +297,7 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
 {
     dop_keys none = {0};
     bool units = false, quant = false, late = false;
-    uint64_t eights = 0, decoded = 0; /* bits of types that already have their functions */
+    uint64_t eights = 0, units_of[2] = {0}; /* bits of types that already have their functions */
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < p->n; i++)
         for (uint32_t m = 0; m < p->part[i].n_mats; m++)
@@ -279,7 +318,7 @@ dop_coop_declare_weights(dop_gen *gen, const dop_parts *p,
         if (!units)
             st = dop_template_fill(gen, "matmul_coop_units.glsl", &none, decls);
         units = true;
-        declare_units(gen->e.g, part, &decoded, types);
+        declare_units(gen->e.g, part, units_of, types);
     }
     return st;
 }

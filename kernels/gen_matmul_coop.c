@@ -307,13 +307,13 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st;
 }
 
-/* Has every invocation a unit to load, as often as any other? */
+/* Has every invocation a unit to load, as often as any other, of a type that the target says is better loaded so? */
 static bool
 in_units(const dop_gen *gen, const dop_segment *part)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t units = tile->bn * part->n_mats * tile->bk / 32;
-    return units % tile->wg == 0 && dop_coop_decoded_later(gen->e.g, part);
+    return units % tile->wg == 0 && dop_coop_listed_units(gen, part);
 }
 
 static dop_status

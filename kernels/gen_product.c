@@ -293,8 +293,8 @@ registers_of(const part_of *o)
     const char **registers = dop_arena_alloc(o->n->arena, o->part->n_mats * sizeof *registers);
     for (uint32_t m = 0; registers && m < o->part->n_mats; m++)
         registers[m] = dop_nest_text(o->n, "q%u", m);
-    if (!registers)
-        dop_nest_fail(o->n, "out of memory for registers", NULL);
+    if (!registers && o->n->status == DOP_OK)
+        o->n->status = DOP_FAIL(o->n->diag, DOP_E_NOMEM, "out of memory");
     return registers;
 }
 

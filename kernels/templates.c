@@ -106,8 +106,10 @@ fill_common(dop_templates *t, dop_diag *diag)
         dop_buf_append(&out, text, (size_t)(at - text));
         put_step_record(&out);
         dop_buf_puts(&out, at + sizeof hole - 1);
-        if (out.failed)
+        if (out.failed) {
+            dop_buf_finish(&out);
             return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        }
         free(t->files[i].text);
         t->files[i].text = out.data;
     }

@@ -72,7 +72,7 @@ compiler/parts          compiler/report
 runtime/inspect/bench   runtime/step base/program public
 runtime/inspect/profile runtime/inspect/bench public
 runtime/inspect/check   runtime/step ir base/program public
-runtime/inspect/imatrix runtime/step ir public
+runtime/inspect/imatrix runtime/inspect/check public
 runtime/serve/engine    runtime/library public
 runtime/serve/api       runtime/serve/engine base/program public
 runtime/serve           runtime/serve/api public

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/../lib.sh"
 
 # A persistent kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the
-# square of that: there are three of them here.  Each is one of a kind (integer products and steps of several rows, sandwich norms
-# with shared head groups, two forms of attention); what else can be tried with it is tried with the same one.  Others are run with
+# square of that: there are two of them here.  Each is one of a kind (integer products and steps of several rows, sandwich norms
+# with shared head groups); what else can be tried with it is tried with the same one.  Others are run with
 # the argument `whole` (the long form).
 
 # Caches are f16 (attention of one token is made for those).
@@ -108,7 +108,7 @@ check "--profile shows stages" profiled gemma3.plan
 # first; prompts end shortly before what is to be crossed, because a software device takes long for a step of this kind.
 # That nothing is left of the parts of a longer cache is for --check to see: one workgroup stores a part before it looks
 # at it.
-persistent qwen3 short short.plan --chunks 8 --ctx 256
+[ "${1:-}" != whole ] || persistent qwen3 short short.plan --chunks 8 --ctx 256
 tr -s ' \n' '  ' <prompt >whole
 cut -d ' ' -f 1-5 whole >first
 for _ in 1 2 3 4 5 6; do cat whole; done | tr -d '\n' >long # 120 tokens
@@ -119,8 +119,10 @@ crosses() { # NAME PROMPT STEPS POSITIONS
         check "short up to $4, $1: persistent" generate p.plan persistent persistent.ids -n "$3" &&
         check "short up to $4, $1: the same ids" cmp barriers.ids persistent.ids
 }
-crosses "from the first on" first 24 12 && crosses "one part, then several" long 24 12 &&
-    crosses "several parts, then the long form" long 48 150 && check "short: --check" run_check p.plan
+[ "${1:-}" != whole ] || {
+    crosses "from the first on" first 24 12 && crosses "one part, then several" long 24 12 &&
+        crosses "several parts, then the long form" long 48 150 && check "short: --check" run_check p.plan
+}
 
 # Four workgroups, and a device that runs two at once: the others wait for what nobody makes.  Nothing is lost by that.
 falls_back() {

@@ -87,3 +87,31 @@ Test(types, planes_and_back)
         dop_map_close(&map);
     }
 }
+
+static double
+half(double x)
+{
+    return dop_f16_to_f32(dop_f32_to_f16((float)x));
+}
+
+/* Levels of iq4 as products on matrix units make them (dop_scaled2_iq4 in kernels/glsl/types/halves.glsl): a polynomial in halves of the
+ * nibble less 7, to which 1536 - 10 is added, so that what is left are whole numbers. */
+Test(types, levels_of_iq4_from_a_polynomial)
+{
+    static const int levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    char line[256];
+    double by[5] = {0};
+    FILE *f = fopen(DOP_GLSL_SOURCE_DIR "/types/halves.glsl", "r");
+    cr_assert(f);
+    while (by[0] == 0 && fgets(line, sizeof line, f))
+        sscanf(line, "#define DOP_IQ4_POLYNOMIAL %lf, %lf, %lf, %lf", &by[0], &by[1], &by[2], &by[3]);
+    fclose(f);
+    by[4] = 1526;
+    for (int i = 0; i < 16; i++)
+        for (int fused = 0; fused < 2; fused++) {
+            double p = by[0];
+            for (int k = 1; k < 5; k++)
+                p = half((fused ? p * (i - 7) : half(p * (i - 7))) + by[k]);
+            cr_expect_eq(p - 1536, levels[i], "nibble %d, fused %d: %g", i, fused, p - 1536);
+        }
+}

@@ -475,6 +475,15 @@ read_template(dop_tok_build *b, const char *name, const json_t *list, const json
     return seen == n_texts ? DOP_OK : BAD(b, diag, "TemplateProcessing: \"%s\" has no text", name);
 }
 
+static size_t
+count_texts(const json_t *list)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        n += json_object_get(json_array_get(list, i), "Sequence") != NULL;
+    return n;
+}
+
 static dop_status
 post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
@@ -483,8 +492,9 @@ post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     dop_ids *const around[] = {&b->prefix, &b->suffix}, *const between[] = {NULL, &b->middle, NULL};
     (void)arg;
     dop_status st = read_template(b, "single", single, special, 1, around, diag);
-    /* What comes before the first text of a pair and behind the second is what one text has. */
-    return st == DOP_OK && json_is_array(pair) ? read_template(b, "pair", pair, special, 2, between, diag) : st;
+    /* What comes before the first text of a pair and behind the second is what one text has.  Tokenizers of models that take no pairs
+     * may have an empty template or one of a single text. */
+    return st == DOP_OK && count_texts(pair) == 2 ? read_template(b, "pair", pair, special, 2, between, diag) : st;
 }
 
 /* BertProcessing and RobertaProcessing: ["text", id] each. */

@@ -3,9 +3,7 @@
 // four words of halves wait instead, and what makes them is in flight for all pieces of a lane.
 uvec4 dop_late_book(uvec4 r)
 {
-    dop_eight v = dop_eight_signed(r.xy);
-    float s = uintBitsToFloat(r.z);
-    return dop_pack_eight(dop_eight(s * v.a, s * v.b));
+    return dop_pack_eight(dop_eight_signed(r.xy), uintBitsToFloat(r.z));
 }
 #define DOP_HALVES_BOOK(T)                                                                                             \
     uvec4 dop_late_load_##T(U32 p, uint i, uint aux)                                                                    \
@@ -17,9 +15,7 @@ uvec4 dop_late_book(uvec4 r)
 // Sixteen bits of codes, the scale, and what is subtracted.
 uvec4 dop_late_moved(uvec4 r)
 {
-    dop_eight v = dop_eight_two(r.x, uintBitsToFloat(r.z));
-    float s = uintBitsToFloat(r.y);
-    return dop_pack_eight(dop_eight(s * v.a, s * v.b));
+    return dop_pack_eight(dop_eight_two(r.x, uintBitsToFloat(r.z)), uintBitsToFloat(r.y));
 }
 #define DOP_HALVES_MOVED(T)                                                                                            \
     uvec4 dop_late_load_##T(U32 p, uint i, uint aux)                                                                    \

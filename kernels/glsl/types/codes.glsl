@@ -40,12 +40,43 @@ struct dop_words8 { uvec4 a, b; };
         return (i & 4u) != 0u ? v.b : v.a;                                                                              \
     }                                                                                                                  \
     float dop_w1_##T(DOP_W p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
-// For products on matrix units (matmul_coop.glsl).
-uvec4 dop_pack_eight(dop_eight v)
+// For products on matrix units (matmul_coop.glsl): the values 8 j and on of a unit as halves are dop_half8_T(raw, j).
+uvec4 dop_pack_eight(dop_eight v, float s)
 {
+    v = dop_eight(s * v.a, s * v.b);
     return uvec4(packHalf2x16(v.a.xy), packHalf2x16(v.a.zw), packHalf2x16(v.b.xy), packHalf2x16(v.b.zw));
 }
-#define DOP_HALVES_ANY(T) DOP_HALVES(T, dop_raw8(dop_pack_eight(dop_values8_##T(p, i, aux)), uvec4(0u)), r.a)
+#define DOP_HALF8(T, r, j) dop_pack_eight(dop_eight_##T(r, j), dop_scale_##T(r)[(j) >> 1])
+#define dop_half8_iq4_xs(r, j) dop_scaled8_iq4((r).q[j], dop_scale_iq4_xs(r).x)
+#define dop_half8_nvfp4(r, j) dop_scaled8_e2m1((r).q[j], dop_scale_nvfp4(r)[(j) >> 1])
+#define dop_half8_f8_128(r, j) DOP_HALF8(f8_128, r, j)
+#define dop_half8_tq2_0(r, j) DOP_HALF8(tq2_0, r, j)
+#define dop_half8_tq1_0(r, j) DOP_HALF8(tq1_0, r, j)
+#define dop_half8_q2_0(r, j) DOP_HALF8(q2_0, r, j)
+#define dop_half8_q1_0(r, j) DOP_HALF8(q1_0, r, j)
+#define dop_half8_iq2_xxs(r, j) DOP_HALF8(iq2_xxs, r, j)
+#define dop_half8_iq2_xs(r, j) DOP_HALF8(iq2_xs, r, j)
+#define dop_half8_iq2_s(r, j) DOP_HALF8(iq2_s, r, j)
+#define dop_half8_iq3_xxs(r, j) DOP_HALF8(iq3_xxs, r, j)
+#define dop_half8_iq3_s(r, j) DOP_HALF8(iq3_s, r, j)
+#define dop_half8_iq1_s(r, j) DOP_HALF8(iq1_s, r, j)
+#define dop_half8_iq1_m(r, j) DOP_HALF8(iq1_m, r, j)
+#define DOP_HALVES_ANY(T)                                                                                              \
+    uvec4 dop_load8_##T(U32 p, uint i, uint aux)                                                                        \
+    {                                                                                                                  \
+        dop_raw_##T r = dop_wload_##T(p, i >> 5, aux);                                                                  \
+        uint j = (i >> 3) & 3u;                                                                                         \
+        return dop_half8_##T(r, j);                                                                                     \
+    }                                                                                                                  \
+    DOP_HALVES(T, dop_raw8(dop_load8_##T(p, i, aux), uvec4(0u)), r.a)
+// ... of types whose values are the levels of iq4, with one scale for a unit.
+#define DOP_HALVES_LEVELS(T)                                                                                           \
+    uvec4 dop_load8_##T(U32 p, uint i, uint aux)                                                                        \
+    {                                                                                                                  \
+        dop_raw_##T r = dop_load_##T(p, i >> 5, aux, uvec4(p.v[i >> 3]));                                               \
+        return uvec4(r.q.x, floatBitsToUint(dop_scale_##T(r).x), 0u, 0u);                                               \
+    }                                                                                                                  \
+    DOP_HALVES(T, dop_raw8(dop_load8_##T(p, i, aux), uvec4(0u)), dop_scaled8_iq4(r.a.x, uintBitsToFloat(r.a.y)))
 
 // Block u / 8 has its factor as a half behind `words` words of its group, which has `group` words.
 float dop_block_half(DOP_W p, uint u, uint aux, uint group, uint words)

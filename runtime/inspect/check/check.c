@@ -17,38 +17,36 @@ typedef struct checker {
     dop_model *model;
     const dop_plan *plan;
     dop_arena arena;
-    dop_graph *graphs;         /* one per schedule */
+    dop_graph *graphs;         /* one per schedule, in the arena */
     dop_check_result *results; /* one per kernel */
     bool *seen;                /* one per dispatch: an equal one was checked */
     const char **labels;       /* of the first dispatch of each kernel */
 } checker;
 
-/* Graphs stand in the order of the schedules. */
-static dop_status
-read_graphs(checker *k, dop_diag *diag)
+dop_status
+dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_graph **out_graphs)
 {
-    const dop_plan *p = k->plan;
     uint64_t at = 0;
-    k->graphs = calloc(p->n_schedules, sizeof *k->graphs);
-    if (!k->graphs)
+    *out_graphs = dop_arena_alloc(arena, plan->n_schedules * sizeof **out_graphs);
+    if (!*out_graphs)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (!p->ir)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan carries no graphs to check against");
-    for (uint32_t i = 0; i < p->n_schedules; i++) {
-        const dop_plan_schedule *s = &p->schedules[i];
-        dop_graph *g = &k->graphs[i];
+    if (!plan->ir)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan carries no graphs to check against");
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        dop_graph *g = &(*out_graphs)[i];
         size_t end = 0;
-        dop_status st = dop_graph_parse(p->path, p->ir + at, (size_t)(p->ir_size - at), &k->arena, diag, g, &end);
+        dop_status st = dop_graph_parse(plan->path, plan->ir + at, (size_t)(plan->ir_size - at), arena, diag, g, &end);
         if (st != DOP_OK)
             return st;
         at += end;
-        if (g->max_t != s->max_rows || g->max_s < p->model->ctx)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: graph %u is not that of schedule %u",
-                               i, i);
+        if (g->max_t != s->max_rows || g->max_s < plan->model->ctx)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
+                               "the plan is damaged: graph %u is not that of schedule %u", i, i);
         for (uint32_t d = 0; d < s->n_dispatches; d++)
-            if (p->dispatches[s->first_dispatch + d].region == 0 ||
-                p->dispatches[s->first_dispatch + d].region >= g->n_regions)
-                return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
+            if (plan->dispatches[s->first_dispatch + d].region == 0 ||
+                plan->dispatches[s->first_dispatch + d].region >= g->n_regions)
+                return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
                                    "the plan is damaged: dispatch %u of schedule %u has no "
                                    "region",
                                    d, i);
@@ -241,11 +239,11 @@ dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.model, diag, &k.device)) == DOP_OK)
+    if ((st = dop_check_graphs(k.plan, &k.arena, diag, &k.graphs)) == DOP_OK &&
+        (st = dop_check_device_create(k.model, diag, &k.device)) == DOP_OK)
         st = check_all(&k, diag);
 error:
     dop_check_device_destroy(&k.device);
-    free(k.graphs);
     free(k.results);
     free(k.labels);
     free(k.seen);

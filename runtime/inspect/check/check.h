@@ -18,6 +18,8 @@
 
 /* Checks a plan, or the part of it that the options name, and prints a line for each kernel.  DOP_E_DEVICE: some miss their bound. */
 dop_status dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag);
+/* The graphs that the plan carries, [n_schedules] in the order of its schedules; they are in the arena. */
+dop_status dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_graph **out_graphs);
 
 /* --- check_device.c: bytes to and from any slot, one dispatch at a time ------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include "base/parallel.h"
 #include "ir/interp.h"
 #include "ir/region.h"
-#include "ir/text.h"
+#include "runtime/inspect/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -378,23 +378,6 @@ read_text(collector *c, dop_sequence *sequence, const uint32_t *ids, size_t n, u
     return st;
 }
 
-static dop_status
-read_graphs(collector *c, dop_diag *diag)
-{
-    const dop_plan *p = &c->model->plan;
-    uint64_t at = 0;
-    dop_status st = p->ir ? DOP_OK : DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan carries no graphs");
-    for (uint32_t i = 0; i < p->n_schedules && st == DOP_OK; i++) {
-        size_t end = 0;
-        st = dop_graph_parse(p->path, p->ir + at, (size_t)(p->ir_size - at), &c->arena, diag, &c->graphs[i], &end);
-        at += end;
-        if (st == DOP_OK && c->graphs[i].max_t != p->schedules[i].max_rows)
-            st = DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: graph %u is not that of schedule %u", i,
-                             i);
-    }
-    return st;
-}
-
 dop_status
 dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, size_t n, uint32_t window, int32_t bos,
                  void (*progress)(size_t done, size_t all), dop_diag *diag, dop_imatrix_made *out)
@@ -407,9 +390,9 @@ dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, 
     };
     memset(out, 0, sizeof *out);
     dop_arena_init(&c.arena);
-    c.graphs = calloc(n_schedules, sizeof *c.graphs);
     c.of = calloc(n_schedules, sizeof *c.of);
-    dop_status st = c.graphs && c.of ? read_graphs(&c, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st =
+        c.of ? dop_check_graphs(&model->plan, &c.arena, diag, &c.graphs) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     const VkResult r = st == DOP_OK ? vkCreateCommandPool(model->device.handle, &pool, NULL, &c.pool) : VK_SUCCESS;
     if (r != VK_SUCCESS)
         st = DOP_VK_FAIL(diag, r, "vkCreateCommandPool");
@@ -427,7 +410,6 @@ dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, 
         free(c.of[i].products);
     }
     free(c.of);
-    free(c.graphs);
     dop_arena_finish(&c.arena);
     return st;
 }
