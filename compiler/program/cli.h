@@ -16,6 +16,8 @@ typedef struct dop_compiler_cli {
     bool split, json, embed, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;
+    const char *shown_what; /* the last line of progress: of what, NULL for none, and how many tenths */
+    int shown_tenth;
 } dop_compiler_cli;
 
 /* cli_options.c */
@@ -62,5 +64,10 @@ dop_status dop_cli_write(const dop_compiler_cli *o, dop_compilation *list, uint3
 /* Prints what was compiled for, and what may surprise.  Called when everything is written: an error stays the only line. */
 void dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compilation *list, uint32_t n,
                        const dop_cli_parts *p);
+
+/* cli_summary.c */
+/* Prints the last line: what was written since start_ms (dop_now_ms), its size, its memory on the device, types of weights. */
+void dop_cli_say_summary(const dop_compiler_cli *o, const dop_compilation *list, const dop_cli_parts *p,
+                         double start_ms);
 
 #endif

@@ -79,7 +79,8 @@ static const dop_option options[] = {
     OPT(0, "list-models", FLAG, list_models, NULL, "model families, with their names in config.json and GGUF files"),
     HEADING("Other"),
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress, no notes"),
-    OPT('v', "verbose", FLAG, verbose, NULL, "show where in the source errors come from"),
+    OPT('v', "verbose", FLAG, verbose, NULL,
+        "progress as lines where stderr is no terminal; where in the source errors come from"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
     DOP_OPTION_POINTER('m', "model", "the model comes without an option: dopplerc MODEL -o PLAN"),
@@ -295,9 +296,19 @@ dop_cli_check(const dop_compiler_cli *o, dop_diag *diag)
 static void
 show_progress(void *user, const char *what, double done)
 {
-    const dop_compiler_cli *o = user;
-    if (o->quiet || !isatty(2))
+    dop_compiler_cli *o = user;
+    if (o->quiet)
         return;
+    if (!isatty(2)) { /* a line for each tenth */
+        const int tenth = (int)(done * 10);
+        const bool fresh = !o->shown_what || strcmp(o->shown_what, what) != 0;
+        if (o->verbose && (fresh || tenth > o->shown_tenth))
+            fprintf(stderr, "dopplerc: %s %d%%\n", what, tenth * 10);
+        if (fresh || tenth > o->shown_tenth)
+            o->shown_tenth = tenth;
+        o->shown_what = what;
+        return;
+    }
     fprintf(stderr, "\r%-8s %3.0f%%%s", what, done * 100, done >= 1 ? "\r              \r" : "");
 }
 

@@ -1,4 +1,5 @@
 /* dopplerc: from options to compilations, one for each target, and to what is made of them. */
+#include "base/clock.h"
 #include "base/program/process.h"
 #include "compiler/program/cli.h"
 #include "compiler/program/compile.h"
@@ -71,6 +72,7 @@ static dop_status
 compile_targets(const dop_compiler_cli *o, const char *model, const dop_compile_options *common,
                 const dop_target *targets, uint32_t n, const dop_inputs *inputs, dop_diag *diag)
 {
+    const double start_ms = dop_now_ms();
     dop_dumper d = {.c = o, .inputs = inputs, .diag = diag};
     dop_cli_parts p = {.list = NULL};
     dop_status st = DOP_OK;
@@ -94,8 +96,10 @@ compile_targets(const dop_compiler_cli *o, const char *model, const dop_compile_
         st = dop_parts_make(list, n, &p.cuts, diag, p.list);
     if (st == DOP_OK)
         st = dop_cli_write(o, list, n, &p, &d, diag);
-    if (st == DOP_OK)
+    if (st == DOP_OK) {
         dop_cli_say_notes(o, model, list, n, &p);
+        dop_cli_say_summary(o, list, &p, start_ms);
+    }
     if (p.list)
         dop_parts_finish(p.list, p.cuts.n_parts);
     free(p.list);

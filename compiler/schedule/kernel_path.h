@@ -110,6 +110,8 @@ dop_status dop_kernel_path_tuning(const char *path, uint32_t n_layers, dop_arena
                                   dop_kernel_path *out);
 /* Puts the rules of `first` before those of p. */
 dop_status dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_arena *arena, dop_diag *diag);
+/* Of the texts of all kernel templates. */
+uint64_t dop_templates_digest(const dop_templates *templates);
 /* What a measurement here, now, would be made with. */
 dop_status dop_measured_here(const dop_device_caps *device, const dop_templates *templates, dop_arena *arena,
                              dop_diag *diag, dop_measured *out);

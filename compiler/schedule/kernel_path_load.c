@@ -652,9 +652,8 @@ dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_ar
 
 /* --- measurements ------------------------------------------------------------------------------------------------------- */
 
-dop_status
-dop_measured_here(const dop_device_caps *device, const dop_templates *templates, dop_arena *arena, dop_diag *diag,
-                  dop_measured *out)
+uint64_t
+dop_templates_digest(const dop_templates *templates)
 {
     uint64_t digest = 0; /* of files in whatever order the folder lists them */
     for (uint32_t i = 0; i < templates->n; i++) {
@@ -662,9 +661,16 @@ dop_measured_here(const dop_device_caps *device, const dop_templates *templates,
         digest += XXH3_64bits_withSeed(text, strlen(text),
                                        XXH3_64bits(templates->files[i].name, strlen(templates->files[i].name)));
     }
+    return digest;
+}
+
+dop_status
+dop_measured_here(const dop_device_caps *device, const dop_templates *templates, dop_arena *arena, dop_diag *diag,
+                  dop_measured *out)
+{
     out->device = dop_arena_strdup(arena, device->name);
     out->driver = dop_arena_strdup(arena, device->driver);
-    out->kernels = dop_arena_printf(arena, "%016llx", (unsigned long long)digest);
+    out->kernels = dop_arena_printf(arena, "%016llx", (unsigned long long)dop_templates_digest(templates));
     return out->device && out->driver && out->kernels ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 

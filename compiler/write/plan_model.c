@@ -182,9 +182,9 @@ dop_plan_writer_model(dop_plan_writer *w)
     dop_buf_finish(&types);
     dop_buf_append(&w->sections.sec[DOP_SEC_MODEL], &m, sizeof m);
     json_t *card =
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
                   a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
-                  (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
+                  (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w), "made", dop_plan_made(c));
     const dop_status st = card ? add_prompts(w, &c->model, card) : DOP_OK;
     if (st != DOP_OK)
         w->status = st;

@@ -25,6 +25,10 @@ typedef struct dop_model_info {
     uint64_t device_bytes; /* size of all device allocations */
 } dop_model_info;
 
+/* Bytes of device memory that a profile with all its schedules takes, by DOP_SLOT_*. */
+enum { DOP_SLOT_KINDS = DOP_SLOT_SENT + 1 };
+dop_status dop_used_memory(const dop_plan *plan, uint32_t profile, dop_diag *diag, uint64_t out_bytes[DOP_SLOT_KINDS]);
+
 void dop_model_describe(const dop_model *model, dop_model_info *out_info);
 
 #endif

@@ -1,4 +1,5 @@
 /* The table of the schedules that a model uses, and their kernels and slots. */
+#include "runtime/model/info.h"
 #include "runtime/model/model.h"
 
 #include <stdlib.h>
@@ -75,6 +76,21 @@ dop_used_add_profile(const dop_plan *plan, uint32_t profile, uint32_t orderings,
             (scoring || (s->kind != DOP_SCHED_SCORE && s->kind != DOP_SCHED_EMBED)))
             dop_used_add(plan, i, out);
     }
+}
+
+dop_status
+dop_used_memory(const dop_plan *plan, uint32_t profile, dop_diag *diag, uint64_t out_bytes[DOP_SLOT_KINDS])
+{
+    dop_used used;
+    memset(out_bytes, 0, DOP_SLOT_KINDS * sizeof *out_bytes);
+    dop_status st = dop_used_init(plan, diag, &used);
+    if (st != DOP_OK)
+        return st;
+    dop_used_add_profile(plan, profile, UINT32_MAX, true, &used);
+    for (uint32_t i = 0; i < plan->n_slots; i++)
+        out_bytes[plan->slots[i].kind] += used.slots[i] ? plan->slots[i].size : 0;
+    free(used.schedules);
+    return DOP_OK;
 }
 
 const uint32_t *

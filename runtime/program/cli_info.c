@@ -2,7 +2,7 @@
 #include "base/json/json.h"
 #include "base/label.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model.h"
+#include "runtime/model/info.h"
 #include "runtime/plan/trace.h"
 #include "runtime/program/common/cli.h"
 
@@ -129,7 +129,6 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
     return true;
 }
 
-enum { N_SLOT_KINDS = DOP_SLOT_SENT + 1 };
 static const char *const slot_names[] = {"?",      "weights",   "cache",  "activations", "step record", "results",
                                          "counts", "mailboxes", "stages", "received",    "sent"};
 
@@ -190,35 +189,57 @@ info_schedules(const dop_plan *plan, dop_buf *out)
     }
 }
 
-/* The memory that a target uses, by kind. */
-static bool
-slot_bytes(const dop_plan *plan, uint32_t profile, uint64_t out[N_SLOT_KINDS])
-{
-    dop_used used;
-    memset(out, 0, N_SLOT_KINDS * sizeof *out);
-    if (dop_used_init(plan, NULL, &used) != DOP_OK)
-        return false;
-    dop_used_add_profile(plan, profile, UINT32_MAX, true, &used);
-    for (uint32_t i = 0; i < plan->n_slots; i++)
-        out[plan->slots[i].kind] += used.slots[i] ? plan->slots[i].size : 0;
-    free(used.schedules);
-    return true;
-}
-
 static void
 info_memory(const dop_plan *plan, dop_buf *out)
 {
     for (uint32_t p = 0; p < plan->n_profiles; p++) {
-        uint64_t bytes[N_SLOT_KINDS];
-        out->failed = !slot_bytes(plan, p, bytes) || out->failed;
+        uint64_t bytes[DOP_SLOT_KINDS];
+        out->failed = dop_used_memory(plan, p, NULL, bytes) != DOP_OK || out->failed;
         dop_buf_printf(out, "%-11s", p ? "" : "memory");
-        for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS && (kind <= DOP_SLOT_TABLE || plan->part); kind++)
+        for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < DOP_SLOT_KINDS && (kind <= DOP_SLOT_TABLE || plan->part); kind++)
             dop_buf_printf(out, "%s %s %.2f MiB", kind > 1 ? "," : "", slot_names[kind],
                            (double)bytes[kind] / (1 << 20));
         if (plan->n_profiles > 1)
             dop_buf_printf(out, " (%s)", dop_plan_string(plan, plan->profiles[p].name));
         dop_buf_puts(out, "\n");
     }
+}
+
+/* How the plan was made, as its card says. */
+static void
+info_made(const dop_plan *plan, dop_buf *out)
+{
+    static const struct {
+        const char *key, *label;
+    } rows[] = {{"quant", "quant"},   {"imatrix", "imatrix"}, {"kernelPath", "kernel path"},
+                {"tuning", "tuning"}, {"ignored", "ignored"}, {"forced", "forced"},
+                {"apart", "apart"},   {"skipped", "skipped"}, {"embed", "embed"}};
+    json_t *card = NULL;
+    if (plan->card)
+        dop_json_decode(plan->card, (size_t)plan->card_size, NULL, NULL, &card);
+    const json_t *made = json_object_get(card, "made");
+    const char *release = json_string_value(json_object_get(made, "release"));
+    const char *kernels = json_string_value(json_object_get(made, "kernels"));
+    if (release && kernels)
+        dop_buf_printf(out, "%-11s %s, kernels %s\n", "made by", release, kernels);
+    bool first = true;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *value = json_object_get(made, rows[i].key), *item;
+        size_t k;
+        if (!value)
+            continue;
+        dop_buf_printf(out, "%s %s", first ? "options    " : ";", rows[i].label);
+        first = false;
+        if (json_is_string(value))
+            dop_buf_printf(out, " %s", json_string_value(value));
+        json_array_foreach(value, k, item)
+        {
+            if (json_is_string(item))
+                dop_buf_printf(out, "%s %s", k ? "," : "", json_string_value(item));
+        }
+    }
+    dop_buf_puts(out, first ? "" : "\n");
+    json_decref(card);
 }
 
 static const char *const pool_names[] = {[DOP_POOL_CLS] = "the first one",
@@ -255,6 +276,7 @@ info_text(const dop_plan *plan, dop_buf *out)
     }
     dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
                    (unsigned long long)plan->size, (unsigned long long)plan->digest);
+    info_made(plan, out);
     info_crossings(plan, out);
     if (path[0])
         dop_buf_printf(out, "%-11s %s\n", "kernel path", path);
@@ -300,15 +322,15 @@ info_json(const dop_plan *plan)
 {
     const dop_plan_model *m = plan->model;
     char digest[17];
-    uint64_t bytes[N_SLOT_KINDS];
+    uint64_t bytes[DOP_SLOT_KINDS];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     json_t *targets = json_array(), *schedules = json_array(), *root;
     for (uint32_t i = 0; i < plan->n_profiles; i++) {
         const dop_plan_profile *p = &plan->profiles[i];
         json_t *memory = json_object();
         dop_buf needs = {0};
-        if (slot_bytes(plan, i, bytes))
-            for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS && (kind <= DOP_SLOT_TABLE || plan->part);
+        if (dop_used_memory(plan, i, NULL, bytes) == DOP_OK)
+            for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < DOP_SLOT_KINDS && (kind <= DOP_SLOT_TABLE || plan->part);
                  kind++)
                 json_object_set_new(memory, slot_names[kind], json_integer((json_int_t)bytes[kind]));
         dop_caps_names(p->caps, &needs);

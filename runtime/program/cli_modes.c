@@ -21,23 +21,25 @@ static const struct mode {
     {"disasm", dop_mode_disasm},
     {"check", dop_mode_check},
     {"imatrix-out", dop_mode_imatrix},
+    {"compare", dop_mode_compare},
     {"tokenize", dop_mode_tokenize},
     {"detokenize", dop_mode_detokenize},
     {"render-chat", dop_mode_render_chat},
 };
 #define MODES                                                                                                    \
     "interactive list-devices serve ppl embed rerank score profile trace-kernels info disasm check imatrix-out " \
-    "tokenize "                                                                                                  \
+    "compare tokenize "                                                                                          \
     "detokenize render-chat"
 #define STEPS \
-    "generation interactive serve ppl embed rerank score profile imatrix-out" /* modes that run steps of a model */
+    "generation interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
 
 static const dop_option_rule rules[] = {
     {.options = MODES, .excludes = MODES, .why = "and @ are two things to do: ask for one of them"},
     {.options = "prompt file tokens tokens-file",
-     .modes = "generation interactive embed rerank score profile imatrix-out",
+     .modes = "generation interactive embed rerank score profile imatrix-out compare",
      .why = "is for text to continue"},
-    {.options = "predict ignore-eos gpu-loop", .modes = "generation interactive profile", .why = "is for generation"},
+    {.options = "predict", .modes = "generation interactive profile compare", .why = "is for generation"},
+    {.options = "ignore-eos gpu-loop", .modes = "generation interactive profile", .why = "is for generation"},
     {.options =
          "temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias seed",
      .modes = "generation interactive profile serve",
@@ -53,15 +55,15 @@ static const dop_option_rule rules[] = {
      .modes = "generation interactive",
      .why = "is for generation from a prompt"},
     {.options = "json",
-     .modes = "generation interactive info ppl embed",
+     .modes = "generation interactive info ppl embed compare",
      .why = "is for generation from a prompt, and --info"},
     {.options = "tokenizer",
      .modes = "tokenize detokenize render-chat serve",
      .why = "is for --tokenize, --detokenize, --render-chat and --serve"},
-    {.options = "ppl-ctx", .modes = "ppl imatrix-out", .why = "is for --ppl and --imatrix-out"},
-    {.options = "imatrix-out", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
+    {.options = "ppl-ctx", .modes = "ppl imatrix-out compare", .why = "is for --ppl, --imatrix-out and --compare"},
+    {.options = "imatrix-out compare", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
     {.options = "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
-                "serve-grace serve-prepare serve-memory serve-answer serve-host",
+                "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log",
      .modes = "serve",
      .why = "is for --serve"},
     {.options = "system chat-template",
@@ -71,7 +73,7 @@ static const dop_option_rule rules[] = {
      .needs = "chat interactive render-chat serve",
      .why = "is for a conversation: add --chat or -i"},
     {.options = "no-special",
-     .modes = "generation interactive embed score profile imatrix-out",
+     .modes = "generation interactive embed score profile imatrix-out compare",
      .why = "is for prompts in words"},
     {.options = "prompt-name", .modes = "embed", .why = "is for --embed"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},

@@ -51,12 +51,32 @@ limits_of(const dop_cli *cli)
                             .seconds = cli->serve_prepare};
 }
 
+/* A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
+static dop_status
+check_addresses(const dop_cli *cli, dop_diag *diag)
+{
+    const char *p = cli->prefix;
+    static const char plain[] = "/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    if (p &&
+        (p[0] != '/' || !p[1] || strlen(p) > 200 || p[strlen(p) - 1] == '/' || strstr(p, "//") || p[strspn(p, plain)]))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--prefix takes a path as /llm, not \"%s\"", p);
+    for (size_t i = 0; i < cli->cors.count; i++) {
+        const char *o = cli->cors.items[i], *name = strstr(o, "://");
+        if (strcmp(o, "*") != 0 && (!name || name == o || !name[3] || strpbrk(name + 3, "/ \t")))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--cors takes an origin as https://chat.example.org, or *, not \"%s\"",
+                            o);
+    }
+    return DOP_OK;
+}
+
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
 {
     const char *path = NULL;
     dop_open_options open;
-    dop_status st = dop_cli_plan(cli, diag, &path);
+    dop_status st = check_addresses(cli, diag);
+    if (st == DOP_OK)
+        st = dop_cli_plan(cli, diag, &path);
     if (st != DOP_OK)
         return st;
     dop_cli_open_options(cli, &open);
@@ -109,6 +129,13 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         .keys = &s->keys,
         .names = cli->serve_hosts.items,
         .n_names = cli->serve_hosts.count,
+        .origins = cli->cors.items,
+        .n_origins = cli->cors.count,
+        .prefix = cli->prefix,
+        .log = !cli->log                       ? DOP_HTTP_LOG_NONE
+               : strcmp(cli->log, "json") == 0 ? DOP_HTTP_LOG_JSON
+                                               : DOP_HTTP_LOG_TEXT,
+        .comment_s = cli->serve_comment,
         .max_body = (size_t)cli->serve_body << 10,
         .max_connections = cli->serve_connections,
         .receive_s = cli->serve_receive,
@@ -135,6 +162,35 @@ close_all(served *s)
     dop_text_destroy(s->text);
     dop_model_close(s->model);
     dop_http_keys_finish(&s->keys);
+}
+
+/* SIGHUP: the file of keys is read again; where that fails, the keys stay as they are. */
+static void
+read_keys_again(const dop_cli *cli, served *s)
+{
+    dop_diag diag = {0};
+    dop_http_keys keys = {0};
+    if (read_keys(cli->api_key_file, &diag, &keys) != DOP_OK)
+        dop_diag_print(&diag, "doppler-exec", cli->verbose);
+    else
+        dop_http_swap_keys(s->http, &s->keys, &keys);
+    dop_http_keys_finish(&keys);
+}
+
+/* Waits until a signal ends the server; false: that is not possible. */
+static bool
+wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
+{
+    sigset_t all = *signals;
+    int number;
+    if (cli->api_key_file)
+        sigaddset(&all, SIGHUP);
+    while (sigwait(&all, &number) == 0) {
+        if (number != SIGHUP)
+            return true;
+        read_keys_again(cli, s);
+    }
+    return false;
 }
 
 /* From now on a signal ends the process at once, whatever its threads are doing. */
@@ -175,13 +231,18 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
 {
     served s;
     sigset_t signals;
-    int signal_number;
     memset(&s, 0, sizeof s);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for the threads made from here on too */
+    if (cli->api_key_file) {
+        sigset_t hup;
+        sigemptyset(&hup);
+        sigaddset(&hup, SIGHUP);
+        pthread_sigmask(SIG_BLOCK, &hup, NULL);
+    }
     dop_status st = open_all(cli, &s, diag);
     if (st == DOP_OK) {
         dop_buf line = {0};
@@ -191,7 +252,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
         st = dop_cli_print_buf(&line, diag);
         dop_buf_finish(&line);
     }
-    if (st == DOP_OK && sigwait(&signals, &signal_number) == 0)
+    if (st == DOP_OK && wait_for_end(cli, &s, &signals))
         wind_down(&s, &signals, cli->serve_grace);
     dop_diag broken;
     if (st == DOP_OK && dop_engine_is_broken(s.engine, &broken)) {

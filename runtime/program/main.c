@@ -99,14 +99,26 @@ static const dop_option options[] = {
         "largest answer, as estimated before it begins; 0: no limit (default 131072)", 0, 1 << 30),
     OPT(0, "serve-host", LIST, serve_hosts, "NAME",
         "a further name under which clients may address the server, may be repeated; *: any"),
+    OPT(0, "cors", LIST, cors, "ORIGIN",
+        "let pages of this site ask, as https://chat.example.org; repeatable; *: of any site"),
+    OPT(0, "prefix", TEXT, prefix, "PATH", "begin all paths with this, for example /llm"),
+    OPT(0, "log", TEXT, log, "text|json", "a line on stderr for each request", .values = "text json"),
+    NUM(0, "serve-comment", REAL, serve_comment, "S",
+        "seconds after which a stream without news gets a comment; 0: never (default 10)", 0, 1e6),
     NUM(0, "serve-connections", COUNT, serve_connections, "N", "most connections at once (default 1024)", 4, 1e6),
     NUM(0, "serve-grace", REAL, serve_grace, "S", "seconds that answers may continue after SIGTERM (default 30)", 0,
         1e6),
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, as one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N",
-        "window of --ppl and --imatrix-out in tokens (default: the context, at most 512 for the latter)", 2,
-        UINT32_MAX - 1),
+        "window of --ppl, --imatrix-out and --compare in tokens (default: the context, at most 512 and 256 for the "
+        "last "
+        "two)",
+        2, UINT32_MAX - 1),
+    OPT(0, "compare", TEXT, compare, "PLAN2",
+        "with a text (-f FILE): how far the logits of PLAN2 are from those of PLAN, whether both write the same, and "
+        "how "
+        "fast each is"),
     OPT(0, "imatrix-out", TEXT, imatrix, "FILE",
         "with a text (-f FILE): measure how much the inputs of each product matter, for dopplerc --quant ... --imatrix "
         "FILE; of a plan that dopplerc --no-fuse made"),
@@ -159,7 +171,7 @@ cli_init(dop_cli *cli)
     cli->serve_connections = 1024;
     cli->serve_time = 600;
     cli->serve_receive = cli->serve_grace = 30;
-    cli->serve_prepare = 10;
+    cli->serve_prepare = cli->serve_comment = 10;
     cli->serve_memory = 64;
     cli->serve_answer = 131072;
     cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
@@ -240,6 +252,7 @@ main(int argc, char **argv)
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
     dop_texts_finish(&cli.logit_bias);
+    dop_texts_finish(&cli.cors);
     free(cli.biases);
     dop_buf_finish(&cache_dir);
     /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */

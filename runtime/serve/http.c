@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,6 +52,8 @@ name_server(dop_http *h, const char *host)
     getsockname(h->listener, (struct sockaddr *)&own, &size);
     getnameinfo((struct sockaddr *)&own, size, NULL, 0, number, sizeof number, NI_NUMERICSERV);
     snprintf(h->url, sizeof h->url, strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s", host, number);
+    const size_t n = strlen(h->url);
+    snprintf(h->url + n, sizeof h->url - n, "%s", h->options.prefix ? h->options.prefix : "");
     snprintf(h->names.bound, sizeof h->names.bound, "%s", host);
     h->names.loopback = is_loopback(&own);
     h->names.added = h->options.names;
@@ -134,6 +137,7 @@ dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *di
     h->api = api;
     h->options = *options;
     h->listener = h->epoll = h->event = -1;
+    (void)!getrandom(&h->first_id, sizeof h->first_id, 0);
     dop_status st = listen_on(h, diag);
     if (st == DOP_OK && (st = open_descriptors(h, diag)) == DOP_OK &&
         (!dop_http_start_workers(h) || !(h->runs = pthread_create(&h->thread, NULL, dop_http_loop, h) == 0)))
@@ -155,6 +159,16 @@ uint32_t
 dop_http_max_connections(const dop_http *http)
 {
     return http->options.max_connections;
+}
+
+void
+dop_http_swap_keys(dop_http *http, dop_http_keys *served, dop_http_keys *io_keys)
+{
+    pthread_mutex_lock(&http->lock);
+    const dop_http_keys before = *served;
+    *served = *io_keys;
+    *io_keys = before;
+    pthread_mutex_unlock(&http->lock);
 }
 
 void

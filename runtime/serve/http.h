@@ -10,13 +10,21 @@
 
 typedef struct dop_http dop_http;
 
+typedef enum dop_http_log { DOP_HTTP_LOG_NONE, DOP_HTTP_LOG_TEXT, DOP_HTTP_LOG_JSON } dop_http_log;
+
 typedef struct dop_http_options {
     /* [HOST:]PORT; the host is 127.0.0.1 when it is left out, [..] around one with colons; port 0: any. */
     const char *address;
     const dop_http_keys *keys; /* must outlive the server; none in it: no key is required */
     const char *const *names;  /* [n_names]: more names under which clients may address the server; "*": any */
     size_t n_names;
-    size_t max_body; /* bytes of a request's body */
+    const char *const
+        *origins; /* [n_origins]: pages of these sites may ask, as SCHEME://NAME[:PORT]; "*": those of any */
+    size_t n_origins;
+    const char *prefix; /* "/NAME": of all paths; NULL or "": there is none */
+    dop_http_log log;   /* a line for each answer, on stderr */
+    double comment_s;   /* seconds after which a stream without news gets a comment; 0: never */
+    size_t max_body;    /* bytes of a request's body */
     uint32_t max_connections;
     double
         receive_s; /* seconds in which a request must arrive, and in which a client must read something of its answer */
@@ -27,10 +35,12 @@ typedef struct dop_http_options {
 
 /* Starts serving; api must outlive it.  The process's limit on descriptors is raised, and connections are limited to what it allows. */
 dop_status dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *diag, dop_http **out_http);
-/* The address of the server, as http://HOST:PORT. */
+/* The address of the server, as http://HOST:PORT, with its prefix. */
 const char *dop_http_url(const dop_http *http);
 /* Most connections at once: those of the options, or fewer where the process may not have so many descriptors. */
 uint32_t dop_http_max_connections(const dop_http *http);
+/* Exchanges the keys of the options, `served`, for others: *io_keys gets the former ones.  Any thread. */
+void dop_http_swap_keys(dop_http *http, dop_http_keys *served, dop_http_keys *io_keys);
 /* Refuses new connections and closes those whose request has not arrived in full; the others get their answers. */
 void dop_http_stop_listening(dop_http *http);
 /* Whether no request is being answered. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -52,6 +53,16 @@ settle(dop_connection *c)
     want(c, events);
 }
 
+static void
+name_client(dop_connection *c)
+{
+    struct sockaddr_storage a;
+    socklen_t size = sizeof a;
+    if (getpeername(c->fd, (struct sockaddr *)&a, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&a, size, c->client, sizeof c->client, NULL, 0, NI_NUMERICHOST) != 0)
+        snprintf(c->client, sizeof c->client, "-");
+}
+
 dop_connection *
 dop_connection_open(dop_http *h, int fd)
 {
@@ -73,6 +84,7 @@ dop_connection_open(dop_http *h, int fd)
         c->next->before = c;
     h->connections = c;
     h->n_connections++;
+    name_client(c);
     enter(c, DOP_CONNECTION_HEAD);
     return c;
 }
@@ -89,6 +101,8 @@ dop_connection_close(dop_connection *c)
 {
     dop_http *h = c->http;
     end_exchange(c);
+    if (c->status || c->state == DOP_CONNECTION_WAITS) /* without its answer, or all of it */
+        dop_http_log_answer(c);
     if (c->next)
         c->next->before = c->before;
     if (c->before)
@@ -113,6 +127,12 @@ static void
 finish_answer(dop_connection *c)
 {
     end_exchange(c);
+    c->complete = true;
+    dop_http_log_answer(c);
+    c->status = 0;
+    c->complete = c->comments = false;
+    c->counts = (dop_answer_counts){0};
+    c->id[0] = 0;
     free(c->head_bytes);
     c->head_bytes = NULL;
     c->head = (dop_http_head){0};
@@ -176,6 +196,7 @@ reason(unsigned status)
         const char *text;
     } rows[] = {
         {200, "OK"},
+        {308, "Permanent Redirect"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},
@@ -209,19 +230,49 @@ write_date(dop_buf *out)
                    months + 3 * t.tm_mon, 1900 + t.tm_year, t.tm_hour, t.tm_min, t.tm_sec);
 }
 
+static bool
+is_shared(const dop_connection *c)
+{
+    const dop_http_options *o = &c->http->options;
+    return c->head.origin && dop_http_allows_origin(o->origins, o->n_origins, c->head.origin);
+}
+
+/* Header fields that tell a browser that a page of another site may read the answer. */
+static void
+write_sharing(dop_connection *c, dop_buf *out)
+{
+    if (c->http->options.n_origins)
+        dop_buf_puts(out, "Vary: Origin\r\n");
+    if (!is_shared(c))
+        return;
+    dop_buf_printf(out,
+                   "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: X-Request-Id, "
+                   "X-Doppler-Ignored, X-Doppler-Unenforced, Retry-After\r\n",
+                   c->head.origin);
+    if (c->head.asked_method && strcmp(c->head.method, "OPTIONS") == 0)
+        dop_buf_puts(out, "Access-Control-Allow-Methods: GET, HEAD, POST\r\nAccess-Control-Allow-Headers: "
+                          "Authorization, Content-Type, X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n");
+}
+
 /* Writes the head of an answer.  length: of its body; UINT64_MAX: not known yet. */
 static void
 write_head(dop_connection *c, const dop_answer *a, uint64_t length)
 {
     dop_buf *out = &c->out;
     begin_sending(c);
+    dop_http_name_request(c);
     c->begun = true;
+    c->wrote_ms = dop_now_ms();
+    c->status = a->status;
+    c->comments = a->streams && a->type && strcmp(a->type, "text/event-stream") == 0;
     c->chunked = length == UINT64_MAX && c->head.chunks;
     c->closes |= !c->head.persists || (length == UINT64_MAX && !c->chunked);
     dop_buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, reason(a->status));
     write_date(out);
     dop_buf_printf(out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
                    a->type ? a->type : "application/json");
+    dop_buf_printf(out, "X-Request-Id: %s\r\n", c->id);
+    write_sharing(c, out);
     if (a->streams)
         dop_buf_puts(out, "X-Accel-Buffering: no\r\n");
     if (a->type && strncmp(a->type, "text/html", 9) == 0)
@@ -257,6 +308,7 @@ write_body(dop_connection *c, const dop_buf *body)
     if (body->size == 0 || is_for_head(c))
         return;
     begin_sending(c);
+    c->wrote_ms = dop_now_ms();
     if (c->chunked)
         dop_buf_printf(&c->out, "%zx\r\n", body->size);
     dop_buf_append(&c->out, body->data, body->size);
@@ -274,6 +326,7 @@ answer_all(dop_connection *c, dop_answer *a)
     }
     write_head(c, a, a->body.size);
     write_body(c, &a->body);
+    c->counts = a->counts;
     enter(c, DOP_CONNECTION_FLUSHES);
     if (c->out.failed)
         dop_connection_close(c);
@@ -314,6 +367,7 @@ take_news(dop_connection *c, dop_exchange *x)
     }
     if (x->over && c->chunked && !is_for_head(c))
         dop_buf_puts(&c->out, "0\r\n\r\n");
+    c->counts = a->counts;
     if (x->over)
         enter(c, DOP_CONNECTION_FLUSHES);
     else
@@ -336,6 +390,50 @@ needs_key(const dop_connection *c)
     return c->http->options.keys->n > 0 && strcmp(c->head.path, "/health") != 0 && strcmp(c->head.path, "/") != 0;
 }
 
+static bool
+lacks_key(const dop_connection *c)
+{
+    pthread_mutex_lock(&c->http->lock); /* keys may be replaced */
+    const bool lacks = needs_key(c) && !dop_http_keys_admit(c->http->options.keys, c->head.authorization);
+    pthread_mutex_unlock(&c->http->lock);
+    return lacks;
+}
+
+/* Takes the prefix off the path.  True: an answer is made because that was all of it, or because it is not there. */
+static bool
+take_prefix(dop_connection *c)
+{
+    const char *prefix = c->http->options.prefix, *rest = dop_http_behind_prefix(prefix, c->head.path);
+    dop_answer a = {.status = 308};
+    if (!rest) {
+        c->closes = true; /* the body has not been read */
+        dop_answer_error(&a, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: paths begin with %.200s here", prefix);
+    } else if (prefix && *prefix && !*rest) { /* the page's own addresses are relative to it */
+        c->closes = true;
+        dop_buf_printf(&a.headers, "Location: %s/\r\n", prefix);
+    } else {
+        c->head.path = rest;
+        return false;
+    }
+    answer_all(c, &a);
+    dop_answer_finish(&a);
+    return true;
+}
+
+/* Answers a browser that asks whether a page of an allowed site may send a request. */
+static bool
+answer_preflight(dop_connection *c)
+{
+    dop_answer a = {.status = 200};
+    if (!c->head.asked_method || strcmp(c->head.method, "OPTIONS") != 0 || !is_shared(c) || c->head.chunked ||
+        c->head.length > 0)
+        return false;
+    answer_all(c, &a);
+    dop_answer_finish(&a);
+    return true;
+}
+
 /* Refuses what can be refused before the body has come.  True: it was refused. */
 static bool
 refuse_head(dop_connection *c)
@@ -346,10 +444,14 @@ refuse_head(dop_connection *c)
     if (!dop_http_names_has(&h->names, q->host)) {
         snprintf(text, sizeof text, "\"%.200s\" is no name of this server: --serve-host NAME adds one", q->host);
         refuse(c, &(dop_api_error){403, "invalid_request_error", "unknown_host", NULL}, text);
-    } else if (q->origin && !dop_http_names_has_origin(&h->names, q->origin, q->host)) {
+    } else if (answer_preflight(c)) {
+        return true;
+    } else if (q->origin && !is_shared(c) && !dop_http_names_has_origin(&h->names, q->origin, q->host)) {
         refuse(c, &(dop_api_error){403, "invalid_request_error", "foreign_origin", NULL},
                "pages of other sites are not answered: the Origin is not the Host");
-    } else if (needs_key(c) && !dop_http_keys_admit(h->options.keys, q->authorization)) {
+    } else if (take_prefix(c)) {
+        return true;
+    } else if (lacks_key(c)) {
         refuse(c, &(dop_api_error){401, "invalid_request_error", "invalid_api_key", NULL},
                "Incorrect API key provided: send one as \"Authorization: Bearer KEY\"");
     } else if (!q->chunked && q->length > h->options.max_body) {
@@ -401,6 +503,7 @@ take_head(dop_connection *c)
     dop_buf_append(&rest, c->in.data + size, c->in.size - size);
     c->in = rest;
     c->asked = true;
+    c->asked_ms = dop_now_ms();
     c->state = DOP_CONNECTION_BODY; /* its deadline is that of the head */
     c->chunks = (dop_http_chunks){0};
     c->received = 0;
@@ -553,6 +656,18 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
+/* Proxies and clients end connections on which nothing comes; events are written whole, so a comment may stand between any two. */
+static void
+write_comment(dop_connection *c)
+{
+    static char text[] = ": waiting\n\n";
+    write_body(c, &(dop_buf){.data = text, .size = sizeof text - 1});
+    if (c->out.failed)
+        dop_connection_close(c);
+    else
+        advance(c);
+}
+
 void
 dop_connection_check(dop_connection *c, double now_ms)
 {
@@ -563,6 +678,9 @@ dop_connection_check(dop_connection *c, double now_ms)
         (reads && now_ms - c->since_ms > (waits ? o->idle_s : o->receive_s) * 1e3) ||
         (c->state == DOP_CONNECTION_LINGERS && now_ms - c->since_ms > LINGER_MS))
         dop_connection_close(c);
+    else if (c->comments && c->state == DOP_CONNECTION_WAITS && c->out.size == c->sent && o->comment_s > 0 &&
+             now_ms - c->wrote_ms > o->comment_s * 1e3)
+        write_comment(c);
 }
 
 double

@@ -1,5 +1,5 @@
 /* Shared by the files of the HTTP server: http.c, starting and stopping; http_loop.c, the thread that owns the sockets;
- * http_connection.c, one connection; http_work.c, the workers; http_rules.c, who may ask; http_parse.c, message framing. */
+ * http_connection.c, one connection; http_work.c, the workers; http_log.c; http_rules.c, who may ask; http_parse.c, message framing. */
 #ifndef DOPPLER_RUNTIME_SERVE_HTTP_INTERNAL_H
 #define DOPPLER_RUNTIME_SERVE_HTTP_INTERNAL_H
 
@@ -44,6 +44,8 @@ typedef struct dop_exchange_list {
     dop_exchange *first, *last;
 } dop_exchange_list;
 
+enum { DOP_HTTP_ID = 72 /* bytes of a request's id, at most, with its end */ };
+
 typedef enum dop_connection_state {
     DOP_CONNECTION_HEAD,    /* a head is read, or waited for */
     DOP_CONNECTION_BODY,    /* a body is read */
@@ -73,11 +75,19 @@ struct dop_connection {
     dop_buf body;
     uint64_t received; /* bytes of the body that have come, dropped ones included */
     dop_buf out;
-    size_t sent;        /* bytes of out */
-    double progress_ms; /* when `out` was last empty, or enough of it was read */
-    size_t progress;    /* bytes sent since progress_ms */
-    bool begun;         /* the head of the answer is written */
-    bool chunked;       /* the answer is sent in chunks */
+    size_t sent;          /* bytes of out */
+    double progress_ms;   /* when `out` was last empty, or enough of it was read */
+    size_t progress;      /* bytes sent since progress_ms */
+    bool begun;           /* the head of the answer is written */
+    bool chunked;         /* the answer is sent in chunks */
+    bool comments;        /* the answer is a stream of events, which may have comments */
+    double wrote_ms;      /* dop_now_ms when something was last written to `out` */
+    char client[48];      /* its address */
+    char id[DOP_HTTP_ID]; /* of the request */
+    double asked_ms;      /* when its head had come */
+    unsigned status;      /* of the answer; 0: none is written */
+    bool complete;        /* all of the answer was sent */
+    dop_answer_counts counts;
     dop_exchange *exchange;
 };
 
@@ -87,7 +97,8 @@ struct dop_http {
     const dop_api *api;
     dop_http_options options;
     dop_http_names names;
-    char url[300];
+    uint64_t first_id, n_ids; /* of requests without an id of their own */
+    char url[600];
     int listener, epoll, event; /* event: an eventfd that wakes the thread of the sockets */
     pthread_t thread, threads[DOP_HTTP_WORKERS + DOP_HTTP_WRITERS];
     uint32_t n_threads;
@@ -138,6 +149,12 @@ void dop_connection_check(dop_connection *c, double now_ms);
 double dop_connection_idles(const dop_connection *c, double now_ms);
 /* Takes no more requests: closes the connection unless an answer is under way. */
 void dop_connection_stop(dop_connection *c);
+
+/* http_log.c */
+/* Sets the request's id, once: the one that its client gave it, where a log can have it, or one of the server's. */
+void dop_http_name_request(dop_connection *c);
+/* Says what has become of a request, unless no log is wanted. */
+void dop_http_log_answer(dop_connection *c);
 
 /* http_loop.c */
 void *dop_http_loop(void *http);

@@ -148,6 +148,22 @@ dop_http_names_has_origin(const dop_http_names *names, const char *origin, const
 }
 
 bool
+dop_http_allows_origin(const char *const *origins, size_t n, const char *origin)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(origins[i], "*") == 0 || strcasecmp(origins[i], origin) == 0)
+            return true;
+    return false;
+}
+
+const char *
+dop_http_behind_prefix(const char *prefix, const char *path)
+{
+    const size_t n = prefix ? strlen(prefix) : 0;
+    return strncmp(path, prefix ? prefix : "", n) == 0 && (n == 0 || path[n] == '/' || !path[n]) ? path + n : NULL;
+}
+
+bool
 dop_http_is_json(const char *content_type)
 {
     static const char json[] = "application/json";

@@ -200,15 +200,6 @@ run(job *j, size_t n_ids, dop_diag *diag)
     return st;
 }
 
-const dop_value *
-dop_value_find(const dop_value *values, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(values[i].name, name) == 0)
-            return &values[i];
-    return NULL;
-}
-
 static dop_status
 check_names(const dop_value *values, size_t n, const char *const *known, const char *what, dop_diag *diag)
 {
@@ -220,13 +211,6 @@ check_names(const dop_value *values, size_t n, const char *const *known, const c
             return DOP_FAIL(diag, DOP_E_INPUT, "the program encode has no %s \"%.40s\"", what, values[i].name);
     }
     return DOP_OK;
-}
-
-dop_status
-dop_value_check(const dop_value *v, size_t n, dop_diag *diag)
-{
-    return !v || v->n == n ? DOP_OK
-                           : DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %zu values, expected %zu", v->name, v->n, n);
 }
 
 dop_status

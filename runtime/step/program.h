@@ -1,4 +1,4 @@
-/* What programs of a plan have in common: inputs and outputs of a call by their names. */
+/* Programs of a plan: inputs and outputs of a call by their names (program.c), and the program `image`. */
 #ifndef DOPPLER_RUNTIME_STEP_PROGRAM_H
 #define DOPPLER_RUNTIME_STEP_PROGRAM_H
 

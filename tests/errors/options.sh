@@ -103,7 +103,29 @@ past="than the 512 positions that the model was trained for: what it writes past
 check "a context past the trained one" \
     says ".*llama: note: --ctx 2000 is more $past; tables of positions take [0-9.]+ MiB" --target tier1 --ctx 2000 --emit ir
 check "no tokenizer" says ".*llama: note: no tokenizer is here: the plan takes and gives token ids only" --target tier1 -o ids
-[ "$(wc -l <said)" -eq 2 ] && pass "and nothing else" || fail "and nothing else" "$(cat said)"
+[ "$(wc -l <said)" -eq 3 ] && pass "and nothing but the last line" || fail "and nothing else" "$(cat said)"
+bytes='[0-9.]+ [KM]?i?B'
+ends() { says "$@" && tail -n 1 said | grep -qxE "dopplerc: $1"; } # the last line
+check "the last line: size, time, memory, types" \
+    ends "ids: $bytes in [0-9.]+ s; $bytes on the device; weights (f16|f32|bf16) .*" --target tier1 -o ids
+sum() { awk '/"memory": / { inside = 1; next } inside && /}/ { exit } inside { n += $NF } END { printf "%.1f", n / 1024 }'; } # KiB
+check "its memory is that of --info" grep -qE "; $("$EXEC" ids --info --json | sum) KiB on the device;" said
+check "a type that --quant makes" ends "ids: .*-> q8_0 \([0-9]+ tensors, $bytes\).*" --target tier1 --quant q8_0 -o ids
+check "memory of each target" ends "ids: .*; $bytes \(tier1\), $bytes \(tier3\) on the device; .*" --target tier1,tier3 -o ids
+check "--quiet: no last line" says_nothing --target tier1 --quiet -o ids
+check "-v: progress as lines" says "kernels 100%" --target tier1 -v -o ids
+check "and of the weights" grep -qx "dopplerc: weights 100%" said
+# How a plan was made.
+made() { # OPTION...: what --info says of it
+    "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet -o made "$@" && "$EXEC" made --info | sed -nE 's/^(made by|options) +/\1 /p' >said
+}
+check "--info: options" made --quant attn=q8_0 --force L0/o=gemv --no-fuse L0/ffn_up+L0/ffn_up --skip merge-siblings
+check "--info: the release and the kernels" grep -qE '^made by dopplerc [0-9.]+, kernels [0-9a-f]{16}$' said
+check "--info: what they asked for" \
+    grep -qx 'options quant attn=q8_0; forced L0/o=gemv; apart L0/ffn_up+L0/ffn_up; skipped merge-siblings' said
+check "--info: without options" sh -c '"$1" "$2" --chunks 8 --target tier1 --quiet -o made && "$3" made --info | grep -qE "^options +quant keep$"' \
+    sh "$DOPPLERC" "$model" "$EXEC"
+rm -f made ids
 check "--quiet" says_nothing --target tier1 --ctx 2000 --quiet --emit ir
 "$TOOLS/make_gguf" tiny-mixtral q4_0 blocks.gguf empty
 again() { # TEXT TYPE: what --quant says of weights that are in blocks already

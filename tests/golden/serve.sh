@@ -254,6 +254,74 @@ ask 429 '"code":"queue_full"' /v1/completions '{"prompt": "a", "n": 3}' "${key[@
 ask 200 '"index":1' /v1/completions '{"prompt": "a", "n": 2, "max_tokens": 3}' "${key[@]}"
 check "silent connections give way" "$TOOLS/clients" "$(port)" silent 9 10
 stop "and this one"
+
+# ---- a prefix, pages of other sites, ids of requests, a log, keys that change ------------------------------------------------
+printf 'secret-1\n' >keys
+serve one --api-key-file keys --prefix /llm --cors https://chat.example.org --log json --serve-comment 0.2
+key=(-H 'Authorization: Bearer secret-1')
+logged() { # TEXT (extended regular expression): a line that may be about to come
+    for _ in $(seq 20); do
+        grep -qE -e "$1" one.log && return 0
+        sleep 0.1
+    done
+    return 1
+}
+ask 200 ok /health
+ask 200 '<title>' /
+under=$url url=${url%/llm}
+ask 404 'paths begin with /llm here' /health
+ask 404 'paths begin with /llm here' /llmx/health
+check "the prefix alone leads to the page" grep -qi '^location: /llm/' <(curl -sS -D - -o page "$url/llm")
+url=$under
+ask 200 '"text"' /v1/completions '{"prompt": "a", "max_tokens": 3, "ignore_eos": true}' "${key[@]}" -H 'X-Request-Id: mine-7' -D heads
+check "an answer has its request's id" grep -qi $'^x-request-id: mine-7\r$' heads
+check "and a line in the log" logged '^\{"time":"[-0-9T:]+Z","id":"mine-7","client":"127.0.0.1","method":"POST",'
+check "with what became of it" logged '"id":"mine-7",.*"path":"/v1/completions","status":200,"ms":[0-9.]+,"complete":true,'
+check "and its tokens" logged '"id":"mine-7",.*,"model":"gemma3-5.0M","promptTokens":2,"reusedTokens":0,"writtenTokens":3\}$'
+ask 200 ok /health '' -H 'X-Request-Id: mine 8' -D heads
+check "an id with a blank is none" grep -qiE $'^x-request-id: req-[0-9a-f]{16}\r$' heads
+ask 401 'invalid_api_key' /v1/models '' -H "X-Request-Id: $(printf 'x%.0s' $(seq 72))" -D heads
+check "nor is a long one" grep -qiE $'^x-request-id: req-[0-9a-f]{16}\r$' heads
+check "refusals are in the log" logged '"path":"/v1/models","status":401,"ms":[0-9.]+,"complete":true\}$'
+site=(-H 'Origin: https://chat.example.org')
+ask 200 '"text"' /v1/completions '{"prompt": "a", "max_tokens": 1}' "${key[@]}" "${site[@]}" -D heads
+check "a page of another site may read it" grep -qi $'^access-control-allow-origin: https://chat.example.org\r$' heads
+preflight() { curl -sS -o page -w '%{http_code}' -D heads -X OPTIONS -H "Origin: $1" -H 'Access-Control-Request-Method: POST' "$url/v1/completions"; }
+check "and asks first" [ "$(preflight https://chat.example.org)" = 200 ]
+check "what it may send" grep -qi '^access-control-allow-headers: authorization, content-type' heads
+check "one of a third site may not" [ "$(preflight https://chat.example.net)" = 403 ]
+check "and is not told that it may" sh -c '! grep -qi access-control-allow heads'
+ask 403 'foreign_origin' /v1/completions '{"prompt": "a"}' "${key[@]}" -H 'Origin: https://chat.example.org.evil.net'
+# One answer is written, and a stream waits for its turn.
+long='"max_tokens": 240, "ignore_eos": true'
+waits=()
+for _ in 1 2 3 4; do
+    curl -sS -o page -H 'Content-Type: application/json' "${key[@]}" "$url/v1/completions" -d "{\"prompt\": \"a\", $long}" &
+    waits[$!]=1
+done
+sleep 0.1
+ask 200 '^data: \[DONE\]$' /v1/completions '{"prompt": "b", "max_tokens": 2, "stream": true}' "${key[@]}" -N
+check "a stream that waits has comments" grep -qx ': waiting' answer
+wait "${!waits[@]}"
+counts='"n_prompt_tokens":[0-9]+,"n_prompt_tokens_cache":[0-9]+,"n_decoded":[0-9]+'
+ask 200 "^\\[\\{\"id\":0,\"n_ctx\":256,\"is_processing\":(true|false),$counts\\}\\]\$" /slots '' "${key[@]}"
+ask 200 '"default_generation_settings":\{"n_ctx":256,.*"total_slots":1,.*"chat_template":""' /props '' "${key[@]}"
+printf 'secret-9\n' >keys
+kill -HUP "$server"
+for _ in $(seq 20); do
+    [ "$(curl -sS -o page -w '%{http_code}' "${key[@]}" "$url/v1/models")" = 401 ] && break
+    sleep 0.1
+done
+ask 401 invalid_api_key /v1/models '' "${key[@]}"
+key=(-H 'Authorization: Bearer secret-9')
+ask 200 '"object":"list"' /v1/models '' "${key[@]}"
+: >keys
+kill -HUP "$server"
+check "a file without keys is said" logged '^doppler-exec: keys: error: no key in it'
+ask 200 '"object":"list"' /v1/models '' "${key[@]}"
+stop "and one with a prefix"
+check_fails "a prefix that is none" 2 '--prefix takes a path as /llm, not "llm/"' "$EXEC" one.plan --serve 0 --prefix llm/
+check_fails "an origin that is none" 2 "--cors takes an origin as https://chat.example.org" "$EXEC" one.plan --serve 0 --cors chat.example.org
 cat >harmony.jinja <<'END'
 {{ tools | tojson }}{# <|channel|> #}{% for m in messages %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}
 {%- endfor %}{{ '<|start|>assistant' }}
@@ -285,6 +353,8 @@ END
 serve one --chat-template ./reasons.jinja --temp 1
 short='"max_tokens": 90, "seed": 3, "logit_bias": {"4": 14}'
 boolean='"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "boolean"}}}'
+ask 200 '^\{"prompt":"user: Who\?\\nassistant: <think>"\}$' /apply-template "{$who}"
+ask 400 'messages is a list' /apply-template '{}'
 ask 200 '"finish_reason":"stop".*"content":"(true|false)".*"reasoning_content":"..' /v1/chat/completions "{$who, $short, $boolean}"
 ask 200 '"finish_reason":"tool_calls".*"reasoning_content":"..' /v1/chat/completions \
     "{$who, $short, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"look\"}}], \"tool_choice\": \"required\"}"
@@ -296,10 +366,12 @@ ask 200 '"content":"ab"' /v1/chat/completions "{$who, $short, \"grammar\": \"roo
 stop "and one that reasons"
 # What a grammar wants and no token has is the request's mistake.
 echo '{"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
-serve one --tokenizer letters.json
+serve one --tokenizer letters.json --log text
 for more in '' ', "logprobs": 1' ', "temperature": 1'; do
     ask 400 'no token of the vocabulary goes on.*invalid_value' /v1/completions "{\"prompt\": \"ab\", \"grammar\": \"root ::= \\\"aZ\\\"\"$more}"
 done
+line='^[-0-9T:]+Z req-[0-9a-f]{16} 127.0.0.1 POST /v1/completions 400 [0-9.]+ ms; tokens: 2 read, 0 of them reused, 1 written$'
+check "a log as text" logged "$line"
 stop "and one of few letters"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
 finish

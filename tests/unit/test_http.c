@@ -366,3 +366,19 @@ Test(http, json)
         cr_expect(!dop_http_is_json(bad[i]), "%s", bad[i]);
     cr_assert(!dop_http_is_json(NULL));
 }
+
+Test(http, prefixes_and_origins)
+{
+    static const char *const sites[] = {"https://a.example", "http://b.example:81"}, *const any[] = {"*"};
+    cr_assert_str_eq(dop_http_behind_prefix("/llm", "/llm/v1/models"), "/v1/models");
+    cr_assert_str_eq(dop_http_behind_prefix("/llm", "/llm"), "");
+    cr_assert_null(dop_http_behind_prefix("/llm", "/llmx"));
+    cr_assert_null(dop_http_behind_prefix("/llm", "/v1/models"));
+    cr_assert_str_eq(dop_http_behind_prefix(NULL, "/v1"), "/v1");
+    cr_assert_str_eq(dop_http_behind_prefix("", "*"), "*");
+    cr_assert(dop_http_allows_origin(sites, 2, "https://A.example"));
+    cr_assert(!dop_http_allows_origin(sites, 2, "http://a.example"));
+    cr_assert(!dop_http_allows_origin(sites, 2, "http://b.example"));
+    cr_assert(!dop_http_allows_origin(sites, 0, "null"));
+    cr_assert(dop_http_allows_origin(any, 1, "null"));
+}

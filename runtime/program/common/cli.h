@@ -36,6 +36,7 @@ typedef struct dop_cli {
     const char *prompt_name; /* of the prompt in front of texts; NULL: the model's default */
     const char *rerank;      /* the query that texts are compared with */
     bool classify;           /* --score */
+    const char *compare;     /* the plan to compare with */
     uint32_t logprobs;       /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
     const char *draft;       /* a plan for drafts */
     uint32_t draft_ngram;    /* length of the n-grams that are looked up for drafts; 0: none */
@@ -67,7 +68,9 @@ typedef struct dop_cli {
     uint32_t serve_memory, serve_answer; /* MiB, KiB; 0: no limit */
     double serve_time, serve_receive, serve_prepare,
         serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
-    dop_texts serve_hosts;
+    dop_texts serve_hosts, cors;
+    const char *prefix, *log;
+    double serve_comment; /* seconds; 0: never */
     /* about */
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 
@@ -98,6 +101,7 @@ dop_mode_fn dop_mode_check;       /* check.c */
 dop_mode_fn dop_mode_imatrix;     /* cli_imatrix.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 dop_mode_fn dop_mode_profile;     /* cli_profile.c */
+dop_mode_fn dop_mode_compare;     /* cli_compare.c */
 dop_mode_fn dop_mode_serve;       /* cli_serve.c */
 
 /* cli_outputs.c: refuses a file to write to that is one to read. */

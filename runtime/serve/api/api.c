@@ -102,6 +102,52 @@ post_rerank(const dop_api *api, const dop_api_request *request, const json_t *ro
 }
 
 static void
+post_template(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)out_call;
+    dop_call_render(api, request, root, answer);
+}
+
+/* GET /props, with llama.cpp's names. */
+static void
+get_props(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+          dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    const dop_sampling *s = &api->sampling;
+    const char *text = api->chat ? dop_chat_template(api->chat) : "";
+    dop_answer_json(answer, 200,
+                    json_pack("{s:{s:I, s:{s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f}}, s:I, s:s, s:o, s:s, s:{s:b, s:b}}",
+                              "default_generation_settings", "n_ctx", (json_int_t)api->facts.ctx, "params",
+                              "temperature", (double)s->temperature, "top_k", (json_int_t)s->top_k, "top_p",
+                              (double)s->top_p, "min_p", (double)s->min_p, "repeat_penalty", (double)s->repeat_penalty,
+                              "repeat_last_n", (json_int_t)s->repeat_last_n, "presence_penalty",
+                              (double)s->presence_penalty, "frequency_penalty", (double)s->frequency_penalty,
+                              "total_slots", (json_int_t)api->facts.n_sequences, "model_alias", api->facts.name,
+                              "chat_template", dop_json_text(text, strlen(text)), "build_info", "doppler-" DOP_VERSION,
+                              "modalities", "vision", 0, "audio", 0));
+}
+
+/* GET /slots: what each sequence does, with llama.cpp's names. */
+static void
+get_slots(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+          dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
+    const uint32_t n = dop_engine_slots(api->engine, slots);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:b, s:I, s:I, s:I}", "id", (json_int_t)i, "n_ctx",
+                                        (json_int_t)api->facts.ctx, "is_processing", (int)slots[i].works,
+                                        "n_prompt_tokens", (json_int_t)slots[i].n_prompt, "n_prompt_tokens_cache",
+                                        (json_int_t)slots[i].n_reused, "n_decoded", (json_int_t)slots[i].n_written));
+    dop_answer_json(answer, 200, list);
+}
+
+static void
 post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
               dop_call **out_call)
 {
@@ -166,6 +212,8 @@ static const struct {
     {"/", "GET", get_page},
     {"/health", "GET", get_health},
     {"/metrics", "GET", get_metrics},
+    {"/props", "GET", get_props},
+    {"/slots", "GET", get_slots},
     {"/v1/models", "GET", get_models},
     {"/v1/models/*", "GET", get_models},
     {"/v1/completions", "POST", post_completions},
@@ -174,6 +222,7 @@ static const struct {
     {"/v1/rerank", "POST", post_rerank},
     {"/v2/rerank", "POST", post_rerank}, /* Cohere's */
     {"/rerank", "POST", post_rerank},
+    {"/apply-template", "POST", post_template},
     {"/tokenize", "POST", post_tokenize},
     {"/detokenize", "POST", post_detokenize},
 };

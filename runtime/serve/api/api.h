@@ -56,13 +56,20 @@ typedef struct dop_api_request {
     void *user;
 } dop_api_request;
 
+/* What a call has cost, in tokens. */
+typedef struct dop_answer_counts {
+    bool known;
+    uint32_t prompt, reused, written; /* reused: those of the prompts that were cached */
+} dop_answer_counts;
+
 typedef struct dop_answer {
     unsigned status; /* of HTTP; 0: not known yet */
     const char *type;
     const char *allow; /* with status 405: the methods that the path takes */
     bool streams;      /* the body grows until the call is over */
     bool more;         /* the call has more to write as soon as there is room, and will not wake anybody for it */
-    dop_buf headers;   /* "NAME: VALUE\r\n" of each further header field */
+    dop_answer_counts counts; /* when the call is over */
+    dop_buf headers;          /* "NAME: VALUE\r\n" of each further header field */
     dop_buf body;
 } dop_answer;
 

@@ -588,10 +588,30 @@ poll_stream(dop_call *c, dop_answer *answer)
     return true;
 }
 
+static dop_answer_counts
+count_tokens(const dop_call *c)
+{
+    dop_answer_counts n = {.known = true};
+    dop_engine_lock(c->api->engine);
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        const dop_job_state s = dop_job_look(c->choices[i].job);
+        n.written += s.n_tokens;
+        if (c->n_each > 1 && i % c->n_each > 0)
+            continue;
+        n.prompt += (uint32_t)s.n_prompt;
+        n.reused += (uint32_t)s.n_reused;
+    }
+    dop_engine_unlock(c->api->engine);
+    return n;
+}
+
 bool
 dop_call_poll(dop_call *call, dop_answer *io_answer)
 {
-    return call->stream ? poll_stream(call, io_answer) : poll_whole(call, io_answer);
+    const bool over = call->stream ? poll_stream(call, io_answer) : poll_whole(call, io_answer);
+    if (over)
+        io_answer->counts = count_tokens(call);
+    return over;
 }
 
 void

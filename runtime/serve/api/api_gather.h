@@ -22,6 +22,7 @@ typedef struct gathering {
     const char *param; /* the parameter that says so */
     dop_grammar *grammar;
     bool no_reasoning; /* the request says so */
+    dop_buf *rendered; /* receives the text of the prompt of a conversation; NULL: it is not wanted */
 } gathering;
 
 /* api_gather.c */

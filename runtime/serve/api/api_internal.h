@@ -157,4 +157,6 @@ void dop_texts_write_ranks(const dop_call *c, dop_buf *out);
 typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING, DOP_CALL_RERANK } dop_call_kind;
 dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
                          dop_answer *answer);
+/* POST /apply-template: the prompt that a conversation becomes. */
+void dop_call_render(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer);
 #endif

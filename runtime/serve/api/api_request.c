@@ -314,6 +314,8 @@ take_messages(gathering *g, const json_t *tools)
         }
         if (st == DOP_OK) {
             look_at_end(g, &text);
+            if (g->rendered)
+                (void)append(g->rendered, &text);
             st = dop_chat_encode(g->api->tok, &text, true, g->budget, &diag, &g->prompts[0]);
         }
         if (st != DOP_OK)
@@ -605,28 +607,82 @@ gather(gathering *g)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
 
+/* Frees what was gathered, and the call unless it goes on. */
+static void
+finish_gathering(gathering *g, bool ends)
+{
+    for (uint32_t i = 0; i < g->n_prompts && g->prompts; i++)
+        dop_ids_finish(&g->prompts[i]);
+    free(g->prompts);
+    free(g->seconds);
+    free(g->biases);
+    json_decref(g->parts);
+    dop_grammar_release(g->grammar);
+    if (!ends)
+        return;
+    dop_buf_finish(&g->call->begin);
+    json_decref(g->call->tools);
+    json_decref(g->call->schema);
+    json_decref(g->call->documents);
+    free(g->call);
+    g->call = NULL;
+}
+
+/* False: there is no memory, and the answer says so. */
+static bool
+begin_gathering(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat, dop_answer *answer,
+                gathering *g)
+{
+    *g = (gathering){.api = api, .r = {.root = root, .answer = answer}, .budget = request->budget};
+    g->call = calloc(1, sizeof *g->call);
+    if (!g->call) {
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        return false;
+    }
+    g->call->api = api;
+    g->call->chat = chat;
+    g->call->terms.form = api->form;
+    if (chat && !api->chat)
+        dop_reader_refuse(
+            &g->r, "messages",
+            "the model has no chat template: use /v1/completions, or start the server with --chat-template");
+    return true;
+}
+
+void
+dop_call_render(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer)
+{
+    gathering g;
+    dop_buf text = {0};
+    if (!begin_gathering(api, request, root, true, answer, &g))
+        return;
+    g.rendered = &text;
+    if (!g.r.failed) {
+        const json_t *tools = take_tools(&g);
+        if (!g.r.failed)
+            take_messages(&g, tools);
+    }
+    if (!g.r.failed && text.failed)
+        dop_gather_no_memory(&g);
+    dop_reader_report(&g.r);
+    if (!g.r.failed)
+        dop_answer_json(answer, 200,
+                        json_pack("{s:o}", "prompt", dop_json_text(text.size ? text.data : "", text.size)));
+    finish_gathering(&g, true);
+    dop_buf_finish(&text);
+}
+
 dop_call *
 dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
                dop_answer *answer)
 {
     bool chat = kind == DOP_CALL_CHAT;
-    gathering g = {.api = api, .r = {.root = root, .answer = answer}};
-    g.call = calloc(1, sizeof *g.call);
-    if (!g.call) {
-        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+    gathering g;
+    if (!begin_gathering(api, request, root, chat, answer, &g))
         return NULL;
-    }
-    g.budget = request->budget;
-    g.call->api = api;
-    g.call->chat = chat;
-    g.call->terms.form = api->form;
     g.job.wake = request->wake;
     g.job.user = request->user;
     name_call(g.call);
-    if (chat && !api->chat)
-        dop_reader_refuse(
-            &g.r, "messages",
-            "the model has no chat template: use /v1/completions, or start the server with --chat-template");
     g.call->ranks = kind == DOP_CALL_RERANK;
     g.call->embeds = kind == DOP_CALL_EMBEDDING || g.call->ranks;
     if (!g.call->embeds && api->program.width)
@@ -641,21 +697,9 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     dop_reader_report(&g.r);
     if (!g.r.failed)
         submit(&g);
-    for (uint32_t i = 0; i < g.n_prompts && g.prompts; i++)
-        dop_ids_finish(&g.prompts[i]);
-    free(g.prompts);
-    free(g.seconds);
-    free(g.biases);
-    json_decref(g.parts);
-    dop_grammar_release(g.grammar);
-    if (g.r.failed) {
-        dop_buf_finish(&g.call->begin);
-        json_decref(g.call->tools);
-        json_decref(g.call->schema);
-        json_decref(g.call->documents);
-        free(g.call);
+    finish_gathering(&g, g.r.failed);
+    if (!g.call)
         return NULL;
-    }
     for (uint32_t i = 0; i < g.call->n_choices && chat; i++)
         dop_reading_begin(&g.call->choices[i].reading, &g.call->terms);
     return g.call;

@@ -233,6 +233,16 @@ dop_engine_metrics(dop_engine *engine)
     return m;
 }
 
+uint32_t
+dop_engine_slots(dop_engine *engine, dop_slot_facts out_slots[DOP_ENGINE_MAX_SLOTS])
+{
+    const uint32_t n = engine->n_slots < DOP_ENGINE_MAX_SLOTS ? engine->n_slots : (uint32_t)DOP_ENGINE_MAX_SLOTS;
+    pthread_mutex_lock(&engine->view_lock);
+    memcpy(out_slots, engine->view.slots, n * sizeof *out_slots);
+    pthread_mutex_unlock(&engine->view_lock);
+    return n;
+}
+
 void
 dop_engine_count_answer(dop_engine *engine, unsigned status)
 {

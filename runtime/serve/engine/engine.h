@@ -114,6 +114,14 @@ void dop_engine_unlock(dop_engine *engine);
 dop_job_state dop_job_look(const dop_job *job);
 /* A copy of the metrics, with the numbers of running and waiting jobs. */
 dop_metrics dop_engine_metrics(dop_engine *engine);
+/* What a sequence does: a copy that is as old as the engine's last step. */
+typedef struct dop_slot_facts {
+    bool works;
+    uint32_t n_prompt, n_reused, n_written; /* tokens of its job, 0 without one */
+} dop_slot_facts;
+enum { DOP_ENGINE_MAX_SLOTS = 64 };
+/* Returns their number. */
+uint32_t dop_engine_slots(dop_engine *engine, dop_slot_facts out_slots[DOP_ENGINE_MAX_SLOTS]);
 /* Counts an answer of the server. */
 void dop_engine_count_answer(dop_engine *engine, unsigned status);
 /* Whether the device has failed, after which nothing works any more: *out_diag says why. */

@@ -90,6 +90,7 @@ struct dop_engine {
     pthread_mutex_t view_lock;
     struct {
         dop_metrics metrics; /* answers: only here */
+        dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
         bool broken;
         dop_diag diag;
     } view;

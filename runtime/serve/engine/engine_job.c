@@ -21,6 +21,17 @@ dop_engine_publish(dop_engine *e)
     e->view.metrics = e->metrics;
     memcpy(e->view.metrics.answers, answers, sizeof answers);
     e->view.metrics.waiting = e->n_waiting;
+    for (uint32_t i = 0; i < e->n_slots && e->slots && i < DOP_ENGINE_MAX_SLOTS; i++) {
+        const dop_job *job = e->slots[i].job;
+        dop_slot_facts facts = {.works = job != NULL};
+        if (job) {
+            const dop_job_state s = dop_job_look(job);
+            facts.n_prompt = s.n_prompt;
+            facts.n_reused = s.n_reused;
+            facts.n_written = s.n_tokens;
+        }
+        e->view.slots[i] = facts;
+    }
     if (e->broken && !e->view.broken) {
         e->view.diag = e->diag;
         e->view.broken = true;

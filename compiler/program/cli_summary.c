@@ -1,0 +1,134 @@
+/* The last line of dopplerc: what was written, how long it took, what it needs on the device, and what became of the weights. */
+#include "base/clock.h"
+#include "compiler/program/cli.h"
+#include "compiler/report/report.h"
+#include "runtime/model/info.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_KINDS = 16 };
+
+/* Matrices that the model stores as one type and the plan as one other, or the same. */
+typedef struct conversion {
+    dop_type from, to;
+    uint32_t count;
+    uint64_t bytes; /* in the plan */
+} conversion;
+
+/* False: there is no room for another pair of types. */
+static bool
+count_weight(conversion *list, uint32_t *io_n, const dop_packed *x, bool first)
+{
+    uint32_t k = 0;
+    while (k < *io_n && (list[k].from != x->source->type || list[k].to != x->type))
+        k++;
+    if (k == MOST_KINDS)
+        return false;
+    if (k == *io_n)
+        list[(*io_n)++] = (conversion){.from = x->source->type, .to = x->type};
+    list[k].count += first;
+    list[k].bytes += x->size;
+    return true;
+}
+
+/* Those that keep their type come first, each with most bytes first. */
+static bool
+comes_before(const conversion *a, const conversion *b)
+{
+    const bool kept = a->from == a->to, other = b->from == b->to;
+    return kept != other ? kept : a->bytes > b->bytes;
+}
+
+/* "q4_k (7.10 GiB), f16 -> q8_0 (2 tensors, 1.50 MiB)"; vectors do not count. */
+static void
+put_types(const dop_pack *p, dop_buf *out)
+{
+    conversion list[MOST_KINDS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const dop_packed *x = &p->items[i];
+        bool first = true; /* a weight may be packed in pieces */
+        if (!x->source || x->source->rank < 2)
+            continue;
+        for (uint32_t k = 0; k < i && first && x->from.first; k++)
+            first = p->items[k].source != x->source;
+        if (!count_weight(list, &n, x, first))
+            break;
+    }
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t k = i; k > 0 && comes_before(&list[k], &list[k - 1]); k--) {
+            const conversion moved = list[k];
+            list[k] = list[k - 1];
+            list[k - 1] = moved;
+        }
+    for (uint32_t i = 0; i < n; i++) {
+        const conversion *x = &list[i];
+        char bytes[32];
+        dop_report_bytes((double)x->bytes, bytes, sizeof bytes);
+        dop_buf_printf(out, "%s%s", i ? ", " : "", dop_type_of(x->from)->name);
+        if (x->from == x->to)
+            dop_buf_printf(out, " (%s)", bytes);
+        else
+            dop_buf_printf(out, " -> %s (%u tensor%s, %s)", dop_type_of(x->to)->name, x->count,
+                           x->count == 1 ? "" : "s", bytes);
+    }
+}
+
+/* Of each target, as doppler-exec --info counts it. */
+static void
+put_memory(const dop_plan *plan, dop_buf *out)
+{
+    for (uint32_t i = 0; i < plan->n_profiles; i++) {
+        uint64_t kinds[DOP_SLOT_KINDS], all = 0;
+        char bytes[32];
+        if (dop_used_memory(plan, i, NULL, kinds) != DOP_OK)
+            return;
+        for (uint32_t k = 0; k < DOP_SLOT_KINDS; k++)
+            all += kinds[k];
+        dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_report_bytes((double)all, bytes, sizeof bytes));
+        if (plan->n_profiles > 1)
+            dop_buf_printf(out, " (%s)", dop_plan_string(plan, plan->profiles[i].name));
+    }
+}
+
+static uint64_t
+file_bytes(const char *path)
+{
+    struct stat sb;
+    return stat(path, &sb) == 0 && S_ISREG(sb.st_mode) ? (uint64_t)sb.st_size : 0;
+}
+
+void
+dop_cli_say_summary(const dop_compiler_cli *o, const dop_compilation *list, const dop_cli_parts *p, double start_ms)
+{
+    const uint32_t n_parts = p->list ? p->cuts.n_parts : 1;
+    dop_buf types = {0}, memory = {0};
+    uint64_t size = file_bytes(o->output);
+    char bytes[32] = "";
+    if (o->quiet || !o->output)
+        return;
+    for (uint32_t i = 0; i < n_parts && (size || p->list); i++) { /* a pipe cannot be read again */
+        dop_plan plan;
+        if (dop_plan_open_part(o->output, p->list ? n_parts : 0, i, NULL, &plan) != DOP_OK)
+            continue;
+        if (p->list && o->split)
+            size += plan.size;
+        for (uint32_t f = 0; f < plan.n_files; f++)
+            size += plan.files[f].size;
+        put_memory(&plan, &memory);
+        dop_plan_close(&plan);
+    }
+    if (size)
+        dop_report_bytes((double)size, bytes, sizeof bytes);
+    put_types(&list[0].pack, &types);
+    fprintf(stderr, "dopplerc: %s: %s%sin %.1f s", o->output, bytes, size ? " " : "", (dop_now_ms() - start_ms) / 1e3);
+    if (memory.size && !memory.failed)
+        fprintf(stderr, "; %s on the device%s", memory.data, p->list ? "s of the parts" : "");
+    if (types.size && !types.failed)
+        fprintf(stderr, "; weights %s", types.data);
+    fputs("\n", stderr);
+    dop_buf_finish(&types);
+    dop_buf_finish(&memory);
+}

@@ -1,0 +1,94 @@
+/* How a plan was made, for its card: release, kernels, and what the options asked for.  Files are named by their digests, so that the
+ * same inputs give the same bytes from any folder. */
+#include "compiler/write/plan_writer.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+static json_t *
+digest_json(const char *kind, uint64_t digest)
+{
+    return json_sprintf("%s %016llx", kind, (unsigned long long)digest);
+}
+
+/* "file DIGEST"; a file that cannot be read again, such as a pipe, is "file". */
+static json_t *
+file_json(const char *path)
+{
+    dop_map map = {0};
+    if (dop_map_open(path, NULL, &map) != DOP_OK)
+        return json_string("file");
+    json_t *j = digest_json("file", XXH3_64bits(map.data, map.size));
+    dop_map_close(&map);
+    return j;
+}
+
+static json_t *
+spec_json(const char *spec)
+{
+    const char *dot = strrchr(spec, '.');
+    const bool file = strchr(spec, '/') || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
+    return file ? file_json(spec) : json_string(spec);
+}
+
+/* json_object_set_new and json_array_append_new refuse NULL, so that what memory ran out for is noticed here. */
+static void
+put(json_t *object, const char *key, json_t *value, bool *io_failed)
+{
+    *io_failed = json_object_set_new(object, key, value) != 0 || *io_failed;
+}
+
+static void
+append(json_t *list, json_t *value, bool *io_failed)
+{
+    *io_failed = json_array_append_new(list, value) != 0 || *io_failed;
+}
+
+static void
+put_list(json_t *object, const char *key, json_t *list, bool *io_failed)
+{
+    if (!list || json_array_size(list) > 0)
+        put(object, key, list, io_failed);
+    else
+        json_decref(list);
+}
+
+json_t *
+dop_plan_made(const dop_compilation *c)
+{
+    const dop_compile_options *o = &c->options;
+    bool failed = false;
+    json_t *made = json_object(), *forced = json_array(), *apart = json_array(), *skipped = json_array();
+    put(made, "release", json_string("dopplerc " DOP_VERSION), &failed);
+    put(made, "kernels", json_sprintf("%016llx", (unsigned long long)dop_templates_digest(&c->templates)), &failed);
+    put(made, "quant", o->quant ? spec_json(o->quant) : json_string("keep"), &failed);
+    if (o->imatrix)
+        put(made, "imatrix", file_json(o->imatrix), &failed);
+    if (o->kernel_path)
+        put(made, "kernelPath", spec_json(o->kernel_path), &failed);
+    else if (c->path_name)
+        put(made, "kernelPath", json_sprintf("%s, which the model states", c->path_name), &failed);
+    if (o->tuning)
+        put(made, "tuning", file_json(o->tuning), &failed);
+    if (c->stale)
+        put(made, "ignored", json_sprintf("rules that were measured %s", c->stale), &failed);
+    for (uint32_t i = 0; i < o->n_forces; i++)
+        append(forced, json_sprintf("%s=%s", o->forces[i].op, o->forces[i].variant), &failed);
+    for (uint32_t i = 0; i < o->n_apart; i++)
+        append(apart, json_string(o->apart[i]), &failed);
+    for (int p = 0; p < DOP_PASS_COUNT; p++)
+        if (o->passes.skip[p])
+            append(skipped, json_string(dop_pass_of((dop_pass_id)p)->name), &failed);
+    put_list(made, "forced", forced, &failed);
+    put_list(made, "apart", apart, &failed);
+    put_list(made, "skipped", skipped, &failed);
+    if (o->embed)
+        put(made, "embed", json_true(), &failed);
+    if (failed) {
+        json_decref(made);
+        return NULL;
+    }
+    return made;
+}
