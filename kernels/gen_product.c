@@ -117,6 +117,13 @@ dop_product_loads(const dop_gen *gen, const dop_parts *p, const dop_segment *par
     return gen->choice->tile.unroll * gen->choice->tile.rows * *out_steps;
 }
 
+static void
+no_memory(dop_nest *n)
+{
+    if (n->status == DOP_OK)
+        n->status = DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+}
+
 void
 dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index, dop_buf *begin)
 {
@@ -129,8 +136,12 @@ dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index,
     const char *v = dop_emit_str(e, "u + i / %uu * LANES", tile->rows),
                **matrices = dop_arena_alloc(n->arena, part->n_mats * sizeof *matrices);
     dop_buf parameters = {0}, globals = {0};
+    if (!matrices) {
+        no_memory(n);
+        return;
+    }
     dop_buf_puts(&parameters, "uint row, uint u");
-    for (uint32_t m = 0, steps; matrices && m < part->n_mats; m++) {
+    for (uint32_t m = 0, steps; m < part->n_mats; m++) {
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         const uint32_t count = dop_product_loads(gen, p, part, m, &steps);
         matrices[m] = p->beside ? NULL : matrix_of(gen, p, index, m, &globals, begin);
@@ -142,7 +153,7 @@ dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index,
     dop_nest_function(n, dop_nest_text(n, "dop_fetch%u", index), dop_gen_keep(gen, &parameters));
     dop_nest_unrolled(n, "i", tile->unroll * tile->rows);
     find_unit(p, n, limited(e, all % (tile->lanes * tile->unroll) != 0, v, all - 1));
-    for (uint32_t m = 0, steps; matrices && m < part->n_mats; m++) {
+    for (uint32_t m = 0, steps; m < part->n_mats; m++) {
         const dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         const dop_weight_type *wt = dop_weight_type_of(dop_node_at(e->g, w)->type);
         const uint32_t per_row = dop_row_values(e->g, w) / wt->unit;
@@ -293,8 +304,8 @@ registers_of(const part_of *o)
     const char **registers = dop_arena_alloc(o->n->arena, o->part->n_mats * sizeof *registers);
     for (uint32_t m = 0; registers && m < o->part->n_mats; m++)
         registers[m] = dop_nest_text(o->n, "q%u", m);
-    if (!registers && o->n->status == DOP_OK)
-        o->n->status = DOP_FAIL(o->n->diag, DOP_E_NOMEM, "out of memory");
+    if (!registers)
+        no_memory(o->n);
     return registers;
 }
 

@@ -64,11 +64,10 @@ name_tensor(void *user, const dop_weight_need *need)
         f++;
     dop_weight *w = (dop_weight *)(uintptr_t)dop_weights_find(&m->weights, need->name);
     f = f < dop_families + dop_n_families ? f : NULL;
-    if (w && need->rank > 1) {
-        w->gguf = dop_gguf_full_name(f, need, false, m->arena);
-        w->gguf_fused = dop_gguf_full_name(f, need, true, m->arena);
-    }
-    return DOP_OK;
+    if (!w || need->rank < 2)
+        return DOP_OK;
+    const dop_status st = dop_gguf_full_name(f, need, false, m->arena, &w->gguf);
+    return st == DOP_OK ? dop_gguf_full_name(f, need, true, m->arena, &w->gguf_fused) : st;
 }
 
 static dop_status
@@ -107,9 +106,8 @@ dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_chec
     if (stat(path, &sb) != 0)
         return dop_refuse_absent(path, errno, diag);
     dop_status st = S_ISDIR(sb.st_mode) ? load_directory(path, diag, out_model) : load_file(path, diag, out_model);
-    if (st == DOP_OK)
-        st = dop_arch_each_weight(&out_model->arch, name_tensor, out_model);
-    if (st == DOP_OK && (st = name_model(out_model)) == DOP_E_NOMEM)
+    if (st == DOP_OK && ((st = dop_arch_each_weight(&out_model->arch, name_tensor, out_model)) == DOP_E_NOMEM ||
+                         (st = name_model(out_model)) == DOP_E_NOMEM))
         DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (st != DOP_OK)
         dop_checkpoint_finish(out_model);

@@ -307,7 +307,8 @@ extern const dop_tensor_name dop_gguf_names_fused[];
 
 /* What GGUF files of the family call the tensor of a weight, and in files where q, k and v are one; NULL: they have none.  In the
  * arena.  family: NULL where it is not known. */
-const char *dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena);
+dop_status dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena,
+                              const char **out_name);
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
 /* Names of checkpoints laid out like Llama's, and what differs with norms on both sides of a block. */

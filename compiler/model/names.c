@@ -104,15 +104,18 @@ const dop_tensor_name dop_gguf_names_fused[] = {
     {.role = DOP_W_none},
 };
 
-const char *
-dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena)
+dop_status
+dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena,
+                   const char **out_name)
 {
     const dop_tensor_name *n =
         fused ? dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role)
               : dop_find_tensor_name(family ? family->more_gguf_names : NULL, dop_gguf_names, need->role);
+    *out_name = NULL;
     if (!n || n->part == DOP_PART_KEY)
-        return NULL;
-    return need->layer >= 0 ? dop_arena_printf(arena, "blk.%d.%s", (int)need->layer, n->source) : n->source;
+        return DOP_OK;
+    *out_name = need->layer >= 0 ? dop_arena_printf(arena, "blk.%d.%s", (int)need->layer, n->source) : n->source;
+    return *out_name ? DOP_OK : DOP_E_NOMEM;
 }
 
 const dop_tensor_name *
