@@ -4,7 +4,15 @@
 #include "runtime/text/normal_form.h"
 #include "tests/unit/tokenizer_util.h"
 
+#include <time.h>
 #include <utf8proc.h>
+
+/* Milliseconds of processor time, which other processes do not lengthen. */
+static double
+processor_ms(void)
+{
+    return (double)clock() * 1e3 / CLOCKS_PER_SEC;
+}
 
 static const struct {
     unsigned ours, theirs;
@@ -93,9 +101,9 @@ Test(tokenizer_budget, marks_out_of_order_take_linear_time)
         dop_buf got = {0};
         dop_diag diag = {0};
         dop_budget b = {.steps = 4 * n, .bytes = (uint64_t)16 * n};
-        double start = dop_now_ms();
+        const double start = processor_ms();
         cr_assert_eq(dop_normal_form(forms[f].ours, text.data, text.size, &b, &diag, &got), DOP_OK, "%s", diag.message);
-        cr_expect_lt(dop_now_ms() - start, 5000); /* 50 ms; by insertion it would be hours */
+        cr_expect_lt(processor_ms() - start, 5000); /* 50 ms; by insertion it would be hours */
         cr_expect_eq(b.bytes, (uint64_t)16 * n, "bytes are given back");
         /* Class by class, and within a class as they stood. */
         unsigned last = 0;
@@ -153,9 +161,9 @@ encode_in_time(const dop_tokenizer *t, const dop_buf *text, uint64_t steps, doub
 {
     dop_ids ids = {0};
     dop_budget b = {.steps = steps, .bytes = 1u << 30, .until_ms = dop_now_ms() + 300};
-    double start = dop_now_ms();
+    const double start = processor_ms();
     dop_status st = dop_tokenizer_encode_within(t, text->data, text->size, DOP_ENCODE_PROMPT, &b, diag, &ids);
-    cr_expect_lt(dop_now_ms() - start, most_ms);
+    cr_expect_lt(processor_ms() - start, most_ms);
     cr_expect_eq(b.bytes, 1u << 30);
     cr_expect(st == DOP_OK || ids.count == 0);
     dop_ids_finish(&ids);
@@ -224,10 +232,10 @@ Test(tokenizer_budget, normalizing_within_a_tokenizer)
     dop_diag diag = {0};
     dop_tokenizer *t = splitting("{\"type\": \"NFC\"}", "\"zz\"");
     dop_buf text = marks_out_of_order(80 * 1000);
-    double start = dop_now_ms();
+    const double start = processor_ms();
     dop_ids ids = {0};
     cr_expect_eq(dop_tokenizer_encode(t, text.data, text.size, 0, &diag, &ids), DOP_OK, "%s", diag.message);
-    cr_expect_lt(dop_now_ms() - start, 3000); /* 53 s when every mark is inserted */
+    cr_expect_lt(processor_ms() - start, 3000); /* 53 s when every mark is inserted */
     dop_ids_finish(&ids);
     dop_buf_finish(&text);
     dop_tokenizer_destroy(t);
