@@ -136,11 +136,10 @@ typedef struct dop_recurrent {
      * every column of its state has a learned rate of decay.  `each` is Kimi's delta rule, in which dt has a value for each of a
      * head's columns.  With either, every column decays by itself. */
     bool selective, each;
-    uint32_t dt_rank,
-        gate_rank;     /* ranks of the low-rank projections that give dt and the gate; 0: one projection of the input */
-    bool gate_sigmoid; /* the gate is a sigmoid instead of a SiLU */
-    double dt_least;   /* lower limit of dt */
-    double beta_scale; /* factor on the delta rule's beta; 1: none */
+    uint32_t dt_rank, gate_rank;            /* dt and the gate are low-rank projections of these ranks; 0: full rank */
+    bool gate_sigmoid;                      /* the gate is a sigmoid instead of a SiLU */
+    double dt_least;                        /* lower limit of dt */
+    double beta_scale;                      /* factor on the delta rule's beta; 1: none */
     dop_norm dt_norm, key_norm, query_norm; /* selective: on the dt_rank values behind dt, on B and on C */
     bool skip;                              /* a learned multiple of each head's values is added to its result */
     bool bias_in, bias_out;                 /* biases of the projections before and after the scan or convolution */
@@ -451,9 +450,8 @@ typedef struct dop_int4_parts {
     /* Microscaling (mxfp4) instead of integers: `words` has 16 bytes for each 32 inputs, of two codes in a byte the first in the low
      * nibble, and `scales` an exponent byte for each 32 inputs; both output by output.  Only `first` and `step` are used besides. */
     bool microscaling;
-    uint32_t step; /* stored outputs from one row to the next; 0: 1 */
-    const uint8_t
-        *words; /* 32-bit words of eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
+    uint32_t step;         /* stored outputs from one row to the next; 0: 1 */
+    const uint8_t *words;  /* words of eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
     const uint8_t *zeros;  /* 32-bit words of eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
     const uint8_t *scales; /* [groups, outputs] */
     dop_type scale_type;   /* f16, bf16 or f32; every value fits f16 */
