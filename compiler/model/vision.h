@@ -35,7 +35,7 @@ typedef struct dop_vision {
     uint32_t n_places; /* rows of the table of position embeddings */
     bool class_token;  /* the last row of a tile is the class token, not a patch */
     double rope_theta; /* base of the rotary embedding by row and column; 0: none */
-    bool rope_apart;   /* columns turn by frequencies of their own, every second one; else both turn by the same ones */
+    bool rope_apart; /* rows have the even frequencies of one list and columns the odd ones; else both have the same */
     bool windowed[DOP_VISION_MAX_LAYERS]; /* rows of the layer see only rows of their own window */
     uint32_t merge;                       /* patches along an edge of the square that becomes a feature */
     bool pool;                            /* the patches of a feature are averaged; else concatenated */
@@ -46,8 +46,8 @@ typedef struct dop_vision {
     uint32_t deep[DOP_VISION_MAX_DEEP];
 } dop_vision;
 
-/* A vision part with its weights, which lie in an arena or in files that the importer mapped.  Canonical names: "v.patch", "v.L0.q", "v.linear1",
- * "v.D0.linear1"; biases end in _bias. */
+/* A vision part with its weights, which lie in an arena or in files that the importer mapped.  Canonical
+ * names: "v.patch", "v.L0.q", "v.linear1", "v.D0.linear1"; biases end in _bias. */
 typedef struct dop_vision_model {
     dop_vision facts;
     dop_weights weights;
