@@ -29,7 +29,8 @@ dop_status dop_gi_open(dop_gi *gi);
 void dop_gi_close(dop_gi *gi);
 /* Reads facts, ids, tokenizer and chat template from the metadata. */
 dop_status dop_gi_config(dop_gi *gi);
-/* The value of a key of the architecture, such as "block_count"; NULL: it is absent.  out_full gets the whole key, "llama.block_count". */
+/* The value of a key of the architecture, such as "block_count"; NULL: it is absent.  out_full gets the whole
+ * key, "llama.block_count". */
 const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size);
 /* Reads an integer fact, `otherwise` where the key is absent; otherwise 0: the key must be there.  An array has a value for each layer,
  * of which that of `layer` is taken. */

@@ -24,8 +24,9 @@ typedef struct dop_tok_build {
     uint32_t *ranks;           /* [tokens] or NULL */
     double *scores;            /* [tokens] or NULL; Unigram */
     dop_tok_model model;
-    uint32_t word_max; /* WordPiece: characters of the longest word that is split into pieces */
-    dop_tok_str joint; /* WordPiece and BPE: what pieces inside a word begin with; in strings */
+    uint32_t
+        word_max; /* WordPiece: characters of the longest word that is split into pieces; longer words are unknown */
+    dop_tok_str joint; /* WordPiece: beginning of pieces that continue a word; BPE: ending of pieces that end one */
     double unk_score;
     dop_buf charsmap;      /* tokenizer_charsmap.h; empty: none */
     dop_tok_merge *merges; /* rank order; NULL when merging by score */
