@@ -15,7 +15,7 @@ typedef struct dop_hf_quant {
     bool act_order, symmetric;
     bool by_input;       /* AWQ's gemv form: a word has eight inputs, not eight outputs */
     bool bytes, hqq;     /* bitsandbytes; HQQ */
-    const char *skipped; /* the note about matrices that become f16 has been given of these */
+    const char *skipped; /* the matrices that the last note about conversion to f16 named */
     bool codes;          /* matrices say by their tensors how they are stored (codes.c) */
     uint32_t bits;       /* bits of an integer: 4; GPTQ also 2, 3 or 8 */
     bool expanded;       /* the note about matrices that become f16 has been given */
@@ -128,7 +128,8 @@ bool dop_hf_has_codes(const dop_st_set *set, const char *name);
 dop_status dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
-/* Is the tensor `name`, with the matrices of all experts, stored as codes with scales; and reads a weight of rank 3 from it. */
+/* codes.c: whether the tensor `name`, which has the matrices of all experts, is stored as codes with scales (dop_hf_has_expert_codes);
+ * and reads a weight of rank 3 from it (dop_hf_expert_codes). */
 bool dop_hf_has_expert_codes(const dop_st_set *set, const char *name);
 dop_status dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
