@@ -321,7 +321,7 @@ dop_hf_settle_encoder(dop_hf *hf)
         const dop_layer *y = &a->layers[i];
         fits = fits && y->n_mixers == 1 && y->mixers[0].kind == DOP_MIXER_ATTENTION;
     }
-    if (!fits && !hf->classes) { /* without pooling, rows are computed as a text model's, with states */
+    if (!fits && !hf->classes) { /* layers with states: hidden states are computed as a text model's */
         a->encoder = (dop_encoder){0};
         return DOP_OK;
     }
