@@ -314,8 +314,8 @@ default_layers(dop_hf *hf, bool *recurs)
     return st;
 }
 
-/* The kind of layer i, from the list layers_block_type or from hybrid_override_pattern, which has a character for each layer; NULL: there
- * is neither, or the kind is unknown. */
+/* The kind of layer i, from the list layers_block_type or from hybrid_override_pattern, which has a character for each layer;
+ * NULL: there is neither, or the kind is unknown. */
 static const char *
 block_of(const dop_hf *hf, uint32_t i)
 {

@@ -107,8 +107,8 @@ read_act(const reader *r, const dop_json *j, const char *key, dop_vision_act oth
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "%s%s \"%.40s\" is not supported", j->where, key, name);
 }
 
-/* Reads the number of layers up to the one whose result becomes features, which layers see windows, and which layers' results also become
- * features. */
+/* Reads the number of layers up to the one whose result becomes features, which layers see windows, and which layers' results
+ * also become features. */
 static dop_status
 read_layers(reader *r)
 {
@@ -449,7 +449,7 @@ fits(const reader *r, const dop_weight *w)
     const char *const dot = strrchr(w->name, '.');
     const size_t n = strlen(w->name);
     const uint32_t merged = v->hidden * v->merge * v->merge;
-    if (n > 5 && strcmp(w->name + n - 5, "_bias") == 0) /* checked when its matrix was read */
+    if (n > 5 && strcmp(w->name + n - 5, "_bias") == 0) /* checked when its matrix or norm was read */
         return true;
     if (strcmp(dot, ".q_norm") == 0 || strcmp(dot, ".k_norm") == 0)
         return w->cols == v->heads * v->head_dim;
@@ -510,8 +510,8 @@ check(reader *r)
                             "the tensors of the vision part have other shapes than config.json says");
 }
 
-/* Tensors of the vision part that nothing has read; what comes after the layer whose result counts, and SigLIP's pooling, are for
- * other uses of the tower. */
+/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, and SigLIP's pooling,
+ * which are for other uses of the tower. */
 static dop_status
 check_leftovers(const reader *r)
 {
@@ -562,7 +562,7 @@ read_weights(reader *r)
         r->after = prefix_of(r, afters, sizeof afters / sizeof *afters, "mm_input_projection_weight", "");
     if (!r->after)
         r->after = r->tower;
-    bool behind = false; /* the tower */
+    bool behind = false; /* `i` is past the tower's tensors */
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors && st == DOP_OK; i++) {
         const char *const role = tensors[i].role;
         behind = behind || strcmp(role, "row_norm") == 0;
