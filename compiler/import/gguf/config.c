@@ -135,8 +135,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     dop_status st = pattern ? read_pattern(gi) : DOP_OK;
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
-    /* Families whose full layers do not rotate, or come first, have sizes without windows under the same name: there the file
-     * decides. */
+    /* Some families, whose full layers do not rotate or come first, also have sizes without windows: in them the file decides. */
     const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL) && !f->gguf_full_first;
     if (st == DOP_OK && !none && (kv || always))
         st = dop_gi_size(gi, DOP_GGUF(window), 0, f->window, out_window);
