@@ -30,8 +30,8 @@ printable(const char *name)
     return i == n && n > 0 && n <= MAX_NAME && dop_utf8_check(name, n) == n;
 }
 
-/* Names a model whose files state no name by its family and size: "gemma3-5M".  The path is never used, because plans do not depend on
- * where a model lies. */
+/* Names a model whose files state no name by its family and size: "gemma3-5M".  The path is never used, because plans do not
+ * depend on where a model lies. */
 static dop_status
 name_model(dop_checkpoint *m)
 {

@@ -55,7 +55,8 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
     return check_f64(what, n->eps, 0, 1, path, diag);
 }
 
-/* Checks a layer that shares another layer's keys and values: the other layer must have some, of the shape that its own would have. */
+/* Checks a layer that shares another layer's keys and values: the other layer must have some, of the shape that its own would
+ * have. */
 static dop_status
 check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {

@@ -335,8 +335,8 @@ typedef struct dop_relative {
     uint32_t buckets, most; /* buckets 0: there is no such bias */
 } dop_relative;
 
-/* A dense layer of an encoder's head.  After the last norm an encoder applies dop_encoder.n_dense of them, and gives one vector or one
- * row of class scores for each text. */
+/* A dense layer of an encoder's head.  After the last norm an encoder applies dop_encoder.n_dense of them, and gives one vector or
+ * one row of class scores for each text. */
 typedef struct dop_dense {
     uint32_t width;    /* of the result */
     bool bias, active; /* active: the activation `act` follows */
@@ -418,7 +418,8 @@ typedef struct dop_flat_parts {
     const uint8_t *scales, *zeros;
     dop_type scale_type, zero_type;
     /* bitsandbytes: a value is levels[code] times the group's `largest`; of two codes in a byte the first has the high nibble.
-     * `largest` is f32; with nested levels it is a byte b, and the factor is nested_levels[b] * nested[group / nested_group] + offset. */
+     * `largest` is f32; with nested levels it is a byte b, and the factor is nested_levels[b] * nested[group / nested_group] +
+     * offset. */
     const uint8_t *levels; /* f32 [16]; NULL: HQQ */
     const uint8_t *largest;
     const uint8_t *nested_levels, *nested; /* f32 [256] and f32; NULL: not nested */
@@ -442,8 +443,8 @@ typedef struct dop_code_parts {
         block_step; /* row r lies in row first + r; block > 0: first + r / block * block_step + r % block */
 } dop_code_parts;
 
-/* A matrix of 4-bit integers whose words, scales and zero points a file stores separately (AWQ, GPTQ), each with the outputs
- * along its last axis.  Value (row, col) is scale * (integer - zero), with scale and zero of group col / group and output first + row.
+/* A matrix of 4-bit integers whose words, scales and zero points a file stores separately (AWQ, GPTQ), each with the outputs along
+ * its last axis.  Value (row, col) is scale * (integer - zero), with scale and zero of group col / group and output first + row.
  * compiler/pack/pack_rows.h makes blocks of it. */
 typedef struct dop_int4_parts {
     const dop_code_parts *codes; /* a matrix in this form; no other field is then used.  NULL: not */
@@ -483,8 +484,8 @@ typedef struct dop_weight {
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
-    /* llama.cpp's name of the tensor, and its name in files where q, k and v are one tensor; NULL: llama.cpp has no such tensor.  Set in
-     * weights of a checkpoint. */
+    /* llama.cpp's name of the tensor, and its name in files where q, k and v are one tensor; NULL: llama.cpp has no such tensor.
+     * Set in weights of a checkpoint. */
     const char *gguf, *gguf_fused;
     const dop_int4_parts
         *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */

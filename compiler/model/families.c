@@ -1,5 +1,5 @@
-/* The table of families (dop_families), and look-ups in it.  Meanings of fields and their defaults where config.json is silent are from
- * the configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
+/* The table of families (dop_families), and look-ups in it.  Meanings of fields and their defaults where config.json is silent are
+ * from the configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #include "base/words.h"
 #include "compiler/model/families_dense.h"
 #include "compiler/model/families_experts.h"

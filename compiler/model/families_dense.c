@@ -52,7 +52,8 @@ const dop_tensor_name dop_names_phi[] = {
     {DOP_W_down_bias, "mlp.fc2.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* Norms of queries and keys with weights for each head: here a matrix with a row for each head, in StableLM a vector for each head. */
+/* Norms of queries and keys with weights for each head: here a matrix with a row for each head, in StableLM a vector for each
+ * head. */
 const dop_tensor_name dop_names_head_norms[] = {
     {DOP_W_q_norm, "self_attn.q_norm.weight", DOP_PART_HEADS, false},
     {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_HEADS, false},

@@ -477,7 +477,8 @@ const dop_expert_keys dop_experts_jamba = {
     .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1},
 };
 
-/* Tensor names of a delta rule whose queries, keys and values are three matrices, with the taps of one convolution in three tensors. */
+/* Tensor names of a delta rule whose queries, keys and values are three matrices, with the taps of one convolution in three
+ * tensors. */
 #define DELTA_APART(name)                                             \
     {DOP_W_mix_in, name "q_proj.weight", DOP_PART_KEYS, false},       \
         {DOP_W_mix_in, name "k_proj.weight", DOP_PART_KEYS, false},   \

@@ -117,8 +117,8 @@ typedef enum dop_window_rule {
     DOP_WINDOW_ALL,     /* every layer, when sliding_window is set */
     DOP_WINDOW_QWEN,    /* with use_sliding_window: layers from max_window_layers on */
     DOP_WINDOW_PATTERN, /* all but every n-th layer; n is sliding_window_pattern, or the family's period */
-    /* All but every n-th layer, starting with the first, which is full; n is global_attn_every_n_layers.  The field local_attention is
-     * the width of both sides together. */
+    /* All but every n-th layer, starting with the first, which is full; n is global_attn_every_n_layers.  The field
+     * local_attention is the width of both sides together. */
     DOP_WINDOW_GLOBAL,
     DOP_WINDOW_NOPE,  /* with use_sliding_window: layers without rotary embedding */
     DOP_WINDOW_CHUNKS /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
@@ -309,8 +309,8 @@ extern const dop_tensor_name dop_gguf_names[];
 /* Tensor names in layers whose q, k and v are one tensor, "attn_qkv". */
 extern const dop_tensor_name dop_gguf_names_fused[];
 
-/* What GGUF files of the family call the tensor of a weight; fused: in files where q, k and v are one tensor.  NULL: they have no such
- * tensor.  The name is in the arena.  family: NULL where it is not known. */
+/* What GGUF files of the family call the tensor of a weight; fused: in files where q, k and v are one tensor.  NULL: they have no
+ * such tensor.  The name is in the arena.  family: NULL where it is not known. */
 const char *dop_gguf_full_name(const dop_family *family, const dop_weight_need *need, bool fused, dop_arena *arena);
 /* The first name of a role in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);

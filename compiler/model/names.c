@@ -217,12 +217,13 @@ typedef enum height {
     N_HEIGHTS
 } height;
 
-/* Which facts of a layer a row of parts[] needs.  LATENT_UP: the tensor has for each head a matrix of keys and one of values below each
- * other.  GROUPS: the tensor has the `step` of each group of the recurrent mixer, one after the other. */
+/* Which facts of a layer a row of parts[] needs.  LATENT_UP: the tensor has for each head a matrix of keys and one of values below
+ * each other.  GROUPS: the tensor has the `step` of each group of the recurrent mixer, one after the other. */
 typedef enum facts { ANY, ATTENTION, LATENT_UP, GROUPS } facts;
 
-/* Where a slice lies in its tensor, in members of `height`: the tensor's height is the sum of `total`, and the slice begins after the
- * sum of `start`.  With `block` the slice is that many rows of each step, whose height is the sum of `step`; else it is contiguous. */
+/* Where a slice lies in its tensor, in members of `height`: the tensor's height is the sum of `total`, and the slice begins after
+ * the sum of `start`.  With `block` the slice is that many rows of each step, whose height is the sum of `step`; else it is
+ * contiguous. */
 typedef struct part_rows {
     facts needs;                                /* a layer without these facts gets DOP_PART_ALL instead */
     uint8_t start[3], total[3], block, step[4]; /* height */

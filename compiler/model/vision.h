@@ -22,9 +22,9 @@ typedef enum dop_vision_act {
     DOP_VISION_QUICK_GELU
 } dop_vision_act;
 
-/* Facts of a vision part.  What is not here follows from which weights exist: biases, gated layers (gate), factors on residual branches
- * (scale1, scale2), LayerNorm (with a bias) or RMSNorm, norms before the first and after the last layer, and a second projector
- * matrix (linear2). */
+/* Facts of a vision part.  What is not here follows from which weights exist: biases, gated layers (gate), factors on residual
+ * branches (scale1, scale2), LayerNorm (with a bias) or RMSNorm, norms before the first and after the last layer, and a second
+ * projector matrix (linear2). */
 typedef struct dop_vision {
     uint32_t row_values; /* values of a patch: the width of an input row */
     uint32_t hidden, heads, head_dim, ffn;

@@ -283,8 +283,8 @@ leave_positions_out(dop_gi *gi, bool rotates)
 
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
-/* Finds which biases a model has: those of attention by its first layer with attention, those of feed-forward parts by its first layer.
- * In a layer that differs a weight is then missing or unused, which is reported. */
+/* Finds which biases a model has: those of attention by its first layer with attention, those of feed-forward parts by its first
+ * layer. In a layer that differs a weight is then missing or unused, which is reported. */
 static void
 find_biases(dop_gi *gi)
 {

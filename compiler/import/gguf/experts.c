@@ -33,8 +33,8 @@ read_flag(const dop_gi *gi, const char *key, bool otherwise, bool *out)
     return DOP_OK;
 }
 
-/* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score.  A correction goes with a sigmoid.  DeepSeek-V2, which
- * has softmax scores, ranks a group by its best expert. */
+/* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score.  A correction goes with a sigmoid.
+ * DeepSeek-V2, which has softmax scores, ranks a group by its best expert. */
 static dop_status
 read_score(const dop_gi *gi, dop_experts *x)
 {

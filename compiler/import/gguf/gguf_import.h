@@ -32,19 +32,19 @@ dop_status dop_gi_config(dop_gi *gi);
 /* The value of a key of the architecture, such as "block_count"; NULL: it is absent.  out_full gets the whole
  * key, "llama.block_count". */
 const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size);
-/* Reads an integer fact, `otherwise` where the key is absent; otherwise 0: the key must be there.  An array has a value for each layer,
- * of which that of `layer` is taken. */
+/* Reads an integer fact, `otherwise` where the key is absent; otherwise 0: the key must be there.  An array has a value for each
+ * layer, of which that of `layer` is taken. */
 dop_status dop_gi_size(const dop_gi *gi, const dop_fact_key *fact, uint32_t layer, uint32_t otherwise, uint32_t *out);
 /* Reads a fact that is a number, `otherwise` where the key is absent, which may lie outside the fact's range. */
 dop_status dop_gi_number(const dop_gi *gi, const dop_fact_key *fact, double otherwise, double *out);
 /* Reads the rotary embeddings, and which layer uses which.  The layers, and which of them slide, must be known. */
 dop_status dop_gi_ropes(dop_gi *gi);
-/* attention.c: reads everything about latent attention but n_heads (dop_gi_latent), and, once the rotary embedding is known, multiplies
- * the scale of the scores by YaRN's factor (dop_gi_latent_rope). */
+/* attention.c: reads everything about latent attention but n_heads (dop_gi_latent), and, once the rotary embedding is known,
+ * multiplies the scale of the scores by YaRN's factor (dop_gi_latent_rope). */
 dop_status dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t);
 dop_status dop_gi_latent_rope(dop_gi *gi);
-/* attention.c: Gemma 3n's streams (dop_gi_altup); Llama 4's chunked layers, and its layers that temper queries instead of rotating them
- * (dop_gi_chunks). */
+/* attention.c: Gemma 3n's streams (dop_gi_altup); Llama 4's chunked layers, and its layers that temper queries instead of rotating
+ * them (dop_gi_chunks). */
 dop_status dop_gi_altup(dop_gi *gi);
 dop_status dop_gi_chunks(dop_gi *gi);
 /* Gemma 4: reads per-layer inputs, and which layers use the keys and values of another layer. */

@@ -83,8 +83,8 @@ take_factors(const dop_gi *gi, const char *name, dop_weight *w)
     return st;
 }
 
-/* DOP_PART_K_UP, _V_UP: makes w, the heads' matrices of keys or of values in latent attention, from the matrix t, which has both.  Matrices
- * of keys are used transposed, so that quantized ones are copied. */
+/* DOP_PART_K_UP, _V_UP: makes w, the heads' matrices of keys or of values in latent attention, from the matrix t, which has both.
+ * Matrices of keys are used transposed, so that quantized ones are copied. */
 static dop_status
 take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const dop_rows *rows, bool transposed,
         dop_weight *w)

@@ -1,5 +1,5 @@
-/* Recurrent mixers of GGUF files: keys "ssm.*", "kda.*" and "shortconv.*".  A layer's tensors tell whether it has a recurrent mixer, and
- * whether it has attention. */
+/* Recurrent mixers of GGUF files: keys "ssm.*", "kda.*" and "shortconv.*".  A layer's tensors tell whether it has a recurrent
+ * mixer, and whether it has attention. */
 #include "compiler/import/gguf/gguf_import.h"
 
 #include "ir/interp.h"
@@ -24,8 +24,8 @@ dop_gi_recurs(const dop_gi *gi, uint32_t layer)
             layer_has(gi, layer, "shortconv.conv.weight"));
 }
 
-/* A layer with tensors of neither mixer is taken to have attention, so that attention's tensors are reported as missing, except where a
- * layer may be a feed-forward part alone. */
+/* A layer with tensors of neither mixer is taken to have attention, so that attention's tensors are reported as missing, except
+ * where a layer may be a feed-forward part alone. */
 bool
 dop_gi_attends(const dop_gi *gi, uint32_t layer)
 {

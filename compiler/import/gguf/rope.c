@@ -82,8 +82,8 @@ read_longrope(dop_gi *gi, dop_rope *r)
     return DOP_OK;
 }
 
-/* head_dim of the first attention layer that slides or does not (`slides`; `any`: either); without such a layer, of the first attention
- * layer. */
+/* head_dim of the first attention layer that slides or does not (`slides`; `any`: either); without such a layer, of the first
+ * attention layer. */
 static uint32_t
 head_dim_of(const dop_gi *gi, bool any, bool slides)
 {
@@ -141,8 +141,8 @@ read_rope(dop_gi *gi)
     return st;
 }
 
-/* Ministral 3: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines and sines
- * unscaled. */
+/* Ministral 3: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines
+ * and sines unscaled. */
 static dop_status
 read_temper(dop_gi *gi)
 {

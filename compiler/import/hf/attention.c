@@ -80,8 +80,8 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     return st;
 }
 
-/* The last num_kv_shared_layers layers have no keys and values of their own: each uses those of the last earlier layer of its type that
- * has some.  Their feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
+/* The last num_kv_shared_layers layers have no keys and values of their own: each uses those of the last earlier layer of its type
+ * that has some.  Their feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
 static dop_status
 share_caches(dop_hf *hf, const bool *sliding)
 {
@@ -132,8 +132,8 @@ dop_hf_layer_inputs(dop_hf *hf, const bool *sliding)
     return st;
 }
 
-/* FalconConfig: the newer form states the number of KV heads, and attention and feed-forward part may share a norm; the older form has
- * one KV head, or one for each query head. */
+/* FalconConfig: the newer form states the number of KV heads, and attention and feed-forward part may share a norm; the older form
+ * has one KV head, or one for each query head. */
 dop_status
 dop_hf_multi_query(dop_hf *hf, dop_attention *t)
 {

@@ -52,8 +52,8 @@ refuse(const matrix *m, const dop_st_tensor *t, const char *why)
     return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: %s %s %s", t->name, t->dtype, shape, why);
 }
 
-/* The size of a tile along an axis of `n` values that has `tiles` tiles; asked: the size that the configuration states, or 0.  Returns 0
- * where no size fits. */
+/* The size of a tile along an axis of `n` values that has `tiles` tiles; asked: the size that the configuration states, or 0.
+ * Returns 0 where no size fits. */
 static uint32_t
 tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
 {

@@ -66,8 +66,8 @@ read_sizes(dop_hf *hf)
         hf->layer.ffn.kind = DOP_FFN_NONE;
         hf->layer.ffn_norm = (dop_norm){0};
     }
-    /* Families whose files may lack the feed-forward width default to a multiple of the model's.  LFM2's other field for it is read by
- * dop_hf_adjust_ffn(). */
+    /* Families whose files may lack the feed-forward width default to a multiple of the model's.  LFM2's other field for it is
+     * read by dop_hf_adjust_ffn(). */
     const uint32_t otherwise = hf->family->ffn_times    ? hf->family->ffn_times * a->hidden
                                : dop_hf_adjusts_ffn(hf) ? 1
                                                         : 0;

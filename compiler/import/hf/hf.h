@@ -51,8 +51,8 @@ dop_status dop_hf_facts(dop_hf *hf);
 dop_status dop_hf_config(dop_hf *hf);
 /* Reads the rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
-/* recurrent.c.  dop_hf_read_recurrent() reads the family's recurrent mixer into hf->layer.mixers[1].  dop_hf_adjust_ffn() corrects the
- * width of LFM2's feed-forward parts.  dop_hf_recurs() tells whether layers of a type in layer_types are recurrent.
+/* recurrent.c.  dop_hf_read_recurrent() reads the family's recurrent mixer into hf->layer.mixers[1].  dop_hf_adjust_ffn() corrects
+ * the width of LFM2's feed-forward parts.  dop_hf_recurs() tells whether layers of a type in layer_types are recurrent.
  * dop_hf_settle_mixers() gives each layer its mixers, when everything else of the layers is known. */
 dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
@@ -98,7 +98,8 @@ dop_status dop_hf_layer_heads(dop_hf *hf, bool *rotates);
 const char *dop_hf_key(const dop_hf *hf, const char *keys, char *first, size_t size);
 /* Do layers of this family have a mixer or a feed-forward part alone, and is no layer of this model a mixture of experts? */
 bool dop_hf_lacks_experts(const dop_hf *hf);
-/* Do layers of this family have a mixer or a feed-forward part alone, and does config.json list them?  *out_n is the list's length. */
+/* Do layers of this family have a mixer or a feed-forward part alone, and does config.json list them?  *out_n is the list's
+ * length. */
 bool dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n);
 /* Reads end ids, sampling defaults, tokenizer and chat template. */
 dop_status dop_hf_text(dop_hf *hf);
@@ -128,8 +129,8 @@ bool dop_hf_has_codes(const dop_st_set *set, const char *name);
 dop_status dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
-/* codes.c: whether the tensor `name`, which has the matrices of all experts, is stored as codes with scales (dop_hf_has_expert_codes);
- * and reads a weight of rank 3 from it (dop_hf_expert_codes). */
+/* codes.c: whether the tensor `name`, which has the matrices of all experts, is stored as codes with scales
+ * (dop_hf_has_expert_codes); and reads a weight of rank 3 from it (dop_hf_expert_codes). */
 bool dop_hf_has_expert_codes(const dop_st_set *set, const char *name);
 dop_status dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);

@@ -10,8 +10,8 @@ unknown(const dop_hf *hf, const char *what, const char *name)
                        "%s \"%.80s\" is not supported; --list-models has the names that are", what, name);
 }
 
-/* Is `arch` a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text alone is
- * then computed as by that model.  Families with a text part of their own list `arch` in their row. */
+/* Is `arch` a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text
+ * alone is then computed as by that model.  Families with a text part of their own list `arch` in their row. */
 static bool
 has_any_text_part(const char *arch)
 {

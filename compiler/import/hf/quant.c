@@ -157,8 +157,8 @@ check_words(const layer *l, const dop_st_tensor *t, uint32_t rank, uint64_t d0, 
     return st;
 }
 
-/* Checks that scales fit f16, in which blocks hold them: scales of another type are refused where rounding changes more than their last
- * bits. */
+/* Checks that scales fit f16, in which blocks hold them: scales of another type are refused where rounding changes more than their
+ * last bits. */
 static dop_status
 check_scales(const layer *l)
 {

@@ -135,7 +135,8 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     return st;
 }
 
-/* Checks a number that old files state in the outermost object and new files in rope_parameters: where both have it, they must agree. */
+/* Checks a number that old files state in the outermost object and new files in rope_parameters: where both have it, they must
+ * agree. */
 static dop_status
 check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *key, double min, double max)
 {

@@ -385,8 +385,8 @@ become(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
     w->col_stride = 0;
 }
 
-/* Makes the table of position embeddings a matrix.  The class token becomes its last row, less the bias of the patch projection, which
- * is added to every row. */
+/* Makes the table of position embeddings a matrix.  The class token becomes its last row, less the bias of the patch projection,
+ * which is added to every row. */
 static dop_status
 settle_places(reader *r)
 {
@@ -418,8 +418,8 @@ settle_places(reader *r)
     return DOP_OK;
 }
 
-/* Mistral 3: reorders the columns of the merging matrix.  Its unfolded input has one value of all patches side by side, ours all values
- * of one patch. */
+/* Mistral 3: reorders the columns of the merging matrix.  Its unfolded input has one value of all patches side by side, ours all
+ * values of one patch. */
 static dop_status
 settle_unfolded(reader *r)
 {
@@ -510,8 +510,8 @@ check(reader *r)
                             "the tensors of the vision part have other shapes than config.json says");
 }
 
-/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, and SigLIP's pooling,
- * which are for other uses of the tower. */
+/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, and SigLIP's
+ * pooling, which are for other uses of the tower. */
 static dop_status
 check_leftovers(const reader *r)
 {

@@ -1,5 +1,5 @@
-/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D tensors by
- * strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
+/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D
+ * tensors by strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
 #include "compiler/import/hf/hf.h"
 #include "compiler/import/hf/vision.h"
 #include "compiler/model/leftovers.h"
@@ -39,8 +39,8 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     return DOP_OK;
 }
 
-/* Copies and transposes the taps of a convolution, from [channels, taps] to [taps, channels], times the multiplier of the values that a
- * tap applies to. */
+/* Copies and transposes the taps of a convolution, from [channels, taps] to [taps, channels], times the multiplier of the values
+ * that a tap applies to. */
 static dop_status
 turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -185,8 +185,8 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
 }
 
-/* Makes the rows of w from `own` on, of which the first `own` are set.  Their tensors are named by the rows of the family's table after n
- * that have n's role. */
+/* Makes the rows of w from `own` on, of which the first `own` are set.  Their tensors are named by the rows of the family's table
+ * after n that have n's role. */
 static dop_status
 take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
@@ -241,7 +241,8 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
     return DOP_OK;
 }
 
-/* DOP_PART_PAIRED: makes w, which has all value heads, a matrix with heads i and i + half below each other for each i, all of it twice. */
+/* DOP_PART_PAIRED: makes w, which has all value heads, a matrix with heads i and i + half below each other for each i, all of it
+ * twice. */
 static dop_status
 pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
 {
@@ -383,8 +384,8 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
         dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
 }
 
-/* The row of the family's tables that names a weight's tensor: the first whose tensor the checkpoint has.  Of consecutive rows with one
- * role, which name parts of one matrix, it is the first. */
+/* The row of the family's tables that names a weight's tensor: the first whose tensor the checkpoint has.  Of consecutive rows
+ * with one role, which name parts of one matrix, it is the first. */
 static const dop_tensor_name *
 name_of(filler *f, const dop_weight_need *need)
 {

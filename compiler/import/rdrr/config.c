@@ -1,4 +1,5 @@
-/* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a multiplier, 1. */
+/* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a
+ * multiplier, 1. */
 #include "compiler/import/rdrr/rdrr.h"
 
 #include <math.h>
@@ -291,8 +292,8 @@ read_layers(dop_rdrr *r, const sections *s)
 
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 
-/* Reads which norms a layer has.  Where there is another norm before or after the feed-forward part, post_attention_layernorm is the norm
- * on attention's result; else it is the norm before the feed-forward part. */
+/* Reads which norms a layer has.  Where there is another norm before or after the feed-forward part, post_attention_layernorm is
+ * the norm on attention's result; else it is the norm before the feed-forward part. */
 static dop_status
 read_norms(dop_rdrr *r, const sections *s)
 {

@@ -197,7 +197,8 @@ bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
     }
     if (t->layout == DOP_RDRR_FLAT || t->rank < 2)
         return dop_type_row_bytes(t->type, n, out);
-    /* Of a matrix stored by columns manifests state its own shape or that of the stored matrix; rows of bytes run along the stored one's. */
+    /* Of a matrix stored by columns manifests state its own shape or that of the stored matrix; rows of bytes run along the stored
+     * one's. */
     const uint64_t along = t->layout == DOP_RDRR_COLUMN ? t->shape[0] : t->shape[t->rank - 1];
     return dop_type_row_bytes(t->type, along, &row) && dop_mul_u64(row, n / along, out);
 }

@@ -67,7 +67,8 @@ typedef struct dop_rdrr {
  * up, every tensor's bytes inside its shards and as many as its shape and type take. */
 dop_status dop_rdrr_open(dop_rdrr *r);
 void dop_rdrr_close(dop_rdrr *r); /* frees the JSON; accepts a zeroed one */
-/* Reads facts and ids (dop_rdrr_config), and the kernel path (dop_rdrr_path).  The first unsupported feature is an error that names it. */
+/* Reads facts and ids (dop_rdrr_config), and the kernel path (dop_rdrr_path).  The first unsupported feature is an error that
+ * names it. */
 dop_status dop_rdrr_config(dop_rdrr *r);
 dop_status dop_rdrr_path(dop_rdrr *r);
 /* Checks that every tensor the facts call for is described correctly; opens no shard. */

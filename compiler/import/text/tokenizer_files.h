@@ -43,15 +43,15 @@ dop_status dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size
 /* Parses a tokenizer.json, tekken.json, SentencePiece model or tiktoken file; the content tells which. */
 dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                                     dop_diag *diag, dop_tokenizer **out_tok);
-/* Makes the tokenizer of a model directory from the first that exists of tokenizer.json, tokenizer.model, *.tiktoken, tiktoken.model and
- * tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
+/* Makes the tokenizer of a model directory from the first that exists of tokenizer.json, tokenizer.model, *.tiktoken,
+ * tiktoken.model and tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
  * added_tokens.json and the chat templates for the facts where present. */
 dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
 /* Appends the path of the file that dop_tokenizer_from_hf_dir() would parse, or of tokenizer.json and returns false where there is
  * none. */
 bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);
-/* The prompts in a directory's config_sentence_transformers.json, in the form of a plan's card (runtime/plan/prompts.h); to release with
- * json_decref.  NULL: there are none. */
+/* The prompts in a directory's config_sentence_transformers.json, in the form of a plan's card (runtime/plan/prompts.h); to
+ * release with json_decref.  NULL: there are none. */
 dop_status dop_prompts_of_dir(const char *dir, dop_diag *diag, struct json_t **out_prompts);
 /* Makes a tokenizer from the tokenizer.ggml.* metadata of an open GGUF file. */
 dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);

@@ -13,7 +13,8 @@
 /* Flags of pre_type.  raw: BPE over characters, with bytes as <0x41>, instead of over GPT-2's alphabet; marks: spaces are U+2581. */
 enum { ignore_merges = 1, adds_bos = 2, nfc = 4, raw = 8, marks = 16, lines = 32, no_merges = 64 };
 
-/* A way to split text into words: values of tokenizer.ggml.pre, separated by spaces, and the patterns, applied one after the other. */
+/* A way to split text into words: values of tokenizer.ggml.pre, separated by spaces, and the patterns, applied one after the
+ * other. */
 typedef struct pre_type {
     const char *names;
     unsigned flags;

@@ -74,7 +74,8 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
     return st;
 }
 
-/* The text that an added token decodes to which the model's vocabulary lacks; a decoder that separates words puts a space before it. */
+/* The text that an added token decodes to which the model's vocabulary lacks; a decoder that separates words puts a space before
+ * it. */
 static dop_status
 written(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_str *out)
 {

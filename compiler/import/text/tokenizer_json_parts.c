@@ -443,8 +443,8 @@ post_nothing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Reads the special tokens of a template: those before its first text into out[0], those after it into out[1], and so on; NULL: tokens
- * there are dropped. */
+/* Reads the special tokens of a template: those before its first text into out[0], those after it into out[1], and so on; NULL:
+ * tokens there are dropped. */
 static dop_status
 read_template(dop_tok_build *b, const char *name, const json_t *list, const json_t *special, size_t n_texts,
               dop_ids *const *out, dop_diag *diag)
@@ -493,8 +493,8 @@ post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     dop_ids *const around[] = {&b->prefix, &b->suffix}, *const between[] = {NULL, &b->middle, NULL};
     (void)arg;
     dop_status st = read_template(b, "single", single, special, 1, around, diag);
-    /* Before the first and after the second text of a pair come the tokens that a single text has.  Tokenizers of models that take no pairs
-     * may have an empty template or one of a single text. */
+    /* Before the first and after the second text of a pair come the tokens that a single text has.  Tokenizers of models that take
+     * no pairs may have an empty template or one of a single text. */
     return st == DOP_OK && count_texts(pair) == 2 ? read_template(b, "pair", pair, special, 2, between, diag) : st;
 }
 
