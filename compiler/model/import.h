@@ -175,14 +175,14 @@ typedef enum dop_slice {
     DOP_PART_LATENT_ROTATED,
     DOP_PART_K_UP, /* rows: in latent attention, each head's matrix of keys, transposed, then its matrix of values */
     DOP_PART_V_UP,
-    DOP_PART_DECAY, /* GGUF: the file stores -exp(x) of the values x that the graph reads */
+    DOP_PART_DECAY, /* GGUF: the file stores -exp(x) for each value x that the graph reads */
     DOP_PART_KEY    /* GGUF: a key of the metadata instead of a tensor, with a value per layer or one for all layers */
 } dop_slice;
 
 /* The name of a weight's tensor in a format, without prefix and layer: Hugging Face's prefix is "model." and "layers.<i>.", GGUF's
  * "blk.<i>.".  A weight of rank 3 is one tensor with the experts as its first axis, or, where the name has a *, a tensor for each
- * expert, whose number replaces the *: "mlp.experts.*.up_proj.weight".  Several consecutive rows of one role are parts of one
- * matrix, below each other, of dop_rows.own rows each; in GGUF no matrix is divided. */
+ * expert, whose number replaces the *: "mlp.experts.*.up_proj.weight".  Several consecutive rows of one role name parts of
+ * one weight: matrices below each other, of dop_rows.own rows each, or taps of groups of channels. */
 typedef struct dop_tensor_name {
     dop_role role; /* none ends the list */
     const char *source;

@@ -284,7 +284,7 @@ leave_positions_out(dop_gi *gi, bool rotates)
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
 /* Finds which biases a model has: those of attention by its first layer with attention, those of feed-forward parts by its first
- * layer. In a layer that differs a weight is then missing or unused, which is reported. */
+ * layer.  In a layer that differs a weight is then missing or unused, which is reported. */
 static void
 find_biases(dop_gi *gi)
 {
@@ -402,7 +402,7 @@ states_no_rotation(const dop_family *f)
     return f->recurrent && f->recurrent->positions && !(f->flags & DOP_FAM_MULTIPLIERS);
 }
 
-/* MiMo-V2 */
+/* MiMo-V2: reads attention.value_scale, a factor on attention's result. */
 static dop_status
 read_value_scale(dop_gi *gi)
 {

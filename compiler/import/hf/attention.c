@@ -233,7 +233,7 @@ dop_hf_differential(dop_hf *hf)
     }
 }
 
-/* x at which the normal distribution is p, 0 < p < 1. */
+/* Quantile of the standard normal distribution: the x below which a value lies with probability p, 0 < p < 1. */
 static double
 normal_quantile(double p)
 {

@@ -390,7 +390,7 @@ settle_blocks(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Zamba2HybridLayer, Zamba2AttentionDecoderLayer */
+/* Zamba 2 (Zamba2HybridLayer, Zamba2AttentionDecoderLayer): reads dop_side, and gives it to the layers that have a shared block. */
 static dop_status
 settle_hybrid(dop_hf *hf)
 {
