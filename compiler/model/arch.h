@@ -72,7 +72,7 @@ typedef struct dop_latent {
 
 typedef struct dop_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window;    /* positions that a query sees, itself included; 0: all before it */
+    uint32_t window;    /* sliding window: positions that a query sees, its own included; 0: no window */
     uint32_t chunk;     /* positions come in chunks of this many, and a query sees only its own chunk; 0: no chunks */
     dop_latent latent;  /* latent attention: n_kv_heads is then 1, and head_dim the length of a query */
     uint32_t value_dim; /* values of a head of v; 0: head_dim */
@@ -295,7 +295,7 @@ enum {
     DOP_MAX_VOCAB = 1 << 24,
     DOP_MAX_CTX = 1 << 30,
     DOP_MAX_HEADS = 4096,
-    DOP_MAX_CHANNELS = 1 << 16, /* of a selective scan */
+    DOP_MAX_CHANNELS = 1 << 16, /* channels of a selective scan */
     DOP_MAX_EXPERTS = 4096,
     DOP_MAX_ACTIVE = 64,
     DOP_MAX_HEAD_DIM = 4096,
@@ -338,7 +338,7 @@ typedef struct dop_relative {
 /* A dense layer of an encoder's head.  After the last norm an encoder applies dop_encoder.n_dense of them, and gives one vector or
  * one row of class scores for each text. */
 typedef struct dop_dense {
-    uint32_t width;    /* of the result */
+    uint32_t width;    /* values of the layer's result */
     bool bias, active; /* active: the activation `act` follows */
     dop_act_kind act;
     dop_norm norm; /* after the activation */
@@ -460,8 +460,7 @@ typedef struct dop_int4_parts {
      * word has eight inputs of one output, and all values are in order (GPTQ). */
     bool by_output;
     uint32_t zero_add; /* added to a stored zero point, modulo 16 */
-    uint32_t
-        bits; /* of an integer: 2, 3, 4 or 8, one after the other where they are no divisor of 32; 0: 4.  Unless 4, in order */
+    uint32_t bits; /* bits of an integer: 2, 3 (crossing words), 4 or 8; 0: 4.  Unless 0, words have inputs in order */
     const uint8_t *order; /* 32-bit group number of each input; NULL: input / group */
     uint32_t group;       /* inputs per scale: a multiple of the block of the weight's type */
     uint64_t outputs;     /* number of outputs of the stored tensors */
@@ -475,7 +474,7 @@ typedef struct dop_weight {
     const char *name; /* canonical, see below; in the arena */
     dop_type type;
     uint32_t rank;    /* 1, 2, or 3: a matrix for each expert */
-    uint32_t experts; /* of rank 3: its first axis; else 0 */
+    uint32_t experts; /* rank 3: size of the first axis, one for each expert; else 0 */
     uint32_t rows;    /* number of rows; a vector has 1 */
     uint32_t cols;    /* length of a row, along which a matmul sums; of a vector its length */
     const uint8_t *data;
@@ -489,7 +488,7 @@ typedef struct dop_weight {
     const char *gguf, *gguf_fused;
     const dop_int4_parts
         *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */
-    uint64_t expert_stride; /* of rank 3: bytes from expert to expert */
+    uint64_t expert_stride; /* rank 3: bytes from expert to expert */
     /* nvfp4: an f32 for each matrix, by which all its values are multiplied; not necessarily aligned.  NULL: no such factor. */
     const uint8_t *factors;
     /* Rank 3: [experts] weights of rank 2, instead of data, strides and parts; in the arena.  NULL: one tensor has all experts. */

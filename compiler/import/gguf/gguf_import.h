@@ -10,7 +10,7 @@ enum { DOP_GGUF_MAX_PARTS = 1024 };
 
 /* An open model: one file, or all parts of a split one. */
 typedef struct dop_gi {
-    const char *path; /* of the first file */
+    const char *path; /* path of the first file */
     dop_gguf *parts;  /* [n_parts], malloc'ed; the first has the metadata */
     uint32_t n_parts;
     bool *taken; /* [tensors of all parts] dop_gi_take() has returned the tensor; in the arena */

@@ -26,7 +26,7 @@ typedef struct dop_hf_quant {
 /* A Hugging Face directory that is being imported: config.json, opened, and what was read so far. */
 typedef struct dop_hf {
     const char *dir;
-    const char *path; /* of config.json */
+    const char *path; /* path of config.json */
     json_t *root;     /* owned */
     dop_json top;     /* config.json's outermost object */
     dop_json cfg;     /* its text_config where there is one, else its outermost object */

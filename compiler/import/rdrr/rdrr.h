@@ -47,7 +47,7 @@ typedef struct dop_rdrr_tensor {
 
 typedef struct dop_rdrr {
     const char *dir;
-    const char *path; /* of manifest.json */
+    const char *path; /* path of manifest.json */
     json_t *root, *tensors_root;
     dop_json top;
     dop_arena *arena;
@@ -59,7 +59,7 @@ typedef struct dop_rdrr {
     dop_rdrr_tensor *tensors; /* sorted by name */
     uint32_t n_tensors;
     dop_layer layer;    /* what all layers share; copied to each layer before what differs is read */
-    const char *prefix; /* of tensor names */
+    const char *prefix; /* prefix of tensor names */
     const dop_tensor_name *more_names;
 } dop_rdrr;
 
