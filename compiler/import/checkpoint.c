@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NAME = 96 }; /* bytes */
+enum { MAX_NAME = 96 }; /* bytes of a model's name */
 
-/* Parameters counted from the shapes the facts call for, so that a repacked or quantized file says the same. */
+/* Counts parameters by the shapes that the facts call for, so that a repacked or quantized file gives the same number. */
 static dop_status
 count_weight(void *user, const dop_weight_need *need)
 {
@@ -30,8 +30,8 @@ printable(const char *name)
     return i == n && n > 0 && n <= MAX_NAME && dop_utf8_check(name, n) == n;
 }
 
-/* A model that does not say its name is called by its family and size: "gemma3-5M".  Never by its path, because plans
- * do not depend on where a model lies. */
+/* Names a model whose files state no name by its family and size: "gemma3-5M".  The path is never used, because plans do not
+ * depend on where a model lies. */
 static dop_status
 name_model(dop_checkpoint *m)
 {
@@ -54,7 +54,7 @@ name_model(dop_checkpoint *m)
     return m->name ? DOP_OK : DOP_E_NOMEM;
 }
 
-/* Importance matrices have the names of GGUF files, whatever the model's form is. */
+/* Sets dop_weight.gguf of one weight: importance matrices use the names of GGUF files, whatever the model's format is. */
 static dop_status
 name_tensor(void *user, const dop_weight_need *need)
 {
@@ -85,7 +85,7 @@ load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
     return gguf ? dop_import_gguf(gguf, diag, m) : dop_import_hf(path, diag, m);
 }
 
-/* The first bytes tell a GGUF file from everything else. */
+/* Loads a file, which must be GGUF; its first bytes tell. */
 static dop_status
 load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
 {

@@ -10,7 +10,7 @@
 bool
 dop_has_file(const char *dir, const char *file)
 {
-    char path[4096]; /* the system takes none that are longer */
+    char path[4096]; /* PATH_MAX: the system takes no longer path */
     int n = snprintf(path, sizeof path, "%s/%s", dir, file);
     return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
@@ -22,7 +22,7 @@ ends(const char *name, const char *with)
     return n >= len && strcmp(name + n - len, with) == 0;
 }
 
-/* The second and later files of a GGUF model in parts: NAME-00002-of-00003.gguf. */
+/* Is it the second or a later file of a GGUF model in parts, NAME-00002-of-00003.gguf? */
 static bool
 is_later_part(const char *name)
 {
@@ -35,7 +35,7 @@ is_later_part(const char *name)
 
 enum { MAX_LISTED = 6 };
 
-/* The files of a folder that matter where no model is. */
+/* What a folder without a model contains, for the message. */
 typedef struct finds {
     char *gguf; /* the first one by name */
     uint32_t n_gguf;
@@ -74,7 +74,7 @@ look(const char *dir, dop_arena *arena, dop_diag *diag, finds *f, dop_buf *names
     return names->failed || (f->n_gguf && !f->gguf) ? DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory") : DOP_OK;
 }
 
-/* A string of a JSON file in the folder, in the arena; "?": it has none. */
+/* The string under `key` of a JSON file in the folder, in the arena; "?": there is none. */
 static const char *
 text_in(const char *dir, const char *file, const char *key, dop_arena *arena)
 {

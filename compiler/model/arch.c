@@ -55,7 +55,8 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
     return check_f64(what, n->eps, 0, 1, path, diag);
 }
 
-/* Keys and values of another layer have to be there, and to be like its own would be. */
+/* Checks a layer that shares another layer's keys and values: the other layer must have some, of the shape that its own would
+ * have. */
 static dop_status
 check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {
@@ -180,7 +181,7 @@ check_recurrent(const dop_arch *a, uint32_t i, const dop_mixer *m, const char *p
     return st;
 }
 
-/* What the graph builder has no form for yet. */
+/* Refuses layers that the graph builder cannot build yet. */
 static dop_status
 check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
 {
@@ -473,7 +474,7 @@ dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user)
 {
     dop_status st = DOP_OK;
     dop_weight_need need;
-    /* The rows of a layer lie together: they are gone through once per layer. */
+    /* Rows of weights.def with the scope LAYER lie together: each run of them is gone through once per layer. */
     for (int from = DOP_W_none + 1, end = from; st == DOP_OK && from < DOP_N_ROLES; from = end) {
         const int scope = roles[from].scope;
         while (end < DOP_N_ROLES && roles[end].scope == scope)

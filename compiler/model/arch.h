@@ -36,7 +36,7 @@ typedef enum dop_rope_scaling {
 typedef struct dop_rope {
     double theta;
     uint32_t dims;    /* rotated values of each head, even, at most the head dim */
-    uint32_t rotated; /* proportional: how many of dims rotate, even; the others have frequency 0 */
+    uint32_t rotated; /* proportional: how many of `dims` rotate, even; the other values have frequency 0 */
     bool interleaved; /* pairs (2i, 2i+1) instead of (i, i + dims/2) */
     dop_rope_scaling scaling;
     double factor;
@@ -44,14 +44,14 @@ typedef struct dop_rope {
     double beta_fast, beta_slow;              /* yarn */
     bool truncate;                            /* yarn: round the correction range to whole dims */
     double attention_factor;                  /* multiplies cosines and sines; 0: the scaling's own default */
-    double attention_times;                   /* multiplies cosines and sines besides; 0: 1 */
+    double attention_times;                   /* another factor on cosines and sines; 0: 1 */
     double mscale, mscale_all_dim;            /* yarn, DeepSeek */
     uint32_t original_ctx;                    /* positions before scaling */
-    uint32_t n_factors;                       /* longrope: dims / 2, or explicit frequency divisors of a GGUF file */
+    uint32_t n_factors; /* length of each factor list: longrope's, dims / 2, or a GGUF file's frequency divisors */
     const double *short_factors, *long_factors;
 } dop_rope;
 
-/* What mixes positions. */
+/* Token mixers: what combines the rows of different positions in a layer. */
 typedef enum dop_mixer_kind {
     DOP_MIXER_ATTENTION,
     DOP_MIXER_LATENT, /* attention over a compressed cache */
@@ -60,49 +60,49 @@ typedef enum dop_mixer_kind {
     DOP_MIXER_SSM     /* state space, Mamba-2 */
 } dop_mixer_kind;
 
-/* Keys and values of all heads are computed from `rank` values per row, together with which `rotated` values carry the position
- * of the key.  The cache keeps only these.  A head's query has `plain` values, which meet the key through a matrix of the
- * head, and `rotated` ones. */
+/* Latent attention (MLA: https://arxiv.org/abs/2405.04434).  Keys and values of all heads are computed from `rank` latent values per
+ * row; `rotated` further values carry the position of the key.  The cache keeps only latent and rotated values.  A head's query
+ * has `plain` values, which a matrix of the head turns into factors on the latent values, and `rotated` values. */
 typedef struct dop_latent {
-    uint32_t rank;   /* 0: attention is not latent */
-    uint32_t q_rank; /* queries are computed from this many values; 0: from the layer's input */
-    uint32_t plain, rotated, value_dim;
-    dop_norm q_norm, norm; /* of the values from which queries are computed, and of those for keys and values */
+    uint32_t rank;                      /* 0: attention is not latent */
+    uint32_t q_rank;                    /* queries are computed from this many values; 0: from the layer's input */
+    uint32_t plain, rotated, value_dim; /* per head: query values without and with rotation; values of v */
+    dop_norm q_norm, norm;              /* on the q_rank values behind the queries; on the `rank` latent values */
 } dop_latent;
 
 typedef struct dop_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window;    /* positions that a query sees, itself included; 0: all before it */
+    uint32_t window;    /* sliding window: positions that a query sees, its own included; 0: no window */
     uint32_t chunk;     /* positions come in chunks of this many, and a query sees only its own chunk; 0: no chunks */
-    dop_latent latent;  /* where it is used, n_kv_heads is 1 and head_dim is the length of a query */
+    dop_latent latent;  /* latent attention: n_kv_heads is then 1, and head_dim the length of a query */
     uint32_t value_dim; /* values of a head of v; 0: head_dim */
     int32_t rope;       /* index into dop_arch.ropes; -1: no rotation */
     uint32_t alibi;     /* ALiBi: attribute `alibi` of the op attention; 0: none */
     double clip;        /* results of the q, k and v projections are clamped to -clip .. clip; 0: not clamped */
-    dop_norm q_norm, k_norm, v_norm; /* before the rotation; v_norm always goes over each head */
+    dop_norm q_norm, k_norm, v_norm; /* before the rotation, unless norm_after; v_norm always goes over each head */
     bool norm_after;                 /* q_norm and k_norm come after the rotation */
-    bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
-    bool norm_heads;                 /* they go over each head, and every head has weights of its own */
-    dop_norm o_norm;                 /* of the result of all heads, before the output projection */
+    bool norm_rows;                  /* q_norm and k_norm go over all heads of a row, instead of over each head */
+    bool norm_heads;                 /* q_norm and k_norm go over each head, and every head has weights of its own */
+    dop_norm o_norm;                 /* on the result of all heads, before the output projection */
     bool bias_q, bias_k, bias_v, bias_o;
     uint32_t shares;    /* the layer uses the keys and values of layer shares - 1; 0: its own */
     bool k_is_v;        /* values are the result of the projection of keys */
-    bool gate;          /* a head's result is multiplied by the sigmoid of a projection of its own */
-    bool gate_heads;    /* ... which has one value for each head */
-    bool gate_softplus; /* ... and by its softplus instead */
+    bool gate;          /* the heads' results are multiplied by the sigmoid of a projection of the layer's input */
+    bool gate_heads;    /* with gate: the projection has one value for each head, instead of as many as the results */
+    bool gate_softplus; /* with gate: softplus instead of sigmoid */
     bool sinks;         /* a learned logit per head that only takes part in the softmax */
-    /* Every head's score at a key grows by exp(fade * softplus(product of all values)) of the key's position, a product and a fade
-     * for each head of keys (Doge: transformers, modular_doge.py).  The cache keeps it behind the key, four times, because
-     * kernels read four values at a time. */
+    /* Doge (transformers, modular_doge.py): the score at a key grows by exp(fade * softplus(w * v)), where v is all values (of v) at
+     * the key's position; each KV head has a learned row w and a learned fade.  The cache keeps this bias behind the key, four
+     * times, because kernels read four values at a time. */
     bool key_bias;
-    bool wide; /* it reads the stream beside the model's embedding */
-    /* Differential attention: what the second half of the heads gives, times a learned value, is subtracted from what the first
-     * half gives, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
+    bool wide; /* attention reads the residual stream concatenated with the model's embedding */
+    /* Differential attention: the results of the second half of the heads, times a learned value, are subtracted from the results of
+     * the first half, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
     double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
-    double softcap; /* of q.k; 0: none */
-    bool both;      /* queries see the positions behind them too; a window is then one on each side */
-    bool relative;  /* scores grow by a learned value of the head and of the distance: dop_encoder.relative */
+    double softcap; /* cap on scaled q.k: softcap * tanh(x / softcap); 0: none */
+    bool both;      /* queries also see later positions; a window then extends to both sides */
+    bool relative;  /* scores have a learned bias for each head and distance: dop_encoder.relative */
     bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
@@ -120,47 +120,47 @@ dop_result_dim(const dop_attention *t)
     return t->n_heads * dop_value_dim(t) / (t->differential ? 2 : 1);
 }
 
-/* Mixers whose memory has the same size for any number of positions: the last inputs of a causal convolution of each channel,
- * and, except for the short convolution, a matrix [head_dim, state_dim] per head (linear_scan of ir/ops.def).
+/* Recurrent mixers, whose state has the same size for any number of positions: the last inputs of a causal convolution of each
+ * channel, and, except for the short convolution, a matrix [head_dim, state_dim] per head (linear_scan of ir/ops.def).
  * Short convolution: out(c * conv(b * x)), b, c and x projections as wide as the model.
  * Mamba-2 and the gated delta rule: one projection and convolution, then SiLU, give values, keys and queries (x, B and C);
  * dt = softplus(projection + bias), decay = exp(-exp(learned) dt), and a gate is a projection of its own. */
 typedef struct dop_recurrent {
-    uint32_t taps; /* of the convolution, its own position included; 0: the layer has no such mixer */
+    uint32_t taps; /* positions that the convolution reads, its own included; 0: the layer has no recurrent mixer */
     bool conv_bias;
-    uint32_t n_heads, head_dim;   /* of values; 0: short convolution */
-    uint32_t n_groups, state_dim; /* heads of keys and queries, and their values */
-    bool in_turn; /* value head h goes with key head h mod n_groups; else with h / (n_heads / n_groups) */
-    bool delta;   /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
+    uint32_t n_heads, head_dim;   /* heads of values, and values of each; n_heads 0: short convolution */
+    uint32_t n_groups, state_dim; /* heads of keys and queries, and values of each */
+    bool in_turn; /* value head h goes with key head h % n_groups; else with key head h / (n_heads / n_groups) */
+    bool delta;   /* delta rule: queries and keys are scaled to length 1, and queries by 1/sqrt(state_dim) besides */
     /* Mamba's selective scan: the convolution gives values only, from which dt, B and C are computed; a head is one channel, and
-     * every column of its state has a learned rate.  In it and with `each` a column decays by itself; the latter is Kimi's delta
-     * rule, in which dt has a value for each of a head's columns. */
+     * every column of its state has a learned rate of decay.  `each` is Kimi's delta rule, in which dt has a value for each of a
+     * head's columns.  With either, every column decays by itself. */
     bool selective, each;
-    uint32_t dt_rank, gate_rank; /* dt, and the gate, are computed through so many values; 0: from the input */
-    bool gate_sigmoid;           /* the gate is a sigmoid instead of a SiLU */
-    double dt_least;             /* of dt */
-    double beta_scale;           /* of the delta rule's beta; 1: none */
-    dop_norm dt_norm, key_norm, query_norm; /* selective: of the values behind dt, and of B and C */
+    uint32_t dt_rank, gate_rank;            /* dt and the gate are low-rank projections of these ranks; 0: full rank */
+    bool gate_sigmoid;                      /* the gate is a sigmoid instead of a SiLU */
+    double dt_least;                        /* lower limit of dt */
+    double beta_scale;                      /* factor on the delta rule's beta; 1: none */
+    dop_norm dt_norm, key_norm, query_norm; /* selective: on the dt_rank values behind dt, on B and on C */
     bool skip;                              /* a learned multiple of each head's values is added to its result */
-    bool bias_in, bias_out;                 /* of the projections before and behind */
-    bool norm_rows;   /* the norm is over all heads, after the gate; else over each head, before it */
-    bool norm_groups; /* with norm_rows: over the heads of each of n_groups, apart */
-    bool norm_first;  /* with norm_rows: before the gate */
+    bool bias_in, bias_out;                 /* biases of the projections before and after the scan or convolution */
+    bool norm_rows;   /* `norm` goes over all heads, after the gate; else over each head, before the gate */
+    bool norm_groups; /* with norm_rows: `norm` goes over the heads of each of n_groups separately */
+    bool norm_first;  /* with norm_rows: `norm` comes before the gate */
     dop_norm norm;
-    double in_scale;             /* of their input, where they have a bias; 1: none */
-    double gate_scale, dt_scale; /* of these projections; 1: none */
+    double in_scale;             /* factor on the input of projections that have a bias; 1: none */
+    double gate_scale, dt_scale; /* factors on the projections of gate and dt; 1: none */
     double value_scale, key_scale,
-        query_scale; /* of the convolution's inputs; 1: none.  Importers multiply its taps by them. */
+        query_scale; /* factors on the convolution's inputs, by which importers multiply its taps; 1: none */
 } dop_recurrent;
 
 typedef struct dop_mixer {
     dop_mixer_kind kind;
-    double scale;       /* of its result; 1: none */
-    dop_attention attn; /* for attention */
+    double scale;       /* factor on the mixer's result; 1: none */
+    dop_attention attn; /* for DOP_MIXER_ATTENTION and _LATENT */
     dop_recurrent rec;  /* for the kinds that keep a state of fixed size */
 } dop_mixer;
 
-/* Channels of its convolution; hidden: the width of the model. */
+/* Channels of a recurrent mixer's convolution; hidden: the width of the model. */
 static inline uint32_t
 dop_conv_channels(const dop_recurrent *s, uint32_t hidden)
 {
@@ -169,7 +169,7 @@ dop_conv_channels(const dop_recurrent *s, uint32_t hidden)
                         : hidden;
 }
 
-/* Values of dt, and learned rates of decay. */
+/* Number of values of dt in a row (dop_scan_steps), and of learned rates of decay (dop_scan_rates). */
 static inline uint32_t
 dop_scan_steps(const dop_recurrent *s)
 {
@@ -186,54 +186,54 @@ dop_scan_rates(const dop_recurrent *s)
 typedef enum dop_ffn_kind {
     DOP_FFN_DENSE,
     DOP_FFN_EXPERTS, /* a mixture of experts */
-    DOP_FFN_BOTH,    /* a dense part beside a mixture of experts, added */
+    DOP_FFN_BOTH,    /* a dense part beside a mixture of experts; their results are added */
     DOP_FFN_NONE     /* the layer is its mixer alone */
 } dop_ffn_kind;
 
-/* How a mixture of experts chooses and weighs.  A router scores every expert, `active` of them are chosen for each row, and
- * their results are added, each times its score, which is the softmax or sigmoid of the router's logits.  The choice is made by
- * the scores, plus a learned correction where there is one, and only among the best groups where there are groups. */
+/* How a mixture of experts routes.  A router scores every expert by the softmax or sigmoid of its logits; for each row `active`
+ * experts are chosen, and their results are added, each times its score.  The choice goes by the scores, plus a learned correction
+ * where there is one, and only among the experts of the best groups where there are groups. */
 typedef enum dop_score_kind {
     DOP_SCORE_SOFTMAX,
     DOP_SCORE_SIGMOID,
     DOP_SCORE_NEAR /* the op near_softmax */
 } dop_score_kind;
 typedef struct dop_experts {
-    uint32_t n, width;                       /* matrices of each kind; hidden values of one expert */
-    uint32_t active;                         /* experts of a row */
+    uint32_t n, width;                       /* number of experts; hidden values of one expert */
+    uint32_t active;                         /* experts that are chosen for a row */
     uint32_t groups, group_best, group_keep; /* as in the op top_k; 1, 1, 1: no groups */
     dop_score_kind score;
     bool correction;   /* a learned value per expert is added for the choice only */
     bool normalized;   /* weights of a row are divided by their sum */
-    double sum_eps;    /* ... plus this */
-    double near;       /* of DOP_SCORE_NEAR: eps of the op */
-    double scale;      /* of the sum of all chosen experts; 1: none */
+    double sum_eps;    /* with normalized: added to the sum that weights are divided by */
+    double near;       /* DOP_SCORE_NEAR: eps of the op near_softmax */
+    double scale;      /* factor on the sum of all chosen experts; 1: none */
     bool scales_input; /* the weight of the only active expert multiplies its input, not its result */
-    bool bias;         /* of every expert's matrices */
+    bool bias;         /* every expert's matrices have biases */
     bool router_bias;
     bool scaled;          /* the weights are multiplied by a learned value per expert, after normalization */
-    dop_norm router_norm; /* the router reads the stream through it; none: it reads what the experts read */
-    double router_scale;  /* of the router's logits; 0: none */
+    dop_norm router_norm; /* norm of the stream for the router; none: the router reads what the experts read */
+    double router_scale;  /* factor on the router's logits; 0: none */
     dop_norm norm,
-        post_norm; /* before and after the experts beside a dense part; none: they read what the dense part reads */
+        post_norm; /* DOP_FFN_BOTH: before and after the experts; none: experts read what the dense part reads */
     uint32_t shared_width; /* hidden values of the shared expert, which works on every row; 0: there is none */
-    bool shared_gate;      /* ... times the sigmoid of a product of its own */
+    bool shared_gate;      /* the shared expert's result is multiplied by the sigmoid of a projection */
 } dop_experts;
 
 typedef struct dop_ffn {
     dop_ffn_kind kind;
     uint32_t width;      /* hidden values of the dense part */
-    dop_experts experts; /* of a mixture */
+    dop_experts experts; /* for DOP_FFN_EXPERTS and DOP_FFN_BOTH */
     dop_act_kind act;
     bool gated;               /* act(gate) * up; else act(up) alone */
-    bool bias;                /* of every matrix */
-    double gate_scale, scale; /* of the activation's input, and of the dense part's result; 1: none */
-    dop_norm post_dense_norm; /* of the dense part's result beside a mixture, before the sum */
-    double sparsity;    /* of the dense part's gate: standard deviations above its mean where it begins; 0: none */
-    dop_norm down_norm; /* of what the last matrix of the dense part reads */
+    bool bias;                /* every matrix of the dense part has a bias */
+    double gate_scale, scale; /* factors on the activation's input, and on the dense part's result; 1: none */
+    dop_norm post_dense_norm; /* DOP_FFN_BOTH: on the dense part's result, before the experts' is added */
+    double sparsity; /* the dense part's gate becomes relu(gate - mean - sparsity * standard deviation); 0: unchanged */
+    dop_norm down_norm; /* on the input of the dense part's down projection */
 } dop_ffn;
 
-/* Whether it has a dense part, and experts. */
+/* Whether a feed-forward part has a dense part (dop_ffn_dense), and experts (dop_ffn_experts). */
 static inline bool
 dop_ffn_dense(const dop_ffn *f)
 {
@@ -246,21 +246,21 @@ dop_ffn_experts(const dop_ffn *f)
     return f->kind == DOP_FFN_EXPERTS || f->kind == DOP_FFN_BOTH;
 }
 
-/* Does it have an expert that works on every row? */
+/* Does a feed-forward part have a shared expert? */
 static inline bool
 dop_ffn_shared(const dop_ffn *f)
 {
     return dop_ffn_experts(f) && f->experts.shared_width > 0;
 }
 
-/* A block whose weights several layers share (Zamba 2): the layer's attention, which is `wide`, and a gated feed-forward part, to
- * whose first matrices each layer adds a product of its own of low rank.  A product of the layer's own makes of the result what
- * is added to the input of the layer's other mixer, and not to the stream. */
+/* Zamba 2: a block whose weights several layers share.  It is the layer's attention, which is `wide`, and a gated feed-forward part;
+ * each layer has adapters of rank `rank` on gate and up.  A projection of the layer's own takes the block's result, which is then
+ * added to the input of the layer's other mixer instead of to the residual stream. */
 typedef struct dop_side {
-    uint32_t width, rank;  /* hidden values, of both; width 0: there is no such block */
-    uint32_t index, block; /* which of the layers with such a block this is, and which of the shared blocks it has */
+    uint32_t width, rank;  /* hidden values of the feed-forward part (0: no shared block); rank of the adapters */
+    uint32_t index, block; /* number of this layer among those with a shared block; number of its shared block */
     dop_act_kind act;
-    dop_norm norm, ffn_norm; /* before attention, over both halves of its input, and before the feed-forward part */
+    dop_norm norm, ffn_norm; /* before attention, over stream and embedding; before the feed-forward part */
 } dop_side;
 
 enum { DOP_MAX_MIXERS = 2 };
@@ -274,16 +274,16 @@ typedef struct dop_layer {
     dop_mixer mixers[DOP_MAX_MIXERS];
     dop_ffn ffn;
     dop_side side;
-    bool residual_weights;              /* the stream is multiplied by learned values before each part is added to it */
+    bool residual_weights;              /* the stream is multiplied by learned values before a part's result is added */
     uint32_t laurel;                    /* with dop_arch.altup: rank of a residual block beside attention */
-    dop_norm laurel_norm;               /* of its product */
+    dop_norm laurel_norm;               /* on the product of the residual block `laurel` */
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on their result */
-    dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
-    dop_norm attn_sum_norm, ffn_sum_norm; /* of the stream after each part has been added to it */
-    dop_norm post_input_norm;             /* on what the layer's own input contributes; dop_layer_inputs */
+    dop_norm ffn_norm, post_ffn_norm;   /* before the feed-forward part, and on its result */
+    dop_norm attn_sum_norm, ffn_sum_norm; /* on the stream after mixers' and feed-forward part's results were added */
+    dop_norm post_input_norm;             /* on what the layer's own input contributes (dop_layer_inputs) */
     bool parallel;
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
-    double residual_scale; /* of what is added to the stream; 1: none */
+    double residual_scale; /* factor on what is added to the stream; 1: none */
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes exceeds 64 bits. */
@@ -295,71 +295,73 @@ enum {
     DOP_MAX_VOCAB = 1 << 24,
     DOP_MAX_CTX = 1 << 30,
     DOP_MAX_HEADS = 4096,
-    DOP_MAX_CHANNELS = 1 << 16, /* of a selective scan */
+    DOP_MAX_CHANNELS = 1 << 16, /* channels of a selective scan */
     DOP_MAX_EXPERTS = 4096,
     DOP_MAX_ACTIVE = 64,
     DOP_MAX_HEAD_DIM = 4096,
     DOP_MAX_TAPS = 16
 };
 
-/* Queries are multiplied by 1 + scale * log(1 + floor((position + from) / floor)). */
+/* Temperature of attention at far positions, as in Llama 4: queries are multiplied by
+ * 1 + scale * log(1 + floor((position + from) / floor)). */
 typedef struct dop_temper {
     double scale, floor; /* floor 0: there is none */
     double from;         /* what is added to the position */
 } dop_temper;
 
-/* Per-layer inputs.  Each layer has `width` values per token: those of an embedding for all layers, times `scale`, plus a
- * projection of the model's embedding, times `projected` and normed; the sum is divided by sqrt(2).  After its feed-forward
+/* Per-layer inputs.  Each layer has `width` values per token: a second embedding's, times `scale`, plus a projection of the model's
+ * embedding, times `projected` and normed; the sum is divided by sqrt(2).  After its feed-forward
  * part a layer adds post_input_norm(up(act(gate(x)) * its input)) to the stream x.  Gemma 4: transformers,
  * modeling_gemma4.py, project_per_layer_inputs. */
 typedef struct dop_layer_inputs {
-    uint32_t width, vocab; /* vocab: rows of their embedding; width 0: there are none */
+    uint32_t width, vocab; /* vocab: rows of the second embedding; width 0: there are no per-layer inputs */
     double scale, projected;
-    dop_norm norm; /* of the projection, over the values of a layer */
+    dop_norm norm; /* on the projection, over the values of one layer */
 } dop_layer_inputs;
 
-/* Alternating updates (Gemma 3n): n streams, of which a layer computes one, `active`, from predictions made of all, and corrects the
- * others by what it has changed. */
+/* Alternating updates (AltUp, Gemma 3n): the residual stream is n streams.  A layer predicts all of them, computes only the stream
+ * `active`, and corrects every prediction by the difference that the computation made. */
 typedef struct dop_altup {
     uint32_t n, active; /* n 0: one stream, as in other models */
-    bool scales;        /* what layers' own inputs meet is the active stream times learned values */
+    bool scales;        /* per-layer inputs are gated by the active stream times learned values */
     dop_norm norm;      /* before the routers */
 } dop_altup;
 enum { DOP_MAX_STREAMS = 8 };
 
-/* What is added to scores by distance: a value for each head and each of `buckets` distances, half of them before the query and
- * half behind it; near distances have one each, those up to `most` fewer and fewer.  T5: https://arxiv.org/abs/1910.10683 */
+/* T5's relative position bias (https://arxiv.org/abs/1910.10683): attention scores have a learned bias for each head and bucket of
+ * distances.  Half of the buckets are for keys before the query, half for keys after it; near distances have a bucket each, and
+ * buckets widen logarithmically up to the distance `most`. */
 typedef struct dop_relative {
-    uint32_t buckets, most; /* buckets 0: there is nothing */
+    uint32_t buckets, most; /* buckets 0: there is no such bias */
 } dop_relative;
 
-/* What an encoder makes of the hidden states after the last norm: products one after the other, then one vector or one row of
- * scores for each text. */
+/* A dense layer of an encoder's head.  After the last norm an encoder applies dop_encoder.n_dense of them, and gives one vector or
+ * one row of class scores for each text. */
 typedef struct dop_dense {
-    uint32_t width;
-    bool bias, active;
+    uint32_t width;    /* values of the layer's result */
+    bool bias, active; /* active: the activation `act` follows */
     dop_act_kind act;
     dop_norm norm; /* after the activation */
 } dop_dense;
 enum { DOP_MAX_DENSE = 3 };
 
-/* Which rows of a text become its vector; with the numbers of DOP_POOL_* in runtime/plan/plan_format.h. */
+/* Pooling: which rows of a text become its vector.  The numbers are DOP_POOL_* of runtime/plan/plan_format.h. */
 typedef enum dop_pool_kind { DOP_BY_NONE, DOP_BY_CLS, DOP_BY_MEAN, DOP_BY_LAST, DOP_BY_END } dop_pool_kind;
 
 typedef struct dop_encoder {
-    bool used;        /* it has no output matrix: its only program is `encode` */
+    bool used;        /* the model is an encoder: without output matrix, its only program is `encode` */
     uint32_t n_types; /* rows have a type (first or second text of a pair), each with an embedding; 0: they have none */
-    bool norm_sum;    /* embed_norm is of the sum of all embeddings */
+    bool norm_sum;    /* dop_arch.embed_norm is on the sum of token, position and type embeddings */
     uint32_t n_dense; /* products after the last norm */
     dop_dense dense[DOP_MAX_DENSE];
     dop_pool_kind pool;
-    uint32_t end_id;  /* DOP_BY_END: the token whose first row it is; UINT32_MAX: that of the largest id */
+    uint32_t end_id;  /* DOP_BY_END: the first row of this token is pooled; UINT32_MAX: the row of the largest id */
     bool normalized;  /* vectors have length 1 */
-    uint32_t classes; /* what it gives are the scores of so many classes; 0: a vector */
+    uint32_t classes; /* the encoder gives scores of this many classes; 0: a vector */
     dop_relative relative;
 } dop_encoder;
 
-/* Values that the last product before products `i` gives. */
+/* Width of the input of dense layer `i` of an encoder. */
 static inline uint32_t
 dop_dense_in(const dop_encoder *e, uint32_t hidden, uint32_t i)
 {
@@ -376,14 +378,14 @@ typedef struct dop_arch {
 
     dop_layer_inputs inputs;
     dop_altup altup;
-    dop_norm embed_norm; /* of the embedding */
+    dop_norm embed_norm; /* on the embedding */
     dop_norm final_norm;
-    bool head_bias; /* of the output matrix */
+    bool head_bias; /* the output matrix has a bias */
     bool learned_positions;
     uint32_t ctx_limit;   /* positions for which these facts hold; 0: any */
-    double embed_scale;   /* of the embedding; 1: none */
+    double embed_scale;   /* factor on the embedding; 1: none */
     double logit_scale;   /* logits are multiplied by it; 1: none */
-    double logit_softcap; /* after that; 0: none */
+    double logit_softcap; /* cap on the logits, after logit_scale; 0: none */
     dop_temper temper;
     dop_encoder encoder;
     bool tied; /* the output matrix is the embedding */
@@ -393,29 +395,31 @@ typedef struct dop_arch {
     int64_t end_ids[DOP_MAX_END_IDS];
 } dop_arch;
 
-/* A matrix of codes, row by row, and a scale for each tile of it (FP8, INT8, packed integers, NVFP4).  Value (row, col) is the code's
- * number times the scale of its tile.  compiler/pack/pack_codes.h makes blocks of it. */
+/* How a quantized matrix is coded that is stored row by row with a scale for each tile (FP8, INT8, packed integers, NVFP4): value
+ * (row, col) is the number that its code stands for, times the scale of its tile.  After the colon: the type of the blocks that
+ * compiler/pack/pack_codes.h makes of it. */
 typedef enum dop_code_kind {
-    DOP_CODE_E4M3, /* 8 bits, blocks of f8_128 */
-    DOP_CODE_INT8, /* 8 bits with a sign, or with 128 added where they are `biased`: q8_0 */
-    DOP_CODE_INT4, /* 4 bits less the zero point, the first of eight in the lowest bits of a word: int4 */
-    DOP_CODE_E2M1, /* 4 bits, the first of two in the low nibble: nvfp4 */
-    DOP_CODE_FLAT, /* dop_flat_parts, instead of codes, scales and tiles: int4 or f16 */
+    DOP_CODE_E4M3, /* 8 bits: f8_128 */
+    DOP_CODE_INT8, /* 8 bits, signed, or with 128 added where dop_code_parts.biased: q8_0 */
+    DOP_CODE_INT4, /* 4 bits, from which a zero point is subtracted; eight in a word, the first in its lowest bits: int4 */
+    DOP_CODE_E2M1, /* 4 bits, two in a byte, the first in its low nibble: nvfp4 */
+    DOP_CODE_FLAT, /* dop_flat_parts instead of codes, scales and tiles: int4 or f16 */
 } dop_code_kind;
 
-/* Codes of 4 or 8 bits of a matrix whose values are counted row after row, i = row * columns + column (bitsandbytes, HQQ). */
+/* A matrix of bitsandbytes or HQQ, quantized as one list of values, i = row * columns + column, with 4 or 8 bits for each. */
 typedef struct dop_flat_parts {
     const uint8_t *codes;
     uint32_t bits;
-    uint64_t group; /* values with one scale, one after the other; or, `strided`, `groups` apart */
-    uint64_t groups;
-    bool strided;
-    /* HQQ: (code - zero) * scale.  Of 4 bits the codes are in halves: those of the second half of the groups (strided: of the second
-     * half of every group) in the low nibbles of the first's. */
+    uint64_t group;  /* values that share a scale */
+    uint64_t groups; /* number of groups */
+    bool strided;    /* the values of a group are `groups` apart in the list; else one after the other */
+    /* HQQ: a value is (code - zero) * scale.  4-bit codes lie in halves of the list: a byte has a code of the first half in the high
+     * nibble and the matching one of the second half in the low nibble. */
     const uint8_t *scales, *zeros;
     dop_type scale_type, zero_type;
-    /* bitsandbytes: levels[code] times the group's largest, the first of two codes in the high nibble.  The largest ones are f32, or,
-     * with nested levels, bytes for which these stand, times `nested` of each nested_group groups, plus an offset. */
+    /* bitsandbytes: a value is levels[code] times the group's `largest`; of two codes in a byte the first has the high nibble.
+     * `largest` is f32; with nested levels it is a byte b, and the factor is nested_levels[b] * nested[group / nested_group] +
+     * offset. */
     const uint8_t *levels; /* f32 [16]; NULL: HQQ */
     const uint8_t *largest;
     const uint8_t *nested_levels, *nested; /* f32 [256] and f32; NULL: not nested */
@@ -425,41 +429,41 @@ typedef struct dop_flat_parts {
 
 typedef struct dop_code_parts {
     dop_code_kind kind;
-    const dop_flat_parts *flat; /* of DOP_CODE_FLAT */
-    bool biased;
+    const dop_flat_parts *flat; /* for DOP_CODE_FLAT */
+    bool biased;                /* DOP_CODE_INT8: 128 was added to each code */
     const uint8_t *codes;
-    uint64_t row_bytes;                   /* of codes */
-    const uint8_t *scales;                /* one for each tile, row of tiles by row of tiles */
-    dop_type scale_type;                  /* f16, bf16 or f32; none: e4m3, without a sign */
-    uint32_t tile_rows, tile_cols, tiles; /* size of a tile; tiles in a row of them */
-    const uint8_t *zeros;                 /* int4: words of eight rows [rows / 8, tiles]; NULL: every zero point is 8 */
-    uint32_t zero_words;                  /* of a row: words of eight tiles instead [rows, zero_words]; 0: not so */
-    float factor;                         /* int8, nvfp4: what all scales are multiplied by */
+    uint64_t row_bytes;                   /* bytes of codes in a row */
+    const uint8_t *scales;                /* one for each tile, row by row of tiles */
+    dop_type scale_type;                  /* f16, bf16 or f32; none: e4m3 without sign */
+    uint32_t tile_rows, tile_cols, tiles; /* size of a tile; number of tiles in a row of tiles */
+    const uint8_t *zeros; /* int4: words with eight rows each [rows / 8, tiles]; NULL: every zero point is 8 */
+    uint32_t zero_words;  /* int4: `zeros` are words with eight tiles each instead, [rows, zero_words]; 0: not */
+    float factor;         /* int8, nvfp4: what all scales are multiplied by */
     uint64_t first, block,
-        block_step; /* row r is first + r, or with blocks of rows first + r / block * block_step + r % block */
+        block_step; /* row r lies in row first + r; block > 0: first + r / block * block_step + r % block */
 } dop_code_parts;
 
-/* A matrix of 4-bit integers whose words, scales and zero points a file stores separately (AWQ, GPTQ), each with the outputs
- * along its last axis.  Value (row, col) is scale * (integer - zero), both of group col / group and output first + row.
+/* A matrix of 4-bit integers whose words, scales and zero points a file stores separately (AWQ, GPTQ), each with the outputs along
+ * its last axis.  Value (row, col) is scale * (integer - zero), with scale and zero of group col / group and output first + row.
  * compiler/pack/pack_rows.h makes blocks of it. */
 typedef struct dop_int4_parts {
-    const dop_code_parts *codes; /* instead of everything else; NULL: none */
-    /* Microscaling (mxfp4) instead of integers: words holds 16 bytes for 32 inputs, the first of two in the low nibble, and
-     * scales an exponent byte for each 32; both output by output.  Of the other fields only `first` and `step` are used. */
+    const dop_code_parts *codes; /* a matrix in this form; no other field is then used.  NULL: not */
+    /* Microscaling (mxfp4) instead of integers: `words` has 16 bytes for each 32 inputs, of two codes in a byte the first in the low
+     * nibble, and `scales` an exponent byte for each 32 inputs; both output by output.  Only `first` and `step` are used besides. */
     bool microscaling;
-    uint32_t step;         /* outputs from one row to the next; 0: 1 */
-    const uint8_t *words;  /* 32 bits, eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
-    const uint8_t *zeros;  /* 32 bits, eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
+    uint32_t step;         /* stored outputs from one row to the next; 0: 1 */
+    const uint8_t *words;  /* words of eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
+    const uint8_t *zeros;  /* 32-bit words of eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
     const uint8_t *scales; /* [groups, outputs] */
     dop_type scale_type;   /* f16, bf16 or f32; every value fits f16 */
-    /* A word has eight outputs of one input, in the order 0 2 4 6 1 3 5 7, as words of zeros have; else all values are in order. */
+    /* A word of `words` has eight outputs of one input, and words of zeros and integers have the order 0 2 4 6 1 3 5 7 (AWQ); else a
+     * word has eight inputs of one output, and all values are in order (GPTQ). */
     bool by_output;
     uint32_t zero_add; /* added to a stored zero point, modulo 16 */
-    uint32_t
-        bits; /* of an integer: 2, 3, 4 or 8, one after the other where they are no divisor of 32; 0: 4.  Unless 4, in order */
-    const uint8_t *order; /* 32 bits: the group of each input; NULL: input / group */
+    uint32_t bits; /* bits of an integer: 2, 3 (crossing words), 4 or 8; 0: 4.  Unless 0, words have inputs in order */
+    const uint8_t *order; /* 32-bit group number of each input; NULL: input / group */
     uint32_t group;       /* inputs per scale: a multiple of the block of the weight's type */
-    uint64_t outputs;     /* of the stored tensors */
+    uint64_t outputs;     /* number of outputs of the stored tensors */
     uint64_t first;       /* the output that is row 0 */
 } dop_int4_parts;
 
@@ -470,31 +474,32 @@ typedef struct dop_weight {
     const char *name; /* canonical, see below; in the arena */
     dop_type type;
     uint32_t rank;    /* 1, 2, or 3: a matrix for each expert */
-    uint32_t experts; /* of rank 3: its first axis; else 0 */
-    uint32_t rows;    /* 1 for a vector */
-    uint32_t cols;    /* along which a matmul sums; the length of a vector */
+    uint32_t experts; /* rank 3: size of the first axis, one for each expert; else 0 */
+    uint32_t rows;    /* number of rows; a vector has 1 */
+    uint32_t cols;    /* length of a row, along which a matmul sums; of a vector its length */
     const uint8_t *data;
     uint64_t row_stride; /* bytes from row to row */
     uint32_t block_rows; /* rows come in blocks of this many, which lie block_stride bytes apart; 0: no blocks */
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
-    /* What llama.cpp calls the tensor, and what where q, k and v are one; NULL: it has no such tensor.  Of weights of a checkpoint. */
+    /* llama.cpp's name of the tensor, and its name in files where q, k and v are one tensor; NULL: llama.cpp has no such tensor.
+     * Set in weights of a checkpoint. */
     const char *gguf, *gguf_fused;
     const dop_int4_parts
         *parts; /* a matrix of codes in separate parts, instead of data and strides; NULL: none; in the arena */
-    uint64_t expert_stride; /* of rank 3: bytes from expert to expert */
-    /* Of nvfp4: f32 of each matrix, by which its values are multiplied, not necessarily aligned; NULL: they are as they are. */
+    uint64_t expert_stride; /* rank 3: bytes from expert to expert */
+    /* nvfp4: an f32 for each matrix, by which all its values are multiplied; not necessarily aligned.  NULL: no such factor. */
     const uint8_t *factors;
-    /* Of rank 3: [experts] of rank 2, instead of data, strides and parts; NULL: one tensor has all experts; in the arena. */
+    /* Rank 3: [experts] weights of rank 2, instead of data, strides and parts; in the arena.  NULL: one tensor has all experts. */
     const struct dop_weight *each;
-    /* Of rank 2: the matrix that has the rows from own_rows on, and may itself continue in another; NULL: all rows are where
-     * data and strides say; in the arena.  It has the same type and column stride; `rows` counts its rows too. */
+    /* Rank 2: the matrix that has the rows from own_rows on, which may itself continue in another; in the arena.  It has the type and
+     * column stride of this one, and `rows` counts its rows too.  NULL: all rows are where data and strides say. */
     const struct dop_weight *below;
-    uint32_t own_rows; /* 0 without `below` */
+    uint32_t own_rows; /* rows before those of `below`; 0: there is no `below` */
 } dop_weight;
 
-/* Names and shapes of all weights: weights.def. */
+/* The weights of a model; weights.def has their names and shapes. */
 typedef struct dop_weights {
     uint32_t n, cap;
     dop_weight *items; /* sorted by name after dop_weights_seal() */
@@ -513,7 +518,7 @@ typedef struct dop_checkpoint {
     dop_arena *arena;
     dop_arch arch;
     dop_weights weights;
-    /* Facts of its vision part (vision.h), whose weights are among the others; NULL: it has none.  In the arena. */
+    /* Facts of the vision part (vision.h), whose weights are among `weights`; in the arena.  NULL: the model has none. */
     const struct dop_vision *vision;
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
@@ -536,7 +541,7 @@ typedef struct dop_checkpoint {
 dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model);
 void dop_checkpoint_finish(dop_checkpoint *m); /* accepts a zeroed one */
 
-/* Matrices of a weight; a vector counts as one. */
+/* Number of matrices of a weight; a vector counts as one. */
 static inline uint32_t
 dop_weight_experts(const dop_weight *w)
 {
@@ -546,7 +551,7 @@ dop_weight_experts(const dop_weight *w)
 /* The matrix of an expert, below dop_weight_experts(), as a weight of rank 2; a weight of lower rank is its own. */
 dop_weight dop_weight_expert(const dop_weight *w, uint32_t expert);
 
-/* Where a row of a weight without parts begins; not of rank 3. */
+/* Where a row of a weight begins that has no `parts` and is not of rank 3. */
 static inline const uint8_t *
 dop_weight_at(const dop_weight *w, uint32_t row)
 {
@@ -563,7 +568,7 @@ dop_status dop_weights_keep(dop_weights *w, dop_map *maps, uint32_t n, dop_diag 
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
 const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
 
-/* The role of a weight; the rows of weights.def.  A norm has two. */
+/* The role of a weight in the model: a row of weights.def.  A norm has two roles, weight and bias. */
 typedef enum dop_role {
     DOP_W_none,
 #define MATRIX(scope, role, ...) DOP_W_##role,
@@ -582,23 +587,23 @@ typedef struct dop_weight_need {
     dop_role role;
     int32_t layer;                      /* -1: none */
     uint32_t rank, experts, rows, cols; /* as in dop_weight */
-    bool vectors;                       /* of rank 2: a vector for each expert, not a matrix */
+    bool vectors;                       /* rank 2: the rows are a vector for each expert, not a matrix */
 } dop_weight_need;
 
 /* "q" */
 const char *dop_role_name(dop_role role);
-/* Of a matrix: the role of its bias, if it can have one; else none. */
+/* The role of a matrix's bias; DOP_W_none where the matrix cannot have one. */
 dop_role dop_role_bias(dop_role role);
 /* Whether the facts call for this role in this layer (-1: outside), and what it must then be. */
 bool dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need *out_need);
-/* The norm of a role that weights.def has as one; of kind none where the facts have none. */
+/* The norm that a NORM row of weights.def stands for; its kind is DOP_NORM_NONE where the facts have no such norm. */
 dop_norm dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role);
 /* Calls fn for every weight that the facts call for, in the order of weights.def; stops at the first failure.  `need` is valid
  * only during the call. */
 typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
 dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
 
-/* The attention among the mixers of a layer, and the mixer with a state of fixed size; NULL: none. */
+/* The attention among a layer's mixers, and the recurrent mixer among them; NULL: none. */
 const dop_attention *dop_layer_attention(const dop_layer *y);
 const dop_recurrent *dop_layer_recurrent(const dop_layer *y);
 

@@ -1,8 +1,8 @@
-/* The chat template beside a model's tokenizer, where Hugging Face and RDRR directories have it. */
+/* The chat template in a directory (Hugging Face, RDRR), where it lies beside the tokenizer. */
 #include "compiler/import/text/chat_files.h"
 #include "compiler/model/import.h"
 
-/* Keeps a text that was read, which may be empty; then the model has no template. */
+/* An empty text means that the model has no template. */
 dop_status
 dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *text, dop_diag *diag)
 {

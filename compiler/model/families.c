@@ -1,5 +1,5 @@
-/* The families, as rows.  What a field means and its value where config.json is silent were taken from the
- * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
+/* The table of families (dop_families), and look-ups in it.  Meanings of fields and their defaults where config.json is silent are
+ * from the configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #include "base/words.h"
 #include "compiler/model/families_dense.h"
 #include "compiler/model/families_experts.h"
@@ -24,7 +24,8 @@ static const dop_hf_keys keys_gemma = {
     .heads = "num_attention_heads",
     .ctx = "max_position_embeddings",
     .ffn = "intermediate_size",
-    .act = "hidden_activation", /* hidden_act says "gelu" in early Gemma files, and the model never heeded it */
+    .act =
+        "hidden_activation", /* not hidden_act, which says "gelu" in early Gemma files but was never used by the model */
     .eps = "rms_norm_eps",
 };
 static const dop_hf_keys keys_gpt2 = {
@@ -114,7 +115,8 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_down_bias, "mlp.down_proj.bias", DOP_PART_ALL, false},
     {0},
 };
-/* With norms on both sides, post_attention_layernorm is what its name says. */
+/* In families with norms before and after a block, post_attention_layernorm is the norm after attention; elsewhere it is the norm
+ * before the feed-forward part. */
 const dop_tensor_name dop_hf_names_sandwich[] = {
     {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
@@ -203,13 +205,13 @@ static const dop_tensor_name names_apertus[] = {
     {.role = DOP_W_none},
 };
 
-/* Gate and up below each other under the name of up. */
+/* GGUF files with gate and up below each other in one tensor, which has the name of up. */
 static const dop_tensor_name gguf_names_gate_up[] = {
     {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
     {DOP_W_up, "ffn_up.weight", DOP_PART_UP, false},
     {.role = DOP_W_none},
 };
-/* A norm before the feed-forward part with the name that Hugging Face gives it. */
+/* GGUF files that call the norm before the feed-forward part as Hugging Face does. */
 static const dop_tensor_name gguf_names_post_attention[] = {
     {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
@@ -229,7 +231,7 @@ const dop_family dop_families[] = {
      .model_types = {"llama"},
      .gguf = "llama",
      .gguf_interleaved = true,
-     .gguf_windows = true, /* Mistral's files */
+     .gguf_windows = true, /* Mistral's GGUF files have the architecture llama too */
      .flags = DOP_FAM_PRE_NORM,
      BIAS_FIELDS,
      COMMON,
@@ -598,7 +600,7 @@ dop_family_by_arch(const char *arch)
     return NULL;
 }
 
-/* The length of an architecture's name without what it says of its head, which is one of `heads`; 0: of none. */
+/* The length of an architecture's name without its ending, which must be one of `heads` ("Model", "ForCausalLM"); 0: it is none. */
 static size_t
 stem(const char *arch, const char *const *heads)
 {
@@ -611,7 +613,7 @@ stem(const char *arch, const char *const *heads)
     return 0;
 }
 
-/* The family with a model of that stem. */
+/* The family with a language model whose name, without its ending, is the first n characters of `arch`. */
 static const dop_family *
 by_stem(const char *arch, size_t n)
 {

@@ -52,7 +52,8 @@ const dop_tensor_name dop_names_phi[] = {
     {DOP_W_down_bias, "mlp.fc2.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* Norms of queries and keys with weights for each head: one matrix, or a vector for each. */
+/* Norms of queries and keys with weights for each head: here a matrix with a row for each head, in StableLM a vector for each
+ * head. */
 const dop_tensor_name dop_names_head_norms[] = {
     {DOP_W_q_norm, "self_attn.q_norm.weight", DOP_PART_HEADS, false},
     {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_HEADS, false},
@@ -84,7 +85,7 @@ const dop_tensor_name dop_names_falcon[] = {
     {DOP_W_up_bias, "mlp.dense_h_to_4h.bias", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.dense_4h_to_h.weight", DOP_PART_ALL, false},
     {DOP_W_down_bias, "mlp.dense_4h_to_h.bias", DOP_PART_ALL, false},
-    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false}, /* of the older form */
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false}, /* older form of checkpoints */
     {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},

@@ -1,4 +1,5 @@
-/* Facts that the rows of families/dense.def and families/encoders.def refer to; only families.c includes this. */
+/* Tables that the rows of families/dense.def and families/encoders.def point to; only families.c and families_dense.c include
+ * this. */
 #ifndef DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
 #define DOPPLER_COMPILER_MODEL_FAMILIES_DENSE_H
 

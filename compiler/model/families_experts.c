@@ -1,4 +1,4 @@
-/* Names and fields of the families with experts; their rows are in families/experts.def. */
+/* Tensor names and fields of the families with experts, whose rows are in families/experts.def. */
 #include "compiler/model/families_experts.h"
 
 #include <math.h>
@@ -183,7 +183,7 @@ const dop_tensor_name dop_hf_names_gpt_oss[] = {
     {DOP_W_sinks, "self_attn.sinks", DOP_PART_ALL, false},
     {DOP_W_router, "mlp.router.weight", DOP_PART_ALL, false},
     {DOP_W_router_bias, "mlp.router.bias", DOP_PART_ALL, false},
-    /* In blocks of mxfp4 the outputs come before the inputs, as floats (also what transformers saves dequantized) after them. */
+    /* `transposed` is for floats (also what transformers saves dequantized), stored [inputs, outputs]; mxfp4 is [outputs, inputs]. */
     {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_EVEN, true},
     {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_ODD, true},
     {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, true},
@@ -207,7 +207,7 @@ const dop_expert_keys dop_experts_deepseek_v3 = {
     .active_otherwise = 8,
     .shared_otherwise = 1,
     .first_otherwise = 3,
-    .gguf_plain = true, /* DeepSeek-V2's files */
+    .gguf_plain = true, /* DeepSeek-V2's GGUF files state no score */
     .facts = {.groups = 8,
               .group_best = 2,
               .group_keep = 4,
@@ -271,12 +271,12 @@ const dop_tensor_name dop_hf_names_llama4[] = {
     {.role = DOP_W_none},
 };
 
-/* DeepSeek-V3's choice, in families that are otherwise like Qwen3 or EXAONE 4. */
+/* DeepSeek-V3's routing, for families that are otherwise like Qwen3 or EXAONE 4. */
 #define DEEPSEEK_CHOICE                                                                                        \
     .groups = 1, .group_best = 2, .group_keep = 1, .scale = 1, .score = DOP_SCORE_SIGMOID, .normalized = true, \
     .sum_eps = 1e-20, .correction = true
 
-/* DeepseekV2Moe: a group is as good as its best expert; weights are softmax scores as they are. */
+/* DeepseekV2Moe: a group is ranked by its best expert; the weights are softmax scores, not normalized. */
 const dop_expert_keys dop_experts_deepseek_v2 = {
     .n = "n_routed_experts",
     .active = "num_experts_per_tok",

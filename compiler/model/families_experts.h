@@ -1,4 +1,4 @@
-/* Facts that the rows of families with experts refer to, for the tables of families. */
+/* Tables that the rows of families with experts (families/experts.def) point to. */
 #ifndef DOPPLER_COMPILER_MODEL_FAMILIES_EXPERTS_H
 #define DOPPLER_COMPILER_MODEL_FAMILIES_EXPERTS_H
 

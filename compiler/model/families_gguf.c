@@ -1,8 +1,8 @@
-/* What GGUF files of single families name in another way than dop_gguf_names; their rows in the tables of families refer to it.
+/* GGUF tensor names of single families that differ from dop_gguf_names; rows of the table of families point to them.
  * Facts: gguf-py/gguf/constants.py and tensor_mapping.py of llama.cpp, and its conversion/. */
 #include "compiler/model/families_gguf.h"
 
-/* Files of the sizes with a norm for each part call that of attention the second. */
+/* Falcon: where attention and feed-forward part have a norm each, attention's is called attn_norm_2, the other attn_norm. */
 const dop_tensor_name dop_gguf_names_falcon[] = {
     {DOP_W_attn_norm, "attn_norm_2.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm_bias, "attn_norm_2.bias", DOP_PART_ALL, false},
@@ -30,7 +30,7 @@ const dop_tensor_name dop_gguf_names_gemma3n[] = {
     {DOP_W_laurel_norm, "laurel_post_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* A layer is one part, and has one norm. */
+/* Nemotron-H: a layer is a mixer or a feed-forward part, and its only norm is called attn_norm. */
 const dop_tensor_name dop_gguf_names_nemotron_h[] = {
     {DOP_W_ffn_norm, "attn_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},

@@ -1,4 +1,4 @@
-/* What the recurrent families' rows in families.c point to: how their files spell things. */
+/* Tensor names and fields of the recurrent families, whose rows are in families/recurrent.def. */
 #include "compiler/model/families_recurrent.h"
 #include "compiler/model/families_experts.h"
 
@@ -20,7 +20,7 @@ const dop_hf_keys dop_keys_lfm2 = {
     .theta = "theta",
 };
 
-/* Mamba-2 as transformers names it, below the mixer's own name. */
+/* Tensor names of a Mamba-2 mixer in transformers; `name` is the mixer's own, with a dot. */
 #define MAMBA(name)                                                                                                   \
     {DOP_W_mix_z, name "in_proj.weight", DOP_PART_MIX_Z, false},                                                      \
         {DOP_W_mix_in, name "in_proj.weight", DOP_PART_MIX_IN, false},                                                \
@@ -82,7 +82,7 @@ const dop_tensor_name dop_names_lfm2[] = {
     {.role = DOP_W_none},
 };
 
-/* What Qwen's mixers with a delta rule have in common. */
+/* Tensor names that Qwen's families with a gated delta rule have in common. */
 #define DELTA                                                                    \
     {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_PAIR_Q, false},                \
         {DOP_W_attn_gate, "self_attn.q_proj.weight", DOP_PART_PAIR_GATE, false}, \
@@ -103,7 +103,7 @@ const dop_tensor_name dop_names_qwen3_5[] = {
     {.role = DOP_W_none},
 };
 
-/* What GGUF files name in another way than dop_gguf_names. */
+/* GGUF tensor names that differ from dop_gguf_names. */
 const dop_tensor_name dop_gguf_names_falcon_h1[] = {
     {DOP_W_ffn_norm, "ffn_norm", DOP_PART_ALL, false}, /* without ".weight" */
     {.role = DOP_W_none},
@@ -120,7 +120,7 @@ const dop_tensor_name dop_gguf_names_lfm2[] = {
     {.role = DOP_W_none},
 };
 
-/* Layers of the gated delta rule and attention with a gate, as llama.cpp's converter names them. */
+/* Tensor names of the gated delta rule and of gated attention in files of llama.cpp's converter. */
 #define GGUF_DELTA                                                                                                     \
     {DOP_W_q, "attn_q.weight", DOP_PART_PAIR_Q, false}, {DOP_W_attn_gate, "attn_q.weight", DOP_PART_PAIR_GATE, false}, \
         {DOP_W_mix_in, "attn_qkv.weight", DOP_PART_ALL, false},                                                        \
@@ -190,7 +190,7 @@ const dop_tensor_name dop_names_granite_hybrid[] = {
     {DOP_W_shared_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false},
     {DOP_W_shared_up, "shared_mlp.input_linear.weight", DOP_PART_UP, false},
     {DOP_W_shared_down, "shared_mlp.output_linear.weight", DOP_PART_ALL, false},
-    {DOP_W_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false}, /* of models without experts */
+    {DOP_W_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false}, /* in models without experts */
     {DOP_W_up, "shared_mlp.input_linear.weight", DOP_PART_UP, false},
     {DOP_W_down, "shared_mlp.output_linear.weight", DOP_PART_ALL, false},
     MAMBA("mamba."),
@@ -235,7 +235,7 @@ const dop_tensor_name dop_names_qwen3_next[] = {
     {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
-/* llama.cpp's converter puts q, k and v of all groups below each other, but leaves beta and dt as they are. */
+/* llama.cpp's converter puts q, k and v of all groups below each other, but leaves beta and dt interleaved by group. */
 const dop_tensor_name dop_gguf_names_qwen3_next[] = {
     GGUF_DELTA,
     {DOP_W_mix_beta, "ssm_ba.weight", DOP_PART_GROUP_BETA, false},
@@ -278,7 +278,7 @@ const dop_tensor_name dop_names_qwen3_5_moe[] = {
     MLP_EXPERTS,
     SHARED_EXPERT("mlp.shared_expert"),
     {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* as published */
+    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* in published checkpoints */
     {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_UP, false},
     {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, false},
     {.role = DOP_W_none},
@@ -325,7 +325,7 @@ const dop_hf_recurrent dop_recurrent_lfm2_moe = {
     .conv_bias = {"conv_bias", false},
 };
 
-/* A layer is one part, whatever it is called "mixer". */
+/* Nemotron-H: a layer is a mixer or a feed-forward part, and files call either "mixer". */
 const dop_hf_keys dop_keys_nemotron_h = {
     .hidden = "hidden_size",
     .layers = "num_hidden_layers",
@@ -399,7 +399,7 @@ const dop_expert_keys dop_experts_nemotron_h = {
               .correction = true},
 };
 
-/* Mamba's selective scan as transformers names it, below the mixer's own name. */
+/* Tensor names of Mamba's selective scan in transformers; `name` is the mixer's own, with a dot. */
 #define SELECTIVE(name)                                                                                  \
     {DOP_W_mix_in, name "in_proj.weight", DOP_PART_GATE, false},                                         \
         {DOP_W_mix_z, name "in_proj.weight", DOP_PART_UP, false},                                        \
@@ -477,7 +477,8 @@ const dop_expert_keys dop_experts_jamba = {
     .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1},
 };
 
-/* Queries, keys and values of a delta rule as matrices of their own, and taps of one convolution in three tensors. */
+/* Tensor names of a delta rule whose queries, keys and values are three matrices, with the taps of one convolution in three
+ * tensors. */
 #define DELTA_APART(name)                                             \
     {DOP_W_mix_in, name "q_proj.weight", DOP_PART_KEYS, false},       \
         {DOP_W_mix_in, name "k_proj.weight", DOP_PART_KEYS, false},   \
@@ -611,7 +612,7 @@ const dop_tensor_name dop_names_zamba2[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
-    MAMBA("mamba_decoder.mamba."), /* of layers with a shared block */
+    MAMBA("mamba_decoder.mamba."), /* in layers with a shared block */
     {DOP_W_attn_norm, "mamba_decoder.input_layernorm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };

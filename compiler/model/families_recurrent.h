@@ -1,4 +1,4 @@
-/* Facts that the rows of recurrent families refer to; only families.c includes this. */
+/* Tables that the rows of families/recurrent.def point to; only families.c and families_recurrent.c include this. */
 #ifndef DOPPLER_COMPILER_MODEL_FAMILIES_RECURRENT_H
 #define DOPPLER_COMPILER_MODEL_FAMILIES_RECURRENT_H
 

@@ -18,7 +18,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
-/* Names, the first that fits counts. */
+/* Excused names: patterns of fnmatch(), of which the first that matches a name counts. */
 static const struct {
     const char *pattern;
     dop_excuse excuse;
@@ -88,7 +88,7 @@ excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out
     return false;
 }
 
-/* The layer that a name is about; -1: none. */
+/* The number of the layer in a tensor's name; -1: it has none. */
 static long
 layer_of(const dop_leftovers *l, const char *name)
 {
@@ -101,7 +101,7 @@ layer_of(const dop_leftovers *l, const char *name)
     return end != at && *end == '.' && n >= 0 ? n : -1;
 }
 
-/* Is it of the keys or values of a layer that has none of its own?  Checkpoints may hold them all the same. */
+/* Does a tensor belong to keys or values of a layer that shares another layer's?  Checkpoints may hold such tensors, unused. */
 static bool
 of_shared(const dop_leftovers *l, const char *name, long layer)
 {

@@ -1,11 +1,11 @@
-/* The tensors of a model that no weight uses.  Each is either excused by its name, for a reason that the user is told, or an
- * error: a tensor that nothing reads means that the facts do not describe the model. */
+/* Unused tensors: those of a model's files that no weight uses.  Each is either excused by its name, for a reason that the user is
+ * told, or an error: a tensor that nothing reads means that the facts do not describe the model. */
 #ifndef DOPPLER_COMPILER_MODEL_LEFTOVERS_H
 #define DOPPLER_COMPILER_MODEL_LEFTOVERS_H
 
 #include "compiler/model/arch.h"
 
-/* Reasons; leftovers.c has the text of each. */
+/* Reasons why a tensor may be unused; leftovers.c has the text of each. */
 typedef enum dop_excuse {
     DOP_EXCUSE_ROTARY,
     DOP_EXCUSE_MASK,
@@ -30,16 +30,16 @@ typedef struct dop_leftovers {
     const char *layers_key;   /* the field that counts the layers: "num_hidden_layers" */
     uint32_t draft_layers;    /* layers after those of the model that predict further tokens */
     /* Found so far. */
-    uint32_t excused[DOP_N_EXCUSES];
-    uint32_t n_unknown;
-    const char *unknown, *file; /* the first one, and the file it is in */
+    uint32_t excused[DOP_N_EXCUSES]; /* number of tensors by reason */
+    uint32_t n_unknown;              /* number of tensors without a reason */
+    const char *unknown, *file;      /* the first tensor without a reason, and its file */
 } dop_leftovers;
 
 /* Adds one tensor that no weight uses. */
 dop_status dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char *file);
-/* The error about the unknown ones, or the note in l->model about the excused ones. */
+/* Fails where tensors have no reason to be unused, naming the first; else notes in l->model which were excused. */
 dop_status dop_leftovers_finish(dop_leftovers *l);
-/* Adds to the line that the user sees. */
+/* Appends to m->note, the line that the user sees. */
 dop_status dop_checkpoint_note(dop_checkpoint *m, const char *text, dop_diag *diag);
 
 #endif

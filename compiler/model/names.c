@@ -1,4 +1,4 @@
-/* Tensor names of GGUF files, and what importers do with names. */
+/* Tensor names: those of GGUF files, whole names with prefix and layer, rows of fused tensors, and names of activations. */
 #include "base/words.h"
 #include "compiler/model/import.h"
 
@@ -36,7 +36,7 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_kv_a_norm, "attn_kv_a_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "attn_k_b.weight", DOP_PART_ALL, false},
     {DOP_W_v_up, "attn_v_b.weight", DOP_PART_ALL, false},
-    {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* of older files, and of MiniCPM 3 */
+    {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* in older files, and in MiniCPM 3's */
     {DOP_W_v_up, "attn_kv_b.weight", DOP_PART_V_UP, false},
     {DOP_W_mix_z, "ssm_in.weight", DOP_PART_MIX_Z, false},
     {DOP_W_mix_in, "ssm_in.weight", DOP_PART_MIX_IN, false},
@@ -158,7 +158,8 @@ dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_
 {
     if (need->layer >= 0)
         snprintf(out, size, "%s%s%d.%s", prefix, layer_prefix, (int)need->layer, source);
-    else if (need->role == DOP_W_lm_head || need->role == DOP_W_lm_head_bias) /* beside the text part, not inside */
+    else if (need->role == DOP_W_lm_head ||
+             need->role == DOP_W_lm_head_bias) /* the output matrix lies beside the text part, not in it */
         snprintf(out, size, "%s%s", strncmp(prefix, "language_model.", 15) == 0 ? "language_model." : "", source);
     else
         snprintf(out, size, "%s%s", prefix, source);
@@ -195,17 +196,17 @@ dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *are
 typedef enum height {
     NONE,
     ONE,
-    ROWS, /* of the weight itself */
+    ROWS, /* as many as the weight has */
     Q,    /* all queries */
     KV,   /* all keys */
     V,    /* all values */
-    HEAD, /* a head of these */
+    HEAD, /* one head of queries, keys or values */
     TWO,
-    QUARTER,     /* of the weight itself */
-    SHARE,       /* the queries that go with one head of keys */
+    QUARTER,     /* a quarter of the weight's rows */
+    SHARE,       /* the queries of one head group */
     PLAIN,       /* latent attention: the values of a head that are not rotated */
     TURNED,      /* latent attention: the values of a head that are rotated */
-    RANK,        /* of latent attention */
+    RANK,        /* latent attention: dop_latent.rank */
     VALUES,      /* recurrent mixer: values of all heads */
     MIXED,       /* recurrent mixer: channels of the convolution */
     STEPS,       /* recurrent mixer: one value for each head */
@@ -219,13 +220,15 @@ typedef enum height {
     N_HEIGHTS
 } height;
 
-/* Which facts of the layer a row needs.  Latent up: a tensor of rank 3 whose matrices have keys and values.  Groups: the tensor
- * is one step after the other, one for each group of the recurrent mixer. */
+/* Which facts of a layer a row of parts[] needs.  LATENT_UP: the tensor has for each head a matrix of keys and one of values below
+ * each other.  GROUPS: the tensor has the `step` of each group of the recurrent mixer, one after the other. */
 typedef enum facts { ANY, ATTENTION, LATENT_UP, GROUPS } facts;
 
-/* The part begins below what `start` lists, in a tensor of the heights in `total`.  With `block` it is so many rows of each step. */
+/* Where a slice lies in its tensor, in members of `height`: the tensor's height is the sum of `total`, and the slice begins after
+ * the sum of `start`.  With `block` the slice is that many rows of each step, whose height is the sum of `step`; else it is
+ * contiguous. */
 typedef struct part_rows {
-    facts needs;                                /* without them the tensor is the weight */
+    facts needs;                                /* a layer without these facts gets DOP_PART_ALL instead */
     uint8_t start[3], total[3], block, step[4]; /* height */
     bool one_row, turned, headed, flat, loose;
 } part_rows;

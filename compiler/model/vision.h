@@ -1,5 +1,6 @@
-/* The vision part of a model: facts of its tower (layers over rows of patches, which see one another) and of what makes features
- * for the text model of its rows, and their weights.  Importers fill it; nothing after them knows where a model came from. */
+/* The vision part of a model: its tower (a transformer over the patches of a picture, without causal mask), the projector that makes
+ * features for the text model of the tower's rows, and the weights of both.  Importers fill it; nothing after them knows where a
+ * model came from. */
 #ifndef DOPPLER_COMPILER_MODEL_VISION_H
 #define DOPPLER_COMPILER_MODEL_VISION_H
 
@@ -7,11 +8,11 @@
 
 enum { DOP_VISION_MAX_DEEP = 8, DOP_VISION_MAX_LAYERS = 256 };
 
-/* How a row knows where its patch is, beside a rotation. */
+/* Position embedding of patches, besides rotary embedding. */
 typedef enum dop_vision_places {
     DOP_PLACES_NONE,
-    DOP_PLACES_TABLE,   /* a learned row for each patch of a picture of one size, and one for the class token */
-    DOP_PLACES_CORNERS, /* four rows of a learned square, weighed (bilinear) */
+    DOP_PLACES_TABLE,   /* a learned row for each patch of a picture of fixed size, and for the class token */
+    DOP_PLACES_CORNERS, /* bilinear interpolation in a learned square of rows */
 } dop_vision_places;
 
 typedef enum dop_vision_act {
@@ -21,31 +22,32 @@ typedef enum dop_vision_act {
     DOP_VISION_QUICK_GELU
 } dop_vision_act;
 
-/* Which weights there are decides the rest: biases, gated layers (gate), factors of branches (scale1, scale2), norms of LayerNorm
- * (with a bias) or RMSNorm, norms before the first and after the last layer, a second product behind the first. */
+/* Facts of a vision part.  What is not here follows from which weights exist: biases, gated layers (gate), factors on residual
+ * branches (scale1, scale2), LayerNorm (with a bias) or RMSNorm, norms before the first and after the last layer, and a second
+ * projector matrix (linear2). */
 typedef struct dop_vision {
-    uint32_t row_values; /* of a patch */
+    uint32_t row_values; /* values of a patch: the width of an input row */
     uint32_t hidden, heads, head_dim, ffn;
-    uint32_t n_layers; /* those whose results count */
+    uint32_t n_layers; /* layers up to the one whose result becomes features */
     dop_vision_act act;
-    double eps; /* of the norms of the tower */
+    double eps; /* eps of the tower's norms */
     dop_vision_places places;
-    uint32_t n_places; /* rows of the table */
-    bool class_token;  /* the last row of a tile is no patch */
-    double rope_theta; /* of rotations by row and column; 0: none */
-    bool rope_apart;   /* columns turn by frequencies of their own, every second one; else both turn by the same ones */
-    bool windowed[DOP_VISION_MAX_LAYERS]; /* rows of the layer see those of their window only */
-    uint32_t merge;                       /* patches along an edge of a feature */
-    bool pool;                            /* the mean of them; else side by side */
+    uint32_t n_places; /* rows of the table of position embeddings */
+    bool class_token;  /* the last row of a tile is the class token, not a patch */
+    double rope_theta; /* base of the rotary embedding by row and column; 0: none */
+    bool rope_apart; /* rows have the even frequencies of one list and columns the odd ones; else both have the same */
+    bool windowed[DOP_VISION_MAX_LAYERS]; /* rows of the layer see only rows of their own window */
+    uint32_t merge;                       /* patches along an edge of the square that becomes a feature */
+    bool pool;                            /* the patches of a feature are averaged; else concatenated */
     dop_vision_act merge_act;
-    double merge_eps, merge_norm_add; /* of the norms after the tower; what is added to their weights */
+    double merge_eps, merge_norm_add; /* eps of the projector's norms; what is added to their weights */
     uint32_t features;                /* values of a feature: the text model's hidden size */
-    uint32_t n_deep; /* layers whose results also become features, for the first layers of the text model */
+    uint32_t n_deep; /* layers whose results also become features, for the first layers of the text model (deepstack) */
     uint32_t deep[DOP_VISION_MAX_DEEP];
 } dop_vision;
 
-/* Weights, in an arena or in files that the importer mapped, by canonical names: "v.patch", "v.L0.q", "v.linear1",
- * "v.D0.linear1"; biases end in _bias. */
+/* A vision part with its weights, which lie in an arena or in files that the importer mapped.  Canonical
+ * names: "v.patch", "v.L0.q", "v.linear1", "v.D0.linear1"; biases end in _bias. */
 typedef struct dop_vision_model {
     dop_vision facts;
     dop_weights weights;

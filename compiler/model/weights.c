@@ -9,7 +9,7 @@ dop_status
 dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag)
 {
     if (w->n == w->cap) {
-        /* The old list stays in the arena: it at most doubles a few kilobytes. */
+        /* The old list stays in the arena unused; it is a few kilobytes. */
         uint32_t cap = w->cap ? w->cap * 2 : 64;
         dop_weight *list = dop_arena_alloc(arena, (size_t)cap * sizeof *list);
         if (!list)
@@ -84,7 +84,7 @@ dop_weight_expert(const dop_weight *w, uint32_t expert)
     return m;
 }
 
-/* A weight that starts inside a mapped file must end there too (one that lies in none was assembled in memory). */
+/* Does a weight that starts inside a mapped file end there too?  A weight outside of all maps was assembled in memory. */
 static bool
 inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
 {
@@ -113,7 +113,7 @@ matrix_extent(const dop_weight *x, uint64_t *out)
     return dop_mul_u64(x->row_stride, x->rows - 1, &skip) && dop_add_u64(skip, row, out);
 }
 
-/* The same of a weight in one tensor, whose experts follow each other. */
+/* Bytes from the first to the last value of a weight whose experts all lie in one tensor; false on overflow. */
 static bool
 extent(const dop_weight *x, uint64_t *out)
 {
@@ -129,7 +129,7 @@ typedef struct checker {
     dop_diag *diag;
 } checker;
 
-/* Type and place of a weight, or of the tensor of one expert. */
+/* Checks type and extent of a weight, or of the tensor of one expert. */
 static dop_status
 check_tensor(const checker *c, const dop_weight *x)
 {
@@ -140,7 +140,7 @@ check_tensor(const checker *c, const dop_weight *x)
     if (x->col_stride && type->kind != DOP_KIND_FLOAT)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: transposed values of type %s are not supported",
                            x->source, type->name);
-    if (x->parts) /* of whole tensors, which the importer has checked */
+    if (x->parts) /* parts are whole tensors, which the importer has checked */
         return DOP_OK;
     for (const dop_weight *below = x; below; below = below->below) {
         dop_weight own = *below;

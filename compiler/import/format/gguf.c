@@ -62,7 +62,7 @@ truncated(const cursor *c, const char *what)
                        "the GGUF file ends inside %s (at byte %" PRIu64 "); it is damaged or incomplete", what, c->at);
 }
 
-/* Into *out, which is all zeros where the file ends too early. */
+/* Reads n bytes into *out; where the file ends too early, *out becomes zeros. */
 static dop_status
 read_bytes(cursor *c, const char *what, void *out, size_t n)
 {
@@ -210,7 +210,7 @@ read_tensor(cursor *c, dop_gguf_tensor *t)
     return tensor_size(c, t);
 }
 
-/* Places the tensors in the file, now that the start of the data is known. */
+/* Turns the tensors' offsets into places in the file, once the start of the data is known. */
 static dop_status
 place_tensors(const cursor *c, dop_gguf *g)
 {
@@ -239,7 +239,7 @@ compare_names(const void *x, const void *y)
     return r ? r : a->len < b->len ? -1 : a->len > b->len;
 }
 
-/* Two entries of one name would make the meaning depend on who reads. */
+/* Refuses two entries of one name: which of them counts would depend on the reader. */
 static dop_status
 check_unique(const cursor *c, const char *what, const void *rows, size_t count, size_t stride)
 {
@@ -374,7 +374,7 @@ dop_gguf_find_tensor(const dop_gguf *g, const char *name)
     return NULL;
 }
 
-/* One element as sign and magnitude; false for types that are no integers. */
+/* Reads element `index` as sign and magnitude; false: its type is no integer. */
 static bool
 integer(const dop_gguf_kv *kv, uint64_t index, bool *negative, uint64_t *magnitude)
 {

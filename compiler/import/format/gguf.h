@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-/* Types of metadata values; numbers are the format's. */
+/* Types of metadata values, with the numbers of the file format. */
 typedef enum dop_gguf_type {
     DOP_GGUF_U8 = 0,
     DOP_GGUF_I8 = 1,
@@ -25,7 +25,7 @@ typedef enum dop_gguf_type {
     DOP_GGUF_F64 = 12,
 } dop_gguf_type;
 
-/* Bytes in the file, not 0-terminated. */
+/* A string as it lies in the file, not 0-terminated. */
 typedef struct dop_gguf_str {
     const char *data;
     uint64_t len;
@@ -80,10 +80,10 @@ bool dop_gguf_f64(const dop_gguf_kv *kv, uint64_t index, double *out); /* any nu
 bool dop_gguf_bool(const dop_gguf_kv *kv, uint64_t index, bool *out);
 /* A string value (not an array). */
 bool dop_gguf_string(const dop_gguf_kv *kv, dop_gguf_str *out);
-/* Walks an array of strings: start with *cursor = 0; false at the end or if it is no such array. */
+/* Iterates over an array of strings; *cursor starts at 0.  False: at the end, or the value is no array of strings. */
 bool dop_gguf_next_string(const dop_gguf_kv *kv, uint64_t *cursor, dop_gguf_str *out);
 
-/* Storage of one ggml tensor type: elements and bytes per block.  false for an unknown number. */
+/* Storage of a ggml tensor type: elements and bytes per block.  dop_gguf_tensor_type() returns false for an unknown number. */
 typedef struct dop_gguf_tensor_info {
     const char *name;
     uint32_t block; /* elements */

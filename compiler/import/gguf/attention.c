@@ -1,6 +1,5 @@
-/* Forms of attention that single families have, in GGUF files: the latent one of DeepSeek-V3, the chunks of Llama 4, and
- * Gemma 4's layers that share keys and values and have inputs of their own (llama.cpp, src/models/deepseek2.cpp, llama4.cpp
- * and gemma4.cpp). */
+/* Forms of attention of single families, in GGUF files: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
+ * shared keys and values and per-layer inputs (llama.cpp, src/models/deepseek2.cpp, llama4.cpp and gemma4.cpp). */
 #include "compiler/import/gguf/gguf_import.h"
 
 #include <math.h>
@@ -40,8 +39,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
             "heads of %u values, %u of them rotated, made of %u, and values of %u are not multiples of 4 "
             "(of 8 where rotated)",
             dim, l->rotated, l->rank, l->value_dim);
-    l->norm =
-        (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* whatever the other norms have, as in the models' own code */
+    l->norm = (dop_norm){.kind = DOP_NORM_RMS,
+                         .eps = 1e-6}; /* whatever eps the other norms have, as in the models' own code */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = dim;
     t->n_kv_heads = 1;
@@ -98,7 +97,7 @@ dop_gi_chunks(dop_gi *gi)
     return st;
 }
 
-/* A key that may be 0 or missing. */
+/* Reads a number whose key may be 0 or missing; both give 0. */
 static dop_status
 count(const dop_gi *gi, const char *key, uint32_t max, uint32_t *out)
 {
@@ -111,7 +110,7 @@ count(const dop_gi *gi, const char *key, uint32_t max, uint32_t *out)
     return DOP_OK;
 }
 
-/* Gemma 3n.  Where a layer's gate is not sparse, its number is minus infinity. */
+/* Gemma 3n.  A layer whose gate is not sparse has the activation sparsity scale minus infinity. */
 dop_status
 dop_gi_altup(dop_gi *gi)
 {

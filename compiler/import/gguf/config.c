@@ -66,7 +66,7 @@ refuse(const dop_gi *gi)
 {
     static const struct {
         const char *key;
-        uint64_t known; /* to families with these flags */
+        uint64_t known; /* families with these flags read the key; others refuse it */
     } keys[] = {{"attention.clamp_kqv", DOP_FAM_CLIP},
                 {"attention.max_alibi_bias", DOP_FAM_ALIBI},
                 {"attention.shared_kv_layers", DOP_FAM_LAYER_INPUTS},
@@ -86,7 +86,7 @@ refuse(const dop_gi *gi)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-/* A flag of a list, which some converters write as numbers. */
+/* Reads element i of a list of flags, which some converters write as numbers. */
 static bool
 flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
 {
@@ -97,7 +97,7 @@ flag_of(const dop_gguf_kv *kv, uint64_t i, bool *out)
     return *out || (dop_gguf_u64(kv, i, &v) && v == 0);
 }
 
-/* attention.sliding_window_pattern: a period (the last of each is full, or the first) or one flag per layer. */
+/* Reads attention.sliding_window_pattern: a period, of which the last layer (or the first) is full, or a flag for each layer. */
 static dop_status
 read_pattern(dop_gi *gi)
 {
@@ -117,14 +117,14 @@ read_pattern(dop_gi *gi)
     return st;
 }
 
-/* Which layers slide, and the window that they have. */
+/* Reads which layers slide, and their window. */
 static dop_status
 read_windows(dop_gi *gi, uint32_t *out_window)
 {
     const dop_family *f = gi->family;
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, DOP_GGUF(window)->key, full, sizeof full);
-    if (f->window_rule == DOP_WINDOW_CHUNKS) /* in such families the key states no window */
+    if (f->window_rule == DOP_WINDOW_CHUNKS) /* in families with chunks the key states no window */
         return DOP_OK;
     const bool pattern = f->window_rule == DOP_WINDOW_PATTERN;
     uint64_t stated = 0;
@@ -135,8 +135,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     dop_status st = pattern ? read_pattern(gi) : DOP_OK;
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
-    /* Families whose full layers do not rotate, or come first, have sizes without windows under the same name: there the file
-     * decides. */
+    /* Some families, whose full layers do not rotate or come first, also have sizes without windows: in them the file decides. */
     const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL) && !f->gguf_full_first;
     if (st == DOP_OK && !none && (kv || always))
         st = dop_gi_size(gi, DOP_GGUF(window), 0, f->window, out_window);
@@ -145,7 +144,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------- */
 
-/* Values of a head; layers with a window may have another number of them. */
+/* Reads head_dim, of which layers with a window may have another one. */
 static dop_status
 read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
 {
@@ -172,7 +171,7 @@ read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
     return st;
 }
 
-/* What multiplies q.k. */
+/* Reads the factor on q.k. */
 static dop_status
 read_scale(dop_gi *gi, dop_attention *t)
 {
@@ -203,7 +202,7 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
         st = read_head_dim(gi, i, t);
     if (gi->family->flags & DOP_FAM_SWA_HEADS)
         t->sinks = layer_has(gi, i, "attn_sinks.weight");
-    if (t->gate_heads) { /* a value for each head, or for each of its values */
+    if (t->gate_heads) { /* the gate has a value for each head, or for each value of a head */
         char name[64];
         snprintf(name, sizeof name, "blk.%u.attn_gate.weight", i);
         const dop_gguf_tensor *gate = dop_gi_tensor(gi, name, NULL);
@@ -212,7 +211,7 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
     return st == DOP_OK ? read_scale(gi, t) : st;
 }
 
-/* A layer of one part has only that one's norm. */
+/* Nemotron-H: makes a layer a mixer or a feed-forward part alone, with that part's norm. */
 static void
 settle_block(const dop_gi *gi, uint32_t i, dop_layer *y)
 {
@@ -284,8 +283,8 @@ leave_positions_out(dop_gi *gi, bool rotates)
 
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
-/* A model has biases where its first layer with attention has them, and those of feed-forward parts where its first layer has them.
- * In a layer that differs a weight is then missing or ignored, which is reported. */
+/* Finds which biases a model has: those of attention by its first layer with attention, those of feed-forward parts by its first
+ * layer.  In a layer that differs a weight is then missing or unused, which is reported. */
 static void
 find_biases(dop_gi *gi)
 {
@@ -396,14 +395,14 @@ read_scalars(dop_gi *gi)
     return st;
 }
 
-/* Families whose attention rotates only where config.json says so: their files do not say it. */
+/* Is it a family whose attention rotates only where config.json says so?  GGUF files do not state it. */
 static bool
 states_no_rotation(const dop_family *f)
 {
     return f->recurrent && f->recurrent->positions && !(f->flags & DOP_FAM_MULTIPLIERS);
 }
 
-/* MiMo-V2 */
+/* MiMo-V2: reads attention.value_scale, a factor on attention's result. */
 static dop_status
 read_value_scale(dop_gi *gi)
 {

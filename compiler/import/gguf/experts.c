@@ -33,8 +33,8 @@ read_flag(const dop_gi *gi, const char *key, bool otherwise, bool *out)
     return DOP_OK;
 }
 
-/* expert_gating_func: 1 softmax, 2 sigmoid; 0 or nothing: the family's.  A correction goes with a sigmoid.  DeepSeek-V2, whose scores are
- * a softmax, takes the best expert of a group for its worth. */
+/* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score.  A correction goes with a sigmoid.
+ * DeepSeek-V2, which has softmax scores, ranks a group by its best expert. */
 static dop_status
 read_score(const dop_gi *gi, dop_experts *x)
 {
@@ -68,7 +68,7 @@ read_choice(const dop_gi *gi, dop_experts *x)
         st = read_flag(gi, "expert_weights_norm", x->normalized || k->gguf_normalized, &x->normalized);
     if (st == DOP_OK)
         st = dop_gi_number(gi, DOP_GGUF(expert_scale), 0, &scale);
-    if (scale > 0) /* 0 stands for none */
+    if (scale > 0) /* 0: not stated */
         x->scale = scale;
     if (st == DOP_OK)
         st = dop_gi_size(gi, DOP_GGUF(expert_groups), 0, 1, &x->groups);
@@ -79,7 +79,8 @@ read_choice(const dop_gi *gi, dop_experts *x)
     return st;
 }
 
-/* The width of the shared expert is stated, or as many times that of one as are stated, or what its tensor has. */
+/* Reads the width of the shared expert: as stated, or the stated number of shared experts times the width of one, or the rows of its
+ * tensor. */
 static dop_status
 read_shared(const dop_gi *gi, uint32_t layer, dop_experts *x)
 {

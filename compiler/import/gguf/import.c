@@ -1,4 +1,4 @@
-/* GGUF files to facts and canonical weights. */
+/* GGUF files: finds the family, reads facts, and turns tensors into canonical weights. */
 #include "compiler/import/gguf/gguf_import.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
@@ -33,7 +33,7 @@ type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf
                        info.name, known);
 }
 
-/* "8 x 64 x 32 values, expected 4 x 64 x 32": in our order of axes, in which the axis that products sum over is the last. */
+/* Fails with "8 x 64 x 32 values, expected 4 x 64 x 32", in our order of axes, where products sum over the last one. */
 static dop_status
 wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint64_t *got, const uint64_t *want)
 {
@@ -50,8 +50,8 @@ wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint
                        text[0], text[1]);
 }
 
-/* Files of NVFP4 have what a tensor's values are multiplied by beside it, "blk.0.attn_q.scale" or "...weight.scale": one number, or one
- * for each expert.  The scale of its activations, "input_scale", is not used, since these are not rounded here. */
+/* NVFP4: sets w->factors, by which a tensor's values are multiplied, from the tensor "blk.0.attn_q.scale" or "...weight.scale": one
+ * number, or one for each expert.  "input_scale", for activations, is not used, since activations are not quantized here. */
 static dop_status
 take_factors(const dop_gi *gi, const char *name, dop_weight *w)
 {
@@ -83,8 +83,8 @@ take_factors(const dop_gi *gi, const char *name, dop_weight *w)
     return st;
 }
 
-/* Makes w, the matrices of all heads in latent attention, of the one matrix t that has those of keys and of values.  Those of keys
- * are used turned, so that they are copied where they are blocks. */
+/* DOP_PART_K_UP, _V_UP: makes w, the heads' matrices of keys or of values in latent attention, from the matrix t, which has both.
+ * Matrices of keys are used transposed, so that quantized ones are copied. */
 static dop_status
 take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const dop_rows *rows, bool transposed,
         dop_weight *w)
@@ -119,7 +119,7 @@ take_up(const dop_gi *gi, const dop_gguf *part, const dop_gguf_tensor *t, const 
     return DOP_OK;
 }
 
-/* Makes w from these rows (rank 1: values; rank 3: rows of each expert) of the tensor of this name. */
+/* Makes w from `rows` (rank 1: values; rank 3: rows of each expert) of the tensor `name`. */
 static dop_status
 take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, dop_weight *w)
 {
@@ -132,11 +132,11 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
         want[0] = rows->turned ? rows->block_step : rows->total;
         want[1] = rows->turned ? rows->block : 1;
     }
-    /* Files have vectors of recurrent layers as a column too, or as a row for each group, and norms as one for each head. */
+    /* Files may store a recurrent layer's vector as a column, or with a row for each group, and a norm with a row for each head. */
     const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
                         (gi->family->recurrent || gi->family->flags & DOP_FAM_HEAD_NORM) && t->dims[0] <= rows->total &&
                         t->dims[1] <= rows->total && t->dims[0] * t->dims[1] == rows->total;
-    if (rows->each) { /* the matrices of all heads are one matrix, one below the other */
+    if (rows->each) { /* the matrices of all heads lie below each other in one matrix */
         want[0] = transposed ? w->rows : w->cols;
         want[1] = w->experts * (rows->each / want[0]);
         want[2] = 1;
@@ -165,7 +165,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, bool transposed, 
     return take_factors(gi, name, w);
 }
 
-/* Makes w, a single value, from a key that has a value for each layer or one for all. */
+/* DOP_PART_KEY: makes w, a single value, from a key that has a value for each layer or one for all layers. */
 static dop_status
 take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 {
@@ -197,8 +197,8 @@ full_name(const dop_weight_need *need, const char *source, char *out, size_t siz
         snprintf(out, size, "%s", source);
 }
 
-/* The name of a weight's tensor, or of its key.  Where the tables have several, one is that of the file.  Names that follow each
- * other are of parts of one matrix. */
+/* The row of the tables that names a weight's tensor or key: the first whose tensor the file has.  Of consecutive rows with one role,
+ * which name parts of one matrix, it is the first. */
 static const dop_tensor_name *
 name_of(const dop_gi *gi, const dop_weight_need *need)
 {
@@ -218,7 +218,7 @@ name_of(const dop_gi *gi, const dop_weight_need *need)
     return first;
 }
 
-/* Rows `own` and on of w, which is filled up to there, from the names after n that have the same role. */
+/* Makes the rows of w from `own` on, of which the first `own` are set, from the tensors of the rows after n that have n's role. */
 static dop_status
 take_below(const dop_gi *gi, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {

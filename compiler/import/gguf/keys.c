@@ -1,4 +1,4 @@
-/* Metadata of the file's architecture: its keys are named after it. */
+/* Reading of metadata keys that begin with the file's architecture, such as "llama.block_count". */
 #include "compiler/import/gguf/gguf_import.h"
 
 #include <stdio.h>

@@ -35,7 +35,7 @@ dop_gi_take(const dop_gi *gi, const char *name, const dop_gguf **out_part)
     return NULL;
 }
 
-/* NAME-00001-of-00003.gguf: the paths of the other parts are made from the first. */
+/* Opens the other parts of a split model, whose paths follow from that of the first, NAME-00001-of-00003.gguf. */
 static dop_status
 open_other_parts(dop_gi *gi, uint64_t count)
 {

@@ -1,5 +1,5 @@
-/* Recurrent mixers of GGUF files: keys "ssm.*" and "shortconv.*"; which layers have them, and which attend, is told by
- * their tensors. */
+/* Recurrent mixers of GGUF files: keys "ssm.*", "kda.*" and "shortconv.*".  A layer's tensors tell whether it has a recurrent
+ * mixer, and whether it has attention. */
 #include "compiler/import/gguf/gguf_import.h"
 
 #include "ir/interp.h"
@@ -24,8 +24,8 @@ dop_gi_recurs(const dop_gi *gi, uint32_t layer)
             layer_has(gi, layer, "shortconv.conv.weight"));
 }
 
-/* A layer with the tensors of neither mixer is taken to have attention, so that those tensors are reported as missing, except where
- * a layer may be a feed-forward part alone. */
+/* A layer with tensors of neither mixer is taken to have attention, so that attention's tensors are reported as missing, except
+ * where a layer may be a feed-forward part alone. */
 bool
 dop_gi_attends(const dop_gi *gi, uint32_t layer)
 {
@@ -34,7 +34,7 @@ dop_gi_attends(const dop_gi *gi, uint32_t layer)
     return recurs ? r->beside && has : has || !r || !r->blocks;
 }
 
-/* Mamba's selective scan: a head is a channel. */
+/* Reads Mamba's selective scan, in which a head is a channel. */
 static dop_status
 read_selective(const dop_gi *gi, dop_recurrent *s)
 {
@@ -49,7 +49,7 @@ read_selective(const dop_gi *gi, dop_recurrent *s)
     return st;
 }
 
-/* Kimi's delta rule: all heads have the size of one key, and gate and dt are computed through as many values. */
+/* Reads Kimi's delta rule: all heads have the size of a key, which is also the rank of the projections of gate and dt. */
 static dop_status
 read_kda(const dop_gi *gi, uint32_t layer, dop_recurrent *s)
 {
@@ -126,7 +126,7 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
     return st;
 }
 
-/* Copies taps, one position after the other, or decays, as the logarithm that the graph takes. */
+/* Taps are transposed to one position after the other; of decays, stored as -exp(x), the copy has x. */
 dop_status
 dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
 {
@@ -141,7 +141,7 @@ dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
         else if (as[i] > 0 || isnan(as[i]))
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: value %u is %g, expected at most 0",
                                w->source, i, (double)as[i]);
-        else /* 0 has no logarithm; exp(-100) is 0 in f32 */
+        else /* 0 has no logarithm; exp(-100), about 4e-44, counts as 0 */
             copy[i] = as[i] == 0.0f ? -100 : (float)log(-(double)as[i]);
     }
     w->type = DOP_TYPE_f32;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Frequency divisors kept as a tensor of dims/2 floats. */
+/* Reads frequency divisors from a tensor of dims/2 floats. */
 static dop_status
 read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
 {
@@ -74,7 +74,7 @@ read_longrope(dop_gi *gi, dop_rope *r)
         st = read_factors(gi, "rope_factors_long.weight", r->dims / 2, &r->long_factors);
     if (st != DOP_OK || !r->short_factors || !r->long_factors)
         return st;
-    /* Without a stated factor, cosines and sines are not scaled. */
+    /* Where no factor is stated, cosines and sines are not scaled. */
     r->scaling = DOP_ROPE_LONGROPE;
     r->n_factors = r->dims / 2;
     r->attention_factor = r->attention_times;
@@ -82,7 +82,8 @@ read_longrope(dop_gi *gi, dop_rope *r)
     return DOP_OK;
 }
 
-/* Values of a head in the first layer that attends and slides, or does not; in the first that attends when there is none. */
+/* head_dim of the first attention layer that slides or does not (`slides`; `any`: either); without such a layer, of the first
+ * attention layer. */
 static uint32_t
 head_dim_of(const dop_gi *gi, bool any, bool slides)
 {
@@ -125,14 +126,14 @@ read_rope(dop_gi *gi)
         st = dop_gi_number(gi, DOP_GGUF(beta_fast), 32, &r->beta_fast);
     if (st == DOP_OK)
         st = dop_gi_number(gi, DOP_GGUF(beta_slow), 1, &r->beta_slow);
-    if (st == DOP_OK) /* of longrope it is the whole factor */
+    if (st == DOP_OK) /* for longrope it is the whole factor */
         st = dop_gi_number(gi, DOP_GGUF(rope_attention), 1, &r->attention_times);
     if (st == DOP_OK)
         st = read_longrope(gi, r);
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                          "longrope needs the tensors rope_factors_short.weight and rope_factors_long.weight");
-    if (st == DOP_OK && !r->n_factors) { /* Llama 3: divisors hold the scaling */
+    if (st == DOP_OK && !r->n_factors) { /* Llama 3: the divisors express the scaling */
         st = read_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors);
         r->n_factors = r->short_factors ? r->dims / 2 : 0;
     }
@@ -140,7 +141,8 @@ read_rope(dop_gi *gi)
     return st;
 }
 
-/* Ministral 3: queries grow with their position.  What scales cosines and sines is cancelled by the same factor. */
+/* Ministral 3: reads the temperature of queries (dop_temper).  mscale and mscale_all_dim are equal, so that YaRN leaves cosines
+ * and sines unscaled. */
 static dop_status
 read_temper(dop_gi *gi)
 {
@@ -160,7 +162,7 @@ read_temper(dop_gi *gi)
     return st;
 }
 
-/* Gemma 3 and 4: sliding layers rotate with their own base and without scaling. */
+/* Gemma 3 and 4: reads the rotary embedding of sliding layers, which has its own base and no scaling. */
 static dop_status
 read_local_rope(dop_gi *gi)
 {
@@ -170,7 +172,8 @@ read_local_rope(dop_gi *gi)
     a->n_ropes = 2;
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
-    const bool one = gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated is that of the full layers */
+    const bool one =
+        gi->family->flags & DOP_FAM_ONE_BASE; /* what is not stated for sliding layers is as in the full ones */
     dop_status st = read_dims(gi, DOP_GGUF(rotated_sliding), one ? a->ropes[0].dims : head_dim_of(gi, false, true),
                               &a->ropes[1].dims);
     return st == DOP_OK ? dop_gi_number(gi, DOP_GGUF(theta_sliding), one ? a->ropes[0].theta : 1e4, &a->ropes[1].theta)

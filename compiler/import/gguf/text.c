@@ -16,7 +16,8 @@ add_end_id(dop_arch *a, uint64_t id)
         a->end_ids[a->n_end_ids++] = (int64_t)id;
 }
 
-/* Tokens that end a turn, whatever the keys say: chat models stop at these, and many files only name the end of text. */
+/* Adds end ids by the tokens' texts, whatever the keys say: chat models stop at these tokens, but many files name only the end of
+ * text. */
 static void
 add_named_end_ids(const dop_gguf *g, dop_arch *a)
 {

@@ -1,5 +1,5 @@
-/* Forms of attention that single families have, in config.json: the latent one of DeepSeek-V3, the chunks of Llama 4, and
- * Gemma 4's layers that share keys and values and have inputs of their own (transformers, models/deepseek_v3, models/llama4
+/* Forms of attention of single families, in config.json: latent attention (DeepSeek-V3), chunked attention (Llama 4), and Gemma 4's
+ * shared keys and values and per-layer inputs (transformers, models/deepseek_v3, models/llama4
  * and models/gemma4). */
 #include "compiler/import/hf/hf.h"
 
@@ -27,14 +27,14 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
             "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
             "(of 8 for qk_rope_head_dim)",
             hf->cfg.where, l->plain, l->rotated, l->rank, l->value_dim);
-    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* these norms do not use rms_norm_eps */
+    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* norms of latent attention do not use rms_norm_eps */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = l->plain + l->rotated;
     t->n_kv_heads = 1;
     return st;
 }
 
-/* YaRN's mscale_all_dim is squared into the scale of the scores (DeepseekV3Attention). */
+/* The scale of the scores is multiplied by the square of the factor of YaRN's mscale_all_dim (DeepseekV3Attention). */
 dop_status
 dop_hf_latent_rope(dop_hf *hf)
 {
@@ -80,8 +80,8 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     return st;
 }
 
-/* The last layers have no keys and values of their own and use those of the last layer before them that has their type.  Their
- * feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
+/* The last num_kv_shared_layers layers have no keys and values of their own: each uses those of the last earlier layer of its type
+ * that has some.  Their feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
 static dop_status
 share_caches(dop_hf *hf, const bool *sliding)
 {
@@ -132,8 +132,8 @@ dop_hf_layer_inputs(dop_hf *hf, const bool *sliding)
     return st;
 }
 
-/* FalconConfig: in the newer form the number of heads of keys is stated, in the older one there is one, or one for each query.
- * In the newer form attention and the feed-forward part may share a norm. */
+/* FalconConfig: the newer form states the number of KV heads, and attention and feed-forward part may share a norm; the older form
+ * has one KV head, or one for each query head. */
 dop_status
 dop_hf_multi_query(dop_hf *hf, dop_attention *t)
 {
@@ -142,7 +142,7 @@ dop_hf_multi_query(dop_hf *hf, dop_attention *t)
     dop_status st = dop_json_bool_or(&hf->cfg, "new_decoder_architecture", false, &newer);
     if (st == DOP_OK)
         st = dop_json_bool_or(&hf->cfg, "alibi", false, &falls);
-    if (st == DOP_OK && falls) /* its slopes are multiplied by the scale of the scores, and rounded */
+    if (st == DOP_OK && falls) /* ALiBi's slopes are then multiplied by the scale of the scores, and rounded */
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%salibi is not supported for this family", hf->cfg.where);
     if (st == DOP_OK)
         st = dop_json_bool_or(&hf->cfg, "multi_query", true, &one);
@@ -233,7 +233,7 @@ dop_hf_differential(dop_hf *hf)
     }
 }
 
-/* x at which the normal distribution is p, 0 < p < 1. */
+/* Quantile of the standard normal distribution: the x below which a value lies with probability p, 0 < p < 1. */
 static double
 normal_quantile(double p)
 {

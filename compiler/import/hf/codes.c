@@ -52,7 +52,8 @@ refuse(const matrix *m, const dop_st_tensor *t, const char *why)
     return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: %s %s %s", t->name, t->dtype, shape, why);
 }
 
-/* Tiles of `n` values, `tiles` of them along an axis; asked: their size as the configuration says, or 0.  0: they do not fit. */
+/* The size of a tile along an axis of `n` values that has `tiles` tiles; asked: the size that the configuration states, or 0.
+ * Returns 0 where no size fits. */
 static uint32_t
 tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
 {
@@ -65,7 +66,7 @@ tile_size(uint64_t n, uint64_t tiles, uint32_t asked)
     return tiles && n % tiles == 0 ? (uint32_t)(n / tiles) : 0;
 }
 
-/* weight_block_size [rows, columns] of quantization_config; zeros: it says nothing. */
+/* Reads weight_block_size [rows, columns] of quantization_config; zeros: it is not stated. */
 static void
 read_tile(const dop_hf *hf, uint32_t out[2])
 {
@@ -76,7 +77,7 @@ read_tile(const dop_hf *hf, uint32_t out[2])
     }
 }
 
-/* Finds out which tile each scale is of. */
+/* Sets the size of tiles and their number in a row of tiles, by the shape of the scales. */
 static dop_status
 read_scales(const matrix *m, dop_code_parts *p)
 {
@@ -99,7 +100,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     return DOP_OK;
 }
 
-/* Blocks hold the scale as an f16. */
+/* Checks that all scales fit f16, in which blocks hold them. */
 static dop_status
 check_halves(const matrix *m)
 {
@@ -123,7 +124,7 @@ check_codes(const matrix *m, uint64_t columns)
     return dop_st_check_shape(m->codes, 2, shape, m->hf->diag);
 }
 
-/* Tiles must hold whole blocks of the type, or whole rows. */
+/* Checks that a tile's width is a multiple of the type's block, or a whole row. */
 static dop_status
 check_tiles(const matrix *m, const dop_code_parts *p, uint32_t block)
 {
@@ -143,7 +144,7 @@ read_fp8(const matrix *m, dop_code_parts *p, dop_type *type)
     return st == DOP_OK ? check_tiles(m, p, 128) : st;
 }
 
-/* bits: 4 or 8 of them in words, or 0: bytes with a sign. */
+/* Reads integers: bits 4 or 8: packed in words; 0: signed bytes. */
 static dop_status
 read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
 {
@@ -207,7 +208,7 @@ read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
     return DOP_OK;
 }
 
-/* Expert e of a tensor that has all of them. */
+/* The matrix of expert e in a tensor that has all experts, as a tensor of its own. */
 static dop_st_tensor
 expert_of(const dop_st_tensor *t, uint32_t e)
 {
@@ -240,7 +241,7 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     if (!scales)
         scales = part_of(&m, "_scale");
-    (void)part_of(&m, "_input_scale"); /* of activations, which are not rounded here */
+    (void)part_of(&m, "_input_scale"); /* scale of activations, which are not quantized here */
     if (!scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s_scale_inv is missing", name);
     dop_status st = dop_st_check_shape(codes, 3, shape, hf->diag);
@@ -292,7 +293,8 @@ dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const d
     if (!m.scales)
         m.scales = part_of(&m, "weight_scale");
     m.zeros = part_of(&m, "weight_zero_point");
-    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) /* about activations, which are not rounded here */
+    for (size_t i = 0; i < sizeof unread / sizeof *unread;
+         i++) /* scales of activations, which are not quantized here */
         (void)part_of(&m, unread[i]);
     if (!m.codes || !m.scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %sweight%s is missing", name,

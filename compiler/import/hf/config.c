@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A fact whose key, or two keys, the family has (NULL: as others).  The family's default is 0 where the file has to state it. */
+/* Reads a size under the family's key, "one" or "one|other" (NULL: the key of facts.def); otherwise 0: the file must state it. */
 static dop_status
 size_field(const dop_hf *hf, const char *keys, const dop_fact_key *fact, uint32_t otherwise, uint32_t *out)
 {
@@ -15,7 +15,7 @@ size_field(const dop_hf *hf, const char *keys, const dop_fact_key *fact, uint32_
     return otherwise ? dop_fact_u32_or(&hf->cfg, &own, otherwise, out) : dop_fact_u32(&hf->cfg, &own, out);
 }
 
-/* Number and size of heads, which are the same in every layer of most families. */
+/* Reads number and size of heads, as far as all layers have the same. */
 static dop_status
 read_heads(dop_hf *hf, dop_attention *t)
 {
@@ -66,7 +66,8 @@ read_sizes(dop_hf *hf)
         hf->layer.ffn.kind = DOP_FFN_NONE;
         hf->layer.ffn_norm = (dop_norm){0};
     }
-    /* Where the width may be absent, it is a multiple of the model's.  Where there is another field for it, that one is read below. */
+    /* Families whose files may lack the feed-forward width default to a multiple of the model's.  LFM2's other field for it is
+     * read by dop_hf_adjust_ffn(). */
     const uint32_t otherwise = hf->family->ffn_times    ? hf->family->ffn_times * a->hidden
                                : dop_hf_adjusts_ffn(hf) ? 1
                                                         : 0;
@@ -85,7 +86,7 @@ read_sizes(dop_hf *hf)
 
 /* ---- sliding windows ---------------------------------------------------------------------------------------------- */
 
-/* The list layer_types, which newer files have. */
+/* Reads the list layer_types, which newer files have. */
 static dop_status
 read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
 {
@@ -133,7 +134,7 @@ read_slides(dop_hf *hf, const json_t *list, bool *sliding)
                               "%shybrid_layer_pattern is not a list of %u times 0 or 1", hf->cfg.where, n);
 }
 
-/* SmolLM3: a list says with 0 and 1 which layers rotate, or every n-th layer does not. */
+/* SmolLM3: a list says with 0 and 1 which layers have rotary embedding; without it every n-th layer has none. */
 static dop_status
 read_nope(dop_hf *hf, bool *rotates)
 {
@@ -282,7 +283,7 @@ read_attention(dop_hf *hf)
         t->scale = 1;
     if (st == DOP_OK && (has & DOP_FAM_ALIBI))
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(alibi), 8, &t->alibi);
-    double factor = 1; /* of normed queries */
+    double factor = 1; /* on normed queries */
     if (st == DOP_OK && (has & DOP_FAM_QK_PLAIN))
         st = dop_json_f64_or(&hf->cfg, "qk_scale_factor", 1e-6, 1e6, 1, &factor);
     t->scale *= factor;
@@ -442,7 +443,7 @@ refuse(const dop_hf *hf)
                                        "num_kv_shared_layers",
                                        "use_double_wide_mlp"};
     static const char *const needed[] = {"do_layer_norm_before", "attn_config.alibi"}; /* only true is supported */
-    enum { KNOWN_TO_SOME = 11 }; /* from this key on, some families read them */
+    enum { KNOWN_TO_SOME = 11 }; /* from this key on, keys that some families read and others refuse */
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (json_is_false(dop_json_get(&hf->cfg, needed[i])))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is false, which is not supported", hf->cfg.where,
@@ -459,7 +460,7 @@ refuse(const dop_hf *hf)
     return DOP_OK;
 }
 
-/* What differs between layers: windows, rotary embeddings. */
+/* Reads what differs between layers: windows, rotary embeddings, and so on. */
 static dop_status
 read_layers(dop_hf *hf)
 {
@@ -487,7 +488,7 @@ read_layers(dop_hf *hf)
         st = dop_hf_layer_heads(hf, rotates);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LAYER_INPUTS))
         st = dop_hf_layer_inputs(hf, sliding);
-    /* Where a window is stated, only layers with a window rotate, so that without any such layer none does. */
+    /* Where the file states a window, only layers with a window have rotary embedding; without sliding layers no layer has it. */
     for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
     if (st == DOP_OK && !a->learned_positions && !a->encoder.relative.buckets && !(hf->family->flags & DOP_FAM_ALIBI) &&

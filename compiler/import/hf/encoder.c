@@ -1,5 +1,5 @@
-/* Encoders: what config.json says of them, and the modules of sentence-transformers (modules.json): how rows become the vector of
- * a text, and products behind that. */
+/* Encoders: their fields of config.json, and the modules of sentence-transformers (modules.json): pooling of rows to a vector, and
+ * dense layers. */
 #include "compiler/import/hf/hf.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ dop_hf_window_of_both(dop_hf *hf, uint32_t *io_window)
     return st;
 }
 
-/* Labels of classes: id2label, or num_labels; transformers' default is 2. */
+/* Reads the number of classes: the length of id2label, or num_labels; transformers' default is 2. */
 static dop_status
 read_classes(const dop_hf *hf, uint32_t *out)
 {
@@ -45,7 +45,7 @@ read_classes(const dop_hf *hf, uint32_t *out)
     return dop_json_u32_or(&hf->top, "num_labels", 1, DOP_MAX_WIDTH, 2, out);
 }
 
-/* The products that make scores of classes; decoders have one, "score", of the last row. */
+/* Sets the dense layers that give scores of classes; decoders have one, "score", on the last row. */
 static dop_status
 read_class_head(dop_hf *hf)
 {
@@ -122,7 +122,7 @@ read_clip(dop_hf *hf)
     return st;
 }
 
-/* Distances with a bucket of their own, of which there must be fewer than distances. */
+/* Checks that the relative position bias has more distances than distances with a bucket of their own. */
 static dop_status
 check_relative(const dop_hf *hf)
 {
@@ -174,7 +174,7 @@ dop_hf_encoder(dop_hf *hf)
 
 /* ---- modules of sentence-transformers ---- */
 
-/* "sentence_transformers.models.Pooling", or the name of another package's class: its last part. */
+/* The last part of a module's class name, "Pooling" of "sentence_transformers.models.Pooling". */
 static const char *
 class_of(const json_t *module)
 {
@@ -321,7 +321,7 @@ dop_hf_settle_encoder(dop_hf *hf)
         const dop_layer *y = &a->layers[i];
         fits = fits && y->n_mixers == 1 && y->mixers[0].kind == DOP_MIXER_ATTENTION;
     }
-    if (!fits && !hf->classes) { /* its rows are computed as those of a text model are, with states */
+    if (!fits && !hf->classes) { /* layers with states: hidden states are computed as a text model's */
         a->encoder = (dop_encoder){0};
         return DOP_OK;
     }

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* A number of the file where the key is known, else `otherwise`. */
+/* Reads a number under a key; key NULL: `otherwise`. */
 static dop_status
 number(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint32_t *out)
 {
     *out = otherwise;
     if (!key)
         return DOP_OK;
-    /* HunYuan: a number, or a list with one for each layer, which have to be the same. */
+    /* HunYuan: a number, or a list with a number for each layer, all of which must be equal. */
     const json_t *list = dop_json_get(&hf->cfg, key);
     if (json_array_size(list) > 0) {
         for (size_t i = 0; i < json_array_size(list); i++)
@@ -60,7 +60,7 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     const char *method = "";
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, "topk_method", "", &method);
-    if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: without groups, whatever their number */
+    if (strcmp(method, "greedy") == 0) /* DeepSeek-V2: no groups, whatever n_group says */
         x->groups = 1;
     if (st == DOP_OK && k->normalized)
         st = dop_json_bool_or(&hf->cfg, k->normalized, x->normalized, &x->normalized);
@@ -76,7 +76,7 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     return st;
 }
 
-/* Layers that a list of the file names have experts (mark), or have none (not mark). */
+/* Sets has[] of the layers in a list of the file to `mark`. */
 static dop_status
 mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
 {
@@ -97,7 +97,7 @@ mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
     return DOP_OK;
 }
 
-/* Which layers have experts. */
+/* Finds which layers have experts. */
 static dop_status
 find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
 {
@@ -109,7 +109,7 @@ find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
         st = number(hf, k->step, DOP_MAX_LAYERS, 1, &step);
     if (st == DOP_OK && end && !(json_is_integer(end) && json_integer_value(end) < 0))
         st = number(hf, k->last, DOP_MAX_LAYERS, last, &last);
-    if (st == DOP_OK && k->offset) { /* the step is counted from there */
+    if (st == DOP_OK && k->offset) { /* layers `offset`, offset + step, ... have experts */
         st = number(hf, k->offset, DOP_MAX_LAYERS, 1, &offset);
         offset++;
     }

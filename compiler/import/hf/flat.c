@@ -57,7 +57,7 @@ missing(const matrix *m, const char *part)
     return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, m->set->path, "tensor %s%s is missing", m->name, part);
 }
 
-/* Is it this many values of a type, whatever its shape? */
+/* Does a tensor have n values of a type, in any shape? */
 static bool
 has(const dop_st_tensor *t, const char *dtype, uint64_t n)
 {
@@ -104,7 +104,7 @@ note(const matrix *m, const char *what, const char *cost)
     return dop_checkpoint_note(m->hf->model, text, m->hf->diag);
 }
 
-/* Makes w of these parts, which are copied. */
+/* Makes w a weight that is stored as p, which is copied. */
 static dop_status
 finish(const matrix *m, const dop_code_parts *p, const char *source, dop_weight *w)
 {
@@ -172,7 +172,7 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
 
 /* ---- bitsandbytes ------------------------------------------------------------------------------------------------------ */
 
-/* What the state says under a key, a whole number of at least 1; 0: nothing such. */
+/* A positive integer under a key of the quantization state; 0: there is none. */
 static uint64_t
 number_of(const json_t *state, const char *key)
 {
@@ -282,7 +282,7 @@ read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **s
 
 /* ---- HQQ --------------------------------------------------------------------------------------------------------------- */
 
-/* A number that a tensor beside the matrix states, or else quantization_config. */
+/* A number of HQQ's metadata, from a tensor beside the matrix, or else from quantization_config. */
 static json_int_t
 hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 {
@@ -329,7 +329,8 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     const json_int_t bits = hqq_number(m, "nbits", 4), group = hqq_number(m, "group_size", 64),
                      axis = hqq_number(m, "axis", 1);
     const uint64_t n = m->outputs * m->inputs;
-    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) /* said by the shapes of the others */
+    for (size_t i = 0; i < sizeof unread / sizeof *unread;
+         i++) /* tensors that repeat what the shapes of the others say */
         (void)part_of(m, unread[i]);
     *source = codes->name;
     if (!scales || !zeros)

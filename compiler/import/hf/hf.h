@@ -7,98 +7,103 @@
 #include "compiler/model/facts.h"
 #include "compiler/model/import.h"
 
-/* quantization_config. */
+/* The quantization_config of config.json: how the checkpoint's matrices are quantized. */
 typedef struct dop_hf_quant {
     bool used;  /* the checkpoint is quantized this way */
-    bool awq;   /* else GPTQ */
-    bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
+    bool awq;   /* AWQ; else GPTQ */
+    bool mxfp4; /* experts are mxfp4 blocks and scales; `used` is then false, as all other tensors are not quantized */
     bool act_order, symmetric;
-    bool by_input;       /* AWQ's gemv form: words of eight inputs */
+    bool by_input;       /* AWQ's gemv form: a word has eight inputs, not eight outputs */
     bool bytes, hqq;     /* bitsandbytes; HQQ */
-    const char *skipped; /* the note about matrices that become f16 has been given of these */
+    const char *skipped; /* the matrices that the last note about conversion to f16 named */
     bool codes;          /* matrices say by their tensors how they are stored (codes.c) */
-    uint32_t bits;       /* of an integer: 4, of GPTQ also 2, 3 or 8 */
+    uint32_t bits;       /* bits of an integer: 4; GPTQ also 2, 3 or 8 */
     bool expanded;       /* the note about matrices that become f16 has been given */
-    uint32_t group;      /* inputs per scale; 0: a whole row */
-    uint32_t zero_add;   /* to stored zero points */
+    uint32_t group;      /* inputs per scale; 0: one scale for a whole row */
+    uint32_t zero_add;   /* added to stored zero points */
 } dop_hf_quant;
 
-/* config.json, opened. */
+/* A Hugging Face directory that is being imported: config.json, opened, and what was read so far. */
 typedef struct dop_hf {
     const char *dir;
-    const char *path; /* of config.json */
+    const char *path; /* path of config.json */
     json_t *root;     /* owned */
-    dop_json top;     /* the file */
-    dop_json cfg;     /* text_config where there is one, else the file */
+    dop_json top;     /* config.json's outermost object */
+    dop_json cfg;     /* its text_config where there is one, else its outermost object */
     const dop_family *family;
     dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
     dop_hf_quant quant;
-    bool one_norm;        /* in a parallel layer the feed-forward part has no norm of its own, as the file says */
-    const char *headless; /* the architecture, which has no output matrix (dop_family_without_head); NULL: it has one */
-    bool classes;         /* it gives scores of classes in place of tokens */
-    bool projected;       /* CLIP: its first product is text_projection, which is for pictures too */
+    bool one_norm; /* the file says that a parallel layer's feed-forward part has no norm of its own */
+    const char *
+        headless; /* name of an architecture without output matrix (dop_family_without_head); NULL: there is a matrix */
+    bool classes; /* the model gives scores of classes instead of logits of tokens */
+    bool
+        projected; /* CLIP: the first product after the last norm is text_projection, as in models of text and pictures */
     const char *dense_dirs[DOP_MAX_DENSE]; /* folders of modules that are a product (dop_hf_modules) */
     dop_arena *arena;
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_hf;
 
-/* All that files say before the weights.  hf->root is the caller's to release. */
+/* Reads all facts that files state besides the weights.  The caller releases hf->root. */
 dop_status dop_hf_facts(dop_hf *hf);
-/* Sizes, layers, multipliers, biases: everything of dop_arch except the rotary embeddings and the ids. */
+/* Reads sizes, layers, multipliers, biases: everything of dop_arch except the rotary embeddings and the ids. */
 dop_status dop_hf_config(dop_hf *hf);
-/* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
+/* Reads the rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
-/* recurrent.c: the recurrent mixer of the family as hf->layer.mixers[1]; the width of a feed-forward part that is stated for
- * another form; whether layers of a type in layer_types recur; and, when everything else of the layers is known, the mixers
- * that each of them has. */
+/* recurrent.c.  dop_hf_read_recurrent() reads the family's recurrent mixer into hf->layer.mixers[1].  dop_hf_adjust_ffn() corrects
+ * the width of LFM2's feed-forward parts.  dop_hf_recurs() tells whether layers of a type in layer_types are recurrent.
+ * dop_hf_settle_mixers() gives each layer its mixers, when everything else of the layers is known. */
 dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
-bool dop_hf_adjusts_ffn(const dop_hf *hf); /* the width is stated for another form */
+bool dop_hf_adjusts_ffn(const dop_hf *hf); /* the file states the width of a feed-forward part without gate */
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
-/* Clears rotates[n_layers] where the family has a field for whether attention rotates, and it says no. */
+/* Clears rotates[n_layers] where the family's field for it says that attention has no rotary embedding. */
 dop_status dop_hf_positions(const dop_hf *hf, bool *rotates);
-/* The layers that have experts, and how many: sets their feed-forward parts. */
+/* Reads which layers have experts, and how many, into their feed-forward parts. */
 dop_status dop_hf_experts(dop_hf *hf);
-/* Latent attention: its sizes, before what differs between layers is read; and what its rotary embedding states besides. */
+/* Latent attention: reads its sizes (dop_hf_latent), before what differs between layers is read, and afterwards the factor that its
+ * rotary embedding puts on the scores (dop_hf_latent_rope). */
 dop_status dop_hf_latent(dop_hf *hf, dop_attention *t);
 dop_status dop_hf_latent_rope(dop_hf *hf);
-/* Gemma 4: per-layer inputs, and layers that use the keys and values of another one, with the width of feed-forward part that
- * follows.  sliding[n_layers]: the layer is of type sliding_attention. */
+/* Gemma 4: reads per-layer inputs, and which layers use the keys and values of another layer, which decides the width of their
+ * feed-forward parts.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_layer_inputs(dop_hf *hf, const bool *sliding);
-/* Which layers see chunks, and what differs between those that rotate and the others. */
+/* Llama 4: sets which layers see chunks, and what differs between layers with and without rotary embedding. */
 dop_status dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked);
-/* Falcon: heads of keys. */
+/* Falcon: reads the number of KV heads. */
 dop_status dop_hf_multi_query(dop_hf *hf, dop_attention *t);
-/* DiffLlama: what differential attention is in each layer; the part of its factor that is not learned. */
+/* DiffLlama: sets differential attention in each layer; dop_hf_lambda_init() is the part of its factor that is not learned. */
 void dop_hf_differential(dop_hf *hf);
 double dop_hf_lambda_init(int32_t layer);
-/* Gemma 3n's streams, and what differs between its layers. */
+/* Gemma 3n: reads its streams, and what differs between its layers. */
 dop_status dop_hf_altup(dop_hf *hf);
-/* encoder.c.  Whether rows see those behind them, and then a window on each side; what an encoder has besides, before what differs
- * between layers is read; and what is left when that has been read, sentence-transformers' modules among it. */
+/* encoder.c.  dop_hf_both_ways() reads whether rows also see later rows, and dop_hf_window_of_both() the window on each side.
+ * dop_hf_encoder() reads an encoder's other facts, before what differs between layers is read, and dop_hf_settle_encoder() the rest
+ * afterwards, such as sentence-transformers' modules. */
 dop_status dop_hf_both_ways(dop_hf *hf, dop_attention *t);
 dop_status dop_hf_window_of_both(dop_hf *hf, uint32_t *io_window);
 dop_status dop_hf_encoder(dop_hf *hf);
 dop_status dop_hf_settle_encoder(dop_hf *hf);
-/* The name of the tensor of a product behind the last norm, or of its bias or norm; NULL: the role is none of these. */
+/* The tensor name of a product after the last norm, or of its bias or norm; NULL: the role is none of the three. */
 const char *dop_hf_dense_name(const dop_hf *hf, dop_role role, uint32_t *out_dense);
-/* MiniCPM's multipliers. */
+/* Reads MiniCPM's multipliers. */
 dop_status dop_hf_mup(dop_hf *hf);
 /* MiMo: what sliding layers have of their own, and heads of values. */
 dop_status dop_hf_swa_heads(dop_hf *hf, const bool *sliding);
-/* Lists with a value for each layer: how many heads it has, and the base of its rotary embedding, where 0 is none. */
+/* Reads lists with a value for each layer: its number of heads, and the base of its rotary embedding, of which 0 means none. */
 dop_status dop_hf_layer_heads(dop_hf *hf, bool *rotates);
-/* Of "one|other": the other where config.json has it, else the first, which is copied. */
+/* Resolves a key "one|other": `other` where config.json has that field, else `one`, which is copied to `first`. */
 const char *dop_hf_key(const dop_hf *hf, const char *keys, char *first, size_t size);
-/* Is a layer one part, and none of them experts? */
+/* Do layers of this family have a mixer or a feed-forward part alone, and is no layer of this model a mixture of experts? */
 bool dop_hf_lacks_experts(const dop_hf *hf);
-/* Is a layer of this family one part, mixer or feed-forward?  Then their number is that of the list that names them. */
+/* Do layers of this family have a mixer or a feed-forward part alone, and does config.json list them?  *out_n is the list's
+ * length. */
 bool dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n);
-/* End ids, sampling defaults, tokenizer, chat template. */
+/* Reads end ids, sampling defaults, tokenizer and chat template. */
 dop_status dop_hf_text(dop_hf *hf);
-/* Maps the tensors and fills model->weights with those that the facts call for. */
+/* Maps the tensors, and fills model->weights with the weights that the facts call for. */
 dop_status dop_hf_weights(dop_hf *hf);
 
 /* Fills hf->quant; refuses what the rest of quant.c does not read. */
@@ -107,24 +112,25 @@ dop_status dop_hf_quant_config(dop_hf *hf);
  * the outputs from `first` on of `outputs`.  name ends in a dot. */
 dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
                                dop_weight *w);
-/* The same of experts in mxfp4: NAME_blocks [experts, outputs, inputs / 32, 16] and NAME_scales [experts, outputs,
- * inputs / 32], both bytes. */
+/* Sets type, source and parts of w, experts in mxfp4, from the tensors NAME_blocks [experts, outputs, inputs / 32, 16] and
+ * NAME_scales [experts, outputs, inputs / 32], both bytes. */
 dop_status dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
-/* flat.c: AWQ in its gemv form, as dop_hf_quant_weight; and bitsandbytes and HQQ: whether a matrix of this name, "...weight", is there
- * in that form, and the same for it. */
+/* flat.c.  dop_hf_awq_gemv() reads a weight of AWQ's gemv form as dop_hf_quant_weight() does.  dop_hf_has_flat() tells whether the
+ * matrix `name`, "...weight", is stored as bitsandbytes or HQQ, and dop_hf_flat_weight() reads a weight from it. */
 dop_status dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
                            dop_weight *w);
 bool dop_hf_has_flat(const dop_hf *hf, const dop_st_set *set, const char *name);
 dop_status dop_hf_flat_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w);
-/* Is there a matrix of codes of this name, "...weight"? */
+/* codes.c: is the matrix `name`, "...weight", stored as codes with scales? */
 bool dop_hf_has_codes(const dop_st_set *set, const char *name);
-/* As dop_hf_quant_weight, for matrices of codes (codes.c); any rows. */
+/* Reads a weight from a matrix of codes as dop_hf_quant_weight() does; `rows` may be any rows of the matrix. */
 dop_status dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
-/* The same of a tensor with the matrices of all experts, which has this name. */
+/* codes.c: whether the tensor `name`, which has the matrices of all experts, is stored as codes with scales
+ * (dop_hf_has_expert_codes); and reads a weight of rank 3 from it (dop_hf_expert_codes). */
 bool dop_hf_has_expert_codes(const dop_st_set *set, const char *name);
 dop_status dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);

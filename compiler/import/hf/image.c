@@ -37,9 +37,9 @@ static const marks_row marks[] = {
 };
 #undef IMAGE_PROCESSOR
 
-enum { MOST = 1 << 24 }; /* of a number here; dop_image_processor_check() has the bounds */
+enum { MOST = 1 << 24 }; /* largest number that is read; dop_image_processor_check() has the bounds */
 
-/* The row of a class; how it resizes is in what stands behind its name. */
+/* The row of an image processor class; the ending of its name (Fast, Pil) tells how resizing computes. */
 static const processor_row *
 find(const char *name, dop_fixed_point *out_point)
 {
@@ -57,7 +57,7 @@ find(const char *name, dop_fixed_point *out_point)
     return NULL;
 }
 
-/* A number, or an object whose `edge` is one; `otherwise` where neither is there. */
+/* Reads a number, or the member `edge` of an object; `otherwise` where there is neither. */
 static dop_status
 number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t otherwise, uint32_t *out)
 {
@@ -68,7 +68,7 @@ number_or_edge(const dop_json *j, const char *key, const char *edge, uint32_t ot
     return st != DOP_OK ? st : dop_json_u32_or(&sub, edge, 1, MOST, otherwise, out);
 }
 
-/* Three numbers, or one for all. */
+/* Reads three numbers, or one number for all colors. */
 static dop_status
 read_colors(const dop_json *j, const char *key, const float *otherwise, float out[3])
 {
@@ -105,7 +105,7 @@ read_size(const dop_json *j, dop_image_processor *p)
             st = dop_json_u64(low, least, 0, UINT32_MAX, &p->min_pixels);
         if (st == DOP_OK && dop_json_has(high, most))
             st = dop_json_u64(high, most, 1, UINT32_MAX, &p->max_pixels);
-        /* Published models allow more than any device takes at once: pictures are made smaller all the same. */
+        /* Published models allow more pixels than any device takes at once; larger pictures are scaled down. */
         if (p->max_pixels > DOP_PICTURE_MAX_PIXELS / p->frames)
             p->max_pixels = DOP_PICTURE_MAX_PIXELS / p->frames;
         return st;
@@ -127,7 +127,7 @@ read_size(const dop_json *j, dop_image_processor *p)
     return st;
 }
 
-/* Tiles: each processor has names of its own for whether and how it makes them. */
+/* Reads whether and how a picture is cut into tiles; each processor class has its own field names. */
 static dop_status
 read_tiles(const dop_json *j, dop_image_processor *p)
 {
@@ -179,7 +179,7 @@ read_switches(const dop_json *j, dop_image_processor *p)
     return st;
 }
 
-/* The number, or the first of a list of equal ones, as some files have it. */
+/* Reads a patch size: a number, or a list of equal numbers, as some files have it. */
 static dop_status
 read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
 {
@@ -196,7 +196,7 @@ read_patch(const dop_json *j, uint32_t otherwise, uint32_t *out)
     return DOP_OK;
 }
 
-/* How many patches along an edge become one feature: config.json says it in five ways. */
+/* Reads how many patches along an edge become one feature, which config.json states in one of five ways. */
 static dop_status
 read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *p)
 {
@@ -215,7 +215,7 @@ read_merge(const dop_json *config, const dop_json *vision, dop_image_processor *
         st = dop_json_u32_or(vision, "window_size", 1, MOST, 0, &window);
     if (ratio > 0)
         p->merge = (uint32_t)lround(1 / ratio);
-    if (tokens > 0) { /* of a square */
+    if (tokens > 0) { /* features of a square picture */
         const uint32_t edge = (uint32_t)lround(sqrt(tokens)), grid = p->patch ? p->width / p->patch : 0;
         if (edge * edge != tokens || grid % edge != 0)
             return DOP_FAIL_IN(config->diag, DOP_E_INPUT, config->path,

@@ -1,4 +1,4 @@
-/* Preprocessing of pictures as a Hugging Face directory states it. */
+/* The image processor of a Hugging Face directory: how pictures are resized, cut and normalized before the vision part. */
 #ifndef DOPPLER_COMPILER_IMPORT_HF_IMAGE_H
 #define DOPPLER_COMPILER_IMPORT_HF_IMAGE_H
 
@@ -6,7 +6,7 @@
 #include "runtime/media/image_processor.h"
 
 /* Reads preprocessor_config.json of a directory (or image_processor of its processor_config.json), and what config.json states
- * about patches and features.  *out_present is false where neither file is there.  *out_processor was checked. */
+ * about patches and features.  *out_present is false where neither processor file exists.  *out_processor has been checked. */
 dop_status dop_hf_image_processor(const char *dir, const dop_json *config, dop_diag *diag, bool *out_present,
                                   dop_image_processor *out_processor);
 

@@ -10,8 +10,8 @@ unknown(const dop_hf *hf, const char *what, const char *name)
                        "%s \"%.80s\" is not supported; --list-models has the names that are", what, name);
 }
 
-/* Is it a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text alone
- * then goes through it as through that model.  Families whose models have a text part of their own list it in their row. */
+/* Is `arch` a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text
+ * alone is then computed as by that model.  Families with a text part of their own list `arch` in their row. */
 static bool
 has_any_text_part(const char *arch)
 {
@@ -38,8 +38,8 @@ scores_texts(const char *arch)
     return n > strlen(end) && strcmp(arch + n - strlen(end), end) == 0;
 }
 
-/* The family is what `architectures` names; model_type decides only where that list is absent, or names a model of several
- * parts.  Where both name a family it must be the same, because some programs use the one and some the other.  An unknown
+/* Finds the family that `architectures` names; model_type decides only where the list is absent, or names a model of several parts.
+ * Where both name a family they must agree, because some programs use one and some the other.  An unknown
  * type is refused: it may be another model under a known architecture's name. */
 static dop_status
 find_family(dop_hf *hf)
@@ -90,7 +90,7 @@ open_config(dop_hf *hf)
     return st;
 }
 
-/* The name under which the model was published, "org/name" or "name"; a path on its author's disk is no name. */
+/* Reads the name under which the model was published, "org/name" or "name"; a path on its author's disk is no name. */
 static dop_status
 read_name(dop_hf *hf)
 {

@@ -29,7 +29,7 @@ refuse(const dop_json *q, const char *key, const char *value, const char *known)
                        value, known);
 }
 
-/* Inputs that share a scale; 0: all inputs of a row. */
+/* Reads the group size: inputs that share a scale; 0: all inputs of a row. */
 static dop_status
 read_group(const dop_json *q, uint32_t *out)
 {
@@ -157,7 +157,8 @@ check_words(const layer *l, const dop_st_tensor *t, uint32_t rank, uint64_t d0, 
     return st;
 }
 
-/* Blocks hold scales as f16.  Scales of another type are rounded, and refused where that changes more than their last bits. */
+/* Checks that scales fit f16, in which blocks hold them: scales of another type are refused where rounding changes more than their
+ * last bits. */
 static dop_status
 check_scales(const layer *l)
 {
@@ -178,7 +179,7 @@ check_scales(const layer *l)
     return st;
 }
 
-/* Do groups hold neighbouring inputs?  desc_act makes groups of inputs in the order of their activations. */
+/* Reads whether groups consist of neighbouring inputs; with desc_act they follow the order of the inputs' activations instead. */
 static dop_status
 read_order(layer *l)
 {
@@ -199,7 +200,7 @@ read_order(layer *l)
     return st;
 }
 
-/* Is every zero point the middle? */
+/* Is every zero point the middle of the integers' range? */
 static bool
 is_centred(const layer *l)
 {

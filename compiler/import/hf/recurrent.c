@@ -18,7 +18,7 @@ size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
                         : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
 
-/* Files state the width of all heads too; it must be heads times head dim. */
+/* Checks the width of all heads, which files also state: it must be n_heads times head_dim. */
 static dop_status
 check_width(const dop_hf *hf, const dop_recurrent *s)
 {
@@ -38,7 +38,7 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
                        (unsigned long long)s->n_heads * s->head_dim);
 }
 
-/* Refuses what the builder has no form for. */
+/* Refuses fields of Mamba-2 that the graph builder cannot build. */
 static dop_status
 refuse(const dop_hf *hf)
 {
@@ -53,7 +53,7 @@ refuse(const dop_hf *hf)
     return DOP_OK;
 }
 
-/* Falcon-H1 may have the norm of Mamba-2, over all heads after the gate. */
+/* Falcon-H1: reads whether there is Mamba-2's norm over all heads, and whether it comes before or after the gate. */
 static dop_status
 read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
 {
@@ -73,7 +73,7 @@ read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
                              hf->cfg.where, s->n_groups, s->n_heads);
 }
 
-/* Mamba's selective scan: the number of channels, and the values behind dt, which default to a sixteenth of the model's width. */
+/* Mamba's selective scan: reads the number of channels, and the rank of dt, which defaults to a sixteenth of the model's width. */
 static dop_status
 read_selective(const dop_hf *hf, dop_recurrent *s)
 {
@@ -90,7 +90,7 @@ read_selective(const dop_hf *hf, dop_recurrent *s)
     return st;
 }
 
-/* Biases of the projections.  The short convolution has one key for all of its biases. */
+/* Reads which projections have biases.  The short convolution has one key for all of its biases. */
 static dop_status
 read_biases(const dop_hf *hf, dop_recurrent *s)
 {
@@ -126,7 +126,7 @@ list_of(const dop_hf *hf, const char *key, uint32_t n, double *out)
     return st;
 }
 
-/* Falcon-H1: factors before and after a projection without bias are multiplied into one. */
+/* Falcon-H1: reads its multipliers; those before and after a projection without bias become one factor. */
 static dop_status
 read_multipliers(dop_hf *hf)
 {
@@ -157,7 +157,7 @@ read_multipliers(dop_hf *hf)
                            "%sattention_in_multiplier with attention_bias is not supported", hf->cfg.where);
     attn->attn.scale *= attn_in * attn_in * key;
     attn->scale *= attn_in;
-    if (ssm->rec.bias_in) { /* a bias is not multiplied by what its projection's input is */
+    if (ssm->rec.bias_in) { /* the input's multiplier does not apply to the bias, so it stays on the input */
         ssm->rec.in_scale = ssm_in;
         ssm_in = 1;
     }
@@ -285,7 +285,7 @@ dop_hf_recurs(const dop_hf *hf, const char *layer_type)
     return false;
 }
 
-/* Which layers recur where config.json has no layer_types. */
+/* Finds which layers are recurrent where config.json has no layer_types. */
 static dop_status
 default_layers(dop_hf *hf, bool *recurs)
 {
@@ -314,7 +314,8 @@ default_layers(dop_hf *hf, bool *recurs)
     return st;
 }
 
-/* What a layer is, in the list or in the pattern of characters; NULL: neither is there, or it is not known. */
+/* The kind of layer i, from the list layers_block_type or from hybrid_override_pattern, which has a character for each layer;
+ * NULL: there is neither, or the kind is unknown. */
 static const char *
 block_of(const dop_hf *hf, uint32_t i)
 {
@@ -357,7 +358,7 @@ dop_hf_counts_blocks(const dop_hf *hf, uint32_t *out_n)
     return true;
 }
 
-/* Gives every layer the one part that it is. */
+/* Nemotron-H: gives every layer its only part, a mixer or a feed-forward part. */
 static dop_status
 settle_blocks(dop_hf *hf)
 {
@@ -389,7 +390,7 @@ settle_blocks(dop_hf *hf)
     return DOP_OK;
 }
 
-/* Zamba2HybridLayer, Zamba2AttentionDecoderLayer */
+/* Zamba 2 (Zamba2HybridLayer, Zamba2AttentionDecoderLayer): reads dop_side, and gives it to the layers that have a shared block. */
 static dop_status
 settle_hybrid(dop_hf *hf)
 {
@@ -449,7 +450,7 @@ dop_hf_settle_mixers(dop_hf *hf)
     if (!recurs)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     dop_status st = DOP_OK;
-    if (r && types && r->layer_types[0]) /* their entries have been checked */
+    if (r && types && r->layer_types[0]) /* entries of layer_types have been checked */
         for (uint32_t i = 0; i < a->n_layers; i++)
             recurs[i] = dop_hf_recurs(hf, json_string_value(json_array_get(types, i)));
     else if (r)

@@ -31,7 +31,7 @@ read_scaling(const dop_json *j, dop_rope *r)
         st = dop_json_f64_or(j, "alpha", 1e-3, 1e9, 0, &alpha);
     if (st != DOP_OK)
         return st;
-    /* HunYuanDenseV1RotaryEmbedding: with alpha a larger base at any length, which dims below decides. */
+    /* HunYuanDenseV1RotaryEmbedding: alpha makes the base larger, at any length; read_rope() computes it from the rotated values. */
     if (strcmp(name, "dynamic") == 0 && alpha > 0) {
         r->factor = alpha;
         return DOP_OK;
@@ -60,7 +60,7 @@ read_factor_list(const dop_hf *hf, const dop_json *j, const char *key, uint32_t 
     return st;
 }
 
-/* Positions before scaling: beside the scaling, or (Phi-3) beside max_position_embeddings. */
+/* Reads the context length before scaling, which stands in the scaling's object, or (Phi-3) beside max_position_embeddings. */
 static dop_status
 read_original_ctx(const dop_hf *hf, const dop_json *j, dop_rope *r)
 {
@@ -86,7 +86,7 @@ read_yarn(const dop_json *j, dop_rope *r)
     return st;
 }
 
-/* The fields that the kind of scaling needs. */
+/* Reads the fields that the kind of scaling needs. */
 static dop_status
 read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
 {
@@ -126,7 +126,7 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
         st = dop_fact_f64_or(j, DOP_HF(rope_attention), 0, &r->attention_factor);
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) /* Phi-3.5-MoE states it */
         st = dop_json_f64_or(j, "long_mscale", 1e-3, 1e3, r->attention_factor, &r->attention_factor);
-    /* longrope: the attention factor comes from how much longer the context became. */
+    /* longrope: the attention factor follows from how many times longer the context became. */
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) {
         double ratio = (double)ctx / (double)r->original_ctx;
         st = r->original_ctx != ctx ? DOP_OK : dop_fact_f64_or(j, DOP_HF(rope_factor), 1, &ratio);
@@ -135,7 +135,8 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     return st;
 }
 
-/* Old files have this number in the file itself, new ones in rope_parameters.  Where it is in both, they must agree. */
+/* Checks a number that old files state in the outermost object and new files in rope_parameters: where both have it, they must
+ * agree. */
 static dop_status
 check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *key, double min, double max)
 {
@@ -151,7 +152,7 @@ check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *
     return st;
 }
 
-/* rope_scaling beside rope_parameters, as where somebody added the old field to a new file: it may only say the same. */
+/* Checks rope_scaling beside rope_parameters, as where somebody added the old field to a new file: both must say the same. */
 static dop_status
 check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
 {
@@ -177,7 +178,7 @@ check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
     return DOP_OK;
 }
 
-/* One rotary embedding; `j` may be an absent object: no scaling. */
+/* Reads one rotary embedding; `j` may be an absent object, which means no scaling. */
 static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
 {
@@ -189,7 +190,7 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     if (st == DOP_OK)
         st = dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial);
     if (st == DOP_OK &&
-        !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two rotary embeddings the outer field is about one of them only */
+        !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two rotary embeddings the outer field is for one of them only */
         st = check_twice(hf, j, f->keys->theta ? f->keys->theta : "rope_theta", "rope_theta", 1e-3, 1e12);
     if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE))
         st = check_twice(hf, j, part, "partial_rotary_factor", 1e-3, 1);
@@ -207,7 +208,8 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     uint32_t turned = (uint32_t)((double)head_dim * partial);
     if (r->factor > 0 && turned > 2)
         r->theta *= pow(r->factor, turned / (turned - 2.0));
-    if (f->flags & DOP_FAM_SWA_HEADS && turned % 2) { /* frequencies go by the odd number */
+    if (f->flags & DOP_FAM_SWA_HEADS &&
+        turned % 2) { /* an odd number of rotated values: frequencies are computed with it */
         r->theta = pow(r->theta, (turned + 1.0) / turned);
         turned++;
     }
@@ -226,14 +228,14 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     return read_parameters(hf, j, r);
 }
 
-/* How many values of a head the rotary embedding is about: all, except in latent attention. */
+/* Values of a head that may rotate: all, except in latent attention. */
 static uint32_t
 rope_dim(const dop_attention *t)
 {
     return t->latent.rank ? t->latent.rotated : t->head_dim;
 }
 
-/* The same in the first layer of a type; `any`: in the first layer. */
+/* Values of a head that may rotate in the first layer that slides or does not (`slides`); `any`: in the first layer. */
 static uint32_t
 head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
 {
@@ -243,7 +245,7 @@ head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
     return rope_dim(&a->layers[i].mixers[0].attn);
 }
 
-/* Gemma 3: embedding 0 for full, 1 for sliding layers; other families: one for all. */
+/* Gemma 3: rotary embedding 0 is for full layers, 1 for sliding layers; other families have one for all layers. */
 dop_status
 dop_hf_ropes(dop_hf *hf, const bool *sliding)
 {
@@ -268,7 +270,8 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_sliding), local_theta, &local_theta);
     if (st == DOP_OK && two)
         st = dop_json_f64_or(&hf->cfg, "local_rope_theta", 1e-3, 1e12, local_theta, &local_theta); /* ModernBERT */
-    if (hf->family->flags & DOP_FAM_ONE_BASE) /* old files: one base for both, and the scaling of one */
+    if (hf->family->flags &
+        DOP_FAM_ONE_BASE) /* old files: one base for full and sliding layers, and scaling for the full ones only */
         local_theta = theta;
     if (st == DOP_OK && hf->family->flags & DOP_FAM_SWA_HEADS)
         st = dop_json_f64_or(&hf->cfg, "swa_rope_theta", 1e-3, 1e12, local_theta, &local_theta);
@@ -277,7 +280,7 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     if (st == DOP_OK && two)
         st = read_rope(hf, &local, local_theta, head_dim_of(a, sliding, false, true), &a->ropes[1]);
     a->n_ropes = two ? 2 : 1;
-    /* Ministral3Attention: queries grow with their position. */
+    /* Ministral3Attention: queries are multiplied by a temperature that grows with their position. */
     if (st == DOP_OK && params.object && dop_json_has(&params, "llama_4_scaling_beta")) {
         st = dop_json_f64(&params, "llama_4_scaling_beta", 0, 1e3, &a->temper.scale);
         a->temper.floor = a->ropes[0].original_ctx;

@@ -60,7 +60,7 @@ read_dtype(dop_json *j, const char *name, dop_st_tensor *t, uint32_t *out_bits)
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "tensor %s: unknown dtype \"%.32s\"", name, json_string_value(v));
 }
 
-/* Shape, and the number of bytes it makes with `bits` per value. */
+/* Reads a tensor's shape, and the number of bytes that it takes with `bits` per value. */
 static dop_status
 read_shape(dop_json *j, const char *name, uint32_t bits, dop_st_tensor *t, uint64_t *out_bytes)
 {
@@ -137,7 +137,7 @@ read_tensor(const char *path, const char *name, const json_t *entry, const uint8
     return DOP_OK;
 }
 
-/* Tensors sorted by place must not share bytes. */
+/* Checks that tensors, which are sorted by place, do not overlap. */
 static dop_status
 check_overlap(const char *path, dop_st_tensor *t, uint32_t n, dop_diag *diag)
 {
@@ -153,7 +153,7 @@ check_overlap(const char *path, dop_st_tensor *t, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The header's bytes, after the checks of its length. */
+/* Finds the size of the header, and checks it. */
 static dop_status
 find_header(const char *path, const dop_map *map, dop_diag *diag, uint64_t *out_size)
 {

@@ -13,7 +13,7 @@ typedef struct dop_st_tensor {
     const char *name;  /* in the arena */
     const char *file;  /* path of the file that holds it, for messages */
     const char *dtype; /* as the header spells it */
-    dop_type type;     /* f32, f16, bf16; i32, u32 as they are; none: a type of which only the size is known */
+    dop_type type;     /* f32, f16, bf16, i32 or u32; none: a type of which only the size is known */
     uint32_t rank;
     uint64_t shape[DOP_ST_MAX_RANK];
     const uint8_t *data; /* in the mapped file, not necessarily aligned */
@@ -23,7 +23,7 @@ typedef struct dop_st_tensor {
 typedef struct dop_st_set {
     dop_st_tensor *tensors; /* sorted by name, no duplicates; in the arena */
     uint32_t n;
-    bool *taken;      /* [n], set by dop_st_open_dir(): dop_st_take() has returned it */
+    bool *taken;      /* [n], allocated by dop_st_open_dir(): dop_st_take() has returned the tensor */
     const char *path; /* the file or index that lists them, for messages */
 } dop_st_set;
 
@@ -37,11 +37,11 @@ dop_status dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, 
 dop_status dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *out_set, dop_map **out_maps,
                            uint32_t *out_n_maps);
 
-/* NULL when there is none. */
+/* The tensor of a name; NULL: there is none. */
 const dop_st_tensor *dop_st_find(const dop_st_set *set, const char *name);
-/* Finds a tensor, and marks it as read. */
+/* Finds a tensor as dop_st_find() does, and marks it as read. */
 const dop_st_tensor *dop_st_take(const dop_st_set *set, const char *name);
-/* "[320, 64]" */
+/* Writes a tensor's shape as text, "[320, 64]". */
 void dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size);
 /* Fails, naming the tensor, unless its shape is dims[rank], which follows from config.json. */
 dop_status dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, const uint64_t *dims, dop_diag *diag);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ids of a field, -1 being none; those that are no token are left out, with a note. */
+/* Reads ids of tokens from a field, one or a list; -1 means none.  Ids that are no token are left out, with a note. */
 static dop_status
 read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
@@ -26,14 +26,14 @@ read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int
     return st;
 }
 
-/* Reads ids from config.json; those of the file itself count before those of its text part. */
+/* Reads ids from config.json; its outermost object takes precedence over text_config. */
 static dop_status
 config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
     return read_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
 }
 
-/* A limit of sampling; -1 is no limit, as in other programs' files. */
+/* Reads a limit of sampling (top_k and the like); -1 means no limit, as files of other programs have it. */
 static dop_status
 limit_or(const dop_json *j, const char *key, double otherwise, double *out)
 {

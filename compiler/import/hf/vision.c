@@ -22,9 +22,9 @@ static const tensor_row tensors[] = {
 #undef TENSOR
 };
 
-/* What a tower has where its part of config.json is silent: published files leave out what is as in the first model of a kind. */
+/* Defaults of a kind of tower: published vision_config objects leave out what is as in the kind's first model. */
 typedef struct tower_row {
-    const char *model_type; /* of vision_config, up to what may follow ("_vision", "_model") */
+    const char *model_type; /* vision_config.model_type, of which endings ("_vision", "_model") are ignored */
     uint32_t hidden, layers, heads, patch, frames, merge;
     double eps;
     dop_vision_act act;
@@ -44,13 +44,13 @@ static const tower_row towers[] = {
     {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_VISION_GELU_TANH, true, false, true},
 };
 
-/* What comes after the tower, by the model's own model_type. */
+/* The projector after the tower, by the whole model's model_type. */
 typedef struct vision_row {
     const char *model_type;
-    double merge_eps, merge_norm_add; /* eps 0: the text model's */
-    dop_vision_act merge_act;         /* where the file does not say */
+    double merge_eps, merge_norm_add; /* dop_vision's; eps 0: the text model's */
+    dop_vision_act merge_act;         /* default where the file is silent */
     bool pool, unfolds;
-    bool inner; /* features are made of what a layer gives, before the tower's last norm */
+    bool inner; /* the projector reads a layer's result, without the tower's last norm */
 } vision_row;
 
 static const vision_row models[] = {
@@ -74,13 +74,13 @@ typedef struct reader {
     const dop_st_set *set;
     const tower_row *kind;
     const vision_row *row;
-    const char *tower, *after; /* prefixes of names: of the tower, and of what makes features */
+    const char *tower, *after; /* prefixes of tensor names: of the tower, and of the projector */
     dop_arena *arena;
     dop_diag *diag;
     dop_vision_model *m;
 } reader;
 
-enum { MAX_PATCH = 256, MAX_MERGE = 64 }; /* pixels of an edge; patches of an edge of a feature */
+enum { MAX_PATCH = 256, MAX_MERGE = 64 }; /* largest edge of a patch in pixels, and of a feature in patches */
 
 /* ---- facts ---------------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +107,8 @@ read_act(const reader *r, const dop_json *j, const char *key, dop_vision_act oth
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "%s%s \"%.40s\" is not supported", j->where, key, name);
 }
 
-/* Layers: how many, whose result is taken, which of them see windows, and whose results are features as well. */
+/* Reads the number of layers up to the one whose result becomes features, which layers see windows, and which layers' results
+ * also become features. */
 static dop_status
 read_layers(reader *r)
 {
@@ -118,7 +119,7 @@ read_layers(reader *r)
                                     DOP_VISION_MAX_LAYERS, r->kind->layers, &v->n_layers);
     if (st != DOP_OK)
         return st;
-    if (layer) { /* -1: of the last one, and so on; 0: of what comes before the first */
+    if (layer) { /* -1: the last layer's result, -2 the one before; 0: the input of the first layer */
         const json_int_t n = json_is_integer(layer) ? json_integer_value(layer) : INT32_MAX;
         const json_int_t of = n < 0 ? n + v->n_layers + 1 : n;
         if (of < 0 || of > v->n_layers)
@@ -168,7 +169,7 @@ image_merge(uint32_t merge)
     return merge >= 1 && merge <= MAX_MERGE;
 }
 
-/* Gemma 3 states the features of a picture, which is a square. */
+/* Gemma 3: reads the number of features of a picture, which is a square, and computes `merge` from it. */
 static dop_status
 read_pool(reader *r, uint32_t patch)
 {
@@ -252,7 +253,7 @@ read_facts(reader *r)
 
 /* ---- weights -------------------------------------------------------------------------------------------------------- */
 
-/* The tensor PREFIX NAME SUFFIX of the first of the names that has one; the '#' in it is a number. */
+/* The tensor PREFIX NAME SUFFIX of the first name in `names` for which there is one; a '#' in the name stands for `number`. */
 static const dop_st_tensor *
 find(const reader *r, const char *prefix, const char *names, uint32_t number, const char *suffix)
 {
@@ -295,7 +296,7 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_
     return dop_weights_add(&r->m->weights, &w, r->arena, r->diag);
 }
 
-/* Rows first .. first + rows - 1 of a tensor as a matrix, whose other axes are flat. */
+/* Adds n rows of a tensor, from `first` on, as a matrix; axes after the first are flattened to columns. */
 static dop_status
 add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_st_tensor *t, uint64_t first, uint64_t n)
 {
@@ -384,7 +385,8 @@ become(dop_weight *w, uint32_t rows, uint32_t cols, const float *values)
     w->col_stride = 0;
 }
 
-/* The table of places as a matrix; the class token, whose row of the first product is that product's bias, becomes its last row. */
+/* Makes the table of position embeddings a matrix.  The class token becomes its last row, less the bias of the patch projection,
+ * which is added to every row. */
 static dop_status
 settle_places(reader *r)
 {
@@ -416,7 +418,8 @@ settle_places(reader *r)
     return DOP_OK;
 }
 
-/* A product with patches that are unfolded has the values of a column of patches side by side; here patches are. */
+/* Mistral 3: reorders the columns of the merging matrix.  Its unfolded input has one value of all patches side by side, ours all
+ * values of one patch. */
 static dop_status
 settle_unfolded(reader *r)
 {
@@ -438,7 +441,7 @@ settle_unfolded(reader *r)
     return DOP_OK;
 }
 
-/* Is a vector that is no bias as long as what it belongs to? */
+/* Has a vector the length that its place asks for? */
 static bool
 fits(const reader *r, const dop_weight *w)
 {
@@ -446,7 +449,7 @@ fits(const reader *r, const dop_weight *w)
     const char *const dot = strrchr(w->name, '.');
     const size_t n = strlen(w->name);
     const uint32_t merged = v->hidden * v->merge * v->merge;
-    if (n > 5 && strcmp(w->name + n - 5, "_bias") == 0) /* its weight has been read, and it has as many */
+    if (n > 5 && strcmp(w->name + n - 5, "_bias") == 0) /* checked when its matrix or norm was read */
         return true;
     if (strcmp(dot, ".q_norm") == 0 || strcmp(dot, ".k_norm") == 0)
         return w->cols == v->heads * v->head_dim;
@@ -455,7 +458,7 @@ fits(const reader *r, const dop_weight *w)
     return w->cols == v->hidden;
 }
 
-/* Products from the rows of an output of the tower to features: D0, D1, ... where `deep` says so. */
+/* Checks the shapes of a projector's matrices; place: "", or "D0." and so on for the results of layers in `deep`. */
 static bool
 merges(reader *r, const char *place)
 {
@@ -474,7 +477,7 @@ merges(reader *r, const char *place)
     return v->features == features;
 }
 
-/* What the graphs need of shapes. */
+/* Checks that shapes are as the graph builder needs them. */
 static dop_status
 check(reader *r)
 {
@@ -507,8 +510,8 @@ check(reader *r)
                             "the tensors of the vision part have other shapes than config.json says");
 }
 
-/* Tensors of the vision part that nothing has read; what comes after the layer whose result counts, and SigLIP's pooling, are for
- * other uses of the tower. */
+/* Fails for tensors of the vision part that nothing has read, except those after the layer whose result is used, and SigLIP's
+ * pooling, which are for other uses of the tower. */
 static dop_status
 check_leftovers(const reader *r)
 {
@@ -559,7 +562,7 @@ read_weights(reader *r)
         r->after = prefix_of(r, afters, sizeof afters / sizeof *afters, "mm_input_projection_weight", "");
     if (!r->after)
         r->after = r->tower;
-    bool behind = false; /* the tower */
+    bool behind = false; /* `i` is past the tower's tensors */
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors && st == DOP_OK; i++) {
         const char *const role = tensors[i].role;
         behind = behind || strcmp(role, "row_norm") == 0;

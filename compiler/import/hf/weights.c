@@ -1,5 +1,5 @@
-/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
- * Conv1D tensors by strides, experts as one tensor or one each.  Nothing is copied. */
+/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D
+ * tensors by strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
 #include "compiler/import/hf/hf.h"
 #include "compiler/import/hf/vision.h"
 #include "compiler/model/leftovers.h"
@@ -12,8 +12,8 @@
 typedef struct filler {
     dop_hf *hf;
     dop_st_set set;
-    const char *prefix;     /* of all names except lm_head's */
-    const dop_layer *layer; /* of the current weight; NULL: it is of no layer */
+    const char *prefix;     /* prefix of all tensor names except lm_head's */
+    const dop_layer *layer; /* layer of the current weight; NULL: the weight belongs to no layer */
 } filler;
 
 static bool
@@ -39,8 +39,8 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     return DOP_OK;
 }
 
-/* Copies the taps of a convolution: from one channel after the other to one position after the other, each scaled by the multiplier
- * of the values that it is applied to. */
+/* Copies and transposes the taps of a convolution, from [channels, taps] to [taps, channels], times the multiplier of the values
+ * that a tap applies to. */
 static dop_status
 turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -65,7 +65,7 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
     return DOP_OK;
 }
 
-/* Checks the shape of a tensor of which w is these rows; the axis of experts comes first. */
+/* Checks the shape of a tensor of which w is `rows`; the axis of experts comes first. */
 static dop_status
 check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
 {
@@ -89,7 +89,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
     }
     if (rows->row && t->rank == 2)
         return dop_st_check_shape(t, 2, headed, f->hf->diag);
-    if (rows->each) { /* the matrices of all experts are one matrix, one below the other */
+    if (rows->each) { /* the matrices of all experts lie below each other in one matrix */
         const uint64_t inner = transposed ? w->rows : w->cols, below[] = {w->experts * rows->each / inner, inner};
         return dop_st_check_shape(t, 2, below, f->hf->diag);
     }
@@ -102,7 +102,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
     return dop_st_check_shape(t, w->rank, (transposed ? turned : matrix) + 3 - w->rank, f->hf->diag);
 }
 
-/* Places w in the floats of t: these rows (rank 1: values; rank 3: of each expert). */
+/* Sets data and strides of w, which is `rows` of the floats in t (rank 1: values; rank 3: rows of each expert). */
 static dop_status
 place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
@@ -133,7 +133,7 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     return DOP_OK;
 }
 
-/* "model.layers.0.mlp.up_proj.weight" without "weight": what a quantized matrix's tensors begin with. */
+/* Cuts "weight" off "model.layers.0.mlp.up_proj.weight", which leaves the beginning of the names of a quantized matrix's tensors. */
 static bool
 cut_weight(char *name)
 {
@@ -144,7 +144,7 @@ cut_weight(char *name)
     return ends;
 }
 
-/* Makes w, a matrix with a row for each expert, from these values of a tensor with a vector for each expert. */
+/* Makes w, a matrix with a row for each expert, from a tensor with a vector for each expert, of which it has the values `rows`. */
 static dop_status
 place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -164,7 +164,7 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
     return DOP_OK;
 }
 
-/* Makes w from the tensor of this name, or from what a quantizer made of it. */
+/* Makes w from the tensor `name`, or from the tensors that a quantizer made of it. */
 static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
@@ -185,8 +185,8 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
 }
 
-/* Rows `own` and on of w, which is filled up to there.  They come from the names after n in the family's table that have the same
- * role. */
+/* Makes the rows of w from `own` on, of which the first `own` are set.  Their tensors are named by the rows of the family's table
+ * after n that have n's role. */
 static dop_status
 take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
@@ -212,7 +212,7 @@ take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uin
     return st;
 }
 
-/* Makes w, a vector, of tensors that have the values of one head each; the * in `pattern` is the head's number. */
+/* Makes w, a vector, from tensors with the values of one head each; the * in `pattern` stands for the head's number. */
 static dop_status
 take_heads(filler *f, const char *pattern, dop_weight *w)
 {
@@ -241,7 +241,8 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
     return DOP_OK;
 }
 
-/* Makes w, which has all heads of values, one that has each beside its partner in the other half; the pairs come twice. */
+/* DOP_PART_PAIRED: makes w, which has all value heads, a matrix with heads i and i + half below each other for each i, all of it
+ * twice. */
 static dop_status
 pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
 {
@@ -263,7 +264,7 @@ pair_heads(const filler *f, const dop_attention *t, dop_weight *w)
     return DOP_OK;
 }
 
-/* Makes w, whose tensor has a quarter of its rows or values, one that has each of them four times. */
+/* DOP_PART_FOURFOLD: makes w, whose tensor has a quarter of its rows or values, have each of them four times. */
 static dop_status
 fourfold(const filler *f, dop_weight *w)
 {
@@ -284,7 +285,7 @@ fourfold(const filler *f, dop_weight *w)
     return DOP_OK;
 }
 
-/* DiffLlamaAttention: exp(q1 . k1) - exp(q2 . k2) and the part that is not learned. */
+/* DiffLlamaAttention: makes w, the factor lambda: exp(q1 . k1) - exp(q2 . k2) plus the part that is not learned. */
 static dop_status
 take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
 {
@@ -320,7 +321,7 @@ take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
     return DOP_OK;
 }
 
-/* Makes w of the taps of one convolution that several tensors have, one group of channels after the other. */
+/* Makes w, the taps of one convolution, from several tensors with a group of channels each. */
 static dop_status
 take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, const dop_rows *rows, dop_weight *w)
 {
@@ -357,8 +358,8 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
     return turn(f, &whole, rows, w);
 }
 
-/* The whole name of a tensor.  A # in it is the number of the layer among those with a shared block, and what such a block has is
- * where the first layer with it is, if it is not in this one. */
+/* The whole name of a tensor.  Zamba 2: a # in it stands for dop_side.index, and a shared block's tensor that is not in this layer is
+ * that of the first layer with the block. */
 static void
 full_name(filler *f, const dop_weight_need *need, const char *source, char *out, size_t size)
 {
@@ -383,8 +384,8 @@ full_name(filler *f, const dop_weight_need *need, const char *source, char *out,
         dop_hf_full_name(f->prefix, family->layer_prefix, need, source, out, size);
 }
 
-/* The name of a weight's tensor.  Where the tables have several names, one is that of the checkpoint.  Names that follow
- * each other are of parts of one matrix. */
+/* The row of the family's tables that names a weight's tensor: the first whose tensor the checkpoint has.  Of consecutive rows
+ * with one role, which name parts of one matrix, it is the first. */
 static const dop_tensor_name *
 name_of(filler *f, const dop_weight_need *need)
 {
@@ -404,7 +405,7 @@ name_of(filler *f, const dop_weight_need *need)
     return first;
 }
 
-/* A weight of a product behind the last norm: of a module's own file, or beside the model. */
+/* Fills in a weight of a product after the last norm, from a module's own file, or from the model's files. */
 static dop_status
 fill_dense(filler *f, const dop_weight_need *need, const char *source, uint32_t dense)
 {
@@ -456,7 +457,7 @@ fill(void *user, const dop_weight_need *need)
                                   .rows = need->rows,
                                   .cols = need->cols};
     const uint32_t own =
-        need->rank == 1 || need->vectors ? need->cols : need->rows; /* along the axis that fusing concatenates */
+        need->rank == 1 || need->vectors ? need->cols : need->rows; /* size along the axis that fusing concatenates */
     f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(f->layer, n->part, own);
     const bool heads = need->rank == 1 && strchr(name, '*');
@@ -544,7 +545,8 @@ leftovers(const filler *f)
     return st == DOP_OK ? dop_leftovers_finish(&l) : st;
 }
 
-/* The vision part, where the checkpoint has one that is known and whole; else the plan is for texts, and a note says why. */
+/* Reads the vision part, where the checkpoint has one that is supported and complete; else the plan is for text only, and a note says
+ * why. */
 static dop_status
 read_vision(filler *f)
 {
@@ -578,7 +580,7 @@ read_vision(filler *f)
     return st;
 }
 
-/* A model without output matrix computes hidden states; the embedding stands in for the matrix, as where the two are tied. */
+/* A model without output matrix computes hidden states; the embedding is then taken for the matrix, as if the two were tied. */
 static dop_status
 do_without_head(filler *f)
 {

@@ -1,5 +1,5 @@
-/* The model part of manifest.json to facts.  Fields may be null, and older manifests lack some: both mean "none", 1 for
- * a multiplier. */
+/* The model part of manifest.json to facts.  A field that is null, or that an older manifest lacks, means "none"; for a
+ * multiplier, 1. */
 #include "compiler/import/rdrr/rdrr.h"
 
 #include <math.h>
@@ -150,7 +150,7 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
         return read_custom_pattern(r, j, sliding);
     if (*out_uniform) {
         for (uint32_t i = 0; i < n; i++)
-            sliding[i] = true; /* as far as there is a window */
+            sliding[i] = true; /* applies where there is a window */
         return DOP_OK;
     }
     if (strcmp(type, "alternating") == 0) {
@@ -176,7 +176,7 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
 
 /* ---- rotary ------------------------------------------------------------------------------------------------------- */
 
-/* Fields of the rotary embedding of all layers, and of that of sliding layers. */
+/* Field names of a rotary embedding: one set for all layers, one for sliding layers. */
 typedef struct rope_keys {
     const char *type;
     const dop_fact_key *theta, *factor, *partial, *base_dim, *beta_fast, *beta_slow, *original;
@@ -292,8 +292,8 @@ read_layers(dop_rdrr *r, const sections *s)
 
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 
-/* Which norms a layer has.  Where it has a norm before or after the feed-forward part besides, post_attention_layernorm is a norm of
- * attention's result, as its name says; otherwise it is the norm before the feed-forward part. */
+/* Reads which norms a layer has.  Where there is another norm before or after the feed-forward part, post_attention_layernorm is
+ * the norm on attention's result; else it is the norm before the feed-forward part. */
 static dop_status
 read_norms(dop_rdrr *r, const sections *s)
 {

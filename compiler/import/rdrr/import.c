@@ -13,7 +13,7 @@
 
 typedef struct use {
     const dop_rdrr_tensor *tensor;
-    bool swapped; /* the stored matrix is the transposed one */
+    bool swapped; /* the stored matrix is the transpose of the weight */
 } use;
 
 static dop_status
@@ -32,7 +32,7 @@ wrong_shape(const dop_rdrr *r, const dop_rdrr_tensor *t, const dop_weight_need *
                        got, want);
 }
 
-/* The tensor for a weight, with its description checked. */
+/* Finds the tensor for a weight, and checks its description. */
 static dop_status
 find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 {
@@ -147,7 +147,7 @@ open_shard(dop_rdrr *r, uint32_t i)
     return st == DOP_OK ? verify(r, i, path, map) : st;
 }
 
-/* The tensor's bytes in one piece: where they lie, or put together when they cross shards. */
+/* Gives a tensor's bytes in one piece: where they lie, or a copy where they are spread over shards. */
 static dop_status
 gather(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t **out)
 {
@@ -174,7 +174,7 @@ gather(dop_rdrr *r, const dop_rdrr_tensor *t, const uint8_t **out)
     return DOP_OK;
 }
 
-/* Blocks that do not run along our rows cannot be used in place: their values as f32. */
+/* Makes w f32 from quantized blocks that do not run along its rows, and so cannot be used in place. */
 static dop_status
 unpack(dop_rdrr *r, const use *u, const uint8_t *data, dop_weight *w)
 {

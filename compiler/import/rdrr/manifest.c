@@ -12,7 +12,7 @@ static const uint64_t max_bytes = 1ull << 50;
 static const struct {
     const char *name;
     dop_type type;
-    uint32_t bits; /* of one value where the type is none */
+    uint32_t bits; /* bits of a value, where `type` is none */
 } dtypes[] = {
     {"F32", DOP_TYPE_f32, 0},     {"F16", DOP_TYPE_f16, 0},   {"BF16", DOP_TYPE_bf16, 0}, {"Q4_K_M", DOP_TYPE_q4_k, 0},
     {"Q4_K", DOP_TYPE_q4_k, 0},   {"Q6_K", DOP_TYPE_q6_k, 0}, {"Q8_0", DOP_TYPE_q8_0, 0}, {"Q4_0", DOP_TYPE_q4_0, 0},
@@ -181,7 +181,7 @@ read_layout(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
     return DOP_OK;
 }
 
-/* The bytes that follow from shape, type and layout; false when they do not fit 64 bits. */
+/* Number of bytes that shape, type and layout ask for; false: it does not fit 64 bits. */
 static bool
 bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
 {
@@ -197,7 +197,8 @@ bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
     }
     if (t->layout == DOP_RDRR_FLAT || t->rank < 2)
         return dop_type_row_bytes(t->type, n, out);
-    /* For a matrix that is stored by columns, manifests state its own shape or that of the stored one, whose rows the bytes are. */
+    /* Of a matrix stored by columns manifests state its own shape or that of the stored matrix; rows of bytes run along the stored
+     * one's. */
     const uint64_t along = t->layout == DOP_RDRR_COLUMN ? t->shape[0] : t->shape[t->rank - 1];
     return dop_type_row_bytes(t->type, along, &row) && dop_mul_u64(row, n / along, out);
 }
@@ -230,7 +231,7 @@ read_tensor(dop_rdrr *r, dop_rdrr_tensor *t, const json_t *entry)
     if (st == DOP_OK)
         st = dop_json_u64(&j, "size", 1, max_bytes, &t->size);
     if (st == DOP_OK && !t->transformed && (!bytes_of(t, bits, &bytes) || bytes != t->size)) {
-        /* The stated shape may be that of the matrix as stored. */
+        /* The stated shape may be that of the stored, transposed matrix. */
         dop_rdrr_tensor swapped = *t;
         swapped.shape[0] = t->shape[1];
         swapped.shape[1] = t->shape[0];
@@ -247,7 +248,7 @@ compare(const void *a, const void *b)
     return strcmp(((const dop_rdrr_tensor *)a)->name, ((const dop_rdrr_tensor *)b)->name);
 }
 
-/* The list of tensors is part of the manifest, or in the file that tensorsFile names. */
+/* Reads the list of tensors, which is part of the manifest, or in the file that tensorsFile names. */
 static dop_status
 read_tensors(dop_rdrr *r)
 {
@@ -292,7 +293,7 @@ read_tensors(dop_rdrr *r)
     return DOP_OK;
 }
 
-/* Groups only repeat what shards and tensors say, so it is enough that the names in them exist. */
+/* Checks that the names in groups exist; groups only repeat what shards and tensors say. */
 static dop_status
 check_groups(dop_rdrr *r)
 {

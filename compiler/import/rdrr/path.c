@@ -65,7 +65,7 @@ check_op(dop_rdrr *r, const char *where, const char *op)
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%s: unknown op \"%.60s\"", where, op);
 }
 
-/* Where a step stands. */
+/* Where a step stands in the manifest: phase and layer, and where kernels are named. */
 typedef struct place {
     const char *phase;
     int32_t layer;
@@ -73,7 +73,7 @@ typedef struct place {
     char where[96];
 } place;
 
-/* [op, key of the kernel, weights] */
+/* Reads a step [op, key of the kernel, weights]. */
 static dop_status
 read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
 {
@@ -96,7 +96,7 @@ read_tuple(dop_rdrr *r, const place *p, const json_t *tuple)
     return st == DOP_OK ? add_step(r, &step) : st;
 }
 
-/* {op, kernel, entry}: the older form. */
+/* Reads a step of the older form, {op, kernel, entry}. */
 static dop_status
 read_object(dop_rdrr *r, const place *p, const json_t *object)
 {
@@ -189,7 +189,7 @@ read_execution(dop_rdrr *r, const dop_json *inference)
     return DOP_OK;
 }
 
-/* A name, or an object of steps. */
+/* Reads the field `key` with a kernel path: a name, or an object of steps. */
 static dop_status
 read_kernel_path(dop_rdrr *r, const dop_json *j, const char *key)
 {

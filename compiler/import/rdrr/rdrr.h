@@ -19,9 +19,10 @@ typedef struct dop_rdrr_shard {
     uint64_t size;
     dop_rdrr_hash algorithm;
     const char *hash;    /* 64 hexadecimal digits */
-    const uint8_t *data; /* once opened */
+    const uint8_t *data; /* the mapped file; NULL before the shard is opened */
 } dop_rdrr_shard;
 
+/* A piece of a tensor's bytes: `size` bytes from `offset` of a shard. */
 typedef struct dop_rdrr_span {
     uint32_t shard;
     uint64_t offset, size;
@@ -32,13 +33,13 @@ typedef enum dop_rdrr_layout { DOP_RDRR_ROW, DOP_RDRR_COLUMN, DOP_RDRR_FLAT } do
 
 typedef struct dop_rdrr_tensor {
     const char *name;
-    const char *dtype; /* as spelled */
+    const char *dtype; /* as the manifest spells it */
     dop_type type;     /* none: a type that is known only by name */
     uint32_t rank;
     uint64_t shape[DOP_RDRR_MAX_RANK];
     uint64_t size;
     dop_rdrr_layout layout;
-    bool transformed; /* has a sourceTransform: the bytes are not what dtype says */
+    bool transformed; /* the tensor has a sourceTransform: its bytes are not what dtype says */
     bool taken;       /* a weight uses it */
     uint32_t n_spans;
     dop_rdrr_span *spans;
@@ -46,7 +47,7 @@ typedef struct dop_rdrr_tensor {
 
 typedef struct dop_rdrr {
     const char *dir;
-    const char *path; /* of manifest.json */
+    const char *path; /* path of manifest.json */
     json_t *root, *tensors_root;
     dop_json top;
     dop_arena *arena;
@@ -58,7 +59,7 @@ typedef struct dop_rdrr {
     dop_rdrr_tensor *tensors; /* sorted by name */
     uint32_t n_tensors;
     dop_layer layer;    /* what all layers share; copied to each layer before what differs is read */
-    const char *prefix; /* of tensor names */
+    const char *prefix; /* prefix of tensor names */
     const dop_tensor_name *more_names;
 } dop_rdrr;
 
@@ -66,14 +67,15 @@ typedef struct dop_rdrr {
  * up, every tensor's bytes inside its shards and as many as its shape and type take. */
 dop_status dop_rdrr_open(dop_rdrr *r);
 void dop_rdrr_close(dop_rdrr *r); /* frees the JSON; accepts a zeroed one */
-/* Facts, ids, kernel path.  The first unsupported feature is an error that names it. */
+/* Reads facts and ids (dop_rdrr_config), and the kernel path (dop_rdrr_path).  The first unsupported feature is an error that
+ * names it. */
 dop_status dop_rdrr_config(dop_rdrr *r);
 dop_status dop_rdrr_path(dop_rdrr *r);
 /* Checks that every tensor the facts call for is described correctly; opens no shard. */
 dop_status dop_rdrr_check_tensors(dop_rdrr *r);
 
 const dop_rdrr_tensor *dop_rdrr_find(const dop_rdrr *r, const char *name);
-/* The tensor of layer 0 with this name below the layer, NULL if none. */
+/* The tensor of layer 0 whose name, without prefix and layer, is `name`; NULL: there is none. */
 const dop_rdrr_tensor *dop_rdrr_find_in_layer(const dop_rdrr *r, const char *name);
 
 #endif

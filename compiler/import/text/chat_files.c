@@ -8,7 +8,7 @@
 #include "compiler/import/text/tokenizer_json.h"
 #include "runtime/text/jinja/jinja.h"
 
-/* A text in a file that is open; s NULL: there is none. */
+/* A template's text, which lies in an open file; s NULL: there is none. */
 typedef struct part {
     const char *s;
     size_t n;
@@ -76,7 +76,7 @@ part_of(const json_t *v)
     return (part){json_string_value(v), json_string_length(v)};
 }
 
-/* A text, or texts with names as a list of {"name", "template"} or as an object. */
+/* Reads one template, or named templates as a list of {"name", "template"} or as an object. */
 static dop_status
 take_json(named *t, const json_t *v, const char *path, dop_diag *diag)
 {
@@ -97,7 +97,7 @@ take_json(named *t, const json_t *v, const char *path, dop_diag *diag)
     if (!understood)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "\"chat_template\" is neither a text nor a list of {\"name\", \"template\"}");
-    /* A single one serves for everything, whatever its name. */
+    /* A single template is used for everything, whatever its name. */
     if (json_array_size(v) == 1 && !t->plain.s)
         t->plain = part_of(json_object_get(json_array_get(v, 0), "template"));
     return DOP_OK;

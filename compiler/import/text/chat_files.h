@@ -13,7 +13,8 @@ struct dop_gguf;
 /* Appends the template of a Hugging Face folder, and a 0 that is not counted; nothing where it has none.  What comes first in
  * this list wins: chat_template.jinja with additional_chat_templates/NAME.jinja, chat_template.json, tokenizer_config.json. */
 dop_status dop_chat_of_dir(const char *dir, dop_diag *diag, dop_buf *out);
-/* Appends the template of an open GGUF file: tokenizer.chat_template and tokenizer.chat_template.tool_use.  The same 0. */
+/* Appends the template of an open GGUF file (tokenizer.chat_template and tokenizer.chat_template.tool_use), and a 0 that is not
+ * counted; nothing where it has none. */
 dop_status dop_chat_of_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_buf *out);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-/* "prompts" is an object of texts, and "default_prompt_name" null or one of its names: SentenceTransformer refuses others too. */
+/* Checks that "prompts" is an object of texts, and "default_prompt_name" null or one of its names; SentenceTransformer refuses other
+ * files too. */
 static dop_status
 check(const char *path, json_t *prompts, const json_t *first, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* From an importer's facts to the binary form. */
+/* Turns a tokenizer under construction into the binary form (runtime/text/tokenizer_format.h). */
 #include "compiler/import/text/tokenizer_build.h"
 
 #include <stdlib.h>
@@ -138,7 +138,7 @@ dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out)
         if (!u.valid)
             return false;
         i += u.len;
-        /* 0-32, 127-160 and 173 are the bytes that got a substitute, in this order. */
+        /* The substitutes, from U+0100 on, stand for the bytes 0-32, 127-160 and 173, in this order. */
         if ((c > 32 && c < 127) || (c > 160 && c < 256 && c != 173))
             byte = c;
         else if (c >= 256 && c < 256 + 33)
@@ -170,7 +170,7 @@ dop_tok_byte_token(const char *s, size_t n)
     return v;
 }
 
-/* Everything of the blob that is put together before it is written. */
+/* Header and sections of the binary form, before they are joined. */
 typedef struct layout {
     dop_tok_header head;
     dop_buf data[DOP_TOK_S_COUNT];
@@ -208,7 +208,7 @@ put_vocab_hash(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
         while (table[k] != DOP_TOK_NONE) {
             const dop_tok_str *o = &b->piece[table[k]];
             if (o->bytes == n && memcmp(b->strings.data + o->offset, s, n) == 0)
-                break; /* where two tokens have the same piece, it leads to the first */
+                break; /* where two tokens have the same piece, the table has the first */
             k = k + 1 == slots ? 0 : k + 1;
         }
         if (table[k] == DOP_TOK_NONE)
@@ -295,8 +295,7 @@ compare_added(const void *x, const void *y)
     return a->order < b->order ? -1 : 1;
 }
 
-/* Normalized added tokens match normalized text, so their own text goes through the normalizer: with a tokenizer that
- * has no added tokens yet. */
+/* Normalizes the texts of added tokens that match normalized text, by means of `bare`, the tokenizer without added tokens. */
 static dop_status
 normalize_added(dop_tok_build *b, const dop_tokenizer *bare, dop_diag *diag)
 {
@@ -424,7 +423,7 @@ put_head(const dop_tok_build *b, dop_tok_header *h)
     h->unk_score = b->unk_score;
 }
 
-/* How words become tokens. */
+/* Adds the sections of the model, by which words become tokens. */
 static dop_status
 put_model(const dop_tok_build *b, dop_diag *diag, layout *l)
 {

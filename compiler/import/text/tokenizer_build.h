@@ -1,4 +1,5 @@
-/* What importers fill in; dop_tok_build_finish turns it into the binary form and a tokenizer. */
+/* A tokenizer under construction: importers fill in its facts, and dop_tok_build_finish() turns them into the binary form and a
+ * tokenizer. */
 #ifndef DOPPLER_COMPILER_IMPORT_TEXT_TOKENIZER_BUILD_H
 #define DOPPLER_COMPILER_IMPORT_TEXT_TOKENIZER_BUILD_H
 
@@ -23,13 +24,14 @@ typedef struct dop_tok_build {
     uint32_t *ranks;           /* [tokens] or NULL */
     double *scores;            /* [tokens] or NULL; Unigram */
     dop_tok_model model;
-    uint32_t word_max; /* characters; WordPiece */
-    dop_tok_str joint; /* in strings; WordPiece and BPE */
+    uint32_t
+        word_max; /* WordPiece: characters of the longest word that is split into pieces; longer words are unknown */
+    dop_tok_str joint; /* WordPiece: beginning of pieces that continue a word; BPE: ending of pieces that end one */
     double unk_score;
     dop_buf charsmap;      /* tokenizer_charsmap.h; empty: none */
     dop_tok_merge *merges; /* rank order; NULL when merging by score */
     size_t merge_count;
-    bool first_merge_wins; /* of several rows with one pair the first counts, otherwise the last */
+    bool first_merge_wins; /* of several merges of one pair the first counts; otherwise the last */
     dop_tok_build_added *added;
     size_t added_count, added_cap;
     dop_tok_op ops[64];
@@ -48,38 +50,38 @@ dop_status dop_tok_build_op(dop_tok_build *b, dop_tok_op_kind kind, uint32_t fla
                             const char *c, size_t cn, dop_diag *diag);
 dop_status dop_tok_build_add(dop_tok_build *b, uint32_t id, uint32_t flags, bool normalized, const char *s, size_t n,
                              dop_diag *diag);
-/* A token named by its text: added tokens first, then pieces; DOP_TOK_NONE if there is none. */
+/* The id of a token by its text, looked up among added tokens, then pieces; DOP_TOK_NONE: there is none. */
 uint32_t dop_tok_build_find(const dop_tok_build *b, const char *text, size_t n);
-/* BOS, EOS, end ids, what add_special adds, and the chat template, as far as facts know them. */
+/* Sets BOS, EOS, end ids, what add_special adds, and the chat template, as far as facts know them. */
 void dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *facts);
 /* Tokens of "added_tokens_decoder" in facts->config, for vocabularies whose own file does not hold them.
  * dop_tok_config_tokens says how many ids they need; dop_tok_config_add adds them. */
 dop_status dop_tok_config_tokens(const dop_tokenizer_facts *facts, const char *path, dop_diag *diag,
                                  uint32_t *in_out_tokens);
 dop_status dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag *diag);
-/* Ranks from scores [tokens]: equal scores, equal rank; the best score is rank 0. */
+/* Sets b->ranks from scores [tokens]: the best score has rank 0, equal scores have equal ranks. */
 dop_status dop_tok_build_ranks(dop_tok_build *b, const double *scores, dop_diag *diag);
-/* Steps of BERT's normalizer. */
+/* Adds the ops of BERT's normalizer. */
 dop_status dop_tok_build_bert(dop_tok_build *b, bool clean, bool chinese, bool accents, bool lower, dop_diag *diag);
-/* Words as BERT sees them: between white space, every punctuation mark by itself. */
+/* Adds the ops that split text into words as BERT does: at white space, and each punctuation mark by itself. */
 dop_status dop_tok_build_bert_words(dop_tok_build *b, dop_diag *diag);
 /* Checks b->charsmap. */
 dop_status dop_tok_build_charsmap(dop_tok_build *b, dop_diag *diag);
-/* Makes the tokenizer; the build is used up but still to be freed. */
+/* Makes the tokenizer.  The build cannot be used afterwards, but must still be freed. */
 dop_status dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok);
 
-/* Trie of the pieces that the model has, as three sections of the binary form. */
+/* Writes the trie of the model's pieces as three sections of the binary form. */
 dop_status dop_tok_build_trie(const dop_tok_build *b, dop_diag *diag, dop_buf *first, dop_buf *label, dop_buf *token);
 
 /* GPT-2's alphabet for bytes: printable bytes stand for themselves, the others are U+0100 and up.  Appends the bytes
  * that a piece in this alphabet spells and returns true; false when some character is not of the alphabet. */
 bool dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out);
-/* Number in "<0xNN>", or -1. */
+/* The byte that a token "<0xNN>" stands for; -1: it is no such token. */
 int dop_tok_byte_token(const char *s, size_t n);
 
 /* The split pattern of GPT-2, which ByteLevel uses unless told otherwise. */
 extern const char dop_tok_gpt2_pattern[];
-/* One punctuation mark, in Hugging Face's sense. */
+/* The pattern of one punctuation mark, as Hugging Face's tokenizers define it. */
 extern const char dop_tok_punctuation[];
 
 #endif

@@ -1,4 +1,4 @@
-/* What other files say about a tokenizer: BOS and EOS, and the added tokens of tokenizer_config.json. */
+/* Facts about a tokenizer from other files than its own: BOS, EOS, and the added tokens of tokenizer_config.json. */
 #include <stdlib.h>
 
 #include "compiler/import/text/tokenizer_json.h"
@@ -32,8 +32,8 @@ find_text(const dop_tok_build *b, const char *text)
     return text && *text ? dop_tok_build_find(b, text, strlen(text)) : DOP_TOK_NONE;
 }
 
-/* Makes an id the first or the last of those that add_special adds on one side of a text, or removes it from there.  want: 1, 0,
- * or -1, which changes nothing. */
+/* Makes an id the first (front) or last of `ids`, the ids that add_special adds on one side of a text (want 1), removes it from there
+ * (0), or changes nothing (-1). */
 static void
 want_edge(dop_ids *ids, bool front, int want, uint32_t id)
 {
@@ -74,7 +74,7 @@ dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
         by_text = own;
     if (by_text != DOP_TOK_NONE)
         dop_ids_push(&b->end_ids, by_text);
-    /* The first id that ends generation is often another one: of a turn, not of a text. */
+    /* The first id that ends generation is often that of the end of a turn, not of a text. */
     if (by_text != DOP_TOK_NONE || f->no_eos)
         b->eos = by_text;
     want_edge(&b->prefix, true, f->add_bos, b->bos);

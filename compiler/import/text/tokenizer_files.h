@@ -12,11 +12,11 @@
 struct dop_gguf;
 struct json_t;
 
-/* Facts about a model's tokens that do not stand in tokenizer.json.  dop_tokenizer_facts_init sets "unknown"
+/* Facts about a model's tokens that other files than tokenizer.json state.  dop_tokenizer_facts_init sets "unknown"
  * everywhere; nothing is owned, all pointers must live until the tokenizer is made. */
 typedef struct dop_tokenizer_facts {
     int add_bos;            /* 1, 0, or -1: what the post-processor of tokenizer.json says */
-    int add_eos;            /* same */
+    int add_eos;            /* 1, 0, or -1: what the post-processor of tokenizer.json says */
     int64_t bos_id;         /* -1: unknown */
     const int64_t *eos_ids; /* every id that ends generation */
     size_t eos_count;
@@ -34,25 +34,26 @@ void dop_tokenizer_facts_init(dop_tokenizer_facts *facts);
  * would change ids and that is not supported is an error that names the component. */
 dop_status dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                                    dop_diag *diag, dop_tokenizer **out_tok);
-/* Same for a SentencePiece model (tokenizer.model), Unigram or BPE. */
+/* Parses a SentencePiece model (tokenizer.model), Unigram or BPE; arguments as of dop_tokenizer_from_json(). */
 dop_status dop_tokenizer_from_sentencepiece(const char *path, const void *bytes, size_t size,
                                             const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
-/* Same for a tiktoken file. */
+/* Parses a tiktoken file; arguments as of dop_tokenizer_from_json(). */
 dop_status dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size_t size,
                                        const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
-/* Any of these by its content. */
+/* Parses a tokenizer.json, tekken.json, SentencePiece model or tiktoken file; the content tells which. */
 dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                                     dop_diag *diag, dop_tokenizer **out_tok);
-/* Same from a model directory: the first there is of tokenizer.json, tokenizer.model, *.tiktoken, tiktoken.model and
- * tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
+/* Makes the tokenizer of a model directory from the first that exists of tokenizer.json, tokenizer.model, *.tiktoken,
+ * tiktoken.model and tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
  * added_tokens.json and the chat templates for the facts where present. */
 dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
-/* Appends the path of that file; of tokenizer.json when there is none of them.  True when the file is there. */
+/* Appends the path of the file that dop_tokenizer_from_hf_dir() would parse, or of tokenizer.json and returns false where there is
+ * none. */
 bool dop_tokenizer_find_file(const char *dir, dop_buf *out_path);
-/* What config_sentence_transformers.json of a directory says about prompts, as a plan's card has it (runtime/plan/prompts.h); to
- * release with json_decref.  NULL: nothing. */
+/* The prompts in a directory's config_sentence_transformers.json, in the form of a plan's card (runtime/plan/prompts.h); to
+ * release with json_decref.  NULL: there are none. */
 dop_status dop_prompts_of_dir(const char *dir, dop_diag *diag, struct json_t **out_prompts);
-/* From the tokenizer.ggml.* metadata of an open GGUF file. */
+/* Makes a tokenizer from the tokenizer.ggml.* metadata of an open GGUF file. */
 dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);
 
 #endif

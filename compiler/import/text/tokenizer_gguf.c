@@ -10,10 +10,11 @@
 #include "compiler/import/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_patterns.h"
 
-/* raw: BPE over characters, with bytes as <0x41>, instead of over GPT-2's alphabet; marks: spaces are U+2581 */
+/* Flags of pre_type.  raw: BPE over characters, with bytes as <0x41>, instead of over GPT-2's alphabet; marks: spaces are U+2581. */
 enum { ignore_merges = 1, adds_bos = 2, nfc = 4, raw = 8, marks = 16, lines = 32, no_merges = 64 };
 
-/* names (space separated), flags, patterns applied one after the other */
+/* A way to split text into words: values of tokenizer.ggml.pre, separated by spaces, and the patterns, applied one after the
+ * other. */
 typedef struct pre_type {
     const char *names;
     unsigned flags;
@@ -86,14 +87,14 @@ static const char *const end_texts[] = {
 
 struct importer;
 
-/* A value of tokenizer.ggml.model; what llama.cpp assumes where the file is silent. */
+/* A kind of tokenizer, by tokenizer.ggml.model, with the defaults that llama.cpp assumes where the file is silent. */
 typedef struct gguf_model {
     const char *name;
-    const char *pre; /* how text is split, whatever the file says; NULL: as it says */
+    const char *pre; /* name of the pre_type, whatever the file says; NULL: the file's */
     bool byte_level; /* BPE, which splits text first */
     uint32_t bos, eos, unk;
     bool add_bos, add_eos, space_prefix;
-    dop_status (*finish)(struct importer *im); /* after tokens and special ids */
+    dop_status (*finish)(struct importer *im); /* called after tokens and special ids are read */
 } gguf_model;
 
 typedef struct importer {
@@ -102,7 +103,7 @@ typedef struct importer {
     dop_diag *diag;
     const dop_gguf_kv *tokens, *types;
     const gguf_model *model;
-    const pre_type *pre; /* NULL: the model has none */
+    const pre_type *pre; /* NULL: the model does not split text */
     bool byte_level, add_bos, add_eos, space_prefix;
 } importer;
 
@@ -133,7 +134,7 @@ has_name(const char *names, dop_gguf_str name)
     return false;
 }
 
-/* Which row of the table splits the text: what the file names, or what its kind of tokenizer implies. */
+/* Finds the row of pre_types that splits text: the file names it, or its kind of tokenizer implies it. */
 static dop_status
 find_pre(importer *im)
 {
@@ -207,7 +208,7 @@ read_model(importer *im)
     return DOP_OK;
 }
 
-/* Text that a token decodes to. */
+/* The text that a token decodes to. */
 static dop_tok_str
 decoded(importer *im, dop_gguf_str s, int64_t type, dop_buf *scratch)
 {
@@ -282,7 +283,7 @@ read_scores(importer *im, double **out_scores)
     return DOP_OK;
 }
 
-/* Finds ids by piece while merges are read. */
+/* A hash table from pieces to ids, used while merges are read. */
 typedef struct piece_index {
     uint32_t *slot;
     uint64_t slots;
@@ -320,7 +321,7 @@ find_piece(const dop_tok_build *b, const piece_index *ix, const char *s, size_t 
     return DOP_TOK_NONE;
 }
 
-/* The bytes of one side of a merge, which byte-level tokenizers write in GPT-2's alphabet. */
+/* Appends the bytes of one side of a merge; byte-level tokenizers write them in GPT-2's alphabet. */
 static bool
 side_of_merge(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
 {
@@ -330,7 +331,7 @@ side_of_merge(const dop_tok_build *b, const char *s, size_t n, dop_buf *bytes)
     return true;
 }
 
-/* One merge "left right". */
+/* Reads one merge "left right". */
 static bool
 read_merge(const dop_tok_build *b, const piece_index *ix, dop_gguf_str s, dop_buf *bytes, dop_tok_merge *m)
 {
@@ -476,7 +477,7 @@ read_added(importer *im)
     return DOP_OK;
 }
 
-/* What add_special adds. */
+/* Reads which special tokens add_special adds before and after a text. */
 static void
 read_frame(importer *im)
 {
@@ -518,7 +519,7 @@ finish_llama(importer *im)
     return st;
 }
 
-/* The charsmap is an array of bytes, signed or not. */
+/* Reads the charsmap, an array of signed or unsigned bytes. */
 static dop_status
 read_charsmap(importer *im)
 {
@@ -572,7 +573,7 @@ finish_t5(importer *im)
     return st;
 }
 
-/* Pieces that begin a word begin with U+2581; the others go on with one. */
+/* BERT: WordPiece, whose pieces at the start of a word begin with U+2581; all other pieces continue a word. */
 static dop_status
 finish_bert(importer *im)
 {

@@ -1,5 +1,4 @@
-/* Model directories: the file that holds the tokenizer, and the small files beside it.  The kind of a file follows from its
- * content. */
+/* Tokenizers of model directories: the file that holds the tokenizer, whose kind its content tells, and the small files beside it. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@ tri_state(const json_t *o, const char *key)
     return json_is_boolean(v) ? json_is_true(v) : -1;
 }
 
-/* What tokenizer_config.json, or else special_tokens_map.json, says about a token.  true: that there is none. */
+/* The text of a special token by tokenizer_config.json, or else special_tokens_map.json.  True: the file says that there is none. */
 static bool
 named_token(const side_files *s, const char *key, const char **out_text)
 {
@@ -72,8 +71,8 @@ gather(side_files *s, dop_tokenizer_facts *f)
         f->bos_id = json_integer_value(bos);
 }
 
-/* added_tokens.json {"text": id} is the older form of "added_tokens_decoder"; special are those that
- * tokenizer_config.json names for something. */
+/* Merges added_tokens.json {"text": id}, the older form, into "added_tokens_decoder"; tokens that tokenizer_config.json names for a
+ * purpose are special. */
 static dop_status
 merge_added(side_files *s, dop_diag *diag)
 {
@@ -109,7 +108,7 @@ merge_added(side_files *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Of the files of a directory whose names end this way, the first in the order of names. */
+/* Appends the first file name of a directory, in the order of names, that ends with `end`. */
 static bool
 find_ending(const char *dir, const char *end, dop_buf *out_name)
 {

@@ -1,4 +1,4 @@
-/* Hugging Face tokenizer.json: what all kinds of model share. */
+/* Hugging Face tokenizer.json: reading of the file, vocabulary and added tokens, for all kinds of model. */
 #include "compiler/import/text/tokenizer_json.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 typedef dop_tok_json reader;
 
-/* One past the largest id of vocabulary and added tokens. */
+/* Counts ids: one past the largest id of vocabulary and added tokens. */
 static dop_status
 count_tokens(reader *r, const char *path, uint32_t *out_tokens)
 {
@@ -59,7 +59,7 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
             b->piece[id] = dop_tok_build_string(b, key, n);
         } else if (dop_tok_bytes_of_piece(key, n, &text)) {
             b->piece[id] = dop_tok_build_string(b, text.data, text.size);
-        } else { /* no text is encoded as this token */
+        } else { /* an id without piece: no text is encoded as it */
             b->token_flags[id] = DOP_TOKEN_USED;
         }
         if (dec->wordpiece && n >= dec->an[0] && memcmp(key, dec->a[0], dec->an[0]) == 0)
@@ -74,7 +74,8 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
     return st;
 }
 
-/* What an added token that the model's vocabulary lacks decodes to: a decoder that separates words puts a space before it. */
+/* The text that an added token decodes to which the model's vocabulary lacks; a decoder that separates words puts a space before
+ * it. */
 static dop_status
 written(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_str *out)
 {
@@ -99,7 +100,7 @@ read_added(reader *r, const dop_tok_decoder *dec)
         dop_status st = dop_tok_json_added(o, b->path, r->diag, &s, &n, &flags, &normalized);
         if (st != DOP_OK)
             return st;
-        dop_tok_json_vocab_id(r, s, n, &id); /* a token that the model has keeps the model's id */
+        dop_tok_json_vocab_id(r, s, n, &id); /* a token of the model's vocabulary keeps the id that it has there */
         if (!(b->token_flags[id] & DOP_TOKEN_USED) || !(b->token_flags[id] & DOP_TOKEN_MODEL)) {
             b->piece[id] = b->text[id] = dop_tok_build_string(b, s, n);
             if (dec->wordpiece && (st = written(r, dec, s, n, &b->text[id])) != DOP_OK)

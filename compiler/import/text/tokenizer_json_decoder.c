@@ -37,13 +37,13 @@ dec_metaspace(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, uint32_t 
     return DOP_OK;
 }
 
-/* English punctuation and contractions join the word before them; in this order. */
+/* Replacements by which English punctuation and contractions join the word before them, in the order of application. */
 static const char *const cleanups[][2] = {
     {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
     {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 };
 
-/* Steps of a WordPiece decoder with this prefix. */
+/* Adds the steps of a WordPiece decoder; prefix: what pieces that continue a word begin with. */
 static void
 decode_wordpiece(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup)
 {
@@ -82,7 +82,7 @@ dec_wordpiece(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag 
     return DOP_OK;
 }
 
-/* What ends a word is written as a space. */
+/* Sets the step that replaces the end-of-word mark by a space. */
 static void
 decode_ends(dop_tok_decoder *dec, const char *mark, size_t n)
 {

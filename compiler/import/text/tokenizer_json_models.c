@@ -15,7 +15,7 @@ dop_tok_json_vocab_id(const reader *r, const char *s, size_t n, uint32_t *out_id
     return v && dop_tok_json_id(v, r->b.tokens, out_id);
 }
 
-/* Unigram's list of [piece, score]; the last of several with one piece counts. */
+/* Reads Unigram's list of [piece, score]; of several entries with one piece the last counts. */
 static dop_status
 vocab_of_list(reader *r, const json_t *list, const char *path)
 {
@@ -48,7 +48,7 @@ dop_tok_json_vocab(reader *r, const char *path)
 
 /* ---- BPE ---- */
 
-/* "left right" or ["left", "right"]. */
+/* Splits a merge, "left right" or ["left", "right"]. */
 static bool
 split_merge(const json_t *m, const char **l, size_t *ln, const char **rr, size_t *rn)
 {
@@ -113,7 +113,7 @@ read_merges(reader *r)
     return st;
 }
 
-/* Ids of bytes: the first symbols (byte-level) or the fallback tokens. */
+/* Finds the tokens of single bytes: the initial symbols of byte-level BPE, or the byte fallback tokens. */
 static void
 find_byte_ids(reader *r)
 {
@@ -132,7 +132,7 @@ find_byte_ids(reader *r)
     }
 }
 
-/* What the last piece of a word ends with: "</w>" of CLIP and GPT. */
+/* Reads end_of_word_suffix, with which the last piece of a word ends: "</w>" of CLIP and GPT. */
 static dop_status
 end_of_word(reader *r, bool byte_fallback)
 {

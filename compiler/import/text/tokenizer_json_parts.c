@@ -70,7 +70,7 @@ type_of(const json_t *o)
     return t ? t : "(no type)";
 }
 
-/* {"String": s} or {"Regex": s}. */
+/* Reads a pattern, {"String": s} or {"Regex": s}. */
 static dop_status
 pattern_of(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *regex, const char **s, size_t *n)
 {
@@ -101,16 +101,16 @@ read_part(dop_tok_build *b, const json_t *o, const part *table, const char *what
     return BAD(b, diag, "%s \"%s\" is not supported", what, type);
 }
 
-/* A list of kinds of components, and where a Sequence keeps its items. */
+/* A table of components of one section of the file, and the key under which a Sequence keeps its items. */
 typedef struct part_list {
     const part *table;
     const char *what, *list_key;
-    bool (*closed)(const dop_tok_build *b); /* nothing may follow a component after which this holds; may be NULL */
+    bool (*closed)(const dop_tok_build *b); /* where it is true after a component, no other may follow; may be NULL */
 } part_list;
 
 enum { max_nesting = 8 };
 
-/* One component, or a Sequence of them, which may hold others. */
+/* Reads one component, or a Sequence of components, which may be nested. */
 static dop_status
 read_parts(dop_tok_build *b, const json_t *o, const part_list *list, int depth, dop_diag *diag)
 {
@@ -211,7 +211,7 @@ norm_precompiled(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag
     return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_CHARSMAP, 0, "", 0, "", 0, diag) : st;
 }
 
-/* Control characters go, white space and what looks like it becomes a space. */
+/* Nmt normalizer: control characters are dropped; white space, and characters that look like it, become spaces. */
 #define NMT_DROPPED "[\\x{1}-\\x{8}\\x{b}\\x{e}-\\x{1f}\\x{7f}\\x{8f}\\x{9f}]"
 #define NMT_SPACES "[\\x{9}\\x{a}\\x{c}\\x{d}\\x{1680}\\x{200b}-\\x{200f}\\x{2028}\\x{2029}\\x{2581}\\x{feff}\\x{fffd}]"
 
@@ -314,7 +314,7 @@ pre_byte_level(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return st == DOP_OK && use_regex ? split_regex(b, dop_tok_gpt2_pattern, DOP_SPLIT_ISOLATED, diag) : st;
 }
 
-/* Whether Metaspace puts its mark in front: "always", "first" (only where the input begins), "never". */
+/* Reads whether Metaspace puts its mark before a text: "always", "first" (only where the input begins), "never". */
 static dop_status
 prepend_scheme(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *prepend, bool *first)
 {
@@ -417,7 +417,7 @@ static const part pre_tokenizers[] = {
     {NULL, NULL, 0},
 };
 
-/* Nothing may follow ByteLevel, because it writes text in another alphabet. */
+/* Has a ByteLevel component been read?  No other may follow it, because it writes text in another alphabet. */
 static bool
 is_byte_level(const dop_tok_build *b)
 {
@@ -443,7 +443,8 @@ post_nothing(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The special tokens of a template go to out[0] before its first text, to out[1] behind that, and so on; NULL: they are dropped. */
+/* Reads the special tokens of a template: those before its first text into out[0], those after it into out[1], and so on; NULL:
+ * tokens there are dropped. */
 static dop_status
 read_template(dop_tok_build *b, const char *name, const json_t *list, const json_t *special, size_t n_texts,
               dop_ids *const *out, dop_diag *diag)
@@ -492,8 +493,8 @@ post_template(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     dop_ids *const around[] = {&b->prefix, &b->suffix}, *const between[] = {NULL, &b->middle, NULL};
     (void)arg;
     dop_status st = read_template(b, "single", single, special, 1, around, diag);
-    /* What comes before the first text of a pair and behind the second is what one text has.  Tokenizers of models that take no pairs
-     * may have an empty template or one of a single text. */
+    /* Before the first and after the second text of a pair come the tokens that a single text has.  Tokenizers of models that take
+     * no pairs may have an empty template or one of a single text. */
     return st == DOP_OK && count_texts(pair) == 2 ? read_template(b, "pair", pair, special, 2, between, diag) : st;
 }
 

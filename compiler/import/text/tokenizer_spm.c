@@ -90,7 +90,7 @@ read_denormalizer(importer *im, dop_pb pb)
     return pb.damaged ? BAD(im, "the denormalizer's part of this SentencePiece model is damaged") : DOP_OK;
 }
 
-/* Everything but the pieces, which are counted. */
+/* Reads everything but the pieces, which are only counted. */
 static dop_status
 read_model(importer *im)
 {
@@ -128,7 +128,7 @@ read_model(importer *im)
     return DOP_OK;
 }
 
-/* Text that a piece decodes to: U+2581 is a space. */
+/* The text that a piece decodes to: U+2581 becomes a space. */
 static dop_tok_str
 plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
 {
@@ -141,7 +141,7 @@ plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
     return dop_tok_build_string(b, scratch->data, scratch->size);
 }
 
-/* Sets what follows from a piece's type: which text it decodes to, and whether text is encoded as it. */
+/* Sets what follows from a piece's type: the text that it decodes to, and whether any text is encoded as this piece. */
 static dop_status
 use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
 {
@@ -244,8 +244,8 @@ check_byte_pieces(const importer *im)
     return DOP_OK;
 }
 
-/* The library computes in float and gives user-defined pieces a bonus that follows from the best score.  It searches that
- * score from FLT_MIN on, which is therefore the result where all scores are negative. */
+/* Sets Unigram's scores as the library does, which computes in float and gives user-defined pieces a bonus that follows from the best
+ * score.  It searches the best score from FLT_MIN on, which is therefore the result where all scores are negative. */
 static void
 use_unigram(importer *im)
 {
@@ -301,7 +301,7 @@ use_spec(importer *im)
     return st;
 }
 
-/* Some tokenizer classes add BOS or EOS although neither the file nor its config says so. */
+/* Adds BOS or EOS as some tokenizer classes do although neither the file nor its config says so. */
 static void
 use_class(importer *im, const dop_tokenizer_facts *facts)
 {

@@ -16,7 +16,8 @@
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 
-/* A special token's place: id is its distance from the first special id.  count > 1: the text ends in a number. */
+/* Special tokens of a published vocabulary: `count` of them, from the first special id plus `id` on.  With count > 1 the text has a
+ * number. */
 typedef struct special {
     uint32_t id;
     const char *text; /* with %u for the number where count > 1 */
@@ -52,7 +53,7 @@ typedef struct published {
     uint32_t ranks;             /* 0: known by its class only */
     const char *pattern;
     const special *specials;
-    const char *bos, *eos; /* texts; bos: add_special puts it in front */
+    const char *bos, *eos; /* texts of the tokens; bos: add_special puts it before a text */
 } published;
 
 static const published table[] = {
@@ -78,14 +79,14 @@ find_published(const char *class, uint32_t ranks)
     return by_size;
 }
 
-/* One line "base64 rank". */
+/* A line of a tiktoken file, "base64 rank". */
 typedef struct line {
     const char *text; /* base64 */
     size_t n;
     uint32_t rank;
 } line;
 
-/* Reads the line at *at and moves on; empty lines are passed over.  False: the end (*out_bad false) or no such line. */
+/* Reads the line at *at and moves on; empty lines are skipped.  False: the end of the file (*out_bad false), or a malformed line. */
 static bool
 next_line(const char *s, size_t size, size_t *at, line *out, bool *out_bad)
 {
@@ -117,7 +118,7 @@ next_line(const char *s, size_t size, size_t *at, line *out, bool *out_bad)
     return true;
 }
 
-/* One token of bytes; its id is its rank behind `first`. */
+/* Adds the token `id`, a string of bytes, with its rank. */
 static dop_status
 use_token(dop_tok_build *b, uint32_t id, uint32_t rank, const char *s, size_t n, dop_diag *diag)
 {
@@ -133,7 +134,7 @@ use_token(dop_tok_build *b, uint32_t id, uint32_t rank, const char *s, size_t n,
     return DOP_OK;
 }
 
-/* What both kinds share: merging by rank, split by one pattern. */
+/* Sets what tiktoken files and tekken.json share: merging by rank, and words split by one pattern. */
 static dop_status
 use_pattern(dop_tok_build *b, const char *pattern, size_t n, dop_diag *diag)
 {
@@ -155,7 +156,7 @@ add_special(dop_tok_build *b, uint32_t id, const char *text, size_t n, dop_diag 
     return dop_tok_build_add(b, id, DOP_ADDED_SPECIAL, false, text, n, diag);
 }
 
-/* Special tokens of a published vocabulary, behind its ranks. */
+/* Adds the special tokens of a published vocabulary, whose ids follow its ranks. */
 static dop_status
 add_published(dop_tok_build *b, const published *p, uint32_t ranks, dop_diag *diag)
 {
@@ -354,7 +355,7 @@ tekken_special_tokens(dop_tok_build *b, const json_t *list, uint32_t specials, d
     return st;
 }
 
-/* As many ranks as the vocabulary has ids for; files list more of them, the best first. */
+/* Reads as many ranks as the vocabulary has ids for; files list more ranks, the best first. */
 static dop_status
 tekken_vocab(dop_tok_build *b, const json_t *vocab, uint32_t specials, dop_diag *diag)
 {
