@@ -15,7 +15,7 @@
 
 enum { MAX_RULES = 1024 };
 
-/* Of "L0-9/qkv": the model must have all these layers. */
+/* Checks that the model has all the layers that a label names, as "L0-9/qkv". */
 static dop_status
 check_label(const dop_kernel_path *p, const dop_path_rule *rule, const char *label, dop_diag *diag)
 {
@@ -81,7 +81,7 @@ dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, d
     return add_rule(p, &r, arena, diag);
 }
 
-/* "A+B" becomes op and reader. */
+/* Splits "A+B" into the rule's op and reader. */
 static dop_status
 take_pair(dop_path_rule *rule, const char *pair, dop_arena *arena, dop_diag *diag)
 {
@@ -116,10 +116,10 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     uint32_t n_layers;
-    const char *spec;   /* the name asked for; NULL: the file was */
+    const char *spec;   /* the name asked for; NULL: the file itself was asked for */
     const char *family; /* what stands before the file's name in spec, with its dash, or "" */
-    bool family_known;  /* the file lists it */
-    bool tuning;        /* for --tuning: rules, and what they were measured with */
+    bool family_known;  /* the file's `families` lists the family */
+    bool tuning;        /* the file is for --tuning and may have only `rules` and `measured` */
     dop_kernel_path *out;
 } reader;
 

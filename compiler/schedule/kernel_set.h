@@ -12,7 +12,8 @@ typedef struct dop_built_kernel {
     dop_buf spirv;
     uint32_t shared_bytes;
     bool optional; /* needing too much shared memory is no error */
-    bool dropped;  /* an optional kernel that needs too much: it and what uses it are left out */
+    bool
+        dropped; /* the kernel is optional and needs too much shared memory: the plan has neither the kernel nor what uses it */
 } dop_built_kernel;
 
 typedef struct dop_kernel_set {
