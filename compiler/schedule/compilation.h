@@ -30,9 +30,8 @@ typedef struct dop_compile_options {
     dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
     dop_type v_type;            /* storage type of cached values; none: kv_type, which is otherwise for keys only */
     const char *kernel_path;    /* name or file; NULL: what the model states */
-    const char
-        *quant; /* which storage types weights get, in the form of dop_quant_choose(); NULL: those of the model */
-    const char *imatrix; /* file of an importance matrix, or NULL */
+    const char *quant;          /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
+    const char *imatrix;        /* file of an importance matrix, or NULL */
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
@@ -67,15 +66,13 @@ struct dop_compilation {
     dop_kernel_path path;
     const char *path_name; /* name of the kernel path that is followed; NULL: kernels are chosen by default */
     dop_templates templates;
-    const char *stale_file,
-        *stale; /* a file of measured rules that are left out, and why they are; NULL: there is none */
+    const char *stale_file, *stale; /* file of measured rules that are left out, and why; NULL: none */
     uint32_t n_schedules;
     dop_schedule schedules[DOP_MAX_SCHEDULES];
     dop_kernel_set kernels;
     dop_pack pack;
-    dop_type *packed_types; /* [model.weights.n] storage type of each weight in the plan */
-    dop_type *
-        asked_types; /* [model.weights.n] storage type of each weight as --quant asks for it, before dop_quant_fallback() */
+    dop_type *packed_types;            /* [model.weights.n] storage type of each weight in the plan */
+    dop_type *asked_types;             /* [model.weights.n] storage types before dop_quant_fallback() */
     const struct dop_imatrix *imatrix; /* the importance matrix; NULL: none */
     uint32_t n_unweighed;              /* weights to quantize for which the importance matrix has no entry */
     const dop_cut *cut;                /* the part of a model that is compiled; NULL: the whole */

@@ -55,11 +55,10 @@ typedef struct dop_path_rule {
     bool decode, prefill;
     uint32_t n_layers; /* 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
-    const char *op; /* NULL: everything */
-    const char
-        *reader;      /* for a rule about a pair A+B: B (A is op), kept apart from A or joined with it; NULL: no pair */
-    dop_template tpl; /* the template that regions must have; none: any */
-    uint32_t step;    /* rows of the schedule's steps; 0: any */
+    const char *op;                 /* NULL: everything */
+    const char *reader;             /* B of a rule that keeps a pair A+B apart or joins it (A is op); NULL: no pair */
+    dop_template tpl;               /* the template that regions must have; none: any */
+    uint32_t step;                  /* rows of the schedule's steps; 0: any */
     dop_variant_id variant;         /* the variant that regions get; none: not stated */
     uint32_t tile[DOP_TILE_FIELDS]; /* fields of the tile that regions get; 0: not stated */
     bool tiles;                     /* the rule states some field of `tile` */

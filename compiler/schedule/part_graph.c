@@ -135,8 +135,7 @@ dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, 
 {
     dop_crossings *x = out;
     memset(x, 0, sizeof *x);
-    uint32_t *part_of =
-        calloc(g->n_nodes, sizeof *part_of); /* [n_nodes] 1 + the part that uses each state; 0: none so far */
+    uint32_t *part_of = calloc(g->n_nodes, sizeof *part_of); /* 1 + the part that uses each state; 0: none yet */
     x->last = calloc(g->n_nodes, sizeof *x->last);
     dop_status st = find_owners(g, diag, &x->owner);
     if (!part_of || !x->last)

@@ -145,8 +145,7 @@ build_stages(builder *b, const char **out_no)
         if (*out_no)
             return DOP_OK;
         st = dop_kernel_generate(&b->c->templates, g, &g->regions[r], &b->target, &x->choice, &sync, b->diag, &k);
-        if (st ==
-            DOP_E_INPUT) { /* no error: the region's own kernel fits, and the schedule runs without a persistent form */
+        if (st == DOP_E_INPUT) { /* no error: the region's own kernel fits, and a persistent form is not needed */
             *b->diag = (dop_diag){0};
             *out_no = "a stage needs more shared memory than a workgroup has";
             return DOP_OK;

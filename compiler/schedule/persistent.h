@@ -58,14 +58,12 @@ struct dop_persistent {
     uint32_t groups;      /* workgroups of the dispatch */
     uint32_t n_functions; /* different functions of stages; equal stages share one */
     uint32_t table,
-        counts
-            [2]; /* arguments of the dispatch: bytes of the table of stages; number of stages, words of one copy of the mailboxes */
-    uint64_t *mailbox;       /* [g.n_nodes] where each value's mailbox begins: bytes into a copy of the mailboxes */
-    uint64_t *mailbox_bytes; /* [g.n_nodes] size of each value's mailbox in bytes; 0: the value has none */
-    uint64_t copy_bytes;     /* bytes of one copy of all mailboxes */
-    dop_stage_form *forms;   /* [g.n_regions] functions of the regions that are stages */
-    dop_built_region
-        *regions; /* [g.n_regions] grid and arguments of each region in this form; a stage has no kernel of its own */
+        counts[2];     /* of the dispatch: bytes of the table of stages; stages, and words of a copy of mailboxes */
+    uint64_t *mailbox; /* [g.n_nodes] where each value's mailbox begins: bytes into a copy of the mailboxes */
+    uint64_t *mailbox_bytes;   /* [g.n_nodes] size of each value's mailbox in bytes; 0: the value has none */
+    uint64_t copy_bytes;       /* bytes of one copy of all mailboxes */
+    dop_stage_form *forms;     /* [g.n_regions] functions of the regions that are stages */
+    dop_built_region *regions; /* [g.n_regions] grids and arguments; a stage has no kernel of its own */
 };
 
 /* A sentence for the report: what the persistent form is, or why the schedule has none; "" where none was asked for. */

@@ -87,10 +87,7 @@ count_read(void *user, dop_node_id base)
     traffic *t = user;
     const dop_graph *g = t->g;
     uint64_t bytes = dop_node_bytes(g, base);
-    uint64_t
-        rows_at = 0,
-        experts_at =
-            0; /* how many rows of a table and how many experts' matrices other values choose; 0: none are chosen */
+    uint64_t rows_at = 0, experts_at = 0; /* rows of a table and experts' matrices that other values choose */
     bool once = false, cache = false;
     if (dop_node_is_input(g, base))
         return;
@@ -104,8 +101,7 @@ count_read(void *user, dop_node_id base)
                 cache = true;
             else
                 once = true;
-            if (a->by >=
-                dop_node_at(g, id)->n_srcs) /* no source chooses: all is read, or one row that the step record names */
+            if (a->by >= dop_node_at(g, id)->n_srcs) /* no source chooses, or the step record chooses one row */
                 continue;
             const dop_node_id by = dop_node_at(g, id)->src[a->by];
             const uint64_t choices = dop_node_rows(g, by, g->max_t) * dop_node_cols(g, by);

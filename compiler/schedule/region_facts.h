@@ -9,10 +9,8 @@ dop_label dop_region_label(const dop_graph *g, const dop_region *r);
 /* Does the name match this label?  A name is the text of a label ("L3/qkv"), its role ("qkv"), or such a text for several layers
  * ("L0-3" or "L*" in place of the layer). */
 bool dop_label_is(dop_label label, const char *name);
-/* Reads the layers before the slash of a name: "L3/", "L0-3/", or "L*/
-" (0 to ULONG_MAX).  False: something else stands there. */
-    bool
-    dop_label_layers(const char *name, const char *slash, unsigned long *out_first, unsigned long *out_last);
+/* Reads the layers before the slash of a name: "L3", "L0-3", or "L*" (0 to ULONG_MAX).  False: something else stands there. */
+bool dop_label_layers(const char *name, const char *slash, unsigned long *out_first, unsigned long *out_last);
 /* Appends the names of a region's ops in order, separated by spaces. */
 void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
 /* Bytes that a region reads and writes in one step of the largest T; caches are counted with `depth` positions. */

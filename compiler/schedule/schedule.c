@@ -59,8 +59,7 @@ count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
     if (st == DOP_OK && !needed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     *out_n = 0;
-    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0;
-         r--) { /* from the end, because readers follow what they read */
+    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* backwards: readers come later */
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->n_outs; i++) {
             needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
@@ -263,8 +262,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
     path_in_phase in;
     dop_graph built = {0};
-    s->g.name =
-        dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* the form that dop_plan_schedule_name() gives */
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name() names it */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
@@ -287,8 +285,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
     const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && s->g.max_t <= DOP_STEP_SEVERAL);
-    if (st == DOP_OK && steps && c->target->persistent &&
-        !c->options.in_parts) /* parts.c makes the persistent forms of parts */
+    if (st == DOP_OK && steps && c->target->persistent && !c->options.in_parts) /* for parts, parts.c does it */
         st = dop_persistent_build(c, s, diag);
     if (st == DOP_OK)
         st = dop_pack_add_graph(&c->pack, &s->g, diag);

@@ -97,8 +97,7 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         if (strcmp(fields[i].name, k) == 0)
             return read_field(&fields[i], value, doc, path, diag, t);
     if (strcmp(k, "devices") == 0) {
-        dop_target_devices
-            ignored; /* checked only: dop_target_find_file reads the field again, and a base does not pass it on */
+        dop_target_devices ignored; /* checked only: not inherited, and used by dop_target_find_file() */
         return dop_target_read_devices(value, doc, path, diag, &ignored);
     }
     if (strcmp(k, "schedule") == 0) /* the name of a target was read before; a mapping is read here */

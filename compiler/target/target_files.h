@@ -19,12 +19,11 @@ extern const dop_target_file dop_target_files[];
 enum { DOP_MAX_ID_RANGES = 16 };
 typedef struct dop_target_devices {
     uint32_t vendor; /* VkPhysicalDeviceProperties.vendorID of the device; 0: any */
-    uint32_t first_id[DOP_MAX_ID_RANGES],
-        last_id[DOP_MAX_ID_RANGES]; /* ranges of VkPhysicalDeviceProperties.deviceID, inclusive */
-    uint32_t n_ids;                 /* number of ranges of device ids; 0: any id */
-    uint32_t caps;                  /* DOP_CAP_*: capabilities that the device must have */
-    uint32_t matrix;                /* shape of the matrix units that the device must have; 0: any */
-    bool cpu;                       /* the target is for software devices only; else for no software device */
+    uint32_t first_id[DOP_MAX_ID_RANGES], last_id[DOP_MAX_ID_RANGES]; /* ranges of deviceID, inclusive */
+    uint32_t n_ids;                                                   /* number of ranges of device ids; 0: any id */
+    uint32_t caps;   /* DOP_CAP_*: capabilities that the device must have */
+    uint32_t matrix; /* shape of the matrix units that the device must have; 0: any */
+    bool cpu;        /* the target is for software devices only; else for no software device */
 } dop_target_devices;
 
 dop_status dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const char *path, dop_diag *diag,
