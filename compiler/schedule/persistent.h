@@ -47,8 +47,8 @@
  * runtime/plan/plan_format.h); both have the same arguments. */
 typedef struct dop_stage_form {
     uint32_t function;
-    dop_rounding
-        rounding; /* rounding of the stage's products, which may be nearer to exact than that of the region's own kernel */
+    /* Rounding of the stage's products, which may be nearer to exact than that of the region's own kernel. */
+    dop_rounding rounding;
     uint32_t short_positions, short_function, short_groups, short_splits;
 } dop_stage_form;
 
@@ -57,9 +57,9 @@ struct dop_persistent {
     uint32_t kernel;      /* kernel of the dispatch: index into the compilation's kernels */
     uint32_t groups;      /* workgroups of the dispatch */
     uint32_t n_functions; /* different functions of stages; equal stages share one */
-    uint32_t table,
-        counts[2];     /* of the dispatch: bytes of the table of stages; stages, and words of a copy of mailboxes */
-    uint64_t *mailbox; /* [g.n_nodes] where each value's mailbox begins: bytes into a copy of the mailboxes */
+    /* Arguments of the dispatch: bytes of the table of stages; number of stages, and words of one copy of the mailboxes. */
+    uint32_t table, counts[2];
+    uint64_t *mailbox;         /* [g.n_nodes] where each value's mailbox begins: bytes into a copy of the mailboxes */
     uint64_t *mailbox_bytes;   /* [g.n_nodes] size of each value's mailbox in bytes; 0: the value has none */
     uint64_t copy_bytes;       /* bytes of one copy of all mailboxes */
     dop_stage_form *forms;     /* [g.n_regions] functions of the regions that are stages */
