@@ -17,10 +17,10 @@ typedef struct dop_pipeline {
 
 /* The time of one kind of step, in microseconds. */
 typedef struct dop_pipeline_step {
-    double part[DOP_MAX_PARTS]; /* of each part's work */
-    double hop[DOP_MAX_PARTS];  /* of sending over each cut */
+    double part[DOP_MAX_PARTS]; /* work of each part */
+    double hop[DOP_MAX_PARTS];  /* sending over each cut */
     bool waits[DOP_MAX_PARTS];  /* the part behind the cut receives only while it runs no step */
-    double answer;              /* of the answer from the last part to the first; one part: 0 */
+    double answer;              /* the answer from the last part to the first; one part: 0 */
 } dop_pipeline_step;
 
 /* Runs a step that may begin at `ready`.  Returns the time at which its answer is there. */

@@ -51,9 +51,9 @@ enum { DOP_SIM_CHUNKS = 8 }; /* kinds of pieces of a prompt */
 /* Predicted times of a step of one size, in microseconds. */
 typedef struct dop_sim_step {
     uint32_t rows;                 /* 0: the plan has no such steps */
-    double part_us[DOP_MAX_PARTS]; /* of each part, with its host's work */
-    double body_us[DOP_MAX_PARTS]; /* of each part in a piece of a prompt that is not the last */
-    double hop_us[DOP_MAX_PARTS];  /* of sending over the cut after each part */
+    double part_us[DOP_MAX_PARTS]; /* work of each part and of its host */
+    double body_us[DOP_MAX_PARTS]; /* part_us in a piece of a prompt that is not the last, without logits */
+    double hop_us[DOP_MAX_PARTS];  /* sending over the cut after each part */
     uint64_t hop_bytes[DOP_MAX_PARTS];
 } dop_sim_step;
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 2 /* of folders: a model's shards may be in a subdirectory */ };
+enum { MAX_DEPTH = 2 /* levels of folders: a model's shards may be in a subdirectory */ };
 
 struct dop_input {
     dev_t device;

@@ -27,7 +27,7 @@ typedef struct dop_report_row {
 typedef struct dop_report_fusion {
     const char *rule, *pass, *producer, *consumer; /* ops */
     uint32_t count, dispatches;                    /* edges; dispatches saved */
-    double bytes;                                  /* of traffic saved per token */
+    double bytes;                                  /* bytes of traffic saved per token */
 } dop_report_fusion;
 
 /* A row of the table of refusals: a dispatch that reads what another one makes, with the reason of every pass that tried to join the two. */

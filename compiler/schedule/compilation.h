@@ -76,7 +76,7 @@ struct dop_compilation {
     const struct dop_imatrix *imatrix; /* the importance matrix; NULL: none */
     uint32_t n_unweighed;              /* weights to quantize for which the importance matrix has no entry */
     const dop_cut *cut;                /* the part of a model that is compiled; NULL: the whole */
-    /* In the compilation of a part: how many first kernels belong to the whole model's compilation, which owns their memory. */
+    /* In the compilation of a part: number of first kernels that belong to the whole model's compilation, which owns their memory. */
     uint32_t n_shared_kernels;
 };
 

@@ -55,7 +55,7 @@ typedef struct dop_path_rule {
     bool decode, prefill;
     uint32_t n_layers; /* 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
-    const char *op;                 /* NULL: everything */
+    const char *op;                 /* template, label, role or op that regions must have; NULL: everything */
     const char *reader;             /* B of a rule that keeps a pair A+B apart or joins it (A is op); NULL: no pair */
     dop_template tpl;               /* the template that regions must have; none: any */
     uint32_t step;                  /* rows of the schedule's steps; 0: any */

@@ -655,7 +655,7 @@ dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_ar
 uint64_t
 dop_templates_digest(const dop_templates *templates)
 {
-    uint64_t digest = 0; /* of files in whatever order the folder lists them */
+    uint64_t digest = 0; /* a sum, because a folder lists files in any order */
     for (uint32_t i = 0; i < templates->n; i++) {
         const char *text = templates->files[i].text;
         digest += XXH3_64bits_withSeed(text, strlen(text),

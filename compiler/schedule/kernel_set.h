@@ -12,7 +12,7 @@ typedef struct dop_built_kernel {
     dop_buf spirv;
     uint32_t shared_bytes;
     bool optional; /* needing too much shared memory is no error */
-    bool dropped;  /* optional and too much shared memory: the plan has neither the kernel nor what uses it */
+    bool dropped;  /* optional, and needs too much shared memory: left out with what uses it */
 } dop_built_kernel;
 
 typedef struct dop_kernel_set {

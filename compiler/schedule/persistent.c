@@ -16,7 +16,7 @@ typedef struct builder {
     dop_compilation *c;
     dop_schedule *s;
     dop_diag *diag;
-    dop_target target; /* as stages see it */
+    dop_target target; /* target of the stages' kernels */
     dop_persistent *p;
     uint8_t *routes; /* [n_nodes] DOP_MAILBOX, DOP_LEAVES or both: how a stored value of a stage gets to its readers */
     uint32_t n_functions;

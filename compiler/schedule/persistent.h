@@ -53,7 +53,7 @@ typedef struct dop_stage_form {
 } dop_stage_form;
 
 struct dop_persistent {
-    uint32_t n_stages;    /* regions 1 .. n_stages */
+    uint32_t n_stages;    /* number of stages, which are regions 1 .. n_stages */
     uint32_t kernel;      /* kernel of the dispatch: index into the compilation's kernels */
     uint32_t groups;      /* workgroups of the dispatch */
     uint32_t n_functions; /* different functions of stages; equal stages share one */

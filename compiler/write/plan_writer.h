@@ -19,7 +19,7 @@ typedef struct dop_target_rows {
     const dop_compilation *c;
     uint32_t slot_scratch, slot_counts, slot_received, slot_sent;
     uint64_t sums_at; /* where sums begin in slot_counts, in bytes */
-    uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* of schedules with a persistent form */
+    uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* where there is a persistent form */
     /* Parameter records of each schedule's form with barriers; DOP_PLAN_NO_SLOT: it has none. */
     uint32_t slot_records[DOP_MAX_SCHEDULES];
     dop_state_place *states;
