@@ -430,8 +430,8 @@ shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
     return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
 }
 
-/* The sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts read; by: what the
- * router reads. */
+/* The sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts read; by:
+ * what the router reads. */
 static dop_node_id
 experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
 {

@@ -24,7 +24,8 @@ typedef struct dop_build_options {
     uint32_t max_q;        /* number of sequences that states have room for; 0: 1 */
     bool mixed;            /* score: a step may have rows of several sequences */
     bool embeds;           /* score: hidden states after the final norm instead of logits */
-    /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder says. */
+    /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder
+     * says. */
     bool encodes;
 } dop_build_options;
 
@@ -43,15 +44,15 @@ typedef struct dop_build_options {
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                            dop_graph *out_graph);
 
-/* The size of rotary tables.  Up to DOP_ROPE_FULL positions a table has a row for each: [n_pos, dims], at most 128 KiB for each value of a head.  For
- * longer contexts it has rows for the positions below DOP_ROPE_LOW, which carry the attention factor, and for the multiples of
- * DOP_ROPE_LOW, and kernels add the two angles: two million positions of 128 values take 1.5 MB instead of 1 GB.
- * dop_rope_low: DOP_ROPE_LOW or 0, the attribute `low` of rope. */
+/* The size of rotary tables.  Up to DOP_ROPE_FULL positions a table has a row for each: [n_pos, dims], at most 128 KiB for each
+ * value of a head.  For longer contexts it has rows for the positions below DOP_ROPE_LOW, which carry the attention factor, and
+ * for the multiples of DOP_ROPE_LOW, and kernels add the two angles: two million positions of 128 values take 1.5 MB instead of 1
+ * GB.  dop_rope_low: DOP_ROPE_LOW or 0, the attribute `low` of rope. */
 enum { DOP_ROPE_FULL = 32768, DOP_ROPE_LOW = 1024 };
 uint32_t dop_rope_low(uint32_t n_pos);
 uint32_t dop_rope_rows(uint32_t n_pos);
-/* Computes a rotary table.  table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are
- * named in build_rope.c. */
+/* Computes a rotary table.  table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources
+ * of the scalings are named in build_rope.c. */
 dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
 
 /* Computes a table of relative position biases, table [heads, 2 * most + 1]: what is added to the score of a key at each distance from

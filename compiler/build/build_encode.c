@@ -61,8 +61,8 @@ dop_build_dense(builder *b, dop_node_id x)
     return x;
 }
 
-/* The bucket of a distance, as T5Attention._relative_position_bucket computes it, also in f32.  Half the buckets are for keys behind the
- * query; in each half, half the buckets are for a single distance, the others for ranges that grow. */
+/* The bucket of a distance, as T5Attention._relative_position_bucket computes it, also in f32.  Half the buckets are for keys
+ * behind the query; in each half, half the buckets are for a single distance, the others for ranges that grow. */
 static uint32_t
 bucket_of(const dop_relative *r, int32_t distance)
 {

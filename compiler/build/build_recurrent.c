@@ -14,7 +14,8 @@ old_state(builder *b, const char *role, const dop_shape *shape)
     return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
 }
 
-/* Writes the new value x of the state `old`.  sequences: of the rows of x, where x has a value for each row; 0: x is the whole state. */
+/* Writes the new value x of the state `old`.  sequences: of the rows of x, where x has a value for each row; 0: x is the whole
+ * state. */
 static void
 new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
 {
@@ -49,8 +50,8 @@ unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
     return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
 }
 
-/* The linear recurrence of all heads: their results [T,H,P] from the convolution's result, the time steps dt [T,H] and, for a delta rule,
- * the learning rates beta (0: none).  Also writes the state. */
+/* The linear recurrence of all heads: their results [T,H,P] from the convolution's result, the time steps dt [T,H] and, for a
+ * delta rule, the learning rates beta (0: none).  Also writes the state. */
 static dop_node_id
 scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
 {
@@ -97,7 +98,8 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
     return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
 }
 
-/* A norm over all heads of a row, or over the heads of each group, with the gate z applied before or after it: [T, heads * head_dim]. */
+/* A norm over all heads of a row, or over the heads of each group, with the gate z applied before or after it: [T, heads *
+ * head_dim]. */
 static dop_node_id
 gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
 {

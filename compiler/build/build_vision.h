@@ -18,12 +18,12 @@ typedef struct dop_vision_options {
 /* Builds the graph of the vision tower: an output row for each row of patches, tile after tile.
  * Inputs: "positions" u32 [T] (position of the row in its tile) and "lasts" u32 [T] (position of the tile's last row).
  * Received:
- *   "patches" f32 [T, row_values]           zeros for a class token, which is the last row of its tile
- *   "in_window", "window_lasts" u32 [T]     where layers have windows (dop_image_row)
- *   "places" u32 [T]                        where positions have a table: its row for each patch in reading order, the last for a class token
- *   "corners" u32 [T, 4], "shares" f32 [T, 4]   where positions are interpolated from four rows of a table (dop_vision_corners)
- *   "turns" u32 [T]                         with rotations: row of the patch * DOP_VISION_EDGE + column, for the weight "v.turns"
- *                                           (dop_vision_turns)
+ *   "patches" f32 [T, row_values]      zeros for a class token, which is the last row of its tile
+ *   "in_window", "window_lasts" u32 [T]   where layers have windows (dop_image_row)
+ *   "places" u32 [T]                   where positions have a table: the patch's number in reading order, or the last row
+ *   "corners" u32 [T, 4], "shares" f32 [T, 4]   where positions are interpolated between four rows (dop_vision_corners)
+ *   "turns" u32 [T]                    with rotations: row of the patch * DOP_VISION_EDGE + column, for the weight "v.turns"
+ *                                      (dop_vision_turns)
  * The origin of a weight leaf is the weight's number in m->weights.
  * Outputs: f32 [T, hidden] for the features, then one for each layer of facts->deep. */
 dop_status dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_arena *arena, dop_diag *diag,
@@ -33,11 +33,11 @@ dop_status dop_build_vision(const dop_vision_model *m, const dop_vision_options 
 dop_status dop_build_features(const dop_vision_model *m, uint32_t output, const dop_vision_options *opt,
                               dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
 
-/* Computes the rotary table of the tower, table [2 * DOP_VISION_EDGE, head_dim]: a row for each column of patches, then one for each row of
- * patches, with cosines, then sines of their angles.  A patch turns by the sum of both angles. */
+/* Computes the rotary table of the tower, table [2 * DOP_VISION_EDGE, head_dim]: a row for each column of patches, then one for
+ * each row of patches, with cosines, then sines of their angles.  A patch turns by the sum of both angles. */
 void dop_vision_turns(const dop_vision *v, float *out_table);
-/* Bilinear interpolation of learned positions, a square of `edge` rows and columns, at patch (y, x) of a grid: the four rows of the table
- * around the patch, and their weights. */
+/* Bilinear interpolation of learned positions, a square of `edge` rows and columns, at patch (y, x) of a grid: the four rows of
+ * the table around the patch, and their weights. */
 void dop_vision_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
                         uint32_t out_rows[4], float out_shares[4]);
 

@@ -42,8 +42,8 @@ find(const dop_imatrix *m, const char *name)
     return NULL;
 }
 
-/* The entry for a weight, under any of its names: an importance matrix that was made from a GGUF model has GGUF's names, another one has
- * the names of this compiler or of the model. */
+/* The entry for a weight, under any of its names: an importance matrix that was made from a GGUF model has GGUF's names, another
+ * one has the names of this compiler or of the model. */
 static const entry *
 find_weight(const dop_imatrix *m, const dop_weight *w)
 {

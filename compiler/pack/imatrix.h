@@ -23,8 +23,8 @@ void dop_imatrix_close(const dop_imatrix *m); /* accepts NULL */
  * wanted weight has an entry. */
 dop_status dop_imatrix_check(const dop_imatrix *m, const dop_weights *w, const bool *wanted, dop_diag *diag,
                              uint32_t *out_without);
-/* Gives the importance of each input of a matrix in out[w->cols], 1 on average.  expert: 0 where w has rank 2.  False: there is no entry
- * for the matrix, or no row was counted in it. */
+/* Gives the importance of each input of a matrix in out[w->cols], 1 on average.  expert: 0 where w has rank 2.  False: there is no
+ * entry for the matrix, or no row was counted in it. */
 bool dop_imatrix_columns(const dop_imatrix *m, const dop_weight *w, uint32_t expert, float *out);
 
 #endif

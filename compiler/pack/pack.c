@@ -298,8 +298,8 @@ typedef struct row_job {
     row_buffers buffers[DOP_MAX_THREADS];
 } row_job;
 
-/* Writes one row of matrix w, whose packed form begins at out.  stored: the row as blocks of its stored type; NULL: it is not contiguous.
- * False: the row has an infinity or NaN and cannot be quantized. */
+/* Writes one row of matrix w, whose packed form begins at out.  stored: the row as blocks of its stored type; NULL: it is not
+ * contiguous.  False: the row has an infinity or NaN and cannot be quantized. */
 static bool
 write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
           uint8_t *out)

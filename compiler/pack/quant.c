@@ -14,7 +14,8 @@
 
 enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* values that a lane has */, MAX_BYTES = 256 };
 
-/* Values of eight lanes, each a block or a part of one (`quantizers` below), in the two layouts that functions of quant_lanes.h take. */
+/* Values of eight lanes, each a block or a part of one (`quantizers` below), in the two layouts that functions of quant_lanes.h
+ * take. */
 typedef struct eight {
     const dop_lanes *lanes;
     uint32_t n; /* values of a lane; x: [lane][value], side: [value][lane] */
@@ -381,8 +382,8 @@ make_q6_k(const eight *half, uint8_t *out)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-/* Sets the values of all lanes from `left` values at `in`, zeros behind them, and weights from the importance of these values (NULL: all
- * weights are 1). */
+/* Sets the values of all lanes from `left` values at `in`, zeros behind them, and weights from the importance of these values
+ * (NULL: all weights are 1). */
 static void
 fill(eight *e, const float *in, const float *importance, uint32_t left)
 {
@@ -448,8 +449,8 @@ make_nvfp4(const eight *e, uint8_t *out)
         dop_make_nvfp4(e->x + (size_t)j * e->n, e->w ? e->w + (size_t)j * e->n : NULL, out);
 }
 
-/* The quantizer of each type that has one.  A lane is a block of up to 128 values, or an eighth of a part of a block of 256, whose parts
- * (1 or 2) are in as many `eight`s. */
+/* The quantizer of each type that has one.  A lane is a block of up to 128 values, or an eighth of a part of a block of 256, whose
+ * parts (1 or 2) are in as many `eight`s. */
 static const struct quantizer {
     uint32_t parts;
     void (*make)(const eight *e, uint8_t *out);

@@ -226,7 +226,8 @@ fit_scale(const float *x, const float *w, uint32_t n, float lo, float hi)
     }
     const bits used = amax >= 1e-30f;
     const vec one_over = 1 / choose(used, max, all(1));
-    /* First scales that put the largest value at either end of the range, somewhat inside or beyond it; then rounding and fitting in turn. */
+    /* First scales that put the largest value at either end of the range, somewhat inside or beyond it; then rounding and fitting
+     * in turn. */
     for (int side = 0; side < 2; side++) {
         float end = side ? hi : lo, reach = -lo > 16 ? 1.0f : 1.5f;
         for (int step = -4; step <= 4 + more_steps(w); step++) {

@@ -63,7 +63,8 @@ weights_from(const float *w, uint32_t i)
     return w ? w + i : NULL;
 }
 
-/* Weighted squared error of n values when each is replaced by the nearest scale * level.  *xq / *qq is the best scale for these levels. */
+/* Weighted squared error of n values when each is replaced by the nearest scale * level.  *xq / *qq is the best scale for these
+ * levels. */
 static double
 error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scale, double *xq, double *qq)
 {

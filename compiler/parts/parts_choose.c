@@ -76,7 +76,8 @@ cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
     return number < k->n_memory && bytes > k->memory[number] ? UINT64_MAX : time;
 }
 
-/* Finds the division into n parts whose costliest part costs least, by dynamic programming.  out->n_parts stays 0 where there is none. */
+/* Finds the division into n parts whose costliest part costs least, by dynamic programming.  out->n_parts stays 0 where there is
+ * none. */
 static dop_status
 divide(const chooser *k, uint32_t n, dop_cuts *out)
 {

@@ -26,8 +26,8 @@ typedef struct dop_pipeline_step {
 /* Runs a step that may begin at `ready`.  Returns the time at which its answer is there. */
 double dop_pipeline_run(dop_pipeline *p, const dop_pipeline_step *step, double ready);
 
-/* The mean time between answers when `groups` groups of sequences take steps in turn, and a group begins its next step when the answer to
- * its last one is there. */
+/* The mean time between answers when `groups` groups of sequences take steps in turn, and a group begins its next step when the
+ * answer to its last one is there. */
 double dop_pipeline_period(uint32_t n_parts, const dop_pipeline_step *step, uint32_t groups);
 
 #endif

@@ -103,8 +103,8 @@ schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t mo
     return best;
 }
 
-/* Microseconds that the host adds to a part's step.  A single device that decodes runs ahead of its host, which then adds nothing.  Measured
- * steps of rows contain the host's time once, because the host waits for each. */
+/* Microseconds that the host adds to a part's step.  A single device that decodes runs ahead of its host, which then adds nothing.
+ * Measured steps of rows contain the host's time once, because the host waits for each. */
 static double
 host_us(const simulation *m, uint32_t part, dop_step_kind kind)
 {
@@ -162,7 +162,8 @@ time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
     return st;
 }
 
-/* The times of a step for the pipeline.  body: a piece of a prompt that is not the last, so its logits are neither made nor answered. */
+/* The times of a step for the pipeline.  body: a piece of a prompt that is not the last, so its logits are neither made nor
+ * answered. */
 static dop_pipeline_step
 pipeline_step(const simulation *m, const dop_sim_step *s, bool body)
 {
@@ -241,7 +242,8 @@ most_of_piece(const simulation *m, uint32_t n)
                                    : UINT32_MAX;
 }
 
-/* The next piece of a prompt with n tokens left, chosen as the runtime's dop_step_choose() chooses: its schedule and number of tokens. */
+/* The next piece of a prompt with n tokens left, chosen as the runtime's dop_step_choose() chooses: its schedule and number of
+ * tokens. */
 static void
 choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
 {

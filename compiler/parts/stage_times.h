@@ -51,12 +51,14 @@ typedef struct dop_stage_wanted {
 
 /* Adds the rows of a file to `io`, which is zeroed before the first.  Errors: rows that are not as described above, with their line. */
 dop_status dop_stage_times_add(dop_stage_times *io, const char *path, dop_diag *diag);
-/* Called after the last file: scales the times of stages so that they add up to their whole step.  Errors: a stage without whole step. */
+/* Called after the last file: scales the times of stages so that they add up to their whole step.  Errors: a stage without whole
+ * step. */
 dop_status dop_stage_times_ready(dop_stage_times *io, const char *path, dop_diag *diag);
 void dop_stage_times_finish(dop_stage_times *t); /* accepts zeroed ones */
 
-/* The time of a dispatch in microseconds; negative: no step of its kind was measured.  *out_guessed: no dispatch of its kind was measured,
- * and the mean rate of the step was used.  byte_speed, product_speed: the device relative to the measured one; 1: the same. */
+/* The time of a dispatch in microseconds; negative: no step of its kind was measured.  *out_guessed: no dispatch of its kind was
+ * measured, and the mean rate of the step was used.  byte_speed, product_speed: the device relative to the measured one; 1: the
+ * same. */
 double dop_stage_times_of(const dop_stage_times *t, const dop_stage_wanted *w, double fixed_us, double byte_speed,
                           double product_speed, bool *out_guessed);
 

@@ -21,7 +21,8 @@ typedef struct dop_compiler_cli {
 } dop_compiler_cli;
 
 /* cli_options.c */
-/* Parses the command line.  *out_rest: the arguments that are no options.  Both *out and *out_rest must be finished even after a failure. */
+/* Parses the command line.  *out_rest: the arguments that are no options.  Both *out and *out_rest must be finished even after a
+ * failure. */
 dop_status dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_compiler_cli *out, dop_texts *out_rest);
 void dop_cli_finish(dop_compiler_cli *o); /* accepts a zeroed one */
 /* Refuses values that are not known and options that make no sense together. */

@@ -126,7 +126,8 @@ make_report(const char *file, const dop_compilation *c, const dop_cli_parts *p, 
     return st;
 }
 
-/* Prints what --emit, --explain and --report ask for of one target's compilation.  several: a line with the target's name precedes it. */
+/* Prints what --emit, --explain and --report ask for of one target's compilation.  several: a line with the target's name precedes
+ * it. */
 static dop_status
 print_outputs(const dop_compiler_cli *o, const dop_compilation *c, bool several, const dop_cli_parts *p, dop_diag *diag)
 {

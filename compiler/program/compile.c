@@ -77,8 +77,8 @@ open_imatrix(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed) : st;
 }
 
-/* Adds the schedules of the vision part: one size where all pictures have one size, else three.  The features of the largest picture are
- * made in one step. */
+/* Adds the schedules of the vision part: one size where all pictures have one size, else three.  The features of the largest
+ * picture are made in one step. */
 static dop_status
 add_vision(dop_compilation *c, dop_diag *diag)
 {

@@ -8,8 +8,8 @@
 dop_status dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag,
                        dop_compilation *out_compilation);
 void dop_compilation_finish(dop_compilation *c); /* accepts a zeroed or half-built one */
-/* Makes list[0] have the weights that all compilations of a model need, which are packed alike for every target, so that one plan can hold
- * them.  Errors: two targets need one weight in different types or shapes. */
+/* Makes list[0] have the weights that all compilations of a model need, which are packed alike for every target, so that one plan
+ * can hold them.  Errors: two targets need one weight in different types or shapes. */
 dop_status dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag);
 
 #endif

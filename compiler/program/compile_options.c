@@ -32,8 +32,9 @@ settle_rows(dop_compile_options *o, bool cpu)
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
-/* Chooses the sizes of an encoder's steps: for a text of some words, for several texts or a page, and for as many rows as fit, because a
- * step with many texts fills a GPU better.  The largest size holds the longest text, because each row of a text sees all others. */
+/* Chooses the sizes of an encoder's steps: for a text of some words, for several texts or a page, and for as many rows as fit,
+ * because a step with many texts fills a GPU better.  The largest size holds the longest text, because each row of a text sees all
+ * others. */
 static dop_status
 settle_encoder(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag)
 {

@@ -1,4 +1,5 @@
-/* Settles the options of a compilation before anything is built: defaults, and contradictions of options, kernel path, target and model. */
+/* Settles the options of a compilation before anything is built: defaults, and contradictions of options, kernel path, target and
+ * model. */
 #ifndef DOPPLER_COMPILER_PROGRAM_COMPILE_OPTIONS_H
 #define DOPPLER_COMPILER_PROGRAM_COMPILE_OPTIONS_H
 

@@ -48,8 +48,8 @@ compile_target(const dop_compile_options *common, const char *model, const dop_t
     return dop_compile(model, &opt, d->diag, out);
 }
 
-/* Chooses the cuts by the first compilation.  With several targets the first compilation is made again with these cuts, because no region
- * may then cross one. */
+/* Chooses the cuts by the first compilation.  With several targets the first compilation is made again with these cuts, because no
+ * region may then cross one. */
 static dop_status
 choose_cuts(const dop_compile_options *common, const char *model, const dop_target *targets, uint32_t n,
             dop_cli_parts *p, dop_dumper *d, dop_compilation *first)

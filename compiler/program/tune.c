@@ -58,8 +58,8 @@ op_of(const dop_schedule *s, dop_region_id r)
     return dop_region_label(&s->g, &s->g.regions[r]).role;
 }
 
-/* Finds the shapes of an op: its regions, with equal ones together.  False: one rule cannot be for all regions, because there are too many
- * shapes, or because their kernels or tiles differ by default. */
+/* Finds the shapes of an op: its regions, with equal ones together.  False: one rule cannot be for all regions, because there are
+ * too many shapes, or because their kernels or tiles differ by default. */
 static bool
 find_shapes(tuner *t, const char *op, dop_template tpl)
 {
@@ -103,7 +103,8 @@ bytes_of(const tuner *t, dop_node_id id)
     return dop_shape_appends(&n->shape) ? bytes + STATE_ROWS * (bytes / dop_node_rows(g, id, 1)) : 2 * bytes;
 }
 
-/* Makes the arguments of a kernel's run.  A value gets memory of its own when a kernel first has it as an argument; all kernels share it. */
+/* Makes the arguments of a kernel's run.  A value gets memory of its own when a kernel first has it as an argument; all kernels
+ * share it. */
 static dop_status
 place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
 {
@@ -192,8 +193,8 @@ compile(tuner *t, const dop_kernel *k, dop_diag *diag, uint32_t *out_kernel)
     return st;
 }
 
-/* Adds a candidate: makes its kernels and their runs.  A candidate that cannot be made, or that equals another, is left out.  The first is
- * the default choice: where it cannot be made, that is an error. */
+/* Adds a candidate: makes its kernels and their runs.  A candidate that cannot be made, or that equals another, is left out.  The
+ * first is the default choice: where it cannot be made, that is an error. */
 static dop_status
 add_way(tuner *t, const dop_selection *choice)
 {

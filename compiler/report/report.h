@@ -30,7 +30,8 @@ typedef struct dop_report_fusion {
     double bytes;                                  /* bytes of traffic saved per token */
 } dop_report_fusion;
 
-/* A row of the table of refusals: a dispatch that reads what another one makes, with the reason of every pass that tried to join the two. */
+/* A row of the table of refusals: a dispatch that reads what another one makes, with the reason of every pass that tried to join
+ * the two. */
 typedef struct dop_report_refusal {
     const char *producer, *consumer; /* ops */
     const char *from, *to;           /* labels of the two dispatches, with L* for any layer */
@@ -174,9 +175,9 @@ void dop_report_places_finish(dop_report_places *p); /* accepts a zeroed one */
 /* Appends where a region runs to the line about it: ", in part 0 of 2, which sends x1 (256 bytes a row) to part 1". */
 void dop_report_place(const dop_report_places *p, const dop_schedule *s, dop_region_id r, dop_buf *out);
 
-/* report_explain.c, --explain.  OP: why each region with this op, template, label or role got its kernel.  A+B: why regions of B read from
- * memory what regions of A make, or by which rule the ops were joined.  Equal layers are grouped.  parts[n]: the parts of the plan;
- * n == 0: it is in one piece. */
+/* report_explain.c, --explain.  OP: why each region with this op, template, label or role got its kernel.  A+B: why regions of B
+ * read from memory what regions of A make, or by which rule the ops were joined.  Equal layers are grouped.  parts[n]: the parts
+ * of the plan; n == 0: it is in one piece. */
 dop_status dop_report_explain(const dop_compilation *c, const char *op, const dop_compilation *parts, uint32_t n,
                               dop_diag *diag, dop_buf *out);
 

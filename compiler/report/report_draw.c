@@ -387,8 +387,8 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
     dop_buf_puts(out, "\"/></g>\n");
 }
 
-/* Appends a note.  Notes are drawn after all edges, whose lines would cross them otherwise.  The page treats a note as it treats the edge
- * with the number in data-e. */
+/* Appends a note.  Notes are drawn after all edges, whose lines would cross them otherwise.  The page treats a note as it treats
+ * the edge with the number in data-e. */
 static void
 put_note(const layout *l, const note *n, dop_buf *out)
 {

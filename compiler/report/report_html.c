@@ -51,8 +51,8 @@ put_shape(const dop_graph *g, dop_node_id id, dop_buf *out)
     dop_buf_printf(out, "  %s\n", dop_report_bytes((double)dop_node_bytes(g, id), b, sizeof b));
 }
 
-/* The region that makes a node after the passes, found by the node's name.  Where a pass split node "n", the region of its first part, as
- * "n.rms".  0: a pass folded the node away. */
+/* The region that makes a node after the passes, found by the node's name.  Where a pass split node "n", the region of its first
+ * part, as "n.rms".  0: a pass folded the node away. */
 static dop_region_id
 region_of_name(const dop_graph *g, const char *name)
 {

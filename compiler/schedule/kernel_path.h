@@ -99,8 +99,8 @@ typedef struct dop_kernel_path {
     dop_path_rule *rules; /* in the arena */
 } dop_kernel_path;
 
-/* Loads a kernel path.  spec: a name, or a file (with a slash, or ending in .yaml or .json).  glsl_dir: where the templates were found, beside
- * which the known paths lie.  n_layers: of the model.  Errors list the known names. */
+/* Loads a kernel path.  spec: a name, or a file (with a slash, or ending in .yaml or .json).  glsl_dir: where the templates were
+ * found, beside which the known paths lie.  n_layers: of the model.  Errors list the known names. */
 dop_status dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena,
                                 dop_diag *diag, dop_kernel_path *out);
 /* Makes the kernel path that the model's own manifest states, whose rules are hints; out->name is NULL when there is none. */
@@ -134,8 +134,8 @@ bool dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph 
 /* Does a rule ask to join this pair of regions, even where the compiler expects the step to take longer with them joined? */
 bool dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
-/* has_expand: does the path have rules that expand weights in this phase?  expand: the type that the weights of this matmul are expanded
- * to (none: they are not). */
+/* has_expand: does the path have rules that expand weights in this phase?  expand: the type that the weights of this matmul are
+ * expanded to (none: they are not). */
 bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
 dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul);
 /* Is rule i one about fusion in this phase, of which no schedule has shown so far that regions would be others without it? */

@@ -46,8 +46,8 @@ dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *d
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* A schedule of the program `encode`, for up to max_t rows of any texts. */
 dop_status dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag);
-/* image: a schedule of the program `image`, for up to max_t rows of patches.  features: one of the program `features`, which makes up to
- * max_t features of these rows. */
+/* image: a schedule of the program `image`, for up to max_t rows of patches.  features: one of the program `features`, which makes
+ * up to max_t features of these rows. */
 dop_status dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 dop_status dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */

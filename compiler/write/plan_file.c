@@ -45,8 +45,8 @@ pad_to(FILE *f, uint64_t *at, uint64_t target)
     return true;
 }
 
-/* Writes data as a sparse file: skips blocks of zeros where the file can have holes, which read as zeros.  last: nothing is written behind
- * the data, so its last block is written in any case to give the file its length. */
+/* Writes data as a sparse file: skips blocks of zeros where the file can have holes, which read as zeros.  last: nothing is
+ * written behind the data, so its last block is written in any case to give the file its length. */
 static bool
 put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
 {

@@ -33,7 +33,8 @@ spec_json(const char *spec)
     return file ? file_json(spec) : json_string(spec);
 }
 
-/* Adds a value to an object, or to a list (append).  A value that memory ran out for is NULL, which Jansson refuses: *io_failed is set. */
+/* Adds a value to an object, or to a list (append).  A value that memory ran out for is NULL, which Jansson refuses: *io_failed is
+ * set. */
 static void
 put(json_t *object, const char *key, json_t *value, bool *io_failed)
 {

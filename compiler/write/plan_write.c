@@ -83,7 +83,8 @@ state_rows(const dop_compilation *c, dop_node_id state)
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
-/* Bytes of the step record with what lies behind it for each sequence: table of pages, mask of the vocabulary, how its row is picked. */
+/* Bytes of the step record with what lies behind it for each sequence: table of pages, mask of the vocabulary, how its row is
+ * picked. */
 static uint64_t
 step_bytes(const dop_compilation *c)
 {
@@ -155,8 +156,8 @@ write_state_slots(dop_plan_writer *w, dop_target_rows *t)
     }
 }
 
-/* Where the memory of a region's split-K sums begins, behind the sums of regions that no barrier separates from it.  *out_bytes: how long
- * it is; 0: the region has no sums. */
+/* Where the memory of a region's split-K sums begins, behind the sums of regions that no barrier separates from it.  *out_bytes:
+ * how long it is; 0: the region has no sums. */
 static uint64_t
 sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
 {
@@ -172,7 +173,8 @@ sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
     return at;
 }
 
-/* Writes the slot of counters, with a place for each region of the largest schedule that uses any, and of memory for sums behind them. */
+/* Writes the slot of counters, with a place for each region of the largest schedule that uses any, and of memory for sums behind
+ * them. */
 static void
 write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
 {

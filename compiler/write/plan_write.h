@@ -4,10 +4,10 @@
 
 #include "compiler/schedule/compilation.h"
 
-/* Writes a plan of compilations for n targets, at most DOP_MAX_TARGETS, all with the weights of the first (dop_compilations_share).  It is
- * written to a temporary name beside `path` and renamed when complete; nothing is left after a failure.  With external_weights the packed
- * weights become a file of their own, `path`.weights, which the plan names relative to its own folder, with size and
- * digest; the two are moved and copied together. */
+/* Writes a plan of compilations for n targets, at most DOP_MAX_TARGETS, all with the weights of the first
+ * (dop_compilations_share).  It is written to a temporary name beside `path` and renamed when complete; nothing is left after a
+ * failure.  With external_weights the packed weights become a file of their own, `path`.weights, which the plan names relative to
+ * its own folder, with size and digest; the two are moved and copied together. */
 dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights,
                           dop_diag *diag);
 

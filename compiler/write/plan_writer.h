@@ -45,8 +45,8 @@ void dop_plan_writer_kernel_name(const dop_target_rows *t, uint32_t kernel, char
 /* Number of pages in the pool of all sequences; 0: caches have no pages. */
 uint32_t dop_plan_writer_pages(const dop_compilation *c);
 
-/* plan_model.c.  model: writes the model's row and card.  part: writes which part of a model the plan is.  text: writes tokenizer and chat
- * template. */
+/* plan_model.c.  model: writes the model's row and card.  part: writes which part of a model the plan is.  text: writes tokenizer
+ * and chat template. */
 void dop_plan_writer_model(dop_plan_writer *w);
 void dop_plan_writer_part(dop_plan_writer *w);
 /* Writes the rows of the programs that the plan has beside steps of sequences. */
