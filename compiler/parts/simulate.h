@@ -12,7 +12,7 @@
  * A link may also have `overlaps: false`: the part after it receives only while it runs no step.
  *
  * A device has `stage_times`, a file or a list of files beside the description; `memory_speed` and `product_speed`, how many
- * times as fast as the measured one it is in steps of up to 64 rows and in larger ones (default 1).  Or, without
+ * times as fast as the measured device it is in steps of up to 64 rows and in larger steps (default 1).  Or, without
  * stage_times, what it reaches: `bandwidth` in bytes and `flops` in operations per second; a dispatch then takes the longer of
  * the two times.  In both cases: `stage_us`, the fixed cost of a dispatch (default: the target's); `step_us`, what the host
  * needs to submit a step and to notice its end (default 40); `memory`, in bytes (default: not stated). */

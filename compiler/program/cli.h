@@ -53,7 +53,7 @@ typedef struct dop_dumper {
     const char *target;       /* target in names of files; NULL: there is only one */
     const dop_inputs *inputs; /* files that no output may replace */
     dop_diag *diag;
-    dop_status status; /* of the first file that could not be written; no later one is written */
+    dop_status status; /* the first failure to write a file; no file is written after it */
 } dop_dumper;
 
 /* Fits `dump` of the pass driver's options (passes/pass.h), with a dop_dumper as `user`. */

@@ -20,7 +20,7 @@ enum {
 /* The share of the default's time that a candidate must stay below: a smaller gain may be noise. */
 static const double worth = 0.97;
 
-/* Regions of an op with one kernel and grid; the first stands for all. */
+/* A shape of an op: regions with one kernel and grid, of which `region` stands for all `count`. */
 typedef struct shape {
     dop_region_id region;
     uint32_t count;

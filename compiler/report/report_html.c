@@ -282,7 +282,7 @@ mix(uint64_t hash, uint64_t value)
     return (hash ^ value) * 0x100000001b3u; /* FNV-1a, a word at a time */
 }
 
-/* Adds a node to the hash of its layer: op, shape and integer attributes, which differ between kinds, but no names. */
+/* Adds a node to the hash of its layer: op, shape and integer attributes, but neither names nor numbers such as epsilons. */
 static uint64_t
 mix_node(uint64_t hash, const dop_node *n)
 {

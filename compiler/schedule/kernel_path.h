@@ -71,7 +71,7 @@ typedef struct dop_path_rule {
     uint32_t met;                   /* regions that the rule applies to, before or after fusion */
     uint32_t used;                  /* regions that the rule chose a variant for */
     uint32_t expanded;              /* matmuls for which the rule said whether weights are expanded */
-    uint32_t won;                   /* of `used`: regions for which no later rule chose another variant */
+    uint32_t won;                   /* regions of `used` for which no later rule chose another variant */
     uint32_t by;                    /* number of a later rule that chose another variant instead, from 1; 0: none */
     uint32_t undone;                /* matmuls whose weights this rule does not expand although an earlier rule does */
     bool changed;                   /* for a rule with `fuse`: regions would be others without the rule */

@@ -12,7 +12,7 @@ typedef struct dop_target_file {
     const char *const *text; /* YAML */
 } dop_target_file;
 
-/* In the order of their names; the last one has no name. */
+/* The built-in target files in the order of their names; the last item has no name and ends the list. */
 extern const dop_target_file dop_target_files[];
 
 /* The devices that a target file is for, as its field `devices` says.  A property that the field does not name may be anything. */
