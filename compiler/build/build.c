@@ -66,8 +66,9 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
 }
 
-/* Positions of a layer's cache: all or, where its rows see only the last ones, a ring with space for these, for those that a step
- * adds, and for some that may be dropped again.  A multiple of 16, because matrix units read 16 contiguous positions. */
+/* Positions of a layer's cache: all of the context, or a ring where attention sees only the last positions.  The ring has space for the
+ * positions that a row sees, for the rows that a step adds, and for some that may be dropped again; it is a multiple of 16, because
+ * matrix units read 16 contiguous positions. */
 static dop_dim
 cache_rows(const builder *b, const dop_attention *t)
 {

@@ -109,7 +109,7 @@ leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type ty
     dop_attr attr[2] = {{.s = name}, /* the second attribute is for states only */
                         {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
     int32_t layer = b->layer;
-    b->layer = -1; /* a leaf's name says its layer already */
+    b->layer = -1; /* the name of a leaf has its layer already */
     dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
     b->layer = layer;
     return id;

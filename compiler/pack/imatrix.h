@@ -1,5 +1,5 @@
-/* An importance matrix: how large the inputs of a model's products are, so that quantizing makes the errors small that matter.  The
- * mean square of each input of a product weighs the squared errors of the weights that it is multiplied by.
+/* An importance matrix: how large the inputs of a model's products are, so that quantization makes those errors small that matter.
+ * The mean square of each input of a product is the weight of the squared errors in the matrix column that it is multiplied by.
  *
  * Two forms that llama-imatrix of llama.cpp writes are read.  GGUF: for each tensor NAME the sums of squares NAME.in_sum2 [matrices,
  * inputs] and the numbers of rows NAME.counts [matrices], both f32.  The older form (.dat), little-endian: the number of entries; for

@@ -1,4 +1,4 @@
-/* Floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
+/* Quantizes floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
  * the values.  Given q the best factors have a closed form; given the factors the best q is a rounding.  Each search
  * tries a range of first factors, fits, and improves the best by turns (quant_lanes.c); scales that are themselves
  * rounded (to f16, or to small integers in the formats with blocks of 256) are chosen among neighbours by the error they

@@ -1,4 +1,4 @@
-/* Lanes in vectors of WIDTH floats; quant_lanes_avx2.c includes this file for wider ones. */
+/* The functions of dop_lanes with vectors of WIDTH floats; quant_lanes_avx2.c includes this file for wider vectors. */
 #include "compiler/pack/quant_lanes.h"
 
 #include <string.h>

@@ -24,14 +24,14 @@
 #include "compiler/schedule/compilation.h"
 
 typedef struct dop_sim_link {
-    double latency_us, bandwidth; /* bytes per second */
+    double latency_us, bandwidth; /* microseconds; bytes per second */
     bool overlaps;
 } dop_sim_link;
 
 typedef struct dop_sim_device {
     dop_stage_times times; /* measured times of stages; n == 0: the device has rates instead */
     double memory_speed, product_speed;
-    double bandwidth, flops;  /* per second */
+    double bandwidth, flops;  /* bytes and operations per second */
     double stage_us, step_us; /* microseconds of a dispatch and of a step; stage_us below 0: the target's */
     double memory;            /* bytes of memory; 0: not stated */
 } dop_sim_device;
@@ -50,7 +50,7 @@ enum { DOP_SIM_CHUNKS = 8 }; /* kinds of pieces of a prompt */
 
 /* Predicted times of a step of one size, in microseconds. */
 typedef struct dop_sim_step {
-    uint32_t rows;                 /* 0: the plan has no such steps */
+    uint32_t rows;                 /* rows of the step; 0: the plan has no step of this kind */
     double part_us[DOP_MAX_PARTS]; /* work of each part and of its host */
     double body_us[DOP_MAX_PARTS]; /* part_us in a piece of a prompt that is not the last, without logits */
     double hop_us[DOP_MAX_PARTS];  /* sending over the cut after each part */

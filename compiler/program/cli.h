@@ -16,7 +16,7 @@ typedef struct dop_compiler_cli {
     bool split, json, embed, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;
-    const char *shown_what; /* the last line of progress: of what, NULL for none, and how many tenths */
+    const char *shown_what; /* what the last line of progress was about, and its tenths; NULL: none */
     int shown_tenth;
 } dop_compiler_cli;
 

@@ -80,8 +80,8 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (a->encoder.used && (st = settle_encoder(c, device, path, diag)) != DOP_OK)
         return st;
     if (c->options.n_chunks == 0) {
-        /* Large chunks amortize weights on GPUs, and even larger ones fill matrix units better, which need a size between few tokens
-         * and many, too; a software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
+        /* Large chunks amortize reading weights on GPUs.  Matrix units need larger chunks to be full, and a size between few tokens and
+         * many.  A software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
          * from part to part, others wait for a chunk to end, so it should not be too large. */
         static const uint32_t matrix[] = {16, 64, 128, 512, 1024}, gpu[] = {16, 64, 512}, cpu[] = {8, 64};
         const bool alone = c->options.sequences == 1 && !c->options.in_parts;

@@ -1,4 +1,4 @@
-/* dopplerc: from options to compilations, one for each target, and to what is made of them. */
+/* dopplerc: compiles a model for each target as options say, and writes what they ask for. */
 #include "base/clock.h"
 #include "base/program/process.h"
 #include "compiler/program/cli.h"

@@ -25,7 +25,7 @@ typedef struct dop_report_row {
 
 /* A row of the table of fusions: pairs of ops that one pass joined by one rule. */
 typedef struct dop_report_fusion {
-    const char *rule, *pass, *producer, *consumer; /* ops */
+    const char *rule, *pass, *producer, *consumer; /* producer, consumer: ops */
     uint32_t count, dispatches;                    /* edges; dispatches saved */
     double bytes;                                  /* bytes of traffic saved per token */
 } dop_report_fusion;

@@ -16,7 +16,7 @@ typedef struct dop_force {
 } dop_force;
 
 typedef struct dop_compile_options {
-    const dop_target *target; /* NULL: auto */
+    const dop_target *target; /* the device to compile for; NULL: the one at hand */
     uint64_t max_alloc;       /* bytes of one allocation of weights, 0: the target's */
     const char *exe_path;     /* path of the running program, to find the templates */
     uint32_t ctx;      /* positions that one sequence may have; 0: as many as the model was trained for, at most 4096 */
@@ -29,22 +29,22 @@ typedef struct dop_compile_options {
     bool embed;                        /* adds a schedule that returns hidden states */
     dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
     dop_type v_type;            /* storage type of cached values; none: kv_type, which is otherwise for keys only */
-    const char *kernel_path;    /* name or file; NULL: what the model states */
+    const char *kernel_path;    /* name or file of a kernel path; NULL: the model's own */
     const char *quant;          /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
     const char *imatrix;        /* file of an importance matrix, or NULL */
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
     uint32_t n_apart;
-    const char *apart[DOP_MAX_FORCES]; /* --no-fuse A+B */
+    const char *apart[DOP_MAX_FORCES]; /* pairs A+B of --no-fuse */
     const char *tuning;                /* file of measured rules, or NULL */
-    uint32_t threads;                  /* 0: one per core */
+    uint32_t threads;                  /* threads that compile and pack; 0: one per core */
     bool no_spirv;                     /* stop after GLSL: for --emit of earlier stages */
     /* Where the model will be cut between parts with different targets: no region crosses a cut, so that the same values cross
      * whatever the target.  NULL: nowhere. */
     const struct dop_cuts *cuts;
     bool in_parts; /* the schedules will be cut into parts (parts.h), so no persistent form of a whole one is made */
-    /* Progress of the long parts, 0..1; may be NULL. */
+    /* Called with the progress of long steps of the compilation, done from 0 to 1; may be NULL. */
     void (*progress)(void *user, const char *what, double done);
     void *user;
 } dop_compile_options;

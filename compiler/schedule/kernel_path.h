@@ -53,7 +53,7 @@ enum { DOP_MAX_RANGES = 16 };
 typedef struct dop_path_rule {
     const char *source; /* "--force qkv=gemv", "file.yaml:7", for messages */
     bool decode, prefill;
-    uint32_t n_layers; /* 0: everywhere, also outside of layers */
+    uint32_t n_layers; /* number of ranges; 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
     const char *op;                 /* template, label, role or op that regions must have; NULL: everything */
     const char *reader;             /* B of a rule that keeps a pair A+B apart or joins it (A is op); NULL: no pair */
@@ -81,14 +81,14 @@ typedef struct dop_path_rule {
     char possible[256];     /* names of the variants that fit regions to which the rule applied, for messages */
 } dop_path_rule;
 
-/* What measurements depend on. */
+/* What measured rules were measured with; they hold for nothing else. */
 typedef struct dop_measured {
     const char *device, *driver, *kernels; /* names of device and driver; digest of the kernel templates */
 } dop_measured;
 
 typedef struct dop_kernel_path {
-    const char *name; /* NULL: none */
-    dop_type act, kv; /* none: not stated */
+    const char *name; /* name of the path; NULL: there is no path */
+    dop_type act, kv; /* storage of activations and caches; none: not stated */
     const char *weights;
     const char *int_dot; /* a word that dop_int_dot_parse() knows; NULL: not stated */
     bool unfused;

@@ -55,17 +55,17 @@ plan_values(builder *b, const dop_flow *f)
             if (!(b->routes[id] & DOP_MAILBOX))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
-            if (dop_node_is(g, id, DOP_EFFECT)) { /* the caches themselves are for later steps */
+            if (dop_node_is(g, id, DOP_EFFECT)) { /* the row in the cache is for later steps */
                 if (!dop_shape_appends(&n->shape))
                     return "a state is replaced and read in the same step";
                 b->routes[id] = DOP_MAILBOX | DOP_LEAVES;
                 bytes = (uint64_t)dop_node_cols(g, id) * g->max_t * 4u;
-            } else if (splits) { /* rows of o, m, l, padded to 16 bytes */
+            } else if (splits) { /* partial results of attention: rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
                 if (f->readers[id].n != 0)
                     return "splits of attention are merged in another region";
                 bytes = bytes / row * (row + 2);
-            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* indices travel as floats */
+            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* u32 indices take the words of floats */
                 return "activations are not f32";
             }
             b->p->mailbox[id] = b->p->copy_bytes;

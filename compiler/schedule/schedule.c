@@ -93,7 +93,7 @@ typedef struct path_in_phase {
     dop_kernel_path *path;
     dop_phase phase;
     const dop_cuts *cuts;
-    uint64_t max_segment; /* bytes */
+    uint64_t max_segment; /* bytes of a segment of weights */
     dop_diag *diag;
 } path_in_phase;
 

@@ -26,7 +26,7 @@ typedef struct dop_schedule {
     uint32_t n_ops;   /* computed nodes before the passes, which is the number of dispatches without fusion */
     dop_placement placement;
     dop_fusion_log log;
-    dop_built_region *regions;        /* [g.n_regions] */
+    dop_built_region *regions;        /* [g.n_regions] kernel, grid and arguments of each region */
     const dop_persistent *persistent; /* the persistent form, one dispatch of stages; NULL: there is none */
     const char *persistent_no;        /* why there is no persistent form; NULL: none was asked for, or there is one */
     bool mixed;                       /* a step may have rows of several sequences */
@@ -55,7 +55,7 @@ dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop
 
 /* Skips every pass that joins ops or splits them for fusion: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);
-/* "decode1", "prefill64", ... */
+/* The name of a schedule: "decode1", "prefill64", ... */
 const char *dop_schedule_name(const dop_schedule *s);
 
 #endif

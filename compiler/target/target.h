@@ -1,4 +1,4 @@
-/* Targets: built-in rows, YAML files, the device at hand. */
+/* Finds targets by name: built-in ones, YAML files, the device at hand. */
 #ifndef DOPPLER_COMPILER_TARGET_TARGET_H
 #define DOPPLER_COMPILER_TARGET_TARGET_H
 

@@ -310,8 +310,8 @@ typedef struct set_writer {
     const char *path;
     bool split;
     dop_diag *diag;
-    dop_out_file *plans;   /* [n] with split; else one */
-    dop_out_file *weights; /* [n] */
+    dop_out_file *plans;   /* [n] with split, else one: files of plans */
+    dop_out_file *weights; /* [n] files of external weights */
     char **names;          /* [2 * n] owned: for each part the paths of its plan and of its weights */
     layout *layouts;       /* [n] */
 } set_writer;

@@ -79,7 +79,7 @@ append_json(const char *text, size_t size, void *user)
     return out->failed ? -1 : 0;
 }
 
-/* The folder of a model's tokenizer. */
+/* Gives the folder of a model's tokenizer. */
 static void
 folder_of(const dop_checkpoint *m, char *out, size_t size)
 {

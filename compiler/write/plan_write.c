@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes of a region's counts, which have cache lines of their own */ };
-enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
+enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows of memory behind a cache */ };
 
 static uint32_t
 add_slot(dop_plan_writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
@@ -361,7 +361,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
 
 static const dop_stage_form no_stage = {0};
 
-/* io_record: where in the schedule's table the next parameter record begins. */
+/* Writes a dispatch, or a stage, with its arguments.  *io_record: where in the schedule's table the next parameter record begins. */
 static void
 write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
                const dop_built_region *b, uint32_t flags, const dop_stage_form *f, uint64_t *io_record)
