@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
+enum { STATES = 2 * DOP_MAX_MIXERS }; /* most states of a layer: two for each mixer */
 
-/* Every head of x through the norm of a role, with the head's own weights. */
+/* x with every head through the norm of a role, where each head has weights of its own. */
 static dop_node_id
 head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t heads, uint32_t dim)
 {
@@ -24,7 +24,7 @@ head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t 
     return op2(b, DOP_OP_mul, name, plain_norm(b, plain, &n, x), w, NULL, b->opt->act_type);
 }
 
-/* What a projection of queries, keys or values gives, within its limits. */
+/* A projection of queries, keys or values, with its values clamped to -clip .. clip. */
 static dop_node_id
 clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 {
@@ -37,7 +37,7 @@ clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return op1(b, DOP_OP_at_least, least, x, &(dop_attr){.f = -t->clip}, b->opt->act_type);
 }
 
-/* q, k or v from the projection: norm, heads. */
+/* Queries, keys or values as heads, from their projection y: clamped and normed as the facts say. */
 static dop_node_id
 heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
@@ -66,8 +66,9 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
 }
 
-/* Positions of a layer's cache: all or, where its rows see only the last ones, a ring with space for these, for those that a step
- * adds, and for some that may be dropped again.  A multiple of 16, because matrix units read 16 contiguous positions. */
+/* Positions of a layer's cache: all of the context, or a ring where attention sees only the last positions.  The ring has space for the
+ * positions that a row sees, for the rows that a step adds, and for some that may be dropped again; it is a multiple of 16, because
+ * matrix units read 16 contiguous positions. */
 static dop_dim
 cache_rows(const builder *b, const dop_attention *t)
 {
@@ -79,7 +80,7 @@ cache_rows(const builder *b, const dop_attention *t)
     return (dop_dim){(uint32_t)rows, DOP_SYM_R};
 }
 
-/* Appends to the layer's cache; the new cache is a result of the graph. */
+/* Appends x to a cache of the layer.  The cache after the step becomes an output of the graph. */
 static dop_node_id
 cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
 {
@@ -101,7 +102,7 @@ cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint3
     return id;
 }
 
-/* The stream plus `scale` times a branch: node %x3a or %x4. */
+/* The residual stream x plus `scale` times a branch; the node is named x NUMBER AFTER, as %x3a or %x4. */
 static dop_node_id
 residual(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
 {
@@ -117,7 +118,7 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
 }
 
-/* What the queries of each row are multiplied by, [T,1,1]. */
+/* The temperature of each row, which its queries are multiplied by, [T,1,1]. */
 static dop_node_id
 temper(builder *b)
 {
@@ -147,7 +148,7 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &want);
 }
 
-/* A product with a matrix for each head. */
+/* The product of every head of x with a matrix of its own. */
 static dop_node_id
 head_product(builder *b, const char *name, dop_role role, dop_node_id x)
 {
@@ -155,8 +156,8 @@ head_product(builder *b, const char *name, dop_role role, dop_node_id x)
     return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
 }
 
-/* Latent attention in its absorbed form: queries meet what the cache keeps, because the matrix that would make keys of that
- * is applied to the queries instead, and the one that makes values to the result.  DeepSeek-V2:
+/* Multi-head latent attention in its absorbed form, where the cache keeps latent vectors.  The matrix that would make keys of them is
+ * applied to the queries instead, and the matrix that would make values to the result of attention.  DeepSeek-V2:
  * https://arxiv.org/abs/2405.04434, section 2.1. */
 static dop_node_id
 latent_attention(builder *b, const dop_attention *t, dop_node_id in)
@@ -174,7 +175,7 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     set_role(b, "q_up");
     qp = head_product(b, "q_up", DOP_W_k_up, qp);
     set_role(b, "attn");
-    /* The rotated values come first, as in heads that are rotated in part, so that one program handles the whole head. */
+    /* The rotated values come first, as in heads with partial rotary embedding, so that one program handles the whole head. */
     dop_node_id q = rotate(b, t, "qr", op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
     kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
     kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
@@ -192,7 +193,7 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, y);
 }
 
-/* The difference of the two halves of the heads in row y, normed: arch.h has the reference. */
+/* Differential attention (arch.h has the reference): the difference of the first and the second half of the heads in row y, normed. */
 static dop_node_id
 difference(builder *b, const dop_attention *t, dop_node_id y)
 {
@@ -205,7 +206,8 @@ difference(builder *b, const dop_attention *t, dop_node_id y)
     return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
 }
 
-/* Keys with what their positions add to scores behind them, and queries with as much as makes it count once. */
+/* Adds a learned bias of each key to its scores: four equal columns of the bias go behind each key, and four columns that
+ * multiply it by 1 / 4, with the scale of attention undone, behind each query. */
 static void
 bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
 {
@@ -249,7 +251,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         b->caches[b->layer][1] = v;
     } else if (!t->shares) {
         b->caches[b->layer][0] =
-            cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* one by one: the nodes come in this order */
+            cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* keys first: nodes have an order */
         b->caches[b->layer][1] = cache(b, t, "v", v, dop_value_dim(t));
     }
     const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
@@ -267,7 +269,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
 
-/* A shared block's product of a role with the layer's own one of low rank. */
+/* A projection of a block that layers share, plus the layer's own low-rank projection of `low` (0: none). */
 static dop_node_id
 adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
 {
@@ -275,7 +277,7 @@ adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id i
     return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->opt->act_type) : y;
 }
 
-/* What a shared block adds to the input of the layer's mixer; arch.h. */
+/* What the block that layers share (arch.h) adds to the input of the layer's mixer. */
 static dop_node_id
 side_part(builder *b, const dop_layer *l, dop_node_id x)
 {
@@ -317,7 +319,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
     return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
 }
 
-/* The clamped form of gate and up: arch.h has the formula. */
+/* The clamped gated activation; arch.h has the formula. */
 static dop_node_id
 clamped(builder *b, dop_node_id gate, dop_node_id up)
 {
@@ -344,8 +346,8 @@ gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node
     return op2(b, DOP_OP_mul, name, gate, up, NULL, b->opt->act_type);
 }
 
-/* The experts that each row uses: ids and weights [T,k] from the router's logits [T,n].  Where weights are
- * normalized softmax scores, the softmax of the chosen logits is the same. */
+/* Routing: the ids and weights [T,k] of each row's chosen experts, from the router's logits [T,n].  Normalized softmax scores of the
+ * chosen experts equal the softmax of their logits, which is computed instead where nothing else needs the scores. */
 static void
 choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id *out_ids, dop_node_id *out_weights)
 {
@@ -369,7 +371,7 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
     dop_node_id w = op2(b, DOP_OP_pick, "picked", scores, *out_ids, NULL, f32);
     if (after)
         w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
-    dop_node_id taken = w; /* with what the experts' own values make of the scores; the sum is of the scores */
+    dop_node_id taken = w; /* scores times the experts' own scales; the sum below has no scales */
     if (x->scaled) {
         taken = op2(b, DOP_OP_mul, "scores_e", scores, weight(b, DOP_W_expert_scale), NULL, f32);
         taken = op2(b, DOP_OP_pick, "picked_e", taken, *out_ids, NULL, f32);
@@ -414,7 +416,7 @@ expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_no
     return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->opt->act_type) : y;
 }
 
-/* The shared expert's result for the same rows. */
+/* The result of the shared expert, times its own gate where it has one. */
 static dop_node_id
 shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
 {
@@ -429,7 +431,8 @@ shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
     return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
 }
 
-/* The chosen experts' results, each times its weight, and the shared expert's; by: what the router reads. */
+/* The sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts read; by:
+ * what the router reads. */
 static dop_node_id
 experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
 {
@@ -448,7 +451,7 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
     if (f->gated)
         gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
     dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
-    if (x->scales_input) { /* products are linear, and their results are available where the weight is */
+    if (x->scales_input) { /* the product of a scaled input is the scaled product */
         weights = reshape(b, "weightsh", weights, 1, 1);
         gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->opt->act_type) : 0;
         y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->opt->act_type);
@@ -458,8 +461,8 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
     y = expert_product(b, DOP_W_expert_down, y, ids);
     y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
                         : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
-    bias =
-        expert_bias(b, DOP_W_expert_down, ids); /* summed separately, so that the sum over slots can join the product */
+    /* Biases are summed separately, so that the sum over slots can be fused with the product. */
+    bias = expert_bias(b, DOP_W_expert_down, ids);
     if (bias) {
         bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
         y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->opt->act_type);
@@ -467,7 +470,7 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
     return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->opt->act_type) : y;
 }
 
-/* What of the gate is above its mean by more than so many standard deviations, less that much. */
+/* A sparse gate: relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
 static dop_node_id
 sparse(builder *b, const dop_ffn *f, dop_node_id x)
 {
@@ -516,7 +519,7 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
-/* What a layer computes from the stream and from its own input. */
+/* The branch of layer i that joins the residual stream x with the layer's own per-layer input. */
 static dop_node_id
 input_part(builder *b, uint32_t i, dop_node_id x)
 {
@@ -530,7 +533,7 @@ input_part(builder *b, uint32_t i, dop_node_id x)
     return norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
 }
 
-/* The streams of a model with alternating updates, from before layer i to after it. */
+/* Layer i of a model with alternating updates: replaces the streams before the layer by those after it. */
 static void
 build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
 {
@@ -560,14 +563,14 @@ build_streams_layer(builder *b, uint32_t i, dop_node_id *streams)
     }
 }
 
-/* The stream times learned values of a role, where the layer has them. */
+/* The residual stream times the learned values of a role, where the layer has them. */
 static dop_node_id
 weighed(builder *b, const dop_layer *l, const char *name, dop_role role, dop_node_id x)
 {
     return l->residual_weights ? op2(b, DOP_OP_mul, name, x, weight(b, role), NULL, DOP_TYPE_none) : x;
 }
 
-/* The stream through a norm, which stays f32. */
+/* The residual stream through a norm whose result is f32, as the stream is. */
 static dop_node_id
 stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
 {
@@ -580,7 +583,7 @@ stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
     return x;
 }
 
-/* From the residual stream before layer i to that after it. */
+/* Layer i: the residual stream after it, from the residual stream x before it. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id x)
 {
@@ -658,7 +661,7 @@ embedding(builder *b)
     return b->a->encoder.norm_sum ? stream_norm(b, "emb_n", DOP_W_embed_norm, x) : x;
 }
 
-/* The inputs of all layers, side by side; x is the model's embedding. */
+/* Per-layer inputs of all layers side by side, from the embedding x and a table by token; 0: the model has none. */
 static dop_node_id
 layer_inputs(builder *b, dop_node_id x)
 {
@@ -666,7 +669,7 @@ layer_inputs(builder *b, dop_node_id x)
     if (p->width == 0)
         return 0;
     set_role(b, "inputs");
-    const dop_attr larger[] = {{.i = 0}, {.i = b->a->vocab}}; /* tokens without a row have zeros */
+    const dop_attr larger[] = {{.i = 0}, {.i = b->a->vocab}}; /* a token past the table reads zeros */
     dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok,
                           p->vocab < b->a->vocab ? larger : NULL, DOP_TYPE_none);
     own = scaled(b, "input_emb_s", own, p->scale, DOP_TYPE_none);
@@ -692,7 +695,7 @@ logits(builder *b, dop_node_id x)
     return x;
 }
 
-/* From the residual stream to logits and the arg-max, or to hidden states. */
+/* The head: logits and their arg-max, or hidden states, from the residual stream.  Sets the outputs of the graph. */
 static void
 head(builder *b, dop_node_id x)
 {

@@ -13,25 +13,27 @@ typedef enum dop_phase {
 
 typedef struct dop_build_options {
     dop_phase phase;
-    uint32_t max_t; /* chunk size; 1 for decode */
-    uint32_t max_s; /* cache length */
-    /* Chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings. */
+    uint32_t max_t; /* most rows (tokens) of a step: the chunk size; 1 for decode */
+    uint32_t max_s; /* positions of a cache */
+    /* Most rows of a step of any of the plan's graphs, which share the states: sizes the rings of sliding windows.  0: no rings. */
     uint32_t max_rows;
     dop_type kv_type;      /* storage of caches: f16, f32, q8_0 or q4_0 */
-    dop_type v_type;       /* of values; none: as kv_type */
+    dop_type v_type;       /* storage of cached values; none: kv_type */
     dop_type act_type;     /* f32 or f16: storage of activations between regions */
-    const dop_type *types; /* [weights of the model] with which they are packed; NULL: as they are stored */
-    uint32_t max_q;        /* sequences that states have room for; 0: 1 */
+    const dop_type *types; /* [model weights] storage type of each in the plan; NULL: the stored ones */
+    uint32_t max_q;        /* number of sequences that states have room for; 0: 1 */
     bool mixed;            /* score: a step may have rows of several sequences */
     bool embeds;           /* score: hidden states after the final norm instead of logits */
-    /* score: the program `encode`.  A step has all rows of its sequences, keeps nothing, and gives what dop_encoder says of each. */
+    /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder
+     * says. */
     bool encodes;
 } dop_build_options;
 
-/* The role of what follows the last layer. */
+/* The role, in labels, of the nodes behind the last layer. */
 #define DOP_ROLE_HEAD "head"
 
-/* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
+/* Builds the graph of a phase.
+ * Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
  * one of several sequences, weight NAME with its type, each weight with its origin, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
  * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
  * that see only the last positions have a ring of rows instead of S.
@@ -42,22 +44,22 @@ typedef struct dop_build_options {
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                            dop_graph *out_graph);
 
-/* Up to DOP_ROPE_FULL positions the table has a row for each: [n_pos, dims], at most 128 KiB for each value of a head.  For
- * longer contexts it has rows for the positions below DOP_ROPE_LOW, which carry the attention factor, and for the multiples of
- * DOP_ROPE_LOW, and kernels add the two angles: two million positions of 128 values take 1.5 MB instead of 1 GB.
- * dop_rope_low: DOP_ROPE_LOW or 0, the attribute `low` of rope. */
+/* The size of rotary tables.  Up to DOP_ROPE_FULL positions a table has a row for each: [n_pos, dims], at most 128 KiB for each
+ * value of a head.  For longer contexts it has rows for the positions below DOP_ROPE_LOW, which carry the attention factor, and
+ * for the multiples of DOP_ROPE_LOW, and kernels add the two angles: two million positions of 128 values take 1.5 MB instead of 1
+ * GB.  dop_rope_low: DOP_ROPE_LOW or 0, the attribute `low` of rope. */
 enum { DOP_ROPE_FULL = 32768, DOP_ROPE_LOW = 1024 };
 uint32_t dop_rope_low(uint32_t n_pos);
 uint32_t dop_rope_rows(uint32_t n_pos);
-/* table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are
- * named in build_rope.c. */
+/* Computes a rotary table.  table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources
+ * of the scalings are named in build_rope.c. */
 dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
 
-/* table [heads, 2 * most + 1]: what is added to scores of a key at each distance from the query, from `most` before it to `most`
- * behind it; those that are further away have the value at the end.  learned: [buckets, heads]. */
+/* Computes a table of relative position biases, table [heads, 2 * most + 1]: what is added to the score of a key at each distance from
+ * the query, from `most` before it to `most` behind it.  A key further away gets the value at that end.  learned: [buckets, heads]. */
 void dop_relative_table(const dop_relative *r, const float *learned, uint32_t heads, float *out_table);
 
-/* [n_pos]: the factor of queries at each position. */
+/* Computes the temperature of attention, table [n_pos]: the factor of queries at each position. */
 void dop_temper_table(const dop_temper *t, uint32_t n_pos, float *out_table);
 
 #endif

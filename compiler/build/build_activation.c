@@ -1,4 +1,4 @@
-/* Activations: an op each, or several. */
+/* Activation functions: most are one op, quick GELU is several. */
 #include "compiler/build/builder.h"
 
 dop_node_id

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* y times what makes its root mean square that of x; a mean square below 1e-5 counts as that. */
+/* y scaled to the root mean square of another row, whose reciprocal is `root`.  A mean square of y below 1e-5 counts as 1e-5. */
 static dop_node_id
 as_large_as(builder *b, const char *name, dop_node_id y, dop_node_id root)
 {
@@ -17,7 +17,7 @@ as_large_as(builder *b, const char *name, dop_node_id y, dop_node_id root)
     return op2(b, DOP_OP_mul, name, y, op2(b, DOP_OP_div, by, k, root, NULL, DOP_TYPE_none), NULL, DOP_TYPE_none);
 }
 
-/* The streams 1 and on of xs, side by side in a row, each through its matrix of a role. */
+/* Streams 1 .. n - 1 of xs, each times its own matrix of a role, side by side in a row. */
 static dop_node_id
 through_own(builder *b, const char *name, dop_role role, const dop_node_id *xs)
 {
@@ -71,7 +71,7 @@ dop_build_one_stream(builder *b, const dop_node_id *streams)
     return scaled(b, "one_mean", sum, 1.0 / n, DOP_TYPE_none);
 }
 
-/* tanh of the router's product with the normed stream, [T, n]. */
+/* The router of alternating updates: tanh of its product with the normed stream x, scaled by 1 / hidden, [T, n]. */
 static dop_node_id
 modalities(builder *b, const char *name, dop_node_id x)
 {
@@ -85,7 +85,7 @@ modalities(builder *b, const char *name, dop_node_id x)
     return op1(b, DOP_OP_tanh, name, scaled(b, by, x, 1.0 / b->a->hidden, DOP_TYPE_none), NULL, DOP_TYPE_none);
 }
 
-/* x times column `at` of c, plus `to`. */
+/* to + x * c[:, at], where c[:, at] is a factor for each row. */
 static dop_node_id
 add_times(builder *b, const char *name, dop_node_id to, dop_node_id x, dop_node_id c, uint32_t at)
 {

@@ -1,4 +1,4 @@
-/* What graphs have that encode: inputs about whole texts, types of rows, and products behind the last norm. */
+/* What only graphs of encoders have: inputs about whole texts, types of rows, and dense layers behind the last norm. */
 #include "compiler/build/builder.h"
 
 #include <math.h>
@@ -61,7 +61,8 @@ dop_build_dense(builder *b, dop_node_id x)
     return x;
 }
 
-/* T5Attention._relative_position_bucket, in f32 as there: of half the buckets half are single distances. */
+/* The bucket of a distance, as T5Attention._relative_position_bucket computes it, also in f32.  Half the buckets are for keys
+ * behind the query; in each half, half the buckets are for a single distance, the others for ranges that grow. */
 static uint32_t
 bucket_of(const dop_relative *r, int32_t distance)
 {

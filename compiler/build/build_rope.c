@@ -17,13 +17,13 @@ llama3(const dop_rope *r, double freq)
     const double ctx = r->original_ctx, wavelength = two_pi / freq;
     if (wavelength > ctx / r->low_freq_factor)
         return freq / r->factor;
-    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* nothing is between */
+    if (wavelength < ctx / r->high_freq_factor || r->low_freq_factor == r->high_freq_factor) /* no band to blend in */
         return freq;
     const double smooth = (ctx / wavelength - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
     return (1 - smooth) * freq / r->factor + smooth * freq;
 }
 
-/* YaRN: the pair whose wavelength makes `turns` full turns within the original context. */
+/* YaRN: the index (a fraction) of the pair that makes `turns` full turns within the original context. */
 static double
 yarn_pair(const dop_rope *r, double turns)
 {
@@ -52,7 +52,7 @@ yarn_mscale(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* What multiplies cosines and sines. */
+/* The attention factor, which multiplies cosines and sines. */
 static double
 attention_factor(const dop_rope *r)
 {

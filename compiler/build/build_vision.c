@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* As builder.h, for weights that have names of their own; the first failure is kept. */
+/* The state of building a vision graph.  Functions add nodes as those of builder.h do, but find weights by name, not by role. */
 typedef struct vision_builder {
     const dop_vision_model *m;
     const dop_vision *v;
@@ -11,7 +11,7 @@ typedef struct vision_builder {
     dop_graph *g;
     dop_diag *diag;
     dop_status status;
-    char place[16]; /* before names of nodes and weights: "L0." */
+    char place[16]; /* prefix of names of nodes and weights, as "L0." */
     dop_node_id positions, sequences, lasts, in_window, window_lasts, turns, table;
 } vision_builder;
 
@@ -28,7 +28,7 @@ node(vision_builder *b, dop_op op, const char *name, const dop_node_id *srcs, ui
     return id;
 }
 
-/* A value that is stored as the options say; the stream and what is added to it are f32. */
+/* Adds a node whose value is stored as opt->act_type; y 0: the op has one source. */
 static dop_node_id
 act2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const dop_attr *attrs)
 {
@@ -57,7 +57,7 @@ find(const vision_builder *b, const char *role, const char *suffix)
     return dop_weights_find(&b->m->weights, name);
 }
 
-/* The weight PLACE ROLE SUFFIX; 0: there is none. */
+/* The leaf of the weight named v.PLACE ROLE SUFFIX, as "v.L0.q_bias"; 0: there is none. */
 static dop_node_id
 weight_of(vision_builder *b, const char *role, const char *suffix)
 {
@@ -77,7 +77,7 @@ weight_of(vision_builder *b, const char *role, const char *suffix)
     return id;
 }
 
-/* x times a matrix, with its bias. */
+/* x times the matrix of a role, plus its bias where there is one. */
 static dop_node_id
 product(vision_builder *b, const char *role, dop_node_id x)
 {
@@ -88,7 +88,7 @@ product(vision_builder *b, const char *role, dop_node_id x)
     return bias ? act2(b, DOP_OP_add, name, x, bias, NULL) : x;
 }
 
-/* x through a norm where it has weights. */
+/* x through the norm of a role; x itself where the norm has no weights. */
 static dop_node_id
 normed(vision_builder *b, const char *role, dop_node_id x, double eps, double sum, dop_type type)
 {
@@ -124,7 +124,7 @@ heads(vision_builder *b, const char *name, dop_node_id x, uint32_t n, uint32_t d
     return node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
 }
 
-/* Queries or keys: product, norm, heads, rotation. */
+/* Queries or keys of the stream: projection, norm, heads, rotary embedding. */
 static dop_node_id
 turned(vision_builder *b, const char *role, dop_node_id x)
 {
@@ -143,7 +143,7 @@ turned(vision_builder *b, const char *role, dop_node_id x)
                 &(dop_want){.type = b->opt->act_type});
 }
 
-/* The branch of attention: every row sees all of its tile, or of its window. */
+/* The attention branch of a layer: every row sees all rows of its tile, or of its window. */
 static dop_node_id
 attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
 {
@@ -184,7 +184,8 @@ layer(vision_builder *b, uint32_t i, dop_node_id x)
     return x;
 }
 
-/* Patches to the stream: a convolution whose stride is its size is a product with each patch. */
+/* The residual stream before the first layer: embeddings of patches plus their positions.  A convolution whose stride is its size is a
+ * product with each patch. */
 static dop_node_id
 embedded(vision_builder *b)
 {
@@ -250,7 +251,7 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
     return b.status;
 }
 
-/* The mean of n parts of a row that lie side by side. */
+/* Mean pooling: a row is n parts of `width` values, and the result is their mean. */
 static dop_node_id
 pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)
 {
@@ -296,7 +297,7 @@ dop_vision_turns(const dop_vision *v, float *out_table)
     for (uint32_t i = 0; i < 2 * DOP_VISION_EDGE; i++) {
         const bool row = i >= DOP_VISION_EDGE;
         for (uint32_t k = 0; k < half; k++) {
-            const uint32_t f = k % quarter; /* the first half of the pairs turns by the row */
+            const uint32_t f = k % quarter; /* half the pairs turn by row, then half by column */
             const double exponent = v->rope_apart ? (2.0 * (2 * f + (k >= quarter))) / v->head_dim : 2.0 * f / half;
             const double angle = (k < quarter) == row ? (i % DOP_VISION_EDGE) * pow(v->rope_theta, -exponent) : 0;
             out_table[(uint64_t)i * v->head_dim + k] = (float)cos(angle);
@@ -305,7 +306,8 @@ dop_vision_turns(const dop_vision *v, float *out_table)
     }
 }
 
-/* Place i of n along an edge of `edge` rows: the row before it, the one behind, and how far it is from the first. */
+/* Linear interpolation of place i of n along an edge of `edge` rows: the row before the place, the row behind it, and the weight of the
+ * latter. */
 static void
 between(uint32_t edge, uint32_t i, uint32_t n, uint32_t *out_low, uint32_t *out_high, float *out_share)
 {

@@ -1,5 +1,5 @@
-/* The vocabulary of the graph builder: each function adds one node, named after its place, and the first failure is kept.  Only
- * the builder's files include this. */
+/* Helpers of the graph builder: each adds a node, or a few, named after their place.  After the first failure, which is kept, all do
+ * nothing.  Only the builder's files include this. */
 #ifndef DOPPLER_COMPILER_BUILD_BUILDER_H
 #define DOPPLER_COMPILER_BUILD_BUILDER_H
 
@@ -17,38 +17,39 @@ typedef struct builder {
     dop_graph *g;
     dop_diag *diag;
     dop_status status;                /* the first failure; every later call does nothing and returns 0 */
-    dop_label label;                  /* where the following nodes belong */
-    int32_t layer;                    /* -1 outside */
-    dop_node_id tok, pos, seq, embed; /* embed: the weight */
-    dop_node_id lasts, types;         /* of a graph that encodes; 0: it has none */
-    dop_node_id relative;             /* the table of dop_relative_table(); 0: there is none */
+    dop_label label;                  /* label of the nodes that are added next */
+    int32_t layer;                    /* the layer that is built; -1: none */
+    dop_node_id tok, pos, seq, embed; /* the inputs, and the embedding weight */
+    dop_node_id lasts, types;         /* inputs of the program `encode`; 0: there is none */
+    dop_node_id relative;             /* weight with the table of dop_relative_table(); 0: none */
     dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper; /* 0: queries are not tempered */
-    dop_node_id first;  /* the stream before the first layer */
-    dop_node_id
-        router[2]; /* weights of the layer's alternating updates that are read twice: of the norm, and the router */
+    dop_node_id temper; /* weight with the table of dop_temper_table(); 0: none */
+    dop_node_id first;  /* the residual stream before the first layer */
+    /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
+    dop_node_id router[2];
     dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
-    dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
-    dop_node_id *states;      /* the final one of each state, in the order of the layers */
+    dop_node_id (*caches)[2]; /* [n_layers] caches of keys and of values after the step */
+    dop_node_id *states;      /* states after the step, in the order of the layers */
     uint32_t n_states;
 } builder;
 
-/* build_recurrent.c: a mixer that keeps a state of fixed size. */
+/* build_recurrent.c: the result of a mixer that keeps a state of fixed size. */
 dop_node_id dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in);
-/* build_altup.c: the streams that a model with alternating updates begins with, made of its embedding x, and the one that it ends
- * with; what a layer predicts of each stream, in place; and the streams after the layer, whose active one it has changed to x. */
+/* build_altup.c, alternating updates.  streams: makes the streams before the first layer from the embedding x.  one_stream: the stream
+ * that the head reads.  predictions: replaces each stream by the layer's prediction of it.  corrections: corrects each stream by the
+ * difference between x, which the layer has computed, and the prediction of the active stream. */
 void dop_build_streams(builder *b, dop_node_id x, dop_node_id *out_streams);
 dop_node_id dop_build_one_stream(builder *b, const dop_node_id *streams);
 void dop_build_predictions(builder *b, dop_node_id *streams);
 void dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x);
-/* build_encode.c: inputs of a graph that encodes; the embeddings of positions and types, added to that of tokens; and what comes
- * behind the last norm. */
+/* build_encode.c.  encode_inputs: adds the inputs that only the program `encode` has.  types: x plus the embeddings of the rows' types.
+ * dense: x, the hidden states after the last norm, through the encoder's dense layers. */
 void dop_build_encode_inputs(builder *b);
 dop_node_id dop_build_types(builder *b, dop_node_id x);
 dop_node_id dop_build_dense(builder *b, dop_node_id x);
-/* build_activation.c: the activation of a kind. */
+/* build_activation.c: the activation function of x. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
-/* A residual block of low rank beside attention (LAuReL); in: the normed stream. */
+/* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 
 static inline dop_node_id
@@ -70,14 +71,14 @@ add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint3
     return id;
 }
 
-/* The role of the following nodes, which are in the builder's layer. */
+/* Sets the label of the nodes that are added next: the builder's layer, and this role. */
 static inline void
 set_role(builder *b, const char *role)
 {
     b->label = (dop_label){b->layer, role};
 }
 
-/* A computed value; `type` none: f32. */
+/* Adds a node of one source, or two (op2); `type` none: f32. */
 static inline dop_node_id
 op1(builder *b, dop_op op, const char *name, dop_node_id x, const dop_attr *attrs, dop_type type)
 {
@@ -92,7 +93,7 @@ op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const
     return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
 }
 
-/* The values of a weight leaf. */
+/* Sets the origin of a weight leaf, by which its values are packed.  Returns the leaf. */
 static inline dop_node_id
 comes_from(builder *b, dop_node_id leaf, dop_origin_kind kind, uint32_t index)
 {
@@ -105,10 +106,10 @@ static inline dop_node_id
 leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
 {
     dop_want want = {type, *shape};
-    dop_attr attr[2] = {{.s = name}, /* the second one of states only */
+    dop_attr attr[2] = {{.s = name}, /* the second attribute is for states only */
                         {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
     int32_t layer = b->layer;
-    b->layer = -1; /* a leaf's name says its layer already */
+    b->layer = -1; /* the name of a leaf has its layer already */
     dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
     b->layer = layer;
     return id;
@@ -128,7 +129,7 @@ weight(builder *b, dop_role role)
         b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
         return 0;
     }
-    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the last `rank` of them */
+    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the shape is the last `rank` of these */
     dop_shape shape = {.rank = w->rank};
     for (uint32_t i = 0; i < w->rank; i++)
         shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
@@ -204,7 +205,7 @@ reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t di
     return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
 }
 
-/* Columns of a row. */
+/* Columns start .. start + n - 1 of each row of x. */
 static inline dop_node_id
 slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
 {

@@ -9,16 +9,16 @@
 #include <string.h>
 
 typedef struct entry {
-    const char *name;               /* of the tensor, in the arena */
-    const uint8_t *values, *counts; /* f32; counts NULL: values are means */
-    uint64_t n;                     /* values */
-    uint32_t matrices;              /* 0: not known */
+    const char *name;               /* name of a tensor, in the arena */
+    const uint8_t *values, *counts; /* f32: sums of squares, and rows in each; counts NULL: means */
+    uint64_t n;                     /* number of values */
+    uint32_t matrices;              /* number of matrices that the values are for; 0: not known */
 } entry;
 
 struct dop_imatrix {
     const char *path;
-    dop_map map;   /* of the old form */
-    dop_gguf gguf; /* of the other */
+    dop_map map;   /* a file of the older form (.dat) */
+    dop_gguf gguf; /* a GGUF file */
     entry *entries;
     uint32_t n;
     dop_lookup by_name;
@@ -42,7 +42,8 @@ find(const dop_imatrix *m, const char *name)
     return NULL;
 }
 
-/* Files made from GGUF models have the names of these, others those of this compiler or of the model at hand. */
+/* The entry for a weight, under any of its names: an importance matrix that was made from a GGUF model has GGUF's names, another
+ * one has the names of this compiler or of the model. */
 static const entry *
 find_weight(const dop_imatrix *m, const dop_weight *w)
 {
@@ -70,7 +71,7 @@ add(dop_imatrix *m, const entry *e, dop_diag *diag)
                                                                          : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
-/* The name of a tensor without `end`; NULL when it has another end. */
+/* The name of a tensor without the ending `end`; NULL where the name ends otherwise, or memory ran out. */
 static char *
 cut(const dop_gguf_tensor *t, const char *end, dop_arena *arena)
 {
@@ -121,7 +122,7 @@ read_gguf(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
     return st;
 }
 
-/* A number of the old form; false: the file ends before, or it is negative. */
+/* Reads a number of the older form and moves *at past it.  False: the file ends before, or the number is negative. */
 static bool
 read_number(const dop_map *map, uint64_t *at, uint32_t *out)
 {
@@ -136,7 +137,7 @@ read_number(const dop_map *map, uint64_t *at, uint32_t *out)
 static dop_status
 read_old(dop_imatrix *m, dop_arena *arena, dop_diag *diag)
 {
-    enum { LEAST = 12 /* bytes of an entry */, LONGEST = 512 };
+    enum { LEAST = 12 /* least bytes of an entry */, LONGEST = 512 };
     const dop_map *map = &m->map;
     uint64_t at = 0;
     uint32_t n = 0, length, calls;

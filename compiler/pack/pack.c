@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
-enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
+enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* bytes past a tensor that a vector load of its last value may reach */ };
+enum { SEGMENT = 256 << 20 }; /* bytes of a segment; a larger tensor has a segment of its own */
 
 void
 dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx)
@@ -52,7 +52,7 @@ dop_pack_find(const dop_pack *p, const dop_origin *from)
     return NULL;
 }
 
-/* Bytes of a segment that one weight takes. */
+/* Bytes that a weight of `size` bytes takes in a segment. */
 static uint64_t
 taken(uint64_t size)
 {
@@ -63,8 +63,8 @@ uint32_t
 dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
 {
     const uint32_t rank = shape->rank, rows = shape->dim[rank - 2].mul, cols = shape->dim[rank - 1].mul;
-    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* matrices */
-    uint32_t most = rows + 1, least = 0;                           /* so many do not fit, and so many do */
+    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* matrices before the last one */
+    uint32_t most = rows + 1, least = 0; /* bisection: `most` rows do not fit, `least` rows do */
     while (most - least > 1) {
         const uint32_t half = most > rows ? rows : least + (most - least) / 2;
         const uint64_t size = others * dop_packed_expert_stride(type, half, cols) + dop_packed_bytes(type, half, cols);
@@ -75,7 +75,7 @@ dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
     }
     if (least == 0 || least == rows)
         return 0;
-    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels like to make together */
+    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels make together */
     const uint32_t even = dop_div_up_u32(rows, dop_div_up_u32(rows, least / unit * unit));
     return dop_div_up_u32(even, unit) * unit;
 }
@@ -165,7 +165,7 @@ dop_pack_join(dop_pack *p, const dop_graph *g)
     }
 }
 
-/* Bytes of item i and of all that are joined to it. */
+/* Bytes that item i and the joined items behind it take in a segment. */
 static uint64_t
 run_bytes(const dop_pack *p, uint32_t i)
 {
@@ -257,10 +257,11 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
     return st;
 }
 
-/* Words of parts hold the same input of many rows: a cache line of them is read once. */
+/* Rows that a thread takes at once.  A word of a weight in parts may hold one input of several rows, and its cache line has that input
+ * of many rows: with 128 rows each line is read once. */
 enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128 };
 
-/* n is a multiple of 16. */
+/* Is no value an infinity or NaN?  n is a multiple of 16. */
 static bool
 all_finite(const float *x, uint32_t n)
 {
@@ -277,27 +278,28 @@ all_finite(const float *x, uint32_t n)
     return any == 0;
 }
 
-/* What a thread works with. */
+/* Buffers of one thread. */
 typedef struct row_buffers {
     float *values;
-    uint8_t *blocks; /* of one row as packed */
-    uint8_t *parts;  /* of several rows as stored */
-    float *columns;  /* their importance; */
-    bool weighs;     /* it is known */
+    uint8_t *blocks; /* one row as blocks of the packed type */
+    uint8_t *parts;  /* several rows of a weight in parts, as blocks of its stored type */
+    float *columns;  /* importance of the inputs */
+    bool weighs;     /* `columns` is set: rows are quantized by importance */
 } row_buffers;
 
-/* Threads take blocks of rows in turn, which do not cross experts; every row's bytes are its own. */
+/* A packed tensor that several threads write.  Each takes groups of rows in turn; a group has rows of one expert only, and no two rows
+ * share a byte. */
 typedef struct row_job {
     const dop_packed *item;
     const dop_imatrix *imatrix;
     uint8_t *out;
-    uint32_t at_once; /* rows of a block */
-    uint32_t blocks;  /* of an expert */
+    uint32_t at_once; /* rows of a group */
+    uint32_t blocks;  /* groups of an expert */
     row_buffers buffers[DOP_MAX_THREADS];
 } row_job;
 
-/* One row of matrix w, which is packed at out; its stored blocks are at `stored` (NULL: at none).  False when it cannot be
- * quantized. */
+/* Writes one row of matrix w, whose packed form begins at out.  stored: the row as blocks of its stored type; NULL: it is not
+ * contiguous.  False: the row has an infinity or NaN and cannot be quantized. */
 static bool
 write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
           uint8_t *out)
@@ -327,7 +329,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
     return true;
 }
 
-/* "expert 3, ": where in a tensor of several, for messages. */
+/* For messages: "expert 3, " where a tensor has the matrices of several experts, else "". */
 static const char *
 expert_text(const dop_packed *item, uint32_t expert, char *out, size_t size)
 {
@@ -378,7 +380,7 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Rows that need more than a copy: repacked, quantized, converted. */
+/* Writes a tensor whose rows are repacked, quantized or converted, not only copied. */
 static dop_status
 write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {

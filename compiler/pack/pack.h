@@ -8,27 +8,27 @@
 #include "ir/graph.h"
 
 typedef struct dop_packed {
-    const char *name; /* of its leaves, for people */
+    const char *name; /* name of the weight leaves that read it, for people */
     dop_origin from;
-    dop_type type; /* as packed */
+    dop_type type; /* storage type in the plan */
     uint32_t rows, cols;
     uint32_t experts;   /* packed matrices of rows x cols, one after the other; 1 unless the weight has rank 3 */
-    uint64_t row_bytes; /* with padding */
+    uint64_t row_bytes; /* bytes of a packed row, with padding */
     uint32_t segment;
     uint64_t offset;          /* bytes into the segment, aligned to 256 */
-    uint64_t size;            /* bytes, of all experts */
+    uint64_t size;            /* bytes of the matrices of all experts */
     uint64_t expert_stride;   /* bytes from one expert's matrix to the next's, aligned to 256; 0: rank below 3 */
-    const dop_weight *source; /* NULL: a table */
-    bool joined;              /* lies in the segment of the item before it */
+    const dop_weight *source; /* the model's weight; NULL: a table that the compiler computes */
+    bool joined;              /* lies in the segment of the previous item where it fits */
 } dop_packed;
 
 enum { DOP_MAX_SEGMENTS = 1024 };
 
 typedef struct dop_pack {
     const dop_checkpoint *model;
-    uint32_t ctx;                      /* rows of rotary tables */
-    uint32_t threads;                  /* to write with; 0: one per core */
-    const struct dop_imatrix *imatrix; /* of what is quantized; NULL: none */
+    uint32_t ctx;                      /* positions that rotary and temperature tables are for */
+    uint32_t threads;                  /* threads that write a weight; 0: one per core */
+    const struct dop_imatrix *imatrix; /* importance matrix for quantizing; NULL: none */
     uint32_t n, cap;
     dop_packed *items; /* in order of first use by the graphs */
     dop_lookup by_origin;
@@ -38,7 +38,7 @@ typedef struct dop_pack {
 
 void dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx);
 void dop_pack_finish(dop_pack *p);
-/* Adds every weight leaf of the graph that is not in it yet. */
+/* Adds an item for every weight leaf of the graph whose origin has none yet. */
 dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);
 /* Joins the matrices that one region of the graph reads, and all that lies between them, in one segment: for targets where a
  * dispatch reads them through one view (base/caps.h). */
@@ -46,11 +46,11 @@ void dop_pack_join(dop_pack *p, const dop_graph *g);
 /* Assigns segments and offsets; no tensor crosses a segment.  Segments are far smaller than max_segment, the limit of one
  * allocation, so that the runtime can allocate memory for one while it copies another. */
 dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
-/* Rows of the pieces, of nearly the same size, in which a weight of this type and shape fits into such segments; 0: it fits as it
- * is, or not even one row would. */
+/* Rows of one piece when a weight of this type and shape is split into pieces of nearly equal size, each of which fits a segment of
+ * max_segment bytes.  0: the whole weight fits, or not even one row does. */
 uint32_t dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment);
 const dop_packed *dop_pack_find(const dop_pack *p, const dop_origin *from);
-/* Bytes of one packed tensor, into out[size]. */
+/* Writes the bytes of a packed tensor to out[item->size]. */
 dop_status dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag);
 
 #endif

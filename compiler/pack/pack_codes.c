@@ -21,14 +21,15 @@ put_half(uint8_t *p, float v)
     p[1] = (uint8_t)(h >> 8);
 }
 
-/* Nibble i of neighbours in bytes. */
+/* Nibble i of an array of nibbles, the lower one of a byte first. */
 static uint32_t
 nibble(const uint8_t *codes, uint32_t i)
 {
     return codes[i / 2] >> (4 * (i % 2)) & 15;
 }
 
-/* The zero point of a row: words hold eight rows. */
+/* The zero point of a row's tile at column `col`.  A word has the zero points of eight tiles of a row (zero_words), or of one tile in
+ * eight rows. */
 static uint32_t
 zero_at(const dop_code_parts *p, uint64_t row, uint32_t col)
 {
@@ -49,7 +50,7 @@ float_at(const uint8_t *p, dop_type type, uint64_t i)
     return v;
 }
 
-/* Of value i. */
+/* The group of value i, by which its scale and zero point are found. */
 static uint64_t
 group_of(const dop_flat_parts *f, uint64_t i)
 {
@@ -81,7 +82,7 @@ flat_value(const dop_flat_parts *f, uint64_t i)
     return float_at(f->levels, DOP_TYPE_f32, q) * largest;
 }
 
-/* Columns of a row, as blocks of int4 or halves. */
+/* Writes inputs from .. to - 1 of a row of a flat matrix, as blocks of int4 or as f16 values. */
 static void
 flat_blocks(const dop_weight *w, uint64_t row, uint32_t from, uint32_t to, uint8_t *at)
 {

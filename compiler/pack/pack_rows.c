@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* of f8_128 */ };
+enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* a block of f8_128 */ };
 
 static uint32_t
 word_at(const uint8_t *p, uint64_t i)
@@ -14,7 +14,7 @@ word_at(const uint8_t *p, uint64_t i)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Which four bits of a word are output o. */
+/* Where the four bits of output o begin in a word that holds eight outputs. */
 static uint32_t
 shift_of(const dop_int4_parts *p, uint64_t o)
 {
@@ -37,7 +37,7 @@ put_u16(uint8_t *p, uint16_t v)
     p[1] = (uint8_t)(v >> 8);
 }
 
-/* Integer i of a block: of each 32 the first 16 are the low nibbles of 16 bytes. */
+/* Sets integer i of a block of nibbles.  Each 16 bytes hold 32 integers: the first 16 in low nibbles, the others in high ones. */
 static void
 put_integer(uint8_t *block, uint32_t i, uint32_t q)
 {
@@ -45,7 +45,7 @@ put_integer(uint8_t *block, uint32_t i, uint32_t q)
     *at = (uint8_t)(*at | (q & 15) << (i % 32 < 16 ? 0 : 4));
 }
 
-/* Integer i of those that lie one after the other in words `stride` words apart. */
+/* Integer i of an array of integers of `bits` bits that are packed without gaps into words, which lie `stride` words apart. */
 static uint32_t
 bits_at(const uint8_t *words, uint64_t stride, uint32_t bits, uint64_t i)
 {
@@ -64,8 +64,8 @@ zero_of(const dop_int4_parts *p, uint64_t group, uint64_t o)
                     : 1u << (p->bits - 1);
 }
 
-/* Row o of a matrix in words along its inputs, whatever their bits and the order of their groups, as blocks of int4, of q8_0 or of
- * halves. */
+/* Writes inputs from .. to - 1 of output o, for a matrix whose words hold consecutive inputs: any number of bits, groups in any order.
+ * The blocks are int4 or q8_0, or f16 values. */
 static void
 put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at)
 {
@@ -96,7 +96,7 @@ put_any(const dop_weight *w, uint64_t o, uint32_t from, uint32_t to, uint8_t *at
     }
 }
 
-/* Behind the integers of a block that begins with input k: scale and zero point of output o. */
+/* Writes the scale and zero point of output o, which stand behind the integers of the block that begins with input k. */
 static void
 put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
 {
@@ -108,7 +108,7 @@ put_scale(const dop_int4_parts *p, uint32_t k, uint64_t o, uint8_t *at)
     put_u16(at + 2, dop_f32_to_f16((float)zero));
 }
 
-/* Input k of n outputs from o on, integer i of blocks that are `stride` bytes apart. */
+/* Writes input k of outputs o .. o + n - 1 as integer i of their blocks, which are `stride` bytes apart. */
 static void
 put_outputs(const dop_int4_parts *p, uint32_t k, uint64_t o, uint32_t n, uint32_t i, uint8_t *block, uint64_t stride)
 {
@@ -121,7 +121,7 @@ put_outputs(const dop_int4_parts *p, uint32_t k, uint64_t o, uint32_t n, uint32_
     }
 }
 
-/* Blocks of mxfp4: in a byte of theirs lie value i and value i + 16, where the file has two neighbours. */
+/* Writes blocks of mxfp4.  A byte of a block has values i and i + 16, a byte of the file has two neighbouring values. */
 static void
 put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, uint8_t *at)
 {
@@ -137,7 +137,8 @@ put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, 
     }
 }
 
-/* Blocks of the inputs from `from` to `to`, which is the last one or where a block ends; `stride` bytes from row to row. */
+/* Writes the blocks that hold inputs from .. to - 1 of n rows from `first` on; `to` is the number of inputs or the end of a block.  The
+ * rows at `at`, `stride` bytes apart, must be zeros. */
 static void
 put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint32_t to, uint8_t *at, uint64_t stride)
 {

@@ -4,12 +4,12 @@
 
 #include "compiler/model/arch.h"
 
-/* Rows first .. first + n - 1 of a weight with parts as blocks of its type, dop_type_row_bytes each, one row after the
- * other.  Values that its last block has no input for are arbitrary.  Words hold several outputs, so that many rows at
- * once cost far less than one by one. */
+/* Writes rows first .. first + n - 1 of a weight with parts as blocks of its type, one row after the other, each of
+ * dop_type_row_bytes() bytes.  Values of a row's last block that lie behind its inputs are arbitrary.  Many rows at once cost far less
+ * than one by one, because a word of the parts holds several outputs. */
 void dop_int4_rows(const dop_weight *w, uint32_t first, uint32_t n, uint8_t *blocks);
 
-/* By what the values of a matrix of nvfp4 are multiplied after its blocks were decoded; 1 for others. */
+/* The factor of a whole nvfp4 matrix, which multiplies the values that its blocks decode to; 1 for other types. */
 float dop_weight_factor(const dop_weight *w);
 /* One row of a vector or matrix (of rank 3: dop_weight_expert()) as w->cols values, whatever its type, strides or parts. */
 void dop_weight_row(const dop_weight *w, uint32_t row, float *out);

@@ -1,4 +1,4 @@
-/* Floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
+/* Quantizes floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
  * the values.  Given q the best factors have a closed form; given the factors the best q is a rounding.  Each search
  * tries a range of first factors, fits, and improves the best by turns (quant_lanes.c); scales that are themselves
  * rounded (to f16, or to small integers in the formats with blocks of 256) are chosen among neighbours by the error they
@@ -12,25 +12,26 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* values of a lane */, MAX_BYTES = 256 };
+enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* values that a lane has */, MAX_BYTES = 256 };
 
-/* Eight blocks: one after the other, and value by value side by side. */
+/* Values of eight lanes, each a block or a part of one (`quantizers` below), in the two layouts that functions of quant_lanes.h
+ * take. */
 typedef struct eight {
     const dop_lanes *lanes;
-    uint32_t n; /* values of each */
+    uint32_t n; /* values of a lane; x: [lane][value], side: [value][lane] */
     float x[LANES * MAX_N], side[MAX_N * LANES];
-    float weights[LANES * MAX_N], side_weights[MAX_N * LANES]; /* of the values' squared errors, likewise, */
-    const float *w, *side_w;                                   /* as functions take them; NULL: all are 1 */
+    float weights[LANES * MAX_N], side_weights[MAX_N * LANES]; /* weights of squared errors, laid out as x and side */
+    const float *w, *side_w;                                   /* weights and side_weights; NULL: all weights are 1 */
 } eight;
 
-/* fmaxf is a call. */
+/* The larger of two values, without the library call that fmaxf is. */
 static float
 larger(float a, float b)
 {
     return a > b ? a : b;
 }
 
-/* Of n magnitudes, an even number. */
+/* The largest magnitude of n values; n is even. */
 static float
 largest(const float *x, uint32_t n)
 {
@@ -65,14 +66,14 @@ to_f16(float v, uint8_t *out)
     return dop_f16_to_f32(h);
 }
 
-/* Integers of block j for scale * q + off. */
+/* Rounds the values of lane j to the nearest scale * q + off, with q in 0 .. hi. */
 static void
 integers(const eight *e, uint32_t j, float scale, float off, float hi, uint8_t *q)
 {
     e->lanes->round(e->x + j * e->n, e->n, inverse_of(scale), off, 0, hi, q);
 }
 
-/* 32 at a time: low nibbles are the first 16. */
+/* Packs n integers as nibbles: of each 32 the first 16 are the low nibbles of 16 bytes. */
 static void
 put_nibbles(uint8_t *out, const uint8_t *q, uint32_t n)
 {
@@ -146,7 +147,7 @@ make_q8_0(const eight *e, uint8_t *out)
     }
 }
 
-/* e2m1 of |v|, and the sign bit. */
+/* The e2m1 code nearest to v: three bits of magnitude and a sign bit. */
 static uint8_t
 to_e2m1(float v)
 {
@@ -190,7 +191,7 @@ make_mxfp4(const eight *e, uint8_t *out)
     }
 }
 
-/* Groups with an f16 scale and an f16 zero point. */
+/* int4_g32, _g64 and _g128: groups with an f16 scale and an f16 zero point. */
 static void
 make_int4(const eight *e, uint8_t *out)
 {
@@ -206,16 +207,17 @@ make_int4(const eight *e, uint8_t *out)
 
 /* --- blocks of 256 ------------------------------------------------------------------------------------------------------ */
 
-/* q4_k, q5_k: eight sub-blocks with six-bit scales and minimums. */
+/* A block of q4_k or q5_k while it is made: eight sub-blocks with six-bit scales and minimums. */
 typedef struct kblock {
     float d, dmin;
     int scale[LANES], min[LANES];
-    float scales[LANES], offs[LANES]; /* what they stand for */
+    float scales[LANES], offs[LANES]; /* d * scale[j] and -dmin * min[j] */
     uint8_t d_bytes[2], dmin_bytes[2];
     double error;
 } kblock;
 
-/* Takes neighbours (ds, dm) of each sub-block's integers from[] where they are in range and cause less error. */
+/* Tries the integers scale[j] + ds and min[j] + dm for each sub-block j, and keeps them in b where they are in range and cause less
+ * error than least[j]. */
 static void
 try_neighbours(const eight *e, float hi, const int *scale, const int *min, int ds, int dm, kblock *b, float *least)
 {
@@ -237,8 +239,8 @@ try_neighbours(const eight *e, float hi, const int *scale, const int *min, int d
     }
 }
 
-/* Chooses each sub-block's integers around what its own fit asks for, by the error they cause: first the scale, then the
- * minimum. */
+/* Chooses each sub-block's integers by the error that they cause: first the scale, then the minimum, each among the integer nearest to
+ * the sub-block's own fit (scale[], off[]) and its two neighbours. */
 static void
 choose_scales(const eight *e, const float *scale, const float *off, float hi, kblock *b)
 {
@@ -259,7 +261,7 @@ choose_scales(const eight *e, const float *scale, const float *off, float hi, kb
         b->error += (double)least[j];
 }
 
-/* The best d and dmin for the integers of b. */
+/* Computes the d and dmin with the least error for the integers that b has. */
 static void
 refit(const eight *e, float hi, const kblock *b, float *out_d, float *out_dmin)
 {
@@ -333,7 +335,7 @@ make_q4_or_q5_k(const eight *e, bool five, uint8_t *out)
     put_k_block(e, five, &best, out);
 }
 
-/* Sixteen sub-blocks of 16 with int8 scales: two times eight. */
+/* q6_k: sixteen sub-blocks of 16 with int8 scales, eight of them in each half[]. */
 static void
 make_q6_k(const eight *half, uint8_t *out)
 {
@@ -367,7 +369,7 @@ make_q6_k(const eight *half, uint8_t *out)
             out[192 + h * LANES + j] = (uint8_t)(best[j] & 255);
             integers(&half[h], (uint32_t)j, d * (float)best[j], -32 * (d * (float)best[j]), 63, q[j]);
         }
-        /* 128 values: quarter k of 32 is in sub-blocks 2k, 2k + 1. */
+        /* The layout pairs quarters of these 128 values; quarter k (32 values) is sub-blocks 2k and 2k + 1. */
         for (int l = 0; l < 32; l++) {
             const uint8_t *first = &q[0][0] + l;
             out[h * 64 + l] = (uint8_t)((first[0] & 15) | first[64] << 4);
@@ -380,7 +382,8 @@ make_q6_k(const eight *half, uint8_t *out)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-/* importance: NULL, or of the values at `in`. */
+/* Sets the values of all lanes from `left` values at `in`, zeros behind them, and weights from the importance of these values
+ * (NULL: all weights are 1). */
 static void
 fill(eight *e, const float *in, const float *importance, uint32_t left)
 {
@@ -394,7 +397,7 @@ fill(eight *e, const float *in, const float *importance, uint32_t left)
         return;
     memcpy(e->weights, importance, n * sizeof *importance);
     memset(e->weights + n, 0, (room - n) * sizeof *importance);
-    for (uint32_t j = 0; j < LANES; j++) { /* sums of floats must not lose the small ones */
+    for (uint32_t j = 0; j < LANES; j++) { /* a sum of floats must not lose small weights */
         float *w = e->weights + j * e->n;
         const float least = larger(largest(w, e->n) * 1e-4f, 1e-10f);
         for (uint32_t i = 0; i < e->n; i++)
@@ -446,8 +449,8 @@ make_nvfp4(const eight *e, uint8_t *out)
         dop_make_nvfp4(e->x + (size_t)j * e->n, e->w ? e->w + (size_t)j * e->n : NULL, out);
 }
 
-/* The quantizer of each type that has one.  What lanes are: blocks of up to 128 values, or the sub-blocks of one of 256, of which
- * each of so many `eight`s has a part. */
+/* The quantizer of each type that has one.  A lane is a block of up to 128 values, or an eighth of a part of a block of 256, whose
+ * parts (1 or 2) are in as many `eight`s. */
 static const struct quantizer {
     uint32_t parts;
     void (*make)(const eight *e, uint8_t *out);
@@ -470,7 +473,7 @@ dop_quantize_row(dop_type t, const float *in, const float *importance, uint32_t 
 {
     const dop_type_info *ti = dop_type_of(t);
     const struct quantizer *quantizer = &quantizers[t];
-    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values made at once */
+    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values of one make() */
     const uint32_t parts = quantizer->parts;
     eight e[2];
     for (uint32_t i = 0; i < parts; i++) {

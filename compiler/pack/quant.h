@@ -4,9 +4,9 @@
 
 #include "compiler/model/arch.h"
 
-/* True when dop_quantize_row can make type t (floats are conversions, not quantization: false for them). */
+/* Can dop_quantize_row() make type t?  False for floats, which are converted, not quantized. */
 bool dop_quantizable(dop_type t);
-/* n finite values to whole blocks of type t in the layout that dop_decode_row reads; a last block that n does not fill
+/* Quantizes n finite values to whole blocks of type t in the layout that dop_decode_row reads; a last block that n does not fill
  * is filled with zeros.  Every block's scales are searched for the least squared error, in which value i counts importance[i] times
  * (not negative; NULL: once). */
 void dop_quantize_row(dop_type t, const float *in, const float *importance, uint32_t n, uint8_t *out);
@@ -21,11 +21,11 @@ dop_type dop_quant_fallback(dop_type t, uint32_t rows, uint32_t cols);
  *   TYPE                        every matrix except routers, other small ones that make decisions, and biases
  *   CLASS=TYPE,CLASS=TYPE,...   classes attn, ffn, embed, head, or one role (q k v o gate up down pos_embed
  *                               router expert_gate expert_up expert_down; ffn has the experts too), or all (as TYPE alone);
- *                               the last one that matches a weight counts, weights without one keep their type
+ *                               the last class that has a weight counts, weights in none keep their type
  *   FILE.yaml                   a mapping of patterns (* ? []) to types or keep; a pattern is compared with the names of
- *                               this compiler (L3.q, embed) and with those in the model; the first one that matches counts
+ *                               this compiler (L3.q, embed) and with the names in the model; the first match counts
  * A type with blocks of 256 that rows do not fill is replaced as dop_quant_fallback says, unless the file stores that type.
- * asked[w->n] has the types before that.
+ * asked[w->n] has the types before they were replaced.
  * Errors (DOP_E_USAGE, DOP_E_INPUT with file and line): unknown type or class, a type without quantizer, a pattern or
  * class that fits no weight. */
 dop_status dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_type *types, dop_type *asked);

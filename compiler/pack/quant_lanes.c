@@ -1,4 +1,4 @@
-/* Lanes in vectors of WIDTH floats; quant_lanes_avx2.c includes this file for wider ones. */
+/* The functions of dop_lanes with vectors of WIDTH floats; quant_lanes_avx2.c includes this file for wider vectors. */
 #include "compiler/pack/quant_lanes.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ choose(bits mask, vec a, vec b)
     return (vec)((mask & (bits)a) | (~mask & (bits)b));
 }
 
-/* a < b ? a : b, and a > b ? a : b */
+/* least: a < b ? a : b; most: a > b ? a : b */
 static inline vec
 least(vec a, vec b)
 {
@@ -81,7 +81,7 @@ absolute(vec v)
     return (vec)((bits)v & (bits)((vec){0} == (vec){0}) & 0x7fffffff);
 }
 
-/* To nearest for |v| < 2^22: the sum with 1.5 * 2^23 keeps no fraction bits. */
+/* Rounds to the nearest integer for |v| < 2^22: the sum with 1.5 * 2^23 keeps no fraction bits. */
 static inline vec
 nearest(vec v)
 {
@@ -101,7 +101,7 @@ inverse_of(vec scale)
     return choose(absolute(scale) > 1e-37f, 1 / scale, all(0));
 }
 
-/* v times the weights of value i. */
+/* v times the weights of value i in all lanes; w NULL: v itself. */
 static inline vec
 weigh(const float *w, uint32_t i, vec v)
 {
@@ -135,14 +135,14 @@ sum_weights(const float *w, uint32_t n)
     return s;
 }
 
-/* Weights make it worth while to leave out large values: steps of a search beyond the usual ones. */
+/* Additional steps of a search over scales, finer ones that clip large values: with weights this may reduce the error. */
 static inline int
 more_steps(const float *w)
 {
     return w ? 10 : 0;
 }
 
-/* Where every lane's values begin; NULL stays NULL. */
+/* Weights of the lanes from `first` on; NULL stays NULL. */
 static inline const float *
 lanes_from(const float *w, int first)
 {
@@ -226,7 +226,8 @@ fit_scale(const float *x, const float *w, uint32_t n, float lo, float hi)
     }
     const bits used = amax >= 1e-30f;
     const vec one_over = 1 / choose(used, max, all(1));
-    /* The largest value at either end of the range, somewhat inside or beyond it; then fits by turns. */
+    /* First scales that put the largest value at either end of the range, somewhat inside or beyond it; then rounding and fitting
+     * in turn. */
     for (int side = 0; side < 2; side++) {
         float end = side ? hi : lo, reach = -lo > 16 ? 1.0f : 1.5f;
         for (int step = -4; step <= 4 + more_steps(w); step++) {
@@ -261,12 +262,12 @@ lane_fit_scale(const float *x, const float *w, uint32_t n, float lo, float hi, f
         store(out_scale + h, fit_scale(x + h, lanes_from(w, h), n, lo, hi));
 }
 
-/* scale * q + off and its squared error */
+/* An affine code of each lane, scale * q + off, and its squared error. */
 typedef struct fit {
     vec scale, off, error;
 } fit;
 
-/* What is known of the values of each lane. */
+/* Sums over the values of each lane, weighted: of weights, values and squares.  lowest, highest: the range of values and 0. */
 typedef struct moments {
     vec n, x, xx, lowest, highest;
 } moments;
@@ -296,7 +297,7 @@ solve(const sums *s, const moments *m, bool free_off)
         through_zero = through_zero | (off > 0);
     scale = choose(through_zero, choose(s->qq > 0, s->xq / s->qq, zero), scale);
     off = choose(through_zero, zero, off);
-    /* All at the low end: only the offset counts, and a zero point needs some scale. */
+    /* Where all integers are 0 only the offset counts, and with free_off a scale that a zero point can express it by. */
     const bits low = s->q <= 0;
     scale = choose(low, free_off ? -mean : zero, scale);
     off = choose(low, mean, off);
@@ -326,7 +327,7 @@ fit_affine(const float *x, const float *w, uint32_t n, float hi, bool free_off)
         fit f = solve(&s, &m, free_off);
         take(&best, &f, used & (f.scale >= 0) & (f.error < best.error));
     }
-    /* Both ends of the range may move: fit again from where the best landed. */
+    /* Both ends of the range may move: round and fit again from the best fit so far. */
     bits active = used & (best.scale > 0);
     for (int turn = 0; turn < 4 && any(active); turn++) {
         sums s = sum_rounded(x, w, n, inverse_of(best.scale), best.off, all(0), all(hi));
@@ -354,7 +355,7 @@ block_round(const float *x, uint32_t n, float inverse, float off, float lo, floa
     for (uint32_t i = 0; i < n; i += AT_ONCE) {
         int32_t q[AT_ONCE];
         for (uint32_t k = 0; k < AT_ONCE; k += WIDTH) {
-            /* The same sum as in nearest() leaves the integer in the low bits. */
+            /* Adding 1.5 * 2^23, as nearest() does, leaves the integer in the low bits. */
             vec v = rounded(load(x + i + k), all(off), all(inverse), all(lo), all(hi)) + 12582912.0f;
             memcpy(q + k, &v, sizeof v);
         }

@@ -1,4 +1,4 @@
-/* All eight lanes in one vector, for processors that have such; the rest of the program must not need them. */
+/* Eight lanes in one vector, for processors with AVX2.  Only this file is compiled for AVX2, so that the program runs without it. */
 #ifdef __x86_64__
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)

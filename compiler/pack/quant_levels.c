@@ -8,7 +8,7 @@
 
 enum { BLOCK = 256, MAX_SUB = 32, MAX_SUBS = 16, MAX_LEVELS = 16 };
 
-/* Levels in rising order, and the middles between them. */
+/* Levels in rising order, and the middle between each level and the next; the last middle is infinite. */
 typedef struct ladder {
     uint32_t n;
     float level[MAX_LEVELS], middle[MAX_LEVELS];
@@ -56,14 +56,15 @@ weight(const float *w, uint32_t i)
     return w ? w[i] : 1;
 }
 
-/* Those of the values from i on. */
+/* The weights of the values from i on; NULL stays NULL. */
 static const float *
 weights_from(const float *w, uint32_t i)
 {
     return w ? w + i : NULL;
 }
 
-/* Squared error of n values as scale * level; *xq and *qq: what the best scale for these levels follows from. */
+/* Weighted squared error of n values when each is replaced by the nearest scale * level.  *xq / *qq is the best scale for these
+ * levels. */
 static double
 error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scale, double *xq, double *qq)
 {
@@ -80,12 +81,12 @@ error_of(const ladder *l, const float *x, const float *w, uint32_t n, float scal
     return (double)error;
 }
 
-/* The scale with the least error: scales that put the largest value near either end of the levels, each with the best scale for
- * the levels that come of it. */
+/* Searches for the scale with the least error: first scales that put the largest value near either end of the levels, then the best
+ * scale for the levels found so far. */
 static float
 fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
 {
-    const uint32_t steps = w ? 25 : 13; /* weights make it worth while to leave out large values */
+    const uint32_t steps = w ? 25 : 13; /* with weights also scales that clip large values */
     float most = 0, best = 0, better = 0;
     double least = INFINITY, xq, qq;
     for (uint32_t i = 0; i < n; i++)
@@ -93,7 +94,7 @@ fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
     if (fabsf(most) < 1e-30f)
         return 0;
     const float ends[2] = {l->level[0], l->level[l->n - 1]};
-    for (uint32_t k = 0; k < 2 * steps + 2; k++) { /* then twice what the best levels ask for */
+    for (uint32_t k = 0; k < 2 * steps + 2; k++) { /* the last two try the refitted scale */
         const float end = ends[k % 2] * (1 + 0.05f * ((float)(k / 2) - 6));
         const float scale = k < 2 * steps ? most / end : better;
         const double error = error_of(l, x, w, n, scale, &xq, &qq);
@@ -106,8 +107,8 @@ fit_scale(const ladder *l, const float *x, const float *w, uint32_t n)
     return best;
 }
 
-/* Integers s[n_subs] in [lo, hi] and d, such that d * s[j] are scales of sub-blocks, with the least error.  d is rounded to f16 at
- * d_out. */
+/* Chooses the scale d of a block and an integer s[n_subs] in lo .. hi for each sub-block, whose scale is d * s[j], for the least error.
+ * d is f16, also stored at d_out. */
 static float
 choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, int lo, int hi, int *s, uint8_t *d_out)
 {
@@ -119,7 +120,7 @@ choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, 
         most = fabsf(scale[j]) > fabsf(most) ? scale[j] : most;
     }
     memset(s, 0, n_subs * sizeof *s);
-    /* Two ranges for the largest one, then the best d for the integers. */
+    /* Two ways to scale the largest sub-block's scale into lo .. hi, then twice the best d for the integers of the turn before. */
     for (int turn = 0; turn < 4; turn++) {
         double total = 0, all_xq = 0, all_qq = 0;
         uint8_t bytes[2];
@@ -157,7 +158,7 @@ choose_scales(const ladder *l, const float *x, const float *w, uint32_t n_subs, 
     return best_d;
 }
 
-/* ir/interp_decode.c says where the fields are. */
+/* ir/interp_decode.c has the layout of the fields, for all blocks that are written below. */
 void
 dop_make_q3_k(const float *x, const float *w, uint8_t *out)
 {
@@ -240,12 +241,12 @@ dop_make_nvfp4(const float *x, const float *w, uint8_t *out)
 /* --- q2_k: a scale and a minimum -------------------------------------------------------------------------------------------- */
 
 typedef struct affine {
-    float scale, min; /* value: scale * q - min, q of 0 .. 3, min not negative */
+    float scale, min; /* a value is scale * q - min, with q in 0 .. 3 and min >= 0 */
     double error;
 } affine;
 
 typedef struct sums {
-    double error, n, q, qq, xq, x; /* n: of the weights */
+    double error, n, q, qq, xq, x; /* n: sum of the weights */
 } sums;
 
 static sums

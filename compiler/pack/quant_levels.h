@@ -1,5 +1,6 @@
-/* Blocks whose sub-blocks have one scale each: integers or other levels times a scale, which is itself a small integer times
- * the block's.  x: the values of a block; w: the weights of their squared errors (NULL: 1); out: its bytes, zeros before. */
+/* Quantizes blocks of types whose sub-blocks have a scale each: a value is an integer or another level times the scale of its
+ * sub-block, which is a small integer times the scale of the block (nvfp4: a number of e4m3).  x: the values of a block; w: the
+ * weights of their squared errors (NULL: 1); out: the bytes of the block, which must be zeros. */
 #ifndef DOPPLER_COMPILER_PACK_QUANT_LEVELS_H
 #define DOPPLER_COMPILER_PACK_QUANT_LEVELS_H
 

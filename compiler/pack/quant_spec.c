@@ -1,4 +1,4 @@
-/* Applies --quant to each weight. */
+/* Reads --quant and chooses the storage type of each weight. */
 #include "base/read/yaml_util.h"
 #include "compiler/pack/quant.h"
 #include "kernels/weight_types.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Classes and the roles in them; a role is a class of its own. */
+/* Classes of weights that --quant names, and their roles; every role is also a class. */
 static const struct {
     const char *name, *roles;
 } classes[] = {
@@ -43,7 +43,7 @@ only_if_named(const char *role)
     return has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
 }
 
-/* " f32 f16 ...": the types that weights can be made of. */
+/* The storage types that weights can be converted or quantized to, as " f32 f16 ...". */
 static const char *
 makeable(char *out, size_t size)
 {
@@ -55,7 +55,7 @@ makeable(char *out, size_t size)
     return out;
 }
 
-/* none: keep. */
+/* Parses the name of a storage type; "keep" gives none. */
 static dop_status
 parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_type *out)
 {
@@ -72,7 +72,7 @@ parse_type(const char *what, const char *name, size_t len, dop_diag *diag, dop_t
     return DOP_OK;
 }
 
-/* "L3.gate" is of role "gate". */
+/* The role in the name of a weight: "gate" for "L3.gate". */
 static const char *
 role_of(const char *name)
 {
@@ -91,7 +91,7 @@ in_class(const char *role, const char *class, size_t len)
     return strlen(role) == len && memcmp(role, class, len) == 0;
 }
 
-/* Is it of the vision part?  That stays as it is stored, unless a pattern of a file takes it. */
+/* Is this a weight of the vision part?  It keeps its stored type unless a pattern of a file matches it. */
 static bool
 is_vision(const char *name)
 {
@@ -133,7 +133,7 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
     return DOP_OK;
 }
 
-/* One line of a file: the weights that no earlier pattern took. */
+/* Applies one line of a file to the weights that match its pattern and that no earlier pattern matched. */
 static dop_status
 apply_pattern(const char *path, const yaml_node_t *key, const yaml_node_t *value, const dop_weights *w, bool *taken,
               dop_diag *diag, dop_type *types)

@@ -1,4 +1,4 @@
-/* From a file's blocks to the planes that kernels read (kernels/weight_types.h, kernels/glsl/types/quant.glsl). */
+/* Repacks a file's blocks to the planes that kernels read (kernels/weight_types.h, kernels/glsl/types/quant.glsl). */
 #ifndef DOPPLER_COMPILER_PACK_REPACK_H
 #define DOPPLER_COMPILER_PACK_REPACK_H
 
@@ -6,9 +6,9 @@
 
 /* Writes one row of `cols` values, given as whole blocks of quantized type t (not aligned), into a packed matrix of
  * rows x cols at out, dop_packed_bytes(t, rows, cols) bytes that were zero.  Rows touch different bytes, so several
- * threads may write rows of one matrix. */
-/* Row 0 writes the codebook too, whose factor (nvfp4) is 1; dop_repack_factor sets another one after it. */
+ * threads may write rows of one matrix.  Row 0 also writes the codebook of a type that has one, with factor 1. */
 void dop_repack_row(dop_type t, const uint8_t *blocks, uint32_t row, uint32_t rows, uint32_t cols, uint8_t *out);
+/* Sets the factor of a packed nvfp4 matrix, after row 0 was written; nothing for other types. */
 void dop_repack_factor(dop_type t, float factor, uint32_t rows, uint32_t cols, uint8_t *out);
 
 #endif

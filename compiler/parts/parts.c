@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* numbers[n_regions]: the part that runs each region of a schedule. */
+/* Gives the part that runs each region of a schedule, in numbers[n_regions]. */
 static dop_status
 number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t *numbers, dop_diag *diag)
 {
@@ -21,7 +21,7 @@ number_regions(const dop_compilation *c, const dop_schedule *s, const dop_cuts *
     return st;
 }
 
-/* How a schedule's values cross. */
+/* Finds which part runs each region of a schedule, and which values cross the cuts. */
 static dop_status
 cross(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop_diag *diag, uint32_t **out_numbers,
       dop_crossings *out_crossings)
@@ -54,7 +54,7 @@ dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char
     return st;
 }
 
-/* The kernels of the whole that the part uses; the others are not written. */
+/* Gives the part all kernels of the whole, and marks those that the part does not use as dropped, so that they are not written. */
 static dop_status
 take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
@@ -73,7 +73,7 @@ take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Kernels of the whole that the part has not used so far. */
+/* Takes back kernels of the whole that only the persistent form of a part's schedule uses: they are not dropped. */
 static void
 use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
 {
@@ -83,7 +83,7 @@ use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
             p->kernels.items[f->regions[r].kernel].dropped = c->kernels.items[f->regions[r].kernel].dropped;
 }
 
-/* A persistent form of decoding is the part's own: it is over the regions that the part has. */
+/* Makes the persistent forms of the part's decode schedules, whose stages are the part's own regions, and compiles their kernels. */
 static dop_status
 make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
@@ -96,7 +96,7 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
             st = dop_persistent_build(p, &p->schedules[i], diag);
             use_kernels(c, p, &p->schedules[i]);
         }
-    /* The kernels that this added follow those of the whole, which are compiled already. */
+    /* The new kernels follow those of the whole, which are compiled already. */
     own.n = p->kernels.n - c->kernels.n;
     own.items = p->kernels.items + c->kernels.n;
     if (st == DOP_OK && own.n > 0)
@@ -118,7 +118,7 @@ take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     return st == DOP_OK ? dop_pack_layout(&p->pack, dop_compilation_max_segment(c), diag) : st;
 }
 
-/* What every part is to know of the states of all. */
+/* DOP_PART_*: facts of the states of the whole model that every part needs. */
 static uint32_t
 flags_of(const dop_graph *g)
 {
@@ -133,7 +133,7 @@ flags_of(const dop_graph *g)
 static dop_status
 start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compilation *p, dop_diag *diag)
 {
-    *p = *c; /* copies what is shared; the part's own fields are made again below */
+    *p = *c; /* shared fields are copies; the part's own are reset below */
     memset(&p->kernels, 0, sizeof p->kernels);
     memset(&p->pack, 0, sizeof p->pack);
     memset(p->schedules, 0, sizeof p->schedules);
@@ -153,7 +153,7 @@ start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compil
     return DOP_OK;
 }
 
-/* One schedule of all parts. */
+/* Adds a schedule of the whole model to parts from .. to - 1, each with its own regions. */
 static dop_status
 cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t from, uint32_t to,
              dop_compilation *parts, dop_diag *diag)
@@ -172,7 +172,7 @@ cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cu
     return st;
 }
 
-/* The parts [from, to) of a compilation. */
+/* Makes parts from .. to - 1 of a compilation. */
 static dop_status
 cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_compilation *out_parts, dop_diag *diag)
 {
@@ -191,7 +191,7 @@ cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_co
     return st;
 }
 
-/* Checks that what a schedule of one part sends is what that of the next receives. */
+/* Does schedule b of the next part receive the values that schedule a of a part sends: names, types and shapes? */
 static bool
 schedules_match(const dop_schedule *a, const dop_schedule *b)
 {

@@ -6,9 +6,9 @@
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/part_graph.h"
 
-/* Where to cut.  `how`: a number of parts; the layers of each, as "20,12"; or "auto", which uses as few as possible of the
- * devices whose `memory` is stated, as "24GiB,24GiB".  memory NULL: not stated.  Cuts that are not given are chosen so that the
- * part that reads the most bytes per token reads as few as possible, because that determines the time of its step.  Errors:
+/* Chooses the cuts of a model.  `how`: a number of parts; the layers of each, as "20,12"; or "auto", which uses as few as possible
+ * of the devices whose `memory` is stated, as "24GiB,24GiB".  memory NULL: not stated.  Cuts that are not given are chosen so that
+ * the part that reads the most bytes per token reads as few as possible, because that determines the time of its step.  Errors:
  * wrong usage; no cut is possible, or none fits the memory. */
 dop_status dop_parts_choose(dop_compilation *c, const char *how, const char *memory, dop_diag *diag,
                             dop_cuts *out_cuts);

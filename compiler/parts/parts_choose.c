@@ -11,18 +11,18 @@ typedef struct chooser {
     dop_compilation *c;
     dop_diag *diag;
     uint32_t n_layers, n_memory;
-    uint64_t memory[DOP_MAX_PARTS]; /* bytes of each device, as far as stated */
-    uint64_t *time;                 /* [n_layers] bytes read for a token */
-    uint64_t *bytes;                /* [n_layers] of weights and states */
-    const char **why;               /* [n_layers + 1] why there is no cut before the layer; NULL: there may be */
-    uint64_t fixed;                 /* bytes of a part beside its layers */
+    uint64_t memory[DOP_MAX_PARTS]; /* [n_memory] bytes of each device's memory */
+    uint64_t *time;                 /* [n_layers] cost of a token: bytes that it reads and writes */
+    uint64_t *bytes;                /* [n_layers] bytes of each layer's weights and states */
+    const char **why;               /* [n_layers + 1] why the model cannot be cut before the layer; NULL: it can */
+    uint64_t fixed;                 /* bytes of a part's activations */
 } chooser;
 
 typedef struct reader {
     chooser *k;
     const dop_graph *g;
     uint32_t layer;
-    uint32_t *seen; /* [n_nodes] 1 + the layer that has counted the leaf */
+    uint32_t *seen; /* [n_nodes] 1 + the last layer that counted each leaf; 0: none */
 } reader;
 
 static void
@@ -38,7 +38,7 @@ count_leaf(void *user, dop_node_id base)
     r->k->bytes[r->layer] += w ? w->size : dop_node_bytes(r->g, leaf) * (dop_shape_appends(&n->shape) ? 1 : 2);
 }
 
-/* What each layer costs, by the decode schedule. */
+/* Computes what each layer costs a token in the decode schedule, the memory that it takes, and where the model can be cut. */
 static dop_status
 weigh(chooser *k)
 {
@@ -64,7 +64,7 @@ weigh(chooser *k)
     return st;
 }
 
-/* Layers [from, to) as part `number`: what a token costs, UINT64_MAX when its device does not hold them. */
+/* The cost of a token in a part of layers from .. to - 1; UINT64_MAX: the memory of device `number` does not hold the part. */
 static uint64_t
 cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
 {
@@ -76,12 +76,14 @@ cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
     return number < k->n_memory && bytes > k->memory[number] ? UINT64_MAX : time;
 }
 
-/* The division into n parts whose costliest part costs least; out->n_parts stays 0 where none is possible. */
+/* Finds the division into n parts whose costliest part costs least, by dynamic programming.  out->n_parts stays 0 where there is
+ * none. */
 static dop_status
 divide(const chooser *k, uint32_t n, dop_cuts *out)
 {
     const uint32_t l = k->n_layers;
-    uint64_t *best = malloc((size_t)n * (l + 1) * sizeof *best); /* [part][layers up to its end] */
+    /* [part][end]: the least cost of the costliest part, when this part ends before layer `end`; from: where it then begins. */
+    uint64_t *best = malloc((size_t)n * (l + 1) * sizeof *best);
     uint32_t *from = calloc((size_t)n * (l + 1), sizeof *from);
     dop_status st = best && from ? DOP_OK : DOP_FAIL(k->diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t p = 0; best && from && p < n; p++)
@@ -111,7 +113,7 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
     return st;
 }
 
-/* "24GiB": a number and KiB, MiB, GiB, or GB. */
+/* Parses a size as "24GiB": a number and KiB, MiB, GiB, or GB. */
 static bool
 parse_bytes(const char *text, size_t len, uint64_t *out)
 {
@@ -170,7 +172,7 @@ listed(const chooser *k, const char *how, dop_cuts *out)
     return DOP_OK;
 }
 
-/* Why there are no n parts. */
+/* The error that says why the model has no division into n parts. */
 static dop_status
 impossible(const chooser *k, uint32_t n)
 {

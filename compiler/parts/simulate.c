@@ -49,7 +49,7 @@ count_weight(void *user, dop_node_id base)
     w->elements += p ? (double)p->rows * p->cols * p->experts : 0;
 }
 
-/* As runtime/inspect/profile/profile_times.c counts it. */
+/* The work of a dispatch, counted as runtime/inspect/profile/profile_times.c counts the work of measured ones. */
 static dop_stage_wanted
 work_of(const dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_step_kind kind)
 {
@@ -90,7 +90,7 @@ kind_of(const dop_schedule *s)
                                            : DOP_STEP_KINDS;
 }
 
-/* The smallest schedule of a kind for at least so many rows, and at most `most`; UINT32_MAX: there is none. */
+/* The schedule of a kind with the fewest rows from `rows` to `most`; UINT32_MAX: there is none. */
 static uint32_t
 schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t most)
 {
@@ -103,8 +103,8 @@ schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t mo
     return best;
 }
 
-/* What the host adds to a part's step.  One device runs ahead of its host while it decodes; measured steps of rows, which
- * it waits for, contain it once. */
+/* Microseconds that the host adds to a part's step.  A single device that decodes runs ahead of its host, which then adds nothing.
+ * Measured steps of rows contain the host's time once, because the host waits for each. */
 static double
 host_us(const simulation *m, uint32_t part, dop_step_kind kind)
 {
@@ -142,7 +142,7 @@ time_part(const simulation *m, uint32_t part, const dop_schedule *s, dop_step_ki
     return DOP_OK;
 }
 
-/* A step of schedule i, of which `rows` rows are in use. */
+/* Predicts a step of schedule i that has `rows` rows. */
 static dop_status
 time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
 {
@@ -162,7 +162,8 @@ time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
     return st;
 }
 
-/* body: nobody waits for what the step makes. */
+/* The times of a step for the pipeline.  body: a piece of a prompt that is not the last, so its logits are neither made nor
+ * answered. */
 static dop_pipeline_step
 pipeline_step(const simulation *m, const dop_sim_step *s, bool body)
 {
@@ -190,7 +191,7 @@ predict_decode(const simulation *m)
     return st;
 }
 
-/* As many groups as dop_step_groups of runtime/model/info.h makes. */
+/* Most groups that dop_step_groups() of runtime/model/info.h makes. */
 enum { GROUPS_MOST = 8 };
 
 static dop_status
@@ -217,7 +218,7 @@ predict_many(const simulation *m)
     return st;
 }
 
-/* The costs of chunks on a target; *out: memory for them. */
+/* The costs of chunks on a target, in *out; NULL for software devices, which have none. */
 static const dop_chunk_costs *
 costs_of(const dop_target *t, dop_chunk_costs *out)
 {
@@ -226,7 +227,7 @@ costs_of(const dop_target *t, dop_chunk_costs *out)
     return t->cpu ? NULL : out;
 }
 
-/* The most tokens of a piece, as dop_step_choose_chunks has it. */
+/* The most tokens of a piece of a prompt of n tokens, chosen as the runtime's dop_step_choose_chunks() chooses. */
 static uint32_t
 most_of_piece(const simulation *m, uint32_t n)
 {
@@ -241,7 +242,8 @@ most_of_piece(const simulation *m, uint32_t n)
                                    : UINT32_MAX;
 }
 
-/* The piece of n tokens that dop_step_choose of the runtime takes: its schedule and its tokens. */
+/* The next piece of a prompt with n tokens left, chosen as the runtime's dop_step_choose() chooses: its schedule and number of
+ * tokens. */
 static void
 choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
 {

@@ -12,7 +12,7 @@
  * A link may also have `overlaps: false`: the part after it receives only while it runs no step.
  *
  * A device has `stage_times`, a file or a list of files beside the description; `memory_speed` and `product_speed`, how many
- * times as fast as the measured one it is in steps of up to 64 rows and in larger ones (default 1).  Or, without
+ * times as fast as the measured device it is in steps of up to 64 rows and in larger steps (default 1).  Or, without
  * stage_times, what it reaches: `bandwidth` in bytes and `flops` in operations per second; a dispatch then takes the longer of
  * the two times.  In both cases: `stage_us`, the fixed cost of a dispatch (default: the target's); `step_us`, what the host
  * needs to submit a step and to notice its end (default 40); `memory`, in bytes (default: not stated). */
@@ -24,23 +24,23 @@
 #include "compiler/schedule/compilation.h"
 
 typedef struct dop_sim_link {
-    double latency_us, bandwidth; /* bytes per second */
+    double latency_us, bandwidth; /* microseconds; bytes per second */
     bool overlaps;
 } dop_sim_link;
 
 typedef struct dop_sim_device {
-    dop_stage_times times; /* n == 0: there are rates */
+    dop_stage_times times; /* measured times of stages; n == 0: the device has rates instead */
     double memory_speed, product_speed;
-    double bandwidth, flops;  /* per second */
-    double stage_us, step_us; /* stage_us below 0: the target's */
-    double memory;            /* bytes; 0: not stated */
+    double bandwidth, flops;  /* bytes and operations per second */
+    double stage_us, step_us; /* microseconds of a dispatch and of a step; stage_us below 0: the target's */
+    double memory;            /* bytes of memory; 0: not stated */
 } dop_sim_device;
 
 typedef struct dop_sim_setup {
-    uint32_t n_links, n_devices; /* 1: for all */
+    uint32_t n_links, n_devices; /* 1: the one stands for all cuts or parts */
     dop_sim_link links[DOP_MAX_PARTS];
     dop_sim_device *devices;            /* owned, [DOP_MAX_PARTS] */
-    uint32_t sequences, groups, prompt; /* groups 0: as in the runtime */
+    uint32_t sequences, groups, prompt; /* groups 0: as many as the runtime makes */
 } dop_sim_setup;
 
 dop_status dop_sim_load(const char *path, dop_diag *diag, dop_sim_setup *out_setup);
@@ -48,38 +48,38 @@ void dop_sim_setup_finish(dop_sim_setup *s); /* accepts a zeroed one */
 
 enum { DOP_SIM_CHUNKS = 8 }; /* kinds of pieces of a prompt */
 
-/* Steps of one size. */
+/* Predicted times of a step of one size, in microseconds. */
 typedef struct dop_sim_step {
-    uint32_t rows;                 /* 0: the plan has no such steps */
-    double part_us[DOP_MAX_PARTS]; /* with the host's share */
-    double body_us[DOP_MAX_PARTS]; /* prompts: a piece that is not the last */
-    double hop_us[DOP_MAX_PARTS];  /* over the cut after the part */
+    uint32_t rows;                 /* rows of the step; 0: the plan has no step of this kind */
+    double part_us[DOP_MAX_PARTS]; /* work of each part and of its host */
+    double body_us[DOP_MAX_PARTS]; /* part_us in a piece of a prompt that is not the last, without logits */
+    double hop_us[DOP_MAX_PARTS];  /* sending over the cut after each part */
     uint64_t hop_bytes[DOP_MAX_PARTS];
 } dop_sim_step;
 
 typedef struct dop_sim_result {
     uint32_t n_parts; /* 1: the whole model on the first device, with nothing to wait for */
-    uint64_t weights[DOP_MAX_PARTS], memory[DOP_MAX_PARTS]; /* bytes: of weights, of all */
+    uint64_t weights[DOP_MAX_PARTS], memory[DOP_MAX_PARTS]; /* bytes of weights, and of all memory, of each part */
     uint32_t first_layer[DOP_MAX_PARTS], end_layer[DOP_MAX_PARTS];
     const char *target[DOP_MAX_PARTS];
     bool fits[DOP_MAX_PARTS], all_fit;
     dop_sim_step decode, many, chunks[DOP_SIM_CHUNKS];
-    uint32_t n_chunks; /* in the order of the prompt, equal ones once */
+    uint32_t n_chunks; /* in the order of the prompt; neighbours that are equal count once */
     uint32_t repeats[DOP_SIM_CHUNKS];
-    double decode_us;           /* a token of one sequence */
-    uint32_t sequences, groups; /* 0: the model is compiled for one */
-    double many_us;             /* a token of each of them */
+    double decode_us;           /* time of a token of one sequence alone */
+    uint32_t sequences, groups; /* sequences 0: the plan is for one */
+    double many_us;             /* time of a token of each of the sequences */
     uint32_t prompt;
     double prompt_us;
     double idle;        /* fraction of the parts' time that they spend waiting while the prompt runs */
     uint32_t n_guessed; /* dispatches of a kind that was not measured */
 } dop_sim_result;
 
-/* parts[n]: of dop_parts_make; or one compilation with n == 1, which is the whole. */
+/* Predicts the times of a plan.  parts[n]: from dop_parts_make(); or n == 1, the compilation of the whole model. */
 dop_status dop_simulate(const dop_sim_setup *setup, const char *path, const dop_compilation *parts, uint32_t n,
                         dop_diag *diag, dop_sim_result *out_result);
 
-/* simulate_print.c: both the parts and the whole on one device.  The JSON is one object:
+/* simulate_print.c: prints the prediction for the parts beside that for the whole model on one device.  The JSON is one object:
  *   format       "doppler-prediction 1"
  *   predicted    true
  *   model        name

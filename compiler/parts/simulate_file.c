@@ -1,4 +1,4 @@
-/* The description of devices and links. */
+/* Reads the description of devices and links (simulate.h). */
 #include "base/read/yaml_fields.h"
 #include "compiler/parts/simulate.h"
 
@@ -52,7 +52,7 @@ read_link(reader *r, const yaml_node_t *node, uint32_t i)
                : DOP_FAIL_NODE(r->diag, r->path, node, "a link needs %s", seen & 1 ? "bandwidth" : "latency_us");
 }
 
-/* Beside the description, unless the name begins at the root. */
+/* Adds a file of stage times, whose name is relative to the folder of the description unless it is absolute. */
 static dop_status
 add_times(reader *r, const yaml_node_t *node, dop_sim_device *d)
 {
@@ -106,7 +106,7 @@ read_device(reader *r, const yaml_node_t *node, uint32_t i)
 
 typedef dop_status read_fn(reader *r, const yaml_node_t *node, uint32_t i);
 
-/* One mapping for all, or a list. */
+/* Reads the value of a key: one mapping that is for all, or a list of mappings. */
 static dop_status
 read_list(reader *r, const char *key, read_fn *read, uint32_t *out_n)
 {

@@ -1,4 +1,4 @@
-/* A prediction as text and as JSON. */
+/* Prints a prediction as text and as JSON. */
 #include "compiler/parts/simulate.h"
 
 #include <jansson.h>

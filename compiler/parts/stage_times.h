@@ -30,18 +30,18 @@ typedef struct dop_stage_time {
     dop_step_kind step;
     uint32_t rows;
     char op[64], kernel[40]; /* "" both: a whole step */
-    double count;            /* number of such dispatches in a step; of a whole step: of all dispatches */
-    double us;               /* microseconds of one such dispatch, or of the whole step */
+    double count;            /* number of equal dispatches in a step; for a whole step, of all dispatches */
+    double us;               /* microseconds of one dispatch, or of the whole step */
     double weights, bytes, products;
 } dop_stage_time;
 
 typedef struct dop_stage_times {
     char device[128], model[128], storage[64];
     uint32_t n, cap;
-    dop_stage_time *items; /* owned; stages are scaled to the whole steps */
+    dop_stage_time *items; /* owned; dop_stage_times_ready() scales stages to their whole steps */
 } dop_stage_times;
 
-/* A question: one dispatch of a step, with its work at that many rows. */
+/* A dispatch whose time is wanted, with its work in a step of `rows` rows. */
 typedef struct dop_stage_wanted {
     dop_step_kind step;
     uint32_t rows;
@@ -49,14 +49,16 @@ typedef struct dop_stage_wanted {
     double weights, bytes, products;
 } dop_stage_wanted;
 
-/* Adds a file to `io`, zeroed at first.  Errors: rows that are not as described, with their line. */
+/* Adds the rows of a file to `io`, which is zeroed before the first.  Errors: rows that are not as described above, with their line. */
 dop_status dop_stage_times_add(dop_stage_times *io, const char *path, dop_diag *diag);
-/* After the last file: scales stages.  Errors: a stage without its whole step. */
+/* Called after the last file: scales the times of stages so that they add up to their whole step.  Errors: a stage without whole
+ * step. */
 dop_status dop_stage_times_ready(dop_stage_times *io, const char *path, dop_diag *diag);
 void dop_stage_times_finish(dop_stage_times *t); /* accepts zeroed ones */
 
-/* In microseconds; negative: no such step was measured at all.  *out_guessed: no dispatch of the kind was measured, and the
- * step's mean rate was used.  byte_speed, product_speed: the device relative to the measured one; 1: the same. */
+/* The time of a dispatch in microseconds; negative: no step of its kind was measured.  *out_guessed: no dispatch of its kind was
+ * measured, and the mean rate of the step was used.  byte_speed, product_speed: the device relative to the measured one; 1: the
+ * same. */
 double dop_stage_times_of(const dop_stage_times *t, const dop_stage_wanted *w, double fixed_us, double byte_speed,
                           double product_speed, bool *out_guessed);
 

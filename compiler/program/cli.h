@@ -16,22 +16,23 @@ typedef struct dop_compiler_cli {
     bool split, json, embed, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;
-    const char *shown_what; /* the last line of progress: of what, NULL for none, and how many tenths */
+    const char *shown_what; /* what the last line of progress was about, and its tenths; NULL: none */
     int shown_tenth;
 } dop_compiler_cli;
 
 /* cli_options.c */
-/* *out_rest: the arguments that are no options.  To be finished even where this fails. */
+/* Parses the command line.  *out_rest: the arguments that are no options.  Both *out and *out_rest must be finished even after a
+ * failure. */
 dop_status dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_compiler_cli *out, dop_texts *out_rest);
 void dop_cli_finish(dop_compiler_cli *o); /* accepts a zeroed one */
 /* Refuses values that are not known and options that make no sense together. */
 dop_status dop_cli_check(const dop_compiler_cli *o, dop_diag *diag);
-/* What the options ask of dop_compile(); all but the target.  *out points into *o, which outlives it. */
+/* Makes the options of dop_compile() from those of the command line, except the target.  *out points into *o, which must outlive it. */
 dop_status dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *out, dop_diag *diag);
 void dop_cli_print_help(void);
 /* Is the stage of --emit printed once, for all targets together? */
 bool dop_cli_emits_all(const dop_compiler_cli *o);
-/* What the name of a report's file ends in, ".json" for example; "": nothing. */
+/* The ending of a file name with its dot, as ".json"; "": it has none. */
 const char *dop_cli_ending(const char *file);
 
 /* lists.c */
@@ -39,29 +40,30 @@ const char *dop_cli_ending(const char *file);
 bool dop_cli_print_lists(const dop_compiler_cli *o);
 
 /* cli_output.c */
-/* What --parts asks for. */
+/* A plan in parts, as --parts asks for. */
 typedef struct dop_cli_parts {
     dop_cuts cuts;
-    dop_compilation *list; /* owned, [cuts.n_parts]; NULL: the plan is one */
+    dop_compilation *list; /* owned, [cuts.n_parts]: the parts; NULL: the plan is in one piece */
 } dop_cli_parts;
 
 /* Writes the files of --dump-dir and prints the graphs of -d. */
 typedef struct dop_dumper {
     const dop_compiler_cli *c;
     uint32_t serial;          /* number of the next file */
-    const char *target;       /* part of names when there are several; NULL */
-    const dop_inputs *inputs; /* files that are not to be replaced */
+    const char *target;       /* target in names of files; NULL: there is only one */
+    const dop_inputs *inputs; /* files that no output may replace */
     dop_diag *diag;
-    dop_status status; /* of the first file that failed; none is written after it */
+    dop_status status; /* the first failure to write a file; no file is written after it */
 } dop_dumper;
 
 /* Fits `dump` of the pass driver's options (passes/pass.h), with a dop_dumper as `user`. */
 void dop_dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed);
-/* Everything that the options ask for of these compilations, one for each target: files of --dump-dir, what is printed, the report,
- * the prediction, the plan. */
+/* Writes and prints everything that the options ask for of list[n], a compilation for each target: files of --dump-dir, --emit and
+ * --explain, the report, the prediction, the plan. */
 dop_status dop_cli_write(const dop_compiler_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p,
                          dop_dumper *d, dop_diag *diag);
-/* Prints what was compiled for, and what may surprise.  Called when everything is written: an error stays the only line. */
+/* Prints notes: the targets, and facts of the plan that may surprise.  Called when everything is written, so that an error is the only
+ * line. */
 void dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compilation *list, uint32_t n,
                        const dop_cli_parts *p);
 

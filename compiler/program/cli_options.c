@@ -149,7 +149,7 @@ dop_cli_print_help(void)
     dop_buf_finish(&text);
 }
 
-/* Sizes from 1 to `largest`, each kept once, at most `most` of them. */
+/* Parses a list of sizes from 1 to `largest`; each is kept once, and there may be `most` of them. */
 static dop_status
 parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t most, dop_diag *diag, uint32_t *out_sizes,
             uint32_t *out_n)
@@ -181,7 +181,7 @@ cache_type(const char *text, size_t len, dop_type *out)
     return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
 }
 
-/* One type for all, or k=TYPE,v=TYPE in either order. */
+/* Parses --kv: one type for keys and values, or k=TYPE,v=TYPE in either order. */
 static dop_status
 parse_cache(const char *text, dop_compile_options *o, dop_diag *diag)
 {
@@ -257,7 +257,7 @@ parse_passes(const dop_compiler_cli *c, dop_compile_options *o, dop_diag *diag)
         char *eq = strchr(c->force.items[i], '=');
         if (!eq || o->n_forces == DOP_MAX_FORCES)
             return DOP_FAIL(diag, DOP_E_USAGE, "--force %s: expected OP=VARIANT", c->force.items[i]);
-        *eq = 0; /* argv is ours to cut */
+        *eq = 0; /* argv may be changed */
         o->forces[o->n_forces++] = (dop_force){c->force.items[i], eq + 1};
     }
     return DOP_OK;
@@ -299,7 +299,7 @@ show_progress(void *user, const char *what, double done)
     dop_compiler_cli *o = user;
     if (o->quiet)
         return;
-    if (!isatty(2)) { /* a line for each tenth */
+    if (!isatty(2)) { /* with -v, a line for each tenth */
         const int tenth = (int)(done * 10);
         const bool fresh = !o->shown_what || strcmp(o->shown_what, what) != 0;
         if (o->verbose && (fresh || tenth > o->shown_tenth))

@@ -1,4 +1,4 @@
-/* What dopplerc prints and writes of a compilation beside messages. */
+/* What dopplerc prints and writes of compilations, and its notes. */
 #include "compiler/parts/simulate.h"
 #include "compiler/program/cli.h"
 #include "compiler/program/modules_tar.h"
@@ -105,7 +105,7 @@ put(const char *path, const dop_buf *text, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The form follows from the file's name. */
+/* Makes a report in the form that the ending of the file name says; text by default. */
 static dop_status
 make_report(const char *file, const dop_compilation *c, const dop_cli_parts *p, dop_diag *diag, dop_buf *out)
 {
@@ -126,7 +126,8 @@ make_report(const char *file, const dop_compilation *c, const dop_cli_parts *p, 
     return st;
 }
 
-/* What is printed of one target's compilation; several are told apart by a comment line. */
+/* Prints what --emit, --explain and --report ask for of one target's compilation.  several: a line with the target's name precedes
+ * it. */
 static dop_status
 print_outputs(const dop_compiler_cli *o, const dop_compilation *c, bool several, const dop_cli_parts *p, dop_diag *diag)
 {
@@ -176,7 +177,7 @@ simulate(const dop_compiler_cli *o, const dop_compilation *whole, const dop_cli_
     return st;
 }
 
-/* The files of parts take the place of no input either. */
+/* Fails where a file of a plan in parts would replace an input. */
 static dop_status
 refuse_inputs(const dop_compiler_cli *o, const dop_cli_parts *p, const dop_inputs *inputs, bool external,
               dop_diag *diag)
@@ -226,14 +227,14 @@ dop_cli_write(const dop_compiler_cli *o, dop_compilation *list, uint32_t n, cons
     return st;
 }
 
-/* Weights of one stored type that get one other. */
+/* Weights that were converted from one stored type to one packed type. */
 typedef struct again {
     dop_type from, to;
     uint32_t count;
-    uint64_t before, after; /* bytes */
+    uint64_t before, after; /* bytes as stored, and in the plan */
 } again;
 
-/* Weights that were rounded to blocks when the model was made, and that --quant has rounded or expanded once more. */
+/* Prints a note about weights that the model stores as quantized blocks and that --quant converts to another type. */
 static void
 say_requantized(const char *model, const dop_compilation *c)
 {

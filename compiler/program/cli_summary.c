@@ -10,14 +10,14 @@
 
 enum { MOST_KINDS = 16 };
 
-/* Matrices that the model stores as one type and the plan as one other, or the same. */
+/* Matrices with one stored type and one packed type, which may be equal. */
 typedef struct conversion {
     dop_type from, to;
     uint32_t count;
-    uint64_t bytes; /* in the plan */
+    uint64_t bytes; /* bytes in the plan */
 } conversion;
 
-/* False: there is no room for another pair of types. */
+/* Counts a packed matrix.  first: the first or only piece of its weight.  False: the list is full. */
 static bool
 count_weight(conversion *list, uint32_t *io_n, const dop_packed *x, bool first)
 {
@@ -33,7 +33,7 @@ count_weight(conversion *list, uint32_t *io_n, const dop_packed *x, bool first)
     return true;
 }
 
-/* Those that keep their type come first, each with most bytes first. */
+/* The order of conversions: first matrices that keep their type, then others, each with most bytes first. */
 static bool
 comes_before(const conversion *a, const conversion *b)
 {
@@ -41,7 +41,7 @@ comes_before(const conversion *a, const conversion *b)
     return kept != other ? kept : a->bytes > b->bytes;
 }
 
-/* "q4_k (7.10 GiB), f16 -> q8_0 (2 tensors, 1.50 MiB)"; vectors do not count. */
+/* Appends the types of all matrices, as "q4_k (7.10 GiB), f16 -> q8_0 (2 tensors, 1.50 MiB)". */
 static void
 put_types(const dop_pack *p, dop_buf *out)
 {
@@ -76,7 +76,7 @@ put_types(const dop_pack *p, dop_buf *out)
     }
 }
 
-/* Of each target, as doppler-exec --info counts it. */
+/* Appends the device memory of each target of a plan, as doppler-exec --info counts it. */
 static void
 put_memory(const dop_plan *plan, dop_buf *out)
 {

@@ -48,7 +48,7 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
     return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
 }
 
-/* Parses them, so that errors are noticed now and not by users of the plan. */
+/* Parses the chat template, so that its errors are noticed now and not by users of the plan. */
 static dop_status
 check_template(const char *model_path, const char *text, dop_diag *diag)
 {
@@ -62,7 +62,7 @@ check_template(const char *model_path, const char *text, dop_diag *diag)
     return st;
 }
 
-/* Opens the importance matrix, which has to fit what is quantized. */
+/* Opens the importance matrix, and checks it against the weights that are quantized. */
 static dop_status
 open_imatrix(dop_compilation *c, dop_diag *diag)
 {
@@ -77,8 +77,8 @@ open_imatrix(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed) : st;
 }
 
-/* Schedules of the vision part: for a picture of one size, or for small and large ones.  Features of the largest are made in one
- * step. */
+/* Adds the schedules of the vision part: one size where all pictures have one size, else three.  The features of the largest
+ * picture are made in one step. */
 static dop_status
 add_vision(dop_compilation *c, dop_diag *diag)
 {
@@ -143,7 +143,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     for (uint32_t i = 0; i < c->options.n_rows && st == DOP_OK; i++)
         if (c->options.rows[i] > 1)
             st = dop_schedule_add_rows(c, c->options.rows[i], diag);
-    /* Logits of every position: the middle size, since [T, vocab] is large. */
+    /* Scoring gives logits of every position, which are large, [T, vocab]: the second chunk size, not the largest. */
     uint32_t score = c->options.chunks[c->options.n_chunks > 1 ? 1 : 0];
     if (st == DOP_OK)
         st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);

@@ -14,8 +14,8 @@ compare_sizes(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Steps of several sequences: a row of each, and schedules of a quarter and less for when not all have something to do.  GPUs,
- * whose steps cost little more with more rows, also have one that takes a piece of a prompt beside a row of each other one. */
+/* Chooses the sizes of steps of rows: one row for each sequence, and a quarter of that and less for when some sequences have nothing to
+ * do.  GPUs, whose steps cost little more with more rows, also get a larger size, for a piece of a prompt beside rows of others. */
 static void
 settle_rows(dop_compile_options *o, bool cpu)
 {
@@ -32,8 +32,9 @@ settle_rows(dop_compile_options *o, bool cpu)
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
-/* Steps of an encoder: a text of some words, several texts or a page, and as many rows as fit, because a step with many texts fills
- * a GPU better.  The largest one holds the longest text, since every row of it sees all others. */
+/* Chooses the sizes of an encoder's steps: for a text of some words, for several texts or a page, and for as many rows as fit,
+ * because a step with many texts fills a GPU better.  The largest size holds the longest text, because each row of a text sees all
+ * others. */
 static dop_status
 settle_encoder(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag)
 {
@@ -74,13 +75,13 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total %u has no room for one sequence of --ctx %u",
                            c->options.ctx_total, c->ctx);
-    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than could ever be used */
+    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than all sequences can use: no limit */
         c->options.ctx_total = 0;
     if (a->encoder.used && (st = settle_encoder(c, device, path, diag)) != DOP_OK)
         return st;
     if (c->options.n_chunks == 0) {
-        /* Large chunks amortize weights on GPUs, and even larger ones fill matrix units better, which need a size between few tokens
-         * and many, too; a software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
+        /* Large chunks amortize reading weights on GPUs.  Matrix units need larger chunks to be full, and a size between few tokens and
+         * many.  A software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass
          * from part to part, others wait for a chunk to end, so it should not be too large. */
         static const uint32_t matrix[] = {16, 64, 128, 512, 1024}, gpu[] = {16, 64, 512}, cpu[] = {8, 64};
         const bool alone = c->options.sequences == 1 && !c->options.in_parts;
@@ -108,7 +109,7 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     return DOP_OK;
 }
 
-/* Are the regions of a step of a few rows such as can be stages?  Experts and states that a step replaces are not. */
+/* Can a step of a few rows have a persistent form?  Experts, and states that a step replaces, cannot be stages of one. */
 static bool
 rows_as_stages(const dop_compilation *c, const dop_target *device)
 {
@@ -123,7 +124,7 @@ rows_as_stages(const dop_compilation *c, const dop_target *device)
     return all;
 }
 
-/* The device as this model and these options use it. */
+/* Makes c->target: the device without the capabilities that model and options rule out. */
 static dop_status
 settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
 {
@@ -152,7 +153,7 @@ settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Measurements on another device, with another driver or other kernels, say nothing about these. */
+/* Drops the measured rules of a kernel path where device, driver or kernels are not those that the rules were measured with. */
 static dop_status
 drop_stale(dop_compilation *c, const char *file, dop_kernel_path *p, dop_diag *diag)
 {
@@ -172,7 +173,7 @@ drop_stale(dop_compilation *c, const char *file, dop_kernel_path *p, dop_diag *d
     return st;
 }
 
-/* Rules of the command line: measured ones before those of the kernel path, single ones behind. */
+/* Adds the rules of the command line to the kernel path: --tuning before the path's own, --force and --no-fuse behind them. */
 static dop_status
 add_rules(dop_compilation *c, dop_diag *diag)
 {

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 2 /* a model's shards may lie in a folder of their own */ };
+enum { MAX_DEPTH = 2 /* levels of folders: a model's shards may be in a subdirectory */ };
 
 struct dop_input {
     dev_t device;
@@ -44,7 +44,7 @@ is_plan(const char *path)
     return is;
 }
 
-/* Plans, PLAN.weights, PLAN.part0.weights and so on, and pages of reports: importers read none of them. */
+/* Is this a file that Doppler writes and no importer reads: a plan, PLAN.weights, PLAN.part0.weights, or the page of a report? */
 static bool
 is_ours(char *path)
 {
@@ -56,7 +56,7 @@ is_ours(char *path)
     *dot = 0;
     bool is = is_plan(path);
     char *part = strrchr(path, '.');
-    if (!is && part && strncmp(part, ".part", 5) == 0) { /* one plan has the weights of all parts beside it */
+    if (!is && part && strncmp(part, ".part", 5) == 0) { /* PLAN.part0.weights beside PLAN, which has all parts */
         *part = 0;
         is = is_plan(path);
         *part = '.';

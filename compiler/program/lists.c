@@ -1,4 +1,4 @@
-/* What dopplerc knows by name, a name a line: --list-targets, --list-types, --list-kernels, --list-models. */
+/* Prints the names that dopplerc knows, one a line: --list-targets, --list-types, --list-kernels, --list-models. */
 #include "compiler/model/import.h"
 #include "compiler/pack/quant.h"
 #include "compiler/program/cli.h"
@@ -31,7 +31,7 @@ list_targets(void)
     }
 }
 
-/* Storage types of weights: their size, whether --quant makes them, and whether caches have them. */
+/* Prints the storage types of weights: size, whether --quant can make them, and whether caches can have them. */
 static void
 list_types(void)
 {
@@ -55,7 +55,7 @@ list_kernels(void)
     }
 }
 
-/* Families, with the architectures of Hugging Face and GGUF that are read as such. */
+/* Prints the model families, with the architectures of Hugging Face and GGUF that belong to each. */
 static void
 list_models(void)
 {

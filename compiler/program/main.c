@@ -1,4 +1,4 @@
-/* dopplerc: from options to compilations, one for each target, and to what is made of them. */
+/* dopplerc: compiles a model for each target as options say, and writes what they ask for. */
 #include "base/clock.h"
 #include "base/program/process.h"
 #include "compiler/program/cli.h"
@@ -16,14 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifdef DOP_COMMIT /* the build says it where it knows */
+#ifdef DOP_COMMIT /* set by the build where it is known */
 #define RELEASE "dopplerc " DOP_VERSION " (" DOP_COMMIT ")"
 #else
 #define RELEASE "dopplerc " DOP_VERSION
 #endif
 
-/* For target i of n.  cuts: where it is to be cut from what is for other targets, or NULL; like: a compilation with the same
- * sizes of steps, or NULL. */
+/* Compiles the model for target i of n.  cuts: where the model will be cut between parts with different targets, or NULL.  like: the
+ * compilation whose sizes of steps it takes, or NULL. */
 static dop_status
 compile_target(const dop_compile_options *common, const char *model, const dop_target *targets, uint32_t n, uint32_t i,
                const dop_cuts *cuts, const dop_compilation *like, dop_dumper *d, dop_compilation *out)
@@ -31,7 +31,7 @@ compile_target(const dop_compile_options *common, const char *model, const dop_t
     dop_compile_options opt = *common;
     opt.target = &targets[i];
     opt.cuts = cuts;
-    for (uint32_t k = 0; k < n && !d->c->parts; k++) /* the weights of all lie where each can allocate them */
+    for (uint32_t k = 0; k < n && !d->c->parts; k++) /* one layout of weights fits all targets */
         if (opt.max_alloc == 0 || targets[k].max_alloc < opt.max_alloc)
             opt.max_alloc = targets[k].max_alloc;
     if (like) {
@@ -48,8 +48,8 @@ compile_target(const dop_compile_options *common, const char *model, const dop_t
     return dop_compile(model, &opt, d->diag, out);
 }
 
-/* Where the first compilation is cut; parts for different targets are kept apart while they are fused, so that it is made
- * again then. */
+/* Chooses the cuts by the first compilation.  With several targets the first compilation is made again with these cuts, because no
+ * region may then cross one. */
 static dop_status
 choose_cuts(const dop_compile_options *common, const char *model, const dop_target *targets, uint32_t n,
             dop_cli_parts *p, dop_dumper *d, dop_compilation *first)
@@ -67,7 +67,7 @@ choose_cuts(const dop_compile_options *common, const char *model, const dop_targ
     return compile_target(common, model, targets, n, 0, &p->cuts, &sized, d, first);
 }
 
-/* One compilation for each target, and what they make together. */
+/* Compiles the model for each target, and writes and prints what the options ask for. */
 static dop_status
 compile_targets(const dop_compiler_cli *o, const char *model, const dop_compile_options *common,
                 const dop_target *targets, uint32_t n, const dop_inputs *inputs, dop_diag *diag)
@@ -115,7 +115,7 @@ show_line(const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
-/* No output may replace an input or another output. */
+/* Fails where an output would replace an input, another output, or a plan that a program has open.  Fills `inputs`. */
 static dop_status
 check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
 {
@@ -162,7 +162,7 @@ compile(const dop_compiler_cli *o, const char *model, dop_diag *diag)
     if (st == DOP_OK) {
         ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
         exe[len > 0 ? len : 0] = 0;
-        if (len <= 0) /* no /proc, as in a chroot: the name it was started by */
+        if (len <= 0) /* no /proc, as in a chroot: the path given to exec */
             snprintf(exe, sizeof exe, "%s", (const char *)getauxval(AT_EXECFN));
         opt.exe_path = exe;
         opt.target = &targets[0];
@@ -182,7 +182,7 @@ end_without_memory(void)
 {
     static const char text[] = "dopplerc: error: out of memory in the shader compiler: fewer threads (-j) need less\n";
     static atomic_flag ends = ATOMIC_FLAG_INIT;
-    while (atomic_flag_test_and_set(&ends)) /* another thread is about to */
+    while (atomic_flag_test_and_set(&ends)) /* another thread ends the program */
         pause();
     ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
     (void)n;

@@ -5,7 +5,7 @@
 
 enum { BLOCK = 512, NAME = 100 };
 
-/* The header of a file; fields as POSIX has them, numbers in octal digits. */
+/* The header of a file in a tar archive, with the fields of POSIX; numbers are octal digits. */
 typedef struct header {
     char name[NAME], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[NAME], magic[6], version[2],
         user[32], group[32], major[8], minor[8], prefix[155], rest[12];
@@ -38,7 +38,7 @@ add_file(const char *name, const dop_buf *data, dop_diag *diag, dop_buf *out)
     snprintf(digits, sizeof digits, "%011llo", (unsigned long long)data->size);
     memcpy(h.size, digits, 12);
     memcpy(h.mtime, "00000000000", 12);
-    memset(h.checksum, ' ', sizeof h.checksum); /* while it is computed */
+    memset(h.checksum, ' ', sizeof h.checksum); /* POSIX: blanks while the sum is computed */
     h.type = '0';
     memcpy(h.magic, "ustar", 6);
     memcpy(h.version, "00", 2);
@@ -61,12 +61,12 @@ dop_modules_tar(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf
         for (uint32_t k = 0; k < list[i].kernels.n && st == DOP_OK; k++) {
             const dop_built_kernel *kernel = &list[i].kernels.items[k];
             char stem[NAME - 4], name[NAME + 1];
-            if (!kernel->spirv.size) /* dropped */
+            if (!kernel->spirv.size) /* a dropped kernel */
                 continue;
             dop_module_name(kernel, k, n > 1 ? list[i].target->name : NULL, stem, sizeof stem);
             snprintf(name, sizeof name, "%s.spv", stem);
             st = add_file(name, &kernel->spirv, diag, out);
         }
-    dop_buf_zeros(out, 2 * (size_t)BLOCK); /* the end of the archive */
+    dop_buf_zeros(out, 2 * (size_t)BLOCK); /* two zero blocks end an archive */
     return st;
 }

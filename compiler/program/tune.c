@@ -15,17 +15,18 @@ enum {
     ROUNDS = 9,
     AT_POSITION = 511,
     SLACK = 4096,
-    STATE_ROWS = 32 /* behind a cache */
+    STATE_ROWS = 32 /* rows behind a cache, which tiles may reach */
 };
-static const double worth = 0.97; /* of the default's time: less than this is noise */
+/* The share of the default's time that a candidate must stay below: a smaller gain may be noise. */
+static const double worth = 0.97;
 
-/* Regions of an op whose kernels are equal. */
+/* A shape of an op: regions with one kernel and grid, of which `region` stands for all `count`. */
 typedef struct shape {
     dop_region_id region;
     uint32_t count;
 } shape;
 
-/* One way to make an op: the kernels of all its shapes, and their time. */
+/* A candidate for an op: kernels for all its shapes, and the time of all its regions together in microseconds. */
 typedef struct way {
     dop_selection choice[MOST_SHAPES];
     dop_kernel kernel[MOST_SHAPES];
@@ -37,17 +38,16 @@ typedef struct tuner {
     dop_kernel_bench *bench;
     dop_diag *diag;
     const dop_schedule *s;
-    const char *only; /* op; NULL: all */
-    uint32_t met;     /* regions that are to be tuned, each op once */
+    const char *only; /* the op that is tuned; NULL: all */
+    uint32_t met;     /* ops (with a template, in a schedule) that were to be tuned */
     uint32_t n_shapes, n_ways;
     shape shapes[MOST_SHAPES];
     way ways[MOST_WAYS];
     dop_kernel_run runs[MOST_WAYS * MOST_SHAPES]; /* [n_ways][n_shapes] */
     double us[MOST_WAYS * MOST_SHAPES];
-    uint64_t *
-        places; /* [n_nodes] of the schedule's graph: offset of a value's memory, behind the step and the merges; 0: none */
-    uint64_t used;                /* bytes */
-    uint64_t sums_at, sums_bytes; /* memory for DOP_ARG_SUMS, which kernels use one after the other */
+    uint64_t *places; /* [n_nodes of s->g] where each value's memory begins, in bytes from the step record; 0: none */
+    uint64_t used;    /* bytes of memory that have been placed */
+    uint64_t sums_at, sums_bytes; /* memory for split-K sums, which all kernels share */
     dop_buf out;
     dop_step step;
 } tuner;
@@ -58,8 +58,8 @@ op_of(const dop_schedule *s, dop_region_id r)
     return dop_region_label(&s->g, &s->g.regions[r]).role;
 }
 
-/* All regions of an op, equal ones together.  False: an entry cannot speak for all of them, because they are too many or their
- * tiles differ. */
+/* Finds the shapes of an op: its regions, with equal ones together.  False: one rule cannot be for all regions, because there are
+ * too many shapes, or because their kernels or tiles differ by default. */
 static bool
 find_shapes(tuner *t, const char *op, dop_template tpl)
 {
@@ -87,7 +87,8 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
 
 /* --- memory ---------------------------------------------------------------------------------------------------------- */
 
-/* The step and what may lie behind it (page tables) come first, then counters of workgroups; all that is zero. */
+/* The layout of memory: the step record and what may lie behind it (page tables), then counters of workgroups at COUNTS_AT, then values
+ * at VALUES_AT.  All before VALUES_AT but the step record is zero. */
 enum { VALUES_AT = 1 << 20, COUNTS_AT = VALUES_AT - 8192 };
 
 static uint64_t
@@ -102,7 +103,8 @@ bytes_of(const tuner *t, dop_node_id id)
     return dop_shape_appends(&n->shape) ? bytes + STATE_ROWS * (bytes / dop_node_rows(g, id, 1)) : 2 * bytes;
 }
 
-/* Every value has memory of its own, whichever kernels read it. */
+/* Makes the arguments of a kernel's run.  A value gets memory of its own when a kernel first has it as an argument; all kernels
+ * share it. */
 static dop_status
 place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
 {
@@ -137,7 +139,7 @@ place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
     return DOP_OK;
 }
 
-/* Memory for all runs: ids and counts are zero, and the step has its rows. */
+/* Allocates the memory of all runs, and sets what kernels depend on: a step with rows; ids and counts of zero. */
 static dop_status
 make_memory(tuner *t)
 {
@@ -191,8 +193,8 @@ compile(tuner *t, const dop_kernel *k, dop_diag *diag, uint32_t *out_kernel)
     return st;
 }
 
-/* Makes the way's kernels and puts their runs behind the others.  One that cannot be made, or is the same as another, is
- * left out; the first is the default and must be there. */
+/* Adds a candidate: makes its kernels and their runs.  A candidate that cannot be made, or that equals another, is left out.  The
+ * first is the default choice: where it cannot be made, that is an error. */
 static dop_status
 add_way(tuner *t, const dop_selection *choice)
 {
@@ -218,7 +220,7 @@ add_way(tuner *t, const dop_selection *choice)
     return DOP_OK;
 }
 
-/* A field of the tile, and whether the descriptor offers it. */
+/* Fields of a tile that tuning may change, with the bit of a kernel's descriptor that allows it. */
 static const struct {
     uint32_t bit;
     size_t offset;
@@ -227,7 +229,7 @@ static const struct {
              {DOP_TUNES_unroll, offsetof(dop_tile, unroll)},
              {DOP_TUNES_wg, offsetof(dop_tile, wg)}};
 
-/* Tiles beside those of a way: each field that may be changed, twice as large and half. */
+/* Adds candidates with other tiles: one for each field that may be changed, twice as large, and one with half of it. */
 static dop_status
 add_tiles(tuner *t, const dop_selection *from)
 {
@@ -253,7 +255,7 @@ add_tiles(tuner *t, const dop_selection *from)
     return st;
 }
 
-/* The default, the other kernels that make all shapes without rounding more, and tiles of each. */
+/* Adds all candidates: the default, the other kernels that make all shapes without rounding more, and other tiles of each. */
 static dop_status
 add_ways(tuner *t)
 {
@@ -296,7 +298,7 @@ report(tuner *t, const char *phase, const char *op, const way *best, void (*line
         const dop_region *r = &t->s->g.regions[t->shapes[0].region];
         const char *name = dop_variant_of(best->choice[0].variant)->name;
         if (other && dop_kernel_select(&t->s->g, r, t->c.target, name, &no, &again) == DOP_OK)
-            usual = again.tile; /* what the entry changes, it changes of the tile that this kernel gets */
+            usual = again.tile; /* the rule states only what differs from the tile that its kernel gets by default */
         dop_buf_printf(&entry, "  - {op: %s, template: %s, phase: %s, step: %u", op, dop_template_name(r->tpl), phase,
                        t->s->g.max_t);
         if (other)
@@ -347,7 +349,7 @@ tune_op(tuner *t, const char *op, dop_template tpl, void (*line)(const char *))
     return DOP_OK;
 }
 
-/* Each op of a schedule once: where its template meets it first. */
+/* Tunes each pair of op and template of a schedule once, at its first region. */
 static dop_status
 tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
 {

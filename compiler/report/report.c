@@ -12,7 +12,7 @@ typedef struct maker {
     dop_report_schedule *out;
     const dop_schedule *s;
     dop_diag *diag;
-    dop_region_id *writers; /* [n_nodes]: region that stores the node; 0: none */
+    dop_region_id *writers; /* [n_nodes] region that stores each node; 0: none */
     dop_status status;      /* the first failure; every later call does nothing */
 } maker;
 
@@ -121,7 +121,7 @@ kind_of(const dop_graph *g, dop_node_id id)
                                                                   : REDUCTION;
 }
 
-/* What this compiler does with a producer (row) and a consumer (column). */
+/* The viability matrix: what this compiler can join of a producer (row) and a consumer (column). */
 static const char *const cells[3][3] = {
     {"expressions are inlined, chains of any length and fan-in, until registers run out",
      "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes",
@@ -257,7 +257,7 @@ explain_read(void *user, dop_node_id base)
     if (m->status != DOP_OK || !dop_node_computed(g, base))
         return;
     dop_reason reason = dop_report_why(m->s, e->consumer, base, reasons, sizeof reasons, &reader);
-    /* Written once and read once; of a cache only what this step writes. */
+    /* A fusion would save a write and a read.  dop_node_space: a cache counts with the rows that this step writes. */
     uint64_t bytes = dop_node_bytes(g, dop_node_space(g, base));
     m->out->n_unexplained += reason == DOP_REASON_none;
     put_refusal(m, base, e, reader, reasons, reason, 2 * bytes);
@@ -273,7 +273,7 @@ gather_refusals(maker *m)
             m->writers[g->regions[r].outs[i]] = r;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         dop_region_reads(&g->regions[r], explain_read, &(edge){m, r});
-    /* The most traffic first. */
+    /* Sort by traffic, most first. */
     for (uint32_t i = 1; i < m->out->n_refusals; i++)
         for (uint32_t k = i; k > 0 && list[k].bytes > list[k - 1].bytes; k--) {
             dop_report_refusal t = list[k];
@@ -300,7 +300,7 @@ totals_of(maker *m, const dop_graph *g, const dop_placement *p)
     return t;
 }
 
-/* The graph as the builder made it, one dispatch per op. */
+/* Measures the graph without fusion: as the builder made it, with one dispatch per op. */
 static void
 measure_unfused(maker *m)
 {
@@ -311,7 +311,7 @@ measure_unfused(maker *m)
         return;
     *g = m->s->before;
     g->arena = &m->r->arena;
-    g->regions = alloc(m, 1, sizeof *g->regions); /* the unused first one */
+    g->regions = alloc(m, 1, sizeof *g->regions); /* region 0, which is not used */
     g->n_regions = g->cap_regions = 1;
     if (m->status != DOP_OK)
         return;
@@ -361,9 +361,9 @@ dop_report_state_bytes(const dop_compilation *c)
         const uint64_t bytes = dop_node_bytes(g, id);
         if (dop_node_at(g, id)->op != DOP_OP_state)
             continue;
-        if (!appends) /* two copies of what a step replaces */
+        if (!appends) /* a state that steps replace has two copies */
             n += 2 * bytes;
-        else if (page && total && !dop_cache_ring(g, id)) /* pages of as many positions as --ctx-total says */
+        else if (page && total && !dop_cache_ring(g, id)) /* pages for --ctx-total positions */
             n += bytes / g->max_q / g->max_s * (dop_div_up_u32(total, page) * page);
         else
             n += bytes;

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Pixels, but for SWEEPS.  A character takes CHAR in small type, TITLE in a box's title, NOTE in a note at most. */
+/* Sizes in pixels; SWEEPS is the number of passes that order and place items.  A character is at most CHAR wide in small type, TITLE in
+ * a box's title, NOTE in a note. */
 enum {
     LINE = 14,
     PAD = 7,
@@ -17,17 +18,17 @@ enum {
     NOTE_LINE = 12
 };
 
-/* A box, or where an edge passes a level. */
+/* What takes a place in a level: a box, or an edge that passes the level (a dummy node of a layered layout). */
 typedef struct item {
     uint32_t level, order;
-    int32_t box; /* -1: an edge passes here */
+    int32_t box; /* index of the box; -1: an edge passes */
     double x, width;
     double wish;
 } item;
 
-/* Where the note of an edge stands: in the gap above the box that the edge ends at, in a line of its own. */
+/* Where the note of an edge stands: in the gap above the level that the edge ends at. */
 typedef struct note {
-    double x, y, width; /* its start, the line that its letters stand on */
+    double x, y, width; /* left end, baseline, width in pixels */
     uint32_t edge, level, line;
 } note;
 
@@ -41,11 +42,11 @@ typedef struct layout {
     uint32_t n_boxes, n_edges, n_items, n_links, n_levels;
     item *items;
     link *links;
-    uint32_t *first;  /* [n_edges + 1] into path */
+    uint32_t *first;  /* [n_edges + 1] where each edge begins in `path` */
     uint32_t *path;   /* items of each edge, from its start to its end */
     uint32_t *sorted; /* items by level and order */
-    double *y;        /* [n_levels + 1] tops */
-    double *gap;      /* [n_levels + 1] above each level */
+    double *y;        /* [n_levels + 1] top of each level in pixels */
+    double *gap;      /* [n_levels + 1] space above each level in pixels */
     note *notes;      /* [n_notes] */
     uint32_t n_notes;
 } layout;
@@ -67,7 +68,7 @@ dop_draw_escape(dop_buf *out, const char *text)
     }
 }
 
-/* Breaks text into lines of at most `chars`; calls fn for each; gives their number. */
+/* Breaks text into lines of at most `chars` bytes and calls fn (may be NULL) for each.  Returns the number of lines. */
 static uint32_t
 wrap(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *, size_t), void *user)
 {
@@ -91,7 +92,7 @@ wrap(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *
     return n;
 }
 
-/* Letters, not bytes. */
+/* Length of UTF-8 text in characters. */
 static uint32_t
 length_of(const char *text)
 {
@@ -101,7 +102,7 @@ length_of(const char *text)
     return n;
 }
 
-/* A title never leaves its box. */
+/* Width of a box: as asked for, or what its title needs. */
 static uint32_t
 width_of(const dop_draw_box *b)
 {
@@ -136,7 +137,7 @@ assign_levels(layout *l)
             }
         }
     }
-    /* Things from outside stand just above their first reader. */
+    /* A box that reads nothing stands one level above its first reader. */
     for (uint32_t i = 0; i < l->n_boxes; i++) {
         uint32_t least = UINT32_MAX;
         bool source = true;
@@ -175,7 +176,7 @@ route(layout *l)
     l->first[l->n_edges] = n;
 }
 
-/* Mean of the neighbours' value on the level above (or below); -1: none. */
+/* Mean over the neighbours of item i on the level above (or below): of their centres (of_x), or of their order.  -1: it has none. */
 static double
 mean(const layout *l, uint32_t i, bool above, bool of_x)
 {
@@ -257,7 +258,8 @@ place_level(layout *l, uint32_t level, int sweep)
         l->items[l->sorted[i]].x -= shift / (b - a);
 }
 
-/* Notes that end at one level get lines one above the other where they would touch; more lines make the gap higher. */
+/* Places the notes.  Where notes above one level would touch, they get lines one above the other, and the gap grows with the lines.
+ * Returns the right end of all notes in pixels. */
 static double
 place_notes(layout *l)
 {
@@ -385,7 +387,8 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
     dop_buf_puts(out, "\"/></g>\n");
 }
 
-/* Above all edges, or their lines would cross it.  The page does for a note what it does for the edge of its number. */
+/* Appends a note.  Notes are drawn after all edges, whose lines would cross them otherwise.  The page treats a note as it treats
+ * the edge with the number in data-e. */
 static void
 put_note(const layout *l, const note *n, dop_buf *out)
 {
@@ -399,7 +402,7 @@ dop_draw(const dop_draw_box *boxes, uint32_t n_boxes, const dop_draw_edge *edges
          dop_diag *diag, dop_buf *out)
 {
     layout l = {.boxes = boxes, .edges = edges, .n_boxes = n_boxes, .n_edges = n_edges};
-    /* No edge is longer than there are boxes. */
+    /* An edge passes fewer levels than there are boxes. */
     size_t most = (size_t)n_boxes + (size_t)n_edges * n_boxes + 1;
     l.items = dop_arena_alloc(arena, most * sizeof *l.items);
     l.links = dop_arena_alloc(arena, most * sizeof *l.links);

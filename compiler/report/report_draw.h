@@ -1,4 +1,4 @@
-/* Layered drawing of a small graph as SVG: boxes in levels by data flow, long edges routed between the boxes. */
+/* Draws a small graph as SVG with a layered layout: boxes in levels by data flow, long edges routed between the boxes. */
 #ifndef DOPPLER_COMPILER_REPORT_REPORT_DRAW_H
 #define DOPPLER_COMPILER_REPORT_REPORT_DRAW_H
 
@@ -6,20 +6,21 @@
 #include "base/base.h"
 
 typedef struct dop_draw_box {
-    const char *title, *text; /* text: words, wrapped to the width; "" if none */
-    const char *tip;          /* lines shown while the pointer is on it */
-    int colour;               /* 0..11; -1: grey, for something outside of what is drawn */
-    bool barrier;             /* marked: a barrier before it waits for what is above */
+    const char *title, *text; /* text: words below the title, wrapped to the width; "": none */
+    const char *tip;          /* lines shown while the pointer is on the box */
+    int colour;               /* 0..11; -1: grey, for a value from outside of the drawing */
+    bool barrier;             /* a dashed line above the box: a barrier stands before the dispatch */
     uint32_t width;           /* least width in pixels */
 } dop_draw_box;
 
 typedef struct dop_draw_edge {
-    uint32_t from, to;      /* from < to */
-    const char *tip, *note; /* note: short, written beside the edge; "" if none */
+    uint32_t from, to;      /* indices of boxes, from < to */
+    const char *tip, *note; /* tip: lines shown at the pointer; note: a word beside the edge, or "" */
 } dop_draw_edge;
 
-/* HTML-escapes text. */
+/* Appends text, escaped for HTML. */
 void dop_draw_escape(dop_buf *out, const char *text);
+/* Appends the drawing as an svg element. */
 dop_status dop_draw(const dop_draw_box *boxes, uint32_t n_boxes, const dop_draw_edge *edges, uint32_t n_edges,
                     dop_arena *arena, dop_diag *diag, dop_buf *out);
 

@@ -1,4 +1,4 @@
-/* --explain: why regions got their kernels, and why two of them are not one. */
+/* --explain: why regions got their kernels, and why two regions were not joined. */
 #include "compiler/report/report.h"
 #include "compiler/schedule/region_facts.h"
 #include "passes/fuse.h"
@@ -32,15 +32,15 @@ typedef struct line {
     uint32_t count;
 } line;
 
-/* The pairs of one schedule. */
+/* The pairs of A+B in one schedule, as lines of text. */
 typedef struct pairs {
     const dop_schedule *s;
     const dop_target *target;
     dop_flow flow;
     const char *from, *to;
-    bool exact;             /* a layer was asked for: layers are not counted together */
-    dop_region_id *writers; /* [n_nodes]: region that stores the node; 0: none */
-    dop_region_id reader;   /* whose reads are looked at */
+    bool exact;             /* A or B names a layer, so lines name layers too */
+    dop_region_id *writers; /* [n_nodes] region that stores each node; 0: none */
+    dop_region_id reader;   /* region of B whose reads are looked at */
     const dop_report_places *places;
     line *lines;
     uint32_t n, cap;
@@ -74,7 +74,7 @@ add_line(pairs *p, const char *text)
     p->lines[p->n++] = (line){copy, 1};
 }
 
-/* "L0/o add -> L0/ffn_up row_rms: WHAT"; takes the text. */
+/* Adds a line "L0/o add -> L0/ffn_up row_rms: WHAT", or counts an equal one.  Frees `what`. */
 static void
 add_pair(pairs *p, dop_label from, dop_node_id producer, dop_label to, dop_node_id consumer, dop_buf *what)
 {
@@ -92,7 +92,7 @@ add_pair(pairs *p, dop_label from, dop_node_id producer, dop_label to, dop_node_
     dop_buf_finish(what);
 }
 
-/* What joining the two would save, by the target: the value's way through memory, a dispatch and its barrier. */
+/* Appends what joining the pair would save on the target: the value's write and read, a dispatch and its barrier. */
 static void
 put_saving(const pairs *p, dop_node_id base, dop_buf *out)
 {
@@ -116,7 +116,7 @@ largest_matrix(const dop_graph *g, const dop_region *r)
     return most;
 }
 
-/* The numbers behind a reason, and what would have to be otherwise. */
+/* Appends the numbers behind a reason against joining, and what would have to change. */
 static dop_status
 put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason reason, dop_buf *out)
 {
@@ -233,7 +233,7 @@ tell_fused(pairs *p)
     }
 }
 
-/* Of one schedule; *io_found counts lines. */
+/* Appends the lines about A+B of one schedule, and adds their number to *io_found. */
 static dop_status
 explain_pairs(const dop_target *t, const dop_schedule *s, const dop_report_places *places, const char *from,
               const char *to, dop_diag *diag, dop_buf *out, uint32_t *io_found)
@@ -274,13 +274,13 @@ explain_pairs(const dop_target *t, const dop_schedule *s, const dop_report_place
 
 /* --- OP -------------------------------------------------------------------------------------------------------------- */
 
-/* Regions that differ in nothing but their layer. */
+/* Regions that differ in their layer only, as one line. */
 typedef struct group {
     char *text;      /* owned: everything behind the label */
-    dop_label label; /* of the first */
-    dop_buf layers;  /* "0-4,6-10"; nothing: none */
+    dop_label label; /* label of the first region */
+    dop_buf layers;  /* runs of layers that have ended, as "0-4,6-10" */
     dop_region_id first;
-    uint32_t count, last; /* last: layer */
+    uint32_t count, last; /* number of regions; layer of the last one */
     uint32_t run;         /* first layer of the last run */
 } group;
 
@@ -299,14 +299,14 @@ groups_finish(groups *x)
     free(x->items);
 }
 
-/* The layers up to the one before `layer` are known: the last run of them is written. */
+/* Ends the last run of consecutive layers: appends it to x->layers. */
 static void
 end_run(group *x)
 {
     dop_buf_printf(&x->layers, x->run == x->last ? "%s%u" : "%s%u-%u", x->layers.size ? "," : "", x->run, x->last);
 }
 
-/* Takes the text. */
+/* Adds a region to the group with its text and role, or makes a new group.  Takes the text. */
 static dop_status
 add_to_group(groups *x, dop_label label, char *text, dop_region_id r, dop_diag *diag)
 {
@@ -354,7 +354,7 @@ put_group(const dop_schedule *s, group *x, dop_buf *out)
     dop_buf_puts(out, "\n");
 }
 
-/* Kernel, grid, and what the region costs by the target: its bytes and its dispatch. */
+/* Appends a region's kernel, grid and tile, and its cost on the target: bytes, and the dispatch. */
 static void
 put_region(const dop_target *t, const dop_schedule *s, const dop_report_places *places, dop_region_id r, dop_buf *out)
 {

@@ -25,11 +25,11 @@ typedef struct picture {
     const dop_schedule *sched;
     dop_arena arena;
     int32_t layer;
-    int *colour; /* [n_regions of the fused graph] -1: not of this layer */
+    int *colour; /* [n_regions of the fused graph] colour of each region; -1: not of this layer */
     dop_draw_box *boxes;
     dop_draw_edge *edges;
     uint32_t n_boxes, n_edges;
-    uint32_t *box_of; /* node or region -> box + 1 */
+    uint32_t *box_of; /* 1 + the box of a node (before the passes) or a region; 0: none */
 } picture;
 
 static const char *
@@ -51,8 +51,8 @@ put_shape(const dop_graph *g, dop_node_id id, dop_buf *out)
     dop_buf_printf(out, "  %s\n", dop_report_bytes((double)dop_node_bytes(g, id), b, sizeof b));
 }
 
-/* The region that makes the node of this name after the passes, or the first part of it ("n.rms" of "n") when it was
- * taken apart; 0: it was folded away. */
+/* The region that makes a node after the passes, found by the node's name.  Where a pass split node "n", the region of its first
+ * part, as "n.rms".  0: a pass folded the node away. */
 static dop_region_id
 region_of_name(const dop_graph *g, const char *name)
 {
@@ -73,7 +73,7 @@ static uint32_t
 add_box(picture *p, const dop_draw_box *box)
 {
     p->boxes[p->n_boxes] = *box;
-    return ++p->n_boxes; /* box + 1 */
+    return ++p->n_boxes; /* 1 + the new box */
 }
 
 static void
@@ -103,7 +103,7 @@ picture_unfused(picture *p)
             continue;
         dop_region_id r = region_of_name(fused, n->name);
         dop_buf tip = {0};
-        /* What it reads from outside of the layer comes first, so that edges go forward. */
+        /* Boxes of values from outside of the layer come before their readers, so that edges go forward. */
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             if (dop_node_computed(g, b) && !p->box_of[b]) {
@@ -144,7 +144,7 @@ typedef struct reading {
     picture *p;
     const dop_flow *flow;
     dop_region_id region;
-    bool edges; /* else boxes of what stands outside */
+    bool edges; /* add edges; else boxes of values from outside of the layer */
 } reading;
 
 static void
@@ -231,7 +231,7 @@ picture_fused(picture *p, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The regions that make something of the layer, in the order of the schedule, get colours. */
+/* Gives a colour to each region that computes a node of the layer, in the order of the schedule. */
 static void
 colour_regions(picture *p)
 {
@@ -269,10 +269,10 @@ reads_in(const dop_graph *g)
 
 enum { MOST_KINDS = 4 };
 
-/* Layers that are built alike. */
+/* A kind of layer: layers with equal ops, shapes and attributes. */
 typedef struct layer_kind {
     uint64_t hash;
-    uint32_t layer; /* number of the layer that is drawn: of layers of this kind, the one nearest to the middle */
+    uint32_t layer; /* the layer of this kind that is drawn: the one nearest to the model's middle */
     uint32_t count;
 } layer_kind;
 
@@ -282,7 +282,7 @@ mix(uint64_t hash, uint64_t value)
     return (hash ^ value) * 0x100000001b3u; /* FNV-1a, a word at a time */
 }
 
-/* What one node adds to its layer's: op, shape and attributes, no names. */
+/* Adds a node to the hash of its layer: op, shape and integer attributes, but neither names nor numbers such as epsilons. */
 static uint64_t
 mix_node(uint64_t hash, const dop_node *n)
 {
@@ -296,7 +296,7 @@ mix_node(uint64_t hash, const dop_node *n)
     return hash;
 }
 
-/* Kinds of layers in the order of their first; at most MOST_KINDS. */
+/* Finds the kinds of layers, at most MOST_KINDS, in the order of their first layers. */
 static dop_status
 find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds, uint32_t *out_n)
 {
@@ -327,7 +327,7 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     return DOP_OK;
 }
 
-/* ": attention to the last 512 positions" */
+/* Appends what the layer's attention sees: ": attention to the last 512 positions". */
 static void
 put_what_it_sees(const picture *p, dop_buf *out)
 {
@@ -350,7 +350,7 @@ put_what_it_sees(const picture *p, dop_buf *out)
         dop_buf_puts(out, ": no attention");
 }
 
-/* One layer before and after, side by side. */
+/* Appends drawings of a layer before and after the passes, side by side. */
 static dop_status
 put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *diag, dop_buf *out)
 {
@@ -383,7 +383,7 @@ put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *dia
     return st;
 }
 
-/* A layer of each kind: those that see all positions beside those that see the last ones. */
+/* Appends drawings of one layer of each kind, as of full and of sliding-window attention. */
 static dop_status
 put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, dop_buf *out)
 {

@@ -18,7 +18,7 @@ integer(uint64_t v)
     return json_integer((json_int_t)v);
 }
 
-/* "a b c" -> ["a", "b", "c"] */
+/* A list of the words of a text: "a b c" becomes ["a", "b", "c"]. */
 static json_t *
 words(const char *text)
 {

@@ -68,7 +68,7 @@ dop_report_parts_json(const dop_report *r, void *json_object)
 
 /* --- one page ---------------------------------------------------------------------------------------------------------- */
 
-/* Of a value of one row of a step. */
+/* Bytes of a value for one row of a step. */
 static uint64_t
 row_bytes(const dop_graph *g, dop_node_id id)
 {
@@ -150,7 +150,7 @@ dop_report_places_finish(dop_report_places *p)
     memset(p, 0, sizeof *p);
 }
 
-/* The last part that receives the value; 0: none does. */
+/* The last part that receives the value with this name; 0: none does. */
 static uint32_t
 last_receiver(const dop_report_places *p, const char *name)
 {

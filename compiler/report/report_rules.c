@@ -1,4 +1,4 @@
-/* Names of fusions. */
+/* Names of fusions, by the ops that they join. */
 #include "compiler/report/report.h"
 #include "passes/region.h"
 
@@ -16,7 +16,7 @@ root_of(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root;
 }
 
-/* By kind of the ops when no combination of them has a name. */
+/* The name of a fusion by the kinds of its ops, where the combination of ops has no name of its own. */
 static const char *
 rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
 {

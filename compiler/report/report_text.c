@@ -1,4 +1,4 @@
-/* The report as text. */
+/* Prints the report as text. */
 #include "compiler/report/report.h"
 #include "compiler/schedule/persistent.h"
 

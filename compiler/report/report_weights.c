@@ -1,11 +1,11 @@
-/* What became of the weights. */
+/* The table of weights: how their stored types became packed ones. */
 #include "compiler/report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How a packed tensor came about. */
+/* How a packed tensor is made of the stored one. */
 static const char *
 way(const dop_packed *x)
 {
@@ -47,7 +47,7 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
             row.stored = x->source->type;
             row.asked = c->asked_types[x->from.index];
         }
-        if (x->source && x->source->rank < 2) /* vectors are not asked about */
+        if (x->source && x->source->rank < 2) /* --quant is not about vectors */
             row.asked = row.packed;
         row.cols = row.asked == row.packed ? 0 : x->cols;
         for (uint32_t k = 0; k < r->n_weights && !at; k++) {

@@ -13,7 +13,7 @@ in_phase(const dop_path_rule *r, dop_phase phase)
     return phase == DOP_PHASE_DECODE ? r->decode : r->prefill;
 }
 
-/* Does rule i say something in this phase? */
+/* Does rule i apply in this phase, and is it not muted? */
 static bool
 is_on(const dop_kernel_path *p, uint32_t i, dop_phase phase)
 {
@@ -30,7 +30,7 @@ in_layers(const dop_path_rule *r, dop_label label)
     return r->n_layers == 0;
 }
 
-/* Does a rule with this op (NULL: everything) mean what has the label? */
+/* Does the `op` of a rule (NULL: everything) name this label? */
 static bool
 names_label(const char *op, dop_label label)
 {
@@ -92,7 +92,8 @@ is_node(const dop_graph *g, dop_node_id id, const char *name)
     return strcmp(dop_op_of(n->op)->name, name) == 0 || dop_label_is(n->label, name);
 }
 
-/* Does a node of b that has the name of the rule's reader read one of a that has the name of its op? */
+/* For a rule about a pair A+B: does a node of region b that B names read a node of region a that A names?  *out_reads: b reads
+ * something of a, whatever its name. */
 static bool
 is_edge(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b, bool *out_reads)
 {
@@ -120,7 +121,8 @@ has_node(const dop_graph *g, const dop_region *r, const char *name)
     return false;
 }
 
-/* Is this pair one that stays apart?  Two of which neither reads the other, as products of one input, are named in any order. */
+/* Is the rule about this pair of regions?  Where neither region reads the other, as with sibling products, A and B may be named in
+ * either order. */
 static bool
 is_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -132,7 +134,7 @@ is_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, cons
             (has_node(g, b, rule->op) && has_node(g, a, rule->reader)));
 }
 
-/* The last rule about this pair, counted; NULL: there is none. */
+/* The last rule about this pair of regions, which wins over earlier ones; NULL: there is none.  Counts the use in its `met`. */
 static const dop_path_rule *
 pair_rule(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
@@ -162,7 +164,8 @@ dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, c
     return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
 }
 
-/* Does the region read what the rule wants to stay apart from it?  A pair that nothing would have joined is no mistake. */
+/* For a rule about a pair A+B: does a node of the region that B names read a node that A names?  The rule then applies somewhere,
+ * even if no pass would have joined the two. */
 static bool
 reads_pair(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
@@ -201,7 +204,7 @@ dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     return type;
 }
 
-/* Is `name` one of the words of "gemv_rows, gemv"? */
+/* Is `name` in a list that commas separate, as "gemv_rows, gemv"? */
 static bool
 lists(const char *list, const char *name)
 {
@@ -216,7 +219,7 @@ lists(const char *list, const char *name)
     return false;
 }
 
-/* Adds the variants that can make the region. */
+/* Adds the names of the variants that can make the region to the list in `out`. */
 static void
 put_possible(const dop_graph *g, const dop_region *r, const dop_target *t, char *out, size_t cap)
 {
@@ -271,7 +274,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
                             rule->possible);
         }
         rule->why_not = dop_kernel_fits(rule->variant, g, r, t).why;
-        if (rule->why_not) /* elsewhere it may be possible; --explain says so at each region */
+        if (rule->why_not) /* the variant may fit other regions; --explain gives the reason at each one */
             continue;
         rule->used++;
         *out_variant = v->name;
@@ -341,7 +344,7 @@ dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log
         beside += has_node(g, reg, rule->op) && has_node(g, reg, rule->reader);
     }
     rule->edges += edges;
-    rule->joined += edges ? together : beside; /* of which neither reads the other */
+    rule->joined += edges ? together : beside; /* no edges: neither op reads the other */
     for (uint32_t i = 0; i < log->n; i++) {
         const dop_fusion_event *e = &log->items[i];
         const bool pair = is_node(g, e->producer, rule->op) && is_node(g, e->consumer, rule->reader);
@@ -351,7 +354,7 @@ dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log
     }
 }
 
-/* A rule that says fuse and has no effect. */
+/* The error for a rule with `fuse` that has no effect: names what the rule tried and the reason. */
 static dop_status
 joins_nothing(const dop_path_rule *r, dop_diag *diag)
 {

@@ -53,97 +53,99 @@ enum { DOP_MAX_RANGES = 16 };
 typedef struct dop_path_rule {
     const char *source; /* "--force qkv=gemv", "file.yaml:7", for messages */
     bool decode, prefill;
-    uint32_t n_layers; /* 0: everywhere, also outside of layers */
+    uint32_t n_layers; /* number of ranges; 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
-    const char *op;     /* NULL: everything */
-    const char *reader; /* of op: the rule is about this pair only, which it keeps apart or joins; NULL: it is not */
-    dop_template tpl;   /* none: any */
-    uint32_t step;      /* rows; 0: any */
-    dop_variant_id variant;         /* none: not stated */
-    uint32_t tile[DOP_TILE_FIELDS]; /* 0: not stated */
-    bool tiles;                     /* states some field of it */
-    bool unfused, fused;            /* at most one */
-    bool expands;                   /* says how weights are read: */
-    dop_type expand;                /* expanded to f16 or f32, none: as they are */
+    const char *op;                 /* template, label, role or op that regions must have; NULL: everything */
+    const char *reader;             /* B of a rule that keeps a pair A+B apart or joins it (A is op); NULL: no pair */
+    dop_template tpl;               /* the template that regions must have; none: any */
+    uint32_t step;                  /* rows of the schedule's steps; 0: any */
+    dop_variant_id variant;         /* the variant that regions get; none: not stated */
+    uint32_t tile[DOP_TILE_FIELDS]; /* fields of the tile that regions get; 0: not stated */
+    bool tiles;                     /* the rule states some field of `tile` */
+    bool unfused, fused;            /* `fuse: off` and `fuse: on`; at most one of the two */
+    bool expands;                   /* the rule says whether weights are expanded before they are multiplied */
+    dop_type expand;                /* f16 or f32: the type that weights are expanded to; none: they are not */
     bool forced;                    /* from the command line, where an unknown name is wrong usage */
     bool hint;                      /* measured, or from a manifest made for another engine: followed where possible */
     bool gpu;                       /* made for GPUs: no rule for a software device */
-    uint32_t met;                   /* regions that it applies to, before or after fusion */
-    uint32_t used;                  /* regions that it chose a variant for */
-    uint32_t expanded;              /* matmuls whose weights it decided about */
-    uint32_t won;                   /* of `used`: regions for which no later rule chose another variant */
-    uint32_t by;                    /* number of a later rule that chose instead of it, from 1; 0: none */
-    uint32_t undone;        /* matmuls whose weights it keeps as they are although an earlier rule expands them */
-    bool changed;           /* fuse: regions would be others without it */
-    uint32_t edges, joined; /* A+B: where B reads what A makes; how often both are in one region */
-    dop_reason apart;       /* A+B: the most telling reason why two are not joined */
-    const char *why_not;    /* why its variant could not be used at the last such region; NULL: there was none */
-    char possible[256];     /* variants that regions with its op could have had */
+    uint32_t met;                   /* regions that the rule applies to, before or after fusion */
+    uint32_t used;                  /* regions that the rule chose a variant for */
+    uint32_t expanded;              /* matmuls for which the rule said whether weights are expanded */
+    uint32_t won;                   /* regions of `used` for which no later rule chose another variant */
+    uint32_t by;                    /* number of a later rule that chose another variant instead, from 1; 0: none */
+    uint32_t undone;                /* matmuls whose weights this rule does not expand although an earlier rule does */
+    bool changed;                   /* for a rule with `fuse`: regions would be others without the rule */
+    uint32_t edges, joined; /* for a pair A+B: places where B reads what A makes; those where both are in one region */
+    dop_reason apart;       /* for a pair A+B: the most telling reason why the two are not joined */
+    const char *why_not;    /* why the variant does not fit the last region that the rule applied to; NULL: it fits */
+    char possible[256];     /* names of the variants that fit regions to which the rule applied, for messages */
 } dop_path_rule;
 
-/* What measurements depend on. */
+/* What measured rules were measured with; they hold for nothing else. */
 typedef struct dop_measured {
-    const char *device, *driver, *kernels; /* the last: a digest */
+    const char *device, *driver, *kernels; /* names of device and driver; digest of the kernel templates */
 } dop_measured;
 
 typedef struct dop_kernel_path {
-    const char *name; /* NULL: none */
-    dop_type act, kv; /* none: not stated */
+    const char *name; /* name of the path; NULL: there is no path */
+    dop_type act, kv; /* storage of activations and caches; none: not stated */
     const char *weights;
-    const char *int_dot; /* of dop_int_dot_parse(); NULL: not stated */
+    const char *int_dot; /* a word that dop_int_dot_parse() knows; NULL: not stated */
     bool unfused;
-    dop_measured measured; /* device NULL: the file does not say */
-    uint32_t n_layers;     /* of the model */
+    dop_measured measured; /* what the rules were measured with; device NULL: the file does not say */
+    uint32_t n_layers;     /* layers of the model */
     uint32_t muted;        /* number of a rule that is left out for now, from 1; 0: none */
     uint32_t n_rules, cap_rules;
     dop_path_rule *rules; /* in the arena */
 } dop_kernel_path;
 
-/* spec: a name, or a file (with a slash, or ending in .yaml or .json).  glsl_dir: where the templates were found, beside
- * which the known paths lie.  n_layers: of the model.  Errors list the known names. */
+/* Loads a kernel path.  spec: a name, or a file (with a slash, or ending in .yaml or .json).  glsl_dir: where the templates were
+ * found, beside which the known paths lie.  n_layers: of the model.  Errors list the known names. */
 dop_status dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena,
                                 dop_diag *diag, dop_kernel_path *out);
-/* The path that the model itself states, as hints; out->name is NULL when it states none. */
+/* Makes the kernel path that the model's own manifest states, whose rules are hints; out->name is NULL when there is none. */
 dop_status dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out);
-/* --tuning: a file of rules and what they were measured with, and nothing else. */
+/* Loads the file of --tuning, which has rules and what they were measured with, and nothing else. */
 dop_status dop_kernel_path_tuning(const char *path, uint32_t n_layers, dop_arena *arena, dop_diag *diag,
                                   dop_kernel_path *out);
 /* Puts the rules of `first` before those of p. */
 dop_status dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_arena *arena, dop_diag *diag);
-/* Of the texts of all kernel templates. */
+/* A digest of the texts of all kernel templates. */
 uint64_t dop_templates_digest(const dop_templates *templates);
-/* What a measurement here, now, would be made with. */
+/* What a measurement on this device with these templates would be made with, to compare with dop_kernel_path.measured. */
 dop_status dop_measured_here(const dop_device_caps *device, const dop_templates *templates, dop_arena *arena,
                              dop_diag *diag, dop_measured *out);
-/* NULL: the path was measured here, or does not say where.  Else what differs, as text. */
+/* Why measured rules do not hold here: which of device, driver and kernels differs, as text.  NULL: none differs, or the path does
+ * not say where it was measured. */
 const char *dop_kernel_path_stale(const dop_kernel_path *p, const dop_measured *here);
-/* --force OP=VARIANT, after all rules. */
+/* Adds the rule of --force OP=VARIANT behind all other rules. */
 dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena,
                                  dop_diag *diag);
 
-/* --no-fuse A+B. */
+/* Adds the rule of --no-fuse A+B. */
 dop_status dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, dop_diag *diag);
 
 /* Is everything of this phase unfused? */
 bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);
-/* Does the path have rules that keep some regions of this phase apart?  And do they apply to these two? */
+/* has_apart: does the path have rules that keep some regions of this phase apart?  apart: do its rules keep these two regions apart? */
 bool dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase);
 bool dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
-/* Does a rule ask to join this pair whatever the compiler expects that to cost? */
+/* Does a rule ask to join this pair of regions, even where the compiler expects the step to take longer with them joined? */
 bool dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
-/* Does the path have rules that expand weights in this phase?  To which type at this matmul (none: not expanded)? */
+/* has_expand: does the path have rules that expand weights in this phase?  expand: the type that the weights of this matmul are
+ * expanded to (none: they are not). */
 bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
 dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul);
-/* Has rule i (fuse, in this phase) still to show that it changes something: that regions would be others without it? */
+/* Is rule i one about fusion in this phase, of which no schedule has shown so far that regions would be others without it? */
 bool dop_kernel_path_to_judge(const dop_kernel_path *p, uint32_t i, dop_phase phase);
-/* Counts, for a rule about a pair, where the two are neighbours and where they share a region, and why not; the log is of the
- * passes that formed these regions. */
+/* Counts, for a rule about a pair A+B, the edges where B reads A and those whose ends share a region, and keeps the most telling
+ * reason against joining the others.  log: of the passes that formed the regions of g. */
 void dop_path_rule_look(dop_path_rule *rule, const dop_graph *g, const dop_fusion_log *log);
-/* Rules of this phase that ask for a pair to be joined. */
+/* Is this a rule of the phase that asks for a pair to be joined? */
 bool dop_path_rule_joins(const dop_path_rule *rule, dop_phase phase);
-/* The variant asked for at a region (NULL: none), checked against the target. */
+/* The variant that rules ask for at a region (NULL: none).  Errors: the target lacks what the variant needs. */
 dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                   const dop_target *t, dop_diag *diag, const char **out_variant);
 /* Sets the fields of the region's tile that rules state. */

@@ -15,7 +15,7 @@
 
 enum { MAX_RULES = 1024 };
 
-/* Of "L0-9/qkv": the model must have all these layers. */
+/* Checks that the model has all the layers that a label names, as "L0-9/qkv". */
 static dop_status
 check_label(const dop_kernel_path *p, const dop_path_rule *rule, const char *label, dop_diag *diag)
 {
@@ -81,7 +81,7 @@ dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, d
     return add_rule(p, &r, arena, diag);
 }
 
-/* "A+B" becomes op and reader. */
+/* Splits "A+B" into the rule's op and reader. */
 static dop_status
 take_pair(dop_path_rule *rule, const char *pair, dop_arena *arena, dop_diag *diag)
 {
@@ -116,10 +116,10 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     uint32_t n_layers;
-    const char *spec;   /* the name asked for; NULL: the file was */
+    const char *spec;   /* the name asked for; NULL: the file itself was asked for */
     const char *family; /* what stands before the file's name in spec, with its dash, or "" */
-    bool family_known;  /* the file lists it */
-    bool tuning;        /* for --tuning: rules, and what they were measured with */
+    bool family_known;  /* the file's `families` lists the family */
+    bool tuning;        /* the file is for --tuning and may have only `rules` and `measured` */
     dop_kernel_path *out;
 } reader;
 
@@ -160,7 +160,7 @@ read_switch(reader *r, const char *key, const yaml_node_t *v, bool *out_on)
     return DOP_OK;
 }
 
-/* "3" or "0-17" */
+/* Reads a layer or a range of layers: "3" or "0-17". */
 static dop_status
 read_range(reader *r, const yaml_node_t *v, dop_path_rule *rule)
 {
@@ -301,7 +301,7 @@ read_rule(reader *r, const yaml_node_t *map)
     return add_rule(r->out, &rule, r->arena, r->diag);
 }
 
-/* families: [gemma3, llama]: "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml. */
+/* Reads the field `families`: with [gemma3, llama], "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml. */
 static dop_status
 read_families(reader *r, const yaml_node_t *v)
 {
@@ -318,7 +318,7 @@ read_families(reader *r, const yaml_node_t *v)
     return DOP_OK;
 }
 
-/* measured: {device: ..., driver: ..., kernels: ...} */
+/* Reads the field `measured`: {device: ..., driver: ..., kernels: ...}. */
 static dop_status
 read_measured(reader *r, const yaml_node_t *v)
 {
@@ -393,7 +393,7 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         key);
 }
 
-/* The name asked for, or "dir/gemma3.yaml" -> "gemma3". */
+/* The name of the path: the one asked for, or that of the file, "gemma3" for "dir/gemma3.yaml". */
 static dop_status
 name_of_file(reader *r)
 {
@@ -432,7 +432,7 @@ load_yaml(reader *r)
 
 /* --- manifests ---------------------------------------------------------------------------------------------------------- */
 
-/* Kernels of the original engine that have a counterpart; the others are fused or chosen here. */
+/* Kernels of the engine that RDRR manifests are for, with their counterparts here; other kernels have none. */
 static const struct {
     const char *prefix;
     dop_variant_id decode, prefill;
@@ -535,7 +535,7 @@ compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* " {gemma3-,llama-,}NAME" for a file with families, else " NAME". */
+/* Appends a name for a list of known paths: " {gemma3-,llama-,}NAME" for a file with families, else " NAME". */
 static void
 put_names(const char *file, const char *name, dop_buf *out)
 {
@@ -588,7 +588,7 @@ unknown_path(const char *spec, const char *dir, dop_arena *arena, dop_diag *diag
     return st;
 }
 
-/* NAME.yaml, or for FAMILY-NAME a NAME.yaml that lists this family. */
+/* Loads the file of a name: NAME.yaml, or for FAMILY-NAME a NAME.yaml whose `families` lists FAMILY. */
 static dop_status
 load_named(reader *r, const char *glsl_dir)
 {
@@ -655,7 +655,7 @@ dop_kernel_path_prepend(dop_kernel_path *p, const dop_kernel_path *first, dop_ar
 uint64_t
 dop_templates_digest(const dop_templates *templates)
 {
-    uint64_t digest = 0; /* of files in whatever order the folder lists them */
+    uint64_t digest = 0; /* a sum, because a folder lists files in any order */
     for (uint32_t i = 0; i < templates->n; i++) {
         const char *text = templates->files[i].text;
         digest += XXH3_64bits_withSeed(text, strlen(text),

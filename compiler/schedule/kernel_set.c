@@ -33,7 +33,7 @@ typedef struct job {
     const dop_target *target;
     void (*progress)(void *user, const char *what, double done);
     void *user;
-    pthread_mutex_t lock; /* of done and progress */
+    pthread_mutex_t lock; /* guards `done` and calls of `progress` */
     uint32_t done;
 } job;
 

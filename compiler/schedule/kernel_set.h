@@ -12,7 +12,7 @@ typedef struct dop_built_kernel {
     dop_buf spirv;
     uint32_t shared_bytes;
     bool optional; /* needing too much shared memory is no error */
-    bool dropped;  /* an optional kernel that needs too much: it and what uses it are left out */
+    bool dropped;  /* optional, and needs too much shared memory: left out with what uses it */
 } dop_built_kernel;
 
 typedef struct dop_kernel_set {

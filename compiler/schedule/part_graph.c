@@ -1,6 +1,6 @@
-/* A schedule is cut between its regions, behind the passes: each part runs kernels of the whole model's schedule, in
- * its order, and so every value has the bits that it has there.  What crosses is what a region of one part stores and
- * one of a later part reads, whichever values these are: the residual stream, mostly. */
+/* A schedule is cut between its regions, after the passes: each part runs kernels of the whole model's schedule in the order of that
+ * schedule, so every value has the same bits in a part as in the whole.  A value crosses a cut when a region of one part stores it and
+ * a region of a later part reads it: mostly the residual stream. */
 #include "compiler/schedule/part_graph.h"
 
 #include "compiler/schedule/region_facts.h"
@@ -66,7 +66,7 @@ dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_
                 out_layers[r] = out_layers[from];
         }
     }
-    /* What reads leaves only and is of no layer is made where it is first wanted. */
+    /* A region without a layer that reads leaves only goes to the layer of its first reader. */
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
         for (uint32_t i = 0; i < g->regions[r].info->n_reads; i++) {
             const dop_region_id from = owner[g->regions[r].info->reads[i]];
@@ -81,7 +81,7 @@ dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_
 
 /* ---- what crosses ---- */
 
-/* Bytes of one row of a value that may cross, 0: it may not. */
+/* Bytes of one row of a value that may cross a cut; 0: the value may not cross. */
 static uint64_t
 row_bytes(const dop_graph *g, dop_node_id id)
 {
@@ -100,7 +100,7 @@ refuse(dop_crossings *x, const char *why, dop_node_id at)
     x->refused_at = at;
 }
 
-/* A state belongs to one part. */
+/* Checks that a state which region r reads or writes is used in one part only. */
 static void
 check_state(const dop_graph *g, const uint32_t *numbers, dop_region_id r, dop_node_id value, uint32_t *part_of,
             dop_crossings *x)
@@ -135,7 +135,7 @@ dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, 
 {
     dop_crossings *x = out;
     memset(x, 0, sizeof *x);
-    uint32_t *part_of = calloc(g->n_nodes, sizeof *part_of); /* of states: 1 + the part that has it, 0: none yet */
+    uint32_t *part_of = calloc(g->n_nodes, sizeof *part_of); /* 1 + the part that uses each state; 0: none yet */
     x->last = calloc(g->n_nodes, sizeof *x->last);
     dop_status st = find_owners(g, diag, &x->owner);
     if (!part_of || !x->last)
@@ -149,7 +149,7 @@ dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, 
         for (uint32_t i = 0; i < reg->n_outs && !x->refused; i++)
             check_state(g, numbers, r, reg->outs[i], part_of, x);
     }
-    /* A region behind the cut may compute such a value again beside others that read it.  Then it would be two nodes. */
+    /* A part that receives a value must not have a region that computes it again: the value would be two nodes of the part's graph. */
     for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK && !x->refused; r++)
         for (uint32_t i = 0; i < g->regions[r].n_nodes; i++) {
             const dop_node_id id = g->regions[r].nodes[i];
@@ -180,11 +180,11 @@ typedef struct cutter {
     dop_arena *arena;
     dop_diag *diag;
     dop_graph *to;
-    bool *wanted;     /* [from->n_nodes] */
-    dop_node_id *map; /* [from->n_nodes] node of the part's graph; 0: none */
+    bool *wanted;     /* [from->n_nodes] the part's graph has the node */
+    dop_node_id *map; /* [from->n_nodes] node of the part's graph that a node of the whole became; 0: none */
 } cutter;
 
-/* Does the value come into the part, or go out of it? */
+/* Does an earlier part make the value, and this part or a later one read it? */
 static bool
 is_received(const cutter *c, dop_node_id id)
 {
@@ -197,7 +197,7 @@ is_sent(const cutter *c, dop_node_id id)
     return c->x->last[id] > c->number && c->numbers[c->x->owner[id]] <= c->number;
 }
 
-/* The regions' nodes, what they read, and what crosses. */
+/* Marks the nodes of the part's graph: those of its regions, their sources, and the values that the part receives or sends. */
 static void
 mark_wanted(cutter *c)
 {
@@ -236,7 +236,8 @@ copy_node(cutter *c, dop_node_id id)
     return st;
 }
 
-/* Those of the whole that the part makes come first, in their order: the logits are the first of the last part. */
+/* Adds the outputs of the part's graph: first the outputs of the whole graph that the part makes, in their order, so that the logits
+ * come first in the last part; then the values that the part sends. */
 static dop_status
 copy_outputs(cutter *c)
 {
@@ -290,7 +291,7 @@ copy_graph(cutter *c)
     return st;
 }
 
-/* The kernels stay; only the numbers of the values that they are given change. */
+/* Copies the kernels of the part's regions; only the numbers of the values that are their arguments change. */
 static dop_status
 copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
 {
@@ -313,7 +314,7 @@ copy_built(const cutter *c, const dop_schedule *whole, dop_schedule *out)
         b->args = args;
         out->n_body += r <= whole->n_body;
     }
-    /* Values that are sent are wanted always. */
+    /* A part that sends values runs all its regions, also in a step whose logits nobody reads. */
     if (c->number + 1 < c->n || out->n_body == 0)
         out->n_body = n - 1;
     return DOP_OK;

@@ -17,21 +17,21 @@ bool dop_parts_divide(const dop_cuts *cuts, const dop_graph *g, const dop_region
  * before all layers belong to the first, the head to the last. */
 dop_status dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *diag, uint32_t *out_layers);
 
-/* The values that cross where the regions of a graph are divided: numbers[g->n_regions] is the part that runs each region, never
- * before a part that it reads from. */
+/* The values that cross a cut, from a region in one part to a region in a later part. */
 typedef struct dop_crossings {
-    dop_region_id *owner; /* [n_nodes] region that stores the value, 0: none */
-    uint32_t *last;       /* [n_nodes] of a value that crosses: the last part that reads it, else 0 */
-    /* Why these parts are impossible, in which case the lists are incomplete; NULL: they are possible. */
+    dop_region_id *owner; /* [n_nodes] region that stores each value; 0: none */
+    uint32_t *last;       /* [n_nodes] last part that reads each value that crosses; 0: the value does not cross */
+    /* Why the model cannot be cut there, in which case `last` is incomplete; NULL: it can. */
     const char *refused;
-    dop_node_id refused_at; /* the value that it is about */
+    dop_node_id refused_at; /* the value that `refused` is about */
 } dop_crossings;
 
+/* Finds the values that cross.  numbers[g->n_regions]: the part that runs each region. */
 dop_status dop_crossings_find(const dop_graph *g, const uint32_t *numbers, dop_diag *diag, dop_crossings *out);
 void dop_crossings_finish(dop_crossings *x); /* accepts a zeroed one */
 
-/* The regions of part `number` of n, with the kernels that they have in the whole.  Made in `arena`; names of nodes are shared
- * with the whole.  What the part receives and sends is in out->received and out->sent. */
+/* Makes the schedule of part `number` of n in `arena`: the regions that numbers[] gives to the part, with the kernels that they have in
+ * the whole schedule, whose names of nodes it shares.  Values that the part receives and sends are in out->received and out->sent. */
 dop_status dop_schedule_take_part(const dop_schedule *whole, const uint32_t *numbers, const dop_crossings *x,
                                   uint32_t number, uint32_t n, dop_arena *arena, dop_diag *diag, dop_schedule *out);
 

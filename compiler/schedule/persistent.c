@@ -16,14 +16,14 @@ typedef struct builder {
     dop_compilation *c;
     dop_schedule *s;
     dop_diag *diag;
-    dop_target target; /* as stages see it */
+    dop_target target; /* target of the stages' kernels */
     dop_persistent *p;
-    uint8_t *routes; /* [n_nodes] */
+    uint8_t *routes; /* [n_nodes] DOP_MAILBOX, DOP_LEAVES or both: how a stored value of a stage gets to its readers */
     uint32_t n_functions;
     dop_kernel functions[MAX_FUNCTIONS];
 } builder;
 
-/* The region that makes the logits: what follows is the choice of a token. */
+/* The region that makes the logits (the LM head); the regions after it choose a token.  g->n_regions: there is none. */
 static dop_region_id
 head_region(const dop_graph *g)
 {
@@ -45,7 +45,7 @@ plan_values(builder *b, const dop_flow *f)
             const dop_node *n = dop_node_at(g, id);
             bool splits = id == g->regions[r].info->attn.root && dop_node_is(g, id, DOP_PARTIAL);
             if (splits && f->readers[id].n == 0)
-                b->routes[id] = DOP_MAILBOX; /* to other workgroups of the same stage */
+                b->routes[id] = DOP_MAILBOX; /* attention splits: to other workgroups of the stage that makes them */
             if (dop_region_hands_on(&g->regions[r], id))
                 b->routes[id] = DOP_MAILBOX;
             for (uint32_t k = 0; k < f->readers[id].n; k++)
@@ -55,17 +55,17 @@ plan_values(builder *b, const dop_flow *f)
             if (!(b->routes[id] & DOP_MAILBOX))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
-            if (dop_node_is(g, id, DOP_EFFECT)) { /* the caches themselves are for later steps */
+            if (dop_node_is(g, id, DOP_EFFECT)) { /* the row in the cache is for later steps */
                 if (!dop_shape_appends(&n->shape))
                     return "a state is replaced and read in the same step";
                 b->routes[id] = DOP_MAILBOX | DOP_LEAVES;
                 bytes = (uint64_t)dop_node_cols(g, id) * g->max_t * 4u;
-            } else if (splits) { /* rows of o, m, l, padded to 16 bytes */
+            } else if (splits) { /* partial results of attention: rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
                 if (f->readers[id].n != 0)
                     return "splits of attention are merged in another region";
                 bytes = bytes / row * (row + 2);
-            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* indices travel as floats */
+            } else if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_u32) { /* u32 indices take the words of floats */
                 return "activations are not f32";
             }
             b->p->mailbox[id] = b->p->copy_bytes;
@@ -75,7 +75,8 @@ plan_values(builder *b, const dop_flow *f)
     return NULL;
 }
 
-/* The stage's function: one of those there are, or another one.  Gives a reason when there are too many. */
+/* Gives the number of a stage's function: of an equal one that another stage has, or of a new one.  Returns the reason when there are
+ * too many functions. */
 static const char *
 add_function(builder *b, const dop_kernel *k, uint32_t *out_entry)
 {
@@ -108,7 +109,7 @@ same_args(const dop_kernel_arg *a, const dop_kernel_arg *b, uint32_t n)
     return true;
 }
 
-/* What a stage does instead while its cache is short. */
+/* Builds the function that a stage of attention uses while its cache is short, where there is a kernel for that. */
 static dop_status
 build_short(builder *b, dop_region_id r, const dop_sync *sync, const char **out_no)
 {
@@ -144,7 +145,7 @@ build_stages(builder *b, const char **out_no)
         if (*out_no)
             return DOP_OK;
         st = dop_kernel_generate(&b->c->templates, g, &g->regions[r], &b->target, &x->choice, &sync, b->diag, &k);
-        if (st == DOP_E_INPUT) { /* the kernel of its own fits, and will do */
+        if (st == DOP_E_INPUT) { /* no error: the region's own kernel fits, and a persistent form is not needed */
             *b->diag = (dop_diag){0};
             *out_no = "a stage needs more shared memory than a workgroup has";
             return DOP_OK;
@@ -160,7 +161,8 @@ build_stages(builder *b, const char **out_no)
     return st;
 }
 
-/* The dispatch itself, and the last one of the schedule, which counts the run: that changes the parity of the mailboxes. */
+/* Builds the kernel of the persistent dispatch, and that of the schedule's last dispatch, which counts the run and so changes the
+ * parity of the mailboxes. */
 static dop_status
 build_dispatches(builder *b)
 {

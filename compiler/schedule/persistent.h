@@ -34,8 +34,8 @@
  * Values that something after the dispatch reads (rows of the caches, logits) are stored in ordinary memory, in addition to
  * their mailboxes if they have any.
  *
- * With several rows a mailbox has a place for each row that the schedule may have.  A step with fewer rows computes those after
- * its last one as if they were that one again: all places are then filled and emptied in every step, and the caches get the same
+ * With several rows a mailbox has a place for each row that the schedule may have.  A step with fewer rows computes its last row
+ * again for every place that is left: all places are then filled and emptied in every step, and the caches get the same
  * values twice.  Attention receives the rows of keys and values that the step makes of its sequence up to its own row.  Every
  * schedule counts its own runs, because it has mailboxes of its own. */
 #ifndef DOPPLER_COMPILER_SCHEDULE_PERSISTENT_H
@@ -43,29 +43,30 @@
 
 #include "compiler/schedule/schedule.h"
 
-/* The function of a stage, and the one that replaces it while its cache is short (dop_plan_dispatch of runtime/plan/plan_format.h);
- * both have the same arguments. */
+/* The function of a stage, and the function that the stage uses instead while its cache is short (dop_plan_dispatch of
+ * runtime/plan/plan_format.h); both have the same arguments. */
 typedef struct dop_stage_form {
     uint32_t function;
-    dop_rounding
-        rounding; /* of the stage's products, which may be nearer to exact than those of the region's own kernel */
+    /* Rounding of the stage's products, which may be nearer to exact than that of the region's own kernel. */
+    dop_rounding rounding;
     uint32_t short_positions, short_function, short_groups, short_splits;
 } dop_stage_form;
 
 struct dop_persistent {
-    uint32_t n_stages;         /* regions 1 .. n_stages */
-    uint32_t kernel;           /* of the dispatch: index into the compilation's kernels */
-    uint32_t groups;           /* workgroups of the dispatch */
-    uint32_t n_functions;      /* different stages */
-    uint32_t table, counts[2]; /* arguments of the dispatch: bytes of the table, the two numbers */
-    uint64_t *mailbox;         /* [g.n_nodes] bytes into a copy of the mailboxes */
-    uint64_t *mailbox_bytes;   /* [g.n_nodes] */
-    uint64_t copy_bytes;       /* of one of the two copies */
-    dop_stage_form *forms;     /* [g.n_regions] of stages */
-    dop_built_region *regions; /* [g.n_regions]; of stages without a kernel of their own */
+    uint32_t n_stages;    /* number of stages, which are regions 1 .. n_stages */
+    uint32_t kernel;      /* kernel of the dispatch: index into the compilation's kernels */
+    uint32_t groups;      /* workgroups of the dispatch */
+    uint32_t n_functions; /* different functions of stages; equal stages share one */
+    /* Arguments of the dispatch: bytes of the table of stages; number of stages, and words of one copy of the mailboxes. */
+    uint32_t table, counts[2];
+    uint64_t *mailbox;         /* [g.n_nodes] where each value's mailbox begins: bytes into a copy of the mailboxes */
+    uint64_t *mailbox_bytes;   /* [g.n_nodes] size of each value's mailbox in bytes; 0: the value has none */
+    uint64_t copy_bytes;       /* bytes of one copy of all mailboxes */
+    dop_stage_form *forms;     /* [g.n_regions] functions of the regions that are stages */
+    dop_built_region *regions; /* [g.n_regions] grids and arguments; a stage has no kernel of its own */
 };
 
-/* For the report: what the form is, or why there is none; "" where none was asked for. */
+/* A sentence for the report: what the persistent form is, or why the schedule has none; "" where none was asked for. */
 const char *dop_persistent_says(const dop_schedule *s, char *out, size_t size);
 /* Sets s->persistent, or s->persistent_no to the reason why there is none. */
 dop_status dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag);

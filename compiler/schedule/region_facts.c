@@ -12,7 +12,7 @@
 dop_label
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    /* What stands at the region's heart names it; a row program alone is named by what it stores. */
+    /* A root without a role, as that of a row program, leaves the name to what the region stores. */
     const dop_label label = dop_node_at(g, r->info->root)->label;
     return *label.role ? label : dop_node_at(g, r->outs[0])->label;
 }
@@ -61,7 +61,7 @@ typedef struct traffic {
     uint64_t bytes;
 } traffic;
 
-/* A cache is read as deep as the sequence is long, a ring as far as it goes. */
+/* Bytes that attention reads of a cache: `depth` positions, or all rows of a ring that is shorter. */
 static uint64_t
 cache_bytes(const traffic *t, dop_node_id cache)
 {
@@ -69,7 +69,7 @@ cache_bytes(const traffic *t, dop_node_id cache)
     return dop_node_bytes(t->g, cache) / rows / t->g->max_q * (t->depth < rows ? t->depth : rows);
 }
 
-/* Does the region read the cache whose row it writes, `write`? */
+/* Does the region also read, at all positions, the cache that its node `write` writes a row of? */
 static bool
 reads_own(const traffic *t, dop_node_id write)
 {
@@ -87,7 +87,7 @@ count_read(void *user, dop_node_id base)
     traffic *t = user;
     const dop_graph *g = t->g;
     uint64_t bytes = dop_node_bytes(g, base);
-    uint64_t rows_at = 0, experts_at = 0; /* of a table, and matrices of a stack, as values choose them */
+    uint64_t rows_at = 0, experts_at = 0; /* rows of a table and experts' matrices that other values choose */
     bool once = false, cache = false;
     if (dop_node_is_input(g, base))
         return;
@@ -101,7 +101,7 @@ count_read(void *user, dop_node_id base)
                 cache = true;
             else
                 once = true;
-            if (a->by >= dop_node_at(g, id)->n_srcs) /* nothing chooses, or the step record one row */
+            if (a->by >= dop_node_at(g, id)->n_srcs) /* no source chooses, or the step record chooses one row */
                 continue;
             const dop_node_id by = dop_node_at(g, id)->src[a->by];
             const uint64_t choices = dop_node_rows(g, by, g->max_t) * dop_node_cols(g, by);
@@ -113,7 +113,7 @@ count_read(void *user, dop_node_id base)
     }
     if (cache)
         t->bytes += cache_bytes(t, base);
-    /* Of a table only the gathered or rotated rows are read, of experts the chosen ones, each once. */
+    /* Only the chosen rows of a table and the chosen experts' matrices are read, each one once. */
     const uint64_t first = dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1);
     const uint64_t chosen = rows_at ? rows_at : experts_at < first ? experts_at : 0;
     if (once)
@@ -131,6 +131,6 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
             t.bytes += cache_bytes(&t, r->nodes[i]);
     *out_read = t.bytes;
     *out_written = 0;
-    for (uint32_t i = 0; i < r->n_outs; i++) /* of a cache what this step writes */
+    for (uint32_t i = 0; i < r->n_outs; i++) /* dop_node_space: a cache counts with the rows that this step writes */
         *out_written += dop_node_bytes(g, dop_node_space(g, r->outs[i]));
 }

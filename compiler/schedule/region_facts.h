@@ -4,16 +4,16 @@
 
 #include "ir/graph.h"
 
-/* Where a region belongs: its root's label. */
+/* The label of a region (layer and role): that of its root, or of its first output where the root has none. */
 dop_label dop_region_label(const dop_graph *g, const dop_region *r);
 /* Does the name match this label?  A name is the text of a label ("L3/qkv"), its role ("qkv"), or such a text for several layers
  * ("L0-3" or "L*" in place of the layer). */
 bool dop_label_is(dop_label label, const char *name);
-/* Of a name with a slash: the layers that stand before it.  "L3/", "L0-3/" and "L*" (up to ULONG_MAX); false: none do. */
+/* Reads the layers before the slash of a name: "L3", "L0-3", or "L*" (0 to ULONG_MAX).  False: something else stands there. */
 bool dop_label_layers(const char *name, const char *slash, unsigned long *out_first, unsigned long *out_last);
-/* Its ops in order, separated by spaces. */
+/* Appends the names of a region's ops in order, separated by spaces. */
 void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
-/* Bytes it reads and writes per replay at the largest T; cache traffic is counted at `depth` positions. */
+/* Bytes that a region reads and writes in one step of the largest T; caches are counted with `depth` positions. */
 void dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint64_t *out_read,
                         uint64_t *out_written);
 

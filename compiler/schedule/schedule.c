@@ -30,7 +30,7 @@ static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
-    /* The last one is the same kernel as after a persistent dispatch, where it counts the run (persistent.h). */
+    /* The last region's kernel is also used after a persistent dispatch, where it counts the run (persistent.h). */
     const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
     for (dop_region_id i = 1; i < g->n_regions; i++) {
         dop_built_region *b = &s->regions[i];
@@ -48,8 +48,8 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Regions up to the last one that a cache write needs: what follows (the last layer behind its attention, the LM head) is
- * for this step's logits only. */
+/* Counts the regions up to the last one that writes a state or that such a region reads.  The regions after it (the last layer behind
+ * its attention, the LM head) are for this step's logits only. */
 static dop_status
 count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
 {
@@ -59,7 +59,7 @@ count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
     if (st == DOP_OK && !needed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     *out_n = 0;
-    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* readers come later */
+    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* backwards: readers come later */
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->n_outs; i++) {
             needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
@@ -93,7 +93,7 @@ typedef struct path_in_phase {
     dop_kernel_path *path;
     dop_phase phase;
     const dop_cuts *cuts;
-    uint64_t max_segment; /* bytes */
+    uint64_t max_segment; /* bytes of a segment of weights */
     dop_diag *diag;
 } path_in_phase;
 
@@ -126,7 +126,7 @@ piece_rows(void *user, const dop_graph *g, dop_node_id weight)
     return dop_pack_piece_rows(w->type, &w->shape, x->max_segment);
 }
 
-/* The kernel that a kernel path or else the target's order of kernels says, with the reason. */
+/* Chooses a region's kernel and tile: as the kernel path says, else by the target's order of kernels.  Keeps the reason. */
 static dop_status
 select_kernel(void *user, const dop_graph *g, dop_region_id id, const char **out_variant, dop_tile *out_tile)
 {
@@ -161,7 +161,7 @@ next_schedule(dop_compilation *c, dop_phase phase)
     return s;
 }
 
-/* Everything up to generated kernels.  `in` is what cx points at afterwards. */
+/* Sets up a pass context for the kernel path and runs the passes.  `in` must live as long as cx, which keeps a pointer to it. */
 static dop_status
 run_passes(dop_compilation *c, dop_schedule *s, path_in_phase *in, dop_pass_ctx *cx, dop_pass_options *passes,
            dop_graph *g)
@@ -181,7 +181,7 @@ run_passes(dop_compilation *c, dop_schedule *s, path_in_phase *in, dop_pass_ctx 
     return dop_passes_run(cx, passes, g);
 }
 
-/* A graph without regions whose nodes no pass over the other one changes. */
+/* Copies a graph without its regions, so that passes over the original do not change the copy's nodes. */
 static dop_status
 copy_graph(const dop_graph *from, dop_arena *arena, dop_diag *diag, dop_graph *out)
 {
@@ -229,7 +229,7 @@ judge_rule(dop_compilation *c, dop_schedule *s, const dop_graph *built, uint32_t
     return st;
 }
 
-/* What each rule about fusion did here. */
+/* Finds out for each rule about fusion what it did in this schedule. */
 static dop_status
 judge_rules(dop_compilation *c, dop_schedule *s, const dop_graph *built, dop_diag *diag)
 {
@@ -252,7 +252,7 @@ has_fuse_rules(const dop_kernel_path *p)
     return false;
 }
 
-/* From the graph as it was built to kernels. */
+/* Makes a schedule of a graph as it was built: passes, kernels, persistent form, weights to pack. */
 static dop_status
 build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
@@ -262,7 +262,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
     path_in_phase in;
     dop_graph built = {0};
-    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name has it */
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name() names it */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
@@ -285,7 +285,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
     const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && s->g.max_t <= DOP_STEP_SEVERAL);
-    if (st == DOP_OK && steps && c->target->persistent && !c->options.in_parts) /* those of parts.c */
+    if (st == DOP_OK && steps && c->target->persistent && !c->options.in_parts) /* for parts, parts.c does it */
         st = dop_persistent_build(c, s, diag);
     if (st == DOP_OK)
         st = dop_pack_add_graph(&c->pack, &s->g, diag);
@@ -311,7 +311,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .encodes = encodes};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
-    for (uint32_t i = 0; i < c->options.n_rows; i++) /* all of them may be of one sequence */
+    for (uint32_t i = 0; i < c->options.n_rows; i++) /* all rows of a step may be of one sequence */
         build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
@@ -346,7 +346,7 @@ dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
     return add_schedule(c, DOP_PHASE_SCORE, max_t, false, false, true, diag);
 }
 
-/* Values that the host gives, in the order of the graph. */
+/* Lists the values that the host gives, in the order of the graph. */
 static dop_status
 find_received(dop_schedule *s, dop_diag *diag)
 {

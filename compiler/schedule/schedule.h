@@ -10,7 +10,7 @@
 typedef struct dop_compilation dop_compilation; /* compiler/schedule/compilation.h */
 
 typedef struct dop_built_region {
-    uint32_t kernel; /* index into the set of kernels */
+    uint32_t kernel; /* index into the compilation's kernels */
     uint32_t grid[3];
     uint32_t n_args;
     const dop_kernel_arg *args;
@@ -22,18 +22,18 @@ typedef struct dop_persistent dop_persistent; /* compiler/schedule/persistent.h 
 typedef struct dop_schedule {
     dop_phase phase;
     dop_graph g;
-    dop_graph before; /* as the builder made it, for the report */
-    uint32_t n_ops;   /* computed nodes before the passes: dispatches without fusion */
+    dop_graph before; /* the graph as the builder made it, for the report */
+    uint32_t n_ops;   /* computed nodes before the passes, which is the number of dispatches without fusion */
     dop_placement placement;
     dop_fusion_log log;
-    dop_built_region *regions;        /* [g.n_regions] */
-    const dop_persistent *persistent; /* its persistent form, one dispatch of stages; NULL: there is none */
-    const char *persistent_no;        /* why there is none, where one was asked for */
-    bool mixed;                       /* steps of rows of any sequences */
-    bool embeds;                      /* hidden states instead of logits */
-    uint32_t program;                 /* DOP_SCHED_ENCODE, ...: of that program; 0: steps of sequences */
-    uint32_t n_body;                  /* regions before those that only this step's logits need */
-    /* In a part of a model (part_graph.h): values that come from the previous part, and values that go to the next. */
+    dop_built_region *regions;        /* [g.n_regions] kernel, grid and arguments of each region */
+    const dop_persistent *persistent; /* the persistent form, one dispatch of stages; NULL: there is none */
+    const char *persistent_no;        /* why there is no persistent form; NULL: none was asked for, or there is one */
+    bool mixed;                       /* a step may have rows of several sequences */
+    bool embeds;                      /* the output is hidden states instead of logits */
+    uint32_t program;                 /* the program that it belongs to, as DOP_SCHED_ENCODE; 0: steps of sequences */
+    uint32_t n_body;                  /* number of first regions that states need; later ones are for logits only */
+    /* Values that come from the previous part of a model in parts or from the host, and values that go to the next part. */
     uint32_t n_received, n_sent;
     dop_node_id received[DOP_PART_MAX_VALUES], sent[DOP_PART_MAX_VALUES];
 } dop_schedule;
@@ -46,7 +46,8 @@ dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *d
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* A schedule of the program `encode`, for up to max_t rows of any texts. */
 dop_status dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag);
-/* A schedule of the program `image`, for up to max_t rows of patches; and of what makes features of its rows, for up to max_t. */
+/* image: a schedule of the program `image`, for up to max_t rows of patches.  features: one of the program `features`, which makes
+ * up to max_t features of these rows. */
 dop_status dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 dop_status dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
@@ -54,7 +55,7 @@ dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop
 
 /* Skips every pass that joins ops or splits them for fusion: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);
-/* "decode1", "prefill64", ... */
+/* The name of a schedule: "decode1", "prefill64", ... */
 const char *dop_schedule_name(const dop_schedule *s);
 
 #endif

@@ -97,13 +97,13 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         if (strcmp(fields[i].name, k) == 0)
             return read_field(&fields[i], value, doc, path, diag, t);
     if (strcmp(k, "devices") == 0) {
-        dop_target_devices ignored; /* not inherited, and read again where a target is looked for */
+        dop_target_devices ignored; /* checked only: not inherited, and used by dop_target_find_file() */
         return dop_target_read_devices(value, doc, path, diag, &ignored);
     }
-    if (strcmp(k, "schedule") == 0) /* a name was read before */
+    if (strcmp(k, "schedule") == 0) /* the name of a target was read before; a mapping is read here */
         return v ? DOP_OK : dop_target_read_schedule(value, doc, path, diag, &t->schedule);
     const bool name = strcmp(k, "name") == 0;
-    if (!name && strcmp(k, "base") != 0) /* read before */
+    if (!name && strcmp(k, "base") != 0) /* `base` was read before */
         return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule%s", k,
                              known_fields);
     if (!v)
@@ -113,7 +113,7 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
     return DOP_OK;
 }
 
-/* What several fields must have in common. */
+/* Checks fields against each other; each was checked alone when it was read. */
 static dop_status
 check_target(const dop_target *t, const char *path, dop_diag *diag)
 {
@@ -131,17 +131,17 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The files that say `base:` on the way to this one. */
+/* The chain of files that name one another in `base:`, to find cycles and to print them. */
 typedef struct base_chain {
-    const char *path; /* of a file, or the name of one that is built in */
+    const char *path; /* path of the file, or name of a built-in target */
     const struct base_chain *from;
-    struct stat file; /* zeroes for one that is built in */
+    struct stat file; /* identity of the file; zeros for a built-in target */
     int depth;
 } base_chain;
 
 enum { MAX_BASES = 16 };
 
-/* "a.yaml -> b.yaml -> a.yaml" */
+/* Appends the chain as "a.yaml -> b.yaml -> a.yaml". */
 static void
 put_chain(const base_chain *at, const base_chain *end, dop_buf *out)
 {
@@ -204,7 +204,7 @@ from_yaml(const char *path, const char *text, const base_chain *from, dop_target
     return st;
 }
 
-/* The file that is for the device, with what the device itself offers. */
+/* Makes a target for a device: the built-in file that matches it, with the capabilities and limits of the device itself. */
 static dop_status
 of_device(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
 {

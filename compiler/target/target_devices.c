@@ -50,7 +50,7 @@ dop_target_read_caps(const yaml_node_t *list, yaml_document_t *doc, const char *
     return DOP_OK;
 }
 
-/* A number, decimal or 0x and hexadecimal, up to `end`. */
+/* Reads a number that ends at `end`: decimal, or hexadecimal after 0x. */
 static bool
 read_number(const char *text, const char *end, uint32_t *out)
 {
@@ -60,7 +60,7 @@ read_number(const char *text, const char *end, uint32_t *out)
     return *text >= '0' && *text <= '9' && stop == end && n <= UINT32_MAX;
 }
 
-/* "0x2330", or "0x2300-0x23ff". */
+/* Reads a PCI id or a range of them: "0x2330", or "0x2300-0x23ff". */
 static bool
 read_range(const char *text, uint32_t *first, uint32_t *last)
 {
@@ -117,9 +117,9 @@ dop_target_read_devices(const yaml_node_t *node, yaml_document_t *doc, const cha
     return st;
 }
 
-enum { NAMED = 64 }; /* more than all capabilities: vendor, ids, a software device */
+enum { NAMED = 64 }; /* weight of a vendor, ids or `cpu` in match(): more than all capabilities together */
 
-/* How much of a device the rule says; 0: it is not for the device. */
+/* How closely a target file describes the device; 0: the file is not for this device. */
 static uint32_t
 match(const dop_target_devices *d, const dop_device_caps *caps)
 {

@@ -21,7 +21,7 @@ static const struct number {
 
 static const struct table {
     const char *name;
-    size_t offset, count; /* of its rows, and of their number */
+    size_t offset, count; /* bytes into dop_schedule_numbers: of the rows of the table, and of their number */
     uint32_t columns, most, tiles;
     const char *words;
 } tables[] = {
@@ -48,7 +48,7 @@ read_number(const char *text, uint32_t *out)
     return n <= MOST_NUMBER && !*end;
 }
 
-/* The index of a word among words that blanks separate. */
+/* Finds the index of a word in a list of words that blanks separate. */
 static bool
 read_word(const char *words, const char *text, uint32_t *out)
 {
@@ -136,7 +136,8 @@ read_key(const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
     return DOP_FAIL_NODE(diag, path, key, "schedule: unknown number %.40s", k);
 }
 
-/* What kernels count on: tiles divide into subgroups' parts, the last of them suits everything, and each purpose has one. */
+/* Checks what kernels rely on: the subgroups' parts divide each tile, the last row of a list of tiles is for any product, and each
+ * purpose of small tiles has a row. */
 static dop_status
 check_tiles(const dop_schedule_numbers *s, const char *path, dop_diag *diag)
 {

@@ -45,8 +45,8 @@ pad_to(FILE *f, uint64_t *at, uint64_t target)
     return true;
 }
 
-/* Blocks of zeros are left out of a file that has room for holes, which then reads as if they were there; `last`: nothing is
- * written behind them that would give the file its length. */
+/* Writes data as a sparse file: skips blocks of zeros where the file can have holes, which read as zeros.  last: nothing is
+ * written behind the data, so its last block is written in any case to give the file its length. */
 static bool
 put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
 {
@@ -61,13 +61,13 @@ put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
     return true;
 }
 
-/* Where packed weights go: into a file, and into their digest. */
+/* Where packed weights are written: to a file, and into their digest. */
 typedef struct weights_out {
     const dop_plan_sections *parts;
-    FILE *f; /* NULL: their digest only */
+    FILE *f; /* NULL: the digest only */
     dop_weights_hash hash;
-    uint64_t at;   /* bytes so far */
-    uint64_t held; /* bytes that were made since the sources were forgotten */
+    uint64_t at;   /* bytes written so far */
+    uint64_t held; /* bytes written since the model's pages were last released */
 } weights_out;
 
 static dop_status
@@ -93,7 +93,8 @@ put_gap(weights_out *o, uint64_t end, dop_diag *diag)
     return st;
 }
 
-/* Each weight is read once, so pages are released after writing; otherwise a large model would fill the memory. */
+/* Releases the mapped pages of the model's files after each 256 MiB of weights, which are read once only: a large model would fill the
+ * memory otherwise. */
 static void
 forget_sources(weights_out *o)
 {
@@ -106,7 +107,7 @@ forget_sources(weights_out *o)
     o->held = 0;
 }
 
-/* Makes a whole weight at once, or a few rows at a time where rows are contiguous. */
+/* Packs and writes a weight: the whole at once, or a few rows at a time where it is large and packed rows are contiguous. */
 static dop_status
 put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
 {
@@ -131,7 +132,7 @@ put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
     return st;
 }
 
-/* Streams the packed weights; they may be far larger than memory. */
+/* Packs and writes all weights one after the other, because together they may be far larger than memory. */
 static dop_status
 put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
 {
@@ -192,8 +193,8 @@ put_head(const layout *l, FILE *f, uint64_t *at)
     return put(f, &l->head, sizeof l->head) && put(f, l->table, l->head.n_sections * sizeof *l->table);
 }
 
-/* From byte `base` of the file on.  The header comes first and holds digests.  That of the weights is known only when they
- * have been made: in a file the header is written again, through a pipe the weights are made twice. */
+/* Writes a plan from byte `base` of the file on.  The header comes first and holds digests, but the digest of the weights is known only
+ * when they have been packed: in a file the header is written again at the end, for a pipe the weights are packed twice. */
 static dop_status
 put_file(const dop_plan_sections *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
 {
@@ -233,7 +234,7 @@ io:
     return DOP_FAIL(diag, DOP_E_IO, "cannot write the plan: %s", strerror(errno));
 }
 
-/* The weights in a file beside the plan, and the rest of the plan's row for it. */
+/* Writes the weights to a file beside the plan, and sets size and digest in the plan's row for that file. */
 static dop_status
 put_external(dop_plan_sections *sections, const char *path, dop_diag *diag, dop_out_file *output)
 {
@@ -255,7 +256,7 @@ dop_plan_refuse_open(const char *path, dop_diag *diag)
     if (stat(path, &sb) != 0 || !S_ISREG(sb.st_mode))
         return DOP_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    /* Another compiler that checks the same holds the lock for a moment. */
+    /* Another compiler that makes this check holds the lock for a moment: try again. */
     for (int i = 0; i < 4 && open_elsewhere; i++) {
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -268,7 +269,7 @@ dop_plan_refuse_open(const char *path, dop_diag *diag)
                           : DOP_OK;
 }
 
-/* Both files get their names only when both are complete: weights first, since a plan without them is of no use. */
+/* Both files get their final names only when both are complete: the weights first, since a plan without them is of no use. */
 dop_status
 dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag *diag)
 {
@@ -279,7 +280,7 @@ dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag 
     if (sections->external && (sections->sec[DOP_SEC_FILES].failed || asprintf(&weights_path, "%s.weights", path) < 0))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = DOP_OK;
-    if (sections->external && stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* before a pipe waits for its reader */
+    if (sections->external && stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* opening a pipe would wait for a reader */
         st = DOP_FAIL_IN(diag, DOP_E_IO, path, "--weights external needs a regular file to write the plan to");
     if (st == DOP_OK)
         st = dop_out_file_open(path, diag, &plan);
@@ -309,9 +310,9 @@ typedef struct set_writer {
     const char *path;
     bool split;
     dop_diag *diag;
-    dop_out_file *plans;   /* [n] with split; else one */
-    dop_out_file *weights; /* [n] */
-    char **names;          /* [2 * n] owned: paths of these */
+    dop_out_file *plans;   /* [n] with split, else one: files of plans */
+    dop_out_file *weights; /* [n] files of external weights */
+    char **names;          /* [2 * n] owned: for each part the paths of its plan and of its weights */
     layout *layouts;       /* [n] */
 } set_writer;
 
@@ -339,7 +340,7 @@ open_set(set_writer *w)
     return st;
 }
 
-/* Part i, from `at` of its file on. */
+/* Writes part i and its external weights.  *io_at: where the part may begin in a common file; then its end. */
 static dop_status
 put_part(set_writer *w, uint32_t i, uint64_t *io_at)
 {
@@ -359,7 +360,8 @@ put_part(set_writer *w, uint32_t i, uint64_t *io_at)
     return fseeko(f, (off_t)*io_at, SEEK_SET) == 0 ? DOP_OK : write_failed(w->diag);
 }
 
-/* Every part learns the digest of the set, which is over the headers' digests as they were without it. */
+/* Writes the digest of the set into every part, and the digests of sections and headers that this changes.  The set's digest is made of
+ * the headers' digests before this change. */
 static dop_status
 put_set_digest(set_writer *w, uint64_t set)
 {
@@ -426,7 +428,7 @@ dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row *rows, uint
         w.plans && w.weights && w.names && w.layouts ? open_set(&w) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
         st = put_set(&w);
-    for (uint32_t i = 0; i < 2 * n; i++) { /* weights get their names first: a plan without them is of no use */
+    for (uint32_t i = 0; i < 2 * n; i++) { /* weights get their final names first: a plan needs them */
         dop_out_file *files = i < n ? w.weights : w.plans;
         dop_status closed = files ? dop_out_file_close(&files[i % n], st == DOP_OK, diag) : DOP_OK;
         st = st == DOP_OK ? closed : st;
@@ -448,7 +450,7 @@ dop_plan_sections_image(const dop_plan_sections *sections, dop_diag *diag, dop_p
     dop_status st = lay_out(sections, diag, &l);
     if (st != DOP_OK)
         return st;
-    /* The weights' pages are never touched: they take no memory. */
+    /* Pages of the weights take no memory, because nothing writes to them. */
     void *at = mmap(NULL, (size_t)l.head.file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                     -1, 0);
     if (at == MAP_FAILED)

@@ -6,10 +6,10 @@
 #include "runtime/plan/plan.h"
 
 typedef struct dop_plan_sections {
-    dop_buf sec[DOP_SEC_LIMIT]; /* owned; all but the weights */
-    const dop_pack *pack;       /* produces DOP_SEC_WEIGHTS while it is written, because it may be larger than memory */
-    uint64_t weights_size;      /* bytes */
-    /* Weights go into a file beside the plan, whose one row of DOP_SEC_FILES still lacks size and digest. */
+    dop_buf sec[DOP_SEC_LIMIT]; /* owned: the bytes of each section except the weights */
+    const dop_pack *pack;       /* packs DOP_SEC_WEIGHTS while it is written: it may be larger than memory */
+    uint64_t weights_size;      /* bytes of the packed weights */
+    /* Weights are written to a file beside the plan; size and digest in its row of DOP_SEC_FILES are set then. */
     bool external;
     void (*progress)(void *user, const char *what, double done); /* may be NULL */
     void *user;
@@ -17,12 +17,12 @@ typedef struct dop_plan_sections {
 
 void dop_plan_sections_finish(dop_plan_sections *sections); /* accepts a zeroed one */
 
-/* Written to a temporary name beside `path` and renamed when complete; nothing is left after a failure.  External
- * weights: the same for `path`.weights. */
+/* Writes a plan to a temporary name beside `path` and renames it when it is complete; nothing is left after a failure.  External
+ * weights are written to `path`.weights in this way too. */
 dop_status dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag *diag);
 
-/* The parts of a model: one file with the directory `rows`, of which offsets, sizes and digests are set here; or, with
- * `split`, files `path`.part0 and so on.  External weights are in files `path`.part0.weights and so on.  Every part
+/* Writes the parts of a model: as one file with the directory `rows`, whose offsets, sizes and digests are set here; or, with
+ * `split`, as files `path`.part0 and so on.  External weights are in files `path`.part0.weights and so on.  Every part
  * gets the digest of the set. */
 dop_status dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row *rows, uint32_t n, const char *path,
                               bool split, dop_diag *diag);
@@ -30,7 +30,7 @@ dop_status dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row 
 /* Fails when a program has the plan at `path` open (dop_plan_open). */
 dop_status dop_plan_refuse_open(const char *path, dop_diag *diag);
 
-/* The plan in memory, for dop_plan_open_memory, with zeros for weights (their digest is 0 and must not be checked). */
+/* A plan in memory, for dop_plan_open_memory(), with zeros for weights; their digest is 0 and must not be checked. */
 typedef struct dop_plan_image {
     void *bytes;
     uint64_t size;

@@ -13,7 +13,7 @@ digest_json(const char *kind, uint64_t digest)
     return json_sprintf("%s %016llx", kind, (unsigned long long)digest);
 }
 
-/* "file DIGEST"; a file that cannot be read again, such as a pipe, is "file". */
+/* How the card names a file: "file DIGEST", or "file" where it cannot be read again, as a pipe. */
 static json_t *
 file_json(const char *path)
 {
@@ -33,7 +33,8 @@ spec_json(const char *spec)
     return file ? file_json(spec) : json_string(spec);
 }
 
-/* json_object_set_new and json_array_append_new refuse NULL, so that what memory ran out for is noticed here. */
+/* Adds a value to an object, or to a list (append).  A value that memory ran out for is NULL, which Jansson refuses: *io_failed is
+ * set. */
 static void
 put(json_t *object, const char *key, json_t *value, bool *io_failed)
 {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Why each kernel was chosen, by its name: the reason of the first region that uses it.  For --trace-kernels. */
+/* For --trace-kernels: by the name of each kernel, why it was chosen for the first region that uses it.  NULL: out of memory. */
 static json_t *
 choices_json(const dop_plan_writer *w)
 {
@@ -31,7 +31,7 @@ choices_json(const dop_plan_writer *w)
     return choices;
 }
 
-/* Storage types of the matrices, the one with most bytes first: "q4_k, q6_k". */
+/* Storage types of the matrices, as "q4_k, q6_k": the type with most bytes first. */
 static void
 weight_types(const dop_pack *p, dop_buf *out)
 {
@@ -50,7 +50,7 @@ weight_types(const dop_pack *p, dop_buf *out)
     }
 }
 
-/* What each target's schedules were made with.  NULL: out of memory, as in choices_json. */
+/* What the schedules of each target were made with.  NULL: out of memory. */
 static json_t *
 targets_json(const dop_plan_writer *w)
 {
@@ -79,7 +79,7 @@ append_json(const char *text, size_t size, void *user)
     return out->failed ? -1 : 0;
 }
 
-/* The folder of a model's tokenizer. */
+/* Gives the folder of a model's tokenizer. */
 static void
 folder_of(const dop_checkpoint *m, char *out, size_t size)
 {
@@ -122,7 +122,7 @@ dop_compilation_rewind(const dop_compilation *c)
     return least;
 }
 
-/* See dop_plan_model. */
+/* The value of dop_plan_model.rewind: the least of all targets. */
 static uint32_t
 rewind_of(const dop_plan_writer *w)
 {
@@ -141,7 +141,7 @@ dop_plan_writer_part(dop_plan_writer *w)
     const dop_cut *cut = w->targets[0].c->cut;
     if (!cut)
         return;
-    dop_plan_part row = {.number = cut->number, /* the digest follows when all parts are written */
+    dop_plan_part row = {.number = cut->number, /* dop_plan_set_write() sets the digest */
                          .n_parts = cut->n_parts,
                          .first_layer = cut->first_layer,
                          .end_layer = cut->end_layer,
@@ -188,13 +188,13 @@ dop_plan_writer_model(dop_plan_writer *w)
     const dop_status st = card ? add_prompts(w, &c->model, card) : DOP_OK;
     if (st != DOP_OK)
         w->status = st;
-    /* json_dumps of Jansson 2.14 may leave out a key when memory runs out; a buffer of ours remembers that it did. */
+    /* json_dumps of Jansson 2.14 may leave out a key without an error when memory runs out; dop_buf keeps the failure. */
     if (!card || json_dump_callback(card, append_json, &w->sections.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
         dop_plan_writer_no_memory(w);
     json_decref(card);
 }
 
-/* The programs `image` and `features`, where there are schedules of them. */
+/* Writes the rows of the programs `image` and `features`, where the plan has schedules of them. */
 static void
 write_vision(dop_plan_writer *w)
 {
@@ -247,7 +247,7 @@ dop_plan_writer_text(dop_plan_writer *w)
     dop_tokenizer *tok = NULL;
     dop_status st = DOP_OK;
     if (w->targets[0].c->cut && w->targets[0].c->cut->number > 0)
-        return; /* text is what the first part reads and writes */
+        return; /* only the first part reads and writes text */
     if (m->tokenizer_json_path) {
         char dir[1024];
         folder_of(m, dir, sizeof dir);

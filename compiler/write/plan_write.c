@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes: a region's counts have cache lines of their own */ };
-enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
+enum { COUNTS_STRIDE = DOP_COUNTS_MOST * 4 /* bytes of a region's counts, which have cache lines of their own */ };
+enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows of memory behind a cache */ };
 
 static uint32_t
 add_slot(dop_plan_writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
@@ -65,14 +65,14 @@ add_state_slot(dop_plan_writer *w, uint32_t kind, uint64_t size, uint32_t rows)
     return w->n_slots++;
 }
 
-/* Does the state lie in pages? */
+/* Is the state kept in pages (a cache that is no ring, in a plan with pages)? */
 static bool
 is_paged(const dop_graph *g, dop_node_id state)
 {
     return dop_graph_page(g) && dop_shape_appends(&dop_node_at(g, state)->shape) && !dop_cache_ring(g, state);
 }
 
-/* Rows of append state, of all sequences. */
+/* Rows that an append state has for all sequences together. */
 static uint32_t
 state_rows(const dop_compilation *c, dop_node_id state)
 {
@@ -83,7 +83,8 @@ state_rows(const dop_compilation *c, dop_node_id state)
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
-/* The step record, and the tables of pages and the masks behind it. */
+/* Bytes of the step record with what lies behind it for each sequence: table of pages, mask of the vocabulary, how its row is
+ * picked. */
 static uint64_t
 step_bytes(const dop_compilation *c)
 {
@@ -93,7 +94,7 @@ step_bytes(const dop_compilation *c)
     return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
 
-/* The states of one kind, behind the n that have their places already. */
+/* Places the states of one kind in slots, in t->states behind the n that are placed already.  Returns the new number of states. */
 static uint32_t
 write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t n)
 {
@@ -104,7 +105,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t 
         bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
         if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
             continue;
-        /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
+        /* Kernels read caches in tiles, so STATE_TAIL rows behind the last one must be memory too, and zero. */
         const bool paged = is_paged(g, id);
         const uint32_t all = appends ? state_rows(t->c, id) : 0;
         uint64_t bytes = dop_node_bytes(g, id);
@@ -138,7 +139,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t 
     return n;
 }
 
-/* States of all schedules of a target are the same: the first graph lists them. */
+/* Writes the slots and rows of a target's states.  All its schedules have equal states, so the first schedule's graph lists them. */
 static void
 write_state_slots(dop_plan_writer *w, dop_target_rows *t)
 {
@@ -155,7 +156,8 @@ write_state_slots(dop_plan_writer *w, dop_target_rows *t)
     }
 }
 
-/* Where the memory of a region's sums begins, behind that of regions that may run at the same time; *out_bytes: how long it is. */
+/* Where the memory of a region's split-K sums begins, behind the sums of regions that no barrier separates from it.  *out_bytes:
+ * how long it is; 0: the region has no sums. */
 static uint64_t
 sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
 {
@@ -171,7 +173,8 @@ sums_offset(const dop_schedule *s, dop_region_id region, uint64_t *out_bytes)
     return at;
 }
 
-/* Counters for each region of the largest schedule whose workgroups count anything, and behind them memory for sums. */
+/* Writes the slot of counters, with a place for each region of the largest schedule that uses any, and of memory for sums behind
+ * them. */
 static void
 write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
 {
@@ -194,7 +197,7 @@ write_counts_slot(dop_plan_writer *w, dop_target_rows *t)
         t->slot_counts = add_slot(w, DOP_SLOT_COUNTS, "counts", t->sums_at + sums, 0);
 }
 
-/* Bytes into the slot for what crosses, of number `k` of these values; of their number: bytes of all. */
+/* Where values[k] begins in the slot for values that cross, in bytes.  k may be the number of values: the bytes of all of them. */
 static uint64_t
 crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
 {
@@ -204,7 +207,7 @@ crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
     return at;
 }
 
-/* A value that crosses, among these; their number: it is none of them. */
+/* The index of a value in values[n]; n: it is not there. */
 static uint32_t
 find_crossing(const dop_node_id *values, uint32_t n, dop_node_id id)
 {
@@ -257,7 +260,7 @@ write_table_slots(dop_plan_writer *w, dop_target_rows *t)
     }
 }
 
-/* Buffers of one target.  The runtime makes those of the target it takes, and no others. */
+/* Writes the slots of one target.  The runtime allocates only the slots of the target that it chooses. */
 static void
 write_target_slots(dop_plan_writer *w, dop_target_rows *t)
 {
@@ -272,7 +275,7 @@ write_target_slots(dop_plan_writer *w, dop_target_rows *t)
     write_state_slots(w, t);
 }
 
-/* Does the part make logits? */
+/* Is this a part before the last one of its model, which makes no logits? */
 static bool
 is_inner(const dop_compilation *c)
 {
@@ -304,7 +307,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
     const dop_graph *g = &s->g;
     if (a->kind == DOP_ARG_TABLE)
         return (dop_plan_arg){.slot = t->slot_table[s - t->c->schedules], .size = s->persistent->table};
-    if (a->mailbox) /* of both copies: they are copy_bytes apart */
+    if (a->mailbox) /* spans both copies, which are copy_bytes apart */
         return (dop_plan_arg){.slot = t->slot_mailbox[s - t->c->schedules],
                               .value = dop_plan_writer_string(w, dop_node_at(g, a->value)->name),
                               .offset = s->persistent->mailbox[a->value],
@@ -358,7 +361,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
 
 static const dop_stage_form no_stage = {0};
 
-/* io_record: where in the schedule's table the next parameter record begins. */
+/* Writes a dispatch, or a stage, with its arguments.  *io_record: where in the schedule's table the next parameter record begins. */
 static void
 write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
                const dop_built_region *b, uint32_t flags, const dop_stage_form *f, uint64_t *io_record)
@@ -403,7 +406,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
 {
     const dop_node_id id = way == DOP_CROSSING_SENT ? s->sent[i] : s->received[i];
     const dop_node *n = dop_node_at(&s->g, id);
-    const bool here = n->op == DOP_OP_received; /* also what is passed on */
+    const bool here = n->op == DOP_OP_received; /* a value that is passed on lies there too */
     _Static_assert((int)DOP_PLAN_F32 == (int)DOP_TYPE_f32, "the runtime knows this number");
     const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
     dop_plan_crossing row = {.schedule =
@@ -418,7 +421,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     dop_buf_append(&w->sections.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
 }
 
-/* Before the row of the schedule is written. */
+/* Writes the rows of the values that cross.  Called before the row of their schedule is written, because that is the next one. */
 static void
 write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
@@ -454,11 +457,11 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                        &record);
     write_crossings(w, t, s);
     dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
-    dop_graph_print(&s->g,
-                    &w->sections.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
+    /* Every schedule of the plan has a graph, also one that differs only in its ordering. */
+    dop_graph_print(&s->g, &w->sections.sec[DOP_SEC_IR]);
 }
 
-/* The dispatch of all stages, the dispatches after it, then the stages' rows. */
+/* Writes a schedule's persistent form: the dispatch of all stages, the dispatches after it, then the rows of the stages. */
 static void
 write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
@@ -518,7 +521,7 @@ write_schedules(dop_plan_writer *w)
     }
 }
 
-/* The same module for the same needs, made for a target before; UINT32_MAX: none. */
+/* The row of an equal kernel (module, capabilities, workgroup) that another target has; UINT32_MAX: there is none. */
 static uint32_t
 find_kernel(const dop_plan_writer *w, const dop_built_kernel *k)
 {
@@ -559,7 +562,7 @@ write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
         dop_plan_writer_no_memory(w);
 }
 
-/* The kernels of a target, and its row: what they need at most. */
+/* Writes the kernels of a target, and the target's row with the most that they need of a device. */
 static void
 write_target(dop_plan_writer *w, dop_target_rows *t)
 {
@@ -600,7 +603,7 @@ finish(dop_plan_writer *w)
     dop_plan_sections_finish(&w->sections);
 }
 
-/* weights: file name of external weights, NULL: they are part of the plan. */
+/* Makes all sections of a plan.  weights: file name of external weights; NULL: the plan contains them. */
 static dop_status
 write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
 {
@@ -626,7 +629,7 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
         dop_plan_writer_part(w);
     if (w->status == DOP_OK)
         dop_plan_writer_text(w);
-    if (weights) /* its size and digest follow when it is written */
+    if (weights) /* put_external() sets size and digest */
         dop_buf_append(&w->sections.sec[DOP_SEC_FILES], &(dop_plan_file){.name = dop_plan_writer_string(w, weights)},
                        sizeof(dop_plan_file));
     if (w->status == DOP_OK && dop_buf_failures() != failures)
@@ -650,7 +653,7 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool e
     return st;
 }
 
-/* Names of the files of external weights, and of plans that are files of their own. */
+/* The path of a part's plan (--split), and the name of its external weights relative to the plan. */
 static dop_status
 part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, char **out_weights)
 {

@@ -4,10 +4,10 @@
 
 #include "compiler/schedule/compilation.h"
 
-/* list: at most DOP_MAX_TARGETS, whose weights are those of the first (dop_compilations_share).  Written to a temporary
- * name beside `path` and renamed when complete; nothing is left after a failure.  With external_weights the packed
- * weights become a file of their own, `path`.weights, which the plan names relative to its own folder, with size and
- * digest; the two are moved and copied together. */
+/* Writes a plan of compilations for n targets, at most DOP_MAX_TARGETS, all with the weights of the first
+ * (dop_compilations_share).  It is written to a temporary name beside `path` and renamed when complete; nothing is left after a
+ * failure.  With external_weights the packed weights become a file of their own, `path`.weights, which the plan names relative to
+ * its own folder, with size and digest; the two are moved and copied together. */
 dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights,
                           dop_diag *diag);
 
@@ -16,10 +16,10 @@ dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *p
 dop_status dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights,
                                 bool split, dop_diag *diag);
 
-/* dop_plan_model.rewind for one compilation. */
+/* The value of dop_plan_model.rewind (runtime/plan/plan_format.h) for one compilation. */
 uint32_t dop_compilation_rewind(const dop_compilation *c);
 
-/* What doppler-exec --disasm prints for that plan. */
+/* Appends what doppler-exec --disasm would print for the plan of these compilations. */
 dop_status dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out);
 
 #endif
