@@ -16,7 +16,7 @@ typedef enum dop_lane {
 enum { DOP_WIRE_MOST = 1 << 20 /* most bytes of a message; longer data is sent in several */ };
 
 typedef struct dop_wire {
-    uint32_t rank, n; /* this one, and all of them */
+    uint32_t rank, n; /* number of this rank, from 0; number of all ranks */
     uint32_t local;   /* number of this rank among those on its host */
     bool crowded;     /* the host has too few processors for ranks to wait without sleeping */
     bool twins;       /* tests: every rank runs a whole plan, and the last one's answers are used */
