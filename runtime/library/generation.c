@@ -262,7 +262,8 @@ pick_for_sequence(void *user, const float *logits, uint32_t vocab, const uint32_
     return st;
 }
 
-/* Does the sequence itself pick among the ids of the matcher's mask?  If not, pick_for_sequence is its sampler and asks the matcher. */
+/* Does the sequence itself pick among the ids of the matcher's mask?  If not, pick_for_sequence is its sampler and asks the
+ * matcher. */
 static bool
 masks_picks(const dop_generation *g)
 {

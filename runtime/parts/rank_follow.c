@@ -121,8 +121,8 @@ write_step(follower *f, const dop_order *o)
     }
 }
 
-/* The schedule of an ordered step.  A step of one row uses rank 0's ordering if a probe has found this ordering correct and faster on
- * this rank too. */
+/* The schedule of an ordered step.  A step of one row uses rank 0's ordering if a probe has found this ordering correct and
+ * faster on this rank too. */
 static dop_status
 choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 {
@@ -242,7 +242,8 @@ send_held(follower *f)
     return st;
 }
 
-/* Runs a step of several rows, whose values are in host memory; once they are copied to the device, the next step's are received. */
+/* Runs a step of several rows, whose values are in host memory; once they are copied to the device, the next step's are received.
+ * */
 static dop_status
 run_ahead(follower *f, uint32_t schedule, dop_form form)
 {

@@ -92,7 +92,7 @@ run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32
     return st;
 }
 
-/* How long the steps take without time stamps, which keep dispatches apart.  p is stopped. */
+/* Measures how long the steps take without timestamps, which keep dispatches apart; the profile p is stopped. */
 static dop_status
 time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n,
            dop_diag *diag, dop_profile_whole *out)

@@ -40,8 +40,8 @@ read_keys(const char *path, dop_diag *diag, dop_http_keys *out_keys)
     return st;
 }
 
-/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before the
- * time is up, where the machine is not busy with others. */
+/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before
+ * the time is up, where the machine is not busy with others. */
 static dop_api_limits
 limits_of(const dop_cli *cli)
 {
@@ -51,7 +51,7 @@ limits_of(const dop_cli *cli)
                             .seconds = cli->serve_prepare};
 }
 
-/* A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
+/* Checks --prefix and --cors.  A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
 static dop_status
 check_addresses(const dop_cli *cli, dop_diag *diag)
 {
@@ -236,7 +236,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for the threads made from here on too */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the threads created from here on too */
     if (cli->api_key_file) {
         sigset_t hup;
         sigemptyset(&hup);

@@ -28,12 +28,13 @@ typedef struct dop_http_options {
     uint32_t max_connections;
     double
         receive_s; /* seconds in which a request must arrive, and in which a client must read something of its answer */
-    /* Seconds after a request until the connection is closed, unless another request comes; the first request has receive_s.  Where a
-     * new connection finds no room, idle ones are closed sooner. */
+    /* Seconds after a request until the connection is closed, unless another request comes; the first request has receive_s.
+     * Where a new connection finds no room, idle ones are closed sooner. */
     double idle_s;
 } dop_http_options;
 
-/* Starts serving; api must outlive it.  The process's limit on descriptors is raised, and connections are limited to what it allows. */
+/* Starts serving; api must outlive it.  The process's limit on descriptors is raised, and connections are limited to what it
+ * allows. */
 dop_status dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *diag, dop_http **out_http);
 /* The address of the server, as http://HOST:PORT, with its prefix. */
 const char *dop_http_url(const dop_http *http);

@@ -41,7 +41,7 @@ want(dop_connection *c, uint32_t events)
     c->events = events;
 }
 
-/* Registers the connection for what it waits for. */
+/* Registers the socket for the epoll events that the connection waits for. */
 static void
 settle(dop_connection *c)
 {
@@ -150,7 +150,7 @@ finish_answer(dop_connection *c)
     }
 }
 
-/* Sends what there is, as far as the client reads it.  False: the connection is closed. */
+/* Sends bytes of `out`, as far as the client reads them.  False: the connection is closed. */
 static bool
 send_more(dop_connection *c)
 {
@@ -178,7 +178,7 @@ send_more(dop_connection *c)
     return true;
 }
 
-/* Bytes will be added to `out`. */
+/* To be called before bytes are added to `out`. */
 static void
 begin_sending(dop_connection *c)
 {
@@ -343,7 +343,7 @@ refuse(dop_connection *c, const dop_api_error *error, const char *text)
     dop_answer_finish(&a);
 }
 
-/* Takes what an exchange has written. */
+/* Moves what an exchange has written to `out`. */
 static void
 take_news(dop_connection *c, dop_exchange *x)
 {
@@ -399,7 +399,7 @@ lacks_key(const dop_connection *c)
     return lacks;
 }
 
-/* Takes the prefix off the path.  True: an answer is made because that was all of it, or because it is not there. */
+/* Takes the prefix off the path.  True: the request is answered, because the path is the prefix alone or lacks it. */
 static bool
 take_prefix(dop_connection *c)
 {
@@ -514,7 +514,7 @@ take_head(dop_connection *c)
     return true;
 }
 
-/* Reads what there is of a body that has a length. */
+/* Reads a part of a body whose length is known. */
 static dop_http_read
 take_plain(dop_connection *c)
 {
@@ -548,7 +548,7 @@ take_chunks(dop_connection *c, dop_http_fault *fault)
     return r;
 }
 
-/* The request is complete: it is answered, or a worker does that. */
+/* Answers a complete request at once, or gives it to a worker. */
 static void
 begin_answer(dop_connection *c)
 {
@@ -583,8 +583,8 @@ take_body(dop_connection *c)
 
 /* --- events -------------------------------------------------------------------------------------------------------------------- */
 
-/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many things at
- * once hold up nobody. */
+/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many
+ * things at once hold up nobody. */
 static void
 advance(dop_connection *c)
 {
@@ -615,7 +615,7 @@ dop_connection_hear(dop_connection *c, dop_exchange *x)
         advance(c);
 }
 
-/* Reads what has come.  False: the client has closed its side, or there was an error. */
+/* Reads bytes from the socket into `in`.  False: the client has closed its side, or there was an error. */
 static bool
 receive(dop_connection *c)
 {

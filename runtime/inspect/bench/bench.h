@@ -31,16 +31,17 @@ typedef struct dop_bench_test {
     uint32_t drafts;          /* 1 + percent of drafts to be accepted; 0: no drafts */
     bool sampled;             /* tokens are sampled instead of greedy */
     uint32_t depth;           /* tokens in the cache when the test starts */
-    char name[48]; /* "pp512", "tg128@d8192", "tg128b4" */
+    char name[48];            /* "pp512", "tg128@d8192", "tg128b4" */
 } dop_bench_test;
 
 typedef struct dop_bench_row {
-    double *ms;                         /* owned: time of each round */
-    double mean, stddev, median;        /* tokens per second; stddev of the sample, 0 for one round */
-    double ratio, ratio_min, ratio_max; /* speed against the first plan's: of the medians; least and most of the rounds */
-    double gbps;                        /* tgN: weights read per second, 1e9 bytes; 0 for ppN */
-    double floor_share;                 /* gbps as a share of the device's read bandwidth, 0 .. 1; 0: unknown */
-    dop_speculation_counts drafts;      /* drafts of all rounds */
+    double *ms;                  /* owned: time of each round */
+    double mean, stddev, median; /* tokens per second; stddev of the sample, 0 for one round */
+    double ratio, ratio_min,
+        ratio_max;                 /* speed against the first plan's: of the medians; least and most of the rounds */
+    double gbps;                   /* tgN: weights read per second, 1e9 bytes; 0 for ppN */
+    double floor_share;            /* gbps as a share of the device's read bandwidth, 0 .. 1; 0: unknown */
+    dop_speculation_counts drafts; /* drafts of all rounds */
 } dop_bench_row;
 
 /* Drafts of tgNdP: the text of the last run, changed so that a wanted share is accepted. */
@@ -61,7 +62,8 @@ typedef struct dop_bench_plan {
     uint64_t weights_bytes;   /* size of the weights on the device */
     uint64_t bytes_per_token; /* bytes of weights that one decode step reads */
     double floor_gbps;        /* read bandwidth of the device, 1e9 bytes per second; 0: unknown */
-    double first_token_ms;    /* time of a prompt of first_token_prompt tokens and the token after it, right after opening */
+    double
+        first_token_ms; /* time of a prompt of first_token_prompt tokens and the token after it, right after opening */
     double start_to_first_token_ms; /* from the start of the process to that token; 0 for plans other than the first */
     uint32_t first_token_prompt;
     dop_bench_replay replay;
@@ -80,7 +82,8 @@ dop_status dop_bench_run(const char *const *paths, size_t n_paths, const dop_ben
                          dop_bench *out_bench);
 void dop_bench_finish(dop_bench *bench); /* accepts a zeroed one */
 
-/* bench_drafts.c: runs the steps of a tgN on a sequence that was rewound.  limit_ms: starts no more steps after this time; 0: runs all. */
+/* bench_drafts.c: runs the steps of a tgN on a sequence that was rewound.  limit_ms: starts no more steps after this time; 0:
+ * runs all. */
 dop_status dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
                               dop_diag *diag, double *out_ms);
 /* One run of a test with replayed drafts, and one of a test with sampled tokens; both begin with rewinding. */

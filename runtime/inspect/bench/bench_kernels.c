@@ -238,7 +238,7 @@ write_records(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, uint6
     wait_for_all(b);
 }
 
-/* Every dispatch of the list once, each after all before it; every round begins with another one.  What comes first in a
+/* Runs every dispatch of the list once, each after all before it; every round begins with another dispatch.  What comes first in a
  * submission takes longer, so that one is run before, without a time. */
 static dop_status
 run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPool queries, dop_diag *diag)

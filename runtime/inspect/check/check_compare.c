@@ -36,7 +36,7 @@ dop_check_bound(uint32_t rounding, const dop_region *r)
     return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;
 }
 
-/* Is it one of the region's outputs, rows of a cache? */
+/* Is this node an output of the region that writes rows of a cache? */
 static bool
 stores(const dop_check_run *run, dop_node_id id)
 {
@@ -47,7 +47,7 @@ stores(const dop_check_run *run, dop_node_id id)
     return out && dop_node_is(g, id, DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, dop_storage_node(g, id))->shape);
 }
 
-/* The buffer of what the region makes, with what the kernel left there. */
+/* Finds the buffer of an output of the region, with the values that the kernel left there. */
 static dop_status
 find_out(dop_check_run *run, dop_node_id id, const dop_check_buffer **out)
 {
@@ -116,7 +116,7 @@ difference(dop_type type, double got, double want)
     return d > allowed ? d - allowed : 0;
 }
 
-/* Indices, each of which must be the same. */
+/* Compares indices, each of which must equal the reference's. */
 static dop_status
 compare_ids(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -237,7 +237,7 @@ compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, 
     return DOP_OK;
 }
 
-/* A part of a split cache: what it would give alone, and the logarithm of its weight. */
+/* Compares the partial results of a split cache: what each split would give alone, and the logarithm of its weight. */
 static dop_status
 compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -309,7 +309,7 @@ compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer 
     return DOP_OK;
 }
 
-/* What the step record must be afterwards: as before, or one pick further. */
+/* Compares the step record, which must be as before or, after an arg-max, one pick further. */
 static dop_status
 compare_step(dop_check_run *run)
 {

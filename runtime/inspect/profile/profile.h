@@ -8,15 +8,15 @@
 
 #include "runtime/model/info.h"
 
-/* Most command buffers with timestamps that are recorded for each schedule and form.  After a warm-up run of this many steps, or of as
- * many as the measured run has, the measured run records none. */
+/* Most command buffers with timestamps that are recorded for each schedule and form.  After a warm-up run of this many steps, or
+ * of as many as the measured run has, the measured run records none. */
 enum { DOP_PROFILE_RING = 64 };
 
 /* Something that the host did; a span lies inside the last span before it that has a smaller depth. */
 typedef struct dop_profile_span {
-    const char *name; /* static */
-    uint32_t number;  /* number of the step, for names that repeat */
-    uint32_t depth;   /* number of spans around this one */
+    const char *name;        /* static */
+    uint32_t number;         /* number of the step, for names that repeat */
+    uint32_t depth;          /* number of spans around this one */
     double start_ms, end_ms; /* dop_now_ms */
 } dop_profile_span;
 
@@ -66,8 +66,9 @@ typedef struct dop_profile {
     size_t n_groups;
     dop_profile_total *totals; /* owned: schedules in order of first use */
     size_t n_totals;
-    double *stage_shares; /* owned, [n_stages]: each stage's share of the persistent dispatch's time, 0 .. 1; NULL: not measured */
-    uint32_t staged;      /* the schedule whose stages stage_shares is for */
+    double *
+        stage_shares; /* owned, [n_stages]: each stage's share of the persistent dispatch's time, 0 .. 1; NULL: not measured */
+    uint32_t staged;                  /* the schedule whose stages stage_shares is for */
     dop_profile_collector *collector; /* owned while it is attached */
 } dop_profile;
 

@@ -57,7 +57,8 @@ typedef struct dop_ranks {
         dop_answer answer;
         dop_form form;
     } steps[DOP_RANKS_AHEAD];
-    bool holds; /* the rows that the last step made for rank 1 are not sent yet, because nothing waits for their result */
+    bool
+        holds; /* the rows that the last step made for rank 1 are not sent yet, because nothing waits for their result */
     uint32_t held_schedule, held_rows; /* the step whose rows are held */
     uint32_t first, n_passed,
         n_steps; /* steps[] is a ring: index of the oldest; how many have passed on their rows; how many there are */
@@ -89,8 +90,8 @@ dop_status dop_ranks_order(dop_model *model, dop_order_kind kind, const uint32_t
                            dop_diag *diag);
 /* Tells the other ranks which pages hold the first n positions of the sequence at a place. */
 dop_status dop_ranks_tell_pages(dop_model *model, uint32_t place, uint32_t n, dop_diag *diag);
-/* Saving and restoring: the size in bytes, reading and writing of the states of the first n positions that the other ranks have, one
- * rank after the other; see transfer.c. */
+/* Saving and restoring: the size in bytes, reading and writing of the states of the first n positions that the other ranks have,
+ * one rank after the other; see transfer.c. */
 uint64_t dop_ranks_size(dop_model *model, uint32_t n);
 dop_status dop_ranks_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user, dop_diag *diag);
 dop_status dop_ranks_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag);

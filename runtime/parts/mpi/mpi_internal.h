@@ -19,8 +19,8 @@ typedef struct dop_mpi_ring {
     uint32_t held;         /* receiving: the buffer that the caller has; UINT32_MAX: none */
 } dop_mpi_ring;
 
-/* Messages between watches.  ALIVE: a sign of life; BYE: the last message of a rank that ends well; FAILED: the sender has failed and
- * ends; LOST: rank 0 has noticed that another rank is lost. */
+/* Messages between watches.  ALIVE: a sign of life; BYE: the last message of a rank that ends well; FAILED: the sender has failed
+ * and ends; LOST: rank 0 has noticed that another rank is lost. */
 typedef enum dop_mpi_word { DOP_MPI_ALIVE = 1, DOP_MPI_BYE, DOP_MPI_FAILED, DOP_MPI_LOST } dop_mpi_word;
 typedef struct dop_mpi_sign {
     uint32_t word; /* dop_mpi_word */

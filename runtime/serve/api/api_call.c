@@ -12,7 +12,7 @@ blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The same for a key that KEY holes stand for; NULL: any. */
+/* Matches a text with holes (api_form.h) at *io_at, which moves behind it.  key: what KEY holes must be; NULL: anything. */
 static dop_span
 match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *key, size_t n_key)
 {
@@ -58,7 +58,7 @@ dop_call_match(dop_call_text *c, const char *pattern)
     return match(c, &c->at, pattern, NULL, 0);
 }
 
-/* Takes ownership of the arguments. */
+/* Adds a call to c->out_calls, and takes ownership of the arguments. */
 static void
 add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
 {
@@ -124,7 +124,7 @@ put_value(const json_t *root, const json_t *schema, bool string, const char *tex
 
 /* --- keys and values between marks ------------------------------------------------------------------------------------------------ */
 
-/* Whether what stands at `at` may follow an argument. */
+/* May what stands at `at` follow an argument? */
 static dop_span
 follows(const dop_call_text *c, size_t at)
 {
@@ -142,7 +142,8 @@ follows(const dop_call_text *c, size_t at)
 static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
                                   dop_buf *out);
 
-/* Finds the end of a value that starts at c->at and moves behind its end mark.  nested: what follows may be the end of an outer value. */
+/* Finds the end of a value that starts at c->at and moves behind its end mark.  nested: what follows may be the end of an outer
+ * value. */
 static dop_span
 value_end(dop_call_text *c, const char *key, size_t n_key, bool nested, size_t *out_end)
 {
@@ -357,7 +358,7 @@ is_name(const dop_span_member *m, const char *name)
     return name && m->n_name == strlen(name) + 2 && memcmp(m->name + 1, name, strlen(name)) == 0;
 }
 
-/* One object that may be a call. */
+/* Adds the call that a JSON object is, if it is one. */
 static bool
 add_object(dop_call_text *c, const char *text, size_t n, unsigned depth)
 {
@@ -435,7 +436,7 @@ objects(dop_call_text *c)
 
 /* --- regions ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Which tool is named at c->at, so that what has to follow does: the longest such name. */
+/* Reads the name of a tool at c->at: the longest name behind which the rest of the form follows. */
 static dop_span
 read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema)
 {

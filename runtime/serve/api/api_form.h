@@ -51,12 +51,13 @@ typedef struct dop_tool_form {
     char *words[DOP_TYPES];    /* by type of a value: the word that stands in `assign` for DOP_HOLE_TYPE */
     char *quote;               /* around strings of DOP_FORM_LITERAL */
     char *spelling[DOP_TYPES]; /* how true (DOP_TYPE_BOOL) and null (DOP_TYPE_NULL) are written */
-    char *item;                /* the key that items of a list get; lists and objects are then written like arguments, nested */
+    char *item; /* the key that items of a list get; lists and objects are then written like arguments, nested */
     char *think_open, *think_close;
     char *content_open, *content_close; /* marks around an answer */
     bool id_has_name;                   /* the name is written within the call's id: functions.NAME:INDEX */
     /* How the template renders calls, results and reasoning. */
-    bool shows_calls; /* the form was found by rendering calls; false: it is one that the template's text mentions, or the default */
+    bool
+        shows_calls; /* the form was found by rendering calls; false: it is one that the template's text mentions, or the default */
     bool shows_tools; /* descriptions of tools appear in the prompt */
     bool shows_system, shows_results, knows_developer;
     bool wants_parts;      /* content is a list of parts */
@@ -70,8 +71,8 @@ typedef struct dop_tool_form {
     const char *reasoning; /* the member that reasoning is read from; NULL: none */
 } dop_tool_form;
 
-/* Finds how a template writes calls, reasoning and answers; *out_form is not NULL after DOP_OK.  chat NULL: the model has no template.
- * template: its text, 0-terminated. */
+/* Finds how a template writes calls, reasoning and answers; *out_form is not NULL after DOP_OK.  chat NULL: the model has no
+ * template. template: its text, 0-terminated. */
 dop_status dop_tool_form_create(const dop_chat *chat, const char *template, const dop_tokenizer *tok, dop_diag *diag,
                                 dop_tool_form **out_form);
 void dop_tool_form_destroy(dop_tool_form *form); /* accepts NULL */
@@ -84,11 +85,11 @@ typedef struct dop_probe {
     const dop_tokenizer *tok;
     double until_ms; /* dop_now_ms() after which nothing is rendered any more */
 } dop_probe;
-/* Renders a conversation, and takes ownership of messages; generate: up to where an answer begins.  NULL: the template refuses, or the
- * time is over.  The text is the caller's to free. */
+/* Renders a conversation, and takes ownership of messages; generate: up to where an answer begins.  NULL: the template refuses,
+ * or the time is over.  The text is the caller's to free. */
 char *dop_probe_render(const dop_probe *p, json_t *messages, const json_t *tools, bool generate);
-/* Offset in `text`, a rendering behind the user's message, at which the answer begins.  prompt: the rendering of the same conversation
- * without the answer, behind the user's message, or NULL. */
+/* Offset in `text`, a rendering behind the user's message, at which the answer begins.  prompt: the rendering of the same
+ * conversation without the answer, behind the user's message, or NULL. */
 size_t dop_form_answer(const char *text, const char *prompt);
 /* Fills in how calls are written; false: the template does not write them. */
 bool dop_form_find_calls(const dop_probe *p, dop_tool_form *form);

@@ -188,7 +188,7 @@ calls_for(history *h, const json_t *message)
     return calls;
 }
 
-/* Calls in the form that the model is to write, for templates that leave them out. */
+/* Appends calls to a message's text, in the form that the model is to write, for templates that leave calls out. */
 static void
 write_calls(const dop_tool_form *f, const json_t *calls, dop_buf *out)
 {
@@ -382,7 +382,7 @@ add_message(history *h, const json_t *sent, size_t number)
 
 /* --- what templates cannot say ------------------------------------------------------------------------------------------------- */
 
-/* Tools in words, with the form of a call. */
+/* Puts descriptions of the tools and the form of a call into a message, for templates that have no place for tools. */
 static void
 tell_tools(history *h, const json_t *tools)
 {
@@ -428,7 +428,7 @@ answers(const json_t *message, const json_t *call)
     return json_equal(json_object_get(message, "tool_call_id"), json_object_get(call, "id")) != 0;
 }
 
-/* Where a message takes one call only: each call with its result behind it. */
+/* Splits messages with several calls, for templates that take one call in a message: each call comes with its result behind it. */
 static void
 split_calls(history *h)
 {

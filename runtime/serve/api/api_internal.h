@@ -96,7 +96,8 @@ size_t dop_partial_mark(const char *text, size_t n, const char *mark);
 /* What the answer to a request has to be, in the form that the model's template gives it. */
 typedef struct dop_shape_demand {
     json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
-    dop_buf begin; /* the marks that begin the answer, for the end of the prompt: models write such marks as one token */
+    dop_buf
+        begin; /* the marks that begin the answer, for the end of the prompt: models write such marks as one token */
 } dop_shape_demand;
 /* Demands a call of any of the tools or, unless NULL, of the tool `only`.  Returns what is wrong, or NULL. */
 const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
@@ -116,7 +117,7 @@ typedef struct dop_choice {
     size_t sent, sent_reasoning, sent_calls; /* bytes of content and reasoning; calls */
     uint32_t sent_tokens;                    /* with logprobs */
     size_t offset;                           /* bytes of the first sent_tokens tokens */
-    bool begun, over; /* the first event was sent; the last one was */
+    bool begun, over;                        /* the first event was sent; the last one was */
 } dop_choice;
 
 /* How far a whole answer has been written. */

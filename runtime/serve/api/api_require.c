@@ -1,4 +1,5 @@
-/* What an answer has to be, as parts of a grammar: a call of a tool in the form of the model's template, or an answer of a schema. */
+/* What an answer has to be, as parts of a grammar: a call of a tool in the form of the model's template, or an answer of a
+ * schema. */
 #include "runtime/serve/api/api_call.h"
 #include "runtime/serve/api/api_internal.h"
 
@@ -60,7 +61,7 @@ choices_of(const json_t *schema)
     return json_array_size(all) > 0 ? all : NULL;
 }
 
-/* A literal of the form's own: words of Python, strings in its quotation marks. */
+/* The parts of a literal as DOP_FORM_LITERAL writes it: words of Python, strings in the form's quotation marks. */
 static json_t *
 literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
 {
@@ -91,7 +92,7 @@ literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
     return json_pack("{s:o}", "any", any);
 }
 
-/* One argument between marks. */
+/* The parts of one argument between the form's marks. */
 static json_t *
 argument(const dop_tool_form *f, const json_t *root, const char *key, const json_t *schema)
 {

@@ -261,7 +261,7 @@ find_results(const dop_probe *p, dop_tool_form *f)
             true);
         f->short_ids = !other;
     }
-    /* Arguments that are a text but no JSON. */
+    /* Tries arguments that are a text but no JSON. */
     char *cut =
         dop_probe_render(p, list_of(user(), called(f, "dopid0001", json_string("{\"a\": \"dop")), NULL), tools, false);
     f->takes_text = cut && strstr(cut, "dop");

@@ -128,7 +128,8 @@ bytes_of(const dop_job_request *r)
     return (r->n_prompt + r->max_tokens) * sizeof(uint32_t);
 }
 
-/* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it has. */
+/* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it
+ * has. */
 static bool
 has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
 {
@@ -212,7 +213,7 @@ dop_job_release(dop_engine *engine, dop_job *job)
         ours = true;
     }
     dop_engine_unlock(engine);
-    if (ours) /* otherwise the engine's thread frees it before its next step */
+    if (ours) /* otherwise the engine's thread frees the job before its next step */
         dop_job_free(job);
 }
 

@@ -44,10 +44,11 @@ typedef struct dop_job_request {
     struct dop_matcher *matcher; /* what may be written; NULL: everything */
     bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
-    uint32_t second;          /* a prompt that is a pair of texts: tokens before the second text; 0: a single text */
-    double time_limit_s;      /* seconds from submission to the end of the job; 0: none */
-    bool wake_at_end;         /* call wake only at the end */
-    void (*wake)(void *user); /* the job has news; the engine's thread calls it under its lock, so it must not call the engine */
+    uint32_t second;     /* a prompt that is a pair of texts: tokens before the second text; 0: a single text */
+    double time_limit_s; /* seconds from submission to the end of the job; 0: none */
+    bool wake_at_end;    /* call wake only at the end */
+    void (*wake)(
+        void *user); /* the job has news; the engine's thread calls it under its lock, so it must not call the engine */
     void *user;
 } dop_job_request;
 
@@ -100,7 +101,8 @@ typedef enum dop_submit {
     DOP_SUBMIT_FAILED   /* diag: memory, or the device was lost */
 } dop_submit;
 
-/* Submits all n jobs or none; those in out_jobs [n] are the caller's to release.  If none is accepted, matchers stay the caller's. */
+/* Submits all n jobs or none; those in out_jobs [n] are the caller's to release.  If none is accepted, matchers stay the
+ * caller's. */
 dop_submit dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t n, dop_diag *diag,
                              dop_job **out_jobs);
 /* Ends the job, whatever it was doing, and frees its sequence for the next.  wake is not called any more.  Accepts NULL. */
@@ -116,7 +118,7 @@ dop_job_state dop_job_look(const dop_job *job);
 dop_metrics dop_engine_metrics(dop_engine *engine);
 /* What a sequence does: a copy that is as old as the engine's last step. */
 typedef struct dop_slot_facts {
-    bool works; /* the sequence has a job */
+    bool works;                             /* the sequence has a job */
     uint32_t n_prompt, n_reused, n_written; /* tokens of its job, 0 without one */
 } dop_slot_facts;
 enum { DOP_ENGINE_MAX_SLOTS = 64 };

@@ -99,7 +99,8 @@ struct dop_engine {
     dop_slot *slots; /* owned, [facts.n_sequences] */
     uint32_t n_slots, n_running;
     uint64_t n_given;
-    uint32_t turn;      /* slot with which the next step begins, so that jobs alternate where a step cannot hold all of them */
+    uint32_t
+        turn; /* slot with which the next step begins, so that jobs alternate where a step cannot hold all of them */
     bool read_last;     /* the last step was for prompts alone */
     dop_step_row *rows; /* owned, [max_step_rows] */
     uint32_t n_rows, max_step_rows;
@@ -131,7 +132,8 @@ dop_engine_enqueue(dop_engine *e, dop_job *job)
 /* engine_run.c: steps until the engine is stopped and everything has ended. */
 void *dop_engine_run(void *engine);
 
-/* engine_step.c: what the engine's thread does around a step, with jobs of which no step is in flight, or with those of one group. */
+/* engine_step.c: what the engine's thread does around a step, with jobs of which no step is in flight, or with those of one
+ * group. */
 /* Ends jobs, and gives sequences to waiting ones; blocks while there is nothing to do.  False: nothing more will come. */
 bool dop_engine_take_jobs(dop_engine *e);
 /* The jobs that get a token from a step. */
