@@ -242,8 +242,7 @@ send_held(follower *f)
     return st;
 }
 
-/* Runs a step of several rows, whose values are in host memory; once they are copied to the device, the next step's are received.
- * */
+/* Runs a step of several rows, whose values are in host memory; once these are on the device, the next step's are received. */
 static dop_status
 run_ahead(follower *f, uint32_t schedule, dop_form form)
 {

@@ -1,5 +1,5 @@
-/* --compare: how far the logits of two plans are apart over a text, by the kernels of scoring and by those of decoding; whether
- * both write the same; and how fast each is. */
+/* --compare: how far the logits of two plans are apart over a text, by the kernels of scoring and by those of decoding; whether both
+ * write the same; and how fast each is. */
 #include "base/clock.h"
 #include "base/json/json.h"
 #include "runtime/program/common/cli.h"

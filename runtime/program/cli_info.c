@@ -383,8 +383,7 @@ info_json(const dop_plan *plan)
 
 typedef struct info {
     dop_buf text;
-    json_t
-        *root; /* facts of the plan; for a plan in parts an object that lists the parts' facts.  NULL: text is wanted */
+    json_t *root; /* facts of the plan; of a plan in parts an object that lists its parts.  NULL: text is wanted */
 } info;
 
 static dop_status

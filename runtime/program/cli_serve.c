@@ -40,8 +40,8 @@ read_keys(const char *path, dop_diag *diag, dop_http_keys *out_keys)
     return st;
 }
 
-/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before
- * the time is up, where the machine is not busy with others. */
+/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before the
+ * time is up, where the machine is not busy with others. */
 static dop_api_limits
 limits_of(const dop_cli *cli)
 {

@@ -435,8 +435,7 @@ may_exceed(double x, uint32_t interval, double least)
     return power <= NOISE_BITS && (1u << NOISE_BITS) - interval <= (1u << (NOISE_BITS - power));
 }
 
-/* Draws a token (Gumbel-max): the candidate whose logit divided by temperature plus noise is largest, the lowest id among equals.
- * */
+/* Draws a token (Gumbel-max): the candidate whose logit / temperature plus noise is largest, the lowest id among equals. */
 static uint32_t
 draw(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
 {

@@ -33,8 +33,7 @@ typedef struct dop_http_options {
     double idle_s;
 } dop_http_options;
 
-/* Starts serving; api must outlive it.  The process's limit on descriptors is raised, and connections are limited to what it
- * allows. */
+/* Starts serving; api must outlive it.  The process's limit on descriptors is raised, and connections are limited to what it allows. */
 dop_status dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *diag, dop_http **out_http);
 /* The address of the server, as http://HOST:PORT, with its prefix. */
 const char *dop_http_url(const dop_http *http);

@@ -583,8 +583,8 @@ take_body(dop_connection *c)
 
 /* --- events -------------------------------------------------------------------------------------------------------------------- */
 
-/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many
- * things at once hold up nobody. */
+/* Does what can be done without waiting for the client or for a worker: one answer at most, so that clients that ask for many things at
+ * once hold up nobody. */
 static void
 advance(dop_connection *c)
 {

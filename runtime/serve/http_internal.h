@@ -1,6 +1,5 @@
 /* Shared by the files of the HTTP server: http.c, starting and stopping; http_loop.c, the thread that owns the sockets;
- * http_connection.c, one connection; http_work.c, the workers; http_log.c; http_rules.c, who may ask; http_parse.c, message
- * framing. */
+ * http_connection.c, one connection; http_work.c, the workers; http_log.c; http_rules.c, who may ask; http_parse.c, message framing. */
 #ifndef DOPPLER_RUNTIME_SERVE_HTTP_INTERNAL_H
 #define DOPPLER_RUNTIME_SERVE_HTTP_INTERNAL_H
 

@@ -26,18 +26,17 @@ typedef struct dop_http_head {
     const char *method, *path; /* path: percent-decoded, without the query */
     const char *host;          /* NAME[:PORT], of the request target or of the Host field */
     const char *origin, *authorization, *content_type;
-    const char *request_id; /* X-Request-Id, the first one */
-    const char *
-        asked_method; /* Access-Control-Request-Method: a browser asks whether it may send a request with this method */
-    bool persists;    /* the connection may have another request */
-    bool chunks;      /* the answer may be sent in chunks: HTTP/1.1 */
-    bool chunked;     /* the body comes in chunks */
-    bool expects_continue; /* the client waits for "100 Continue" before it sends the body */
-    uint64_t length;       /* bytes of the body, unless chunked */
+    const char *request_id;   /* X-Request-Id, the first one */
+    const char *asked_method; /* Access-Control-Request-Method: a browser asks whether it may send this method */
+    bool persists;            /* the connection may have another request */
+    bool chunks;              /* the answer may be sent in chunks: HTTP/1.1 */
+    bool chunked;             /* the body comes in chunks */
+    bool expects_continue;    /* the client waits for "100 Continue" before it sends the body */
+    uint64_t length;          /* bytes of the body, unless chunked */
 } dop_http_head;
 
-/* Reads a head from the beginning of bytes[n], which are changed when it is complete.  io_seen: bytes that earlier calls have
- * looked at, at first 0.  DOP_HTTP_DONE: *out_size bytes belong to the head. */
+/* Reads a head from the beginning of bytes[n], which are changed when it is complete.  io_seen: bytes that earlier calls have looked
+ * at, at first 0.  DOP_HTTP_DONE: *out_size bytes belong to the head. */
 dop_http_read dop_http_read_head(char *bytes, size_t n, size_t *io_seen, dop_http_head *out_head, size_t *out_size,
                                  dop_http_fault *out_fault);
 

@@ -73,9 +73,8 @@ typedef struct dop_open_options {
     uint32_t first_tokens;
     bool no_scoring; /* promises that dop_sequence_score and dop_sequence_embed are not called; saves their resources */
     dop_ordering ordering; /* of greedy and sampled steps */
-    uint32_t parts,
-        part;         /* the plan is expected to be number `part`, from 0, of `parts` parts; parts 0: a whole model */
-    double timeout_s; /* longest wait for one submission; 0: depends on the device */
+    uint32_t parts, part;  /* the plan must be part number `part`, from 0, of `parts`; parts 0: a whole model */
+    double timeout_s;      /* longest wait for one submission; 0: depends on the device */
     /* For a plan in parts: what carries rows between parts (doppler-exec implements it with MPI); NULL: a plan in one part. */
     const struct dop_wire *wire;
     dop_log log; /* decisions and sizes; may be called by another thread until dop_model_close ends */
@@ -94,9 +93,8 @@ typedef struct dop_bias {
 typedef struct dop_sampling {
     float temperature; /* <= 0: the largest logit, no draw */
     uint32_t top_k;    /* keep the k largest; 0: all */
-    float
-        top_p; /* keep the fewest likeliest tokens that have at least this probability together; 1: all; 0: the likeliest one */
-    float min_p;            /* keep tokens with at least this share of the largest probability; <= 0: all */
+    float top_p; /* keep the fewest likeliest tokens that together have this probability; 1: all; 0: the likeliest */
+    float min_p; /* keep tokens with at least this share of the largest probability; <= 0: all */
     float repeat_penalty;   /* divides positive and multiplies negative logits of recent tokens; 1: none */
     uint32_t repeat_last_n; /* how many recent tokens count; 0: none */
     /* Subtracted from the logits of ids among the tokens of the sequence from position penalty_from on, usually the end of the
@@ -257,8 +255,8 @@ typedef dop_status dop_draft_fn(void *user, const uint32_t *tokens, size_t n_tok
 typedef struct dop_speculation {
     dop_draft_fn *fn; /* the caller's own; NULL: none */
     void *user;
-    uint32_t
-        ngram; /* tokens of an n-gram: drafts are what followed the last `ngram` tokens where they occurred before; 0: not used */
+    /* Length of an n-gram: drafts are what followed the last `ngram` tokens where they occurred before; 0: not used. */
+    uint32_t ngram;
     /* A sequence of a draft model, which has the same vocabulary; NULL: none.  It is given the tokens and sampling of the sequence
      * that speculates, and continues them; not owned. */
     dop_sequence *draft;
@@ -268,14 +266,14 @@ typedef struct dop_speculation {
 /* From now on dop_sequence_next makes and checks drafts.  how: copied; NULL stops speculation.  DOP_E_INPUT: the plan has no
  * schedules that give the logits of a few rows (dopplerc --rows 2,4,8).  The number of drafts is the one that makes most tokens
  * per time, by the times that steps took and the share of drafts that were right; where none pays, drafts are tried rarely.  The
- * draft sequence must live as long, and the caller must not use it. Greedy and sampled picks are made from the logits of the step
- * that checks the drafts, with the sequence's sampling and seed.  The step for one token rounds differently, and decides instead
- * wherever its logits might pick another token: the bound for that is 1.25 times the largest difference of logits seen so far
- * between the two kinds of step (apart from what all logits differ by). The step for one token also decides one of 64 steps, to
- * measure the difference; until three were measured, the bound is a quarter of the logits' standard deviation.  The bound is
- * measured and no proof: texts are those without drafts, except where a difference exceeds it, tips the edge of top-k, top-p or
- * min-p, or comes from the rounding of keys and values, as it also does between prompts fed in different pieces.  A sampler of
- * the caller's decides by the step that checks the drafts. */
+ * draft sequence must live as long, and the caller must not use it.
+ * Greedy and sampled picks are made from the logits of the step that checks the drafts, with the sequence's sampling and seed.
+ * The step for one token rounds differently, and decides instead wherever its logits might pick another token: the bound for that
+ * is 1.25 times the largest difference of logits seen so far between the two kinds of step (apart from what all logits differ
+ * by).  The step for one token also decides one of 64 steps, to measure the difference; until three were measured, the bound is a
+ * quarter of the logits' standard deviation.  The bound is measured and no proof: texts are those without drafts, except where a
+ * difference exceeds it, tips the edge of top-k, top-p or min-p, or comes from the rounding of keys and values, as it also does
+ * between prompts fed in different pieces.  A sampler of the caller's decides by the step that checks the drafts. */
 dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
 
 typedef struct dop_speculation_counts {
@@ -339,11 +337,12 @@ typedef struct dop_value {
  * be absent: "rows" f32 [T, width]; "vectors" f32 [texts, width], pooled and normalized as the model's files say, or the scores
  * of classes.  Any number of texts: as many as fit share a step, and no text waits for another of its step.  DOP_E_INPUT: no such
  * program, input or output, an array of another size, an empty text, one of more than dop_program_facts.max_rows tokens, or an id
- * or a type that does not exist. Inputs of "image": "patches" f32 [T, values], the rows of all tiles one after the other, as the
- * model's processor makes them; "lengths" u32 [tiles], whose sum is T (absent: one tile); and what else the model knows of a row
- * (docs/pictures.md): "places", "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4].
- * Outputs, each of which may be absent: "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width].
- * DOP_E_INPUT also: a tile that is no multiple of merge rows, or a place, turn or window that does not exist. */
+ * or a type that does not exist.
+ * Inputs of "image": "patches" f32 [T, values], the rows of all tiles one after the other, as the model's processor makes them;
+ * "lengths" u32 [tiles], whose sum is T (absent: one tile); and what else the model knows of a row (docs/pictures.md): "places",
+ * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4].  Outputs, each of which may be absent:
+ * "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width].  DOP_E_INPUT also: a tile that is no
+ * multiple of merge rows, or a place, turn or window that does not exist. */
 dop_status dop_program_run(dop_model *model, const char *name, const dop_value *inputs, size_t n_inputs,
                            const dop_value *outputs, size_t n_outputs, dop_diag *diag);
 
@@ -388,9 +387,10 @@ typedef struct dop_step_row {
  *
  * Steps run ahead where the device picks: with one row of each sequence that wants a pick or a draw, without masks, whose tokens
  * are what the last committed step picked for these sequences, the step that would follow is in flight before this one is
- * waited for (where steps replace states, when this one is committed).  The next call takes that step if it
- * continues these sequences.  Sequences that the call leaves out lose their rows of that step; if the call wants anything else, as
- * after any other use of the model, the step is dropped.  Picks are the same in any case.  dop_sequence_expect avoids steps that nobody wants. */
+ * waited for (where steps replace states, when this one is committed).  The next call takes that step if it continues these
+ * sequences.  Sequences that the call leaves out lose their rows of that step; if the call wants anything else, as after any
+ * other use of the model, the step is dropped.  Picks are the same in any case.  dop_sequence_expect avoids steps that nobody
+ * wants. */
 dop_status dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
 /* The logits of a row that wanted them: f32 [vocab], owned by the model, valid until the step is committed or rolled back;
  * NULL for other rows. */

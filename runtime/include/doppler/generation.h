@@ -35,11 +35,10 @@ typedef enum dop_end {
 /* Zeros are the defaults.  Strings and lists are copied; text and matcher are not owned and must outlive the generation. */
 typedef struct dop_generation_options {
     const dop_text *text; /* turns ids into text; NULL: there are only ids, and no stop texts */
-    const dop_sampling *
-        sampling; /* how tokens are picked; penalty_from is not used: penalties count from the end of the prompt; NULL: greedy */
-    dop_constraint_matcher
-        *matcher;             /* restricts the text, and stands at the beginning of one; NULL: every token is allowed */
-    const char *const *stops; /* [n_stops]: texts that end the generation */
+    /* How tokens are picked; penalty_from is not used: penalties count from the end of the prompt.  NULL: greedy. */
+    const dop_sampling *sampling;
+    dop_constraint_matcher *matcher; /* at the beginning of a text, which it restricts; NULL: every token is allowed */
+    const char *const *stops;        /* [n_stops]: texts that end the generation */
     size_t n_stops;
     uint32_t max_tokens; /* 0: until the context is full */
     uint32_t n_top;      /* with sampling->logprobs: likeliest ids that are given with each token */
@@ -70,8 +69,7 @@ dop_status dop_generation_begin(dop_generation *generation, size_t n, dop_diag *
 /* Takes the next token; what *out_token points at is valid until the next call.  Not to be called after an end.  DOP_E_INPUT: as
  * from dop_sequence_next, or the matcher and the vocabulary have no token in common. */
 dop_status dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_token *out_token);
-/* Ends a text that has not ended: *out_token has the text that was held back because a stop text or a character might have
- * followed. */
+/* Ends a text that has not ended: *out_token has the text that was held back because a stop text or a character might have followed. */
 dop_status dop_generation_stop(dop_generation *generation, dop_diag *diag, dop_generation_token *out_token);
 /* The whole text so far, 0-terminated and *out_len bytes long, valid until the next call with this generation. */
 const char *dop_generation_text(const dop_generation *generation, size_t *out_len);

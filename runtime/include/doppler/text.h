@@ -29,8 +29,7 @@ bool dop_text_adds_bos(const dop_text *text);  /* whether DOP_TEXT_ADD_SPECIAL p
 enum {
     DOP_TEXT_ADD_SPECIAL = 1,   /* encoding: add what the model's definition adds around a text (BOS, EOS) */
     DOP_TEXT_PARSE_SPECIAL = 2, /* encoding: special tokens written in the text become tokens instead of plain text */
-    DOP_TEXT_ONCE =
-        4, /* with ADD_SPECIAL: nothing is added that the text itself begins or ends with as a special token */
+    DOP_TEXT_ONCE = 4,          /* with ADD_SPECIAL: add nothing that the text itself begins or ends with */
     /* What the programs do with a prompt: marks for filling in the middle or for the turns of a chat that somebody wrote by
      * hand are the tokens that the model knows, and BOS is not doubled.  Text from others, in which such marks must not
      * work, takes DOP_TEXT_ADD_SPECIAL alone. */
@@ -109,7 +108,7 @@ enum {
 /* A conversation in the chat format: as text (*out_bytes, 0-terminated and *out_len bytes long) or as ids (*out_ids [*out_n]);
  * both are the caller's to free with dop_free.  json: len bytes of JSON, either an array of messages, or an object with the array
  * as "messages" and optionally "tools" (an array of tool descriptions) and "add_generation_prompt" (false: stop before the
- * beginning of an answer).  A message is an object with "role", "content" and other members that the template knows. flags:
+ * beginning of an answer).  A message is an object with "role", "content" and other members that the template knows.  flags:
  * DOP_CHAT_LAST or 0; a sequence that holds the earlier messages needs only the last one.  text: the one that dop_chat_of_text
  * got.  DOP_E_INPUT: json is not JSON (diag has line and column) or not of this form, the template refuses the conversation (the
  * message has its own words), or, with DOP_CHAT_LAST, the template renders earlier messages differently after later ones. */

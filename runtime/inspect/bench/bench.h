@@ -35,13 +35,12 @@ typedef struct dop_bench_test {
 } dop_bench_test;
 
 typedef struct dop_bench_row {
-    double *ms;                  /* owned: time of each round */
-    double mean, stddev, median; /* tokens per second; stddev of the sample, 0 for one round */
-    double ratio, ratio_min,
-        ratio_max;                 /* speed against the first plan's: of the medians; least and most of the rounds */
-    double gbps;                   /* tgN: weights read per second, 1e9 bytes; 0 for ppN */
-    double floor_share;            /* gbps as a share of the device's read bandwidth, 0 .. 1; 0: unknown */
-    dop_speculation_counts drafts; /* drafts of all rounds */
+    double *ms;                         /* owned: time of each round */
+    double mean, stddev, median;        /* tokens per second; stddev of the sample, 0 for one round */
+    double ratio, ratio_min, ratio_max; /* speed against the first plan's: of the medians; least, most of the rounds */
+    double gbps;                        /* tgN: weights read per second, 1e9 bytes; 0 for ppN */
+    double floor_share;                 /* gbps as a share of the device's read bandwidth, 0 .. 1; 0: unknown */
+    dop_speculation_counts drafts;      /* drafts of all rounds */
 } dop_bench_row;
 
 /* Drafts of tgNdP: the text of the last run, changed so that a wanted share is accepted. */
@@ -62,9 +61,8 @@ typedef struct dop_bench_plan {
     uint64_t weights_bytes;   /* size of the weights on the device */
     uint64_t bytes_per_token; /* bytes of weights that one decode step reads */
     double floor_gbps;        /* read bandwidth of the device, 1e9 bytes per second; 0: unknown */
-    double
-        first_token_ms; /* time of a prompt of first_token_prompt tokens and the token after it, right after opening */
-    double start_to_first_token_ms; /* from the start of the process to that token; 0 for plans other than the first */
+    double first_token_ms;    /* time of first_token_prompt tokens and the token after them, right after opening */
+    double start_to_first_token_ms; /* from the process's start to the first token; 0 except for the first plan */
     uint32_t first_token_prompt;
     dop_bench_replay replay;
 } dop_bench_plan;

@@ -74,8 +74,7 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     uint32_t n = 0, t = g->max_t, limit = k->plan->model->ctx < MAX_POSITION ? k->plan->model->ctx : MAX_POSITION;
     bool moves = dop_check_uses_position(g, r);
     if (t == 1) {
-        /* Positions around the ends of cache splits too: where a cache begins to be split, and the first row of the second split.
-         * */
+        /* Around the ends of cache splits too: where a cache begins to be split, and the first row of the second split. */
         uint32_t whole = 192, least = 64;
         for (dop_node_id id = 1; id < g->n_nodes; id++)
             if (dop_node_at(g, id)->op == DOP_OP_attn_split) {

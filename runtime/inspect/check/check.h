@@ -16,8 +16,7 @@
 #include "ir/interp.h"
 #include "runtime/model/model.h"
 
-/* Checks a plan, or the part of it that the options name, and prints a line for each kernel.  DOP_E_DEVICE: some miss their
- * bound. */
+/* Checks a plan, or the part of it that the options name, and prints a line for each kernel.  DOP_E_DEVICE: some miss their bound. */
 dop_status dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag);
 /* The graphs that the plan carries, [n_schedules] in the order of its schedules; they live in the arena. */
 dop_status dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_graph **out_graphs);
@@ -49,8 +48,7 @@ const dop_plan_tensor *dop_check_find_weight(const dop_plan *plan, const char *n
  * that are smaller than their rows. */
 dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t row,
                                 float *out, dop_diag *diag);
-/* Rounds rows of k values as kernels do that round activations to 8 bits: blocks of 32 values, d = largest / 127, d * round(x /
- * d). */
+/* Rounds rows of k values as kernels round activations to 8 bits: in blocks of 32, d = largest / 127, d * round(x / d). */
 void dop_check_round_rows(float *x, uint64_t rows, uint64_t k);
 /* check_unpack.c: decodes one row of a packed quantized matrix.  False: an unknown type, or not enough bytes. */
 bool dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t rows, uint32_t cols, uint32_t row,

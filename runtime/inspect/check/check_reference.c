@@ -183,8 +183,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     if (product) {
         choose_columns(run, w, want);
         memcpy(acts, x->f, (size_t)x->count * sizeof *acts);
-        /* Beside integer products there may be some of floats, and a product of heads behind them takes their values as they are.
-         * */
+        /* Beside integer products there may be some of floats, and a product of heads behind them takes their values as they are. */
         if (run->rounds && id != run->r->info->tail.id &&
             dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
             dop_check_round_rows(acts, rows, w->cols);

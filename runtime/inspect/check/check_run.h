@@ -11,9 +11,8 @@ enum { DOP_CHECK_PRODUCTS = 100000000 }; /* multiplications of one case that the
 typedef struct dop_check_buffer {
     dop_node_id node; /* node that owns the memory: a state, or a computed node */
     const dop_plan_arg *arg;
-    uint32_t copies; /* 2 for a replace state, one after the other; else 1 */
-    uint32_t rows,
-        cols; /* size of one copy in `sent` and `got`; a cache has rows up to a few after the last position */
+    uint32_t copies;     /* 2 for a replace state, one after the other; else 1 */
+    uint32_t rows, cols; /* of one copy in `sent` and `got`; a cache has rows up to a few after the last position */
     dop_type type;
     float *sent; /* values written to the device before the dispatch */
     float *got;  /* the values after the dispatch; NULL: not read back */
@@ -40,8 +39,7 @@ typedef struct dop_check_run {
         step_types[DOP_STEP_MAX_ROWS]; /* fields of the step record's rows, for the samples */
 } dop_check_run;
 
-/* check_buffers.c: every argument that the plan's graph names gets values and is written, but for weights, which stay as they
- * are. */
+/* check_buffers.c: every argument that the plan's graph names gets values and is written, but for weights, which stay as they are. */
 dop_status dop_check_send(dop_check_run *run);
 /* Reads back what the kernel has written for the region's outputs. */
 dop_status dop_check_receive(dop_check_run *run);
@@ -61,8 +59,8 @@ dop_status dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_
 
 /* check_reference.c: creates run->it with every outside value set. */
 dop_status dop_check_reference_open(dop_check_run *run);
-/* Sets a product or gathered rows, for which the interpreter would decode whole matrices, from what they are made of; nothing for
- * other nodes, which the interpreter makes when they are asked for. */
+/* Sets a product or gathered rows, for which the interpreter would decode whole matrices, from what they are made of; nothing for other
+ * nodes, which the interpreter makes when they are asked for. */
 dop_status dop_check_reference_node(dop_check_run *run, dop_node_id id);
 
 /* check_compare.c: all outputs of the region against the reference, and the step record. */

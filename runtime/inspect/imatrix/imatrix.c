@@ -19,8 +19,8 @@ typedef struct copied {
 
 typedef struct product {
     uint32_t entry;
-    uint32_t x,
-        ids; /* indices in taps.values: inputs, and ids of experts; ids UINT32_MAX: slot i has matrix i, or there is one matrix */
+    /* Indices in taps.values: the inputs, and the ids of experts; ids UINT32_MAX: slot i has matrix i, or there is one matrix. */
+    uint32_t x, ids;
     uint32_t start;  /* the first value of the inputs in a row of the copied value */
     uint32_t slots;  /* input vectors in a row: 1, or one for each slot (chosen expert) */
     uint32_t chosen; /* ids of experts in a row */

@@ -11,8 +11,7 @@
 
 /* How large the inputs of a tensor's products were. */
 typedef struct dop_imatrix_entry {
-    const char
-        *name; /* the tensor's name in GGUF files, or the compiler's own where GGUF has none; owned by the plan */
+    const char *name; /* the tensor's name in GGUF files, or the compiler's own; owned by the plan */
     uint32_t cols, matrices;
     double *sums;     /* owned, [matrices][cols]: sums of the squares of the inputs */
     uint64_t *counts; /* owned, [matrices]: rows that were added up */

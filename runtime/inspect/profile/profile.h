@@ -66,9 +66,8 @@ typedef struct dop_profile {
     size_t n_groups;
     dop_profile_total *totals; /* owned: schedules in order of first use */
     size_t n_totals;
-    double *
-        stage_shares; /* owned, [n_stages]: each stage's share of the persistent dispatch's time, 0 .. 1; NULL: not measured */
-    uint32_t staged;                  /* the schedule whose stages stage_shares is for */
+    double *stage_shares; /* owned, [n_stages]: shares of the persistent dispatch's time, 0 .. 1; NULL: not measured */
+    uint32_t staged;      /* the schedule whose stages stage_shares is for */
     dop_profile_collector *collector; /* owned while it is attached */
 } dop_profile;
 

@@ -57,8 +57,7 @@ typedef struct dop_ranks {
         dop_answer answer;
         dop_form form;
     } steps[DOP_RANKS_AHEAD];
-    bool
-        holds; /* the rows that the last step made for rank 1 are not sent yet, because nothing waits for their result */
+    bool holds; /* the last step's rows for rank 1 are not sent yet, because nothing waits for their result */
     uint32_t held_schedule, held_rows; /* the step whose rows are held */
     uint32_t first, n_passed,
         n_steps; /* steps[] is a ring: index of the oldest; how many have passed on their rows; how many there are */

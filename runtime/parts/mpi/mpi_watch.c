@@ -71,7 +71,7 @@ say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
     return MPI_Isend(&p->sent, (int)size, MPI_BYTE, (int)p->rank, 0, m->watching, &p->send) == MPI_SUCCESS;
 }
 
-/* Is a peer lost?  It is when its process, on this host, is gone, or when it was silent for too long. */
+/* Declares a peer lost when its process, on this host, is gone, or when the peer was silent for too long. */
 static void
 look(dop_mpi *m, const dop_mpi_peer *p, double now)
 {

@@ -9,8 +9,7 @@ typedef struct dop_talk {
     dop_cli_generation gen;
     dop_chat *chat;   /* owned; NULL: plain text */
     json_t *messages; /* owned: user, assistant, user, ... */
-    uint32_t *
-        turns; /* owned, [n_turns]: the token of the sequence where each line of the user begins; 0 with a chat format */
+    uint32_t *turns;  /* owned, [n_turns]: first token of each line of the user in the sequence; 0 with a chat format */
     size_t n_turns, cap_turns;
     bool refused; /* the last line was not taken: it does not fit, or the format refuses it; all else is as before */
 } dop_talk;

@@ -83,11 +83,11 @@ void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget
 /* Answers what needs neither work nor waiting: GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
 bool dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer);
 
-/* Reads a request, which may take as long as its budget allows, and answers it, or gives the call that will answer: *out_call,
- * which the caller ends by dop_call_end. */
+/* Reads a request, which may take as long as its budget allows, and answers it, or gives the call that will answer: *out_call, which
+ * the caller ends by dop_call_end. */
 void dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call);
-/* Appends what is new to the body of the answer, at most some 100 KB.  True: the call is over, and the answer is complete.  Long
- * answers become streams. */
+/* Appends what is new to the body of the answer, at most some 100 KB.  True: the call is over, and the answer is complete.  Long answers
+ * become streams. */
 bool dop_call_poll(dop_call *call, dop_answer *io_answer);
 /* Ends the call, whatever it was doing.  Accepts NULL. */
 void dop_call_end(dop_call *call);

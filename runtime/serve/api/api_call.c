@@ -142,8 +142,7 @@ follows(const dop_call_text *c, size_t at)
 static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
                                   dop_buf *out);
 
-/* Finds the end of a value that starts at c->at and moves behind its end mark.  nested: what follows may be the end of an outer
- * value. */
+/* Finds the end of a value that starts at c->at and moves behind its end mark.  nested: what follows may be the end of an outer value. */
 static dop_span
 value_end(dop_call_text *c, const char *key, size_t n_key, bool nested, size_t *out_end)
 {

@@ -56,8 +56,8 @@ typedef struct dop_tool_form {
     char *content_open, *content_close; /* marks around an answer */
     bool id_has_name;                   /* the name is written within the call's id: functions.NAME:INDEX */
     /* How the template renders calls, results and reasoning. */
-    bool
-        shows_calls; /* the form was found by rendering calls; false: it is one that the template's text mentions, or the default */
+    /* The form was found by rendering calls; false: it is one that the template's text mentions, or the default. */
+    bool shows_calls;
     bool shows_tools; /* descriptions of tools appear in the prompt */
     bool shows_system, shows_results, knows_developer;
     bool wants_parts;      /* content is a list of parts */

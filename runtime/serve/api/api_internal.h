@@ -96,8 +96,7 @@ size_t dop_partial_mark(const char *text, size_t n, const char *mark);
 /* What the answer to a request has to be, in the form that the model's template gives it. */
 typedef struct dop_shape_demand {
     json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
-    dop_buf
-        begin; /* the marks that begin the answer, for the end of the prompt: models write such marks as one token */
+    dop_buf begin; /* marks that begin the answer, for the end of the prompt: models write them as one token */
 } dop_shape_demand;
 /* Demands a call of any of the tools or, unless NULL, of the tool `only`.  Returns what is wrong, or NULL. */
 const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);

@@ -234,7 +234,7 @@ dop_form_answer(const char *text, const char *prompt)
     return same;
 }
 
-/* The mark that opens the first call, whose name (or what `head` has before it) begins at `at` in `text`; what the frame has at
+/* The mark that opens the first call, whose name or JSON value begins at `at` in `text`; what the frame has at
  * the beginning of every answer is left out.  with: the rendering of the same calls beside a content, or NULL.  *content_close:
  * the mark that ends the content. */
 static char *

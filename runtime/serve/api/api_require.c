@@ -1,5 +1,4 @@
-/* What an answer has to be, as parts of a grammar: a call of a tool in the form of the model's template, or an answer of a
- * schema. */
+/* What an answer has to be, as parts of a grammar: a call of a tool in the form of the model's template, or an answer of a schema. */
 #include "runtime/serve/api/api_call.h"
 #include "runtime/serve/api/api_internal.h"
 

@@ -128,8 +128,7 @@ bytes_of(const dop_job_request *r)
     return (r->n_prompt + r->max_tokens) * sizeof(uint32_t);
 }
 
-/* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it
- * has. */
+/* Under the lock: is there room in the queue for n more jobs?  A request for embeddings counts as one, however many inputs it has. */
 static bool
 has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
 {

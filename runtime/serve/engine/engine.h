@@ -47,8 +47,8 @@ typedef struct dop_job_request {
     uint32_t second;     /* a prompt that is a pair of texts: tokens before the second text; 0: a single text */
     double time_limit_s; /* seconds from submission to the end of the job; 0: none */
     bool wake_at_end;    /* call wake only at the end */
-    void (*wake)(
-        void *user); /* the job has news; the engine's thread calls it under its lock, so it must not call the engine */
+    /* Called when the job has news, by the engine's thread under the engine's lock, so that it must not call the engine. */
+    void (*wake)(void *user);
     void *user;
 } dop_job_request;
 
@@ -101,8 +101,7 @@ typedef enum dop_submit {
     DOP_SUBMIT_FAILED   /* diag: memory, or the device was lost */
 } dop_submit;
 
-/* Submits all n jobs or none; those in out_jobs [n] are the caller's to release.  If none is accepted, matchers stay the
- * caller's. */
+/* Submits all n jobs or none; those in out_jobs [n] are the caller's to release.  If none is accepted, matchers stay the caller's. */
 dop_submit dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t n, dop_diag *diag,
                              dop_job **out_jobs);
 /* Ends the job, whatever it was doing, and frees its sequence for the next.  wake is not called any more.  Accepts NULL. */

@@ -99,8 +99,7 @@ struct dop_engine {
     dop_slot *slots; /* owned, [facts.n_sequences] */
     uint32_t n_slots, n_running;
     uint64_t n_given;
-    uint32_t
-        turn; /* slot with which the next step begins, so that jobs alternate where a step cannot hold all of them */
+    uint32_t turn;      /* slot with which the next step begins: jobs alternate where a step cannot hold them all */
     bool read_last;     /* the last step was for prompts alone */
     dop_step_row *rows; /* owned, [max_step_rows] */
     uint32_t n_rows, max_step_rows;
