@@ -74,7 +74,7 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
     d->n += vocab;
     d->rows++;
     d->same_largest += largest_a == largest_b;
-    divergence = divergence > 0 ? divergence : 0; /* it is none where rounding makes it negative */
+    divergence = divergence > 0 ? divergence : 0; /* a divergence is never negative, but rounding may make it so */
     d->divergence += divergence;
     d->most_divergent = divergence > d->most_divergent ? divergence : d->most_divergent;
     if (next != UINT32_MAX) {

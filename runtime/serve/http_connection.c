@@ -18,7 +18,7 @@
 enum {
     READ_SIZE = 65536,       /* bytes of one read */
     SOCKET_BUFFER = 1 << 18, /* that the system keeps of an answer */
-    FULL = 1 << 19,          /* bytes of an answer that wait for the client, with which its exchange waits too */
+    FULL = 1 << 19,          /* bytes of an answer that wait for the client; from then on its exchange waits too */
     PROGRESS = 1 << 16,      /* bytes that a client must read within the time that a request may take to arrive */
     LINGER_MS = 2000
 };
@@ -656,7 +656,8 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
-/* Proxies and clients end connections on which nothing comes; events are written whole, so a comment may stand between any two. */
+/* Keeps a stream alive with a comment, as proxies and clients end connections on which nothing comes.  Events are written
+ * whole, so a comment may stand between any two.  */
 static void
 write_comment(dop_connection *c)
 {
@@ -686,7 +687,8 @@ dop_connection_check(dop_connection *c, double now_ms)
 double
 dop_connection_idles(const dop_connection *c, double now_ms)
 {
-    /* Where there is no room for others, a moment without a sign of life is enough: most requests come at once. */
+    /* Milliseconds after which a connection without a sign of life gives way to others: short, because most requests arrive
+     * at once.  */
     enum { SILENT_MS = 100, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
     const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
     if (c->state == DOP_CONNECTION_LINGERS)

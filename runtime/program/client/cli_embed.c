@@ -20,7 +20,7 @@ typedef struct work {
     float *vectors; /* owned, [n, width] */
     uint32_t width;
     dop_pooling pooling;
-    const char *prompt; /* in front of every text; of `text` */
+    const char *prompt; /* goes in front of every text; owned by `text` */
     double ms;
 } work;
 

@@ -92,7 +92,7 @@ give_sequences(dop_engine *e)
     while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
         dop_job *job = e->first;
         uint32_t slot = choose_slot(e, job);
-        if (slot == UINT32_MAX) /* the free ones are still part of a step in flight */
+        if (slot == UINT32_MAX) /* free sequences are still part of a step in flight */
             return;
         e->first = job->next;
         if (!e->first)
