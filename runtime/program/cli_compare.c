@@ -16,7 +16,7 @@ enum {
 /* Distance of two plans' logits over all positions; the first plan's are the reference. */
 typedef struct distance {
     uint64_t rows, same_largest;
-    double largest, sum; /* of |a - b| */
+    double largest, sum; /* largest and sum of |a - b| */
     double divergence, most_divergent;
     uint64_t n; /* logits */
     double nll[2];
@@ -34,7 +34,7 @@ typedef struct side {
 
 typedef struct comparison {
     side sides[2];
-    const uint32_t *ids; /* of the window */
+    const uint32_t *ids; /* ids of the current window */
     size_t n_ids;
     size_t at;   /* rows of the window that a plan has given so far by decoding */
     float *kept; /* owned, [window, vocab]: the first side's */

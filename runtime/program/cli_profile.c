@@ -37,7 +37,7 @@ choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_id
     return st;
 }
 
-/* Runs n steps of `batch` sequences, all of which begin as s does.  *out_ms: time of the steps after the first one.  */
+/* Runs n steps of `batch` sequences, all of which begin as s does.  *out_ms: time of the steps after the first one. */
 static dop_status
 run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_t n, dop_diag *diag, double *out_ms)
 {
@@ -66,7 +66,7 @@ run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_
 }
 
 /* Runs a prompt, and n tokens or steps of `batch` sequences. p may be stopped: then nothing is recorded.  *out_ms: time of
- * the tokens or steps after the first one.  */
+ * the tokens or steps after the first one. */
 static dop_status
 run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag,
     double *out_ms)

@@ -17,7 +17,7 @@
 typedef struct served {
     dop_model *model;
     dop_model_info info;
-    dop_text *text; /* of --tokenizer, or the plan's */
+    dop_text *text; /* tokenizer of --tokenizer, or the plan's */
     json_t *prompts;
     const dop_tokenizer *tok;
     dop_chat *chat;

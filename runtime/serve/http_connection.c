@@ -254,7 +254,7 @@ write_sharing(dop_connection *c, dop_buf *out)
                           "Authorization, Content-Type, X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n");
 }
 
-/* Writes the head of an answer.  length: of its body; UINT64_MAX: not known yet. */
+/* Writes the head of an answer. length: bytes of the answer's body; UINT64_MAX: not known yet. */
 static void
 write_head(dop_connection *c, const dop_answer *a, uint64_t length)
 {
@@ -657,7 +657,7 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
 /* Keeps a stream alive with a comment, as proxies and clients end connections on which nothing comes.  Events are written
- * whole, so a comment may stand between any two.  */
+ * whole, so a comment may stand between any two. */
 static void
 write_comment(dop_connection *c)
 {
@@ -688,7 +688,7 @@ double
 dop_connection_idles(const dop_connection *c, double now_ms)
 {
     /* Milliseconds after which a connection without a sign of life gives way to others: short, because most requests arrive
-     * at once.  */
+     * at once. */
     enum { SILENT_MS = 100, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
     const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
     if (c->state == DOP_CONNECTION_LINGERS)

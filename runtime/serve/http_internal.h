@@ -145,7 +145,7 @@ void dop_connection_ready(dop_connection *c, uint32_t events);
 void dop_connection_hear(dop_connection *c, dop_exchange *x);
 /* Ends the connection where a deadline has passed. */
 void dop_connection_check(dop_connection *c, double now_ms);
-/* How readily the connection gives way to a new one where there is no room; 0: it does not. */
+/* How readily the connection gives way to a new one where there is no room, the largest value first; 0: not at all. */
 double dop_connection_idles(const dop_connection *c, double now_ms);
 /* Takes no more requests: closes the connection unless an answer is under way. */
 void dop_connection_stop(dop_connection *c);

@@ -72,7 +72,7 @@ typedef struct dop_open_options {
      * as soon as that call has what it needs.  A thread prepares the rest meanwhile, and calls that need it wait for it. */
     uint32_t first_tokens;
     bool no_scoring; /* promises that dop_sequence_score and dop_sequence_embed are not called; saves their resources */
-    dop_ordering ordering; /* of greedy and sampled steps */
+    dop_ordering ordering; /* how greedy and sampled steps are ordered */
     uint32_t parts, part;  /* the plan must be part number `part`, from 0, of `parts`; parts 0: a whole model */
     double timeout_s;      /* longest wait for one submission; 0: depends on the device */
     /* For a plan in parts: what carries rows between parts (doppler-exec implements it with MPI); NULL: a plan in one part. */
@@ -120,12 +120,12 @@ void dop_model_close(dop_model *model);
 
 /* Facts about a model.  Texts and lists are owned by the model and live until it is closed. */
 typedef struct dop_facts {
-    const char *name, *family;   /* of the model */
+    const char *name, *family;   /* names of the model and of its family */
     const char *quant;           /* how the weights are stored, as text */
     const char *device, *driver; /* names of the device and its driver */
     const char *target;          /* name of the plan's target that the device runs (dopplerc --target) */
     bool software;               /* the device is the host's processor */
-    uint64_t digest;             /* of the plan; equal plans have equal digests */
+    uint64_t digest;             /* digest of the plan; equal plans have equal digests */
     uint32_t vocab;              /* number of ids; logits are f32 [vocab] */
     uint32_t ctx;                /* most positions of a sequence */
     uint32_t ctx_trained;        /* positions that the model was trained for; 0: unknown */
@@ -146,8 +146,8 @@ void dop_model_facts(const dop_model *model, dop_facts *out_facts);
 
 typedef struct dop_counters {
     /* Since dop_model_open: */
-    uint64_t allocations; /* of device memory, without the temporary ones named at the top */
-    uint64_t recordings;  /* of command buffers, without those named at the top */
+    uint64_t allocations; /* allocations of device memory, without the temporary ones named at the top of this file */
+    uint64_t recordings;  /* recordings of command buffers, without those named at the top of this file */
     uint64_t submissions;
     uint64_t tokens_reused; /* found by dop_sequence_reuse */
     uint64_t pages_copied;  /* because a sequence wrote to a page that it shared */

@@ -19,7 +19,7 @@ typedef struct dop_bench_options {
     size_t n_prompts, n_gens, n_depths, n_batches, n_drafts;
     bool sampled;      /* further tests of gens, with sampled tokens */
     uint32_t rounds;   /* rounds that count, at least 1; one more before them does not count */
-    double floor_gbps; /* read bandwidth of the device in 1e9 bytes per second; 0: as far as it is known */
+    double floor_gbps; /* read bandwidth of the device in 1e9 bytes per second; 0: dop_bench_known_floor's */
     bool progress;     /* one line per round on standard error */
     dop_open_options open;
     double start_ms; /* when the process started, dop_now_ms */

@@ -17,8 +17,8 @@ struct dop_kernel_bench {
     VkSemaphore timeline;
     uint64_t ticks;
     dop_block memory, records; /* records: parameter records of what is timed */
-    dop_views views;           /* of the memory, if kernels may read it so */
-    uint64_t size;             /* of a copy */
+    dop_views views;           /* views of `memory`, where the device lets kernels read through views */
+    uint64_t size;             /* bytes of a copy of the memory */
     uint32_t copies, next;
     uint32_t n_kernels, cap_kernels;
     VkPipeline *kernels;

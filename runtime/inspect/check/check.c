@@ -20,7 +20,7 @@ typedef struct checker {
     dop_graph *graphs;         /* one per schedule, in the arena */
     dop_check_result *results; /* one per kernel */
     bool *seen;                /* one per dispatch: an equal one was checked */
-    const char **labels;       /* of the first dispatch of each kernel */
+    const char **labels;       /* [n_kernels]: label of the first dispatch of each kernel */
 } checker;
 
 dop_status

@@ -101,10 +101,10 @@ typedef struct dop_check_result {
 typedef struct dop_check_case {
     dop_check_device *device;
     const dop_plan *plan;
-    dop_graph *g; /* of the dispatch's schedule; storage types are changed and restored */
+    dop_graph *g; /* graph of the dispatch's schedule; its storage types are changed and restored */
     const dop_plan_dispatch *dispatch;
     uint32_t pos, n_tokens;
-    uint32_t parity; /* of all sequences: the copy of their replace states that is current */
+    uint32_t parity; /* which copy of their replace states is current, in all sequences */
     uint64_t seed;
 } dop_check_case;
 

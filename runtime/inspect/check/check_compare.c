@@ -106,7 +106,7 @@ spread(const float *x, uint64_t n)
     return s > 1e-30 ? s : 1e-30;
 }
 
-/* Difference of two values beyond one rounding step of the storage type.  */
+/* Difference of two values beyond one rounding step of the storage type. */
 static double
 difference(dop_type type, double got, double want)
 {
@@ -147,7 +147,7 @@ compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
 }
 
 /* Difference of two values in a block of a cache, beyond one rounding step: the kernel and the reference may round to
- * neighbouring numbers, which is rare.  *flips counts the values where they did.  */
+ * neighbouring numbers, which is rare.  *flips counts the values where they did. */
 static double
 difference_in_block(dop_type type, const float *block, double got, double want, uint64_t *flips)
 {
@@ -172,7 +172,7 @@ take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 
 /* Compares the rows of a cache that this step writes, and finds whether any other row was changed.  The reference then
  * continues with the values that the kernel stored: where a value lies between two numbers of the cache's type, the two
- * sides may round to different ones, and results that are made of these values might show nothing but this difference.  */
+ * sides may round to different ones, and results that are made of these values might show nothing but this difference. */
 static dop_status
 compare_cache(dop_check_run *run, dop_node_id id)
 {
@@ -217,7 +217,7 @@ compare_cache(dop_check_run *run, dop_node_id id)
 }
 
 /* Compares the copy of a replace state that the step writes, and finds whether the current copy is unchanged, so that the
- * step can be run again.  The step has rows of sequence 0 only; both copies of other sequences must stay as they are.  */
+ * step can be run again.  The step has rows of sequence 0 only; both copies of other sequences must stay as they are. */
 static dop_status
 compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -267,7 +267,7 @@ compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
 
 /* Compares the partial results of arg-max, which are pairs of a value and its index.  Which columns a pair covers is the
  * kernel's choice: each pair must be a value of the row, and the best pair the row's largest, the first of equals where the
- * region does not compute the values itself.  */
+ * region does not compute the values itself. */
 static dop_status
 compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {

@@ -215,7 +215,8 @@ dop_check_reference_open(dop_check_run *run)
     dop_status st = dop_interp_create(g, run->n_samples, &leaves, run->diag, &run->it);
     if (st != DOP_OK)
         return st;
-    dop_interp_round_storage(run->it, true); /* of what cache writes store; other types inside are f32 now */
+    /* Rounds what cache writes store; other values inside the region are f32 now. */
+    dop_interp_round_storage(run->it, true);
     for (uint32_t i = 0; i < r->info->n_reads && st == DOP_OK; i++)
         if (!dop_node_is(g, r->info->reads[i], DOP_LEAF) || dop_node_at(g, r->info->reads[i])->op == DOP_OP_received)
             st = set_outside(run, r->info->reads[i]);

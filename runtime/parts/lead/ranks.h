@@ -18,7 +18,7 @@ typedef struct dop_rank_opened {
     uint32_t status;  /* dop_status; anything but DOP_OK: `text` says why, and there is no more */
     uint64_t digest;  /* the digest that all parts of the plan share (dop_ranks_digest) */
     uint64_t device_bytes;
-    uint32_t replaces, shares, rewind; /* as in dop_plan, dop_pages and dop_plan_model */
+    uint32_t replaces, shares, rewind; /* dop_plan.replaces, dop_pages.shares, dop_plan_model.rewind */
     uint32_t n_schedules;
     char device[96];
     char text[1024];

@@ -14,7 +14,7 @@ typedef struct work {
     dop_text *text; /* NULL: the plan has no tokenizer */
     dop_facts facts;
     dop_program_facts program; /* width 0: the plan makes vectors by sequences */
-    dop_ids ids;               /* of all texts */
+    dop_ids ids;               /* tokens of all texts */
     dop_token_text *texts;     /* owned; their ids point into `ids` when all are there */
     size_t n, cap;
     float *vectors; /* owned, [n, width] */

@@ -22,7 +22,7 @@ typedef struct dop_cli_generation {
     dop_constraint_matcher *matcher;          /* not owned: restricts the next text; NULL: nothing does */
     const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: no interruption */
 
-    /* of the last text */
+    /* The following is about the last text. */
     dop_generation *writer;  /* owned */
     dop_ids ids;             /* with the end id when one was picked */
     double *times;           /* owned: dop_now_ms when each id was known */

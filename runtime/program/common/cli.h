@@ -25,7 +25,7 @@ typedef struct dop_cli {
     uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
     double presence_penalty, frequency_penalty;
     dop_texts logit_bias;
-    dop_bias *biases; /* owned: of dop_cli_sampling */
+    dop_bias *biases; /* owned: the biases of the sampling that dop_cli_sampling gives */
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop;
@@ -77,7 +77,7 @@ typedef struct dop_cli {
     dop_texts plans;
     const char *cache_dir; /* owned by main; from the environment, as `launched` is */
     bool launched;         /* mpirun or another launcher started this process */
-    double start_ms;       /* of the process, dop_now_ms */
+    double start_ms;       /* dop_now_ms when the process started */
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX

@@ -18,7 +18,7 @@ void dop_constraints_destroy(dop_constraints *shapes); /* accepts NULL */
 
 typedef struct dop_call dop_call;
 
-enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* of a request; inputs are for embeddings */
+enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* most choices, and most inputs for embeddings, of a request */
 
 /* What reading one request may cost, from its JSON to its jobs; 0: no limit. */
 typedef struct dop_api_limits {
@@ -51,7 +51,7 @@ typedef struct dop_api_request {
     const char *method, *path;
     const char *body;
     size_t n_body;
-    dop_budget *budget;       /* of this request: every stage of reading it charges it */
+    dop_budget *budget;       /* the request's budget, which every stage of reading the request charges */
     void (*wake)(void *user); /* a call has something new; called by another thread, and must not call this API */
     void *user;
 } dop_api_request;

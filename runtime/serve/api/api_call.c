@@ -70,7 +70,7 @@ add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends a text as JSON if its type is one of the bits (1 << dop_form_type); false: the text has no such type.  */
+/* Appends a text as JSON if its type is one of the bits (1 << dop_form_type); false: the text has no such type. */
 static bool
 put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
 {
@@ -103,7 +103,7 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     return good;
 }
 
-/* Appends a text between marks as JSON of the type that the schema wants; string: the marks say that it is a string.  */
+/* Appends a text between marks as JSON of the type that the schema wants; string: the marks say that it is a string. */
 static void
 put_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
 {
@@ -143,7 +143,7 @@ static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const js
                                   dop_buf *out);
 
 /* Finds the end of the value that starts at c->at, and moves c->at behind its end mark. nested: the end mark of an outer
- * value may follow.  */
+ * value may follow. */
 static dop_span
 value_end(dop_call_text *c, const char *key, size_t n_key, bool nested, size_t *out_end)
 {
@@ -328,7 +328,7 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------------------------- */
 
-/* Appends arguments as a JSON object: as they are, from a string that contains them, or {} where there are none.  */
+/* Appends arguments as a JSON object: as they are, from a string that contains them, or {} where there are none. */
 static bool
 put_arguments(const char *text, size_t n, dop_buf *out)
 {
@@ -453,7 +453,7 @@ read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t *
         size_t at = c->at + n;
         dop_span got = left < n ? DOP_SPAN_CUT : match(c, &at, c->form->middle, NULL, 0);
         if (got == DOP_SPAN_GOOD &&
-            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is this the whole name?  */
+            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is this the whole name? */
             const char next = left > n ? c->text[c->at + n] : 0;
             if (next && (isalnum((unsigned char)next) || strchr("_-.:/", next)))
                 got = DOP_SPAN_BAD;
@@ -494,7 +494,7 @@ read_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
     return got;
 }
 
-/* Does the text end where either the end of the arguments or one more argument could begin?  */
+/* Does the text end where either the end of the arguments or one more argument could begin? */
 static bool
 is_cut(const dop_call_text *c)
 {
@@ -544,7 +544,7 @@ named_calls(dop_call_text *c)
 }
 
 /* Reads calls in the other form of Mistral's models, which write objects and named calls behind one mark, whichever their
- * template shows.  */
+ * template shows. */
 static dop_span
 other_form(dop_call_text *c, size_t from)
 {

@@ -146,7 +146,7 @@ make_room(dop_constraints *s)
     }
 }
 
-/* What a grammar is compiled from: a GBNF text, or parts (dop_grammar_from_parts).  */
+/* What a grammar is compiled from: a GBNF text, or parts (dop_grammar_from_parts). */
 typedef struct source {
     const char *gbnf;
     size_t n_gbnf;
@@ -173,7 +173,7 @@ make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, d
     return st;
 }
 
-/* The grammar that is kept under a key; where there is none, compiles one and keeps it.  */
+/* The grammar that is kept under a key; where there is none, compiles one and keeps it. */
 static dop_status
 find_or_make(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
              dop_grammar **out_grammar)
@@ -261,8 +261,7 @@ dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
         return;
     /* Under the engine's lock, so it may take some milliseconds only. */
     dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
-    const dop_buf *content =
-        &call->choices[index].reading.content; /* the content of a chat's answer, which has been read to its end */
+    const dop_buf *content = &call->choices[index].reading.content; /* of a chat, read to its end */
     json_t *value = NULL;
     (void)dop_json_decode(call->chat ? content->data : s.text, call->chat ? content->size : s.n_text,
                           &(dop_json_how){.budget = &budget}, NULL, &value);

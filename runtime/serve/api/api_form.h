@@ -11,8 +11,8 @@
 #include <jansson.h>
 
 enum {
-    DOP_HOLE_NAME = 1,  /* of the function */
-    DOP_HOLE_ID = 2,    /* of the call */
+    DOP_HOLE_NAME = 1,  /* name of the function */
+    DOP_HOLE_ID = 2,    /* id of the call */
     DOP_HOLE_INDEX = 3, /* the number of the call, from 0 or 1 */
     DOP_HOLE_KEY = 4,   /* name of an argument */
     DOP_HOLE_TYPE = 5   /* a word that depends on a value's type */

@@ -10,7 +10,7 @@ typedef struct gathering {
     const dop_api *api;
     dop_reader r;
     dop_call *call;
-    dop_budget *budget;  /* of this request */
+    dop_budget *budget;  /* the request's budget */
     dop_job_request job; /* what all jobs have in common */
     const char *stops[DOP_JOB_MAX_STOPS];
     dop_bias *biases;

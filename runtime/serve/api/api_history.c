@@ -24,7 +24,7 @@ member(const json_t *object, const char *name)
 
 /* --- contents -------------------------------------------------------------------------------------------------------------- */
 
-/* Appends the texts of a content's parts to `text`, and parts with reasoning to `reasoning`.  */
+/* Appends the texts of a content's parts to `text`, and parts with reasoning to `reasoning`. */
 static void
 join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
 {
@@ -50,7 +50,7 @@ join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
     }
 }
 
-/* The content of a message as one text; NULL: there is none.  Reasoning among its parts is appended to `reasoning`.  */
+/* The content of a message as one text; NULL: there is none.  Reasoning among its parts is appended to `reasoning`. */
 static json_t *
 text_of(history *h, const json_t *message, dop_buf *reasoning)
 {
@@ -81,7 +81,7 @@ parse(const char *text, size_t n)
     return v;
 }
 
-/* The arguments of a call as the template takes them: an object, or JSON text.  */
+/* The arguments of a call as the template takes them: an object, or JSON text. */
 static json_t *
 arguments_for(const history *h, const json_t *sent)
 {
@@ -124,7 +124,7 @@ is_short(const char *id)
     return n == 9 && !id[n];
 }
 
-/* The id of a call as the template accepts it.  */
+/* The id of a call as the template accepts it. */
 static json_t *
 id_for(history *h, const char *id, const char *name)
 {
@@ -333,7 +333,7 @@ result(history *h, const json_t *sent, json_t *message)
         return;
     }
     /* Where the template has no place for results, a message of the user tells them; several results share one message,
-     * because roles must alternate.  */
+     * because roles must alternate. */
     json_t *told = json_sprintf("<tool_response>\n%s\n</tool_response>", json_string_value(text)),
            *last = last_of(h, "user");
     const char *before = json_string_value(json_object_get(last, "content"));

@@ -11,7 +11,7 @@ blank(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* Appends a text of the form to a sequence of parts, with its holes filled in.  */
+/* Appends a text of the form to a sequence of parts, with its holes filled in. */
 static void
 put(json_t *seq, const char *text, const char *name, const char *key, const char *word)
 {
@@ -38,7 +38,7 @@ put(json_t *seq, const char *text, const char *name, const char *key, const char
     dop_buf_finish(&plain);
 }
 
-/* A copy of a part of a schema, with the definitions that it may refer to.  */
+/* A copy of a part of a schema, with the definitions that it may refer to. */
 static json_t *
 alone(const json_t *root, const json_t *schema)
 {
@@ -157,7 +157,7 @@ arguments(const dop_tool_form *f, const json_t *schema)
     return json_pack("{s:o, s:s}", "list", items, "between", f->manner == DOP_FORM_LITERAL ? f->arg_open : "");
 }
 
-/* The parts of a whole call; named: the prompt already has everything up to the end of the name.  */
+/* The parts of a whole call; named: the prompt already has everything up to the end of the name. */
 static json_t *
 call_of(const dop_tool_form *f, const char *name, const json_t *schema, bool named)
 {

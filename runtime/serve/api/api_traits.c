@@ -27,7 +27,7 @@ list_of(json_t *first, json_t *second, json_t *third)
 }
 
 /* Renders a conversation, and tells whether the mark is in the text.  *out, unless out is NULL: the text, the caller's to
- * free.  */
+ * free. */
 static bool
 shows(const dop_probe *p, json_t *messages, const json_t *tools, bool generate, const char *mark, char **out)
 {
@@ -86,7 +86,7 @@ trimmed(const char *from, const char *to)
     return to > from ? strndup(from, (size_t)(to - from)) : NULL;
 }
 
-/* Finds the marks around reasoning and around the answer, in the rendering of a message that has both.  */
+/* Finds the marks around reasoning and around the answer, in the rendering of a message that has both. */
 static void
 find_thinking(const char *text, dop_tool_form *f)
 {
@@ -132,7 +132,7 @@ find_thinking(const char *text, dop_tool_form *f)
     }
 }
 
-/* Finds the marks around the content of an answer without calls.  */
+/* Finds the marks around the content of an answer without calls. */
 static void
 find_content(const char *plain, const char *prompt, dop_tool_form *f)
 {
@@ -159,7 +159,7 @@ find_content(const char *plain, const char *prompt, dop_tool_form *f)
         f->content_close = trimmed(after, end);
 }
 
-/* Finds marks of reasoning that a template's text mentions, for templates that show no reasoning.  */
+/* Finds marks of reasoning that a template's text mentions, for templates that show no reasoning. */
 static void
 think_by_words(const char *template, dop_tool_form *f)
 {

@@ -17,7 +17,7 @@ typedef enum dop_job_phase {
 } dop_job_phase;
 
 struct dop_job {
-    dop_job_request request; /* its lists are copies in the job's own memory */
+    dop_job_request request; /* the lists of the request are copies in the job's own memory */
     uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written */
     dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
 
@@ -25,9 +25,9 @@ struct dop_job {
     bool leads;    /* the first job of a request */
     uint32_t slot; /* index in dop_engine.slots of the job's sequence, while it reads or writes */
     dop_job_phase phase;
-    bool released; /* its caller has released it */
+    bool released; /* the caller has released the job */
 
-    /* of the engine's thread */
+    /* used by the engine's thread only */
     float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
     uint32_t n_embedding;
     uint32_t n_read;    /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
@@ -39,7 +39,7 @@ struct dop_job {
     dop_job_token *tokens;
     uint32_t cap_tokens;
     dop_job_end end;
-    bool enough; /* its caller needs no more of it */
+    bool enough; /* the caller needs no more of the job's text */
     dop_diag diag;
     double submitted_ms, deadline_ms, first_ms, last_ms;
     uint32_t n_reused;
@@ -89,13 +89,13 @@ struct dop_engine {
     /* Copies of what is under the lock, for those who must not wait for it; each unlocking brings them up to date. */
     pthread_mutex_t view_lock;
     struct {
-        dop_metrics metrics; /* its `answers` are counted here only */
+        dop_metrics metrics; /* view.metrics.answers is counted here only */
         dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
         bool broken;
         dop_diag diag;
     } view;
 
-    /* of the engine's thread; slots[].job is written under the lock */
+    /* used by the engine's thread only; slots[].job is written under the lock */
     dop_slot *slots; /* owned, [facts.n_sequences] */
     uint32_t n_slots, n_running;
     uint64_t n_given;

@@ -322,7 +322,7 @@ embed(dop_engine *e, dop_job *job)
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
     dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
-    free(job->embedding); /* of a step that did not find enough pages */
+    free(job->embedding); /* left from an attempt that did not find enough pages */
     job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
     if (st == DOP_OK && !job->embedding)
         st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
