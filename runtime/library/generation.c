@@ -107,7 +107,7 @@ dop_generation_prepare(dop_generation *generation, uint64_t steps, dop_diag *dia
     return st;
 }
 
-/* Nothing that the matcher allows is in the vocabulary. */
+/* The error of a pick where nothing that the matcher allows is in the vocabulary. */
 static dop_status
 refuse(dop_generation *g, dop_diag *diag)
 {
@@ -116,7 +116,7 @@ refuse(dop_generation *g, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
 }
 
-/* The device picks among the ids of the mask. */
+/* Gives the sequence the matcher's mask (masks) or none, so that the device picks among the allowed ids. */
 static dop_status
 set_mask(dop_generation *g, bool masks, dop_diag *diag)
 {
@@ -146,7 +146,7 @@ pick_from(dop_generation *g, dop_picker *picker, const float *logits, const uint
     const float *from = logits;
     bool finite = true;
     dop_status st = DOP_OK;
-    if (g->matcher) { /* logits that it forbids are made infinite, so that the model's own are looked at before */
+    if (g->matcher) { /* logits that the matcher forbids are made infinite, so that the model's own are looked at before */
         finite = dop_logits_largest(logits, vocab) != UINT32_MAX;
         memcpy(picker->allowed, logits, (size_t)vocab * sizeof *logits);
         if ((st = dop_matcher_apply(g->matcher, picker->allowed, vocab, diag)) != DOP_OK)
@@ -162,7 +162,7 @@ pick_from(dop_generation *g, dop_picker *picker, const float *logits, const uint
     return DOP_OK;
 }
 
-/* The matcher goes on with the pick. */
+/* Advances the matcher by the pick. */
 static dop_status
 follow(dop_generation *g, dop_diag *diag)
 {
@@ -262,7 +262,8 @@ pick_for_sequence(void *user, const float *logits, uint32_t vocab, const uint32_
     return st;
 }
 
-/* Does the matcher follow picks that the sequence makes among the ids of its mask?  If not, it picks as the sequence's sampler. */
+/* Does the sequence itself pick among the ids of the matcher's mask?  If not, pick_for_sequence is its sampler and asks the
+ * matcher. */
 static bool
 masks_picks(const dop_generation *g)
 {

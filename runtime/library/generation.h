@@ -31,38 +31,38 @@ struct dop_generation {
     dop_sequence *sequence;      /* whose tokens are written; NULL: not known yet */
     const dop_tokenizer *tok;    /* NULL: ids alone */
     struct dop_matcher *matcher; /* not owned; NULL: every token is allowed */
-    dop_sampling sampling;       /* its biases are `biases` */
+    dop_sampling sampling;       /* how tokens are picked; sampling.biases is `biases` */
     dop_bias *biases;            /* owned */
     char **stops;                /* owned, [n_stops], with the bytes of the texts behind them */
-    const uint32_t *end_ids;     /* [n_end_ids]: of the model */
+    const uint32_t *end_ids;     /* [n_end_ids]: the model's ids that end generation */
     uint32_t n_end_ids;
     uint32_t max_tokens;
     uint32_t n_top;
 
     uint32_t n_written;    /* tokens of the text */
     uint32_t pick;         /* the last token */
-    const uint32_t *mask;  /* of the matcher, for the next pick, where the device makes it; NULL: not known yet */
+    const uint32_t *mask;  /* the matcher's mask for the next pick, where the device picks; NULL: not known yet */
     bool mask_ready;       /* the matcher has its next mask; until then a step would wait for it */
-    bool refused;          /* the last failure is due to what was asked for, and would come again */
-    dop_logprob *logprobs; /* owned, [1 + n_top]: of the last token; NULL: not wanted */
-    dop_picker own;        /* of dop_generation_next, where a matcher is followed on the host */
+    bool refused;          /* the last failure is due to what was asked for, and would occur again */
+    dop_logprob *logprobs; /* owned, [1 + n_top]: the last token and the likeliest ids; NULL: not wanted */
+    dop_picker own;        /* dop_generation_next picks with it, where a matcher is followed on the host */
 
     dop_text_stream stream;
     dop_buf piece; /* text of the last token */
     dop_output output;
 };
 
-/* text and matcher of the options are not used: tok and matcher are given instead. */
+/* Initializes a generation from options, whose text and matcher are not used: tok and matcher are given instead. */
 dop_status dop_generation_init(dop_generation *generation, dop_model *model, const dop_tokenizer *tok,
                                struct dop_matcher *matcher, const dop_generation_options *options, dop_diag *diag);
 void dop_generation_finish(dop_generation *generation); /* accepts a zeroed one */
 
 /* Who picks: DOP_WANTS_PICK and DOP_WANTS_DRAW, the device; DOP_WANTS_LOGITS, the host. */
 uint32_t dop_generation_wants(const dop_generation *generation);
-/* Works on the mask for the next pick for at most about so many steps of the grammar. */
+/* Computes the matcher's mask for the next pick, for at most about `steps` steps of the grammar. */
 dop_status dop_generation_prepare(dop_generation *generation, uint64_t steps, dop_diag *diag);
 dop_status dop_generation_ready(dop_generation *generation, dop_diag *diag);
-/* row: of the open step; history: the n_history tokens before the pick. */
+/* Picks the next token.  row: the row of the open step that the pick is from; history: the n_history tokens before the pick. */
 dop_status dop_generation_pick(dop_generation *generation, uint32_t row, dop_picker *picker, const uint32_t *history,
                                size_t n_history, dop_diag *diag);
 /* Counts the pick as written.  The text that it adds is output.text[*out_from .. size). */

@@ -84,7 +84,7 @@ choose_profile(dop_model *m, const dop_device_info *info, dop_ordering ordering,
     return st;
 }
 
-/* Digests of the weights, from the moment the plan is open. */
+/* The thread that checks the digests of the weights, from the moment the plan is open. */
 typedef struct verification {
     dop_model *m;
     _Atomic bool stop;
@@ -159,7 +159,7 @@ open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The schedules that opening waits for: all of them, or what feeds that many tokens. */
+/* The schedules that opening waits for: all of them, or the ones that feed first_tokens tokens. */
 static dop_status
 choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *diag)
 {
@@ -270,7 +270,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return damaged ? v.st : st;
 }
 
-/* Pages can be found again by their tokens if a sequence has no other state. */
+/* Sets up the pool of pages.  Cached pages can be found by their tokens (dop_sequence_reuse) if a sequence has no other state. */
 static dop_status
 open_pages(dop_model *m, dop_diag *diag)
 {
@@ -287,7 +287,7 @@ open_pages(dop_model *m, dop_diag *diag)
     return st;
 }
 
-/* Which part a rank has, on which device; steps of parts are ordered by barriers, and none runs ahead. */
+/* Sets which part of a plan a rank opens, and on which device; steps of parts are ordered by barriers, and none runs ahead. */
 static void
 choose_part(const dop_wire *wire, dop_open_options *out)
 {

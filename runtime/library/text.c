@@ -11,15 +11,15 @@
 #include <string.h>
 
 struct dop_text {
-    dop_plan own;         /* of a text that was opened from a plan's file; zeroed otherwise */
-    const dop_plan *plan; /* own, or a model's; NULL: of a tokenizer without a plan */
+    dop_plan own;         /* the plan of a text that was opened from a plan's file; zeroed otherwise */
+    const dop_plan *plan; /* `own`, or a model's; NULL: the tokenizer is from a file of its own */
     dop_tokenizer *tok;   /* owned */
-    json_t *prompts;      /* owned; NULL: there are none */
+    json_t *prompts;      /* owned: prompts of the model's files (dop_prompts_of); NULL: there are none */
 };
 
 struct dop_decoder {
     dop_text_stream stream;
-    dop_buf out; /* what the last call gave out */
+    dop_buf out; /* what the last call returned */
 };
 
 static dop_status
@@ -32,7 +32,7 @@ start(dop_text *t, const dop_plan *plan, dop_diag *diag)
     return dop_tokenizer_from_blob(plan->tokenizer, (size_t)plan->tokenizer_size, diag, &t->tok);
 }
 
-/* Ends the making of a text: it becomes the caller's, or goes. */
+/* The last part of every function that creates a text: hands the text to the caller or, after a failure, destroys it. */
 static dop_status
 give(dop_text *t, dop_status st, dop_text **out_text)
 {
@@ -106,7 +106,7 @@ dop_text_search_prompt(const dop_text *text, bool query)
     return dop_prompts_for(text->prompts, query);
 }
 
-/* What was gathered becomes the caller's. */
+/* Hands a list of ids to the caller, who frees it with dop_free; frees the list after a failure. */
 static dop_status
 give_ids(dop_status st, dop_ids *ids, dop_diag *diag, uint32_t **out_ids, size_t *out_n)
 {

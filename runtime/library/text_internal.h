@@ -7,11 +7,11 @@
 
 #include <doppler/constraint.h>
 
-/* Of a tokenizer without a plan, which becomes the text's, also where this fails. */
+/* Creates a text from a tokenizer without a plan, and takes ownership of the tokenizer, also after a failure. */
 dop_status dop_text_of_tokenizer(dop_tokenizer *tok, dop_diag *diag, dop_text **out_text);
 const dop_plan *dop_text_plan(const dop_text *text);
 const dop_tokenizer *dop_text_tokenizer(const dop_text *text);
-/* constraint.c: what a matcher of the interface is made of; owned by it. */
+/* constraint.c: the grammar's matcher inside a dop_constraint_matcher, which owns it. */
 struct dop_matcher *dop_constraint_matcher_inside(dop_constraint_matcher *matcher);
 
 #endif

@@ -121,7 +121,8 @@ write_step(follower *f, const dop_order *o)
     }
 }
 
-/* A step of one row uses rank 0's ordering, if a probe has found that correct and faster here too. */
+/* The schedule of an ordered step.  A step of one row uses rank 0's ordering if a probe has found this ordering correct and
+ * faster on this rank too. */
 static dop_status
 choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 {
@@ -165,7 +166,7 @@ run_again(follower *f, uint32_t *io_schedule, dop_form form)
     return submit_and_wait(f, *io_schedule, form);
 }
 
-/* The step's results for the host.  n_out: the number of picks before it. */
+/* The last part answers a step with its picks or logits.  n_out: number of picks before the step. */
 static dop_status
 answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_answer what, uint32_t n_out)
 {
@@ -194,7 +195,7 @@ receive_order(follower *f, dop_order *out_order)
                         : st;
 }
 
-/* Entries of page tables that the running step does not read. */
+/* Is this an order with entries of a page table that the running step does not read? */
 static bool
 may_set_pages(const follower *f, const dop_order *o)
 {
@@ -241,7 +242,7 @@ send_held(follower *f)
     return st;
 }
 
-/* A step of several rows, which are in host memory; as soon as they are copied to the device, the next rows may be received. */
+/* Runs a step of several rows, whose values are in host memory; once these are on the device, the next step's are received. */
 static dop_status
 run_ahead(follower *f, uint32_t schedule, dop_form form)
 {
@@ -329,7 +330,7 @@ static dop_status
 send_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
 {
     const follower *f = user;
-    (void)diag; /* the follower's own */
+    (void)diag; /* the follower's own is used */
     return size > 0 ? answer(f, bytes, size) : DOP_OK;
 }
 

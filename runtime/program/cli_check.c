@@ -2,7 +2,7 @@
 #include "runtime/inspect/check/check.h"
 #include "runtime/program/common/cli.h"
 
-/* Of a plan, or of one of its n parts. */
+/* Checks a plan, or one of its n parts (dop_part_fn). */
 static dop_status
 check_part(void *user, const dop_plan *plan, uint32_t n, uint32_t part, dop_diag *diag)
 {

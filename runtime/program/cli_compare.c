@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum {
-    WINDOW = 256 /* tokens, where nothing else is asked for */,
+    WINDOW = 256 /* tokens of a window, unless the command line says otherwise */,
     MOST_KEPT = 256 << 20 /* bytes of a window's logits */
 };
 
 /* Distance of two plans' logits over all positions; the first plan's are the reference. */
 typedef struct distance {
     uint64_t rows, same_largest;
-    double largest, sum; /* of |a - b| */
+    double largest, sum; /* largest and sum of |a - b| */
     double divergence, most_divergent;
     uint64_t n; /* logits */
     double nll[2];
@@ -34,9 +34,9 @@ typedef struct side {
 
 typedef struct comparison {
     side sides[2];
-    const uint32_t *ids; /* of the window */
+    const uint32_t *ids; /* ids of the current window */
     size_t n_ids;
-    size_t at;   /* rows of the window that the decoding of a side has given */
+    size_t at;   /* rows of the window that a plan has given so far by decoding */
     float *kept; /* owned, [window, vocab]: the first side's */
     uint32_t vocab, window, n_greedy, same_greedy;
     size_t n_tokens, n_windows, n_prompt, n_prompts;
@@ -44,7 +44,7 @@ typedef struct comparison {
     distance score, decode, *into;
 } comparison;
 
-/* log of the sum of exponentials, and the lowest id of the largest logit. */
+/* Returns the logarithm of the sum of exponentials; *out_largest: the lowest id of the largest logit. */
 static double
 log_sum(const float *row, uint32_t vocab, uint32_t *out_largest)
 {
@@ -58,7 +58,7 @@ log_sum(const float *row, uint32_t vocab, uint32_t *out_largest)
     return (double)row[most] + log(sum);
 }
 
-/* next: the token that follows in the text; UINT32_MAX: none. */
+/* Adds a position to a distance.  next: the token that follows in the text; UINT32_MAX: none. */
 static void
 add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t next)
 {
@@ -74,7 +74,7 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
     d->n += vocab;
     d->rows++;
     d->same_largest += largest_a == largest_b;
-    divergence = divergence > 0 ? divergence : 0; /* it is none where rounding makes it negative */
+    divergence = divergence > 0 ? divergence : 0; /* a divergence is never negative, but rounding may make it so */
     d->divergence += divergence;
     d->most_divergent = divergence > d->most_divergent ? divergence : d->most_divergent;
     if (next != UINT32_MAX) {
@@ -84,7 +84,7 @@ add_row(distance *d, const float *a, const float *b, uint32_t vocab, uint32_t ne
     }
 }
 
-/* Keeps a row of the first side, or compares one of the second with it. */
+/* Keeps a row of logits of the first plan, or compares a row of the second plan with the kept one. */
 static void
 take_row(comparison *c, size_t i, const float *row)
 {
@@ -105,7 +105,7 @@ take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *
     return DOP_OK;
 }
 
-/* A sampler that takes the logits and picks what the text has next. */
+/* A sampler (dop_sampler_fn) that takes the logits and picks the token that the text has next. */
 static dop_status
 follow_text(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens, dop_diag *diag,
             uint32_t *out_id)
@@ -143,7 +143,7 @@ decode_window(comparison *c, side *s, dop_diag *diag)
     return st;
 }
 
-/* The time of a prompt, and what the plan writes after it. */
+/* Measures the time of a prompt, and lets the plan write greedily after it. */
 static dop_status
 run_greedily(comparison *c, side *s, dop_diag *diag)
 {
@@ -306,7 +306,7 @@ open_sides(const dop_cli *cli, comparison *c, dop_diag *diag)
     return st;
 }
 
-/* How long windows are, and how much is written greedily after the first. */
+/* Sets how long windows are, and how many tokens are written greedily after the first window. */
 static dop_status
 settle(const dop_cli *cli, comparison *c, const dop_ids *text, dop_diag *diag)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW = 512 /* tokens, where nothing else is asked for */ };
+enum { WINDOW = 512 /* tokens of a window, unless the command line says otherwise */ };
 
 static void
 show(size_t done, size_t all)

@@ -49,7 +49,7 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
     return st;
 }
 
-/* What a function writes about every part. */
+/* Gathers what a function writes about each part of a plan. */
 typedef struct part_texts {
     void (*write)(const dop_plan *plan, dop_buf *out);
     dop_buf text;
@@ -132,7 +132,7 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 static const char *const slot_names[] = {"?",      "weights",   "cache",  "activations", "step record", "results",
                                          "counts", "mailboxes", "stages", "received",    "sent"};
 
-/* For a part: which one it is, and what crosses its cuts for each token. */
+/* Writes which part of a plan this is, and which values cross its cuts for each token. */
 static void
 info_crossings(const dop_plan *plan, dop_buf *out)
 {
@@ -205,7 +205,7 @@ info_memory(const dop_plan *plan, dop_buf *out)
     }
 }
 
-/* How the plan was made, as its card says. */
+/* Writes how the plan was made, as its card says. */
 static void
 info_made(const dop_plan *plan, dop_buf *out)
 {
@@ -383,7 +383,7 @@ info_json(const dop_plan *plan)
 
 typedef struct info {
     dop_buf text;
-    json_t *root; /* of the plan; of a plan in parts an object that lists them.  NULL: text is wanted */
+    json_t *root; /* facts of the plan; of a plan in parts an object that lists its parts.  NULL: text is wanted */
 } info;
 
 static dop_status

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct mode {
-    const char *name; /* option; the first mode, without one, is the default */
+    const char *name; /* name of the option; the first mode, which has no option, is the default */
     dop_mode_fn *run;
 } modes[] = {
     {"generation", dop_mode_run},

@@ -17,7 +17,8 @@ runs_model(dop_mode_fn *mode)
            mode == dop_mode_bench || mode == dop_mode_serve;
 }
 
-/* Parts of the plans that are given, which are all in as many; 1: in one.  0: a file does not say it, as opening it will. */
+/* *out_n: number of parts of the plans of the command line, which must all have equally many; 1: the plans are in one part; 0:
+ * unknown, as a file cannot be read, which opening it will report. */
 static dop_status
 count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
 {
@@ -36,7 +37,7 @@ count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
                             "one plan is in %u parts and another one in %u: run them one after the other", *out_n, n);
         *out_n = n > *out_n ? n : *out_n;
     }
-    if (cli->plans.count > 1 && *out_n > 1) /* all of them are open to be measured in turn, and a rank holds one */
+    if (cli->plans.count > 1 && *out_n > 1) /* all plans would be open, to be measured in turn, and a rank holds one */
         return DOP_FAIL(diag, DOP_E_USAGE,
                         "several plans at a time, one of them in %u parts: run them one after the other", *out_n);
     return DOP_OK;
@@ -57,7 +58,7 @@ load_module(uint32_t n, dop_diag *diag, const dop_mpi_module **out_module)
                     why ? why : "not loaded");
 }
 
-/* --device A,B,...: one for each rank of a host, counted round. */
+/* --device A,B,...: rank number `local` of a host takes that device of the list, which begins again at its end. */
 static dop_status
 choose_device(dop_cli *cli, uint32_t local, dop_diag *diag)
 {
@@ -83,8 +84,8 @@ log_line(void *user, const char *text)
     fprintf(stderr, "rank %u on %s: %s\n", w->rank, w->name, text);
 }
 
-/* Everything of a rank that is not rank 0.  It ends when rank 0 does, so signals that are sent to all ranks are rank 0's to
- * understand: a server goes on for a while. */
+/* All that ranks other than 0 do.  They end when rank 0 does, and ignore signals that are sent to all ranks: what a signal means is
+ * rank 0's to decide, as a server continues for a while. */
 static dop_status
 help(dop_cli *cli, dop_diag *diag)
 {
@@ -114,7 +115,7 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
         return st;
     const dop_wire *wire = cli->mpi_module->wire(cli->mpi);
     *out_done = wire->rank > 0;
-    if (counted != DOP_OK || !runs_model(mode)) /* every rank sees it, and rank 0 says it */
+    if (counted != DOP_OK || !runs_model(mode)) /* every rank finds the failure, and rank 0 reports it */
         return counted;
     if (wire->n > 1 && n == 1)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, cli->plans.count ? cli->plans.items[0] : NULL,

@@ -37,7 +37,7 @@ choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_id
     return st;
 }
 
-/* n steps of so many sequences, all of which begin as this one does.  *out_ms: what those after the first one took. */
+/* Runs n steps of `batch` sequences, all of which begin as s does.  *out_ms: time of the steps after the first one. */
 static dop_status
 run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_t n, dop_diag *diag, double *out_ms)
 {
@@ -65,7 +65,8 @@ run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_
     return st;
 }
 
-/* p may be stopped: then nothing is recorded.  *out_ms: time of the n tokens or steps after the first one. */
+/* Runs a prompt, and n tokens or steps of `batch` sequences. p may be stopped: then nothing is recorded.  *out_ms: time of
+ * the tokens or steps after the first one. */
 static dop_status
 run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag,
     double *out_ms)
@@ -92,7 +93,7 @@ run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32
     return st;
 }
 
-/* How long the steps take without time stamps, which keep dispatches apart.  p is stopped. */
+/* Measures how long the steps take without timestamps, which keep dispatches apart; the profile p is stopped. */
 static dop_status
 time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n,
            dop_diag *diag, dop_profile_whole *out)

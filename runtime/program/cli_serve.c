@@ -17,7 +17,7 @@
 typedef struct served {
     dop_model *model;
     dop_model_info info;
-    dop_text *text; /* of --tokenizer, or the plan's */
+    dop_text *text; /* tokenizer of --tokenizer, or the plan's */
     json_t *prompts;
     const dop_tokenizer *tok;
     dop_chat *chat;
@@ -51,7 +51,7 @@ limits_of(const dop_cli *cli)
                             .seconds = cli->serve_prepare};
 }
 
-/* A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
+/* Checks --prefix and --cors.  A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
 static dop_status
 check_addresses(const dop_cli *cli, dop_diag *diag)
 {
@@ -236,7 +236,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for the threads made from here on too */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the threads created from here on too */
     if (cli->api_key_file) {
         sigset_t hup;
         sigemptyset(&hup);

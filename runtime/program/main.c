@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef DOP_COMMIT /* the build says it where it knows */
+#ifdef DOP_COMMIT /* the build defines it where it knows the commit */
 #define RELEASE "doppler-exec " DOP_VERSION " (" DOP_COMMIT ")"
 #else
 #define RELEASE "doppler-exec " DOP_VERSION
@@ -204,7 +204,7 @@ find_cache_dir(dop_buf *out)
         dop_buf_printf(out, "%s/.cache/doppler", home);
 }
 
-/* Did a launcher of MPI (Open MPI, PMIx, MPICH) start this process?  How many there are is asked of MPI. */
+/* Did a launcher of MPI (Open MPI, PMIx, MPICH) start this process?  MPI itself tells later how many ranks there are. */
 static bool
 launched(void)
 {

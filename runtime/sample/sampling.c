@@ -126,7 +126,7 @@ sum_of_exps(const float *logits, uint32_t n, float largest)
 typedef struct two_best {
     uint32_t id;        /* the lowest of the largest; 0 when there is none */
     float best, second; /* second: equal to best when that comes twice */
-    bool bad;           /* something is not finite */
+    bool bad;           /* a logit is not finite */
 } two_best;
 
 static float
@@ -138,7 +138,7 @@ largest_but(const float *logits, uint32_t n, uint32_t but)
     return best;
 }
 
-/* out_blocks: the largest of each block; NULL: nobody wants them. */
+/* The two largest logits.  out_blocks: the largest logit of each block; NULL: not wanted. */
 static two_best
 find_best(const float *logits, uint32_t n, float *out_blocks)
 {
@@ -253,7 +253,8 @@ kth_largest(const float *values, uint32_t n, uint32_t k, float *heap)
     return heap[0];
 }
 
-/* Candidates whose logits are `least` or more, by id.  Most of a vocabulary never matters, and most blocks need no look. */
+/* Gathers the candidates whose logits are `least` or more, in the order of their ids.  Blocks whose largest logit is less are
+ * skipped. */
 static uint32_t
 gather(dop_sampler *s, float least)
 {
@@ -337,7 +338,7 @@ select_candidates(dop_sampler *s, float largest)
 {
     const dop_sampling *p = &s->params;
     bool use_p = p->top_p > 0.0f && p->top_p < 1.0f;
-    const uint32_t k = p->top_p <= 0.0f ? 1 : p->top_k; /* a set of no probability still has the likeliest token */
+    const uint32_t k = p->top_p <= 0.0f ? 1 : p->top_k; /* top_p 0 or less keeps the likeliest token */
     uint32_t n;
     if (k > 0 && k < s->vocab) {
         n = select_top_k(s, k);
@@ -371,7 +372,7 @@ dop_logits_largest(const float *logits, uint32_t n)
     return r.bad ? UINT32_MAX : r.id;
 }
 
-/* s->from becomes the logits with biases and penalties, which without any are the caller's own. */
+/* Sets s->from to the logits with biases and penalties; where there are none, to the caller's own logits. */
 static two_best
 take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history)
 {
@@ -409,7 +410,7 @@ hash_of_position(uint64_t seed, uint32_t position)
 
 enum { NOISE_BITS = 23 };
 
-/* Which of the 2^NOISE_BITS intervals of (0, 1) the uniform number of an id lies in the middle of. */
+/* The interval, of 2^NOISE_BITS equal ones of (0, 1), whose middle is the uniform random number of an id. */
 static uint32_t
 interval_of(uint32_t hashed, uint32_t id)
 {
@@ -422,8 +423,8 @@ noise_of(uint32_t interval)
     return -log(-log(((double)interval + 0.5) / (1 << NOISE_BITS)));
 }
 
-/* Can x with this noise exceed `least`?  Noise of a uniform number u exceeds g only if 1 - u < exp(-g), and exp(-g) is less than the
- * next power of two.  Spares most of a vocabulary two logarithms. */
+/* Can x plus the noise of an interval exceed `least`?  Noise of a uniform number u exceeds g only if 1 - u < exp(-g), and exp(-g)
+ * is less than the next power of two.  Spares most of a vocabulary two logarithms. */
 static bool
 may_exceed(double x, uint32_t interval, double least)
 {
@@ -434,7 +435,7 @@ may_exceed(double x, uint32_t interval, double least)
     return power <= NOISE_BITS && (1u << NOISE_BITS) - interval <= (1u << (NOISE_BITS - power));
 }
 
-/* The candidate whose logit by temperature is largest with its noise, of equals the lowest id. */
+/* Draws a token (Gumbel-max): the candidate whose logit / temperature plus noise is largest, the lowest id among equals. */
 static uint32_t
 draw(const dop_sampler *s, uint32_t n, double largest, uint32_t position, double *out_margin)
 {

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* [HOST:]PORT to its parts. */
+/* Splits [HOST:]PORT into host and port. */
 static dop_status
 split_address(const char *address, char *host, size_t size, const char **out_port, dop_diag *diag)
 {

@@ -19,17 +19,17 @@ typedef struct dop_http_options {
     const char *const *names;  /* [n_names]: more names under which clients may address the server; "*": any */
     size_t n_names;
     const char *const
-        *origins; /* [n_origins]: pages of these sites may ask, as SCHEME://NAME[:PORT]; "*": those of any */
+        *origins; /* [n_origins]: sites, as SCHEME://NAME[:PORT], whose pages may send requests; "*": any site */
     size_t n_origins;
-    const char *prefix; /* "/NAME": of all paths; NULL or "": there is none */
+    const char *prefix; /* "/NAME", with which all paths begin; NULL or "": there is none */
     dop_http_log log;   /* a line for each answer, on stderr */
     double comment_s;   /* seconds after which a stream without news gets a comment; 0: never */
     size_t max_body;    /* bytes of a request's body */
     uint32_t max_connections;
     double
         receive_s; /* seconds in which a request must arrive, and in which a client must read something of its answer */
-    /* Seconds until a connection without a request is closed: receive_s before its first, idle_s after one; soon where no other has
-     * room. */
+    /* Seconds after a request until the connection is closed, unless another request comes; the first request has receive_s.
+     * Where a new connection finds no room, idle ones are closed sooner. */
     double idle_s;
 } dop_http_options;
 
@@ -39,13 +39,13 @@ dop_status dop_http_start(const dop_api *api, const dop_http_options *options, d
 const char *dop_http_url(const dop_http *http);
 /* Most connections at once: those of the options, or fewer where the process may not have so many descriptors. */
 uint32_t dop_http_max_connections(const dop_http *http);
-/* Exchanges the keys of the options, `served`, for others: *io_keys gets the former ones.  Any thread. */
+/* Replaces the keys in use: `served`, the ones of the options, gets *io_keys, and *io_keys the former ones.  Any thread. */
 void dop_http_swap_keys(dop_http *http, dop_http_keys *served, dop_http_keys *io_keys);
 /* Refuses new connections and closes those whose request has not arrived in full; the others get their answers. */
 void dop_http_stop_listening(dop_http *http);
 /* Whether no request is being answered. */
 bool dop_http_is_idle(dop_http *http);
-/* Closes all connections.  Accepts NULL. */
+/* Ends the server and closes all connections.  Accepts NULL. */
 void dop_http_destroy(dop_http *http);
 
 #endif

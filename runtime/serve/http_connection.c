@@ -18,7 +18,7 @@
 enum {
     READ_SIZE = 65536,       /* bytes of one read */
     SOCKET_BUFFER = 1 << 18, /* that the system keeps of an answer */
-    FULL = 1 << 19,          /* bytes of an answer that wait for the client, with which its exchange waits too */
+    FULL = 1 << 19,          /* bytes of an answer that wait for the client; from then on its exchange waits too */
     PROGRESS = 1 << 16,      /* bytes that a client must read within the time that a request may take to arrive */
     LINGER_MS = 2000
 };
@@ -41,7 +41,7 @@ want(dop_connection *c, uint32_t events)
     c->events = events;
 }
 
-/* Registers the connection for what it waits for. */
+/* Registers the socket for the epoll events that the connection waits for. */
 static void
 settle(dop_connection *c)
 {
@@ -150,7 +150,7 @@ finish_answer(dop_connection *c)
     }
 }
 
-/* Sends what there is, as far as the client reads it.  False: the connection is closed. */
+/* Sends bytes of `out`, as far as the client reads them.  False: the connection is closed. */
 static bool
 send_more(dop_connection *c)
 {
@@ -178,7 +178,7 @@ send_more(dop_connection *c)
     return true;
 }
 
-/* Bytes will be added to `out`. */
+/* To be called before bytes are added to `out`. */
 static void
 begin_sending(dop_connection *c)
 {
@@ -254,7 +254,7 @@ write_sharing(dop_connection *c, dop_buf *out)
                           "Authorization, Content-Type, X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n");
 }
 
-/* Writes the head of an answer.  length: of its body; UINT64_MAX: not known yet. */
+/* Writes the head of an answer. length: bytes of the answer's body; UINT64_MAX: not known yet. */
 static void
 write_head(dop_connection *c, const dop_answer *a, uint64_t length)
 {
@@ -343,7 +343,7 @@ refuse(dop_connection *c, const dop_api_error *error, const char *text)
     dop_answer_finish(&a);
 }
 
-/* Takes what an exchange has written. */
+/* Moves what an exchange has written to `out`. */
 static void
 take_news(dop_connection *c, dop_exchange *x)
 {
@@ -399,7 +399,7 @@ lacks_key(const dop_connection *c)
     return lacks;
 }
 
-/* Takes the prefix off the path.  True: an answer is made because that was all of it, or because it is not there. */
+/* Takes the prefix off the path.  True: the request is answered, because the path is the prefix alone or lacks it. */
 static bool
 take_prefix(dop_connection *c)
 {
@@ -514,7 +514,7 @@ take_head(dop_connection *c)
     return true;
 }
 
-/* Reads what there is of a body that has a length. */
+/* Reads a part of a body whose length is known. */
 static dop_http_read
 take_plain(dop_connection *c)
 {
@@ -548,7 +548,7 @@ take_chunks(dop_connection *c, dop_http_fault *fault)
     return r;
 }
 
-/* The request is complete: it is answered, or a worker does that. */
+/* Answers a complete request at once, or gives it to a worker. */
 static void
 begin_answer(dop_connection *c)
 {
@@ -615,7 +615,7 @@ dop_connection_hear(dop_connection *c, dop_exchange *x)
         advance(c);
 }
 
-/* Reads what has come.  False: the client has closed its side, or there was an error. */
+/* Reads bytes from the socket into `in`.  False: the client has closed its side, or there was an error. */
 static bool
 receive(dop_connection *c)
 {
@@ -656,7 +656,8 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
-/* Proxies and clients end connections on which nothing comes; events are written whole, so a comment may stand between any two. */
+/* Keeps a stream alive with a comment, as proxies and clients end connections on which nothing comes.  Events are written
+ * whole, so a comment may stand between any two. */
 static void
 write_comment(dop_connection *c)
 {
@@ -686,7 +687,8 @@ dop_connection_check(dop_connection *c, double now_ms)
 double
 dop_connection_idles(const dop_connection *c, double now_ms)
 {
-    /* Where there is no room for others, a moment without a sign of life is enough: most requests come at once. */
+    /* Milliseconds after which a connection without a sign of life gives way to others: short, because most requests arrive
+     * at once. */
     enum { SILENT_MS = 100, KEPT_MS = 300, QUIET_MS = 100, HALF_MS = 1000, STALLED_MS = 100 };
     const double age = now_ms - c->since_ms, quiet = now_ms - c->heard_ms, stalled = now_ms - c->progress_ms;
     if (c->state == DOP_CONNECTION_LINGERS)

@@ -12,14 +12,14 @@
 
 typedef struct dop_connection dop_connection;
 
-/* An exchange is a request that workers answer.  Its owner is said by its state: the thread of the sockets where it is PARKED or
- * FULL, a worker otherwise; the lock guards what says so. */
+/* The state of an exchange, which is a request that workers answer.  The state says who may use the exchange: the thread of the
+ * sockets where it is PARKED or FULL, a worker otherwise; the lock guards the state. */
 typedef enum dop_exchange_state {
-    DOP_EXCHANGE_QUEUED,  /* a worker will take it */
-    DOP_EXCHANGE_RUNS,    /* a worker has it */
-    DOP_EXCHANGE_REPORTS, /* it is in the list of those with something new */
-    DOP_EXCHANGE_PARKED,  /* it waits for its call to wake it */
-    DOP_EXCHANGE_FULL     /* its client has not read what there is */
+    DOP_EXCHANGE_QUEUED,  /* waits for a worker */
+    DOP_EXCHANGE_RUNS,    /* a worker works on the exchange */
+    DOP_EXCHANGE_REPORTS, /* has something new to send (dop_http.news) */
+    DOP_EXCHANGE_PARKED,  /* waits for its call to wake it */
+    DOP_EXCHANGE_FULL     /* waits for its client to read what was written */
 } dop_exchange_state;
 
 typedef struct dop_exchange {
@@ -30,14 +30,14 @@ typedef struct dop_exchange {
     atomic_bool cancelled;
     dop_call *call;
     dop_answer answer;
-    bool begun, over;
+    bool begun, over; /* a worker has read the request; nothing more will be written */
 
     /* under the lock */
     dop_exchange_state state;
     bool again;                 /* its call has woken the exchange since a worker looked at it */
     bool large;                 /* the exchange is counted in dop_http.n_large */
-    dop_connection *connection; /* NULL: its client is gone, and whoever has it ends it */
-    struct dop_exchange *next;  /* in a queue, or in the list of those with something new */
+    dop_connection *connection; /* NULL: its client is gone, and whoever has the exchange ends it */
+    struct dop_exchange *next;  /* in a queue (dop_http.work, .answers), or in dop_http.news */
 } dop_exchange;
 
 typedef struct dop_exchange_list {
@@ -61,7 +61,7 @@ struct dop_connection {
     int fd;
     uint32_t events; /* epoll events for which the socket is registered */
     dop_connection_state state;
-    double since_ms; /* dop_now_ms when the state began; of a head, when its first byte came */
+    double since_ms; /* dop_now_ms when the state began; while a head arrives, when its first byte came */
     double heard_ms; /* dop_now_ms when a byte came last */
     bool asked;      /* a request has come in full */
     bool closes;     /* the connection is closed after this answer */
@@ -82,10 +82,10 @@ struct dop_connection {
     bool chunked;         /* the answer is sent in chunks */
     bool comments;        /* the answer is a stream of events, which may have comments */
     double wrote_ms;      /* dop_now_ms when something was last written to `out` */
-    char client[48];      /* its address */
-    char id[DOP_HTTP_ID]; /* of the request */
-    double asked_ms;      /* when its head had come */
-    unsigned status;      /* of the answer; 0: none is written */
+    char client[48];      /* the client's address */
+    char id[DOP_HTTP_ID]; /* the request's id */
+    double asked_ms;      /* dop_now_ms when the request's head had come */
+    unsigned status;      /* HTTP status of the answer; 0: none is written */
     bool complete;        /* all of the answer was sent */
     dop_answer_counts counts;
     dop_exchange *exchange;
@@ -97,7 +97,7 @@ struct dop_http {
     const dop_api *api;
     dop_http_options options;
     dop_http_names names;
-    uint64_t first_id, n_ids; /* of requests without an id of their own */
+    uint64_t first_id, n_ids; /* ids for requests without one are first_id + n_ids, which counts up */
     char url[600];
     int listener, epoll, event; /* event: an eventfd that wakes the thread of the sockets */
     pthread_t thread, threads[DOP_HTTP_WORKERS + DOP_HTTP_WRITERS];
@@ -124,28 +124,28 @@ struct dop_http {
 /* http_work.c.  The lock must not be held. */
 bool dop_http_start_workers(dop_http *h);
 void dop_http_join_workers(dop_http *h);
-/* Takes over body.  NULL: out of memory. */
+/* Begins the exchange of a connection's request, and takes over the body.  NULL: out of memory. */
 dop_exchange *dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_buf *io_body);
 /* The next exchange with something new; NULL: there is none. */
 dop_exchange *dop_exchange_next(dop_http *h);
 /* Says that the exchange's news have been taken, and whether its client has room for more. */
 void dop_exchange_go_on(dop_exchange *x, bool has_room);
-/* Its client has read enough to have room again; does nothing unless it was full. */
+/* Continues an exchange whose client has read enough to have room again; does nothing unless the exchange is FULL. */
 void dop_exchange_resume(dop_exchange *x);
-/* The client is gone, or has its answer.  A worker frees the exchange. */
+/* Ends an exchange whose client is gone or has its answer.  A worker frees the exchange. */
 void dop_exchange_end(dop_exchange *x);
 void dop_http_wake(dop_http *h);
 
 /* http_connection.c */
 dop_connection *dop_connection_open(dop_http *h, int fd);
 void dop_connection_close(dop_connection *c);
-/* The socket is ready for these events.  Any of these may close the connection. */
+/* Handles epoll events of the socket.  This function and the next two may close the connection. */
 void dop_connection_ready(dop_connection *c, uint32_t events);
 /* Sends what an exchange has written. */
 void dop_connection_hear(dop_connection *c, dop_exchange *x);
 /* Ends the connection where a deadline has passed. */
 void dop_connection_check(dop_connection *c, double now_ms);
-/* How readily the connection gives way to a new one where there is no room; 0: it does not. */
+/* How readily the connection gives way to a new one where there is no room, the largest value first; 0: not at all. */
 double dop_connection_idles(const dop_connection *c, double now_ms);
 /* Takes no more requests: closes the connection unless an answer is under way. */
 void dop_connection_stop(dop_connection *c);
@@ -153,7 +153,7 @@ void dop_connection_stop(dop_connection *c);
 /* http_log.c */
 /* Sets the request's id, once: the one that its client gave it, where a log can have it, or one of the server's. */
 void dop_http_name_request(dop_connection *c);
-/* Says what has become of a request, unless no log is wanted. */
+/* Writes the log line of a request that was answered or whose client left, unless no log is wanted. */
 void dop_http_log_answer(dop_connection *c);
 
 /* http_loop.c */

@@ -21,7 +21,7 @@ write_time(char *out, size_t size)
     strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &t);
 }
 
-/* A line of text has one request whatever is in its path. */
+/* Appends a method or path with blanks and control characters as '?', so that every log line has one request. */
 static void
 put_plain(const char *text, dop_buf *out)
 {
@@ -47,7 +47,7 @@ static void
 json_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
 {
     const dop_answer_counts *n = &c->counts;
-    const char *path = c->head.path ? c->head.path : ""; /* at most a head long */
+    const char *path = c->head.path ? c->head.path : ""; /* which is at most as long as a head */
     json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:o, s:I, s:f, s:b}", "time", when, "id", c->id, "client", c->client,
                              "method", c->head.method ? c->head.method : "", "path", dop_json_text(path, strlen(path)),
                              "status", (json_int_t)c->status, "ms", ms, "complete", (int)c->complete);

@@ -21,7 +21,7 @@ listen_or_not(dop_http *h, bool accepts)
         epoll_ctl(h->epoll, accepts ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listener, &e) == 0 ? accepts : !accepts;
 }
 
-/* Where all connections are taken: closes the one that can best be spared.  False: there is none. */
+/* Makes room for a new connection where all are taken: closes the one that can best be spared.  False: none can. */
 static bool
 make_room(dop_http *h, double now_ms)
 {
@@ -39,8 +39,8 @@ make_room(dop_http *h, double now_ms)
     return best != NULL;
 }
 
-/* Accepts what waits.  Where that is not possible now, the listener is left alone for a while: looking at it again and again would
- * take all of a core. */
+/* Accepts the connections that wait.  Where that is not possible now, the listener is left alone for a while: looking at it again
+ * and again would take all of a core. */
 static void
 accept_all(dop_http *h)
 {

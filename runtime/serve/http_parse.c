@@ -126,7 +126,7 @@ read_request_line(char *line, dop_http_head *head, dop_http_fault *fault)
     return DOP_HTTP_DONE;
 }
 
-/* What is remembered of the fields while they are read. */
+/* Fields that say how the body is framed, remembered until the whole head was read. */
 typedef struct fields {
     const char *host, *length, *coding;
     uint32_t n;
@@ -204,7 +204,7 @@ read_field(char *line, dop_http_head *head, fields *f, dop_http_fault *fault)
     return take_field(line, value, head, f, fault);
 }
 
-/* Says how the body is framed. */
+/* Sets how the body is framed, after all fields were read. */
 static dop_http_read
 conclude(dop_http_head *head, const fields *f, dop_http_fault *fault)
 {

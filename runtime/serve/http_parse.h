@@ -27,7 +27,7 @@ typedef struct dop_http_head {
     const char *host;          /* NAME[:PORT], of the request target or of the Host field */
     const char *origin, *authorization, *content_type;
     const char *request_id;   /* X-Request-Id, the first one */
-    const char *asked_method; /* Access-Control-Request-Method: a browser asks whether it may send such a request */
+    const char *asked_method; /* Access-Control-Request-Method: a browser asks whether it may send this method */
     bool persists;            /* the connection may have another request */
     bool chunks;              /* the answer may be sent in chunks: HTTP/1.1 */
     bool chunked;             /* the body comes in chunks */
@@ -43,12 +43,13 @@ dop_http_read dop_http_read_head(char *bytes, size_t n, size_t *io_seen, dop_htt
 /* The state of a body that comes in chunks; zeroed at its beginning. */
 typedef struct dop_http_chunks {
     int state;
-    uint64_t left;    /* bytes of this chunk */
-    uint32_t digits;  /* digits of its size that were read */
+    uint64_t left;    /* bytes of the current chunk that are still to come */
+    uint32_t digits;  /* digits of the current chunk's size that were read */
     uint32_t skipped; /* bytes of extensions and trailers, of the whole body */
 } dop_http_chunks;
 
-/* Reads from bytes[n]: *out_used of them, the last *out_n of which, at *out_data, belong to the body. */
+/* Reads the next part of a chunked body from bytes[n]: uses *out_used bytes, the last *out_n of which, at *out_data, are the
+ * body's. */
 dop_http_read dop_http_read_chunks(dop_http_chunks *chunks, const char *bytes, size_t n, size_t *out_used,
                                    const char **out_data, size_t *out_n, dop_http_fault *out_fault);
 

@@ -12,7 +12,7 @@ static const char blanks[] = " \t\r\f\v";
 dop_status
 dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_keys *out_keys)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, which some editors write */
+    static const char mark[] = "\xef\xbb\xbf"; /* the byte order mark of UTF-8, which some editors write */
     dop_http_keys *k = out_keys;
     size_t lines = 1, used = 0;
     for (const char *c = text; *c; c++)

@@ -36,11 +36,12 @@ typedef struct dop_http_names {
 bool dop_http_names_has(const dop_http_names *names, const char *host);
 /* Is the Origin, SCHEME://NAME[:PORT], the server under the name of Host, or one of the added names? */
 bool dop_http_names_has_origin(const dop_http_names *names, const char *origin, const char *host);
-/* Is the Origin one of these, or is any ("*")? */
+/* Is the Origin one of origins[n], or is any origin allowed ("*" among them)? */
 bool dop_http_allows_origin(const char *const *origins, size_t n, const char *origin);
-/* Where the path goes on behind the prefix, with its slash; NULL: it has another one.  What is just the prefix is "". */
+/* The rest of the path behind the prefix, from its slash on; "" where the path is the prefix alone; NULL: the path begins
+ * otherwise. */
 const char *dop_http_behind_prefix(const char *prefix, const char *path);
-/* Is it application/json, with or without parameters? */
+/* Is the value of Content-Type application/json, with or without parameters? */
 bool dop_http_is_json(const char *content_type);
 
 #endif

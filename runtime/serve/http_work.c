@@ -10,10 +10,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Bytes: one worker is kept free of requests with longer bodies. */
+/* Bytes of a body: one worker is always kept free of requests with longer bodies. */
 enum { LARGE_BODY = 65536 };
 
-/* Bytes: after a request that took more, free memory goes back to the system at once. */
+/* Bytes of memory: after a request that took more, free memory goes back to the system at once. */
 enum { WORTH_A_TRIM = 4 << 20 };
 
 void
@@ -201,7 +201,7 @@ begin(dop_exchange *x)
         malloc_trim(0);
 }
 
-/* Works once on an exchange that this worker has. */
+/* Reads the request of an exchange, or writes what is new of its answer. */
 static void
 run(dop_exchange *x)
 {
@@ -255,7 +255,8 @@ static void *
 read_requests(void *http)
 {
     enum { NICE = 5 };
-    /* On Linux each thread has its own: on busy cores, tokens of answers come before the reading of requests. */
+    /* On Linux each thread has a priority of its own: where cores are short, tokens of answers come before the reading of
+     * requests. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     while (work_once(http, false)) {
     }

@@ -28,7 +28,7 @@ dop_status dop_constraint_from_grammar(const dop_text *text, const char *grammar
                                        dop_constraint **out_shape);
 /* Compiles a JSON schema (json-schema.org, draft 2020-12), in UTF-8; len 0: any JSON object.  Members come in the order of
  * `properties`.  What cannot be enforced exactly leaves a superset, and is named by dop_constraint_unenforced.  DOP_E_INPUT: the
- * schema is wrong, refers to others, or allows nothing. */
+ * schema is wrong, refers to other schemas, or allows nothing. */
 dop_status dop_constraint_from_schema(const dop_text *text, const char *schema, size_t len, dop_diag *diag,
                                       dop_constraint **out_shape);
 /* Names of keywords of the schema that the shape does not enforce exactly, with ", " between them; "" for none.  Valid as long as

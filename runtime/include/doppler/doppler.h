@@ -72,8 +72,8 @@ typedef struct dop_open_options {
      * as soon as that call has what it needs.  A thread prepares the rest meanwhile, and calls that need it wait for it. */
     uint32_t first_tokens;
     bool no_scoring; /* promises that dop_sequence_score and dop_sequence_embed are not called; saves their resources */
-    dop_ordering ordering; /* of greedy and sampled steps */
-    uint32_t parts, part;  /* the plan is expected to be this part, from 0, of so many; parts 0: a whole model */
+    dop_ordering ordering; /* how greedy and sampled steps are ordered */
+    uint32_t parts, part;  /* the plan must be part number `part`, from 0, of `parts`; parts 0: a whole model */
     double timeout_s;      /* longest wait for one submission; 0: depends on the device */
     /* For a plan in parts: what carries rows between parts (doppler-exec implements it with MPI); NULL: a plan in one part. */
     const struct dop_wire *wire;
@@ -93,7 +93,7 @@ typedef struct dop_bias {
 typedef struct dop_sampling {
     float temperature; /* <= 0: the largest logit, no draw */
     uint32_t top_k;    /* keep the k largest; 0: all */
-    float top_p; /* keep the smallest set of tokens with at least this probability; 1: all; 0: the likeliest one */
+    float top_p; /* keep the fewest likeliest tokens that together have this probability; 1: all; 0: the likeliest */
     float min_p; /* keep tokens with at least this share of the largest probability; <= 0: all */
     float repeat_penalty;   /* divides positive and multiplies negative logits of recent tokens; 1: none */
     uint32_t repeat_last_n; /* how many recent tokens count; 0: none */
@@ -120,12 +120,12 @@ void dop_model_close(dop_model *model);
 
 /* Facts about a model.  Texts and lists are owned by the model and live until it is closed. */
 typedef struct dop_facts {
-    const char *name, *family;   /* of the model */
+    const char *name, *family;   /* names of the model and of its family */
     const char *quant;           /* how the weights are stored, as text */
     const char *device, *driver; /* names of the device and its driver */
     const char *target;          /* name of the plan's target that the device runs (dopplerc --target) */
     bool software;               /* the device is the host's processor */
-    uint64_t digest;             /* of the plan; equal plans have equal digests */
+    uint64_t digest;             /* digest of the plan; equal plans have equal digests */
     uint32_t vocab;              /* number of ids; logits are f32 [vocab] */
     uint32_t ctx;                /* most positions of a sequence */
     uint32_t ctx_trained;        /* positions that the model was trained for; 0: unknown */
@@ -146,14 +146,14 @@ void dop_model_facts(const dop_model *model, dop_facts *out_facts);
 
 typedef struct dop_counters {
     /* Since dop_model_open: */
-    uint64_t allocations; /* of device memory, without the temporary ones named at the top */
-    uint64_t recordings;  /* of command buffers, without those named at the top */
+    uint64_t allocations; /* allocations of device memory, without the temporary ones named at the top of this file */
+    uint64_t recordings;  /* recordings of command buffers, without those named at the top of this file */
     uint64_t submissions;
     uint64_t tokens_reused; /* found by dop_sequence_reuse */
     uint64_t pages_copied;  /* because a sequence wrote to a page that it shared */
     double waited_ms;       /* time that calls spent waiting for kernels (dop_open_options.first_tokens) */
-    uint64_t steps_ahead;   /* of dop_step_run that were in flight before the call, */
-    uint64_t rows_dropped;  /* and rows of such steps that no call wanted */
+    uint64_t steps_ahead;   /* steps of dop_step_run that were in flight before it was called */
+    uint64_t rows_dropped;  /* rows of steps that ran ahead of dop_step_run and that no call wanted */
     /* Now: */
     uint32_t pages_free; /* pages of no sequence, including those that dop_sequence_reuse may find */
 } dop_counters;
@@ -234,12 +234,14 @@ typedef struct dop_logprob {
         logprob; /* natural logarithm of its probability, as the model has it: before biases, penalties and temperature */
 } dop_logprob;
 
-/* Of one row of logits, f32 [vocab]: that of an id, and the n_top likeliest ids, the likeliest first, of equals the lower id;
- * out_top: [n_top], where n_top is at most vocab. */
+/* Computes log-probabilities from one row of logits, f32 [vocab]: *out_id gets that of `id`, and out_top [n_top] gets the n_top
+ * likeliest ids, the likeliest first and the lower of equal ones first.  n_top is at most vocab. */
 void dop_logits_logprobs(const float *logits, uint32_t vocab, uint32_t id, uint32_t n_top, dop_logprob *out_id,
                          dop_logprob *out_top);
-/* The same of the last token that dop_sequence_next has picked with dop_sampling.logprobs, before anything else is done with the
- * model; else DOP_E_USAGE.  Picks of steps: dop_step_logits.  While a sequence wants log-probabilities nothing is speculated. */
+/* Log-probabilities of the last token that dop_sequence_next has picked with dop_sampling.logprobs, and of the n_top likeliest
+ * ids (dop_logits_logprobs).  DOP_E_USAGE: there is no such pick, the model was used for anything else since, or n_top exceeds
+ * the vocabulary.  For picks of steps, take the logits of dop_step_logits.  While a sequence wants log-probabilities nothing is
+ * speculated. */
 dop_status dop_sequence_logprobs(const dop_sequence *sequence, uint32_t n_top, dop_diag *diag, dop_logprob *out_id,
                                  dop_logprob *out_top);
 
@@ -253,9 +255,10 @@ typedef dop_status dop_draft_fn(void *user, const uint32_t *tokens, size_t n_tok
 typedef struct dop_speculation {
     dop_draft_fn *fn; /* the caller's own; NULL: none */
     void *user;
-    uint32_t ngram; /* what followed the last so many tokens where they occurred before; 0: not used */
-    /* A sequence of another model with the same vocabulary; NULL: none.  It is given the tokens and sampling of this one and
-     * continues them; not owned. */
+    /* Length of an n-gram: drafts are what followed the last `ngram` tokens where they occurred before; 0: not used. */
+    uint32_t ngram;
+    /* A sequence of a draft model, which has the same vocabulary; NULL: none.  It is given the tokens and sampling of the sequence
+     * that speculates, and continues them; not owned. */
     dop_sequence *draft;
     uint32_t most; /* most drafts in a step; 0: as many as the plan's schedules hold */
 } dop_speculation;
@@ -264,18 +267,18 @@ typedef struct dop_speculation {
  * schedules that give the logits of a few rows (dopplerc --rows 2,4,8).  The number of drafts is the one that makes most tokens
  * per time, by the times that steps took and the share of drafts that were right; where none pays, drafts are tried rarely.  The
  * draft sequence must live as long, and the caller must not use it.
- * Greedy and sampled picks are those of the step that checks them, with the sequence's sampling and seed.  Where logits that
- * differ by less than 1.25 times the largest difference seen so far between that step and the step for one token (apart from what
- * all logits differ by) would pick another token, the latter step decides.  It also decides one of 64 steps, to measure that
- * difference, and until three were measured wherever a quarter of the logits' standard deviation would.  This is a measured bound
- * and no proof: texts are those without drafts but where a difference exceeds it, tips the edge of top-k, top-p or min-p, or comes
- * from the rounding of keys and values, as it also does between prompts fed in different pieces.  A sampler of the caller's decides
- * by the step that checks. */
+ * Greedy and sampled picks are made from the logits of the step that checks the drafts, with the sequence's sampling and seed.
+ * The step for one token rounds differently, and decides instead wherever its logits might pick another token: the bound for that
+ * is 1.25 times the largest difference of logits seen so far between the two kinds of step (apart from what all logits differ
+ * by).  The step for one token also decides one of 64 steps, to measure the difference; until three were measured, the bound is a
+ * quarter of the logits' standard deviation.  The bound is measured and no proof: texts are those without drafts, except where a
+ * difference exceeds it, tips the edge of top-k, top-p or min-p, or comes from the rounding of keys and values, as it also does
+ * between prompts fed in different pieces.  A sampler of the caller's decides by the step that checks the drafts. */
 dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
 
 typedef struct dop_speculation_counts {
     uint64_t steps;             /* steps that checked drafts */
-    uint64_t drafted, accepted; /* tokens */
+    uint64_t drafted, accepted; /* tokens that were proposed; tokens that were right and became part of the sequence */
     uint64_t again;             /* picks that the step for one token decided */
 } dop_speculation_counts;
 
@@ -290,11 +293,11 @@ dop_status dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_
 
 /* Which hidden states an embedding is computed from; models are trained for one of them. */
 typedef enum dop_pooling {
-    DOP_POOLING_MODEL, /* as the model's files say; that of the last token where they say nothing */
-    DOP_POOLING_LAST,  /* that of the last token */
-    DOP_POOLING_MEAN,  /* the mean over the tokens */
-    DOP_POOLING_CLS,   /* that of the first token */
-    DOP_POOLING_END /* that of the token which ends the text, by the model's files (CLIP); elsewhere of the last token */
+    DOP_POOLING_MODEL, /* as the model's files say; the last token's hidden state where they say nothing */
+    DOP_POOLING_LAST,  /* the last token's hidden state */
+    DOP_POOLING_MEAN,  /* the mean of all tokens' hidden states */
+    DOP_POOLING_CLS,   /* the first token's hidden state */
+    DOP_POOLING_END /* the hidden state of the token that ends the text by the model's files (CLIP); else the last token's */
 } dop_pooling;
 /* Like dop_sequence_feed, and computes an embedding of the n tokens fed (at least 1): their hidden states after the final
  * norm, pooled and scaled to Euclidean length 1.  out_vector: f32 [dop_model_embedding_size], the caller's.  DOP_E_INPUT: the
@@ -309,17 +312,17 @@ uint32_t dop_model_embedding_size(const dop_model *model);
 /* A program computes outputs from inputs and leaves nothing in the model: what a plan can do besides advancing sequences. */
 typedef struct dop_program_facts {
     const char *name;    /* "encode": texts to vectors or scores; "image": pictures to features.  Owned by the model */
-    uint32_t width;      /* values of a row of its output, of image: of a feature */
-    uint32_t max_rows;   /* most rows of a text, that is tokens, or of a tile, that is patches */
+    uint32_t width;      /* values of an output row; of "image": values of a feature */
+    uint32_t max_rows;   /* most tokens of a text, or most patches of a tile */
     uint32_t n_types;    /* types of rows (first or second text of a pair); 0 and 1: they have none */
-    uint32_t classes;    /* what it gives are scores of so many classes; 0: vectors */
-    dop_pooling pooling; /* of the model's files, never DOP_POOLING_MODEL */
+    uint32_t classes;    /* number of classes that the program scores; 0: it gives vectors */
+    dop_pooling pooling; /* what the model's files state, never DOP_POOLING_MODEL */
     bool normalized;     /* vectors have Euclidean length 1 */
     uint32_t merge;      /* image: rows that make a feature; else 0 */
     bool class_row;      /* image: the last row of a tile is no patch, and has zeros */
 } dop_program_facts;
 
-/* Programs of the model are numbered from 0; false: there is none of that number. */
+/* Facts about a program of the model; programs are numbered from 0.  False: no program has that number. */
 bool dop_model_program(const dop_model *model, uint32_t number, dop_program_facts *out_facts);
 
 /* An input or output of a program: an array of the caller's. */
@@ -329,13 +332,13 @@ typedef struct dop_value {
     size_t n;   /* values in it */
 } dop_value;
 
-/* Runs a program and waits for its outputs.  Of "encode", inputs: "tokens" u32 [T], the ids of all texts one after the other;
- * "lengths" u32 [texts], whose sum is T (absent: one text); "types" u32 [T], of each row (absent: 0).  Outputs, each of which may be
- * absent: "rows" f32 [T, width]; "vectors" f32 [texts, width], pooled and normalized as the model's files say, or the scores of
- * classes.  Any number of texts: as many as fit share a step, and no text waits for another of its step.  DOP_E_INPUT: no such
- * program, input or output, an array of another size, an empty text, one of more than dop_program_facts.max_rows tokens, or an id or
- * a type that does not exist.
- * Of "image", inputs: "patches" f32 [T, values], the rows of all tiles one after the other, as the model's processor makes them;
+/* Runs a program and waits for its outputs.  Inputs of "encode": "tokens" u32 [T], the ids of all texts one after the other;
+ * "lengths" u32 [texts], whose sum is T (absent: one text); "types" u32 [T], of each row (absent: 0).  Outputs, each of which may
+ * be absent: "rows" f32 [T, width]; "vectors" f32 [texts, width], pooled and normalized as the model's files say, or the scores
+ * of classes.  Any number of texts: as many as fit share a step, and no text waits for another of its step.  DOP_E_INPUT: no such
+ * program, input or output, an array of another size, an empty text, one of more than dop_program_facts.max_rows tokens, or an id
+ * or a type that does not exist.
+ * Inputs of "image": "patches" f32 [T, values], the rows of all tiles one after the other, as the model's processor makes them;
  * "lengths" u32 [tiles], whose sum is T (absent: one tile); and what else the model knows of a row (docs/pictures.md): "places",
  * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4].  Outputs, each of which may be absent:
  * "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width].  DOP_E_INPUT also: a tile that is no
@@ -343,19 +346,19 @@ typedef struct dop_value {
 dop_status dop_program_run(dop_model *model, const char *name, const dop_value *inputs, size_t n_inputs,
                            const dop_value *outputs, size_t n_outputs, dop_diag *diag);
 
-/* A text as tokens; those from `second` on are of the second text of a pair. */
+/* A text as tokens, or a pair of texts, the second of which begins at ids[second]. */
 typedef struct dop_token_text {
     const uint32_t *ids;
     uint32_t n, second; /* second: at least n where there is no pair */
 } dop_token_text;
 /* Embeddings, or scores of classes, of n texts, f32 [n, dop_model_embedding_size]: by the program "encode" or, in plans for
- * sequences (dopplerc --embed), by a sequence that this call creates, so that one must be left (dop_facts.n_sequences).  Vectors
- * are normalized as the model's files say, and always where they say nothing. */
+ * sequences (dopplerc --embed), by a sequence that this call creates, so that the model must have fewer than dop_facts.n_sequences.
+ * Vectors are normalized as the model's files say, and always where they say nothing. */
 dop_status dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_pooling pooling, dop_diag *diag,
                            float *out_vectors);
 
-/* How relevant a text is by its scores of n classes: the score of the only one, of two the probability of the second, of more the
- * first one's score. */
+/* How relevant a text is, from its scores of n classes.  Two classes: the probability of the second; otherwise: the score of the
+ * first. */
 float dop_relevance(const float *scores, uint32_t n);
 
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
@@ -384,9 +387,10 @@ typedef struct dop_step_row {
  *
  * Steps run ahead where the device picks: with one row of each sequence that wants a pick or a draw, without masks, whose tokens
  * are what the last committed step picked for these sequences, the step that would follow is in flight before this one is
- * waited for (where steps replace states, when this one is committed).  The next call finds it there if it goes on in the same
- * way.  Sequences that it leaves out lose their rows of that step; if it wants anything else, as after any other use of the
- * model, the step is dropped.  Picks are the same in any case.  dop_sequence_expect avoids steps that nobody wants. */
+ * waited for (where steps replace states, when this one is committed).  The next call takes that step if it continues these
+ * sequences.  Sequences that the call leaves out lose their rows of that step; if the call wants anything else, as after any
+ * other use of the model, the step is dropped.  Picks are the same in any case.  dop_sequence_expect avoids steps that nobody
+ * wants. */
 dop_status dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
 /* The logits of a row that wanted them: f32 [vocab], owned by the model, valid until the step is committed or rolled back;
  * NULL for other rows. */
@@ -402,8 +406,8 @@ dop_status dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint3
 void dop_step_commit(dop_model *model);
 /* Drops the rows: their sequences are as they were before the step. */
 void dop_step_rollback(dop_model *model);
-/* Whether the device draws: then the last row of a sequence needs no logits for a draw, unless the sequence has a sampler of
- * the caller's, or a sampling that changes logits or wants log-probabilities. */
+/* Whether the device draws tokens by temperature (DOP_WANTS_DRAW).  Then the last row of a sequence needs no logits for a draw,
+ * unless the sequence has a sampler of the caller's, or a sampling that changes logits or wants log-probabilities. */
 bool dop_model_draws(const dop_model *model);
 /* What the last row of a sequence with this sampling wants, so that the device picks where it can: DOP_WANTS_PICK, where the pick
  * is the largest logit; DOP_WANTS_DRAW; or DOP_WANTS_LOGITS, where the host picks (dop_step_sample). */

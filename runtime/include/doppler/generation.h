@@ -35,13 +35,13 @@ typedef enum dop_end {
 /* Zeros are the defaults.  Strings and lists are copied; text and matcher are not owned and must outlive the generation. */
 typedef struct dop_generation_options {
     const dop_text *text; /* turns ids into text; NULL: there are only ids, and no stop texts */
-    const dop_sampling
-        *sampling; /* its penalty_from is not used: penalties count from the end of the prompt; NULL: greedy */
-    dop_constraint_matcher *matcher; /* at the beginning of a text; NULL: every token is allowed */
-    const char *const *stops;        /* [n_stops] */
+    /* How tokens are picked; penalty_from is not used: penalties count from the end of the prompt.  NULL: greedy. */
+    const dop_sampling *sampling;
+    dop_constraint_matcher *matcher; /* at the beginning of a text, which it restricts; NULL: every token is allowed */
+    const char *const *stops;        /* [n_stops]: texts that end the generation */
     size_t n_stops;
     uint32_t max_tokens; /* 0: until the context is full */
-    uint32_t n_top;      /* alternatives of each token, with sampling->logprobs */
+    uint32_t n_top;      /* with sampling->logprobs: likeliest ids that are given with each token */
     bool ignore_end;     /* ids that end generation are tokens like others */
     bool keep_special;   /* special tokens have text */
 } dop_generation_options;
@@ -53,11 +53,11 @@ typedef struct dop_generation_token {
         *text; /* what the token adds to the text, len bytes, without characters and stop texts that are incomplete */
     size_t len;
     const dop_logprob
-        *logprobs; /* [1 + n_top]: of the token itself, and of the likeliest; NULL without sampling->logprobs */
+        *logprobs; /* [1 + n_top]: the token itself, then the n_top likeliest ids; NULL without sampling->logprobs */
 } dop_generation_token;
 
-/* The sequence keeps its sampler where it has one (dop_sequence_set_sampler) and the options have no matcher.  DOP_E_USAGE: a
- * matcher together with log-probabilities.  The caller destroys the generation, before the sequence. */
+/* Creates a generation.  The sequence keeps its sampler where it has one (dop_sequence_set_sampler) and the options have no
+ * matcher.  DOP_E_USAGE: a matcher together with log-probabilities.  The caller destroys the generation, before the sequence. */
 dop_status dop_generation_create(dop_sequence *sequence, const dop_generation_options *options, dop_diag *diag,
                                  dop_generation **out_generation);
 void dop_generation_destroy(dop_generation *generation); /* accepts NULL */
@@ -67,7 +67,7 @@ dop_status dop_generation_read(dop_generation *generation, const uint32_t *ids, 
 /* The first half of dop_generation_read, for callers that feed the n tokens themselves. */
 dop_status dop_generation_begin(dop_generation *generation, size_t n, dop_diag *diag);
 /* Takes the next token; what *out_token points at is valid until the next call.  Not to be called after an end.  DOP_E_INPUT: as
- * of dop_sequence_next, or the matcher and the vocabulary have no token in common. */
+ * from dop_sequence_next, or the matcher and the vocabulary have no token in common. */
 dop_status dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_token *out_token);
 /* Ends a text that has not ended: *out_token has the text that was held back because a stop text or a character might have followed. */
 dop_status dop_generation_stop(dop_generation *generation, dop_diag *diag, dop_generation_token *out_token);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a newcomer's first question weighs: the prompt whose first token is timed after opening. */
+/* Tokens of the prompt whose first token is timed after opening: about as many as a short question has. */
 enum { FIRST_PROMPT = 16 };
 /* The round that is not counted may end early: it only has to wake the device up. */
 static const double warm_up_ms = 1000;
@@ -32,7 +32,7 @@ feed_and_pick(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     return st == DOP_OK ? dop_sequence_next(s, diag, &id) : st;
 }
 
-/* Brings the cache to a depth. */
+/* Fills the cache up to a depth. */
 static dop_status
 fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
 {
@@ -64,7 +64,7 @@ tokens_of(const dop_bench_test *t)
     return (double)t->n_prompt + (double)t->n_gen * t->batch;
 }
 
-/* n_gen steps of n rows in groups, as many steps under way as there are parts. */
+/* Runs n_gen steps of n rows each, divided into groups, with as many steps in flight as the model has parts. */
 static dop_status
 step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint32_t n_gen, double limit_ms,
             dop_diag *diag)
@@ -81,7 +81,7 @@ step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint3
         st = dop_step_start(m, rows + n * g / groups, n * (g + 1) / groups - n * g / groups, diag);
     for (; left > 0 && st == DOP_OK; left--) {
         if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
-            left = 1; /* those that are under way are waited for */
+            left = 1; /* steps in flight are waited for */
         for (uint32_t g = 0; g < groups && st == DOP_OK; g++) {
             dop_step_row *own = rows + n * g / groups;
             const uint32_t n_own = n * (g + 1) / groups - n * g / groups;
@@ -300,7 +300,7 @@ add_counts(dop_speculation_counts *sum, const dop_speculation_counts *c)
     sum->again += c->again;
 }
 
-/* All rounds of one test, the plans in turn. */
+/* Runs all rounds of one test; in each round the plans take turns. */
 static dop_status
 run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag *diag)
 {

@@ -3,8 +3,8 @@
  * ppN feeds N tokens and ends when the token after them is known.  tgN takes N single greedy steps, each fed with the
  * token that the step before it picked, starting from a random one; it ends when the host has the last pick.  @dD: the
  * cache holds D tokens when the test starts.  tgNbB: B sequences at once, one row of each in every step, and the tokens of
- * all of them counted.  tgNdP: with drafts, namely the text that the last run gave, changed so that P percent of all drafts
- * are accepted; the share that really was is part of the result (the plan needs schedules for a few rows: dopplerc --rows).
+ * all of them counted.  tgNdP: with drafts, which are the text of the last run, changed so that P percent of all drafts
+ * are accepted; the share that really was accepted is part of the result (the plan needs schedules for a few rows: dopplerc --rows).
  * tgNs: sampled in a usual way instead of greedy.  Several plans are measured in turn, round by round, so that whatever the
  * machine does meanwhile hits all of them. */
 #ifndef DOPPLER_RUNTIME_INSPECT_BENCH_BENCH_H
@@ -15,41 +15,42 @@
 typedef struct dop_bench_options {
     const uint32_t *prompts, *gens, *depths; /* lists; a 0 in the first two is left out */
     const uint32_t *batches;                 /* sequences at once, for the tests of gens; none: 1 */
-    const uint32_t *drafts;                  /* percent of them to be accepted, for further tests of gens */
+    const uint32_t *drafts;                  /* further tests of gens, each with this percentage of drafts accepted */
     size_t n_prompts, n_gens, n_depths, n_batches, n_drafts;
-    bool sampled;      /* further tests of gens */
-    uint32_t rounds;   /* counted ones, at least 1; one more before them is not */
-    double floor_gbps; /* read bandwidth of the device in 1e9 bytes per second; 0: as far as it is known */
+    bool sampled;      /* further tests of gens, with sampled tokens */
+    uint32_t rounds;   /* rounds that count, at least 1; one more before them does not count */
+    double floor_gbps; /* read bandwidth of the device in 1e9 bytes per second; 0: dop_bench_known_floor's */
     bool progress;     /* one line per round on standard error */
     dop_open_options open;
     double start_ms; /* when the process started, dop_now_ms */
 } dop_bench_options;
 
 typedef struct dop_bench_test {
-    uint32_t n_prompt, n_gen; /* one of them is 0 */
+    uint32_t n_prompt, n_gen; /* tokens of ppN or tgN; the other one is 0 */
     uint32_t batch;           /* sequences at once */
-    uint32_t drafts;          /* 1 + percent of them to be accepted; 0: without */
-    bool sampled;
-    uint32_t depth;
-    char name[48]; /* "pp512", "tg128@d8192", "tg128b4" */
+    uint32_t drafts;          /* 1 + percent of drafts to be accepted; 0: no drafts */
+    bool sampled;             /* tokens are sampled instead of greedy */
+    uint32_t depth;           /* tokens in the cache when the test starts */
+    char name[48];            /* "pp512", "tg128@d8192", "tg128b4" */
 } dop_bench_test;
 
 typedef struct dop_bench_row {
     double *ms;                         /* owned: time of each round */
     double mean, stddev, median;        /* tokens per second; stddev of the sample, 0 for one round */
-    double ratio, ratio_min, ratio_max; /* median against the first plan's; least and most of the rounds */
+    double ratio, ratio_min, ratio_max; /* speed against the first plan's: of the medians; least, most of the rounds */
     double gbps;                        /* tgN: weights read per second, 1e9 bytes; 0 for ppN */
-    double floor_share;                 /* of the device's read bandwidth, 0 .. 1; 0: unknown */
-    dop_speculation_counts drafts;      /* of all rounds */
+    double floor_share;                 /* gbps as a share of the device's read bandwidth, 0 .. 1; 0: unknown */
+    dop_speculation_counts drafts;      /* drafts of all rounds */
 } dop_bench_row;
 
+/* Drafts of tgNdP: the text of the last run, changed so that a wanted share is accepted. */
 typedef struct dop_bench_replay {
     uint32_t *ids; /* owned: tokens of the last run */
     size_t n;
     uint32_t percent, x;
     uint64_t drafted,
-        right; /* of this run: tokens proposed; those of them that are right, with all before them in their round */
-    dop_speculation_counts counts; /* of the last run */
+        right; /* in this run: tokens proposed; proposed tokens that are right, as all before them in their round are */
+    dop_speculation_counts counts; /* drafts of the last run */
 } dop_bench_replay;
 
 typedef struct dop_bench_plan {
@@ -57,11 +58,11 @@ typedef struct dop_bench_plan {
     dop_model *model;       /* owned */
     dop_sequence *sequence; /* the model's */
     dop_model_info info;
-    uint64_t weights_bytes;   /* on the device */
-    uint64_t bytes_per_token; /* of weights, read by one decode step */
-    double floor_gbps;        /* 0: unknown */
-    double first_token_ms;    /* a prompt of first_token_prompt tokens and the token after it, right after opening */
-    double start_to_first_token_ms; /* since the process started; only of the first plan, 0 for others */
+    uint64_t weights_bytes;   /* size of the weights on the device */
+    uint64_t bytes_per_token; /* bytes of weights that one decode step reads */
+    double floor_gbps;        /* read bandwidth of the device, 1e9 bytes per second; 0: unknown */
+    double first_token_ms;    /* time of first_token_prompt tokens and the token after them, right after opening */
+    double start_to_first_token_ms; /* from the process's start to the first token; 0 except for the first plan */
     uint32_t first_token_prompt;
     dop_bench_replay replay;
 } dop_bench_plan;
@@ -79,10 +80,11 @@ dop_status dop_bench_run(const char *const *paths, size_t n_paths, const dop_ben
                          dop_bench *out_bench);
 void dop_bench_finish(dop_bench *bench); /* accepts a zeroed one */
 
-/* bench_drafts.c: the steps of a tgN, after rewinding; limit_ms: no more of them after that long, 0: all. */
+/* bench_drafts.c: runs the steps of a tgN on a sequence that was rewound.  limit_ms: starts no more steps after this time; 0:
+ * runs all. */
 dop_status dop_bench_generate(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
                               dop_diag *diag, double *out_ms);
-/* One run of a test, from rewinding on. */
+/* One run of a test with replayed drafts, and one of a test with sampled tokens; both begin with rewinding. */
 dop_status dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
                             dop_bench_replay *replayed, dop_diag *diag, double *out_ms);
 dop_status dop_bench_sampled(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
@@ -93,7 +95,7 @@ void dop_bench_markdown(const dop_bench *bench, dop_buf *out);
 void dop_bench_csv(const dop_bench *bench, dop_buf *out);
 void dop_bench_json(const dop_bench *bench, dop_buf *out);
 
-/* bench_stats.c: of n values, n >= 1; the median of an even number is the mean of the two in the middle. */
+/* bench_stats.c: statistics of n values, n >= 1; the median of an even number of values is the mean of the two in the middle. */
 typedef struct dop_stats {
     double mean, stddev, median, min, max;
 } dop_stats;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is usual. */
+/* Usual sampling parameters. */
 static const dop_sampling usual = {
     .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1};
 
@@ -25,7 +25,7 @@ chance_of(double share, uint32_t n)
     return high;
 }
 
-/* The text of the last run, of which so many tokens are right that the wanted share of all drafts is accepted.  What chance
+/* Drafts (dop_draft_fn) from the text of the last run, changed so that the wanted share of all drafts is accepted.  What chance
  * gave too little or too much so far is made good over the next rounds. */
 static dop_status
 replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,

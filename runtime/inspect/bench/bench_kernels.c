@@ -17,8 +17,8 @@ struct dop_kernel_bench {
     VkSemaphore timeline;
     uint64_t ticks;
     dop_block memory, records; /* records: parameter records of what is timed */
-    dop_views views;           /* of the memory, if kernels may read it so */
-    uint64_t size;             /* of a copy */
+    dop_views views;           /* views of `memory`, where the device lets kernels read through views */
+    uint64_t size;             /* bytes of a copy of the memory */
     uint32_t copies, next;
     uint32_t n_kernels, cap_kernels;
     VkPipeline *kernels;
@@ -238,7 +238,7 @@ write_records(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, uint6
     wait_for_all(b);
 }
 
-/* Every dispatch of the list once, each after all before it; every round begins with another one.  What comes first in a
+/* Runs every dispatch of the list once, each after all before it; every round begins with another dispatch.  What comes first in a
  * submission takes longer, so that one is run before, without a time. */
 static dop_status
 run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPool queries, dop_diag *diag)

@@ -167,7 +167,7 @@ csv_text(const char *s, dop_buf *out)
     dop_buf_puts(out, "\",");
 }
 
-/* Nothing where the value is not known, which is 0. */
+/* Appends a value, or nothing where it is 0, which means unknown. */
 static void
 csv_known(double value, dop_buf *out)
 {
@@ -199,7 +199,7 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
             dop_buf_printf(out, "%llu,%llu,%u,%u,%u,%u,", (unsigned long long)p->weights_bytes,
                            (unsigned long long)p->bytes_per_token, t->n_prompt, t->n_gen, t->depth, b->rounds);
             dop_buf_printf(out, "%.6g,", r->mean);
-            if (b->rounds > 1) /* one says nothing of a spread */
+            if (b->rounds > 1) /* one round has no spread */
                 dop_buf_printf(out, "%.6g", r->stddev);
             dop_buf_printf(out, ",%.6g,", r->median);
             csv_known(r->gbps, out);

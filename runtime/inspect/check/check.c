@@ -20,7 +20,7 @@ typedef struct checker {
     dop_graph *graphs;         /* one per schedule, in the arena */
     dop_check_result *results; /* one per kernel */
     bool *seen;                /* one per dispatch: an equal one was checked */
-    const char **labels;       /* of the first dispatch of each kernel */
+    const char **labels;       /* [n_kernels]: label of the first dispatch of each kernel */
 } checker;
 
 dop_status
@@ -74,7 +74,7 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     uint32_t n = 0, t = g->max_t, limit = k->plan->model->ctx < MAX_POSITION ? k->plan->model->ctx : MAX_POSITION;
     bool moves = dop_check_uses_position(g, r);
     if (t == 1) {
-        /* Around the ends of cache splits too: where a cache begins to be split, and the first row of the second. */
+        /* Around the ends of cache splits too: where a cache begins to be split, and the first row of the second split. */
         uint32_t whole = 192, least = 64;
         for (dop_node_id id = 1; id < g->n_nodes; id++)
             if (dop_node_at(g, id)->op == DOP_OP_attn_split) {
@@ -138,7 +138,7 @@ same_numbers(const dop_plan *p, const dop_plan_dispatch *d, const dop_plan_dispa
     return true;
 }
 
-/* Dispatches of one kernel, grid and numbers do the same work. */
+/* Was an equal dispatch checked?  Dispatches with equal kernel, grid and numbers do the same work. */
 static bool
 seen_before(const checker *k, const dop_plan_dispatch *d)
 {

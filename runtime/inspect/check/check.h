@@ -5,8 +5,8 @@
  * is filled with random values of the storage type; weights are the plan's own, as they were uploaded; caches hold
  * random rows, and the rows after the last position large ones, so that reading them is seen.  What the region writes
  * is first filled with NaN (partial results of a split cache with "empty": the kernel may leave those out).  The step
- * record is compared too: only arg-max kernels may change it.  Of a state that steps replace the current copy must stay
- * as it is and the other one become what the step makes; each is the current one in turn.
+ * record is compared too: only arg-max kernels may change it.  A state that steps replace has two copies: the kernel must
+ * leave the current copy as it is and write the new state to the other one; each copy is the current one in turn.
  *
  * Large regions are compared in part: up to 8 of a step's tokens, and as many columns of a matrix product as about
  * 10^8 multiplications allow (all of them where an output needs the whole row).  The kernel always runs in full. */
@@ -18,7 +18,7 @@
 
 /* Checks a plan, or the part of it that the options name, and prints a line for each kernel.  DOP_E_DEVICE: some miss their bound. */
 dop_status dop_check_plan(const char *path, const dop_open_options *options, dop_diag *diag);
-/* The graphs that the plan carries, [n_schedules] in the order of its schedules; they are in the arena. */
+/* The graphs that the plan carries, [n_schedules] in the order of its schedules; they live in the arena. */
 dop_status dop_check_graphs(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_graph **out_graphs);
 
 /* --- check_device.c: bytes to and from any slot, one dispatch at a time ------------------------------------------- */
@@ -28,8 +28,8 @@ typedef struct dop_check_device {
     VkCommandPool pool;
     VkCommandBuffer commands;
     VkSemaphore timeline;
-    uint64_t ticks;
-    dop_block stage;
+    uint64_t ticks;  /* value of `timeline` after the last submission */
+    dop_block stage; /* staging memory between host and slots */
 } dop_check_device;
 
 dop_status dop_check_device_create(dop_model *model, dop_diag *diag, dop_check_device *out_device);
@@ -48,9 +48,9 @@ const dop_plan_tensor *dop_check_find_weight(const dop_plan *plan, const char *n
  * that are smaller than their rows. */
 dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t row,
                                 float *out, dop_diag *diag);
-/* Rounds rows of k values as such kernels do: d = largest / 127 of 32 values, d * round(x / d). */
+/* Rounds rows of k values as kernels round activations to 8 bits: in blocks of 32, d = largest / 127, d * round(x / d). */
 void dop_check_round_rows(float *x, uint64_t rows, uint64_t k);
-/* check_unpack.c: one row of a packed quantized matrix.  False: no such type, or not enough bytes. */
+/* check_unpack.c: decodes one row of a packed quantized matrix.  False: an unknown type, or not enough bytes. */
 bool dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t rows, uint32_t cols, uint32_t row,
                           float *out);
 /* out[t * weight->rows + r] = x[t] . row r of the expert's matrix, for every r with want[r]; the others stay as they are.  x
@@ -68,19 +68,19 @@ uint32_t dop_check_u32(dop_check_random *r);
 float dop_check_uniform(dop_check_random *r); /* 0 <= x < 1 */
 float dop_check_normal(dop_check_random *r);  /* mean 0, variance 1, |x| < 4 */
 
-/* Random values of an outside node, one row per token, such as its op could have made them.  first_pos: position of
- * row 0, for partial results of a split cache; unused ones are NaN in `out` when `poison`, else as the interpreter
- * wants them.  ties: coarse values, so that the largest appears more than once. */
+/* Which values to fill: those of an outside node, one row per token.  first_pos: position of row 0, for partial results of a split
+ * cache.  ties: coarse values, so that the largest appears more than once. */
 typedef struct dop_check_fill {
     const dop_graph *g;
     dop_node_id id;
     uint32_t rows, first_pos;
     bool ties;
 } dop_check_fill;
+/* Random values that the node's op could have made; unused partial results are as the interpreter wants them. */
 void dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *out);
-/* Ids as top_k makes them, all of a row different. */
+/* Random ids as top_k makes them: the ids of a row are all different. */
 void dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, uint32_t rows, float *out);
-/* Partial results that no kernel would have written: NaN. */
+/* Sets the partial results of a split cache that no kernel would have written to NaN. */
 void dop_check_poison_splits(const dop_check_fill *fill, float *values);
 
 /* f32 to and from a storage type (f32, f16, u32: 2^32 for the largest one; q8_0 and q4_0: one row of a cache); encoding rounds
@@ -93,37 +93,38 @@ void dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out);
 typedef struct dop_check_result {
     double error; /* worst difference beyond one rounding step of the storage type, in standard deviations */
     double bound;
-    uint64_t values; /* compared */
-    char where[192]; /* of the worst value, or what is wrong beyond it; "" before anything was compared */
-    bool miss;
+    uint64_t values; /* number of values that were compared */
+    char where[192]; /* where the worst value is, or what else is wrong; "" before anything was compared */
+    bool miss;       /* the error exceeds its bound, or something else is wrong */
 } dop_check_result;
 
 typedef struct dop_check_case {
     dop_check_device *device;
     const dop_plan *plan;
-    dop_graph *g; /* of the dispatch's schedule; storage types are changed and restored */
+    dop_graph *g; /* graph of the dispatch's schedule; its storage types are changed and restored */
     const dop_plan_dispatch *dispatch;
     uint32_t pos, n_tokens;
-    uint32_t parity; /* of all sequences: the copy of their replace states that is current */
+    uint32_t parity; /* which copy of their replace states is current, in all sequences */
     uint64_t seed;
 } dop_check_case;
 
-/* Adds to *result: the worst of all cases stays. */
+/* Runs a case and adds to *result, which keeps the worst of all cases. */
 dop_status dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *result);
 /* Does what the region computes depend on the position? */
 bool dop_check_uses_position(const dop_graph *g, const dop_region *r);
-/* Is the graph of a program that leaves nothing behind? */
+/* Is this the graph of a program (dop_program_run), which leaves nothing in the model? */
 bool dop_check_keeps_nothing(const dop_graph *g);
 /* Does what the region computes depend on which copy of a replace state is current, or does it change that? */
 bool dop_check_uses_parity(const dop_graph *g, const dop_region *r);
 
-/* The bound of a result's error, for a kernel of the region that rounds the factors of its products so (dop_rounding). */
+/* The bound of a result's error, for a kernel of the region; rounding: how the kernel rounds the factors of its products
+ * (DOP_ROUNDING_*). */
 double dop_check_bound(uint32_t rounding, const dop_region *r);
 
 /* --- check_stages.c: the stages of the persistent decode schedule against the dispatches ordered by barriers --------- */
 
 /* graphs: by schedule; results: by kernel, for their bounds.  Prints one line.  Leaves some rows of the caches written.
- * Of *out_result, values and miss are set; its error is a share of the bounds. */
+ * Sets out_result->values, ->miss and ->error; the error is a share of the bounds. */
 dop_status dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results,
                             dop_diag *diag, dop_check_result *out_result);
 

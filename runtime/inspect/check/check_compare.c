@@ -36,7 +36,7 @@ dop_check_bound(uint32_t rounding, const dop_region *r)
     return rounding == DOP_ROUNDING_i8 && narrow < rounded_bound ? rounded_bound : narrow;
 }
 
-/* Is it one of the region's outputs, rows of a cache? */
+/* Is this node an output of the region that writes rows of a cache? */
 static bool
 stores(const dop_check_run *run, dop_node_id id)
 {
@@ -47,7 +47,7 @@ stores(const dop_check_run *run, dop_node_id id)
     return out && dop_node_is(g, id, DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, dop_storage_node(g, id))->shape);
 }
 
-/* The buffer of what the region makes, with what the kernel left there. */
+/* Finds the buffer of an output of the region, with the values that the kernel left there. */
 static dop_status
 find_out(dop_check_run *run, dop_node_id id, const dop_check_buffer **out)
 {
@@ -106,7 +106,7 @@ spread(const float *x, uint64_t n)
     return s > 1e-30 ? s : 1e-30;
 }
 
-/* Difference beyond one rounding step of the storage type. */
+/* Difference of two values beyond one rounding step of the storage type. */
 static double
 difference(dop_type type, double got, double want)
 {
@@ -116,7 +116,7 @@ difference(dop_type type, double got, double want)
     return d > allowed ? d - allowed : 0;
 }
 
-/* Indices, each of which must be the same. */
+/* Compares indices, each of which must equal the reference's. */
 static dop_status
 compare_ids(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -146,8 +146,8 @@ compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
     return DOP_OK;
 }
 
-/* Values of a block of a cache, where the two sides may round to neighbouring numbers, which is rare.  *flips counts those.
- * Returns what is beyond that. */
+/* Difference of two values in a block of a cache, beyond one rounding step: the kernel and the reference may round to
+ * neighbouring numbers, which is rare.  *flips counts the values where they did. */
 static double
 difference_in_block(dop_type type, const float *block, double got, double want, uint64_t *flips)
 {
@@ -170,9 +170,9 @@ take_rows(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
     return st;
 }
 
-/* Compares the rows of a cache that this step writes, and finds that no other row was changed.  The reference goes on with what the
- * kernel stored: where a value lies between two numbers of the cache's type, the two sides may round to different ones, and
- * in what is made of them such differences may be all that is left. */
+/* Compares the rows of a cache that this step writes, and finds whether any other row was changed.  The reference then
+ * continues with the values that the kernel stored: where a value lies between two numbers of the cache's type, the two
+ * sides may round to different ones, and results that are made of these values might show nothing but this difference. */
 static dop_status
 compare_cache(dop_check_run *run, dop_node_id id)
 {
@@ -191,7 +191,7 @@ compare_cache(dop_check_run *run, dop_node_id id)
         scale += spread(ref->f + (uint64_t)(run->step_positions[i] % held) * b->cols, b->cols) / run->n_samples;
     for (uint32_t row = 0; row < b->rows; row++) {
         uint32_t i = 0,
-                 p = run->c->pos + (row + held - first) % held; /* the step's position there, if it goes so far */
+                 p = run->c->pos + (row + held - first) % held; /* the position that the step would write to this row */
         while (i < run->n_samples && run->step_positions[i] != p)
             i++;
         bool inside = p < run->c->pos + run->c->n_tokens;
@@ -216,8 +216,8 @@ compare_cache(dop_check_run *run, dop_node_id id)
     return take_rows(run, id, b);
 }
 
-/* The copy of a replace state that this step makes, and that the current one is as it was: the step can be run again.  In
- * the step there are rows of sequence 0 only; both copies of the others stay as they are. */
+/* Compares the copy of a replace state that the step writes, and finds whether the current copy is unchanged, so that the
+ * step can be run again.  The step has rows of sequence 0 only; both copies of other sequences must stay as they are. */
 static dop_status
 compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -237,7 +237,7 @@ compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, 
     return DOP_OK;
 }
 
-/* A part of a split cache: what it would give alone, and the logarithm of its weight. */
+/* Compares the partial results of a split cache: what each split would give alone, and the logarithm of its weight. */
 static dop_status
 compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -265,8 +265,9 @@ compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
     return DOP_OK;
 }
 
-/* Which columns a part covers is the kernel's choice: each pair must be a value of the row, and the best of them the
- * row's largest, the first of equals where the values themselves are not computed here. */
+/* Compares the partial results of arg-max, which are pairs of a value and its index.  Which columns a pair covers is the
+ * kernel's choice: each pair must be a value of the row, and the best pair the row's largest, the first of equals where the
+ * region does not compute the values itself. */
 static dop_status
 compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
 {
@@ -309,7 +310,7 @@ compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer 
     return DOP_OK;
 }
 
-/* What the step record must be afterwards: as before, or one pick further. */
+/* Compares the step record, which must be as before or, after an arg-max, one pick further. */
 static dop_status
 compare_step(dop_check_run *run)
 {

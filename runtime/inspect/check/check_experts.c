@@ -24,7 +24,8 @@ dop_check_choose(dop_check_run *run)
     return DOP_OK;
 }
 
-/* As the interpreter makes them of all rows of the step; the reference of a product makes them of its samples. */
+/* Fills blocks of rows, grouped by expert, as the interpreter makes them from all rows of the step; the reference of a product
+ * makes blocks from its samples. */
 void
 dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out)
 {
@@ -47,7 +48,7 @@ dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out)
     }
 }
 
-/* The rows of one expert side by side, multiplied, and back to where they belong. */
+/* Multiplies with one expert's matrix: gathers the rows that chose the expert, multiplies them, and scatters the results. */
 static dop_status
 multiply(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const uint32_t *pairs, uint32_t n,
          const float *acts, uint32_t share, const bool *want, float *scratch, float *out)

@@ -13,8 +13,8 @@ is_product(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_product;
 }
 
-/* The matrix of the plan that the node multiplies with, or whose rows it copies; 0: neither.  Of several, of experts or of heads,
- * the interpreter takes those that it reads; but it does not round activations. */
+/* The matrix of the plan that the node multiplies with, or whose rows it copies; 0: neither.  Where there are
+ * several matrices, of experts or of heads, the interpreter decodes the ones that it reads, but it does not round activations. */
 static dop_node_id
 matrix_of(const dop_check_run *run, dop_node_id id)
 {
@@ -28,8 +28,8 @@ matrix_of(const dop_check_run *run, dop_node_id id)
                                                                                                                : 0;
 }
 
-/* Columns are compared in blocks, so that heads and rotary pairs stay whole; 0: an output needs whole rows, or columns of
- * other numbers than its own. */
+/* Number of columns in a block: columns are compared in blocks, so that heads and rotary pairs stay whole.  0: there are no
+ * blocks, as an output needs whole rows, or columns of the product with other numbers than its own. */
 static uint32_t
 column_block(const dop_check_run *run)
 {
@@ -65,7 +65,7 @@ choose_columns(const dop_check_run *run, const dop_plan_tensor *w, bool *want)
 {
     uint32_t block = column_block(run), n = w->rows;
     double affordable = DOP_CHECK_PRODUCTS / ((double)run->n_samples * w->cols);
-    /* What a head's product behind others reads is made of all of them. */
+    /* A per-head product behind the others reads values that are made of all columns. */
     memset(want, block == 0 || affordable >= n || run->r->info->tail.id, n);
     if (want[0])
         return;
@@ -124,7 +124,7 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     return st;
 }
 
-/* Values of the samples of an outside node. */
+/* Gives the interpreter the samples' values of an outside node. */
 static dop_status
 set_outside(dop_check_run *run, dop_node_id id)
 {
@@ -153,7 +153,7 @@ set_outside(dop_check_run *run, dop_node_id id)
     return st;
 }
 
-/* Products and gathered rows, for which the interpreter would decode whole matrices. */
+/* Computes a product or gathered rows, for which the interpreter would decode whole matrices. */
 static dop_status
 set_matrix_node(dop_check_run *run, dop_node_id id)
 {
@@ -215,7 +215,8 @@ dop_check_reference_open(dop_check_run *run)
     dop_status st = dop_interp_create(g, run->n_samples, &leaves, run->diag, &run->it);
     if (st != DOP_OK)
         return st;
-    dop_interp_round_storage(run->it, true); /* of what cache writes store; other types inside are f32 now */
+    /* Rounds what cache writes store; other values inside the region are f32 now. */
+    dop_interp_round_storage(run->it, true);
     for (uint32_t i = 0; i < r->info->n_reads && st == DOP_OK; i++)
         if (!dop_node_is(g, r->info->reads[i], DOP_LEAF) || dop_node_at(g, r->info->reads[i])->op == DOP_OP_received)
             st = set_outside(run, r->info->reads[i]);

@@ -40,7 +40,7 @@ dop_check_uses_parity(const dop_graph *g, const dop_region *r)
     return uses;
 }
 
-/* Does anything depend on other rows of the step than its own? */
+/* Does an output row of the region depend on other rows of the step? */
 static bool
 reads_rows(const dop_graph *g, const dop_region *r)
 {
@@ -78,7 +78,7 @@ choose_samples(dop_check_run *run)
     }
 }
 
-/* Picks are counted across the end of the ring. */
+/* Sets up the step record.  The number of picks is such that the next one is at the end of the ring of picks. */
 static void
 prepare_step(dop_check_run *run)
 {
@@ -100,8 +100,8 @@ prepare_step(dop_check_run *run)
         s->ids[i] = 0xfffffff0u;
 }
 
-/* Values inside the region, and views of them, are f32 whatever they would be stored as; what cache writes store is read back,
- * and so are the heads of which there is a product each. */
+/* Makes values inside the region, and views of them, f32 whatever they would be stored as, for the reference.  Values that cache
+ * writes store, and heads that a per-head product reads, keep their storage types, because they are read back. */
 static void
 widen_types(dop_check_run *run)
 {

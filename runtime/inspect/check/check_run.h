@@ -12,7 +12,7 @@ typedef struct dop_check_buffer {
     dop_node_id node; /* node that owns the memory: a state, or a computed node */
     const dop_plan_arg *arg;
     uint32_t copies;     /* 2 for a replace state, one after the other; else 1 */
-    uint32_t rows, cols; /* of one copy, in both images; a cache has rows up to a few after the last position */
+    uint32_t rows, cols; /* size of a copy in `sent` and `got`; a cache has rows to a few past the last position */
     dop_type type;
     float *sent; /* values written to the device before the dispatch */
     float *got;  /* the values after the dispatch; NULL: not read back */
@@ -31,22 +31,22 @@ typedef struct dop_check_run {
     uint32_t n_buffers, n_leaves;
     dop_check_buffer buffers[DOP_CHECK_ARGS];
     float *leaves[DOP_CHECK_LEAVES];
-    dop_type *types; /* [n_nodes] as the graph had them */
+    dop_type *types; /* [n_nodes]: storage types as the graph had them before the case */
     dop_interp *it;
     float *choice; /* [T,k] ids that say which matrices the region takes; NULL: it has none, or makes them itself */
     dop_step before, after;
     uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS], step_sequences[DOP_STEP_MAX_ROWS],
-        step_types[DOP_STEP_MAX_ROWS]; /* of the samples */
+        step_types[DOP_STEP_MAX_ROWS]; /* fields of the step record's rows, for the samples */
 } dop_check_run;
 
 /* check_buffers.c: every argument that the plan's graph names gets values and is written, but for weights, which stay as they are. */
 dop_status dop_check_send(dop_check_run *run);
-/* Reads what the region makes back. */
+/* Reads back what the kernel has written for the region's outputs. */
 dop_status dop_check_receive(dop_check_run *run);
 /* The argument that holds the value; NULL: none does. */
 dop_check_buffer *dop_check_buffer_of(dop_check_run *run, dop_node_id id);
-/* Index of the value's first element in the images: of a replace state, that of the current copy, or of the other one when
- * the value is what is written into it. */
+/* Index of the value's first element in `sent` and `got`.  A replace state begins at its current copy, and a value that is written
+ * into a replace state at the other copy. */
 uint64_t dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id);
 
 /* check_experts.c: sets run->choice where the region reads one. */
@@ -65,7 +65,7 @@ dop_status dop_check_reference_node(dop_check_run *run, dop_node_id id);
 
 /* check_compare.c: all outputs of the region against the reference, and the step record. */
 dop_status dop_check_compare(dop_check_run *run);
-/* Does an arg-max choose an id here?  Where that belongs is the step record. */
+/* Does this node choose an id by arg-max?  The id then belongs in the step record. */
 bool dop_check_picks(const dop_graph *g, dop_node_id id);
 
 #endif

@@ -20,20 +20,20 @@ typedef struct stages {
     const dop_check_result *results; /* [n_kernels]: bounds */
     const dop_plan_schedule *persistent, *barriers;
     dop_diag *diag;
-    float *logits;      /* [vocab] of the step */
-    uint32_t slot;      /* of the mailboxes */
-    uint64_t copy_size; /* bytes of one copy of it */
+    float *logits;      /* [vocab]: logits of the step */
+    uint32_t slot;      /* slot of the mailboxes */
+    uint64_t copy_size; /* bytes of one copy of the mailboxes */
     uint64_t copy;      /* bytes from a value's place to the copy of this step */
     uint32_t pos;
-    uint32_t parity; /* of the sequence, before the step */
-    uint64_t values; /* compared */
-    double worst;    /* error, as a share of its bound */
+    uint32_t parity; /* parity of the sequence before the step */
+    uint64_t values; /* number of values compared */
+    double worst;    /* largest error, as a share of its bound */
     char where[128];
 } stages;
 
 /* A value that a stage has made. */
 typedef struct made {
-    const dop_plan_arg *arg; /* where the other kernel puts it */
+    const dop_plan_arg *arg; /* where the kernel of the same region in the other schedule puts the value */
     uint64_t offset;
     dop_type type;
     uint32_t n;
@@ -73,7 +73,7 @@ read_values(stages *x, const dop_plan_arg *a, uint64_t offset, dop_type type, ui
     return st;
 }
 
-/* What other stages sent to this one, for the other kernel. */
+/* Copies the values that a stage got from other stages to where the dispatch of the same region reads them. */
 static dop_status
 give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
@@ -108,7 +108,7 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
     return st;
 }
 
-/* One value of the region as the stage left it; n is 0 for what has no mailbox. */
+/* Takes a value of the region as the stage left it; its n is 0 where the value has no mailbox. */
 static dop_status
 take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, dop_node_id id, made *out_made)
 {
@@ -143,7 +143,7 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
                    : read_values(x, m->arg, m->offset, m->type, cols, m->value);
 }
 
-/* The row of a cache again as the stage left it: the next stages have read that one. */
+/* Writes a cache row back as the stage left it, since later stages have read the stage's row. */
 static dop_status
 put_back(stages *x, const made *m)
 {
@@ -157,9 +157,9 @@ put_back(stages *x, const made *m)
     return st;
 }
 
-/* Of what a stage makes, in standard deviations of the value.  Beside products of floats a stage may not round activations to
- * 8 bits although the dispatch does (gemv_subgroup_mixed): then they differ by that rounding.  A value is off by up to 1/254 of
- * the largest of its block, which is two to three deviations, so by 0.006 deviations on average; a sum of products is as well,
+/* The bound of a stage's error, in standard deviations of the value.  Beside products of floats a stage may not round activations
+ * to 8 bits although the dispatch does (gemv_subgroup_mixed): then they differ by that rounding.  A value is off by up to 1/254
+ * of the largest of its block, which is two to three deviations, so by 0.006 deviations on average; a sum of products is as well,
  * the farthest of thousands by four times that, and gate times up by twice that.  The rest is room for blocks with outliers.  A
  * stage may also round to f16 where the dispatch does not (a long row in shared memory). */
 static double
@@ -172,7 +172,8 @@ bound_of(const stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatc
                                                               : fmax(bound, x->results[other->kernel].bound);
 }
 
-/* In standard deviations of the value; where it is stored as f16 or in blocks, beyond one step of that. */
+/* Compares a stage's value with the dispatch's: the error in standard deviations of the value, beyond one step of its storage
+ * type where this is f16 or blocks. */
 static dop_status
 compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name, const made *m)
 {
@@ -298,8 +299,9 @@ check_step(stages *x, uint32_t token)
     return st;
 }
 
-/* Three steps around the position from which on a stage does something else, or in the middle of the cache, so that
- * attention has several parts; three from the start, which must not find them; and three there again. */
+/* The position of a step: the first three steps are around the position from which on a stage does something else, or in the
+ * middle of the cache, where attention has several splits; three are at the start, where attention must not find these; and three
+ * are where the first were. */
 static uint32_t
 position(const stages *x, uint32_t step)
 {

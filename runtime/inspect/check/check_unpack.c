@@ -20,7 +20,7 @@ dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t
     const uint64_t plane = (units * ti->pack.unit_bytes + 15) / 16 * 16 + ti->pack.book;
     if (plane + groups * ti->pack.group_bytes > size)
         return false;
-    float factor = 1; /* of all values: the codebook of nvfp4 */
+    float factor = 1; /* factor of all values, which nvfp4 keeps in the place of a codebook */
     if (type == DOP_TYPE_nvfp4)
         memcpy(&factor, data + plane - ti->pack.book, sizeof factor);
     for (uint32_t i = 0; (uint64_t)i * ti->block < cols; i++) {

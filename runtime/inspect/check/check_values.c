@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Splits that cover rows for the query at `pos` (ops.def). */
+/* Number of cache splits that cover rows for the query at `pos` (ops.def). */
 static uint32_t
 used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
 {
@@ -95,8 +95,8 @@ dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, u
         }
 }
 
-/* Numbers of rows that a program receives, as those who read them need: rows of a table, or bounds of windows, which reach from the
- * first row of the step to the row itself. */
+/* Fills row numbers that a program receives, as the nodes that read them need: rows of a table, or bounds of windows, each of which
+ * reaches from the first row of the step to the row itself. */
 static void
 fill_received(dop_check_random *r, const dop_check_fill *f, float *out)
 {

@@ -66,7 +66,7 @@ typedef struct product {
     float *out;
 } product;
 
-enum { ROWS = 64 }; /* of the weight in one iteration */
+enum { ROWS = 64 }; /* rows of the weight in one item of work */
 
 static dop_status
 multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)

@@ -10,21 +10,23 @@
 
 /* A value of a schedule that is copied in each of its steps. */
 typedef struct copied {
-    dop_node_id node; /* that owns the memory */
+    dop_node_id node; /* the node that owns the value's memory */
     const dop_plan_arg *arg;
-    uint64_t at;  /* bytes into the stage */
+    uint64_t at;  /* byte offset in the staging memory (taps.stage) */
     uint32_t row; /* values of a row */
     dop_type type;
 } copied;
 
 typedef struct product {
     uint32_t entry;
-    uint32_t x, ids; /* of what is copied; ids UINT32_MAX: slot i has matrix i, or there is one matrix */
-    uint32_t start;  /* the first value of x in a row of what is copied */
-    uint32_t slots;  /* vectors in a row of x: 1, or one for each slot */
-    uint32_t chosen; /* ids of a row */
+    /* Indices in taps.values: the inputs, and the ids of experts; ids UINT32_MAX: slot i has matrix i, or there is one matrix. */
+    uint32_t x, ids;
+    uint32_t start;  /* the first value of the inputs in a row of the copied value */
+    uint32_t slots;  /* input vectors in a row: 1, or one for each slot (chosen expert) */
+    uint32_t chosen; /* ids of experts in a row */
 } product;
 
+/* What is copied in each step of a schedule, and the products that read it. */
 typedef struct taps {
     bool made;
     const dop_plan_schedule *schedule;
@@ -42,12 +44,12 @@ typedef struct collector {
     dop_imatrix_made *made;
     dop_arena arena;
     dop_graph *graphs;  /* [n_schedules], owned */
-    taps *of;           /* likewise */
-    const taps *active; /* of the last step */
+    taps *of;           /* owned, [n_schedules] */
+    const taps *active; /* the taps of the last step's schedule */
     VkCommandPool pool;
     dop_replay_observer observer;
     void (*progress)(size_t done, size_t all);
-    size_t done, all; /* tokens */
+    size_t done, all; /* tokens read so far; tokens of the text */
 } collector;
 
 /* The argument of the first dispatch that reads the value from memory; NULL: none does. */
@@ -75,7 +77,7 @@ refuse(const collector *c, const dop_plan_dispatch *d, dop_diag *diag)
                        dop_plan_string(&c->model->plan, d->label));
 }
 
-/* The number of a value that dispatch d reads, and that is copied before the first one that does. */
+/* The index in taps.values of a value that dispatch d reads; the value is copied before the first dispatch that reads it. */
 static dop_status
 copy_value(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, dop_diag *diag, uint32_t *out)
 {
@@ -132,7 +134,7 @@ find_tensor(const dop_plan *p, const char *name)
     return NULL;
 }
 
-/* A product that dispatch d computes. */
+/* Adds a product that dispatch d computes. */
 static dop_status
 add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, dop_diag *diag)
 {
@@ -174,7 +176,7 @@ add_product(collector *c, taps *t, const dop_plan_dispatch *d, dop_node_id id, d
     return DOP_OK;
 }
 
-/* All products of a schedule.  Factors of a row that were moved behind its products are no part of their inputs any more. */
+/* Finds all products of a schedule.  Factors of a row that were moved behind its products are no part of their inputs any more. */
 static dop_status
 find_products(collector *c, taps *t, dop_diag *diag)
 {
@@ -302,7 +304,7 @@ add_squares(const copied *v, const uint8_t *stage, uint64_t first, uint32_t n, f
         sums[i] += (double)scratch[i] * (double)scratch[i];
 }
 
-/* All products of an entry, so that no two threads add to one sum. */
+/* Adds the squares of the inputs of all products of one entry, so that no two threads add to the same sum. */
 static dop_status
 add_entry(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
@@ -336,7 +338,7 @@ add_entry(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* After each step. */
+/* Adds up what was copied, after each step (dop_logits_fn). */
 static dop_status
 on_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
 {

@@ -1,29 +1,29 @@
 /* doppler-exec --imatrix-out: how large the inputs of each product are while a model reads a text, for dopplerc --imatrix.
  *
  * The steps run as they are, and beside them every value that a product reads is copied to the host, which adds the squares up.  So
- * every such value has to be in memory: the plan must be one that dopplerc --no-fuse made.  Of a product with a matrix for each
- * expert a row counts for those that it chose. */
+ * every such value has to be in memory: the plan must be one that dopplerc --no-fuse made.  Where a product has a matrix for
+ * each expert, a row counts for the matrices of the experts that it chose. */
 #ifndef DOPPLER_RUNTIME_INSPECT_IMATRIX_IMATRIX_H
 #define DOPPLER_RUNTIME_INSPECT_IMATRIX_IMATRIX_H
 
 #include "ir/graph.h"
 #include "runtime/model/model.h"
 
-/* What is known of the inputs of a tensor. */
+/* How large the inputs of a tensor's products were. */
 typedef struct dop_imatrix_entry {
-    const char *name; /* of the tensor in GGUF files, or this compiler's where they have none; the plan's */
+    const char *name; /* the tensor's name in GGUF files, or the compiler's own; owned by the plan */
     uint32_t cols, matrices;
-    double *sums;     /* owned, [matrices][cols]: of squares */
-    uint64_t *counts; /* owned, [matrices]: rows */
+    double *sums;     /* owned, [matrices][cols]: sums of the squares of the inputs */
+    uint64_t *counts; /* owned, [matrices]: rows that were added up */
 } dop_imatrix_entry;
 
 typedef struct dop_imatrix_made {
     dop_imatrix_entry *entries; /* owned */
     uint32_t n;
-    uint32_t chunks, chunk_size; /* windows of the text that were read, and their most tokens */
+    uint32_t chunks, chunk_size; /* number of windows of the text that were read; most tokens of a window */
 } dop_imatrix_made;
 
-/* Reads the ids in windows of so many tokens, each from an empty sequence; `bos`, unless negative, goes before those after the first.
+/* Reads the ids in windows of `window` tokens, each from an empty sequence; `bos`, unless negative, goes before each but the first.
  * `progress` may be NULL.  DOP_E_INPUT: the plan computes inputs inside of its kernels. */
 dop_status dop_imatrix_make(dop_model *model, dop_sequence *sequence, const uint32_t *ids, size_t n, uint32_t window,
                             int32_t bos, void (*progress)(size_t done, size_t all), dop_diag *diag,

@@ -16,8 +16,8 @@ typedef struct recorded {
     VkQueryPool queries;
     uint32_t schedule, n_queries;
     dop_form form;
-    uint64_t ticket; /* of the submission that has not been read yet; 0: none */
-    uint64_t order;  /* among submissions and inside one */
+    uint64_t ticket; /* of the submission whose timestamps have not been read yet; 0: none */
+    uint64_t order;  /* place in the order in which replays took command buffers */
 } recorded;
 
 /* One instant on the clocks of device and host. */
@@ -35,9 +35,9 @@ struct dop_profile_collector {
     size_t n_rows;
     uint64_t n_taken;       /* command buffers handed out */
     uint64_t mask;          /* valid bits of a timestamp */
-    uint64_t *ticks;        /* n_times of the profile */
-    double *waited_ms;      /* [step]: when the host knew that it was done at the latest */
-    size_t open[MAX_DEPTH]; /* spans that have begun */
+    uint64_t *ticks;        /* owned, [dop_profile.n_times]: timestamps of the device */
+    double *waited_ms;      /* owned, [step]: dop_now_ms when the host knew at the latest that the step was done */
+    size_t open[MAX_DEPTH]; /* indices of the spans that have begun and not ended */
     uint32_t n_open;
     instant first, last;
     bool failed; /* out of memory */

@@ -9,20 +9,20 @@
 #include <string.h>
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 25 };
-static const double enough_ms = 2000; /* for all rounds after the least */
+static const double enough_ms = 2000; /* no more rounds begin after this time, once LEAST_ROUNDS are done */
 
 typedef struct stages {
     dop_model *model;
     const dop_plan_schedule *schedule;
     const dop_plan_dispatch *dispatch;
-    VkQueryPool queries; /* two for each length */
+    VkQueryPool queries; /* two timestamps for each run, which executes the first 1, 2, ... or n_stages stages */
     uint64_t args[16];
-    uint32_t counts; /* the argument that says how many stages run */
-    uint32_t runs;   /* of the round */
-    uint64_t *ticks; /* [2 * n_stages] */
-    double *ms;      /* [n_stages][MOST_ROUNDS] */
-    double *levels;  /* [n_stages] of lengths that are taken together, and how many those are */
-    uint32_t *widths;
+    uint32_t counts;  /* the argument that says how many stages run */
+    uint32_t runs;    /* runs of the current round so far */
+    uint64_t *ticks;  /* [2 * n_stages] */
+    double *ms;       /* [n_stages][MOST_ROUNDS] */
+    double *levels;   /* [n_stages]: means of neighbouring runs that isotonic regression pools */
+    uint32_t *widths; /* [n_stages]: number of runs in each of `levels` */
 } stages;
 
 static dop_status
@@ -51,7 +51,7 @@ prepare(stages *x, dop_diag *diag)
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreateQueryPool");
 }
 
-/* Mailboxes are empty in both copies, and steps begin with the first. */
+/* Empties both copies of the mailboxes, and lets steps begin with the first copy. */
 static dop_status
 clear(stages *x, dop_diag *diag)
 {
@@ -90,7 +90,7 @@ record_run(stages *x, VkCommandBuffer commands, uint32_t n)
                          0, NULL, 0, NULL);
 }
 
-/* All lengths once, in turn. */
+/* One round: runs the dispatch with 1, 2, ... n_stages stages. */
 static dop_status
 run_round(stages *x, uint32_t round, dop_diag *diag)
 {
@@ -131,8 +131,8 @@ compare_ms(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Medians of the lengths, as shares of the whole.  A longer one takes no less time: neighbours that say otherwise get their
- * mean, and share what they take longer (isotonic regression, by pooling adjacent violators). */
+/* Each stage's share of the whole time, from the medians of the runs.  A run with more stages takes no less time: neighbours that
+ * say otherwise get their mean, and share what they take longer (isotonic regression, by pooling adjacent violators). */
 static void
 make_shares(stages *x, uint32_t rounds, double *shares)
 {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What a dispatch, or several, read and compute. */
+/* What one or several dispatches read and compute. */
 typedef struct work {
     double n, weights, bytes; /* dispatches; bytes of weights; bytes of all that is read and written */
     double products;          /* multiplications of a weight by a value */

@@ -23,7 +23,7 @@ send_to_all(dop_ranks *r, const dop_order *order, dop_diag *diag)
     return st;
 }
 
-/* Sends rows that were held back. */
+/* Sends the rows of the last step to rank 1, if they were held back. */
 static dop_status
 send_held(dop_model *m, dop_diag *diag)
 {
@@ -107,7 +107,7 @@ receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out
     return DOP_OK;
 }
 
-/* Gives this part's schedules the picks of the last part's; and finds the most bytes that one of them answers. */
+/* Gives rank 0's schedules the picks of the last part's schedules, and finds the most bytes that one of these answers. */
 static dop_status
 take_schedules(dop_model *m, const dop_rank_schedule *last, uint32_t n, uint64_t *out_most, dop_diag *diag)
 {
@@ -339,7 +339,7 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
     r->n_steps--;
     if (answer == DOP_ANSWER_NOTHING)
         return DOP_OK;
-    if (s->greedy == DOP_PICKS_NEXT) /* as this device would have counted it */
+    if (s->greedy == DOP_PICKS_NEXT) /* as rank 0's device would have counted it */
         dop_replay_step(&m->replay)->n_out = picks;
     if (answer == DOP_ANSWER_PICKS)
         return take_picks(m, schedule, n, picks, diag);

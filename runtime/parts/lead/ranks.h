@@ -16,27 +16,27 @@
 typedef struct dop_rank_opened {
     uint32_t version; /* DOP_ORDERS_VERSION */
     uint32_t status;  /* dop_status; anything but DOP_OK: `text` says why, and there is no more */
-    uint64_t digest;  /* of all parts */
+    uint64_t digest;  /* the digest that all parts of the plan share (dop_ranks_digest) */
     uint64_t device_bytes;
-    uint32_t replaces, shares, rewind; /* as in dop_plan, dop_pages and dop_plan_model */
+    uint32_t replaces, shares, rewind; /* dop_plan.replaces, dop_pages.shares, dop_plan_model.rewind */
     uint32_t n_schedules;
     char device[96];
     char text[1024];
 } dop_rank_opened;
 
 typedef struct dop_rank_schedule {
-    uint32_t kind, max_rows; /* which schedule: the one ordered by barriers */
-    uint32_t greedy;         /* DOP_PICKS_* of the part */
+    uint32_t kind, max_rows; /* name a schedule, the one of this kind and size that is ordered by barriers */
+    uint32_t greedy;         /* DOP_PICKS_*: the picks that the schedule makes in this part */
     uint32_t reserved;
 } dop_rank_schedule;
 
 /* Where the time of steps goes, for the log. */
 typedef struct dop_rank_times {
     uint64_t steps;
-    double wait_ms;    /* for this part's device */
-    double send_ms;    /* of rows, and of answers */
+    double wait_ms;    /* waiting for this part's device */
+    double send_ms;    /* sending rows and answers */
     double orders_ms;  /* waiting for orders; rank 0: for answers */
-    double receive_ms; /* of rows that had not arrived while the previous step ran */
+    double receive_ms; /* receiving rows that had not arrived while the previous step ran */
 } dop_rank_times;
 
 /* --- rank 0 ---------------------------------------------------------------------------------------------------------- */
@@ -47,20 +47,20 @@ enum { DOP_RANKS_AHEAD = 8 };
 typedef struct dop_ranks {
     const dop_wire *wire;
     uint32_t *shadow;             /* owned: the page tables as the other ranks have them */
-    dop_plan_schedule *schedules; /* owned: those of the plan, with the last part's DOP_PICKS_* */
-    dop_plan_model facts;         /* of the plan, with what other parts limit */
+    dop_plan_schedule *schedules; /* owned: the plan's schedules, with the DOP_PICKS_* of the last part */
+    dop_plan_model facts;         /* the plan's, lowered to what all parts can do */
     float *results;               /* owned: logits or hidden states from the last part */
     dop_buf message;              /* for orders */
-    uint32_t max_chunk;           /* for the tokens that are fed now; 0: whatever the schedules hold */
+    uint32_t max_chunk;           /* most tokens in a step of the feed under way; 0: as many as the schedules hold */
     struct {
-        uint32_t schedule, n_rows, picks; /* picks: m->flight.picks_asked after it */
+        uint32_t schedule, n_rows, picks; /* picks: dop_model.flight.picks_asked after the step */
         dop_answer answer;
         dop_form form;
     } steps[DOP_RANKS_AHEAD];
-    bool holds; /* the rows of the last step are not sent yet, because nothing waits for their result */
+    bool holds; /* the last step's rows for rank 1 are not sent yet, because nothing waits for their result */
     uint32_t held_schedule, held_rows; /* the step whose rows are held */
     uint32_t first, n_passed,
-        n_steps; /* in steps[]: the oldest; how many have passed on their rows; how many there are */
+        n_steps; /* steps[] is a ring: index of the oldest; how many have passed on their rows; how many there are */
     /* Steps of rows of several sequences that dop_step_start began. */
     dop_open_step *started[DOP_RANKS_AHEAD]; /* owned; n_started from first_started on, as a ring, are in flight */
     uint32_t first_started, n_started;
@@ -68,18 +68,18 @@ typedef struct dop_ranks {
     uint32_t n_answered; /* other ranks that have reported how opening went */
 } dop_ranks;
 
-/* Orders the others to open their parts; the caller then opens its own.  model->ranks exists afterwards, even on failure. */
+/* Orders the other ranks to open their parts; the caller then opens its own.  model->ranks exists afterwards, even on failure. */
 dop_status dop_ranks_start(dop_model *model, const char *path, const dop_open_options *options, dop_diag *diag);
-/* Once this part is open: waits for the others, and combines the limits of all parts in the model. */
+/* Once rank 0's part is open: waits until the other ranks have opened theirs, and combines the limits of all parts in the model. */
 dop_status dop_ranks_join(dop_model *model, dop_diag *diag);
-/* Orders the others to close; accepts a model without ranks. */
+/* Orders the other ranks to close their parts; accepts a model without ranks. */
 void dop_ranks_end(dop_model *model);
 
-/* Before a step is submitted here, with the step record written: orders the same step from all others. */
+/* Orders a step from the other ranks, before rank 0 submits it; the step record is written already. */
 dop_status dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag);
-/* Submits it here.  Rows of the previous step that are not sent yet are sent while this one runs. */
+/* Submits the step to rank 0's device.  Rows of the previous step that are not sent yet are sent while this step runs. */
 dop_status dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag, uint64_t *out_ticket);
-/* After it has run here and m->flight.picks_asked was updated: passes its rows on. */
+/* Passes on the rows of a step to rank 1, after the step has run on rank 0 and dop_model.flight.picks_asked was updated. */
 dop_status dop_ranks_pass(dop_model *model, dop_diag *diag);
 /* Waits for the oldest step that was passed on: puts its picks into the step record and its logits into results. */
 dop_status dop_ranks_take(dop_model *model, dop_diag *diag);
@@ -87,9 +87,10 @@ dop_status dop_ranks_take(dop_model *model, dop_diag *diag);
 /* Sends any order without rows.  Does nothing for a model without ranks. */
 dop_status dop_ranks_order(dop_model *model, dop_order_kind kind, const uint32_t *args, uint32_t n_args,
                            dop_diag *diag);
-/* Tells the others the pages of the first n positions at a place. */
+/* Tells the other ranks which pages hold the first n positions of the sequence at a place. */
 dop_status dop_ranks_tell_pages(dop_model *model, uint32_t place, uint32_t n, dop_diag *diag);
-/* States of all other parts together, in the order of the ranks; see transfer.c. */
+/* Saving and restoring: the size in bytes, reading and writing of the states of the first n positions that the other ranks have,
+ * one rank after the other; see transfer.c. */
 uint64_t dop_ranks_size(dop_model *model, uint32_t n);
 dop_status dop_ranks_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user, dop_diag *diag);
 dop_status dop_ranks_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag);
@@ -107,7 +108,7 @@ typedef struct dop_inbox {
     dop_part_value values[DOP_PART_MAX_VALUES];
 } dop_inbox;
 void dop_ranks_begin_rows(const dop_model *model, uint32_t schedule, uint32_t n, dop_inbox *out_inbox);
-/* Takes what has arrived, or waits for all of it. */
+/* Takes what has arrived of a step's rows, or (wait) waits for all of them. */
 dop_status dop_ranks_take_rows(const dop_wire *wire, dop_inbox *inbox, bool wait, dop_diag *diag);
 /* Does the schedule forward a value that it receives?  Then the value must stay until it is sent. */
 bool dop_ranks_pass_on(const dop_model *model, uint32_t schedule);
@@ -115,7 +116,7 @@ bool dop_ranks_pass_on(const dop_model *model, uint32_t schedule);
  * sleep: waking it takes as long as a few dispatches. */
 dop_status dop_ranks_wait(const dop_wire *wire, dop_replay *replay, uint64_t ticket, dop_diag *diag);
 bool dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay);
-/* Any number of bytes, in messages. */
+/* Sends and receives any number of bytes, in messages of at most DOP_WIRE_MOST. */
 dop_status dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_lane lane, const void *bytes, uint64_t size,
                               dop_diag *diag);
 dop_status dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_lane lane, void *bytes, uint64_t size,

@@ -16,11 +16,11 @@ typedef enum dop_lane {
 enum { DOP_WIRE_MOST = 1 << 20 /* most bytes of a message; longer data is sent in several */ };
 
 typedef struct dop_wire {
-    uint32_t rank, n; /* this one, and all of them */
+    uint32_t rank, n; /* number of this rank, from 0; number of all ranks */
     uint32_t local;   /* number of this rank among those on its host */
     bool crowded;     /* the host has too few processors for ranks to wait without sleeping */
     bool twins;       /* tests: every rank runs a whole plan, and the last one's answers are used */
-    char name[64];    /* of this rank's host */
+    char name[64];    /* name of this rank's host */
     void *user;
     /* Sends 0 .. DOP_WIRE_MOST bytes, which may be changed after it returns.  Waits only if the other rank is far behind. */
     dop_status (*send)(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size, dop_diag *diag);

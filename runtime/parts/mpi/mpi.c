@@ -17,7 +17,7 @@ fail_mpi(int code, const char *what, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_DEVICE, "%s failed: %.300s", what, text);
 }
 
-/* Until a request is done, or a rank is lost. */
+/* Waits until a request is done or a rank is lost. */
 static dop_status
 finish(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
 {
@@ -92,7 +92,7 @@ mpi_ready(void *user, uint32_t from, dop_lane lane)
     return MPI_Request_get_status(r->requests[r->next], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
 }
 
-/* The watch says it, since this thread is about to end. */
+/* Leaves the reason for the watch to report, since this thread is about to end. */
 static void
 mpi_fail(void *user, const dop_diag *diag)
 {
@@ -175,7 +175,7 @@ finish_ring(dop_mpi_ring *r, bool receives)
     free(r->requests);
 }
 
-/* Who is where; whether there are processors enough. */
+/* Finds on which host each rank runs, and whether this host has processors enough for its ranks. */
 static dop_status
 find_places(dop_mpi *m, dop_diag *diag)
 {

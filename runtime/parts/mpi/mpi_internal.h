@@ -19,7 +19,8 @@ typedef struct dop_mpi_ring {
     uint32_t held;         /* receiving: the buffer that the caller has; UINT32_MAX: none */
 } dop_mpi_ring;
 
-/* Messages between watches.  FAILED: of a rank that has failed and ends; LOST: rank 0 has noticed that another one is lost. */
+/* Messages between watches.  ALIVE: a sign of life; BYE: the last message of a rank that ends well; FAILED: the sender has failed
+ * and ends; LOST: rank 0 has noticed that another rank is lost. */
 typedef enum dop_mpi_word { DOP_MPI_ALIVE = 1, DOP_MPI_BYE, DOP_MPI_FAILED, DOP_MPI_LOST } dop_mpi_word;
 typedef struct dop_mpi_sign {
     uint32_t word; /* dop_mpi_word */
@@ -47,7 +48,7 @@ typedef struct dop_mpi_window dop_mpi_window; /* mpi_window.c */
 
 struct dop_mpi {
     dop_wire wire;
-    MPI_Comm lanes, watching, host; /* host: the ranks of this one's */
+    MPI_Comm lanes, watching, host; /* host: all ranks on this rank's host */
     MPI_Win window;
     dop_mpi_window *rows_in,
         *rows_out;         /* in `window`: rows from the rank before and to the next one; NULL: they go as messages */
@@ -65,8 +66,8 @@ struct dop_mpi {
     _Atomic bool failed;  /* a rank is lost, and the following are set: */
     _Atomic bool failing; /* the fields that `failed` announces are being set */
     _Atomic bool silent;  /* the lost rank will not end by itself */
-    bool told;            /* rank 0 has said so, and reports it */
-    bool passed_on;       /* rank 0: the others are told */
+    bool told;            /* rank 0 has told this rank of the loss, and reports it itself */
+    bool passed_on;       /* rank 0: the other ranks were told of the loss */
     dop_status code;
     char why[1200];
     _Atomic bool has_sign; /* this rank has failed, and the watch must report it: */
@@ -75,7 +76,7 @@ struct dop_mpi {
 
 /* mpi_watch.c */
 dop_status dop_mpi_watch_start(dop_mpi *mpi, dop_diag *diag);
-/* Says goodbye and waits until all have. */
+/* Says goodbye, and waits until all peers have said it. */
 void dop_mpi_watch_end(dop_mpi *mpi);
 double dop_mpi_now_ms(void);
 /* Says why all ranks end, unless another rank does: rank 0, or rank 1 when rank 0 is the one that is lost. */

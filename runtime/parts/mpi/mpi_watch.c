@@ -23,7 +23,7 @@ dop_mpi_now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* silent: it will not end by itself. */
+/* Notes that a rank is lost.  silent: the rank will not end by itself. */
 static void
 lose(dop_mpi *m, uint32_t rank, dop_status code, bool silent, const char *why)
 {
@@ -59,7 +59,7 @@ hear(dop_mpi *m, dop_mpi_peer *p)
     }
 }
 
-/* Says something unless what was said before is still under way; was it said? */
+/* Sends a message to a peer, unless the one before is still under way; returns whether it was sent. */
 static bool
 say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
 {
@@ -71,7 +71,7 @@ say(dop_mpi *m, dop_mpi_peer *p, const dop_mpi_sign *sign)
     return MPI_Isend(&p->sent, (int)size, MPI_BYTE, (int)p->rank, 0, m->watching, &p->send) == MPI_SUCCESS;
 }
 
-/* A process of this host that is not there any more need not be waited for. */
+/* Declares a peer lost when its process, on this host, is gone, or when the peer was silent for too long. */
 static void
 look(dop_mpi *m, const dop_mpi_peer *p, double now)
 {
@@ -111,7 +111,7 @@ dop_mpi_watch_say(const dop_mpi *mpi)
         (void)nanosleep(&moment, NULL);
 }
 
-/* The program has had time to say it and to end. */
+/* Ends all ranks, after the program has had time to report the loss and to end. */
 static void
 end_all(dop_mpi *m)
 {

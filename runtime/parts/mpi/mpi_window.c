@@ -11,7 +11,7 @@
 
 enum { SLOTS = 8 };
 
-/* Counts of messages, each written by one side only; on lines of their own. */
+/* A ring of messages.  Each count is written by one side only; the counts lie on cache lines of their own. */
 struct dop_mpi_window {
     _Atomic uint64_t sent;
     uint8_t apart[128 - sizeof(uint64_t)];
@@ -51,7 +51,7 @@ dop_mpi_window_make(dop_mpi *mpi)
     made = MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, m->host, &base, &m->window) == MPI_SUCCESS;
     if (!made)
         m->window = MPI_WIN_NULL;
-    /* Where one has none, which may be for want of memory, all of them send messages. */
+    /* Where a rank has no window, perhaps for want of memory, all ranks of the host send rows as messages. */
     if (MPI_Allreduce(&made, &all, 1, MPI_INT, MPI_MIN, m->host) != MPI_SUCCESS || !all)
         return;
     (void)MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
@@ -85,7 +85,7 @@ dop_mpi_rest(const dop_mpi *mpi, uint64_t looks)
         (void)sched_yield();
 }
 
-/* Until a count is at least so large, or a rank is lost.  Messages of other lanes move meanwhile. */
+/* Waits until *count is at least `value`, or a rank is lost.  Messages of other lanes move meanwhile. */
 static dop_status
 await(dop_mpi *m, const _Atomic uint64_t *count, uint64_t value, dop_diag *diag)
 {
@@ -119,7 +119,7 @@ dop_mpi_window_receive(dop_mpi *mpi, dop_diag *diag, const uint8_t **out_bytes, 
 {
     dop_mpi_window *w = mpi->rows_in;
     uint64_t n = atomic_load_explicit(&w->taken, memory_order_relaxed);
-    if (mpi->has_slot) /* the caller is done with that one */
+    if (mpi->has_slot) /* the caller is done with the message before */
         atomic_store_explicit(&w->taken, ++n, memory_order_release);
     mpi->has_slot = false;
     dop_status st = await(mpi, &w->sent, n + 1, diag);

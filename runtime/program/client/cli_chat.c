@@ -166,7 +166,7 @@ add_system(const char *system, dop_buf *io_json, dop_diag *diag)
     json_t *root = NULL;
     const dop_json_how how = {.flags = DOP_JSON_EXACT};
     if (dop_json_decode(io_json->data, io_json->size, &how, NULL, &root) != DOP_OK)
-        return DOP_OK; /* rendering says what is wrong with it */
+        return DOP_OK; /* rendering reports what is wrong with the JSON */
     json_t *messages = json_is_object(root) ? json_object_get(root, "messages") : root;
     json_t *all = json_is_array(messages) ? with_system(system, messages) : json_incref(root);
     if (all && json_is_object(root) && messages)

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupts; /* since the last line: a signal handler has nowhere else to say so */
+/* Number of Ctrl-C since the last line; a variable of the file, because a signal handler has nowhere else to note it. */
+static volatile sig_atomic_t interrupts;
 
 /* Only the first Ctrl-C is caught: a second one ends the program, as it ends others. */
 static void
@@ -92,7 +93,7 @@ command(dop_talk *t, const char *line, bool *out_quit)
     return true;
 }
 
-/* The next line without its end, NULL: there are no more.  *io_line is owned by the caller. */
+/* Reads the next line, without its line end; NULL: there are no more.  *io_line is owned by the caller. */
 static char *
 read_line(char **io_line, size_t *io_cap, bool prompts, size_t *out_len)
 {
@@ -112,7 +113,7 @@ read_line(char **io_line, size_t *io_cap, bool prompts, size_t *out_len)
     return *io_line;
 }
 
-/* -p opens the conversation; then line after line. */
+/* The conversation: the prompt of -p, then line after line of the input. */
 static dop_status
 talk_on(dop_talk *t, dop_diag *diag)
 {

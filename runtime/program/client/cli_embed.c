@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a call works on: texts as tokens, in one list. */
+/* The texts of a run as tokens, in one list, and their vectors. */
 typedef struct work {
     dop_cli *cli;
     dop_model *model;
     dop_text *text; /* NULL: the plan has no tokenizer */
     dop_facts facts;
     dop_program_facts program; /* width 0: the plan makes vectors by sequences */
-    dop_ids ids;               /* of all texts */
+    dop_ids ids;               /* tokens of all texts */
     dop_token_text *texts;     /* owned; their ids point into `ids` when all are there */
     size_t n, cap;
     float *vectors; /* owned, [n, width] */
     uint32_t width;
     dop_pooling pooling;
-    const char *prompt; /* in front of every text; of `text` */
+    const char *prompt; /* goes in front of every text; owned by `text` */
     double ms;
 } work;
 
@@ -74,7 +74,7 @@ close_work(work *w)
     dop_model_close(w->model);
 }
 
-/* The tokens that were pushed since `from` are a text. */
+/* Makes the tokens that were pushed since `from` a text. */
 static dop_status
 end_text(work *w, size_t from, size_t second, dop_diag *diag)
 {
@@ -93,7 +93,7 @@ end_text(work *w, size_t from, size_t second, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A text, or with a query the pair of both. */
+/* Adds a text or, with a query, the pair of query and text. */
 static dop_status
 add_text(work *w, const char *query, const char *bytes, size_t len, dop_diag *diag)
 {
@@ -115,7 +115,7 @@ add_text(work *w, const char *query, const char *bytes, size_t len, dop_diag *di
     return st == DOP_OK ? end_text(w, from, from + second, diag) : st;
 }
 
-/* A line of FILE.jsonl: a text, {"text": ...}, a list of ids, or {"tokens": ...}. */
+/* Adds a line of FILE.jsonl: a text, {"text": ...}, a list of ids, or {"tokens": ...}. */
 static dop_status
 add_line(work *w, const char *query, const json_t *value, long line, dop_diag *diag)
 {
@@ -243,7 +243,7 @@ print_lines(const work *w, dop_diag *diag)
     return st;
 }
 
-/* Every row of the program's output, to the file of --logits. */
+/* Writes every row of the program's output to the file of --logits. */
 static dop_status
 write_rows(work *w, dop_diag *diag)
 {
@@ -267,7 +267,7 @@ write_rows(work *w, dop_diag *diag)
     return st == DOP_OK ? closed : st;
 }
 
-/* What --embed puts in front of texts; ids are taken as they are. */
+/* Chooses the prompt that --embed puts in front of texts; ids are taken as they are. */
 static dop_status
 choose_prompt(work *w, dop_diag *diag)
 {
@@ -276,7 +276,7 @@ choose_prompt(work *w, dop_diag *diag)
     return w->cli->prompt_name ? DOP_FAIL(diag, DOP_E_INPUT, "--prompt-name needs a plan with a tokenizer") : DOP_OK;
 }
 
-/* One prompt, of any of the options that give one. */
+/* Reads one prompt, from any of the options that give one. */
 static dop_status
 read_prompt(work *w, dop_diag *diag)
 {
@@ -341,7 +341,7 @@ dop_mode_classify(dop_cli *cli, dop_diag *diag)
     return st;
 }
 
-/* Vectors: the query is the first text. */
+/* Cosine similarity of text i and the query, which is the first text. */
 static float
 likeness(const work *w, size_t i)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Estimates the tokens of the prompt, so that what it needs is loaded first; 0: unknown. */
+/* Estimates the number of tokens of the prompt, for dop_open_options.first_tokens; 0: unknown. */
 static uint32_t
 guess_prompt(const dop_cli *cli)
 {
@@ -17,7 +17,7 @@ guess_prompt(const dop_cli *cli)
     return n < MOST ? (uint32_t)n : MOST;
 }
 
-/* --draft and --draft-ngram. */
+/* Starts speculation where --draft or --draft-ngram asks for it. */
 static dop_status
 start_drafts(const dop_cli *cli, dop_cli_generation *g, dop_diag *diag)
 {
@@ -110,7 +110,7 @@ dop_cli_generation_begin(dop_cli_generation *gen, size_t n_prompt, uint32_t n_to
     return st == DOP_OK ? dop_generation_begin(gen->writer, n_prompt, diag) : st;
 }
 
-/* Keeps what is known of the next token, and prints its text. */
+/* Keeps a token with its time and log-probabilities, and prints its text. */
 static dop_status
 take(dop_cli_generation *g, const dop_generation_token *token, dop_diag *diag)
 {

@@ -9,7 +9,7 @@
 #include <signal.h>
 
 typedef struct dop_cli_generation {
-    dop_model *draft_model; /* of --draft; NULL: none */
+    dop_model *draft_model; /* owned: the model of --draft; NULL: none */
     dop_model *model;       /* owned */
     dop_sequence *sequence; /* the model's */
     dop_facts facts;
@@ -19,10 +19,10 @@ typedef struct dop_cli_generation {
     bool ignore_end;
     uint32_t n_top;                           /* alternatives of each pick in `logprobs` */
     bool streams;                             /* text goes to stdout as it comes */
-    dop_constraint_matcher *matcher;          /* of the next text, not owned; NULL: nothing restricts it */
+    dop_constraint_matcher *matcher;          /* not owned: restricts the next text; NULL: nothing does */
     const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: no interruption */
 
-    /* of the last text */
+    /* The following is about the last text. */
     dop_generation *writer;  /* owned */
     dop_ids ids;             /* with the end id when one was picked */
     double *times;           /* owned: dop_now_ms when each id was known */

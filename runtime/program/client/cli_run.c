@@ -17,10 +17,10 @@ typedef struct run {
     uint32_t n;          /* tokens to generate */
     dop_cli_constraint shape;
     double feed_ms;   /* when feeding began, dop_now_ms */
-    double waited_ms; /* dop_counters.waited_ms then */
+    double waited_ms; /* dop_counters.waited_ms when feeding began */
 } run;
 
-/* -n against what is left of the context. */
+/* Sets how many tokens to generate, from -n and what is left of the context. */
 static dop_status
 choose_length(run *r, dop_diag *diag)
 {
@@ -47,7 +47,7 @@ choose_length(run *r, dop_diag *diag)
     return DOP_OK;
 }
 
-/* --session FILE, where the file exists. */
+/* Restores the sequence from --session FILE, where the file exists. */
 static dop_status
 restore(run *r, dop_diag *diag)
 {
@@ -77,7 +77,7 @@ prepare(run *r, dop_diag *diag)
         (st = dop_cli_prompt(cli, cli->chat ? NULL : text, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
         return st;
     if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {
-        r->prompt.count = 0; /* it continues a text, so nothing is added in front of it */
+        r->prompt.count = 0; /* the prompt continues a text, so nothing is added in front of it */
         st = dop_cli_encode(text, r->prompt_text.data, r->prompt_text.size,
                             dop_cli_special(cli) & DOP_TEXT_PARSE_SPECIAL, diag, &r->prompt);
         if (st != DOP_OK)
@@ -228,7 +228,7 @@ logprob_json(const dop_logprob *p)
     return json_pack("{s:I, s:f}", "id", (json_int_t)p->id, "logprob", (double)p->logprob);
 }
 
-/* Of each pick {"id", "logprob", "top": [{"id", "logprob"}, ...]}, the likeliest first. */
+/* An array with an object for each pick, {"id", "logprob", "top": [{"id", "logprob"}, ...]}, the likeliest first. */
 static json_t *
 logprobs_json(const run *r)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct scorer {
-    const uint32_t *targets; /* of the window: target i is predicted by row i */
+    const uint32_t *targets; /* targets of the window: target i is predicted by row i */
     size_t n_targets;
     uint32_t vocab;
     double nll; /* sum over all windows, natural logarithm */
@@ -61,7 +61,7 @@ score_text(dop_sequence *sequence, const dop_ids *text, uint32_t window, int32_t
         if (bos >= 0)
             inputs[n_inputs++] = (uint32_t)bos;
         else {
-            s->targets++; /* without BOS nothing predicts the first token */
+            s->targets++; /* without BOS nothing predicts the window's first token */
             s->n_targets--;
         }
         for (size_t i = 0; i + 1 < n; i++)

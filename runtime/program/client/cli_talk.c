@@ -100,7 +100,7 @@ encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_i
     return st == DOP_OK ? dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids) : st;
 }
 
-/* How many tokens the line takes when all before it is forgotten. */
+/* Number of tokens that the line takes when everything before it is forgotten. */
 static dop_status
 alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
 {
@@ -117,7 +117,7 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
     return st;
 }
 
-/* Positions that come again are to draw other tokens than before. */
+/* Changes the seed, so that positions that come again draw other tokens than before. */
 static void
 draw_anew(dop_talk *t)
 {
@@ -223,7 +223,7 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
     draw_anew(t);
     t->n_turns--;
-    /* What a conversation has in the sequence stays there, for the next line to begin with what is the same. */
+    /* Tokens of a conversation stay in the sequence, because the next line is rendered with them and feeds only what differs. */
     return t->chat && t->n_turns > 0 ? DOP_OK : dop_sequence_rewind(t->gen.sequence, t->turns[t->n_turns], diag);
 }
 

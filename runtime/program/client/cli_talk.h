@@ -9,7 +9,7 @@ typedef struct dop_talk {
     dop_cli_generation gen;
     dop_chat *chat;   /* owned; NULL: plain text */
     json_t *messages; /* owned: user, assistant, user, ... */
-    uint32_t *turns;  /* owned: token of the sequence where each line of the user begins; with a chat format 0 */
+    uint32_t *turns;  /* owned, [n_turns]: first token of each line of the user in the sequence; 0 with a chat format */
     size_t n_turns, cap_turns;
     bool refused; /* the last line was not taken: it does not fit, or the format refuses it; all else is as before */
 } dop_talk;
@@ -22,7 +22,7 @@ dop_status dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_dia
 /* Forgets the last line and its answer; false: there is none. */
 dop_status dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was);
 dop_status dop_talk_reset(dop_talk *talk, dop_diag *diag);
-/* The conversation in a file. */
+/* Saves the conversation to a file, and restores it. */
 dop_status dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag);
 dop_status dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag);
 

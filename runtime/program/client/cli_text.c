@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One line in, one line appended to out. */
+/* Handles one line of input and appends one line of output to out. */
 typedef dop_status line_fn(const dop_text *text, json_t *value, const char *path, long line, dop_diag *diag,
                            dop_buf *out);
 

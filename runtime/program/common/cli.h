@@ -25,7 +25,7 @@ typedef struct dop_cli {
     uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
     double presence_penalty, frequency_penalty;
     dop_texts logit_bias;
-    dop_bias *biases; /* owned: of dop_cli_sampling */
+    dop_bias *biases; /* owned: the biases of the sampling that dop_cli_sampling gives */
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop;
@@ -33,11 +33,11 @@ typedef struct dop_cli {
     const char *logits, *ppl;
     const char *imatrix;     /* file to write the importance matrix to */
     const char *embed;       /* how to pool, "" for the default; NULL: no embedding */
-    const char *prompt_name; /* of the prompt in front of texts; NULL: the model's default */
+    const char *prompt_name; /* name of the prompt that goes in front of texts; NULL: the model's default */
     const char *rerank;      /* the query that texts are compared with */
     bool classify;           /* --score */
     const char *compare;     /* the plan to compare with */
-    uint32_t logprobs;       /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
+    uint32_t logprobs;       /* with --json: alternatives shown for each token; DOP_CLI_UNSET: no log-probabilities */
     const char *draft;       /* a plan for drafts */
     uint32_t draft_ngram;    /* length of the n-grams that are looked up for drafts; 0: none */
     const char *session;     /* file of the sequence: restored before, saved after */
@@ -46,8 +46,8 @@ typedef struct dop_cli {
     const char *device, *ordering;
     char *device_list;                       /* owned: the list that `device` points into; NULL: none */
     struct dop_mpi *mpi;                     /* cli_mpi.c: the ranks of a plan in parts; NULL: a plan in one part */
-    const struct dop_mpi_module *mpi_module; /* what runs them; NULL: nothing does */
-    const struct dop_wire *wire;             /* the wire between these ranks */
+    const struct dop_mpi_module *mpi_module; /* the module that runs the ranks; NULL: it is not loaded */
+    const struct dop_wire *wire;             /* the wire between the ranks of a plan in parts */
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */
@@ -75,9 +75,9 @@ typedef struct dop_cli {
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
-    const char *cache_dir; /* owned by main: it and the next come from the environment */
+    const char *cache_dir; /* owned by main; from the environment, as `launched` is */
     bool launched;         /* mpirun or another launcher started this process */
-    double start_ms;       /* of the process, dop_now_ms */
+    double start_ms;       /* dop_now_ms when the process started */
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX
@@ -124,7 +124,7 @@ dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_pat
 void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
 /* Opens the plan as a model, and creates a sequence. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
-/* The same with dop_open_options of those names. */
+/* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens and .no_scoring. */
 dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag,
                             dop_model **out_model, dop_sequence **out_sequence);
 /* The model's tokenizer; *out_text is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
@@ -144,7 +144,7 @@ dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
 /* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
 dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids,
                           dop_buf *out_text);
-/* The model's sampling, overridden by the command line; its biases are cli's. */
+/* The model's sampling, overridden by the command line; cli owns the biases. */
 dop_status dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampling *out_sampling);
 /* May stderr show progress that is overwritten?  Only on a terminal, and unless quiet or verbose output was asked for. */
 bool dop_cli_shows_progress(const dop_cli *cli);

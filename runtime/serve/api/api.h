@@ -18,7 +18,7 @@ void dop_constraints_destroy(dop_constraints *shapes); /* accepts NULL */
 
 typedef struct dop_call dop_call;
 
-enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* of a request; inputs are for embeddings */
+enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* most choices, and most inputs for embeddings, of a request */
 
 /* What reading one request may cost, from its JSON to its jobs; 0: no limit. */
 typedef struct dop_api_limits {
@@ -35,14 +35,14 @@ typedef struct dop_api {
     const char *system;               /* message of conversations that have none of their own; NULL: none */
     const struct dop_tool_form *form; /* how its answers are read; with chat */
     dop_facts facts;
-    dop_program_facts program;    /* that makes vectors or scores; width 0: sequences do */
+    dop_program_facts program;    /* the program that makes vectors or scores; width 0: sequences make them */
     const struct json_t *prompts; /* in front of texts whose vectors are wanted (dop_prompts_of); NULL: none */
     dop_sampling sampling;        /* defaults for what a request does not state */
-    uint32_t max_tokens;          /* of an answer; 0: as the context allows */
-    uint32_t max_choices;         /* of a request */
-    uint32_t max_inputs;          /* of a request for embeddings */
-    uint64_t max_answer;          /* bytes of an answer, as estimated before it begins; 0: no limit */
-    double time_limit_s;          /* of a request; 0: none */
+    uint32_t max_tokens;          /* most tokens of an answer; 0: as the context allows */
+    uint32_t max_choices;         /* most choices of a request */
+    uint32_t max_inputs;          /* most inputs of a request for embeddings */
+    uint64_t max_answer;          /* most bytes of an answer, as estimated before it begins; 0: no limit */
+    double time_limit_s;          /* seconds that a request may take; 0: no limit */
     dop_api_limits limits;
     int64_t created; /* when the server was started, seconds of the epoch */
 } dop_api;
@@ -51,7 +51,7 @@ typedef struct dop_api_request {
     const char *method, *path;
     const char *body;
     size_t n_body;
-    dop_budget *budget;       /* of this request: every stage of reading it charges it */
+    dop_budget *budget;       /* the request's budget, which every stage of reading the request charges */
     void (*wake)(void *user); /* a call has something new; called by another thread, and must not call this API */
     void *user;
 } dop_api_request;
@@ -59,12 +59,12 @@ typedef struct dop_api_request {
 /* What a call has cost, in tokens. */
 typedef struct dop_answer_counts {
     bool known;
-    uint32_t prompt, reused, written; /* reused: those of the prompts that were cached */
+    uint32_t prompt, reused, written; /* reused: tokens of the prompts that were cached */
 } dop_answer_counts;
 
 typedef struct dop_answer {
-    unsigned status; /* of HTTP; 0: not known yet */
-    const char *type;
+    unsigned status;   /* HTTP status; 0: not known yet */
+    const char *type;  /* Content-Type */
     const char *allow; /* with status 405: the methods that the path takes */
     bool streams;      /* the body grows until the call is over */
     bool more;         /* the call has more to write as soon as there is room, and will not wake anybody for it */

@@ -13,7 +13,7 @@ finish_reason(const dop_job_state *s, const json_t *calls)
     return calls ? "tool_calls" : "stop";
 }
 
-/* Is nothing wrong with a job in this state? */
+/* Does a job in this state continue, or has it ended well? */
 static bool
 is_good(dop_job_end end)
 {
@@ -44,14 +44,14 @@ fail(dop_answer *answer, const dop_job_state *s)
 
 /* --- looking ---------------------------------------------------------------------------------------------------------------- */
 
-/* The state of a job with copies of what it goes on to write, so that an answer is made without the engine's lock. */
+/* A job's state at one moment, with copies of what still grows, so that an answer is made without the engine's lock. */
 typedef struct glance {
-    dop_job_state state; /* tokens: from first_token on, unless the job has ended */
+    dop_job_state state; /* state.tokens begins with token first_token, unless the job has ended */
     uint32_t first_token;
     dop_buf text, tokens;
 } glance;
 
-/* from: first token that is wanted, with log-probabilities. */
+/* Takes a glance at the job of a choice.  from: first token whose log-probabilities are wanted. */
 static void
 look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
 {
@@ -59,7 +59,7 @@ look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
     dop_engine_lock(c->api->engine);
     dop_job_state *s = &out->state;
     *s = dop_job_look(c->choices[index].job);
-    if (s->end == DOP_JOB_GOES_ON) { /* what has ended stays as it is */
+    if (s->end == DOP_JOB_GOES_ON) { /* a job that has ended stays as it is */
         dop_buf_append(&out->text, s->text, s->n_text);
         if (s->tokens && s->n_tokens > from)
             dop_buf_append(&out->tokens, s->tokens + from, (s->n_tokens - from) * sizeof *s->tokens);
@@ -70,7 +70,7 @@ look(const dop_call *c, uint32_t index, uint32_t from, glance *out)
     dop_engine_unlock(c->api->engine);
 }
 
-/* No memory for the copies: nothing is new yet. */
+/* Was there no memory for the copies?  The caller then acts as if nothing were new. */
 static bool
 look_failed(const glance *g)
 {
@@ -130,7 +130,7 @@ lists_of(const dop_call *c)
     return c->chat ? chat_lists : completion_lists;
 }
 
-/* The item of a token in one of these lists; offset: bytes of the tokens before it. */
+/* The item of a token in one of the lists of log-probabilities; offset: bytes of the tokens before it. */
 static json_t *
 list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
 {
@@ -156,7 +156,7 @@ list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
     return top;
 }
 
-/* Log-probabilities of tokens from one on; *io_offset moves behind them. */
+/* Log-probabilities of the tokens from number `from` on; *io_offset, bytes of the tokens before, moves behind them. */
 static json_t *
 logprobs(const dop_call *c, const glance *g, uint32_t from, size_t *io_offset)
 {
@@ -233,7 +233,7 @@ message(const dop_reading *r)
     return m;
 }
 
-/* Appends a value, which it owns, without its last n bytes: the brackets behind which more follows. */
+/* Appends a value without its last n bytes, which are brackets before which more follows; takes ownership of the value. */
 static void
 append_open(dop_buf *out, json_t *value, size_t n)
 {
@@ -242,7 +242,7 @@ append_open(dop_buf *out, json_t *value, size_t n)
     out->size -= out->failed ? 0 : n;
 }
 
-/* Appends the members of an object, which it owns, and its last bracket. */
+/* Appends the members of an object and its last bracket; takes ownership of the object. */
 static void
 append_rest(dop_buf *out, json_t *object)
 {
@@ -255,7 +255,7 @@ append_rest(dop_buf *out, json_t *object)
     dop_buf_finish(&text);
 }
 
-/* What stands before the log-probabilities of a choice. */
+/* Writes the members of a choice that stand before its log-probabilities. */
 static void
 write_before(dop_call *c, uint32_t index, dop_buf *out)
 {
@@ -270,7 +270,7 @@ write_before(dop_call *c, uint32_t index, dop_buf *out)
         dop_buf_puts(out, ",\"logprobs\":null");
 }
 
-/* What stands behind them. */
+/* Writes the members of a choice that stand behind its log-probabilities, and ends the choice. */
 static void
 write_behind(const dop_call *c, uint32_t index, dop_buf *out)
 {
@@ -283,7 +283,7 @@ write_behind(const dop_call *c, uint32_t index, dop_buf *out)
     append_rest(out, rest);
 }
 
-enum { PIECE = 1 << 17 }; /* bytes of an answer after which it is handed on */
+enum { PIECE = 1 << 17 }; /* bytes of an answer that are written before they are passed on to the client */
 
 /* Writes log-probabilities of the choice at hand; false: more of them follow. */
 static bool
@@ -340,7 +340,7 @@ write_end(const dop_call *c, dop_buf *out)
     dop_buf_puts(out, "}");
 }
 
-/* Writes on at a whole answer, up to a piece of it; its jobs have ended.  True: that was the rest. */
+/* Writes the next piece of an answer that is no stream; its jobs have ended.  True: the answer is complete. */
 static bool
 write_whole(dop_call *c, dop_buf *out)
 {
@@ -375,7 +375,7 @@ write_whole(dop_call *c, dop_buf *out)
     return true;
 }
 
-/* Have all jobs ended, and well?  Otherwise *out_bad is the state of the first that has not. */
+/* Have all jobs ended well?  If not, *out_bad is the state of the first job that has not. */
 static bool
 all_ended(const dop_call *c, dop_job_state *out_bad)
 {
@@ -389,7 +389,7 @@ all_ended(const dop_call *c, dop_job_state *out_bad)
     return all;
 }
 
-/* Reads what has been written so far, and ends answers of which nothing more is read: one call is all that is wanted. */
+/* Where at most one call is wanted: reads what has been written so far, and stops jobs whose call is complete. */
 static void
 stop_early(dop_call *c)
 {
@@ -436,7 +436,8 @@ event(dop_answer *answer, json_t *value)
     json_decref(value);
 }
 
-/* Appends an event about one choice.  Owns from now on: delta (of a chat; of a completion, its text), and probabilities. */
+/* Appends an event about one choice.  delta: what is new, an object for a chat, the text for a completion.  Takes ownership of
+ * delta and of the log-probabilities. */
 static void
 chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json_t *probabilities, dop_answer *answer)
 {
@@ -452,7 +453,7 @@ chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json
     event(answer, all);
 }
 
-/* A call as OpenAI streams it: its name first, then its arguments in pieces. */
+/* Appends the events of a call of a tool as OpenAI streams it: its name first, then its arguments in pieces. */
 static void
 stream_call(const dop_call *c, uint32_t index, size_t number, const json_t *call, dop_answer *answer)
 {
@@ -486,7 +487,7 @@ stream_error(const dop_job_state *s, dop_answer *answer)
     dop_buf_finish(&error.body);
 }
 
-/* How much of a text ends with a whole character. */
+/* Bytes of a text without an incomplete character at its end. */
 static size_t
 whole_characters(const dop_buf *text)
 {

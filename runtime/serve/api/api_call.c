@@ -12,7 +12,7 @@ blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The same for a key that KEY holes stand for; NULL: any. */
+/* Matches a text with holes (api_form.h) at *io_at, which moves behind it.  key: what KEY holes must be; NULL: anything. */
 static dop_span
 match(const dop_call_text *c, size_t *io_at, const char *pattern, const char *key, size_t n_key)
 {
@@ -58,7 +58,7 @@ dop_call_match(dop_call_text *c, const char *pattern)
     return match(c, &c->at, pattern, NULL, 0);
 }
 
-/* Takes ownership of the arguments. */
+/* Adds a call to c->out_calls, and takes ownership of the arguments. */
 static void
 add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
 {
@@ -70,7 +70,7 @@ add(dop_call_text *c, const char *name, size_t n, dop_buf *arguments)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------ */
 
-/* Appends JSON whose type is one of the bits; false: the text is none. */
+/* Appends a text as JSON if its type is one of the bits (1 << dop_form_type); false: the text has no such type. */
 static bool
 put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
 {
@@ -103,7 +103,7 @@ put_typed(const char *text, size_t n, unsigned bits, dop_buf *out)
     return good;
 }
 
-/* A text between marks becomes a value of the type that the schema wants; string: the marks say that it is a string. */
+/* Appends a text between marks as JSON of the type that the schema wants; string: the marks say that it is a string. */
 static void
 put_value(const json_t *root, const json_t *schema, bool string, const char *text, size_t n, dop_buf *out)
 {
@@ -124,7 +124,7 @@ put_value(const json_t *root, const json_t *schema, bool string, const char *tex
 
 /* --- keys and values between marks ------------------------------------------------------------------------------------------------ */
 
-/* Whether what stands at `at` may follow an argument. */
+/* May what stands at `at` follow an argument? */
 static dop_span
 follows(const dop_call_text *c, size_t at)
 {
@@ -142,7 +142,8 @@ follows(const dop_call_text *c, size_t at)
 static dop_span arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, unsigned depth, bool list,
                                   dop_buf *out);
 
-/* Finds the end of a value that starts at c->at and moves behind its end mark.  nested: what follows may be the end of an outer value. */
+/* Finds the end of the value that starts at c->at, and moves c->at behind its end mark. nested: the end mark of an outer
+ * value may follow. */
 static dop_span
 value_end(dop_call_text *c, const char *key, size_t n_key, bool nested, size_t *out_end)
 {
@@ -188,7 +189,7 @@ one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, c
     while (n_assign > 0 && blank(f->assign[n_assign - 1]))
         n_assign--;
     char *assign = strndup(f->assign, n_assign);
-    if (assign && type) { /* the word says whether it is a string */
+    if (assign && type) { /* the word for the type says whether the value is a string */
         const size_t head = (size_t)(type - f->assign), left = c->n - c->at;
         word = left > head ? head : left;
         const char *want = f->words[DOP_TYPE_STRING] ? f->words[DOP_TYPE_STRING] : "";
@@ -202,7 +203,7 @@ one_value(dop_call_text *c, const char *key, size_t n_key, const json_t *root, c
     const size_t n_blank = strlen(f->assign + n_assign);
     if (n_blank > 0 && c->n - c->at >= n_blank && memcmp(c->text + c->at, f->assign + n_assign, n_blank) == 0)
         c->at += n_blank;
-    if (f->item && depth < DEEPEST) { /* the value may be arguments itself */
+    if (f->item && depth < DEEPEST) { /* the value may be written as nested arguments */
         dop_call_text inner = *c;
         const unsigned bits = dop_tool_types(root, schema);
         size_t at = c->at;
@@ -235,7 +236,7 @@ arguments_by_keys(dop_call_text *c, const json_t *root, const json_t *schema, un
     for (bool first = true;; first = false) {
         size_t at = c->at;
         dop_span got = match(c, &at, f->arg_open, NULL, 0);
-        /* The mark may begin like that of an end: "<" and "</". */
+        /* The mark of an argument may begin like an end mark: "<" and "</". */
         if (got == DOP_SPAN_GOOD && at < c->n && c->text[at] == '/')
             got = DOP_SPAN_BAD;
         if ((got == DOP_SPAN_CUT || (got == DOP_SPAN_GOOD && at == c->n)) && !c->ended)
@@ -327,7 +328,7 @@ arguments_as_literals(dop_call_text *c, const json_t *schema, dop_buf *out)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------------------------- */
 
-/* The arguments as an object: as they are, from a string that has them, or none. */
+/* Appends arguments as a JSON object: as they are, from a string that contains them, or {} where there are none. */
 static bool
 put_arguments(const char *text, size_t n, dop_buf *out)
 {
@@ -357,7 +358,7 @@ is_name(const dop_span_member *m, const char *name)
     return name && m->n_name == strlen(name) + 2 && memcmp(m->name + 1, name, strlen(name)) == 0;
 }
 
-/* One object that may be a call. */
+/* Adds the call that a JSON object is, if it is one. */
 static bool
 add_object(dop_call_text *c, const char *text, size_t n, unsigned depth)
 {
@@ -435,7 +436,7 @@ objects(dop_call_text *c)
 
 /* --- regions ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Which tool is named at c->at, so that what has to follow does: the longest such name. */
+/* Reads the name of a tool at c->at: the longest name behind which the rest of the form follows. */
 static dop_span
 read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t **out_schema)
 {
@@ -452,7 +453,7 @@ read_name(dop_call_text *c, const char **out_name, size_t *out_n, const json_t *
         size_t at = c->at + n;
         dop_span got = left < n ? DOP_SPAN_CUT : match(c, &at, c->form->middle, NULL, 0);
         if (got == DOP_SPAN_GOOD &&
-            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is it the whole name? */
+            (c->form->middle[0] == 0 || blank(c->form->middle[0]))) { /* is this the whole name? */
             const char next = left > n ? c->text[c->at + n] : 0;
             if (next && (isalnum((unsigned char)next) || strchr("_-.:/", next)))
                 got = DOP_SPAN_BAD;
@@ -493,7 +494,7 @@ read_arguments(dop_call_text *c, const json_t *schema, dop_buf *out)
     return got;
 }
 
-/* Whether a text ends where the end of the arguments and one more argument could both begin. */
+/* Does the text end where either the end of the arguments or one more argument could begin? */
 static bool
 is_cut(const dop_call_text *c)
 {
@@ -542,7 +543,8 @@ named_calls(dop_call_text *c)
     }
 }
 
-/* Models of one family write both forms behind one mark, whichever their template shows. */
+/* Reads calls in the other form of Mistral's models, which write objects and named calls behind one mark, whichever their
+ * template shows. */
 static dop_span
 other_form(dop_call_text *c, size_t from)
 {

@@ -7,7 +7,7 @@
 
 typedef struct dop_call_text {
     const dop_tool_form *form;
-    const json_t *tools; /* of the request */
+    const json_t *tools; /* the request's tools */
     const char *text;
     size_t n, at;
     bool ended;        /* nothing more will come */
@@ -15,9 +15,9 @@ typedef struct dop_call_text {
     json_t *out_calls; /* [{"name", "arguments": text}, ...] */
 } dop_call_text;
 
-/* Whether a text with holes stands at c->at, which moves behind it. */
+/* Does a text with holes (api_form.h) stand at c->at?  If so, c->at moves behind it. */
 dop_span dop_call_match(dop_call_text *c, const char *pattern);
-/* Reads from the opening mark at c->at on to the end of the calls.  CUT: it may become such a region. */
+/* Reads a region with calls, from its opening mark at c->at to its end.  CUT: the text may become a region with calls. */
 dop_span dop_call_read(dop_call_text *c);
 /* The parameters' schema of the function with this name: *out_known tells whether there is one. */
 const json_t *dop_tool_find(const json_t *tools, const char *name, size_t n, bool *out_known);

@@ -10,7 +10,8 @@
 #include <time.h>
 
 enum { KEPT = 16, AT_A_TIME = 2 };
-/* For compiling one, of what its request has left: AT_A_TIME of them and what all grammars hold are less than 300 MB. */
+/* Bytes of the request's budget that compiling one grammar may take: AT_A_TIME compilations and all kept grammars stay below 300
+ * MB. */
 static const uint64_t most_bytes = 72u << 20;
 
 struct dop_constraints {
@@ -19,11 +20,11 @@ struct dop_constraints {
     struct {
         char *key; /* owned */
         dop_grammar *grammar;
-        uint64_t used; /* number of the look-up */
+        uint64_t used; /* value of `n` at the last use of this row: the least is the least recently used */
     } rows[KEPT];
     uint64_t n;
     pthread_cond_t compiled;
-    uint32_t compiling; /* requests that compile one now */
+    uint32_t compiling; /* requests that compile a grammar now */
 };
 
 dop_status
@@ -57,7 +58,7 @@ dop_constraints_destroy(dop_constraints *shapes)
     free(shapes);
 }
 
-/* One more reference to the grammar that is kept under this key; NULL: there is none. */
+/* A new reference to the grammar that is kept under a key; NULL: there is none. */
 static dop_grammar *
 find(dop_constraints *s, const char *key)
 {
@@ -92,7 +93,7 @@ keep(dop_constraints *s, const char *key, dop_grammar *grammar)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* False: the request's budget ended while others were compiled. */
+/* Waits until fewer than AT_A_TIME grammars are compiled.  False: the request's budget ended meanwhile. */
 static bool
 begin_compiling(dop_constraints *s, dop_budget *budget)
 {
@@ -145,7 +146,7 @@ make_room(dop_constraints *s)
     }
 }
 
-/* What a grammar is made from: a GBNF text, else parts. */
+/* What a grammar is compiled from: a GBNF text, or parts (dop_grammar_from_parts). */
 typedef struct source {
     const char *gbnf;
     size_t n_gbnf;
@@ -172,7 +173,7 @@ make(const dop_constraints *shapes, const source *from, dop_budget *io_budget, d
     return st;
 }
 
-/* The grammar under a key, or one that is made and kept. */
+/* The grammar that is kept under a key; where there is none, compiles one and keeps it. */
 static dop_status
 find_or_make(dop_constraints *shapes, dop_buf *key, const source *from, dop_budget *budget, dop_diag *diag,
              dop_grammar **out_grammar)
@@ -260,7 +261,7 @@ dop_call_note_validity(const dop_call *call, uint32_t index, json_t *choice)
         return;
     /* Under the engine's lock, so it may take some milliseconds only. */
     dop_budget budget = {.steps = 1000000, .bytes = 8u << 20};
-    const dop_buf *content = &call->choices[index].reading.content; /* of a chat, which has been read to its end */
+    const dop_buf *content = &call->choices[index].reading.content; /* of a chat, read to its end */
     json_t *value = NULL;
     (void)dop_json_decode(call->chat ? content->data : s.text, call->chat ? content->size : s.n_text,
                           &(dop_json_how){.budget = &budget}, NULL, &value);

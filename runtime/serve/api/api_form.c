@@ -98,11 +98,11 @@ static const struct {
     {{"<|python_tag|>"}, CALLS("", OBJECT("parameters"), "; ", "")},
     {{"\"parameters\": dictionary"}, CALLS("", OBJECT("parameters"), "; ", "")},
     {{"\"parameters\": {"}, CALLS("", OBJECT("parameters"), "; ", "")},
-    /* The last row is for templates that say nothing about calls. */
+    /* The last row is for templates that say nothing about calls of tools. */
     {{""}, CALLS("", "<tool_call>\n" OBJECT("arguments") "\n</tool_call>", "\n", "")},
 };
 
-/* Does the template have the row's marks?  by_token: or is there a token for its first mark, which then is a special one? */
+/* Does the template's text have the marks of a row?  With a tokenizer: is the row's only mark a special token of the model? */
 static bool
 fits(size_t row, const char *template, const dop_tokenizer *tok)
 {

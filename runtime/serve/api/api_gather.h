@@ -1,4 +1,4 @@
-/* What is read of a body until its jobs are submitted; only the files that read bodies of calls include this. */
+/* Shared by the files that read the bodies of calls: what a request says until its jobs are submitted. */
 #ifndef DOPPLER_RUNTIME_SERVE_API_API_GATHER_H
 #define DOPPLER_RUNTIME_SERVE_API_API_GATHER_H
 
@@ -10,7 +10,7 @@ typedef struct gathering {
     const dop_api *api;
     dop_reader r;
     dop_call *call;
-    dop_budget *budget;  /* of this request */
+    dop_budget *budget;  /* the request's budget */
     dop_job_request job; /* what all jobs have in common */
     const char *stops[DOP_JOB_MAX_STOPS];
     dop_bias *biases;
@@ -19,9 +19,9 @@ typedef struct gathering {
     uint32_t n_prompts, n_each;
     const char *front; /* what texts get in front of them; NULL: nothing */
     json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
-    const char *param; /* the parameter that says so */
+    const char *param; /* the parameter of the request that `parts` or `grammar` is from */
     dop_grammar *grammar;
-    bool no_reasoning; /* the request says so */
+    bool no_reasoning; /* the request turns reasoning off */
     dop_buf *rendered; /* receives the text of the prompt of a conversation; NULL: it is not wanted */
 } gathering;
 

@@ -23,7 +23,7 @@ begins(const reader *r, const char *mark)
     return r->n - r->at >= strlen(mark) && memcmp(r->text + r->at, mark, strlen(mark)) == 0;
 }
 
-/* Is what is left the beginning of this mark, the rest of which may still come? */
+/* Is the rest of the text the beginning of a mark, whose end may still come? */
 static bool
 may_begin(const reader *r, const char *mark)
 {
@@ -84,8 +84,8 @@ read_body(reader *r, bool *out_closed)
     return n;
 }
 
-/* Names of calls have "functions." before them, or have not; other recipients are the model's own tools.  *out_own: it is none of
- * those. */
+/* Is a message to this recipient a call of one of the request's tools?  "functions." before the name is optional, and skipped.
+ * *out_own: the recipient has no "functions." before it, so that it may be a tool of the model's own. */
 static bool
 is_call(const dop_reading *out, const char **io_name, size_t *io_n, bool *out_own)
 {
@@ -101,7 +101,7 @@ is_call(const dop_reading *out, const char **io_name, size_t *io_n, bool *out_ow
     return known;
 }
 
-/* Arguments are a JSON object; nothing stands for an empty one. */
+/* Adds a call, whose arguments are a JSON object; no text at all means an empty object. */
 static void
 add_call(dop_reading *out, const char *name, size_t n_name, const char *body, size_t n, bool closed)
 {
@@ -125,7 +125,7 @@ dop_reading_channels(dop_reading *out, bool ended)
     static const char *const heads[] = {channel_mark, " to=", message_mark, start_mark};
     const char *text = out->whole.data ? out->whole.data : "";
     reader r = {text, out->whole.size, out->at, ended};
-    /* What was taken from a message that was not complete is read again. */
+    /* The parts of an incomplete message, taken last time, are dropped and read again. */
     out->content.size = out->sure_content;
     out->reasoning.size = out->sure_reasoning;
     while (r.at < r.n && !out->over) {

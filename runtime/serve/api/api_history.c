@@ -24,7 +24,7 @@ member(const json_t *object, const char *name)
 
 /* --- contents -------------------------------------------------------------------------------------------------------------- */
 
-/* Appends the texts of a list of parts. */
+/* Appends the texts of a content's parts to `text`, and parts with reasoning to `reasoning`. */
 static void
 join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
 {
@@ -50,7 +50,7 @@ join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
     }
 }
 
-/* The content as one text; NULL: it has none.  Reasoning among its parts is appended. */
+/* The content of a message as one text; NULL: there is none.  Reasoning among its parts is appended to `reasoning`. */
 static json_t *
 text_of(history *h, const json_t *message, dop_buf *reasoning)
 {
@@ -81,7 +81,7 @@ parse(const char *text, size_t n)
     return v;
 }
 
-/* Arguments as the template takes them. */
+/* The arguments of a call as the template takes them: an object, or JSON text. */
 static json_t *
 arguments_for(const history *h, const json_t *sent)
 {
@@ -124,7 +124,7 @@ is_short(const char *id)
     return n == 9 && !id[n];
 }
 
-/* The id as the template accepts it. */
+/* The id of a call as the template accepts it. */
 static json_t *
 id_for(history *h, const char *id, const char *name)
 {
@@ -188,7 +188,7 @@ calls_for(history *h, const json_t *message)
     return calls;
 }
 
-/* Calls in the form that the model is to write, for templates that leave them out. */
+/* Appends calls to a message's text, in the form that the model is to write, for templates that leave calls out. */
 static void
 write_calls(const dop_tool_form *f, const json_t *calls, dop_buf *out)
 {
@@ -259,7 +259,7 @@ set_content(const history *h, json_t *message, json_t *text)
     json_object_set_new(message, "content", text);
 }
 
-/* The last message of the output if it has this role. */
+/* The last message so far (h->out), if it has this role; else NULL. */
 static json_t *
 last_of(const history *h, const char *role)
 {
@@ -332,7 +332,8 @@ result(history *h, const json_t *sent, json_t *message)
         json_array_append(h->out, message);
         return;
     }
-    /* The user's words tell what the template has no place for; several results are one message, because roles alternate. */
+    /* Where the template has no place for results, a message of the user tells them; several results share one message,
+     * because roles must alternate. */
     json_t *told = json_sprintf("<tool_response>\n%s\n</tool_response>", json_string_value(text)),
            *last = last_of(h, "user");
     const char *before = json_string_value(json_object_get(last, "content"));
@@ -382,7 +383,7 @@ add_message(history *h, const json_t *sent, size_t number)
 
 /* --- what templates cannot say ------------------------------------------------------------------------------------------------- */
 
-/* Tools in words, with the form of a call. */
+/* Puts descriptions of the tools and the form of a call into a message, for templates that have no place for tools. */
 static void
 tell_tools(history *h, const json_t *tools)
 {
@@ -428,7 +429,7 @@ answers(const json_t *message, const json_t *call)
     return json_equal(json_object_get(message, "tool_call_id"), json_object_get(call, "id")) != 0;
 }
 
-/* Where a message takes one call only: each call with its result behind it. */
+/* Splits messages with several calls, for templates that take one call in a message: each call comes with its result behind it. */
 static void
 split_calls(history *h)
 {

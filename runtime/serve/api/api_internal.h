@@ -29,24 +29,24 @@ void dop_reader_report(dop_reader *r);
 double dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max);
 int64_t dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max);
 bool dop_reader_bool(dop_reader *r, const char *name, bool otherwise);
-/* NULL: absent. */
+/* A member that is a string of *out_n bytes; NULL: absent. */
 const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
 
-/* Takes ownership of the value. */
+/* Makes a JSON value the answer, and takes ownership of it. */
 void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
 /* Parses a request's body within its budget; NULL: refused, and the answer says why. */
 json_t *dop_request_json(const dop_api_request *request, dop_answer *answer);
 /* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
 void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
-/* Four characters for three bytes (RFC 4648, section 4). */
+/* Base64: a string with four characters for three bytes (RFC 4648, section 4). */
 json_t *dop_json_base64(const void *bytes, size_t n);
-/* Bytes that are not UTF-8 become U+FFFD. */
+/* A string of n bytes, in which bytes that are not UTF-8 become U+FFFD. */
 json_t *dop_json_text(const char *bytes, size_t n);
 
 /* --- shapes ---------------------------------------------------------------------------------------------------------------- */
 
 /* The grammar of a GBNF text, or of parts (dop_grammar_from_parts); the caller's to release.  budget: the request's, for compiling
- * and for waiting until others are compiled.  Errors as of the functions that make grammars. */
+ * and for waiting until others are compiled.  Errors: those of the functions that make grammars. */
 struct dop_grammar;
 dop_status dop_constraints_find_gbnf(dop_constraints *shapes, const char *gbnf, size_t n, dop_budget *budget,
                                      dop_diag *diag, struct dop_grammar **out_grammar);
@@ -84,7 +84,7 @@ typedef struct dop_reading {
 
 /* Terms are copied; what they point to must outlive the reading. */
 void dop_reading_begin(dop_reading *r, const dop_reading_terms *terms);
-/* text: everything that has been written, [n]; it continues what was fed before.  ended: nothing follows. */
+/* Reads on.  text: everything that has been written so far, [n], which begins with what was fed before.  ended: nothing follows. */
 void dop_reading_feed(dop_reading *r, const char *text, size_t n, bool ended);
 void dop_reading_finish(dop_reading *r);
 void dop_reading_add_call(dop_reading *r, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
@@ -96,11 +96,11 @@ size_t dop_partial_mark(const char *text, size_t n, const char *mark);
 /* What the answer to a request has to be, in the form that the model's template gives it. */
 typedef struct dop_shape_demand {
     json_t *parts; /* for dop_grammar_from_parts, the caller's to release */
-    dop_buf begin; /* what the prompt then ends with, because models write those marks as one token */
+    dop_buf begin; /* marks that begin the answer, for the end of the prompt: models write them as one token */
 } dop_shape_demand;
-/* A call of any of the tools, or of the one with this name.  Returns what is wrong, or NULL. */
+/* Demands a call of any of the tools or, unless NULL, of the tool `only`.  Returns what is wrong, or NULL. */
 const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_shape_demand *out);
-/* An answer of this schema (NULL: any object). */
+/* Demands an answer that is valid for a schema (NULL: any object).  Returns what is wrong, or NULL. */
 const char *dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out);
 
 /* --- histories ------------------------------------------------------------------------------------------------------------ */
@@ -115,8 +115,8 @@ typedef struct dop_choice {
     dop_reading reading;
     size_t sent, sent_reasoning, sent_calls; /* bytes of content and reasoning; calls */
     uint32_t sent_tokens;                    /* with logprobs */
-    size_t offset;                           /* bytes of these tokens */
-    bool begun, over;
+    size_t offset;                           /* bytes of the first sent_tokens tokens */
+    bool begun, over;                        /* the first event was sent; the last one was */
 } dop_choice;
 
 /* How far a whole answer has been written. */
@@ -125,21 +125,21 @@ typedef struct dop_writing {
     uint32_t choice;
     bool in_choice;
     int list;       /* list of the choice's log-probabilities that is being written */
-    uint32_t token; /* token of this list */
-    size_t offset;  /* bytes of the tokens before */
+    uint32_t token; /* the next token of the list */
+    size_t offset;  /* bytes of the tokens before it */
 } dop_writing;
 
 struct dop_call {
     const dop_api *api;
     bool chat, embeds, ranks, stream, include_usage, logprobs;
     bool base64;         /* how embeddings are written */
-    uint32_t dimensions; /* values of them that are written */
+    uint32_t dimensions; /* values of an embedding that are written */
     bool pairs;          /* ranks: each choice is a pair with the query; otherwise the first choice is the query */
     uint32_t top_n;      /* ranks: documents in the answer */
-    json_t *documents;   /* owned: ranks: those of the request, where the answer repeats them; NULL: it does not */
+    json_t *documents;   /* owned: ranks: the request's documents, where the answer repeats them; NULL: it does not */
     uint32_t n_top;
     dop_reading_terms terms; /* how answers are read */
-    json_t *tools;           /* owned: that may be called, or NULL */
+    json_t *tools;           /* owned: descriptions of the tools that may be called, or NULL */
     dop_buf begin;           /* the end of the prompt that belongs to the answers */
     char id[40];
     int64_t created;

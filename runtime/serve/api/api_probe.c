@@ -125,7 +125,7 @@ common_tail(const char *a, const char *b)
     return n;
 }
 
-/* The last of the hits; NULL: there is none. */
+/* The last place of `what` in a text; NULL: there is none. */
 static char *
 last(char *text, const char *what)
 {
@@ -182,7 +182,7 @@ closes(char c)
 
 /* --- the region that the model writes ------------------------------------------------------------------------------------------ */
 
-/* What is known of an answer without calls, and of the prompt's end. */
+/* Two renderings without calls: what they have in common with a rendering of calls is no part of a call. */
 typedef struct frame {
     char *prompt; /* behind the user's message: the beginning of an answer */
     char *plain;  /* behind the user's message of a conversation with an answer, whose content is DOP_PROBE_CONTENT */
@@ -211,7 +211,7 @@ find_frame(const dop_probe *p, bool described, frame *out)
     json_decref(tools);
 }
 
-/* Cuts what also ends an answer without calls. */
+/* Cuts the end of a rendering of calls, as far as an answer without calls ends in the same way. */
 static void
 cut_end(char *text, const frame *f)
 {
@@ -234,8 +234,9 @@ dop_form_answer(const char *text, const char *prompt)
     return same;
 }
 
-/* What opens the first call: `before`, its name's beginning within `text` at `at`; the frame tells what belongs to every answer.  with:
- * the same message with a content, or NULL.  *content_close: the content's own end mark. */
+/* The mark that opens the first call, whose name or JSON value begins at `at` in `text`; what the frame has at
+ * the beginning of every answer is left out.  with: the rendering of the same calls beside a content, or NULL.  *content_close:
+ * the mark that ends the content. */
 static char *
 find_open(const char *text, const char *at, const char *with, const frame *f, char **content_close)
 {
@@ -302,7 +303,7 @@ typedef struct finder {
     const dop_probe *p;
     const way *w;
     frame frame;
-    char *one, *two, *with; /* with one call; two calls, or NULL; one call and a content, or NULL */
+    char *one, *two, *with; /* renderings: of one call; of two calls, or NULL; of one call and a content, or NULL */
     dop_tool_form *form;
 } finder;
 
@@ -369,7 +370,7 @@ find_object(finder *s)
     return good && !s->form->text_within;
 }
 
-/* Where the arguments of a call are a JSON object; from: behind its name. */
+/* Finds the JSON object that is a call's arguments.  from: the text behind the call's name. */
 static const char *
 find_json(const char *from, size_t *out_n)
 {
@@ -387,7 +388,7 @@ find_json(const char *from, size_t *out_n)
     return NULL;
 }
 
-/* A number that differs between the two calls is a hole. */
+/* Makes a number that differs between the two calls a hole (DOP_HOLE_INDEX). */
 static void
 find_index(char *one, const char *other)
 {
@@ -437,7 +438,8 @@ find_named(finder *s)
     return true;
 }
 
-/* Splits what stands between one value and the next key: into the end of a value and the beginning of an argument. */
+/* Splits the text between a value and the next key into the end mark of the value and the beginning of the next argument; returns
+ * the length of the first. */
 static size_t
 split(const char *between, const char *middle, const char *end)
 {
@@ -448,7 +450,7 @@ split(const char *between, const char *middle, const char *end)
     return lo > hi ? hi : lo;
 }
 
-/* What one argument looks like: behind the key, its value and what follows. */
+/* Renders a call with one argument, and returns the text behind the argument's key: its value and what follows. */
 static char *
 behind_key(const finder *s, json_t *value)
 {
@@ -480,7 +482,8 @@ sample(dop_form_type type)
     }
 }
 
-/* The words that depend on a value's type, between what `assign` has the same for strings and numbers. */
+/* Finds the word within `assign` that depends on a value's type, by comparing renderings of a string and of a number, and the
+ * word of each type. */
 static void
 find_words(finder *s, const char *strings, const char *numbers)
 {
@@ -508,7 +511,7 @@ find_words(finder *s, const char *strings, const char *numbers)
     dop_buf_finish(&assign);
 }
 
-/* Whether lists and objects are written as arguments within the argument. */
+/* Finds whether lists and objects are written as arguments within an argument, and the key of a list's items. */
 static void
 find_nested(finder *s)
 {

@@ -51,7 +51,7 @@ dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const do
     }
 }
 
-/* Members that clients send for the provider's own ends: they are no wish about the answer. */
+/* Is this a member that clients send for the provider's own ends, and that asks nothing of the answer? */
 static bool
 is_for_provider(const char *name)
 {
@@ -70,7 +70,7 @@ is_for_provider(const char *name)
     return false;
 }
 
-/* Members of other servers, with the value that turns them off there: then it makes no difference that they are not known here. */
+/* Does the member, which only other servers know, have the value that turns it off there?  Then it makes no difference here. */
 static bool
 is_off(const char *name, const json_t *v)
 {

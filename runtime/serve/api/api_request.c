@@ -226,7 +226,8 @@ ends_with(const dop_buf *text, const char *mark)
     return len > 0 && n >= len && memcmp(text->data + n - len, mark, len) == 0;
 }
 
-/* Puts reasoning before what the answer has to be: any text up to its end mark, white space, and what the prompt would end with. */
+/* Puts reasoning before what the answer has to be: any text up to the end mark of reasoning, white space, and the marks that the
+ * prompt would end with if there were no reasoning. */
 static void
 reason_first(gathering *g)
 {
@@ -240,7 +241,8 @@ reason_first(gathering *g)
         dop_gather_no_memory(g);
 }
 
-/* What the end of the prompt means for the answer. */
+/* Finds what the end of the prompt means for the answer: whether it begins within reasoning, and which marks of it the prompt
+ * has. */
 static void
 look_at_end(gathering *g, dop_buf *text)
 {
@@ -261,7 +263,7 @@ look_at_end(gathering *g, dop_buf *text)
     c->terms.begin = c->begin.size ? c->begin.data : NULL;
 }
 
-/* The same messages without reasoning: templates refuse some combinations of it with calls and contents. */
+/* Removes the reasoning from messages, since templates refuse some combinations of reasoning with calls and contents. */
 static bool
 drop_reasoning(json_t *messages, const char *name)
 {
@@ -392,7 +394,7 @@ take_lengths(gathering *g)
 
 /* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
 
-/* What the answer has to be, for parts that are demanded; `wrong`: why it cannot be. */
+/* Takes over a demand on the answer for the parameter `param`; wrong: why the demand cannot be met, or NULL. */
 static void
 take_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand)
 {
@@ -607,7 +609,7 @@ gather(gathering *g)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
 
-/* Frees what was gathered, and the call unless it goes on. */
+/* Frees what was gathered and, with `ends`, the call too. */
 static void
 finish_gathering(gathering *g, bool ends)
 {
@@ -628,7 +630,7 @@ finish_gathering(gathering *g, bool ends)
     g->call = NULL;
 }
 
-/* False: there is no memory, and the answer says so. */
+/* Begins to gather a request, with a new call.  False: there is no memory, and the answer says so. */
 static bool
 begin_gathering(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat, dop_answer *answer,
                 gathering *g)

@@ -11,7 +11,7 @@ blank(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* Appends a text whose holes are filled in. */
+/* Appends a text of the form to a sequence of parts, with its holes filled in. */
 static void
 put(json_t *seq, const char *text, const char *name, const char *key, const char *word)
 {
@@ -38,7 +38,7 @@ put(json_t *seq, const char *text, const char *name, const char *key, const char
     dop_buf_finish(&plain);
 }
 
-/* A part of a schema that stands alone, with what it may refer to. */
+/* A copy of a part of a schema, with the definitions that it may refer to. */
 static json_t *
 alone(const json_t *root, const json_t *schema)
 {
@@ -60,7 +60,7 @@ choices_of(const json_t *schema)
     return json_array_size(all) > 0 ? all : NULL;
 }
 
-/* A literal of the form's own: words of Python, strings in its quotation marks. */
+/* The parts of a literal as DOP_FORM_LITERAL writes it: words of Python, strings in the form's quotation marks. */
 static json_t *
 literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
 {
@@ -91,7 +91,7 @@ literal(const dop_tool_form *f, const json_t *root, const json_t *schema)
     return json_pack("{s:o}", "any", any);
 }
 
-/* One argument between marks. */
+/* The parts of one argument between the form's marks. */
 static json_t *
 argument(const dop_tool_form *f, const json_t *root, const char *key, const json_t *schema)
 {
@@ -157,7 +157,7 @@ arguments(const dop_tool_form *f, const json_t *schema)
     return json_pack("{s:o, s:s}", "list", items, "between", f->manner == DOP_FORM_LITERAL ? f->arg_open : "");
 }
 
-/* A whole call; named: what stands before and in the name is in the prompt. */
+/* The parts of a whole call; named: the prompt already has everything up to the end of the name. */
 static json_t *
 call_of(const dop_tool_form *f, const char *name, const json_t *schema, bool named)
 {

@@ -52,7 +52,7 @@ digits(const char *text, size_t n, size_t at)
     return at;
 }
 
-/* A number that the text ends with may go on: the caller knows whether the text has ended. */
+/* Skips a number.  A number at the end of the text may continue: the caller knows whether the text has ended. */
 static dop_span
 number(const char *text, size_t n, size_t *io_at)
 {
@@ -81,7 +81,7 @@ number(const char *text, size_t n, size_t *io_at)
 
 static dop_span value_at(const char *text, size_t n, size_t *io_at, unsigned depth);
 
-/* The inside of a list or an object, behind its first character. */
+/* Skips the inside of a list or an object, from behind its first character. */
 static dop_span
 items(const char *text, size_t n, size_t *io_at, bool named, unsigned depth)
 {
@@ -240,7 +240,8 @@ typedef struct scan {
 
 static dop_span literal(scan *s, unsigned depth);
 
-/* What may follow a value.  Some templates write strings without escapes, so that a quotation mark alone does not end one. */
+/* May a value end here, by what follows?  Some templates write strings without escapes, so that a quotation mark alone does not
+ * end one. */
 static dop_span
 may_end(const scan *s, size_t at)
 {
@@ -250,7 +251,7 @@ may_end(const scan *s, size_t at)
     return strchr(",)]}:", s->text[at]) && s->text[at] ? DOP_SPAN_GOOD : DOP_SPAN_BAD;
 }
 
-/* A string that the mark ends; a backslash escapes within marks of one byte only. */
+/* Reads a string up to its end mark; a backslash escapes only where the mark is one byte. */
 static dop_span
 quoted(scan *s, const char *mark)
 {

@@ -19,7 +19,7 @@ size_t dop_span_blank(const char *text, size_t n, size_t at);
 dop_span dop_span_json(const char *text, size_t n, size_t *io_at);
 /* Appends the JSON value text[0, n) without white space between its tokens, control characters in strings escaped. */
 void dop_span_append(dop_buf *out, const char *text, size_t n);
-/* The string of a JSON string with its quotation marks; NULL: it is none. */
+/* Decodes a JSON string with its quotation marks; NULL: the text is none. */
 json_t *dop_span_string(const char *text, size_t n);
 /* Appends a string as JSON. */
 void dop_span_quote(dop_buf *out, const char *text, size_t n);
@@ -29,7 +29,7 @@ typedef struct dop_span_member {
     const char *name, *value; /* the name with its quotation marks */
     size_t n_name, n_value;
 } dop_span_member;
-/* Steps through the members of a complete object: *io_at is 0 at first; false: there is none any more. */
+/* Steps through the members of a complete object: *io_at is 0 at first; false: there are no more members. */
 bool dop_span_next(const char *object, size_t n, size_t *io_at, dop_span_member *out);
 
 /* A literal at io_at, appended to `out` as JSON: numbers, words of JSON and of Python, strings in ', " or between `quote` marks

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What all these requests have in common.  False: the plan cannot do it. */
+/* Sets what all requests for embeddings or scores have in common.  False: the plan makes neither, and the request is refused. */
 static bool
 begin(gathering *g)
 {

@@ -39,7 +39,7 @@ held_back(const char *text, size_t n, const char *mark, size_t n_mark)
     return 0;
 }
 
-/* A mark at `at`; CUT: the beginning of one, and the text ends. */
+/* Does a mark stand at `at`?  CUT: the text ends with the beginning of the mark. */
 static dop_span
 stands(const dop_reading *r, size_t at, const char *mark)
 {

@@ -26,7 +26,8 @@ list_of(json_t *first, json_t *second, json_t *third)
     return list;
 }
 
-/* Renders, and tells whether the mark is there; accepts NULL for out. */
+/* Renders a conversation, and tells whether the mark is in the text.  *out, unless out is NULL: the text, the caller's to
+ * free. */
 static bool
 shows(const dop_probe *p, json_t *messages, const json_t *tools, bool generate, const char *mark, char **out)
 {
@@ -85,7 +86,7 @@ trimmed(const char *from, const char *to)
     return to > from ? strndup(from, (size_t)(to - from)) : NULL;
 }
 
-/* The marks around reasoning and around the answer, of one message that has both. */
+/* Finds the marks around reasoning and around the answer, in the rendering of a message that has both. */
 static void
 find_thinking(const char *text, dop_tool_form *f)
 {
@@ -131,7 +132,7 @@ find_thinking(const char *text, dop_tool_form *f)
     }
 }
 
-/* Marks around an answer without calls, beside those that end it. */
+/* Finds the marks around the content of an answer without calls. */
 static void
 find_content(const char *plain, const char *prompt, dop_tool_form *f)
 {
@@ -140,10 +141,10 @@ find_content(const char *plain, const char *prompt, dop_tool_form *f)
     if (!content)
         return;
     from += dop_form_answer(plain, prompt);
-    const char *left = prompt + (from - plain); /* of the prompt, which the answer does not have */
+    const char *left = prompt + (from - plain); /* the end of the prompt that the answer lacks */
     if (from < content && (*left == 0 || strstr(left, "think") || strstr(left, "THINK"))) {
         const char *tag = tag_before(from, content);
-        bool other = false; /* another tag comes before */
+        bool other = false; /* another tag comes before the content's */
         for (const char *c = from; c < tag; c++)
             other |= is_open(*c);
         f->content_open = trimmed(other ? tag : from, content);
@@ -158,7 +159,7 @@ find_content(const char *plain, const char *prompt, dop_tool_form *f)
         f->content_close = trimmed(after, end);
 }
 
-/* Marks of reasoning that templates mention without showing any. */
+/* Finds marks of reasoning that a template's text mentions, for templates that show no reasoning. */
 static void
 think_by_words(const char *template, dop_tool_form *f)
 {
@@ -261,7 +262,7 @@ find_results(const dop_probe *p, dop_tool_form *f)
             true);
         f->short_ids = !other;
     }
-    /* Arguments that are a text but no JSON. */
+    /* Tries arguments that are a text but no JSON. */
     char *cut =
         dop_probe_render(p, list_of(user(), called(f, "dopid0001", json_string("{\"a\": \"dop")), NULL), tools, false);
     f->takes_text = cut && strstr(cut, "dop");

@@ -132,7 +132,7 @@ bytes_of(const dop_job_request *r)
 static bool
 has_room(const dop_engine *e, const dop_job_request *requests, uint32_t n)
 {
-    enum { MOST_BYTES = 1 << 28 }; /* of prompts and answers of jobs that wait */
+    enum { MOST_BYTES = 1 << 28 }; /* most bytes of the prompts and answers of waiting jobs */
     uint64_t jobs = 0, bytes = 0;
     for (const dop_job *j = e->first; j; j = j->next) {
         jobs += !j->request.embeds || j->leads;
@@ -212,7 +212,7 @@ dop_job_release(dop_engine *engine, dop_job *job)
         ours = true;
     }
     dop_engine_unlock(engine);
-    if (ours) /* otherwise the engine's thread frees it before its next step */
+    if (ours) /* otherwise the engine's thread frees the job before its next step */
         dop_job_free(job);
 }
 

@@ -44,10 +44,11 @@ typedef struct dop_job_request {
     struct dop_matcher *matcher; /* what may be written; NULL: everything */
     bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
-    uint32_t second;          /* of a pair of texts: tokens before the second one; 0: it is one text */
-    double time_limit_s;      /* from being submitted; 0: none */
-    bool wake_at_end;         /* call wake only at the end */
-    void (*wake)(void *user); /* something is new; called under the engine's lock, by its thread; must not call it */
+    uint32_t second;     /* a prompt that is a pair of texts: tokens before the second text; 0: a single text */
+    double time_limit_s; /* seconds from submission to the end of the job; 0: none */
+    bool wake_at_end;    /* call wake only at the end */
+    /* Called when the job has news, by the engine's thread under the engine's lock, so that it must not call the engine. */
+    void (*wake)(void *user);
     void *user;
 } dop_job_request;
 
@@ -72,12 +73,12 @@ typedef struct dop_job_token {
 typedef struct dop_job_state {
     dop_job_end end;
     const dop_diag *diag;
-    bool by_request;  /* with DOP_JOB_FAILED: what was asked for cannot be done, and could not be done again */
+    bool by_request;  /* with DOP_JOB_FAILED: the request itself is the cause, and would fail again */
     const char *text; /* written so far, without stop texts; n_text bytes */
     size_t n_text;
     const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
-    uint32_t n_tokens;           /* written, with the end token */
-    const float *embedding;      /* [n_embedding], of a job that embeds and has ended */
+    uint32_t n_tokens;           /* tokens written, including the end token */
+    const float *embedding;      /* [n_embedding], once a job that embeds has ended */
     uint32_t n_embedding;
     uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were cached already */
     double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */
@@ -116,11 +117,11 @@ dop_job_state dop_job_look(const dop_job *job);
 dop_metrics dop_engine_metrics(dop_engine *engine);
 /* What a sequence does: a copy that is as old as the engine's last step. */
 typedef struct dop_slot_facts {
-    bool works;
+    bool works;                             /* the sequence has a job */
     uint32_t n_prompt, n_reused, n_written; /* tokens of its job, 0 without one */
 } dop_slot_facts;
 enum { DOP_ENGINE_MAX_SLOTS = 64 };
-/* Returns their number. */
+/* Writes the facts of all sequences, and returns their number. */
 uint32_t dop_engine_slots(dop_engine *engine, dop_slot_facts out_slots[DOP_ENGINE_MAX_SLOTS]);
 /* Counts an answer of the server. */
 void dop_engine_count_answer(dop_engine *engine, unsigned status);

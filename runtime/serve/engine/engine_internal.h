@@ -11,35 +11,35 @@ enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS =
 
 typedef enum dop_job_phase {
     DOP_JOB_WAITS,  /* in the queue */
-    DOP_JOB_READS,  /* tokens before its last one are not in its sequence yet */
-    DOP_JOB_WRITES, /* its last token is not in the sequence yet */
+    DOP_JOB_READS,  /* tokens before the job's last one are not in its sequence yet */
+    DOP_JOB_WRITES, /* only the job's last token is not in its sequence yet */
     DOP_JOB_ENDED
 } dop_job_phase;
 
 struct dop_job {
-    dop_job_request request; /* its pointers point to the following memory */
+    dop_job_request request; /* the lists of the request are copies in the job's own memory */
     uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written */
-    dop_generation gen;      /* of what is written; owns its matcher */
+    dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
 
     dop_job *next; /* in the queue */
     bool leads;    /* the first job of a request */
-    uint32_t slot; /* its sequence, where the phase has one */
+    uint32_t slot; /* index in dop_engine.slots of the job's sequence, while it reads or writes */
     dop_job_phase phase;
-    bool released; /* its caller has released it */
+    bool released; /* the caller has released the job */
 
-    /* of the engine's thread */
+    /* used by the engine's thread only */
     float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
     uint32_t n_embedding;
     uint32_t n_read;    /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
     uint32_t *written;  /* [max_tokens], in tokens_of */
-    uint32_t row;       /* row of this step that gives its next token; UINT32_MAX: none */
-    dop_diag step_diag; /* of a pick that failed */
+    uint32_t row;       /* row of the current step that gives the job's next token; UINT32_MAX: none */
+    dop_diag step_diag; /* why the job's pick failed */
 
     /* under the lock, as what `gen` has written */
     dop_job_token *tokens;
     uint32_t cap_tokens;
     dop_job_end end;
-    bool enough; /* its caller needs no more of it */
+    bool enough; /* the caller needs no more of the job's text */
     dop_diag diag;
     double submitted_ms, deadline_ms, first_ms, last_ms;
     uint32_t n_reused;
@@ -48,14 +48,14 @@ struct dop_job {
 typedef struct dop_slot {
     dop_sequence *sequence;
     dop_job *job;  /* NULL: free, and the sequence still has the last job's cache */
-    uint64_t used; /* number of jobs when it was last assigned */
+    uint64_t used; /* dop_engine.n_given when a job last got this slot: the least is the least recently used */
     uint32_t end;  /* most tokens that the sequence has had since it was empty */
-    /* A step with its sequence is in flight, in group `group`; until it ends, sequence and job are left alone. */
+    /* A step with this slot's sequence is in flight, in group `group`; until that step ends, sequence and job are left alone. */
     bool flies;
     uint32_t group;
 } dop_slot;
 
-/* A step that is in flight, where the model is in parts. */
+/* A step in flight, where the model is in parts (runtime/parts/lead/ranks.h). */
 typedef struct dop_group {
     dop_step_row *rows; /* owned, [max_step_rows] */
     uint32_t n_rows;
@@ -70,8 +70,8 @@ struct dop_engine {
     uint32_t rewind;
     bool replaces;
     bool encodes;       /* the model has no sequences: slots are texts of one step of its program */
-    uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
-    uint32_t max_chunk; /* of a prompt in one step */
+    uint32_t max_rows;  /* most rows of a step of several sequences; 1: one replay for each sequence */
+    uint32_t max_chunk; /* most tokens of a prompt in one step */
 
     pthread_t thread;
     bool started;
@@ -89,25 +89,25 @@ struct dop_engine {
     /* Copies of what is under the lock, for those who must not wait for it; each unlocking brings them up to date. */
     pthread_mutex_t view_lock;
     struct {
-        dop_metrics metrics; /* answers: only here */
+        dop_metrics metrics; /* view.metrics.answers is counted here only */
         dop_slot_facts slots[DOP_ENGINE_MAX_SLOTS];
         bool broken;
         dop_diag diag;
     } view;
 
-    /* of the engine's thread; slots[].job is written under the lock */
+    /* used by the engine's thread only; slots[].job is written under the lock */
     dop_slot *slots; /* owned, [facts.n_sequences] */
     uint32_t n_slots, n_running;
     uint64_t n_given;
-    uint32_t turn;      /* slot with which a step begins where not all fit */
+    uint32_t turn;      /* slot with which the next step begins: jobs alternate where a step cannot hold them all */
     bool read_last;     /* the last step was for prompts alone */
     dop_step_row *rows; /* owned, [max_step_rows] */
     uint32_t n_rows, max_step_rows;
     /* Steps in flight: n_flying of groups[] from first_group on, as a ring. */
     dop_group groups[DOP_ENGINE_MAX_GROUPS];
-    uint32_t n_groups; /* most of them; 1: each step is waited for, and none is in flight */
+    uint32_t n_groups; /* most steps in flight; 1: each step is waited for, and none is in flight */
     uint32_t first_group, n_flying;
-    bool lands; /* what comes next requires that nothing is in flight */
+    bool lands; /* all steps in flight must end before the next one starts */
 
     uint32_t n_threads;
     dop_picker pickers[DOP_ENGINE_MAX_THREADS];
@@ -116,7 +116,7 @@ struct dop_engine {
 /* Under the lock: brings the engine's view up to date. */
 void dop_engine_publish(dop_engine *e);
 
-/* Under the lock: at the end of the queue. */
+/* Under the lock: appends a job to the queue. */
 static inline void
 dop_engine_enqueue(dop_engine *e, dop_job *job)
 {
@@ -131,9 +131,11 @@ dop_engine_enqueue(dop_engine *e, dop_job *job)
 /* engine_run.c: steps until the engine is stopped and everything has ended. */
 void *dop_engine_run(void *engine);
 
-/* engine_step.c: what the engine's thread does around a step.  Jobs are those whose slots do not fly, or those of a group. */
+/* engine_step.c: what the engine's thread does around a step, with jobs of which no step is in flight, or with those of one
+ * group. */
 /* Ends jobs, and gives sequences to waiting ones; blocks while there is nothing to do.  False: nothing more will come. */
 bool dop_engine_take_jobs(dop_engine *e);
+/* The jobs that get a token from a step. */
 typedef struct dop_engine_picks {
     dop_engine *e;
     dop_job *jobs[DOP_STEP_MAX_SEQUENCES];
@@ -145,14 +147,15 @@ typedef struct dop_engine_picks {
 void dop_engine_prepare_masks(dop_engine *e);
 /* Chooses the rows of the next step: e->rows. */
 void dop_engine_plan_step(dop_engine *e);
-/* Runs them and waits. */
+/* Runs the rows that dop_engine_plan_step chose, and waits. */
 void dop_engine_run_step(dop_engine *e);
 /* Before a step: ends jobs whose grammar allows nothing more, so that the results of their rows are not used. */
 void dop_engine_ready_picks(dop_engine *e);
-/* From the logits of the open step, which may have been in flight, to tokens; then, under the lock, gives jobs their tokens. */
+/* Picks a token for each job with a row in the open step.  flies: the step was in flight, as group `group`. */
 void dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks);
+/* Under the lock: appends the picked tokens to their jobs. */
 void dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks);
-/* Records the positions that steps have written, as long as the sequences are not empty. */
+/* Records how many positions steps have written in each sequence since it was empty (dop_slot.end). */
 void dop_engine_note_ends(dop_engine *e);
 /* After a step did not find enough pages: makes other jobs release theirs; what they had read of their prompts is read again.
  * False: there is no other job. */
@@ -167,7 +170,7 @@ void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, doub
 /* engine_job.c */
 dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
 void dop_job_free(dop_job *job);                                            /* accepts NULL */
-/* Has the job to wait for the mask of its next pick? */
+/* Must the job wait for its matcher's mask before its next pick? */
 static inline bool
 dop_job_lacks_mask(const dop_job *job)
 {
@@ -175,7 +178,7 @@ dop_job_lacks_mask(const dop_job *job)
 }
 /* Under the lock: appends the pick, and ends the job if it must. */
 void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
-/* Under the lock. */
+/* Under the lock: ends the job. */
 void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag);
 
 #endif

@@ -92,7 +92,7 @@ start_group(dop_engine *e)
         land(e);
         return;
     }
-    /* What follows may touch the sequences of other steps. */
+    /* The following may change sequences of other steps, so these must end first. */
     land(e);
     if (!e->broken && !(st == DOP_E_FULL && dop_engine_make_pages(e)))
         dop_engine_run_each(e, g->rows, g->n_rows);

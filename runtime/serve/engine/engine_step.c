@@ -66,7 +66,7 @@ rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
     return st;
 }
 
-/* Makes sequences without a job release their pages.  Full pages are found again by their tokens until they are used anew. */
+/* Makes sequences without a job release their pages.  Full pages can still be found by their tokens until they are used anew. */
 static void
 empty_free_slots(dop_engine *e)
 {
@@ -92,7 +92,7 @@ give_sequences(dop_engine *e)
     while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
         dop_job *job = e->first;
         uint32_t slot = choose_slot(e, job);
-        if (slot == UINT32_MAX) /* the free ones are still part of a step in flight */
+        if (slot == UINT32_MAX) /* free sequences are still part of a step in flight */
             return;
         e->first = job->next;
         if (!e->first)
@@ -137,7 +137,7 @@ put_back(dop_engine *e)
     return true;
 }
 
-/* Why a job ends now although it is not complete; DOP_JOB_GOES_ON: it does not end. */
+/* Why a job must end now although it is not complete; DOP_JOB_GOES_ON: it need not. */
 static dop_job_end
 ends_now(const dop_engine *e, const dop_job *job, double now_ms)
 {
@@ -204,7 +204,7 @@ add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
     e->n_rows++;
 }
 
-/* Of the jobs that still read their prompts, the first that was started. */
+/* The job that was started first among those that still read their prompts. */
 static dop_job *
 next_reader(const dop_engine *e)
 {
@@ -219,9 +219,9 @@ next_reader(const dop_engine *e)
     return best == UINT32_MAX ? NULL : e->slots[best].job;
 }
 
-/* Before the first token of a prompt is read: the sequence keeps what it has in common with it, or takes pages that hold its
- * beginning, or becomes a copy of a sequence that has more of it.  A copy has to save enough tokens to be cheaper than computing
- * them. */
+/* Prefix reuse, before the first token of a prompt is read: the job's sequence keeps the tokens that it has in common with the
+ * prompt, or takes cached pages that hold the prompt's beginning, or becomes a copy of a sequence that has more of the prompt.  A
+ * copy has to save enough tokens to be cheaper than computing them. */
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
@@ -306,7 +306,7 @@ add_prompt(dop_engine *e, dop_job *job, uint32_t n)
         add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == n_tokens(job));
 }
 
-/* The job of this row makes no token in this step. */
+/* The job of a row gets no token in this step. */
 static void
 forget_row(dop_engine *e, uint32_t row)
 {
@@ -322,7 +322,7 @@ embed(dop_engine *e, dop_job *job)
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
     dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
-    free(job->embedding); /* of a step that did not find enough pages */
+    free(job->embedding); /* left from an attempt that did not find enough pages */
     job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
     if (st == DOP_OK && !job->embedding)
         st = DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
@@ -360,7 +360,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     dop_engine_unlock(e);
 }
 
-/* Computes the vectors of n jobs together; where that fails, of each alone, so that it fails only those that cause it. */
+/* Computes the vectors of n jobs together; where that fails, each job's alone, so that only jobs that cause a failure fail. */
 static void
 encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
 {
@@ -385,7 +385,7 @@ encode_jobs(dop_engine *e, dop_job *const *jobs, uint32_t n)
     free(vectors);
 }
 
-/* All texts that have a slot, of one way of pooling, in as few steps as hold them. */
+/* Computes the vectors of the jobs that have a slot and the same pooling as the first of them, in as few steps as hold them. */
 static void
 encode(dop_engine *e)
 {
@@ -408,7 +408,7 @@ forget_rows(dop_engine *e)
     e->n_rows = 0;
 }
 
-/* Rows of a step for jobs that write.  Where several steps are in flight, each takes its share of these jobs. */
+/* Number of rows of a step that are for jobs that write.  Where several steps are in flight, each takes its share of these jobs. */
 static uint32_t
 share_of_writers(const dop_engine *e)
 {
@@ -491,7 +491,7 @@ dop_engine_plan_step(dop_engine *e)
 
 /* --- running ------------------------------------------------------------------------------------------------------------- */
 
-/* Where the pick fails, only its own job ends. */
+/* Picks the token of one job.  Where the pick fails, only this job ends. */
 static dop_status
 pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
@@ -510,7 +510,7 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 void
 dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks)
 {
-    enum { WORTH_A_THREAD = 60000 }; /* logits: one more thread pays for itself */
+    enum { WORTH_A_THREAD = 60000 }; /* logits for which one more thread pays for itself */
     dop_engine_picks *p = out_picks;
     uint64_t values = 0;
     *p = (dop_engine_picks){.e = e};
@@ -637,8 +637,8 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }
 
-/* Announces how many tokens the sequences of this step will still get, so that steps run ahead of the last ones; only this one
- * where a prompt is read next. */
+/* Announces how many tokens the sequences of this step will still get, so that no step runs ahead in vain; where a prompt is read
+ * next, only the token of this step. */
 static void
 expect(dop_engine *e)
 {

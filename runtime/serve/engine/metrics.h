@@ -6,8 +6,9 @@
 
 enum { DOP_METRIC_BUCKETS = 16, DOP_METRIC_ENDS = 8, DOP_METRIC_STATUSES = 6 };
 
+/* How many values, in seconds, fell into each of several ranges. */
 typedef struct dop_histogram {
-    /* Values up to 1 ms times 2 to the power of the index; the last one: all above. */
+    /* counts[i]: values up to 1 ms * 2^i that no earlier bucket has; the last bucket has all others. */
     uint64_t counts[DOP_METRIC_BUCKETS];
     uint64_t n;
     double sum; /* seconds */
@@ -17,7 +18,7 @@ typedef struct dop_metrics {
     uint64_t prompt_tokens, reused_tokens, written_tokens;
     uint64_t steps, rows;                  /* number of steps, and of their rows together */
     uint64_t steps_ahead;                  /* steps in flight before the tokens of the step before were known */
-    uint64_t jobs[DOP_METRIC_ENDS];        /* ended, by dop_job_end */
+    uint64_t jobs[DOP_METRIC_ENDS];        /* jobs that ended, by dop_job_end */
     uint64_t answers[DOP_METRIC_STATUSES]; /* HTTP answers, by the first digit of their status */
     uint64_t refused;                      /* jobs that found the queue full */
     uint32_t running, waiting, sequences;
@@ -25,7 +26,7 @@ typedef struct dop_metrics {
 } dop_metrics;
 
 void dop_histogram_add(dop_histogram *h, double seconds);
-/* Appends all of it in the text format of Prometheus (version 0.0.4). */
+/* Appends the metrics in the text format of Prometheus (version 0.0.4). */
 void dop_metrics_write(const dop_metrics *m, dop_buf *out);
 
 #endif
