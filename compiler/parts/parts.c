@@ -112,6 +112,7 @@ take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     dop_status st = DOP_OK;
     dop_pack_init(&p->pack, &c->model, c->ctx);
     p->pack.threads = c->options.threads;
+    p->pack.imatrix = c->imatrix;
     for (uint32_t i = 0; i < p->n_schedules && st == DOP_OK; i++)
         if ((st = dop_pack_add_graph(&p->pack, &p->schedules[i].g, diag)) == DOP_OK && dop_target_views(c->target))
             dop_pack_join(&p->pack, &p->schedules[i].g);
