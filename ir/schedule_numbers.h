@@ -45,8 +45,9 @@ typedef struct dop_direct_type {
     uint32_t type; /* dop_type */
 } dop_direct_type;
 
-/* A type of weights that are loaded in whole units on matrix units.  one: 2 in every tile of one matrix, 1 only in tiles of
- * DOP_SHAPE_SOONER_UNITS, 0 never.  two: 1 in tiles of two sibling products, else 0. */
+/* A type of weights that tiles on matrix units load in whole units wherever each invocation gets equally many, and which shapes of
+ * tiles products of the type may have (dop_shape_kind).  one, for one matrix: 1 allows SOONER_UNITS, 2 also forbids QUANT.  two, for
+ * two sibling products: 1 allows UNITS, and forbids QUANT and SOONER_PAIR. */
 typedef struct dop_unit_type {
     uint32_t one, two;
     uint32_t type; /* dop_type */
