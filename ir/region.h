@@ -114,10 +114,9 @@ typedef struct dop_scan_facts {
 /* The analysis of a region: what is known of every region, then a record for each family of templates, which is zero in a region
  * of another family. */
 typedef struct dop_analysis {
-    uint64_t digest; /* of the template, nodes and outputs that were analysed */
-    dop_node_id
-        root; /* the product, attention or reduction that the region is built around; its first node when there is none */
-    bool has_unit; /* some node sums over vectors of `unit` or rotates their pairs */
+    uint64_t digest;  /* of the template, nodes and outputs that were analysed */
+    dop_node_id root; /* product, attention or reduction that the region is built around; none: its first node */
+    bool has_unit;    /* some node sums over vectors of `unit` or rotates their pairs */
     dop_unit unit;
     uint32_t n_reads;
     dop_node_id *reads; /* values (of base nodes, leaves included) that the region reads from memory */

@@ -29,8 +29,7 @@ typedef enum dop_shape_kind {
  * subgroup owns wm tokens by wn rows. */
 typedef struct dop_coop_shape {
     uint32_t bm, bn, bk, wm, wn;
-    uint32_t
-        busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle multiprocessors */
+    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
     /* Throughput of the shape in percent of a tile of 128 x 128, for one matrix and for each of two sibling products: larger tiles
      * read fewer bytes for each product. */
     uint32_t one, two;

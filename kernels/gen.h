@@ -14,17 +14,17 @@ struct dop_gen {
     dop_buf main;     /* the filled template */
     const char *nest; /* the dump of the nest from which `main` was printed; NULL: `main` is a filled template */
     uint32_t grid[3]; /* workgroups */
-    bool merges;      /* attention merges its splits in the last workgroup, so that finished workgroups are counted */
-    bool claims;      /* workgroups claim their blocks of work from a counter, instead of having fixed shares */
-    bool hands_on;    /* some workgroups read values that other workgroups of the same dispatch stored */
-    bool experts;     /* the kernel computes addresses of experts' weights */
-    bool halves;      /* factors of products are rounded to f16 */
-    bool
-        own_sums; /* the row program begins a stage and runs once, so that its first sums ("own sums") take one barrier each */
-    bool
-        ends_in_sum; /* the row program ended with an own sum, whose barrier made its stores to shared memory visible */
-    uint32_t sums;   /* number of own sums so far */
-    bool votes;      /* the code uses votes of a subgroup */
+    bool merges; /* the last workgroup to finish merges what all made (splits of attention, values of a tail's heads) */
+    bool claims; /* workgroups claim their blocks of work from a counter, instead of having fixed shares */
+    bool hands_on; /* some workgroups read values that other workgroups of the same dispatch stored */
+    bool experts;  /* the kernel computes addresses of experts' weights */
+    bool halves;   /* factors of products are rounded to f16 */
+    /* Own sums (dop_own_sum of common.glsl): the row program begins a stage and runs once, so that its first two sums take one barrier
+     * each. */
+    bool own_sums;
+    bool ends_in_sum;  /* the row program ended in an own sum, whose barrier made its stores to shared memory visible */
+    uint32_t sums;     /* number of own sums so far */
+    bool votes;        /* the code uses votes of a subgroup */
     uint64_t failures; /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
 };
 /* Enough to examine the region; emitting also needs templates. */

@@ -1,5 +1,5 @@
-/* Matmul regions of a few tokens on GPUs.  Weights are read and unpacked once for all tokens, by lanes that share rows as in a
- * gemv. */
+/* Small-batch products (2 to 8 tokens) on GPUs.  Weights are read and unpacked once for all tokens, by cooperative lanes that share rows
+ * as in a GEMV. */
 #include "kernels/product.h"
 
 #include "kernels/weight_types.h"
@@ -155,8 +155,8 @@ put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, do
     dop_nest_end(n);
 }
 
-/* What a stage does instead: an invocation receives four neighbouring columns, and looks for those of all rows before it waits for
- * the first, so that the looks overlap. */
+/* The staging of rows in a stage: an invocation receives four neighbouring columns of every row from mailboxes.  It looks once for all
+ * rows before it waits for the first, so that the looks overlap. */
 static void
 receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
@@ -235,7 +235,7 @@ emit(dop_gen *gen)
     return dop_product_finish(gen, &n, NULL, &calls);
 }
 
-/* The number of workgroups of all parts, each of which has `rows` rows of the matrices. */
+/* The number of workgroups of all parts together, where each has `rows` rows of its part's matrices. */
 static uint32_t
 count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
 {
@@ -343,8 +343,8 @@ avoid(const dop_site *s)
     return avoid_for_matrix_units(s, false);
 }
 
-/* Matrix units (matmul_coop_few) take about as long
- * for one row as for sixteen.  In that time packed integer products make four rows, or eight where there are many columns, and floats fewer. */
+/* Packed integers are faster than matrix units (matmul_coop_few) up to schedule.int_rows rows, and up to eight rows where there are many
+ * columns: matrix units take about as long for one row as for sixteen.  Products of floats are slower than matrix units sooner. */
 static const char *
 avoid_ints(const dop_site *s)
 {

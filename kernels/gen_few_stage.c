@@ -24,8 +24,8 @@ unit_bytes(const dop_site *s, uint32_t unit, bool ints)
     return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
 }
 
-/* How many units of a row lie in shared memory at a time: all, or as many as there is room for beside the sums of teams, in
- * multiples of a subgroup. */
+/* Units of a row that are staged at a time: all, or as many as shared memory has room for beside sums of cooperative lanes, in multiples
+ * of 32. */
 static uint32_t
 piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
 {
@@ -36,8 +36,8 @@ piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t
     return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
 }
 
-/* Bytes of shared memory that stages of attention need for queries, scores and the rows of this step.  Their sums count for nothing,
- * because they use the memory that has the rows here. */
+/* Bytes of shared memory that the stages of attention in a persistent dispatch need for queries, scores and the rows of this step.
+ * Attention's sums are not counted, because they share memory with the rows that are staged here. */
 static uint32_t
 attention_bytes(const dop_graph *g)
 {
@@ -201,7 +201,7 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
     dop_buf_finish(&text);
 }
 
-/* The number of workgroups of all parts when each walks over `loops` sets of `rows` rows of the matrices. */
+/* The number of workgroups of all parts together, where each walks over `loops` sets of `rows` rows of its part's matrices. */
 static uint32_t
 count_groups(const dop_site *s, uint32_t rows, uint32_t loops)
 {

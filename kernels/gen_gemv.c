@@ -1,4 +1,4 @@
-/* Matmul regions of one token where there are many invocations: GPUs. */
+/* Products of one token (GEMV) on GPUs, which have many invocations. */
 #include "kernels/product.h"
 
 #include "kernels/weight_types.h"
@@ -146,10 +146,10 @@ get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
     dop_nest_end(n);
 }
 
-/* Where the activation lies. */
+/* The staging of the activation in shared memory. */
 typedef struct staging {
-    uint32_t unit, k_pad; /* of all parts; values of a row in whole units */
-    bool half;            /* shared memory holds halves */
+    uint32_t unit, k_pad; /* values of the largest unit of all parts; values of a row, padded to whole units */
+    bool half;            /* the row is staged as halves */
 } staging;
 
 static bool
@@ -247,8 +247,9 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     return st;
 }
 
-/* Where the workgroups of a part compute heads that have a tail, each checks afterwards whether it completed a head.  A stage
- * instead has extra workgroups for the heads, after the `first` others, which wait for what they receive. */
+/* The per-head product behind the products (dop_tail_facts).  In a dispatch, each workgroup that made values of a head checks
+ * afterwards whether it completed the head.  A stage instead has extra workgroups for the heads, from number `first` on, which receive
+ * the values through mailboxes. */
 static void
 emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
 {
@@ -282,7 +283,7 @@ choose_floats(const dop_gen *gen, const dop_parts *p)
     return c;
 }
 
-/* Parts of floats stand behind the others, with teams of their own. */
+/* Redefines the macros of cooperative lanes for parts of floats, whose functions follow those of integer products. */
 static void
 emit_floats_team(dop_gen *gen, dop_nest *n)
 {
@@ -292,7 +293,7 @@ emit_floats_team(dop_gen *gen, dop_nest *n)
     dop_product_team(gen, n);
 }
 
-/* The call of part i, of which a slot has n_wg workgroups, from workgroup `first` on. */
+/* The call of part i, which `n_wg` workgroups of each slot make, from workgroup `first` on. */
 static const char *
 call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
 {
