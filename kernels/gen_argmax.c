@@ -29,8 +29,8 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* The same for a row among several, four columns at a time and four such loads at once: one workgroup has the whole row, and its
- * trips to memory are what takes time.  Loads behind the last columns load those once more. */
+/* The largest column of a row among several rows.  One workgroup has the whole row and waits mostly for memory, so it loads four columns
+ * at a time, with four loads in flight.  Loads behind the last columns load the last ones once more. */
 static void
 scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
 {
@@ -56,7 +56,7 @@ scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
                    cols - 4);
 }
 
-/* Words of the step record before the masks. */
+/* Offset of the masks in the step record, in words. */
 static uint32_t
 masks_at(const dop_graph *g)
 {

@@ -62,7 +62,7 @@ int dop_idot_twos(uint w, uvec4 x)
     return (DOP_SDOT(dop_two_bytes(w), x.x) + DOP_SDOT(dop_two_bytes(w >> 4), x.y)) +
            (DOP_SDOT(dop_two_bytes(w >> 8), x.z) + DOP_SDOT(dop_two_bytes(w >> 12), x.w));
 }
-// The same with a third bit each from h, whose lowest bit is that of the first value.
+// Values of two bits as dop_two_bytes gives them, each with a third bit from h, whose lowest bit is that of the first value.
 uint dop_three_bytes(uint w, uint h) { return dop_two_bytes(w) | ((h << 2) & 0x00040004u) | ((h << 9) & 0x04000400u); }
 int dop_idot_threes(uint w, uint h, uvec4 x)
 {

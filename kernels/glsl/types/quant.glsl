@@ -28,12 +28,12 @@ vec4 dop_nib4_biased(uint w)
 vec4 dop_nib4(uint w) { return dop_nib4_biased(w) - DOP_NIB_BIAS; }
 #define DOP_NIB4_8(w) (dop_nib4_biased(w) - (DOP_NIB_BIAS + 8.0))
 #endif
-// The same with a fifth bit each from h, bits 0 and 4 of both halves.
+// Four nibbles of w as dop_nib4, each with a fifth bit from h: bits 0 and 4 of both halves.
 vec4 dop_five4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00100010u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00100010u)));
 }
-// The same with two more bits each from h, bits 0..1 and 4..5 of both halves.
+// Four nibbles of w, each with two more bits from h: bits 0..1 and 4..5 of both halves; less z.
 vec4 dop_six4z(uint w, uint h, float z)
 {
     return vec4(dop_u2z((w & 0x000f000fu) | ((h << 4) & 0x00300030u), z),
@@ -42,7 +42,7 @@ vec4 dop_six4z(uint w, uint h, float z)
 vec4 dop_six4(uint w, uint h) { return dop_six4z(w, h, 0.0); }
 // Four values of two bits, bits 0..1 and 4..5 of both halves.
 vec4 dop_two4(uint w) { return vec4(dop_u2(w & 0x00030003u), dop_u2((w >> 4) & 0x00030003u)); }
-// The same with a third bit each from h, bits 0 and 4 of both halves.
+// Four values of two bits as dop_two4, each with a third bit from h: bits 0 and 4 of both halves.
 vec4 dop_three4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x00030003u) | ((h << 2) & 0x00040004u)),
