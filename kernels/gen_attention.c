@@ -1,5 +1,5 @@
-/* Attention regions: code that all their kernels share, and the general kernel, without matrix units or a special form for one
- * token.  The query side and, for one token, the key side of this step are computed in the load phase. */
+/* Attention: code that all kernels of attention share, and the general kernel, which uses no matrix units and has no special form for one
+ * token.  The prologue computes queries and, for one token, the keys and values of this step. */
 #include "kernels/gen.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ row_dim(const attn *a, uint32_t which)
     return which ? a->value_stride : a->dim;
 }
 
-/* Receives rows of this step from another stage, one subgroup each; of several rows those of the sequence up to this one, which
- * follow one another in the step from `row0` on. */
+/* Receives rows of K and V of this step from mailboxes of another stage, one subgroup for each.  In a step of several rows these are the
+ * rows of the workgroup's sequence up to the current row, which follow one another in the step from `row0` on. */
 static void
 receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
@@ -63,7 +63,7 @@ count_received(const dop_gen *gen, const attn *a)
     return n;
 }
 
-/* Queries without sums over the head: every invocation computes some values. */
+/* Queries that need no row program (no sums over a head): every invocation computes some values. */
 static void
 load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 {
@@ -171,7 +171,8 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                            : "groupMemoryBarrier");
 }
 
-/* Where there are several sequences, the page table of one begins at dop_first, or its rings begin at that row. */
+/* Declares dop_first, where there are several sequences: where the page table of the workgroup's sequence begins in the step record, or in
+ * which row the sequence's ring begins. */
 void
 dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
 {
@@ -236,7 +237,7 @@ received(dop_emit *e, dop_node_id from)
     return dop_emit_str(e, "dop_ld1_u32(%s, t)", dop_emit_source_arg(e, from));
 }
 
-/* The last position that a row at position p sees. */
+/* Expression of the last position that a row at position p sees. */
 static const char *
 last_of(dop_emit *e, const attn *a, const char *row)
 {

@@ -17,8 +17,8 @@ typedef struct layout {
     uint32_t m, rows;   /* rows of queries: of a matrix, of the workgroup */
     uint32_t positions; /* processed at a time */
     bool split_q;       /* queries are sums of two halves */
-    bool q_stays;       /* they stay in shared memory: registers would not hold them */
-    bool one_buffer;    /* K and V of a tile take turns in it */
+    bool q_stays;       /* queries stay in shared memory, because registers would not hold them */
+    bool one_buffer;    /* K and V of a tile take turns in one buffer of shared memory */
     pass_way pass;
     uint32_t v_at, q_at, piece_at, piece, words;
     uint32_t bytes; /* of shared memory in all */

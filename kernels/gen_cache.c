@@ -3,13 +3,13 @@
 
 #include "ir/cache_row.h"
 
-/* For K (0) or V (1): the names of its macros, its type, and the layout of its values. */
+/* The cache of K or V as loads need it: the names of its macros, its type, and the layout of its values. */
 typedef struct cache {
     char name;
     dop_type type;
     const char *arg;
     const char *dim, *start; /* values from one head to the next, and before the first; macros of the templates */
-    uint32_t cols;           /* of a row */
+    uint32_t cols;           /* columns of a row of the cache, all heads together */
 } cache;
 
 static cache

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* A row that is held in registers is received at once, a longer one value by value in a loop.  A row that is only staged is
- * received in batches, because each batch is one round trip to memory. */
+/* How rows come from mailboxes in a stage: a row that is held in registers is received at once, a longer one value by value in a loop.  A
+ * row that is only staged is received in batches, because each batch is one round trip to memory. */
 enum { MAX_AT_ONCE = 8 };
 
 static int
@@ -21,7 +21,8 @@ index_of(const dop_rowprog *p, dop_node_id id)
     return from < p->n_nodes && p->nodes[from] == id ? (int)from : -1;
 }
 
-/* The pass in which an expression can be evaluated, which is the one after every statistic that it reads. */
+/* The level of an expression: the number of the first pass over the row in which it can be evaluated, which comes after the passes of all
+ * statistics that the expression reads. */
 static uint32_t
 level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
 {
@@ -62,9 +63,9 @@ typedef struct pass {
     dop_gen *gen;
     const dop_rowprog *p;
     const char *i;      /* index in the row */
-    const char *inside; /* condition for this invocation to have a value there; NULL: it has */
-    bool first, last;   /* of the values that this invocation takes in turn */
-    bool walks;         /* it takes them in a loop */
+    const char *inside; /* condition for this invocation to have a value at index `i`; NULL: it always has */
+    bool first, last;   /* is the value at `i` the first, or the last, of this invocation's values? */
+    bool walks;         /* the invocation takes its values in a loop */
     uint32_t level, width, serial;
     const char *sum; /* function that sums over the team */
     bool own;        /* sums may be own sums (dop_gen) */
@@ -233,7 +234,7 @@ stage_value(pass *s)
     }
 }
 
-/* Is it one value for a unit of the program, computed from statistics, instead of as many as the unit has? */
+/* Is the output one value for a whole unit of the program, computed from statistics? */
 static bool
 is_scalar(const dop_graph *g, const dop_rowprog *p, dop_node_id id)
 {
@@ -522,8 +523,8 @@ longest_unit(const dop_region *r)
     return most;
 }
 
-/* The number of lanes of a unit: a subgroup has one in a stage of short units, and where a workgroup has several subgroups for
- * units that are no longer than what a subgroup loads at once (tile_row).  0: the workgroup has one. */
+/* The number of cooperative lanes for a unit; 0: the whole workgroup.  A subgroup has a unit in a stage of short units, and where a
+ * workgroup has several subgroups for units that are no longer than what a subgroup loads at once (tile_row). */
 static uint32_t
 row_lanes(const dop_gen *gen)
 {

@@ -5,10 +5,10 @@ enum { BLOCK = 16, MOST_STATE = 256 };
 
 /* Consequences of a tile: what each subgroup has, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
-    uint32_t rows;      /* of a chunk */
+    uint32_t rows;      /* rows of a chunk */
     uint32_t split;     /* subgroups that share columns of the state */
     uint32_t workers;   /* subgroups that have a part of the state */
-    uint32_t subgroups; /* in all */
+    uint32_t subgroups; /* all subgroups of the workgroup */
     uint32_t pieces;    /* factors that pass through a subgroup's piece of shared memory at once */
     uint32_t piece_at, words;
     uint32_t bytes; /* of shared memory in all */
