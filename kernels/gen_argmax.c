@@ -64,16 +64,16 @@ masks_at(const dop_graph *g)
     return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
 }
 
-/* Index of the parity of the states that a step of one sequence replaces. */
+/* Index, in the step record, of the parity of replace states: which of a state's two copies is current for the row's sequence. */
 static const char *
 parity_of(const dop_graph *g)
 {
     return g->max_q == 1 ? "0" : "row.sequence";
 }
 
-/* What the step record says about the row.  Where the pick advances the step, everything that changes is loaded here, and the
- * first row is loaded beside the number of rows, because it is usually the last one: each load that waits for another costs a
- * trip to memory. */
+/* Loads what the step record says about the row: its entry in the row table, its mask.  Where the pick advances the step, everything that
+ * changes is loaded here, and the first row is loaded beside the number of rows, because it is usually the last one: each load that waits
+ * for another costs a trip to memory. */
 static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
@@ -94,7 +94,7 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
         dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
 
-/* What a draw also needs: access to any column of the row, and the call, for rows that ask for one. */
+/* Code for a draw with sampling parameters: the function that reads any column of the row, and the call, for rows that ask for a draw. */
 static void
 put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
 {
@@ -121,7 +121,7 @@ put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
                    (uint32_t)(sizeof(dop_row_way) / sizeof(uint32_t)));
 }
 
-/* The pick of a single row advances the step: its id is the token of the next one. */
+/* Stores the pick of a step of a single row, which advances the step record: the picked id is the token of the next step. */
 static void
 store_pick(dop_emit *e, dop_buf *store)
 {
@@ -141,7 +141,7 @@ store_pick(dop_emit *e, dop_buf *store)
         dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
 }
 
-/* The picks of a step's rows are for the host; a row may ask that the device continues with its pick. */
+/* Stores the picks of a step of several rows, for the host; a row may ask that the device continues with its pick. */
 static void
 store_each(dop_emit *e, uint32_t cols, dop_buf *store)
 {

@@ -230,7 +230,8 @@ dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
                    ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
 }
 
-/* A row's position, or the last one that it sees, where the row table does not have it; row t of the step. */
+/* Expression of the position of row t, or of the last position that the row sees, where an earlier part of the model made that value
+ * (op received) and the row table does not have it. */
 static const char *
 received(dop_emit *e, dop_node_id from)
 {

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* How rows come from mailboxes in a stage: a row that is held in registers is received at once, a longer one value by value in a loop.  A
- * row that is only staged is received in batches, because each batch is one round trip to memory. */
+/* Most values (or groups of four) of a row that an invocation holds in registers; it walks over a longer row in a loop.  From mailboxes a
+ * row in registers is received at once, a longer one value by value in the loop, and one that is only staged in batches, because
+ * each batch is one round trip to memory. */
 enum { MAX_AT_ONCE = 8 };
 
 static int
@@ -32,8 +33,8 @@ level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_no
     return at < 0 ? 0 : level[at];
 }
 
-/* Gives each member its level, which is the pass that computes it.  A norm that was not split counts as a statistic and a product,
- * softmax as two statistics (the largest value, then the sum of exponentials) and a product. */
+/* Gives each node of the program its level, the pass that computes it; returns the highest.  A norm that was not split counts as a
+ * statistic and a product, softmax as two statistics (the largest value, then the sum of exponentials) and a product. */
 static uint32_t
 assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
 {
@@ -338,8 +339,8 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     return true;
 }
 
-/* How many values (or groups of four) an invocation has when the whole row is held at once; if there are many, it walks them
- * in a loop.  Sums of differences need a loop of their own, and on CPU devices less code compiles to better code. */
+/* Values (or groups of four) of an invocation when the whole row is held in registers; UINT32_MAX: the row is walked over in a loop,
+ * because sums of differences need one of their own, or because on CPU devices less code compiles to better code. */
 static uint32_t
 values_at_once(const dop_gen *gen, const dop_rowprog *p, uint32_t width)
 {
