@@ -645,7 +645,7 @@ begin(rows_gen *s, dop_gen *gen)
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
     s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
     s->summed = s->p.sum ? s->p.slots : 1;
-    s->held = s->summed * s->p.n_acts; /* One of them is 1, because no sum over slots has several activations. */
+    s->held = s->summed * s->p.n_acts; /* one factor is 1, because no sum over slots has several activations */
     s->p.t = s->tb > 1 ? "t" : "0u";
     bool fours = true;
     for (uint32_t i = 0; i < s->p.n; i++)

@@ -1,5 +1,5 @@
-// Attention of one token, or of each of several: a workgroup takes R query heads of one KV head over one split of the cache, CP
-// positions at a time.
+// Flash decoding: attention of one token, or of each of several, in which a workgroup takes R query heads of one KV head over one split of
+// the cache, CP positions at a time.
 // LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes of f16): lane i % LANES has piece i.
 // So a subgroup reads whole rows, and queries can lie in shared memory without bank conflicts.
 // Scores go to shared memory, where one subgroup turns those of a head into weights (online softmax).  Then every invocation adds

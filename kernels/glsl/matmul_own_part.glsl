@@ -5,7 +5,7 @@ ${GUARD_ROW}${LOAD_A}}
 ${RAW} dop_load_b${P}(uint m, uint n, uint c)
 {
 ${LOAD_B}}
-// The values 8 j and on of it.
+// Converts values 8 j to 8 j + 7 of a loaded piece of weights to halves.
 uvec4 dop_take_b${P}(${RAW} r, uint j, uint m, uint n, uint c)
 {
 ${TAKE_B}}
