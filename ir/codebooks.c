@@ -57,7 +57,7 @@ dop_type_book(dop_type t, uint8_t *out)
             put_word(out, w);
         }
         break;
-    case DOP_TYPE_nvfp4: /* what all values are multiplied by */
+    case DOP_TYPE_nvfp4: /* the factor of all values of the matrix, 1 as long as nobody sets another */
         put_word(out, 0x3f800000);
         break;
     default:

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A single number holds for all rows. */
+/* The sequence of row t; a single number holds for all rows. */
 static uint64_t
 sequence_of(const dop_tensor *sequences, uint64_t t)
 {

@@ -191,8 +191,8 @@ uint32_t dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p);
 /* The facts of a region's products that determine its tile. */
 typedef struct dop_products {
     dop_node_id first;
-    uint32_t k;    /* values of a row of the activation */
-    uint32_t rows; /* rows of weights of all matrices together */
+    uint32_t k;    /* depth: values of an activation row (of all slots that are summed up), and of the product beside */
+    uint32_t rows; /* rows of weights of all matrices and slots together; where slots are summed up, of one slot */
     uint32_t most; /* largest number of sibling products: products that one output is computed from */
     dop_type type; /* storage type of the weights of `first` */
 } dop_products;

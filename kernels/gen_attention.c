@@ -559,7 +559,7 @@ rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > rows ? rows : batch;
 }
 
-/* A workgroup takes as many of the query heads of a KV head as it has memory for. */
+/* The number of query heads of a head group that a workgroup takes: as many as it has shared memory for. */
 static uint32_t
 heads_of(const attn *a, const dop_tile *tile)
 {
@@ -692,7 +692,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     divide_heads(&a, t, tile);
 }
 
-/* Most positions that one workgroup of attention walks over; with a window, no more than it reaches. */
+/* Most positions that one workgroup of attention walks over; with a window, no more than the window reaches. */
 uint64_t
 dop_attn_reaches(const dop_site *s, const dop_attn *a)
 {

@@ -31,7 +31,7 @@ sums(const char *array, uint32_t values, uint32_t least, uint32_t from, uint32_t
     return halvings;
 }
 
-/* Lanes that share a row; each has the same number of pieces of 8 values. */
+/* Cooperative lanes that share a row of the cache; each lane has equally many pieces of 8 values. */
 static uint32_t
 lanes_of(const dop_attn *a, const dop_target *t)
 {
@@ -350,8 +350,8 @@ takes_one_head(const dop_site *s, const dop_attn *a)
            (!s->r->info->attn.merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
-/* Subgroups walk apart where the registers that an invocation has for it hold its rows, products and sums, and where shared
- * memory holds the sums of all subgroups at once. */
+/* Sets tile.apart, by which subgroups walk over positions of their own, where `registers` of an invocation hold its rows, products and
+ * sums, and where shared memory holds the sums of all subgroups at once. */
 static void
 walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {

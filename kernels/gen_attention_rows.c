@@ -1,4 +1,4 @@
-/* Attention regions on CPU devices: attention_rows.glsl. */
+/* Attention on CPU devices, four query rows at a time: what fills attention_rows.glsl. */
 #include "kernels/gen.h"
 
 enum { ROWS = 4 };

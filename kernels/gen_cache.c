@@ -78,8 +78,8 @@ dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
     }
 }
 
-/* The same in pieces of eight values, for kernels that hold pieces as they are stored: DOP_ROW_K(p) is where the row of head
- * kvh begins, and DOP_LD_K(at, i) its piece i, whose values are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K. */
+/* Macros that load cache rows in pieces of eight values, for kernels that hold pieces as they are stored: DOP_ROW_K(p) is where the row of
+ * head kvh begins, and DOP_LD_K(at, i) loads piece i of the row, whose values are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K. */
 void
 dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
 {

@@ -19,8 +19,8 @@ piece_in(const dop_gen *gen)
     return dop_few_piece_of(&s, gen->descriptor->ints, gen->e.routes != NULL);
 }
 
-/* Where the axes run: every invocation has all rows of the step, teams of lanes share out the rows of the matrices and, with the
- * others of their team, the depth. */
+/* The placement of small-batch products: every invocation has all rows of the step, groups of cooperative lanes share out the rows of
+ * weights, and the lanes of a group share out the depth. */
 static dop_placement
 placement_of(const dop_gen *gen, const dop_parts *p)
 {
@@ -45,7 +45,7 @@ placement_of(const dop_gen *gen, const dop_parts *p)
     return pl;
 }
 
-/* Declares the memory that has the rows, with functions that read and write it. */
+/* Declares the shared memory in which rows of the step are staged, with functions that read and write it. */
 static void
 declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
 {
@@ -60,7 +60,7 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
             gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, &text);
         x->rows = dop_nest_memory(n, "dop_xq");
     } else if (piece.half && gen->e.routes) {
-        /* The stages of a dispatch share this array, so its type must be that of the others. */
+        /* The stages of a dispatch share this array, so the array has one type, vec4, in all of them. */
         x->rows = dop_nest_shared(n, "vec4", "dop_x", steps);
         dop_buf_puts(&text, "void dop_x_put(uint i, vec4 x)\n{\n"
                             "    vec2 w = uintBitsToFloat(uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));\n"
@@ -83,8 +83,8 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
     dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &text));
 }
 
-/* Statistics of the rows, which are needed only when sums are stored: subgroups share out the rows and compute them before the first
- * piece is used.  `done` gets the code that reads those of row t. */
+/* Statistics of the rows, which only the epilogue needs: subgroups share out the rows and compute the statistics before the first piece is
+ * used.  `done` gets the code that reads the statistics of row t. */
 static void
 sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_buf *done)
 {
@@ -120,8 +120,8 @@ sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_bu
     }
 }
 
-/* The function that puts the columns from c0 on of every row into shared memory, eight or four neighbouring ones by an
- * invocation. */
+/* The staging of rows in an ordinary dispatch: a function that puts a piece of every row, from column c0 on, into shared memory; an
+ * invocation moves eight or four neighbouring columns. */
 static void
 put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
@@ -245,8 +245,8 @@ count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
     return n;
 }
 
-/* Every workgroup stages all rows, which takes about as long as its share of the weights.  So there should be one workgroup for
- * each multiprocessor, or a few less with equal shares. */
+/* The tile: one workgroup for each multiprocessor, or a few less with equal shares, because every workgroup stages all rows of the step,
+ * which takes about as long as its share of the weights. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

@@ -187,8 +187,8 @@ stat_name(pass *s, dop_node_id id, const char *suffix)
     return dop_emit_str(&s->gen->e, "st%u_%d%s", s->serial, index_of(s->p, id), suffix);
 }
 
-/* Emits what this pass does for member i: a statistic of this level, or those of a norm or softmax that was not split, which come
- * one level, and for the largest value of softmax two levels, before the member's own. */
+/* Emits what this pass does for node i of the program: sums up a statistic of this level, or the statistics of a norm or softmax that was
+ * not split, which are computed one level before the node's own (the largest value of a softmax two levels before). */
 static void
 visit_member(pass *s, uint32_t i, const uint32_t *level)
 {
