@@ -17,7 +17,7 @@ put_word(uint8_t *p, uint32_t bits)
         p[i] = (uint8_t)(bits >> (8 * i) & 255);
 }
 
-/* Entries as bytes, in the order of activations in 8 bits. */
+/* Writes the entries of a codebook with a byte for each value, in the order that activations in 8 bits have (types/int.glsl). */
 static void
 bytes(const uint16_t *book, uint32_t entries, uint32_t values, uint32_t bits, const uint8_t *levels, uint8_t *out)
 {

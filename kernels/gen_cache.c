@@ -46,7 +46,8 @@ dop_attn_refuses_blocks(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* DOP_AT_K(p, d) is the address that DOP_LD8_K(at, d) and DOP_LD4_K(at, d) need for position p and column d of head kvh. */
+/* Macros that load eight or four values of a cache row: DOP_AT_K(p, d) is the address that DOP_LD8_K(at, d) and DOP_LD4_K(at, d) need for
+ * position p and column d of head kvh. */
 void
 dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
 {

@@ -21,7 +21,8 @@ dop_scan_of(const dop_gen *gen)
     return dop_scan_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
 }
 
-/* Fills one shared array: `count` values of each staged row, from column `base` on, through PUT and PUT1. */
+/* Staging of q, k or v: code that puts `count` values of each staged row, from column `base` on, into shared memory, with the macro `put`
+ * for four values, or `put`1 for one. */
 static void
 stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, uint32_t most,
              dop_buf *body)

@@ -75,8 +75,8 @@ ${FIND}void dop_part${P}(uint wg, uint t0)
     FRAG acc[M * FM * FN];
     [[unroll]] for (uint i = 0u; i < M * FM * FN; i++)
         acc[i] = FRAG(0.0);
-    // Where a lane's values of the first eight columns of its subgroup are, whose rows are all there or none; and which token it
-    // moves first.
+    // Where a lane's values of the first eight columns of its subgroup are (the rows of a subgroup are all inside the matrix or all outside),
+    // and which token the lane moves first.
 #if ${DECODES}
     uint kb = ${FROM_K};
     dop_piece pieces[M];
@@ -105,10 +105,10 @@ ${FIND}void dop_part${P}(uint wg, uint t0)
         ra[i] = DOP_A${P}(i, HALF);
     }
     barrier();
-    // Several steps that a driver makes one of are too long for the cache of instructions.
+    // The loop must not be unrolled: several steps are too long for the instruction cache.
     [[dont_unroll]] for (uint k0 = ${FROM_K}; k0 < ${TO_K}; k0 += BK) {
-        // While one half of the activations is multiplied, the other one is stored, but no sooner than the first products after a
-        // barrier have what they need.  The last step loads its own values again.
+        // Double buffering: while one half of the activations is multiplied, the other half is stored, but no sooner than the first
+        // products after a barrier have what they need.  The last step loads its own values again.
         const uint next = min(k0 + BK, ${TO_K} - BK);
         at = next;
         DOP_FACTORS${P}(0u, 0u)

@@ -12,7 +12,7 @@
             return;
         [[unroll]] for (uint f = 0u; f < N; f++)
             acc[f] = FRAG(0.0);
-        // Written out for one share only: kernels of a layer that do not fit the cache of instructions together slow each other.
+        // Unrolled for one share only: kernels of a layer that do not fit the instruction cache together slow each other.
         [[dont_unroll]] for (uint s = 0u; s < SHARES; s++)
             [[unroll]] for (uint f = 0u; f < N; f++)
                 [[unroll]] for (uint q = 0u; q < FOURS; q++) {

@@ -93,8 +93,8 @@ float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT_NIBS(8.0, q, x); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0
-// What these floats are too large by is subtracted by means of the sum of x, which the offsets of units need too.  The smaller it
-// is, the less of an f32 sum it takes away: 64 costs three bits, 1024 would cost seven.
+// Nibbles as floats that are 64 too large.  The excess is subtracted by means of the sum of x, which the offsets of units need too.  A
+// smaller excess takes away less of the precision of an f32 sum: 64 costs three bits, 1024 would cost seven.
 vec4 dop_nib4_64(uint w)
 {
     return vec4(unpackHalf2x16(((w << 4) & 0x00f000f0u) | 0x54005400u), unpackHalf2x16((w & 0x00f000f0u) | 0x54005400u));
