@@ -251,7 +251,7 @@ suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return false;
 }
 
-/* The tile of products on matrix units: the first (largest) shape that still keeps the multiprocessors busy, counting the matrices of all
+/* The tile of products on matrix units: the first (largest) shape that still occupies the multiprocessors, counting the matrices of all
  * parts, or a shape whose waves end sooner.  Few tokens may leave most of a tile empty; the number of workgroups that decode the weights
  * then decides. */
 void
@@ -270,7 +270,7 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
         if (x->kind < DOP_SHAPE_SOONER && busy)
             break;
         if (x->kind < DOP_SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
-            continue; /* tiles that are shared keep as many multiprocessors busy as their time says */
+            continue; /* the time of tiles that workgroups share accounts for their occupancy */
         if (!best || time_of(x, s, &p) < time_of(best, s, &p))
             best = x;
     }

@@ -223,7 +223,7 @@ take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of,
 }
 
 /* The tile: the first row of schedule.attention_tiles that fits the head and the target.  Where there are not enough rows of queries to
- * keep all cores busy, positions are divided among subgroups instead. */
+ * occupy all cores, positions are divided among subgroups instead. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

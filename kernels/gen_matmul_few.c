@@ -159,7 +159,7 @@ choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_t
     return false;
 }
 
-/* Are there enough rows of weights for wide tiles: a tile for `busy` percent of the multiprocessors? */
+/* Are there enough rows of weights for wide tiles: a tile for that percentage of the multiprocessors? */
 static bool
 enough_rows(const dop_site *s, uint32_t busy)
 {
