@@ -417,7 +417,7 @@ score_at_distance(dop_gen *gen, const attn *a)
                   : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
 }
 
-/* Products of the loaded part of a K row with all query rows. */
+/* Code that multiplies the loaded values of a K row with all query rows. */
 static const char *
 dot_code(uint32_t step)
 {
@@ -551,7 +551,7 @@ dop_attn_refuses(const dop_site *s)
     return dop_tail_refuses(s);
 }
 
-/* Rows whose sums are combined at once: as many as a quarter of the shared memory holds. */
+/* The number of query rows whose sums over invocations are added up at once: as many as a quarter of the shared memory holds. */
 static uint32_t
 rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
 {
@@ -710,7 +710,8 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     return most > least ? most : least;
 }
 
-/* Iterations before and after the positions: heads of queries and of this step's rows, statistics of whole rows, a tail. */
+/* Loop trip count of the prologue and epilogue of attention: heads of queries and of this step's rows, statistics of whole rows, a per-head
+ * product. */
 uint64_t
 dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows)
 {
@@ -726,7 +727,7 @@ dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint
     return n + (found->tail.id ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);
 }
 
-/* Query rows of a workgroup; each is in a loop over them for every chunk of positions. */
+/* Loop trip count of the general kernel: loops over the query rows of a workgroup, for every chunk of positions. */
 static uint64_t
 trips(const dop_site *s, const dop_tile *tile)
 {

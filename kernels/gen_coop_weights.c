@@ -19,8 +19,8 @@ only_type(const dop_graph *g, const dop_segment *part)
     return first;
 }
 
-/* How values that a type looks up in a codebook wait until they are stored: iq1's, 4 bytes for 32 values, as words of two bits a value
- * (MOVED), others as bytes; NONE: the type has no codebook, or a small one. */
+/* The form in which values from a codebook stay in registers until they are stored in shared memory: iq1's (4 bytes for 32 values) as words
+ * of two bits a value (MOVED), other types' as bytes; NONE: the type has no codebook, or a small one. */
 typedef enum book { BOOK_NONE, BOOK_BYTES, BOOK_MOVED } book;
 
 static book
@@ -31,7 +31,7 @@ book_of(dop_type t)
     return info->pack.book < LEAST ? BOOK_NONE : info->pack.unit_bytes == MOVED_BYTES ? BOOK_MOVED : BOOK_BYTES;
 }
 
-/* Are the functions of the type those of types/codes.glsl? */
+/* Has the type its functions in types/codes.glsl? */
 static bool
 in_codes(dop_type t)
 {
@@ -44,7 +44,7 @@ has_levels(dop_type t)
     return dop_type_of(t)->pack.ints == DOP_INTS_LEVELS;
 }
 
-/* Do units of the part stay as they are stored until they are written to shared memory?  That takes one type for all matrices. */
+/* Do the part's units stay in their packed form until they are written to shared memory?  This takes one type for all matrices. */
 static bool
 stored_units(const dop_graph *g, const dop_segment *part)
 {
