@@ -82,8 +82,8 @@ dop_node_has_windows(const dop_graph *g, dop_node_id id)
     return false;
 }
 
-/* Names the axes of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: the access of a source, in which the
- * op may name heads and no columns; NULL: the shape is an output's. */
+/* Names the axes of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: the access of a source, in which
+ * the op may name heads and no columns; NULL: the shape is an output's. */
 static void
 places_by_rank(const dop_shape *s, const dop_access *a, dop_place out[DOP_MAX_RANK])
 {

@@ -69,7 +69,8 @@ void dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place o
 /* Length of an op's output on a windowed axis whose source has `in` values, for these attributes; 0: not even one window fits. */
 uint64_t dop_window_length(uint64_t in, uint64_t taps, uint64_t stride, uint64_t dilation, uint64_t pad);
 
-/* Do the op's accesses agree with the shapes?  false: the access of source *out_src on the source's axis number *out_axis does not. */
+/* Do the op's accesses agree with the shapes?  false: the access of source *out_src on the source's axis number *out_axis does
+ * not. */
 bool dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint32_t *out_axis);
 
 #endif

@@ -120,9 +120,10 @@ typedef union dop_attr {
     const char *s; /* in the arena */
 } dop_attr;
 
-/* A symbolic dimension of a graph, by number; the length of an axis is a multiple of one.  The dimensions of language models come first:
- * T (rows of this step), S (positions of a sequence) and Q (sequences); then those that a graph declares (dop_graph_declare()).  An axis
- * of R is a ring: mul rows, in which position p has row p % mul, so that the ring holds only the last positions. */
+/* A symbolic dimension of a graph, by number; the length of an axis is a multiple of one.  The dimensions of language models come
+ * first: T (rows of this step), S (positions of a sequence) and Q (sequences); then those that a graph declares
+ * (dop_graph_declare()).  An axis of R is a ring: mul rows, in which position p has row p % mul, so that the ring holds only the
+ * last positions. */
 typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_SYM_OWN, DOP_N_SYMS = 12 } dop_sym;
 /* The length of an axis: mul, or mul times a dimension. */
 typedef struct dop_dim {
@@ -328,11 +329,12 @@ bool dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a);
 
 /* From the op's access, refined by shape: all columns of one head of [T,H,D] are a head. */
 dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
-/* Does the node write append state that is stored in blocks (cache_row.h)?  Then the values of a block must be made together, by a region
- * that makes whole heads. */
+/* Does the node write append state that is stored in blocks (cache_row.h)?  Then the values of a block must be made together, by a
+ * region that makes whole heads. */
 bool dop_node_writes_blocks(const dop_graph *g, dop_node_id id);
 extern const dop_access dop_access_blocks;
-/* Does an attention node read a cache, not keys and values of this step?  And the optional sources of an attention node, 0: none. */
+/* Does an attention node read a cache, not keys and values of this step?  And the optional sources of an attention node, 0:
+ * none. */
 bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
@@ -404,8 +406,8 @@ uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
-/* Facts of an attn_split node.  dop_split_round: the number of cache rows of which a split has a whole multiple where possible; 0: any
- * number (ops.def).  With n cache rows in all, dop_split_len: rows of a split; dop_split_count: splits that have rows. */
+/* Facts of an attn_split node.  dop_split_round: the number of cache rows of which a split has a whole multiple where possible; 0:
+ * any number (ops.def).  With n cache rows in all, dop_split_len: rows of a split; dop_split_count: splits that have rows. */
 uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
@@ -421,11 +423,12 @@ uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 /* Rows that a sequence has in append state.  dop_cache_ring: rows of a ring; 0: the state is no ring. */
 uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
-/* The ALiBi slope of head h of `heads`, which is subtracted from the head's scores for each position of distance.  With n the largest
- * power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway between. */
+/* The ALiBi slope of head h of `heads`, which is subtracted from the head's scores for each position of distance.  With n the
+ * largest power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway
+ * between. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
-/* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees; dop_reach_last:
- * the last one, where the query's row of the row table says `last`. */
+/* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees;
+ * dop_reach_last: the last one, where the query's row of the row table says `last`. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 uint32_t dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last);

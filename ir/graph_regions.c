@@ -1,4 +1,5 @@
-/* Adds and drops regions of a graph, which keeps the regions' analyses up to date; and counts how often a region stores each output. */
+/* Adds and drops regions of a graph, which keeps the regions' analyses up to date; and counts how often a region stores each
+ * output. */
 #include "ir/region.h"
 
 #include <stdlib.h>

@@ -560,8 +560,8 @@ min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Where row t of the step finds the keys of its sequence: the key of position p is row *out_first + p % *out_rows.  Where keys are values
- * of this step, the step must have the keys up to position last. */
+/* Where row t of the step finds the keys of its sequence: the key of position p is row *out_first + p % *out_rows.  Where keys are
+ * values of this step, the step must have the keys up to position last. */
 static dop_status
 find_keys(const dop_interp_node *n, uint64_t t, uint64_t last, uint64_t *out_first, uint64_t *out_rows)
 {

@@ -19,8 +19,8 @@ put_word(uint8_t *p, uint32_t bits)
 
 /* --- values in lanes of words ------------------------------------------------------------------------------------------ */
 
-/* Packs four values of up to 8 bits in the lanes of a word: values 0 and 2 in the lower half, 2 at bit `second`; values 1 and 3 likewise
- * in the upper half. */
+/* Packs four values of up to 8 bits in the lanes of a word: values 0 and 2 in the lower half, 2 at bit `second`; values 1 and 3
+ * likewise in the upper half. */
 static inline uint32_t
 lanes(const uint8_t *q, uint32_t mask, uint32_t second)
 {

@@ -80,8 +80,8 @@ meet(walk *w, dop_node_id a, dop_node_id b)
     return both;
 }
 
-/* Finds the product beside (dop_product_facts.beside): its activation is not that of the region's first product (the first product of
- * experts, where there is one), and some node is computed from both products. */
+/* Finds the product beside (dop_product_facts.beside): its activation is not that of the region's first product (the first product
+ * of experts, where there is one), and some node is computed from both products. */
 static void
 find_beside(walk *w)
 {
@@ -295,8 +295,8 @@ number_of_act(walk *w, dop_node_id id)
     return a->n_acts - 1;
 }
 
-/* Adds a node that is computed from products to the part of these products.  Called twice per node: to size the part's lists, then to
- * fill them. */
+/* Adds a node that is computed from products to the part of these products.  Called twice per node: to size the part's lists, then
+ * to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
@@ -458,8 +458,9 @@ walks_with(dop_unit u, dop_unit program)
     return (u.len == program.len && u.units == program.units) || (u.len == 1 && u.units == 1);
 }
 
-/* Divides the nodes of a region of template row into row programs.  Nodes of one unit share a program, and arithmetic on a statistic
- * (unit 1 x 1) belongs to the first program; each program has its own part of the grid.  There are few different units. */
+/* Divides the nodes of a region of template row into row programs.  Nodes of one unit share a program, and arithmetic on a
+ * statistic (unit 1 x 1) belongs to the first program; each program has its own part of the grid.  There are few different
+ * units. */
 static void
 describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 {
@@ -639,8 +640,8 @@ find_root(walk *w)
     }
 }
 
-/* Lists of ids that an analysis needs memory for, of n_nodes ids each, besides the reads: those of describe_products(), which has the
- * most. */
+/* Lists of ids that an analysis needs memory for, of n_nodes ids each, besides the reads: those of describe_products(), which has
+ * the most. */
 enum { LISTS = 7 };
 
 /* Makes an empty analysis of the region, in the memory of the previous analysis where that is large enough. */

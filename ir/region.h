@@ -42,8 +42,9 @@ typedef struct dop_product_facts {
     dop_segment *parts;
     uint32_t most_mats; /* products of the part that has most; at least 1 */
     dop_node_id act;    /* activation: source 0 of the first part's products */
-    /* The distinct activations of the region's products, in the order of the parts, all of one length.  In template gemv products of
-     * different parts may read different ones that are computed from one row (say from a residual and the weights of several norms). */
+    /* The distinct activations of the region's products, in the order of the parts, all of one length.  In template gemv products
+     * of different parts may read different ones that are computed from one row (say from a residual and the weights of several
+     * norms). */
     uint32_t n_acts;
     dop_node_id acts[DOP_MAX_ACTS];
     uint32_t depth; /* K: values of an activation that one output sums over */
@@ -69,14 +70,15 @@ typedef struct dop_expert_facts {
     dop_program choice; /* nodes that run before the products, where the region itself makes its choice of experts */
 } dop_expert_facts;
 
-/* The per-head product of a region of template gemv or attention: the region makes and stores a value, and each head of the value is
- * multiplied with a matrix of its own.  The last workgroup that finishes values of a head computes the head's product. */
+/* The per-head product of a region of template gemv or attention: the region makes and stores a value, and each head of the value
+ * is multiplied with a matrix of its own.  The last workgroup that finishes values of a head computes the head's product. */
 typedef struct dop_tail_facts {
     dop_node_id id; /* the product, 0: none */
     dop_node_id of; /* the value whose heads are multiplied */
 } dop_tail_facts;
 
-/* Facts about a region of template row: one row program for each unit.  No program has the arithmetic on weight vectors (rank 1). */
+/* Facts about a region of template row: one row program for each unit.  No program has the arithmetic on weight vectors (rank
+ * 1). */
 typedef struct dop_row_facts {
     uint32_t n_programs;
     dop_program *programs;

@@ -45,8 +45,8 @@ typedef struct dop_direct_type {
 } dop_direct_type;
 
 /* A type of weights that tiles on matrix units load in whole units wherever each invocation gets equally many, and which shapes of
- * tiles products of the type may have (dop_shape_kind).  one, for one matrix: 1 allows SOONER_UNITS, 2 also forbids QUANT.  two, for
- * two sibling products: 1 allows UNITS, and forbids QUANT and SOONER_PAIR. */
+ * tiles products of the type may have (dop_shape_kind).  one, for one matrix: 1 allows SOONER_UNITS, 2 also forbids QUANT.  two,
+ * for two sibling products: 1 allows UNITS, and forbids QUANT and SOONER_PAIR. */
 typedef struct dop_unit_type {
     uint32_t one, two;
     uint32_t type; /* dop_type */
@@ -80,8 +80,8 @@ typedef struct dop_attention_groups {
     uint32_t row_groups, position_groups, positions;
 } dop_attention_groups;
 
-/* The shape of a workgroup of attention on matrix units for heads of up to `most_dim` values: where a step has many rows of queries,
- * and where it has few. */
+/* The shape of a workgroup of attention on matrix units for heads of up to `most_dim` values: where a step has many rows of
+ * queries, and where it has few. */
 typedef struct dop_attention_shape {
     uint32_t most_dim;
     dop_attention_groups many, few;

@@ -330,8 +330,8 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
     }
 }
 
-/* May the values of the op have any axes?  Yes where it reads only its own place, or all of an axis that it shares with its sources; other
- * ops give axes a meaning. */
+/* May the values of the op have any axes?  Yes where it reads only its own place, or all of an axis that it shares with its
+ * sources; other ops give axes a meaning. */
 static bool
 takes_any_shape(const dop_op_info *info)
 {

@@ -45,7 +45,8 @@ typedef struct equal_axes {
     uint8_t a, x, b, y;
 } equal_axes;
 
-/* Checks sources of recurrences: the rank of each (0: the source is sequences), that source `state` is replace state, and equal axes. */
+/* Checks sources of recurrences: the rank of each (0: the source is sequences), that source `state` is replace state, and equal
+ * axes. */
 static dop_status
 need_axes(const dop_rule *c, const uint8_t *ranks, uint32_t state, const equal_axes *axes, uint32_t n)
 {

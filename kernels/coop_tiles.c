@@ -29,9 +29,9 @@ dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
 }
 
-/* Shared memory holds a tile of activations and, unless weights are register-direct, one of each of n_mats matrices, with rows padded by 8
- * halves against bank conflicts (activations of register-direct tiles are stored as two halves of the depth).  The epilogue then uses
- * the memory for at least one fragment of sums for each subgroup and matrix, with rows padded by 4 floats. */
+/* Shared memory holds a tile of activations and, unless weights are register-direct, one of each of n_mats matrices, with rows
+ * padded by 8 halves against bank conflicts (activations of register-direct tiles are stored as two halves of the depth).  The
+ * epilogue then uses the memory for at least one fragment of sums for each subgroup and matrix, with rows padded by 4 floats. */
 uint32_t
 dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
@@ -106,17 +106,17 @@ columns_of(const dop_site *s, uint32_t bn, bool joined)
     return joined ? dop_div_up_u32(rows, bn) : columns;
 }
 
-/* A division of a shape's tiles among workgroups (split-K, joined parts), and the time until the last workgroup ends, in steps of the
- * depth. */
+/* A division of a shape's tiles among workgroups (split-K, joined parts), and the time until the last workgroup ends, in steps of
+ * the depth. */
 typedef struct coop_division {
     bool joined;
     uint32_t shares, undivided; /* as in dop_tile */
     uint64_t time;
 } coop_division;
 
-/* May workgroups share the depth of tiles (split-K)?  Tiles must be so large that a multiprocessor has room for only one workgroup,
- * because smaller workgroups fill the last wave anyway; and tiles must be nearly full of tokens, because small batches have tiles of their
- * own. */
+/* May workgroups share the depth of tiles (split-K)?  Tiles must be so large that a multiprocessor has room for only one
+ * workgroup, because smaller workgroups fill the last wave anyway; and tiles must be nearly full of tokens, because small batches
+ * have tiles of their own. */
 static bool
 can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -125,12 +125,12 @@ can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
            dop_matrix_m(s->t->matrix) * dop_matrix_n(s->t->matrix) / s->t->subgroup % 4 == 0;
 }
 
-/* Split-K against wave quantization.  Tiles of whole waves have a workgroup each.  The remaining tiles would leave some multiprocessors
- * idle, so several workgroups share the depth of each remaining tile where that ends sooner.  The time has three parts: what a workgroup
- * takes to begin and end, what it takes shares to meet, and what each share adds.  Quantized weights take an eighth more where the bounds
- * of the loop over the depth are no constants, and where register-direct tiles go through the rows of all parts.  Shares of a small
- * depth lose where they need several waves.  Register-direct tiles have more sums, so all their times are longer (schedule numbers
- * *_direct), and at a small depth they lose anyway (can_be_direct). */
+/* Split-K against wave quantization.  Tiles of whole waves have a workgroup each.  The remaining tiles would leave some
+ * multiprocessors idle, so several workgroups share the depth of each remaining tile where that ends sooner.  The time has three
+ * parts: what a workgroup takes to begin and end, what it takes shares to meet, and what each share adds.  Quantized weights take
+ * an eighth more where the bounds of the loop over the depth are no constants, and where register-direct tiles go through the rows
+ * of all parts.  Shares of a small depth lose where they need several waves.  Register-direct tiles have more sums, so all their
+ * times are longer (schedule numbers *_direct), and at a small depth they lose anyway (can_be_direct). */
 static void
 divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
 {
@@ -164,8 +164,8 @@ divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_d
     }
 }
 
-/* The better division: parts are joined where this ends sooner; addresses and epilogues are then found by row.  Parts of register-direct
- * tiles are always joined, because their loop is too long to be repeated for each part. */
+/* The better division: parts are joined where this ends sooner; addresses and epilogues are then found by row.  Parts of
+ * register-direct tiles are always joined, because their loop is too long to be repeated for each part. */
 static coop_division
 division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -251,9 +251,9 @@ suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return false;
 }
 
-/* The tile of products on matrix units: the first (largest) shape that still occupies the multiprocessors, counting the matrices of all
- * parts, or a shape whose waves end sooner.  Few tokens may leave most of a tile empty; the number of workgroups that decode the weights
- * then decides. */
+/* The tile of products on matrix units: the first (largest) shape that still occupies the multiprocessors, counting the matrices
+ * of all parts, or a shape whose waves end sooner.  Few tokens may leave most of a tile empty; the number of workgroups that
+ * decode the weights then decides. */
 void
 dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
 {

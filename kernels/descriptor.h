@@ -26,8 +26,8 @@ struct dop_descriptor {
     const char *(*avoid)(const dop_site *s);
     /* Chooses the tile.  The caller has set wg and subgroup to their defaults. */
     void (*tile)(const dop_site *s, dop_tile *tile);
-    /* Bytes of shared memory that the kernel needs with gen's tile, besides the bytes for sums over the workgroup.  The function may be
-     * called before and while the kernel is generated.  NULL: none. */
+    /* Bytes of shared memory that the kernel needs with gen's tile, besides the bytes for sums over the workgroup.  The function
+     * may be called before and while the kernel is generated.  NULL: none. */
     uint32_t (*shared)(dop_gen *gen);
     /* Generates the kernel's GLSL (gen->main) and its grid. */
     dop_status (*emit)(dop_gen *gen);
@@ -36,10 +36,10 @@ struct dop_descriptor {
     uint64_t (*trips)(const dop_site *s, const dop_tile *tile);
 
     /* A region that this variant makes may become a stage of a persistent dispatch, whose workgroups have target->persistent
-     * invocations.  `stage` is the variant that makes the stage, often this one; none: the region cannot be a stage.  The two functions
-     * are called on the descriptor of `stage`.  as_stage chooses the stage's tile and returns NULL, or returns why the region cannot be a
-     * stage.  as_short_stage chooses the tile of another form for short caches, and returns up to how many positions of the cache this
-     * form is used; 0: there is no other form. */
+     * invocations.  `stage` is the variant that makes the stage, often this one; none: the region cannot be a stage.  The two
+     * functions are called on the descriptor of `stage`.  as_stage chooses the stage's tile and returns NULL, or returns why the
+     * region cannot be a stage.  as_short_stage chooses the tile of another form for short caches, and returns up to how many
+     * positions of the cache this form is used; 0: there is no other form. */
     dop_variant_id stage;
     const char *(*as_stage)(const dop_site *s, dop_tile *tile);
     uint32_t (*as_short_stage)(const dop_site *s, const dop_tile *stage, dop_tile *tile);

@@ -117,8 +117,8 @@ in_mailbox(const dop_emit *e, dop_node_id node)
     return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
 
-/* Receives a value of another stage from its mailbox: one read where the caller wants loads, and the wait where the value is used, so
- * that reads of several mailboxes are in flight at once. */
+/* Receives a value of another stage from its mailbox: one read where the caller wants loads, and the wait where the value is used,
+ * so that reads of several mailboxes are in flight at once. */
 static const char *
 receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
@@ -144,7 +144,8 @@ dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
     return receive(e, node, c, 4, 4);
 }
 
-/* A column of the row table (token, position, sequence ...) for a row.  It is loaded once, early enough for loads that depend on it. */
+/* A column of the row table (token, position, sequence ...) for a row.  It is loaded once, early enough for loads that depend on
+ * it. */
 static const char *
 load_input(dop_emit *e, dop_node_id node, const char *row)
 {

@@ -18,8 +18,8 @@ typedef enum dop_arg_kind {
 } dop_arg_kind;
 enum { DOP_COUNTS_MOST = 128 }; /* counters of a dispatch */
 
-/* An argument of a kernel, eight bytes of the push constants or of the parameter record (caps.h): a device address, two numbers by which
- * dispatches of one kernel differ, or where memory begins in a view. */
+/* An argument of a kernel, eight bytes of the push constants or of the parameter record (caps.h): a device address, two numbers by
+ * which dispatches of one kernel differ, or where memory begins in a view. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: see kind */
     dop_arg_kind kind;
@@ -140,11 +140,11 @@ const char *dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node
 bool dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size);
 /* The argument of this storage and kind, which is added if it is new. */
 const char *dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox);
-/* The argument of memory that the dispatch only reads.  While e->viewing is set, and where the kernel has DOP_CAP_texels, one vector of
- * weights and one value of earlier dispatches are read through views. */
+/* The argument of memory that the dispatch only reads.  While e->viewing is set, and where the kernel has DOP_CAP_texels, one
+ * vector of weights and one value of earlier dispatches are read through views. */
 const char *dop_emit_source_arg(dop_emit *e, dop_node_id node);
-/* The argument of a cache of keys or values that attention reads: through `view` where the kernel has DOP_CAP_texels, the cache has no
- * blocks and the dispatch writes none of it; else an address. */
+/* The argument of a cache of keys or values that attention reads: through `view` where the kernel has DOP_CAP_texels, the cache
+ * has no blocks and the dispatch writes none of it; else an address. */
 const char *dop_emit_cache_arg(dop_emit *e, dop_node_id node, uint32_t view);
 /* The matrix of a product, as the functions of weight types take it (DOP_W of common.glsl): in a view where the kernel has
  * DOP_CAP_texels, else an address. */
@@ -173,8 +173,9 @@ bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
 /* Argument with the address of a value's mailbox, for code that sends or receives by itself. */
 const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
-/* A replace state has two copies for each sequence.  dop_emit_replace_copy: where the copy begins that is current for the sequence, or
- * (successor) the copy that this step writes.  dop_emit_sequence: the sequence of a row, 0u where there is only one. */
+/* A replace state has two copies for each sequence.  dop_emit_replace_copy: where the copy begins that is current for the
+ * sequence, or (successor) the copy that this step writes.  dop_emit_sequence: the sequence of a row, 0u where there is only
+ * one. */
 const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor);
 const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
 /* The number of rows of row t's sequence directly before it in the step, or directly after it; counted up to `most`. */

@@ -19,8 +19,8 @@ struct dop_gen {
     bool hands_on; /* some workgroups read values that other workgroups of the same dispatch stored */
     bool experts;  /* the kernel computes addresses of experts' weights */
     bool halves;   /* factors of products are rounded to f16 */
-    /* Own sums (dop_own_sum of common.glsl): the row program begins a stage and runs once, so that its first two sums take one barrier
-     * each. */
+    /* Own sums (dop_own_sum of common.glsl): the row program begins a stage and runs once, so that its first two sums take one
+     * barrier each. */
     bool own_sums;
     bool ends_in_sum;  /* the row program ended in an own sum, whose barrier made its stores to shared memory visible */
     uint32_t sums;     /* number of own sums so far */
@@ -112,9 +112,9 @@ dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 dop_attn dop_attn_at(const dop_site *s);    /* as dop_attn_find, before anything is generated */
 /* Does the region compute query heads by a row program, or write this step's rows of the caches? */
 bool dop_attn_makes_heads(const dop_gen *gen);
-/* Refuse attention that a kernel cannot compute.  dop_attn_refuses: heads that no kernel can; _slopes, for variants whose scores do
- * not depend on the distance: ALiBi and tables of distances as well; _step, for variants that read caches only: keys of this step as
- * well. */
+/* Refuse attention that a kernel cannot compute.  dop_attn_refuses: heads that no kernel can; _slopes, for variants whose scores
+ * do not depend on the distance: ALiBi and tables of distances as well; _step, for variants that read caches only: keys of this
+ * step as well. */
 dop_refusal dop_attn_refuses_slopes(const dop_site *s);
 dop_refusal dop_attn_refuses(const dop_site *s);
 dop_refusal dop_attn_refuses_step(const dop_site *s);
@@ -142,8 +142,8 @@ dop_refusal dop_attn_refuses_blocks(const dop_site *s);
 /* Macros that load from caches: DOP_AT_K(p), DOP_LD4_K(at, d), DOP_LD8_K, DOP_PIECE_K, DOP_LO_K and DOP_HI_K for K, and with _V for
  * V.  `words`: the function that loads 16 bytes. */
 void dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out);
-/* Macros that load pieces of cache rows: DOP_ROW_K(p), DOP_LD_K(at, piece) and so on; `words`: the buffer reference types of 16 bytes
- * for K and V. */
+/* Macros that load pieces of cache rows: DOP_ROW_K(p), DOP_LD_K(at, piece) and so on; `words`: the buffer reference types of 16
+ * bytes for K and V. */
 void dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out);
 void dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out);
 /* The prologue of attention: puts the query rows into dop_q, and writes this step's rows of the caches. */
@@ -230,8 +230,8 @@ typedef struct dop_parts {
 dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
 /* The number of operations of the region that computing one value of node `id` takes, or `most` where it is larger. */
 uint32_t dop_gen_operations(const dop_gen *gen, dop_node_id id, uint32_t most);
-/* The weight vector of n_values values (as that of a norm) that the region applies element by element to compute node `id`; 0: there
- * is none. */
+/* The weight vector of n_values values (as that of a norm) that the region applies element by element to compute node `id`; 0:
+ * there is none. */
 dop_node_id dop_gen_vector(const dop_gen *gen, dop_node_id id, uint32_t n_values);
 /* The largest unit of the part's weight types. */
 uint32_t dop_part_unit(const dop_graph *g, const dop_segment *part);
@@ -330,8 +330,8 @@ uint64_t dop_tail_trips(const dop_site *s, const dop_tile *tile);
 
 /* --- how many iterations an invocation makes: trips.c ------------------------------------------------------------------- */
 
-/* Loop trip counts: of a loop that takes `of` of n values at a time; of a sum over n lanes; of a row program; and of the prologue of
- * products (row programs, choice of experts) for `rows` rows of the step. */
+/* Loop trip counts: of a loop that takes `of` of n values at a time; of a sum over n lanes; of a row program; and of the prologue
+ * of products (row programs, choice of experts) for `rows` rows of the step. */
 uint64_t dop_turns(uint64_t n, uint64_t of);
 uint32_t dop_halvings(uint32_t n);
 uint64_t dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_t lanes);
@@ -356,8 +356,8 @@ enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalin
 
 /* Why the weights of a region, or the target, do not allow integer products. */
 dop_refusal dop_int8_refuses(const dop_site *s);
-/* Why the region is not for kernels that have parts of integer products beside parts of floats (each workgroup makes products of one
- * part). */
+/* Why the region is not for kernels that have parts of integer products beside parts of floats (each workgroup makes products of
+ * one part). */
 dop_refusal dop_int8_refuses_mixed(const dop_site *s);
 bool dop_int8_mixed(const dop_graph *g, const dop_region *r);    /* are there both? */
 bool dop_int8_part(const dop_graph *g, const dop_segment *part); /* is a part one of integer products? */
@@ -368,8 +368,8 @@ enum { DOP_LEVEL_BYTES = 1024 };
 bool dop_int8_levels(const dop_gen *gen);
 /* Bytes of shared memory for the staged row of k_pad values that prog makes. */
 uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
-/* Declares the staged row of k_pad values in 8 bits, and the macros with which prog stores values.  *out_direct: the macros quantize
- * each value; otherwise dop_xi_row() must be called between two barriers after the row is complete. */
+/* Declares the staged row of k_pad values in 8 bits, and the macros with which prog stores values.  *out_direct: the macros
+ * quantize each value; otherwise dop_xi_row() must be called between two barriers after the row is complete. */
 dop_status dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf *decls, bool *out_direct);
 
 #endif

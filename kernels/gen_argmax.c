@@ -29,8 +29,8 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* The largest column of a row among several rows.  One workgroup has the whole row and waits mostly for memory, so it loads four columns
- * at a time, with four loads in flight.  Loads behind the last columns load the last ones once more. */
+/* The largest column of a row among several rows.  One workgroup has the whole row and waits mostly for memory, so it loads four
+ * columns at a time, with four loads in flight.  Loads behind the last columns load the last ones once more. */
 static void
 scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
 {
@@ -71,9 +71,9 @@ parity_of(const dop_graph *g)
     return g->max_q == 1 ? "0" : "row.sequence";
 }
 
-/* Loads what the step record says about the row: its entry in the row table, its mask.  Where the pick advances the step, everything that
- * changes is loaded here, and the first row is loaded beside the number of rows, because it is usually the last one: each load that waits
- * for another costs a trip to memory. */
+/* Loads what the step record says about the row: its entry in the row table, its mask.  Where the pick advances the step,
+ * everything that changes is loaded here, and the first row is loaded beside the number of rows, because it is usually the last
+ * one: each load that waits for another costs a trip to memory. */
 static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
@@ -94,7 +94,8 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
         dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
 
-/* Code for a draw with sampling parameters: the function that reads any column of the row, and the call, for rows that ask for a draw. */
+/* Code for a draw with sampling parameters: the function that reads any column of the row, and the call, for rows that ask for a
+ * draw. */
 static void
 put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
 {

@@ -1,5 +1,5 @@
-/* Attention: code that all kernels of attention share, and the general kernel, which uses no matrix units and has no special form for one
- * token.  The prologue computes queries and, for one token, the keys and values of this step. */
+/* Attention: code that all kernels of attention share, and the general kernel, which uses no matrix units and has no special form
+ * for one token.  The prologue computes queries and, for one token, the keys and values of this step. */
 #include "kernels/gen.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ row_dim(const attn *a, uint32_t which)
     return which ? a->value_stride : a->dim;
 }
 
-/* Receives rows of K and V of this step from mailboxes of another stage, one subgroup for each.  In a step of several rows these are the
- * rows of the workgroup's sequence up to the current row, which follow one another in the step from `row0` on. */
+/* Receives rows of K and V of this step from mailboxes of another stage, one subgroup for each.  In a step of several rows these
+ * are the rows of the workgroup's sequence up to the current row, which follow one another in the step from `row0` on. */
 static void
 receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
@@ -171,8 +171,8 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                            : "groupMemoryBarrier");
 }
 
-/* Declares dop_first, where there are several sequences: where the page table of the workgroup's sequence begins in the step record, or in
- * which row the sequence's ring begins. */
+/* Declares dop_first, where there are several sequences: where the page table of the workgroup's sequence begins in the step
+ * record, or in which row the sequence's ring begins. */
 void
 dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
 {
@@ -230,8 +230,8 @@ dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
                    ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
 }
 
-/* Expression of the position of row t, or of the last position that the row sees, where an earlier part of the model made that value
- * (op received) and the row table does not have it. */
+/* Expression of the position of row t, or of the last position that the row sees, where an earlier part of the model made that
+ * value (op received) and the row table does not have it. */
 static const char *
 received(dop_emit *e, dop_node_id from)
 {
@@ -710,8 +710,8 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     return most > least ? most : least;
 }
 
-/* Loop trip count of the prologue and epilogue of attention: heads of queries and of this step's rows, statistics of whole rows, a per-head
- * product. */
+/* Loop trip count of the prologue and epilogue of attention: heads of queries and of this step's rows, statistics of whole rows, a
+ * per-head product. */
 uint64_t
 dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows)
 {

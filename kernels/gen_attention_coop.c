@@ -30,9 +30,9 @@ max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Must queries be sums of two halves?  Rounding a query to f16 makes an error in its scores that grows with the scale.  Usually the scale
- * is one over the root of the length, and the error does not matter.  Where queries and keys are normed and the scale is 1 (Gemma 4), it
- * does. */
+/* Must queries be sums of two halves?  Rounding a query to f16 makes an error in its scores that grows with the scale.  Usually
+ * the scale is one over the root of the length, and the error does not matter.  Where queries and keys are normed and the scale is
+ * 1 (Gemma 4), it does. */
 static bool
 splits_queries(const dop_graph *g, const dop_attn *a)
 {
@@ -222,8 +222,8 @@ take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of,
     return layout_of(s->g, a, tile, s->t);
 }
 
-/* The tile: the first row of schedule.attention_tiles that fits the head and the target.  Where there are not enough rows of queries to
- * occupy all cores, positions are divided among subgroups instead. */
+/* The tile: the first row of schedule.attention_tiles that fits the head and the target.  Where there are not enough rows of
+ * queries to occupy all cores, positions are divided among subgroups instead. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

@@ -64,8 +64,8 @@ shape(const dop_gen *gen, dop_attn *a)
     return group_wgs;
 }
 
-/* Positions of the cache per iteration of a workgroup: the tile's, else 64; with small subgroups four for each lane of the subgroup that
- * turns a head's scores into weights, but at least one for each set of lanes that share a row. */
+/* Positions of the cache per iteration of a workgroup: the tile's, else 64; with small subgroups four for each lane of the
+ * subgroup that turns a head's scores into weights, but at least one for each set of lanes that share a row. */
 static uint32_t
 positions_of(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
@@ -93,7 +93,8 @@ heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
 }
 
-/* Keys for the loop in which subgroups take turns at adding their sums in shared memory; empty where all subgroups store at once. */
+/* Keys for the loop in which subgroups take turns at adding their sums in shared memory; empty where all subgroups store at
+ * once. */
 static void
 take_turns(dop_gen *gen, uint32_t summed, dop_keys *keys)
 {
@@ -120,8 +121,8 @@ power_of_two(uint32_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* Query heads whose scores a lane holds after products were summed over the lanes of a row: one, or all where heads cannot be divided
- * among the lanes. */
+/* Query heads whose scores a lane holds after products were summed over the lanes of a row: one, or all where heads cannot be
+ * divided among the lanes. */
 static uint32_t
 left_heads(const dop_attn *a, uint32_t lanes)
 {
@@ -350,8 +351,8 @@ takes_one_head(const dop_site *s, const dop_attn *a)
            (!s->r->info->attn.merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
-/* Sets tile.apart, by which subgroups walk over positions of their own, where `registers` of an invocation hold its rows, products and
- * sums, and where shared memory holds the sums of all subgroups at once. */
+/* Sets tile.apart, by which subgroups walk over positions of their own, where `registers` of an invocation hold its rows, products
+ * and sums, and where shared memory holds the sums of all subgroups at once. */
 static void
 walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
@@ -386,8 +387,8 @@ stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
                : least_group_wgs(s, a, s->t->persistent);
 }
 
-/* The most splits of a short cache: up to this number a stage divides head groups among more workgroups than for longer caches; 0: it
- * has no form for short caches. */
+/* The most splits of a short cache: up to this number a stage divides head groups among more workgroups than for longer caches; 0:
+ * it has no form for short caches. */
 static uint32_t
 short_splits(const dop_site *s, const dop_attn *a)
 {

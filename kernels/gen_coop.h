@@ -20,8 +20,8 @@ typedef struct dop_coop_form {
     dop_status (*declare)(dop_gen *gen, dop_buf *decls);
 } dop_coop_form;
 
-/* The parts whose rows of weights one function of the kernel makes: a single part, or all parts of a joined tile (tile.joined), each
- * with one matrix, whose rows are numbered on from part to part. */
+/* The parts whose rows of weights one function of the kernel makes: a single part, or all parts of a joined tile (tile.joined),
+ * each with one matrix, whose rows are numbered on from part to part. */
 typedef struct dop_coop_rows {
     const dop_segment *part;
     uint32_t n;
@@ -30,12 +30,12 @@ typedef struct dop_coop_rows {
 } dop_coop_rows;
 
 dop_status dop_coop_emit(dop_gen *gen, const dop_coop_form *form);
-/* The epilogue: code that computes values of one token from the sums at a place of the tile, and stores them.  `width` (1 or 4) is how
- * many values side by side, all of one part, are stored at once. */
+/* The epilogue: code that computes values of one token from the sums at a place of the tile, and stores them.  `width` (1 or 4) is
+ * how many values side by side, all of one part, are stored at once. */
 uint32_t dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows);
 void dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *store);
-/* The epilogue for all values that a lane has of fragments side by side, as two pieces of code: `load` loads the operands of all values,
- * `store` computes and stores the values.  Returns false, and no code, where there are no operands to load. */
+/* The epilogue for all values that a lane has of fragments side by side, as two pieces of code: `load` loads the operands of all
+ * values, `store` computes and stores the values.  Returns false, and no code, where there are no operands to load. */
 bool dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *load, dop_buf *store);
 #define DOP_STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
 /* How a piece of the parts' weights is loaded (`load`), and how it is converted to halves (`take`): bodies of two functions of the

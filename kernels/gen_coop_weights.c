@@ -19,8 +19,8 @@ only_type(const dop_graph *g, const dop_segment *part)
     return first;
 }
 
-/* The form in which values from a codebook stay in registers until they are stored in shared memory: iq1's (4 bytes for 32 values) as words
- * of two bits a value (MOVED), other types' as bytes; NONE: the type has no codebook, or a small one. */
+/* The form in which values from a codebook stay in registers until they are stored in shared memory: iq1's (4 bytes for 32 values)
+ * as words of two bits a value (MOVED), other types' as bytes; NONE: the type has no codebook, or a small one. */
 typedef enum book { BOOK_NONE, BOOK_BYTES, BOOK_MOVED } book;
 
 static book
@@ -67,8 +67,8 @@ dop_coop_listed_units(const dop_gen *gen, const dop_segment *part)
 #define UNITS_COLUMN "i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR"
 #define EIGHTS_COLUMN "i % (DEEP / 8u)"
 
-/* Can the rows of a part's pieces be found before the loop over the depth?  Not where the matrices have different types, or there is one
- * for each expert. */
+/* Can the rows of a part's pieces be found before the loop over the depth?  Not where the matrices have different types, or there
+ * is one for each expert. */
 static bool
 found_before(const dop_gen *gen, const dop_coop_rows *rows)
 {
@@ -77,8 +77,8 @@ found_before(const dop_gen *gen, const dop_coop_rows *rows)
     return only_type(g, rows->part) < DOP_TYPE_COUNT && w->shape.rank == 2;
 }
 
-/* The body of dop_piece_of(n0, i): the address of the matrix that has the row of piece i, where the row begins, and where the matrix has
- * its scales. */
+/* The body of dop_piece_of(n0, i): the address of the matrix that has the row of piece i, where the row begins, and where the
+ * matrix has its scales. */
 static void
 find_piece(dop_gen *gen, const dop_coop_rows *rows, dop_buf *out)
 {
@@ -228,8 +228,8 @@ is_quant(const dop_graph *g, dop_node_id product)
     return dop_type_of(type_of(g, product))->kind == DOP_KIND_QUANT;
 }
 
-/* The macro of types/books.glsl for a type whose values are looked up in a codebook and stay integers until they are stored in shared
- * memory (schedule.coop_late_books); NULL: the type has no codebook, or the target does not want that. */
+/* The macro of types/books.glsl for a type whose values are looked up in a codebook and stay integers until they are stored in
+ * shared memory (schedule.coop_late_books); NULL: the type has no codebook, or the target does not want that. */
 static const char *
 late_macro(const dop_gen *gen, dop_type t)
 {

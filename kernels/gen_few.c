@@ -1,5 +1,5 @@
-/* Small-batch products (2 to 8 tokens) on GPUs.  Weights are read and unpacked once for all tokens, by cooperative lanes that share rows
- * as in a GEMV. */
+/* Small-batch products (2 to 8 tokens) on GPUs.  Weights are read and unpacked once for all tokens, by cooperative lanes that
+ * share rows as in a GEMV. */
 #include "kernels/product.h"
 
 #include "kernels/weight_types.h"
@@ -19,8 +19,8 @@ piece_in(const dop_gen *gen)
     return dop_few_piece_of(&s, gen->descriptor->ints, gen->e.routes != NULL);
 }
 
-/* The placement of small-batch products: every invocation has all rows of the step, groups of cooperative lanes share out the rows of
- * weights, and the lanes of a group share out the depth. */
+/* The placement of small-batch products: every invocation has all rows of the step, groups of cooperative lanes share out the rows
+ * of weights, and the lanes of a group share out the depth. */
 static dop_placement
 placement_of(const dop_gen *gen, const dop_parts *p)
 {
@@ -83,8 +83,8 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
     dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &text));
 }
 
-/* Statistics of the rows, which only the epilogue needs: subgroups share out the rows and compute the statistics before the first piece is
- * used.  `done` gets the code that reads the statistics of row t. */
+/* Statistics of the rows, which only the epilogue needs: subgroups share out the rows and compute the statistics before the first
+ * piece is used.  `done` gets the code that reads the statistics of row t. */
 static void
 sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_buf *done)
 {
@@ -155,8 +155,8 @@ put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, do
     dop_nest_end(n);
 }
 
-/* The staging of rows in a stage: an invocation receives four neighbouring columns of every row from mailboxes.  It looks once for all
- * rows before it waits for the first, so that the looks overlap. */
+/* The staging of rows in a stage: an invocation receives four neighbouring columns of every row from mailboxes.  It looks once for
+ * all rows before it waits for the first, so that the looks overlap. */
 static void
 receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
@@ -245,8 +245,8 @@ count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
     return n;
 }
 
-/* The tile: one workgroup for each multiprocessor, or a few less with equal shares, because every workgroup stages all rows of the step,
- * which takes about as long as its share of the weights. */
+/* The tile: one workgroup for each multiprocessor, or a few less with equal shares, because every workgroup stages all rows of the
+ * step, which takes about as long as its share of the weights. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -343,8 +343,9 @@ avoid(const dop_site *s)
     return avoid_for_matrix_units(s, false);
 }
 
-/* Packed integers are faster than matrix units (matmul_coop_few) up to schedule.int_rows rows, and up to eight rows where there are many
- * columns: matrix units take about as long for one row as for sixteen.  Products of floats are slower than matrix units sooner. */
+/* Packed integers are faster than matrix units (matmul_coop_few) up to schedule.int_rows rows, and up to eight rows where there
+ * are many columns: matrix units take about as long for one row as for sixteen.  Products of floats are slower than matrix units
+ * sooner. */
 static const char *
 avoid_ints(const dop_site *s)
 {

@@ -24,8 +24,8 @@ unit_bytes(const dop_site *s, uint32_t unit, bool ints)
     return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
 }
 
-/* Units of a row that are staged at a time: all, or as many as shared memory has room for beside sums of cooperative lanes, in multiples
- * of 32. */
+/* Units of a row that are staged at a time: all, or as many as shared memory has room for beside sums of cooperative lanes, in
+ * multiples of 32. */
 static uint32_t
 piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
 {
@@ -76,8 +76,8 @@ dop_few_piece_of(const dop_site *s, bool ints, bool stage)
     return p;
 }
 
-/* Which values of a staged piece an invocation receives, four neighbouring columns at a time: in each batch `groups` fours of every row,
- * or, where a row is short, one four of every `apart`th row. */
+/* Which values of a staged piece an invocation receives, four neighbouring columns at a time: in each batch `groups` fours of
+ * every row, or, where a row is short, one four of every `apart`th row. */
 typedef struct share {
     uint32_t columns; /* fours of columns of one row in a piece */
     uint32_t apart;   /* rows that are received side by side: a divisor of the rows of the step */

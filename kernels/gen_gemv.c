@@ -78,8 +78,8 @@ dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body
     dop_buf_finish(&inner);
 }
 
-/* Code for an activation that is not staged: x[q], four values of unit v, is computed from memory, and the statistics are summed on the
- * way. */
+/* Code for an activation that is not staged: x[q], four values of unit v, is computed from memory, and the statistics are summed
+ * on the way. */
 static void
 compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
 {
@@ -249,8 +249,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
 }
 
 /* The per-head product behind the products (dop_tail_facts).  In a dispatch, each workgroup that made values of a head checks
- * afterwards whether it completed the head.  A stage instead has extra workgroups for the heads, from number `first` on, which receive
- * the values through mailboxes. */
+ * afterwards whether it completed the head.  A stage instead has extra workgroups for the heads, from number `first` on, which
+ * receive the values through mailboxes. */
 static void
 emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
 {
@@ -272,8 +272,8 @@ emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf
     }
 }
 
-/* The tile of parts of floats in a region that also has integer products: enough cooperative lanes to take a row in one step, because rows
- * of floats are few there. */
+/* The tile of parts of floats in a region that also has integer products: enough cooperative lanes to take a row in one step,
+ * because rows of floats are few there. */
 static dop_selection
 choose_floats(const dop_gen *gen, const dop_parts *p)
 {
@@ -311,7 +311,8 @@ call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n
     return tails ? dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first) : call;
 }
 
-/* The placement of GEMV: groups of cooperative lanes share out the rows of weights, and the lanes of a group share out the depth. */
+/* The placement of GEMV: groups of cooperative lanes share out the rows of weights, and the lanes of a group share out the
+ * depth. */
 static dop_placement
 placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
 {
@@ -331,8 +332,8 @@ placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
     return pl;
 }
 
-/* Emits the functions of all parts, then their calls.  Where a region has both kinds, parts of floats come after parts of integer products
- * and have cooperative lanes of their own. */
+/* Emits the functions of all parts, then their calls.  Where a region has both kinds, parts of floats come after parts of integer
+ * products and have cooperative lanes of their own. */
 static dop_status
 emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)
 {

@@ -9,10 +9,10 @@ as_stored(const dop_gen *gen)
     return dop_coop_stored(gen->e.g, gen->e.r) < DOP_TYPE_COUNT;
 }
 
-/* The test for rows past the last token in matmul_own_part.glsl; empty where loads need none (matmul_few_part.glsl keeps its test, which
- * was faster when measured).  Whatever stored rows past the last token hold, they only reach sums that are not stored.  So it is not worth
- * waiting for the number of tokens, unless the buffer ends before the tile does, or the row is computed from ids that may name any
- * address. */
+/* The test for rows past the last token in matmul_own_part.glsl; empty where loads need none (matmul_few_part.glsl keeps its test,
+ * which was faster when measured).  Whatever stored rows past the last token hold, they only reach sums that are not stored.  So
+ * it is not worth waiting for the number of tokens, unless the buffer ends before the tile does, or the row is computed from ids
+ * that may name any address. */
 static const char *
 guard_row(const dop_gen *gen, const dop_parts *p)
 {
@@ -24,8 +24,8 @@ guard_row(const dop_gen *gen, const dop_parts *p)
                                      "        return dop_raw8(uvec4(0u), uvec4(0u));\n";
 }
 
-/* Code that loads eight values of an activation as `r`, and (returned) the expression that converts r to halves.  A stored row is loaded
- * as it is and converted when it goes to shared memory; a computed one becomes halves at once. */
+/* Code that loads eight values of an activation as `r`, and (returned) the expression that converts r to halves.  A stored row is
+ * loaded as it is and converted when it goes to shared memory; a computed one becomes halves at once. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
@@ -91,7 +91,8 @@ sums_bytes(const dop_tile *tile, uint32_t mats)
     return (uint64_t)tile->bm * tile->bn * mats * 4;
 }
 
-/* Keys for split-K: which part of the depth a workgroup goes through, and code by which the workgroups of a tile add up their sums. */
+/* Keys for split-K: which part of the depth a workgroup goes through, and code by which the workgroups of a tile add up their
+ * sums. */
 static dop_status
 share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
 {
@@ -109,8 +110,8 @@ share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
     return st;
 }
 
-/* Keys for the staging of activations in register-direct tiles: beside the products of which fragment of tokens the first pieces are
- * stored, and how many pieces beside each fragment.  This decides how a driver orders the loop. */
+/* Keys for the staging of activations in register-direct tiles: beside the products of which fragment of tokens the first pieces
+ * are stored, and how many pieces beside each fragment.  This decides how a driver orders the loop. */
 static void
 store_keys(dop_gen *gen, dop_type weights, uint32_t n_mats, dop_keys *keys)
 {
@@ -209,8 +210,8 @@ stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return side;
 }
 
-/* The start of main() for split-K: the last columns of tiles have several workgroups, each with a share of the depth.  The counts of
- * columns and shares are numbers of the dispatch, so that chunks of different sizes have one kernel. */
+/* The start of main() for split-K: the last columns of tiles have several workgroups, each with a share of the depth.  The counts
+ * of columns and shares are numbers of the dispatch, so that chunks of different sizes have one kernel. */
 static void
 begin_shares(dop_gen *gen, uint32_t k, uint32_t mats, uint32_t columns, dop_buf *decls, dop_buf *begin)
 {
@@ -309,8 +310,8 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st;
 }
 
-/* Are the part's weights loaded in whole units?  Yes where the target lists the type (schedule.coop_units) and every invocation gets
- * equally many units. */
+/* Are the part's weights loaded in whole units?  Yes where the target lists the type (schedule.coop_units) and every invocation
+ * gets equally many units. */
 static bool
 in_units(const dop_gen *gen, const dop_segment *part)
 {

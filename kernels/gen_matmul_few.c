@@ -62,8 +62,8 @@ emit(dop_gen *gen)
     return dop_coop_emit(gen, &shared_out);
 }
 
-/* The first shape of a list of schedule.small_tiles.  Lists begin with the widest shape: every workgroup loads a tile of activations, so
- * fewer, wider workgroups load less, as long as every multiprocessor has one. */
+/* The first shape of a list of schedule.small_tiles.  Lists begin with the widest shape: every workgroup loads a tile of
+ * activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
 static const dop_few_shape *
 first_of(const dop_target *t, dop_few_list list)
 {
@@ -79,8 +79,8 @@ fits_shared(const dop_site *s, const dop_tile *tile, uint32_t mats)
     return dop_coop_tile_bytes(tile, mats, s->t) + tile->wg / s->t->subgroup * 4 <= s->t->shared_bytes;
 }
 
-/* Sets the tile from a shape, if the shape suits the products and the target is like those for which shapes are listed (subgroups of 32,
- * matrices of 16 x 16).  last: there is no other shape, so occupancy does not matter. */
+/* Sets the tile from a shape, if the shape suits the products and the target is like those for which shapes are listed (subgroups
+ * of 32, matrices of 16 x 16).  last: there is no other shape, so occupancy does not matter. */
 static bool
 few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
 {
@@ -110,8 +110,8 @@ few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
            fits_shared(s, tile, p.most);
 }
 
-/* The tile where no listed shape suits: so few rows of weights that every multiprocessor has a workgroup, the depth divided among the
- * subgroups of a workgroup, and many loads of weights in flight. */
+/* The tile where no listed shape suits: so few rows of weights that every multiprocessor has a workgroup, the depth divided among
+ * the subgroups of a workgroup, and many loads of weights in flight. */
 static void
 narrow_tile(const dop_site *s, dop_tile *tile)
 {
@@ -279,9 +279,10 @@ own_shared(dop_gen *gen)
     return own_bytes(&gen->choice->tile, dop_coop_mats(gen), gen->e.target);
 }
 
-/* The tile: 32 rows of weights where that gives most multiprocessors a workgroup, else 16.  The subgroups that share the depth are twice
- * schedule.small_own_depth for few tokens, halved beyond schedule.small_some tokens, and halved again where there are workgroups enough
- * for two on a multiprocessor, so that two fit its registers; for many tokens they are schedule.small_own_depth. */
+/* The tile: 32 rows of weights where that gives most multiprocessors a workgroup, else 16.  The subgroups that share the depth are
+ * twice schedule.small_own_depth for few tokens, halved beyond schedule.small_some tokens, and halved again where there are
+ * workgroups enough for two on a multiprocessor, so that two fit its registers; for many tokens they are
+ * schedule.small_own_depth. */
 static void
 own_tile(const dop_site *s, dop_tile *tile)
 {

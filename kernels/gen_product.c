@@ -1,5 +1,5 @@
-/* The nest of products by cooperative lanes: y[t][n] = sum over k of x[t][k] * w[n][k].  The lanes of a group share out k, groups and
- * workgroups share out n, and every lane has all t.  The placement says how many of each. */
+/* The nest of products by cooperative lanes: y[t][n] = sum over k of x[t][k] * w[n][k].  The lanes of a group share out k, groups
+ * and workgroups share out n, and every lane has all t.  The placement says how many of each. */
 #include "kernels/product.h"
 
 #include "kernels/weight_types.h"
@@ -218,8 +218,8 @@ sums(const part_of *o)
     return o->mats * o->rows * (o->t ? o->t : 1);
 }
 
-/* Finds the sum that a lane stores, where it stores at most one.  The epilogue's loads then come before the products, which hide their
- * latency. */
+/* Finds the sum that a lane stores, where it stores at most one.  The epilogue's loads then come before the products, which hide
+ * their latency. */
 static void
 store_place(const part_of *o, const char *early)
 {
@@ -272,8 +272,8 @@ multiply_matrix(const part_of *o, uint32_t m)
     dop_nest_end(n);
 }
 
-/* Multiplies the weights that were loaded for step j, unit v, with all rows of the step.  Weights are unpacked once and stay in registers;
- * the activations of one row at a time are in registers. */
+/* Multiplies the weights that were loaded for step j, unit v, with all rows of the step.  Weights are unpacked once and stay in
+ * registers; the activations of one row at a time are in registers. */
 static void
 multiply(const part_of *o)
 {
@@ -298,8 +298,8 @@ registers_of(const part_of *o)
     return registers;
 }
 
-/* The sums of one set of rows of weights: a loop over the steps of a lane, inside a loop over pieces of the depth where activations are
- * staged in pieces. */
+/* The sums of one set of rows of weights: a loop over the steps of a lane, inside a loop over pieces of the depth where
+ * activations are staged in pieces. */
 static void
 sum_up(const part_of *o)
 {
@@ -354,8 +354,8 @@ reduce(const part_of *o)
     dop_nest_end(n);
 }
 
-/* The epilogue of a lane's sums of one row and column; for several rows of the step, y first becomes the sums of row t and column c of all
- * matrices. */
+/* The epilogue of a lane's sums of one row and column; for several rows of the step, y first becomes the sums of row t and column
+ * c of all matrices. */
 static void
 store(const part_of *o, const char *end)
 {

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* Most values (or groups of four) of a row that an invocation holds in registers; it walks over a longer row in a loop.  From mailboxes a
- * row in registers is received at once, a longer one value by value in the loop, and one that is only staged in batches, because
- * each batch is one round trip to memory. */
+/* Most values (or groups of four) of a row that an invocation holds in registers; it walks over a longer row in a loop.  From
+ * mailboxes a row in registers is received at once, a longer one value by value in the loop, and one that is only staged in
+ * batches, because each batch is one round trip to memory. */
 enum { MAX_AT_ONCE = 8 };
 
 static int
@@ -22,8 +22,8 @@ index_of(const dop_rowprog *p, dop_node_id id)
     return from < p->n_nodes && p->nodes[from] == id ? (int)from : -1;
 }
 
-/* The level of an expression: the number of the first pass over the row in which it can be evaluated, which comes after the passes of all
- * statistics that the expression reads. */
+/* The level of an expression: the number of the first pass over the row in which it can be evaluated, which comes after the passes
+ * of all statistics that the expression reads. */
 static uint32_t
 level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
 {
@@ -187,8 +187,8 @@ stat_name(pass *s, dop_node_id id, const char *suffix)
     return dop_emit_str(&s->gen->e, "st%u_%d%s", s->serial, index_of(s->p, id), suffix);
 }
 
-/* Emits what this pass does for node i of the program: sums up a statistic of this level, or the statistics of a norm or softmax that was
- * not split, which are computed one level before the node's own (the largest value of a softmax two levels before). */
+/* Emits what this pass does for node i of the program: sums up a statistic of this level, or the statistics of a norm or softmax
+ * that was not split, which are computed one level before the node's own (the largest value of a softmax two levels before). */
 static void
 visit_member(pass *s, uint32_t i, const uint32_t *level)
 {
@@ -339,8 +339,8 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     return true;
 }
 
-/* Values (or groups of four) of an invocation when the whole row is held in registers; UINT32_MAX: the row is walked over in a loop,
- * because sums of differences need one of their own, or because on CPU devices less code compiles to better code. */
+/* Values (or groups of four) of an invocation when the whole row is held in registers; UINT32_MAX: the row is walked over in a
+ * loop, because sums of differences need one of their own, or because on CPU devices less code compiles to better code. */
 static uint32_t
 values_at_once(const dop_gen *gen, const dop_rowprog *p, uint32_t width)
 {

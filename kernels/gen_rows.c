@@ -172,8 +172,8 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     dop_buf_finish(&inner);
 }
 
-/* Is computing four values of the activation from views faster than loading them from shared memory, which is a loop over the lanes on
- * CPU devices? */
+/* Is computing four values of the activation from views faster than loading them from shared memory, which is a loop over the
+ * lanes on CPU devices? */
 static bool
 quickly_made(const rows_gen *s)
 {
@@ -403,8 +403,8 @@ matrix_of(rows_gen *s, dop_node_id w)
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
-/* Prepares the last round, in which the product beside is summed up: moves the sums of earlier rounds to other registers, because the
- * last round uses the first ones. */
+/* Prepares the last round, in which the product beside is summed up: moves the sums of earlier rounds to other registers, because
+ * the last round uses the first ones. */
 static void
 emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
 {

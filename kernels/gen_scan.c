@@ -21,8 +21,8 @@ dop_scan_of(const dop_gen *gen)
     return dop_scan_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
 }
 
-/* Staging of q, k or v: code that puts `count` values of each staged row, from column `base` on, into shared memory, with the macro `put`
- * for four values, or `put`1 for one. */
+/* Staging of q, k or v: code that puts `count` values of each staged row, from column `base` on, into shared memory, with the
+ * macro `put` for four values, or `put`1 for one. */
 static void
 stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, uint32_t most,
              dop_buf *body)
@@ -328,8 +328,8 @@ dop_scan_fits(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* Bytes of shared memory for a chunk of `rows` rows: q, k, v, and the products of the rows with one another (two matrices for the delta
- * rule), each row padded by a vector of 4. */
+/* Bytes of shared memory for a chunk of `rows` rows: q, k, v, and the products of the rows with one another (two matrices for the
+ * delta rule), each row padded by a vector of 4. */
 static uint32_t
 chunk_bytes(const dop_scan *s, uint32_t rows)
 {
@@ -387,8 +387,8 @@ tile_of_chunks(const dop_site *site, dop_tile *tile)
         tile->bq -= step;
 }
 
-/* Can the recurrence be computed in chunks?  An invocation multiplies its part of the state with as many rows at a time as lanes share a
- * row of the state, in code without loops, so that its part must be small. */
+/* Can the recurrence be computed in chunks?  An invocation multiplies its part of the state with as many rows at a time as lanes
+ * share a row of the state, in code without loops, so that its part must be small. */
 static dop_refusal
 fits_chunks(const dop_site *site)
 {

@@ -1,5 +1,5 @@
-/* Code that the generators of linear recurrences share: a region's recurrence, and pieces of text that do not depend on how the state
- * is divided among invocations. */
+/* Code that the generators of linear recurrences share: a region's recurrence, and pieces of text that do not depend on how the
+ * state is divided among invocations. */
 #ifndef DOPPLER_KERNELS_GEN_SCAN_H
 #define DOPPLER_KERNELS_GEN_SCAN_H
 

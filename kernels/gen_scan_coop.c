@@ -14,9 +14,9 @@ typedef struct layout {
     uint32_t bytes; /* of shared memory in all */
 } layout;
 
-/* The number of subgroups that share columns of the state.  Updating a column's state is as much work as its products, so dividing a
- * column among subgroups pays.  With a delta rule it does not, because they would have to combine their parts before the column is
- * solved. */
+/* The number of subgroups that share columns of the state.  Updating a column's state is as much work as its products, so dividing
+ * a column among subgroups pays.  With a delta rule it does not, because they would have to combine their parts before the column
+ * is solved. */
 static uint32_t
 split_of(const dop_scan *s, const dop_target *t)
 {
@@ -72,8 +72,8 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
     dop_buf_finish(&inner);
 }
 
-/* Appends `inner` once for each row of a chunk, in an unrolled loop in which every subgroup has a row: `row` in the chunk, `t` in the
- * step. */
+/* Appends `inner` once for each row of a chunk, in an unrolled loop in which every subgroup has a row: `row` in the chunk, `t` in
+ * the step. */
 static void
 each_row(dop_gen *gen, const dop_buf *inner, dop_buf *body)
 {

@@ -1,5 +1,5 @@
-/* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region makes is multiplied with a matrix of its
- * own, by the workgroup that completes the head. */
+/* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region makes is multiplied with a matrix
+ * of its own, by the workgroup that completes the head. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"

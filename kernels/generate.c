@@ -125,8 +125,8 @@ dop_kernel_runs(dop_emit *e, uint32_t max_t)
     return max_t == 1 ? "persistent_runs" : dop_emit_str(e, "several_runs[%u]", max_t - 1);
 }
 
-/* Code by which the last kernel of a schedule counts a persistent run after its stores (DOP_SYNC_ADVANCE).  The count is loaded before
- * the stores, so that nothing waits for it at the end. */
+/* Code by which the last kernel of a schedule counts a persistent run after its stores (DOP_SYNC_ADVANCE).  The count is loaded
+ * before the stores, so that nothing waits for it at the end. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
@@ -140,8 +140,8 @@ put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
                    step, count, step, count, runs);
 }
 
-/* Declares what decides the length of the splits of a cache that the kernel makes or merges (dop_split_len): from the stage's tile, else
- * from the graph. */
+/* Declares what decides the length of the splits of a cache that the kernel makes or merges (dop_split_len): from the stage's
+ * tile, else from the graph. */
 static void
 put_splits(const dop_gen *gen, dop_buf *b)
 {
@@ -178,8 +178,8 @@ put_stage(dop_gen *gen, dop_buf *b)
                        grid[0], grid[0], grid[1], grid[0] * grid[1]);
 }
 
-/* Do the region's matrices fit one device allocation, with the gaps between them?  A dispatch reads all of them through one view, which
- * covers one allocation. */
+/* Do the region's matrices fit one device allocation, with the gaps between them?  A dispatch reads all of them through one view,
+ * which covers one allocation. */
 static bool
 matrices_fit(const dop_graph *g, const dop_region *r, uint64_t allocation)
 {

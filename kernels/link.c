@@ -208,8 +208,8 @@ find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
     return 0;
 }
 
-/* Appends the instruction, unless `out` has an equal one; then the instruction's result, if it has one, is mapped to the result of the
- * equal one. */
+/* Appends the instruction, unless `out` has an equal one; then the instruction's result, if it has one, is mapped to the result of
+ * the equal one. */
 static void
 copy_once(linker *l, module *m, const inst *i, dop_buf *out)
 {

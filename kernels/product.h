@@ -1,5 +1,5 @@
-/* Products by cooperative lanes without matrix units, as nests (gen_product.c): what the kernels for one row and for a few rows have in
- * common, and what each gives. */
+/* Products by cooperative lanes without matrix units, as nests (gen_product.c): what the kernels for one row and for a few rows
+ * have in common, and what each gives. */
 #ifndef DOPPLER_KERNELS_PRODUCT_H
 #define DOPPLER_KERNELS_PRODUCT_H
 
@@ -20,8 +20,8 @@ typedef struct dop_product {
 
 /* Number of slots whose rows of the activation are parts of one sum. */
 uint32_t dop_product_summed(const dop_parts *p);
-/* Loop trip counts over the depth, in units: along the row of one slot; along all slots that are summed up; and with the product beside
- * (dop_product_facts.beside), which comes last. */
+/* Loop trip counts over the depth, in units: along the row of one slot; along all slots that are summed up; and with the product
+ * beside (dop_product_facts.beside), which comes last. */
 uint32_t dop_product_units(const dop_parts *p);
 uint32_t dop_product_steps(const dop_parts *p);
 uint32_t dop_product_all(const dop_parts *p);

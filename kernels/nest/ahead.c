@@ -1,5 +1,5 @@
-/* Prefetch (double buffering in registers): a loop whose iterations load what they use becomes one whose iterations load what the next
- * iteration uses. */
+/* Prefetch (double buffering in registers): a loop whose iterations load what they use becomes one whose iterations load what the
+ * next iteration uses. */
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>
@@ -82,8 +82,8 @@ rename_in(dop_nest *n, const char *text, const char *from, const char *to)
     return renamed;
 }
 
-/* Replaces the load `*at` in the innermost loop by the load of the next iteration, which may be one of the loop itself or the first one
- * in another iteration of a loop around it. */
+/* Replaces the load `*at` in the innermost loop by the load of the next iteration, which may be one of the loop itself or the
+ * first one in another iteration of a loop around it. */
 static void
 load_next(dop_nest *n, dop_stmt **at, dop_stmt *const *loops, uint32_t n_loops)
 {

@@ -31,8 +31,9 @@ typedef struct dop_stmt {
     bool apart;             /* a loop or condition that invocations of the workgroup pass differently */
     bool together;          /* has a barrier of its own, so that all invocations must come here */
     struct dop_stmt *body, *other, *next;
-    /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again` the
-     * arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is over. */
+    /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again`
+     * the arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is
+     * over. */
     const char *more, *again;
     bool late;
     /* Names of the arrays that a prefetching call fills (q0, q1 ...); each has a copy for the next iteration. */
@@ -87,8 +88,8 @@ void dop_nest_dot(dop_nest *n, const char *place, const char *value, ...) DOP_NE
 dop_stmt *dop_nest_reduce(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 dop_stmt *dop_nest_call(dop_nest *n, const char *function, const char *arguments);
 /* Prefetch: what an iteration of the innermost loop loads into registers, by a call of the function with these arguments; `first`:
- * the arguments for the first iteration.  The call is issued an iteration earlier, across iterations of the outer loops as well where
- * these have an `again`. */
+ * the arguments for the first iteration.  The call is issued an iteration earlier, across iterations of the outer loops as well
+ * where these have an `again`. */
 void dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char *arguments,
                     const char *const *registers, uint32_t n_registers);
 void dop_nest_break(dop_nest *n, const char *condition);

@@ -1,5 +1,5 @@
-/* A placement, the schedule of a kernel as data: at which levels of parallelism and loops the axes of a nest run, how operands get to
- * registers, and how lanes add up their sums. */
+/* A placement, the schedule of a kernel as data: at which levels of parallelism and loops the axes of a nest run, how operands get
+ * to registers, and how lanes add up their sums. */
 #ifndef DOPPLER_KERNELS_NEST_PLACEMENT_H
 #define DOPPLER_KERNELS_NEST_PLACEMENT_H
 
