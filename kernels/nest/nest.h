@@ -22,14 +22,13 @@ typedef enum dop_stmt_kind {
 
 typedef struct dop_stmt {
     dop_stmt_kind kind;
-    const char *type,
-        *name;         /* type and name that the statement introduces; else a place, a function, or a hole's purpose */
-    const char *value; /* first value of a loop, condition, parameters or arguments, text of a hole */
-    const char *end, *step; /* of a loop: bound of its variable, and increment */
-    uint32_t reads, writes; /* shared memory that the statement reads and writes, bits by dop_nest_memory() */
-    bool unroll;            /* an unrolled loop, whose iterations lie side by side in registers */
-    bool apart;             /* a loop or condition that invocations of the workgroup pass differently */
-    bool together;          /* has a barrier of its own, so that all invocations must come here */
+    const char *type, *name; /* what the statement introduces; name also: a place, a function, a hole's purpose */
+    const char *value;       /* first value of a loop, condition, parameters or arguments, text of a hole */
+    const char *end, *step;  /* of a loop: bound of its variable, and increment */
+    uint32_t reads, writes;  /* shared memory that the statement reads and writes, bits by dop_nest_memory() */
+    bool unroll;             /* an unrolled loop, whose iterations lie side by side in registers */
+    bool apart;              /* a loop or condition that invocations of the workgroup pass differently */
+    bool together;           /* has a barrier of its own, so that all invocations must come here */
     struct dop_stmt *body, *other, *next;
     /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again`
      * the arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is
