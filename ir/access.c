@@ -1,6 +1,6 @@
 #include "ir/access.h"
 
-/* The axis's own extent of source 1, whose places are taps of windows along it. */
+/* Number of window taps along an axis: the length of that axis of source 1, the weights of a convolution. */
 static uint32_t
 taps_along(const dop_graph *g, dop_node_id id, dop_axis axis)
 {
@@ -13,7 +13,7 @@ taps_along(const dop_graph *g, dop_node_id id, dop_axis axis)
     return 1;
 }
 
-/* Query heads that share a head of source k. */
+/* Length of a head group: output indices on the axis that share one index of source k. */
 static uint32_t
 group_of(const dop_graph *g, dop_node_id id, uint32_t k, dop_axis axis)
 {
@@ -82,8 +82,8 @@ dop_node_has_windows(const dop_graph *g, dop_node_id id)
     return false;
 }
 
-/* Places of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: of a source, whose op may name heads and no columns;
- * NULL: of an output. */
+/* Names the axes of a shape by its rank: [row], [col], [row,col], [head,col], [row,head,col].  a: the access of a source, in which
+ * the op may name heads and no columns; NULL: the shape is an output's. */
 static void
 places_by_rank(const dop_shape *s, const dop_access *a, dop_place out[DOP_MAX_RANK])
 {
@@ -120,7 +120,8 @@ dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place out[DO
         for (uint32_t i = 0; i < s->rank; i++)
             out[i] = (dop_place){i == 1 ? DOP_AXIS_pos : i + 1 == s->rank ? DOP_AXIS_col : DOP_AXIS_head, i > 0, false};
     }
-    for (uint32_t i = 0; i < s->rank; i++) /* of heads and their splits, and of what a state has */
+    for (uint32_t i = 0; i < s->rank;
+         i++) /* axes of partial results (heads with splits) and of replace states have no name */
         out[i].named = out[i].named && !(partial && i > 0) && !(state && !dop_shape_appends(s));
 }
 
@@ -131,7 +132,7 @@ dop_window_length(uint64_t in, uint64_t taps, uint64_t stride, uint64_t dilation
     return padded < reach ? 0 : (padded - reach) / stride + 1;
 }
 
-/* Does the map of a source's axis of length d go with an output's axis of length o? */
+/* Do the lengths fit: an axis of a source of length d, read by map m, and the output's axis of length o? */
 static bool
 lengths_fit(const dop_axis_map *m, dop_dim d, dop_dim o)
 {

@@ -1,4 +1,4 @@
-/* How ops read their sources, in one form: along an axis one output element reads the indices
+/* Access maps, the form in which fusion sees how ops read their sources: along an axis one output element reads the indices
  *
  *     (mul * o + step * r - pad) / div,   r = 0 .. reach - 1
  *
@@ -9,15 +9,16 @@
 
 #include "ir/graph.h"
 
-/* Numbers of indices that are not known here: the whole axis, a few near o, a span that the kernel chooses. */
+/* Values of dop_axis_map.reach where the number of indices is no constant: a few near o, a span that the kernel chooses, the whole
+ * axis. */
 enum { DOP_REACH_FEW = INT32_MAX - 2, DOP_REACH_SPAN, DOP_REACH_ALL };
 
 typedef struct dop_axis_map {
-    dop_access_kind kind; /* the case's name */
-    dop_axis of;          /* of the output, where mul > 0 */
-    uint32_t mul, div, step, pad;
-    uint32_t reach;
-    bool chosen; /* another value, or the step record, gives the index */
+    dop_access_kind kind;         /* the name that ops.def has for this case */
+    dop_axis of;                  /* the axis of the output that o runs along, where mul > 0 */
+    uint32_t mul, div, step, pad; /* of the formula at the head of this file */
+    uint32_t reach;               /* number of indices that one output element reads, or DOP_REACH_* */
+    bool chosen;                  /* another value, or the step record, gives the index */
 } dop_axis_map;
 
 /* How node `id` reads its source number k along an axis.  An axis that its op does not name is index 0 of a broadcast. */
@@ -37,15 +38,16 @@ dop_axis_map_is_absent(const dop_axis_map *m)
     return !m->chosen && m->reach == 1 && m->mul == 0;
 }
 
-/* Does it read every index, whatever o is? */
+/* Does an output element read every index of the axis, whatever o is? */
 static inline bool
 dop_axis_map_is_whole(const dop_axis_map *m)
 {
     return !m->chosen && m->reach == DOP_REACH_ALL;
 }
 
-/* Does a workgroup that makes `tile` of an axis have what one of its elements reads along it?  This is the comparison that fusion is
- * made of: its own index always, and any of them where it makes the whole axis; never what a value chooses. */
+/* Does a workgroup that makes `tile` of an axis have what each of its elements reads along the axis?  This is the comparison that
+ * decides fusion: an element's own index is always in the tile, any index is where the workgroup makes the whole axis, and an index
+ * that a value chooses never is. */
 static inline bool
 dop_axis_map_in_tile(const dop_axis_map *m, dop_axis axis, dop_tile_span tile)
 {
@@ -55,7 +57,7 @@ dop_axis_map_in_tile(const dop_axis_map *m, dop_axis axis, dop_tile_span tile)
 /* Does some source of the node come through windows of more than one index? */
 bool dop_node_has_windows(const dop_graph *g, dop_node_id id);
 
-/* An axis of a source by its place in the shape. */
+/* The axis of the op (row, head, column ...) that a place of a source's shape is. */
 typedef struct dop_place {
     dop_axis axis;
     bool named; /* false: an axis of states and the like that ops.def does not describe by place */
@@ -64,10 +66,11 @@ typedef struct dop_place {
 /* Names the axes of a source (k < n_srcs) or of the output's index space (k = n_srcs). */
 void dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place out[DOP_MAX_RANK]);
 
-/* Length of a windowed axis behind an op: of `in` values, where it reads taps with these attributes; 0: not even one fits. */
+/* Length of an op's output on a windowed axis whose source has `in` values, for these attributes; 0: not even one window fits. */
 uint64_t dop_window_length(uint64_t in, uint64_t taps, uint64_t stride, uint64_t dilation, uint64_t pad);
 
-/* Do the op's accesses agree with the shapes?  false: that of source *out_src on its axis number *out_axis does not. */
+/* Do the op's accesses agree with the shapes?  false: the access of source *out_src on the source's axis number *out_axis does
+ * not. */
 bool dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint32_t *out_axis);
 
 #endif

@@ -1,4 +1,4 @@
-/* A row of append state that is stored in blocks: one position, all heads.
+/* Quantized caches: a row of append state that is stored in blocks holds one position, all heads.
  *
  * First come the values of all columns, then for each 32 of them an f16 scale d, then zeros up to a multiple of 16 bytes, so
  * that values are loaded in words.  The formulas are GGUF's (the GGML quantizations of these names), the order is not.
@@ -23,7 +23,7 @@ void dop_cache_row_encode(dop_type t, const float *x, uint32_t cols, void *out);
 void dop_cache_row_decode(dop_type t, const void *row, uint32_t cols, float *out);
 /* Rounds `n` values, a multiple of the block, as storing and loading would; out may be x. */
 void dop_cache_round(dop_type t, const float *x, uint64_t n, float *out);
-/* How far apart neighbouring stored values are in the block with these values. */
+/* The quantization step, the distance between neighbouring stored values, of the block with these values. */
 float dop_cache_step(dop_type t, const float *block);
 
 #endif

@@ -17,7 +17,7 @@ put_word(uint8_t *p, uint32_t bits)
         p[i] = (uint8_t)(bits >> (8 * i) & 255);
 }
 
-/* Entries as bytes, in the order of activations in 8 bits. */
+/* Writes the entries of a codebook with a byte for each value, in the order that activations in 8 bits have (types/int.glsl). */
 static void
 bytes(const uint16_t *book, uint32_t entries, uint32_t values, uint32_t bits, const uint8_t *levels, uint8_t *out)
 {
@@ -57,7 +57,7 @@ dop_type_book(dop_type t, uint8_t *out)
             put_word(out, w);
         }
         break;
-    case DOP_TYPE_nvfp4: /* what all values are multiplied by */
+    case DOP_TYPE_nvfp4: /* the factor of all values of the matrix, 1 as long as nobody sets another */
         put_word(out, 0x3f800000);
         break;
     default:

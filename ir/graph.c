@@ -1,4 +1,4 @@
-/* Questions about the nodes of a graph, and its digest. */
+/* Questions about the nodes of a graph, and the digest of a graph. */
 #include "ir/graph.h"
 
 #include "ir/cache_row.h"
@@ -62,7 +62,8 @@ dop_attention_cached(const dop_graph *g, dop_node_id attention)
     return dop_shape_appends(&g->nodes[g->nodes[attention].src[1]].shape);
 }
 
-/* Optional sources come behind the five that attention always has: first the sinks, and last the lasts. */
+/* Optional sources of attention come behind the five that it always has: first the sinks or the table of distances, last
+ * `lasts`. */
 static uint32_t
 lasts_at(const dop_graph *g, dop_node_id id)
 {

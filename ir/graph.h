@@ -96,6 +96,7 @@ typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP
 typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
 typedef enum dop_mask { DOP_MASK_causal, DOP_MASK_full, DOP_MASK_segments } dop_mask; /* of attention (ops.def) */
 
+/* A row of ops.def as data. */
 typedef struct dop_op_info {
     const char *name;
     uint8_t src_min, src_max;
@@ -119,11 +120,12 @@ typedef union dop_attr {
     const char *s; /* in the arena */
 } dop_attr;
 
-/* A dimension of a graph by number: what an axis has a multiple of.  Those that language models name come first: T (rows of this
- * step), S (positions of a sequence) and Q (sequences); then what a graph declares besides (dop_graph_declare()).  An axis of R is
- * a ring: mul rows, in which position p has row p % mul, so that it holds only the last positions. */
+/* A symbolic dimension of a graph, by number; the length of an axis is a multiple of one.  The dimensions of language models come
+ * first: T (rows of this step), S (positions of a sequence) and Q (sequences); then those that a graph declares
+ * (dop_graph_declare()).  An axis of R is a ring: mul rows, in which position p has row p % mul, so that the ring holds only the
+ * last positions. */
 typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_SYM_OWN, DOP_N_SYMS = 12 } dop_sym;
-/* One axis: a constant, or a multiple of a dimension. */
+/* The length of an axis: mul, or mul times a dimension. */
 typedef struct dop_dim {
     uint32_t mul;
     dop_sym sym;
@@ -154,10 +156,10 @@ typedef enum dop_input_kind {
 typedef enum dop_origin_kind {
     DOP_FROM_TEXT,     /* unknown */
     DOP_FROM_WEIGHT,   /* the model's weight of this index */
-    DOP_FROM_ROPE,     /* its rotary table of this index */
-    DOP_FROM_TEMPER,   /* its table of factors by which queries are multiplied */
-    DOP_FROM_RELATIVE, /* its table of what scores grow by with the distance */
-    DOP_FROM_TURNS     /* its vision part's table of rotations by row and column */
+    DOP_FROM_ROPE,     /* the model's rotary table of this index */
+    DOP_FROM_TEMPER,   /* the model's table of factors by which queries are multiplied */
+    DOP_FROM_RELATIVE, /* the model's table of what scores grow by with the distance */
+    DOP_FROM_TURNS     /* the table of rotations by row and column of the model's vision part */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;
@@ -172,13 +174,13 @@ typedef struct dop_node {
     uint32_t n_srcs;
     dop_node_id src[DOP_MAX_SRCS];
     dop_attr attr[DOP_MAX_ATTRS]; /* in the order of the op's row */
-    const char *name;             /* printed as %name; unique, in the arena */
-    dop_label label;              /* where it belongs; its role is in the arena, or lives as long */
-    dop_input_kind input;         /* of inputs */
-    dop_origin origin;            /* of weights */
+    const char *name;             /* printed as %name; unique in the graph; in the arena */
+    dop_label label;              /* layer and role of the node; the role's text is in the arena, or lives as long */
+    dop_input_kind input;         /* of inputs: which column of the row table */
+    dop_origin origin;            /* of weights: where the values come from */
 } dop_node;
 
-/* Templates: what one workgroup makes, and what may join (templates.def). */
+/* Templates, the kinds of kernels that regions need: what one workgroup makes, and what may join (templates.def). */
 typedef enum dop_template {
     DOP_TPL_none,
 #define TEMPLATE(name, ...) DOP_TPL_##name,
@@ -193,7 +195,7 @@ enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_H
 enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4, DOP_JOIN_CHOICE = 8, DOP_JOIN_HEADS = 16 };
 typedef struct dop_template_info {
     const char *name;
-    uint8_t kind;               /* one of DOP_JOIN_*: as what it enters other regions, 0: as nothing */
+    uint8_t kind;               /* how a region enters other regions: one of DOP_JOIN_*; 0: it does not */
     uint8_t tile[DOP_AXES];     /* dop_tile_span */
     uint8_t joins;              /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS]; /* DOP_HOLE_* by source of the root */
@@ -209,10 +211,10 @@ typedef struct dop_region {
     dop_node_id *nodes;
     uint32_t n_outs; /* nodes stored to memory, in node order */
     dop_node_id *outs;
-    const char *variant;       /* bound by select: name of a row of kernels.def; NULL before */
-    dop_tile tile;             /* bound with it */
+    const char *variant;       /* kernel that the pass `select` chose: name of a row of kernels.def; NULL: none yet */
+    dop_tile tile;             /* tile that `select` chose with the variant */
     bool dead;                 /* merged away; skipped everywhere and dropped by dop_graph_compact() */
-    struct dop_analysis *info; /* what is known about it (region.h); of a dead region the last state */
+    struct dop_analysis *info; /* analysis of the region (region.h); of a dead region the last one */
 } dop_region;
 
 /* Which positions attention reads, and where they are. */
@@ -243,8 +245,8 @@ typedef struct dop_graph {
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
-    /* About the attention nodes added so far: whether there are any, any with chunks, any with rings, and their reach where all
-     * have the same. */
+    /* About the attention nodes added so far: are there any, any with chunks, any with rings, and any whose reach differs from the
+     * others'?  reach: that of all attention nodes, unless reaches_differ. */
     bool has_attention, has_chunks, has_rings, reaches_differ;
     dop_reach reach;
     uint64_t next_name; /* number of the next made-up name, x<number> */
@@ -253,7 +255,7 @@ typedef struct dop_graph {
 /* Everything is allocated in `arena`, which outlives the graph. */
 dop_status dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s,
                           dop_diag *diag);
-/* The same with the name and the dimensions of another graph. */
+/* Starts an empty graph with the name and the dimensions of graph `from`. */
 dop_status dop_graph_init_like(dop_graph *g, dop_arena *arena, const dop_graph *from, dop_diag *diag);
 /* Starts a graph without dimensions, and declares one, whose bound is at least 1.  A name is a capital letter and up to 7 letters
  * or digits; T, S and Q have their numbers, and R is no name.  Errors: a bad or second name, too many. */
@@ -283,7 +285,7 @@ dop_node_at(const dop_graph *g, dop_node_id id)
     return &g->nodes[id];
 }
 
-/* Passes: what is made from a node belongs where that does, and a weight comes from where that did. */
+/* For passes: gives a node that was made from another one its label and, if it is a weight, its origin. */
 static inline void
 dop_node_carry(dop_node *made, const dop_node *from)
 {
@@ -327,11 +329,12 @@ bool dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a);
 
 /* From the op's access, refined by shape: all columns of one head of [T,H,D] are a head. */
 dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
-/* Does it write append state that is stored in blocks (cache_row.h)?  Then the values of a block are made together, by
- * whoever makes whole heads. */
+/* Does the node write append state that is stored in blocks (cache_row.h)?  Then the values of a block must be made together, by a
+ * region that makes whole heads. */
 bool dop_node_writes_blocks(const dop_graph *g, dop_node_id id);
 extern const dop_access dop_access_blocks;
-/* Of attention: does it read a cache (or this step's own keys and values)?  And its optional sources, 0: it has none. */
+/* Does an attention node read a cache, not keys and values of this step?  And the optional sources of an attention node, 0:
+ * none. */
 bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
@@ -359,19 +362,19 @@ dop_node_space(const dop_graph *g, dop_node_id id)
 bool dop_node_is_input(const dop_graph *g, dop_node_id id);
 /* Does another source say which row of some source is read? */
 bool dop_node_gathers(const dop_graph *g, dop_node_id id);
-/* Is it element-wise, or a copy through an index? */
+/* Is the node element-wise, or a copy through an index? */
 static inline bool
 dop_node_is_element(const dop_graph *g, dop_node_id id)
 {
     return dop_op_of(g->nodes[id].op)->root == DOP_ROOT_element;
 }
-/* Is it the root of a template with loops of its own, which producers enter only through its holes? */
+/* Is the node the root of a template with loops of its own, which producers enter only through the template's holes? */
 static inline bool
 dop_node_has_holes(const dop_graph *g, dop_node_id id)
 {
     return dop_op_of(g->nodes[id].op)->root >= DOP_ROOT_product;
 }
-/* Does it sum over the heads or slots of its source number k? */
+/* Does the node sum over the heads or slots of its source number k? */
 static inline bool
 dop_node_sums_heads(const dop_graph *g, dop_node_id id, uint32_t k)
 {
@@ -380,7 +383,7 @@ dop_node_sums_heads(const dop_graph *g, dop_node_id id, uint32_t k)
 }
 /* Does another source say which matrix of some source is read? */
 bool dop_node_has_experts(const dop_graph *g, dop_node_id id);
-/* Does it read all partial results of something? */
+/* Does the node merge partial results (attn_combine, argmax_merge)? */
 bool dop_node_merges(const dop_graph *g, dop_node_id id);
 
 /* Follows views to the node that owns the bytes.  *out_start: first value on the last axis (slices), may be NULL; the
@@ -390,40 +393,42 @@ dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_star
 /* The node that owns a value's memory: the base behind views, and the state behind what is written into it. */
 dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
 
-/* Axes that make the rows of a value of this shape: those in front that are dimensions, and at least one. */
+/* Number of leading axes that make the rows of a value of this shape: the symbolic dimensions in front, at least one axis. */
 uint32_t dop_shape_row_axes(const dop_shape *s);
-/* Is it a matrix to kernels: a dimension on axis 0 only, or append state? */
+/* Is a value of this shape a matrix to kernels: has it a symbolic dimension on axis 0 only, or is it append state? */
 bool dop_shape_is_rows(const dop_shape *s);
 /* A value as a matrix [rows, cols]: rows are the axes in front that are dimensions (1 for a rank-1 weight vector that broadcasts),
  * cols the product of the others (of append state, what one position has).  `t` replaces T, others have their bounds. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
-/* Of a product: values that one output sums over, columns of a slot, and slots (1 unless each slot has its own matrix). */
+/* Facts of a product node: values that one output sums over (K), columns of a slot (N), and slots (1 unless each slot has its own
+ * matrix). */
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
-/* Of the attn_split node: rows of which splits have whole multiples where possible, 0: none (ops.def); and with n cache rows in
- * all, rows of a split, and splits that have rows. */
+/* Facts of an attn_split node.  dop_split_round: the number of cache rows of which a split has a whole multiple where possible; 0:
+ * any number (ops.def).  With n cache rows in all, dop_split_len: rows of a split; dop_split_count: splits that have rows. */
 uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
 /* Rows of a value as a matrix. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
-/* State of kind append has an axis of positions, S or a ring, that of kind replace has none. */
+/* Is a state of this shape append state?  That has an axis of positions, S or a ring; replace state has none. */
 bool dop_shape_appends(const dop_shape *s);
 /* May a state of this shape be stored in blocks of this type? */
 bool dop_shape_blocks(const dop_shape *s, dop_type type);
 /* Heads of keys or values in a cache. */
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
-/* Rows that a sequence has in append state, and those of a ring; 0: it is not a ring. */
+/* Rows that a sequence has in append state.  dop_cache_ring: rows of a ring; 0: the state is no ring. */
 uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
-/* What is subtracted from the score of head h of `heads` for each position of distance: 2^(-max (h + 1) / n) for the heads below
- * n, the largest power of two that is not above `heads`, and what lies in the middle between these for the others. */
+/* The ALiBi slope of head h of `heads`, which is subtracted from the head's scores for each position of distance.  With n the
+ * largest power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway
+ * between. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
-/* The reach of an attention node, whole or split; the first position that a query at `position` sees, and the last, where its
- * row of the row table says `last`. */
+/* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees;
+ * dop_reach_last: the last one, where the query's row of the row table says `last`. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 uint32_t dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last);
@@ -431,7 +436,7 @@ uint32_t dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last);
  * power of two of rows, which page tables name (dop_step of base/step_record.h).  0: every state is in one piece. */
 enum { DOP_PAGE = 64 };
 uint32_t dop_graph_page(const dop_graph *g);
-/* Some replace state of the graph; 0: it has none. */
+/* A replace state of the graph, whichever it has; 0: none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
 /* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */
 bool dop_graph_mixes(const dop_graph *g);
@@ -448,7 +453,7 @@ dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);
-/* The same without what select binds to the regions. */
+/* A digest of the graph without the variants and tiles that the pass `select` bound to regions. */
 uint64_t dop_graph_hash_unbound(const dop_graph *g);
 /* Drops dead regions and unreachable nodes, keeping order.  A node whose sources were replaced by later nodes moves
  * behind them, so a pass may rewrite freely and compact afterwards; ids change.  Error: a cycle. */

@@ -1,4 +1,5 @@
-/* Adding and dropping regions of a graph, which keeps their analysis up to date; and who stores what a region writes. */
+/* Adds and drops regions of a graph, which keeps the regions' analyses up to date; and counts how often a region stores each
+ * output. */
 #include "ir/region.h"
 
 #include <stdlib.h>
@@ -135,7 +136,8 @@ dop_graph_compact(dop_graph *g, dop_diag *diag)
 {
     dop_status st;
     uint32_t n = 0;
-    dop_node_id *map = calloc(g->n_nodes, sizeof *map); /* 0 for what goes; first a mark, then the new id */
+    dop_node_id *map =
+        calloc(g->n_nodes, sizeof *map); /* for each node 0 where it is dropped, else a mark, then the new id */
     dop_node_id *stack = calloc(g->n_nodes, sizeof *stack);
     dop_node_id *order = calloc(g->n_nodes, sizeof *order);
     dop_node *nodes = calloc(g->n_nodes, sizeof *nodes);

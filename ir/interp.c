@@ -10,12 +10,12 @@ typedef struct slot {
     dop_tensor value;
     void *own;  /* memory to free; NULL when it is the provider's or a source's */
     bool ready; /* value is there */
-    bool set;   /* by dop_interp_set() */
+    bool set;   /* dop_interp_set() gave the value */
 } slot;
 
 struct dop_interp {
     const dop_graph *g;
-    uint32_t size[DOP_N_SYMS]; /* of dimensions in this step */
+    uint32_t size[DOP_N_SYMS]; /* sizes of the symbolic dimensions in this step */
     dop_leaf_provider leaves;
     bool round;
     slot *slots;   /* [n_nodes] */

@@ -26,8 +26,8 @@ typedef struct dop_interp dop_interp;
 dop_status dop_interp_create(const dop_graph *g, uint32_t t, const dop_leaf_provider *leaves, dop_diag *diag,
                              dop_interp **out);
 void dop_interp_destroy(dop_interp *it);
-/* How long a dimension is that the graph declares besides T, S and Q: at most its bound, which it is by default.  Call before the
- * first evaluation.  Error: no such dimension, or another size. */
+/* Sets the size of a dimension that the graph declares besides T, S and Q: at most its bound, which is the default.  Call before
+ * the first evaluation.  Error: no such dimension, or a size that is not possible. */
 dop_status dop_interp_size(dop_interp *it, const char *dimension, uint32_t size, dop_diag *diag);
 /* Whether computed values are rounded to their node's storage type (f16, bf16), and KV caches when written; off by
  * default.  Leaves stay as the provider gave them.  Call before the first evaluation. */

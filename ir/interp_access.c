@@ -62,7 +62,7 @@ value_at(const operand *x, const uint64_t o[DOP_AXES], const uint64_t r[DOP_AXES
     return (double)x->f[at];
 }
 
-/* The next index below counts; false behind the last one. */
+/* Steps to the next index, each component of which is below its count; false: there is none. */
 static bool
 next(uint64_t r[DOP_AXES], const uint64_t counts[DOP_AXES])
 {

@@ -75,7 +75,7 @@ unary(dop_op op, double x, double attr)
     }
 }
 
-/* Steps in `v` for each axis of the result: 0 where it broadcasts. */
+/* Strides in source `v` for each axis of the result: 0 where the source broadcasts. */
 static void
 broadcast_steps(const dop_tensor *v, const dop_shape *out, uint64_t step[DOP_MAX_RANK])
 {
@@ -560,8 +560,8 @@ min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Where row t of the step finds the keys of its sequence: that of position p is row *out_first + p % *out_rows.  Where keys are of
- * this step, those up to position last must be there. */
+/* Where row t of the step finds the keys of its sequence: the key of position p is row *out_first + p % *out_rows.  Where keys are
+ * values of this step, the step must have the keys up to position last. */
 static dop_status
 find_keys(const dop_interp_node *n, uint64_t t, uint64_t last, uint64_t *out_first, uint64_t *out_rows)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A single number holds for all rows. */
+/* The sequence of row t; a single number holds for all rows. */
 static uint64_t
 sequence_of(const dop_tensor *sequences, uint64_t t)
 {
@@ -57,8 +57,8 @@ dop_interp_last_rows(const dop_interp_node *n, dop_type type)
     }
 }
 
-/* One row of one head: updates its state s [P,N] and computes the row's result y [P].  The decay of column i is i * step behind
- * the first. */
+/* One row of one head: updates the head's state s [P,N] and computes the row's result y [P].  The decay of column i is
+ * decay[i * step]. */
 static void
 scan_row(const float *q, const float *k, const float *v, const float *decay, uint64_t step, const float *beta,
          uint64_t p_count, uint64_t n_count, double *s, float *y)

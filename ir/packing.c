@@ -19,8 +19,8 @@ put_word(uint8_t *p, uint32_t bits)
 
 /* --- values in lanes of words ------------------------------------------------------------------------------------------ */
 
-/* A field of four values' bytes in lanes: values 0 and 2 in the lower half, 2 at bit `second`, values 1 and 3 likewise in
- * the upper. */
+/* Packs four values of up to 8 bits in the lanes of a word: values 0 and 2 in the lower half, 2 at bit `second`; values 1 and 3
+ * likewise in the upper half. */
 static inline uint32_t
 lanes(const uint8_t *q, uint32_t mask, uint32_t second)
 {
@@ -28,7 +28,7 @@ lanes(const uint8_t *q, uint32_t mask, uint32_t second)
     return (u & mask) | (u & mask << 8) << 8 | (u & mask << 16) >> (16 - second) | (u & mask << 24) >> (8 - second);
 }
 
-/* The inverse: the bytes of four values, which may have other bits already. */
+/* Unpacks four values from the lanes of a word into bytes; the word may have other bits besides. */
 static inline void
 from_lanes(uint32_t w, uint32_t mask, uint32_t second, uint8_t *q)
 {

@@ -19,14 +19,14 @@ typedef struct walk {
     const dop_graph *g;
     const dop_region *r;
     dop_analysis *a;
-    int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of what the source is a view of, -1: outside */
-    uint32_t *set;  /* [n_nodes] products that meet, as a forest: position of the parent; the node itself otherwise */
-    uint32_t *part; /* [n_nodes] for the product that represents a set: number of its part */
-    bool *behind;   /* [n_nodes] made of a product */
+    int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of what the source is a view of, -1: outside the region */
+    uint32_t *set;  /* [n_nodes] sets of sibling products as a forest: position of the parent, or the node's own */
+    uint32_t *part; /* [n_nodes] for the product that represents a set: number of the set's part */
+    bool *behind;   /* [n_nodes] the node is computed from a product */
     bool *mark;     /* [n_nodes] scratch */
-    bool *out;      /* [n_nodes] an output */
-    bool *chooses;  /* [n_nodes] of the choice of experts, which runs before the products */
-    bool *feeds;    /* [n_nodes] of the analysis */
+    bool *out;      /* [n_nodes] the node is an output of the region */
+    bool *chooses;  /* [n_nodes] the node belongs to the choice of experts, which runs before the products */
+    bool *feeds;    /* [n_nodes] as in dop_product_facts */
 } walk;
 
 static int32_t
@@ -62,7 +62,7 @@ is_product(const walk *w, uint32_t i)
            w->r->nodes[i] != w->a->product.beside;
 }
 
-/* Is some node computed from both? */
+/* Is some node of the region computed from both a and b? */
 static bool
 meet(walk *w, dop_node_id a, dop_node_id b)
 {
@@ -80,7 +80,8 @@ meet(walk *w, dop_node_id a, dop_node_id b)
     return both;
 }
 
-/* Finds the product that reads another row than the rest and meets them.  Where some products are of experts, they are the rest. */
+/* Finds the product beside (dop_product_facts.beside): its activation is not that of the region's first product (the first product
+ * of experts, where there is one), and some node is computed from both products. */
 static void
 find_beside(walk *w)
 {
@@ -113,7 +114,7 @@ find_sources(walk *w)
     }
 }
 
-/* Finds the product whose source another product or an attention of the region computes. */
+/* Finds the per-head product (dop_tail_facts): the one whose source another product or an attention of the region computes. */
 static void
 find_tail(walk *w)
 {
@@ -151,7 +152,7 @@ take_marked(const walk *w, dop_node_id *out)
     return n;
 }
 
-/* Marks what `id` is computed from, itself included. */
+/* Lists the nodes of the region from which `id` is computed, `id` included. */
 static uint32_t
 take_cone(walk *w, dop_node_id id, dop_node_id *out)
 {
@@ -171,7 +172,7 @@ compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* ids has space for as many as all nodes have sources. */
+/* Lists the values that the region reads from memory in `ids`, which has space for an id per source of every node. */
 static void
 find_reads(walk *w, dop_node_id *ids)
 {
@@ -279,7 +280,7 @@ join_products(walk *w)
     }
 }
 
-/* Number of the activation that product `id` reads; DOP_MAX_ACTS: there are too many. */
+/* Index of the activation that product `id` reads, which is added if it is new; DOP_MAX_ACTS: there are too many. */
 static uint32_t
 number_of_act(walk *w, dop_node_id id)
 {
@@ -294,7 +295,8 @@ number_of_act(walk *w, dop_node_id id)
     return a->n_acts - 1;
 }
 
-/* Adds a node that is computed from products to its part.  Called twice per node: to size the lists, then to fill them. */
+/* Adds a node that is computed from products to the part of these products.  Called twice per node: to size the part's lists, then
+ * to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
@@ -456,8 +458,9 @@ walks_with(dop_unit u, dop_unit program)
     return (u.len == program.len && u.units == program.units) || (u.len == 1 && u.units == 1);
 }
 
-/* Nodes of one unit share a program, and arithmetic on a statistic belongs to the first one; other units have their own
- * part of the grid.  There are few different units. */
+/* Divides the nodes of a region of template row into row programs.  Nodes of one unit share a program, and arithmetic on a
+ * statistic (unit 1 x 1) belongs to the first program; each program has its own part of the grid.  There are few different
+ * units. */
 static void
 describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 {
@@ -483,7 +486,7 @@ describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 
 /* --- attention ------------------------------------------------------------------------------------------------------- */
 
-/* A statistic of all heads of a row, not of each. */
+/* Is the node a statistic over a whole row, not over each head of it? */
 static bool
 is_of_whole_rows(const dop_graph *g, dop_node_id id)
 {
@@ -512,7 +515,7 @@ describe_whole_rows(walk *w, dop_node_id *ids, dop_program *programs)
     }
 }
 
-/* What `id` is computed from as a program of heads; statistics of whole rows are computed before it. */
+/* The row program over heads that computes `id`, without the statistics of whole rows, which run before it. */
 static dop_program
 take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
 {
@@ -524,8 +527,8 @@ take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
     return p;
 }
 
-/* Must the queries be computed head by head?  A rotation reads each value twice; what only puts values side by side (concat) computes
- * them where they are read. */
+/* Must the queries be computed by a row program, head by head?  Yes for statistics of a head, and for a rotation of values that the
+ * region computes, because it reads each value twice; concat computes values where they are read. */
 static bool
 runs_heads(const walk *w, const dop_program *p)
 {
@@ -637,9 +640,11 @@ find_root(walk *w)
     }
 }
 
-enum { LISTS = 7 }; /* of at most n_nodes ids each, in describe_products(), the others have fewer; and the reads */
+/* Lists of ids that an analysis needs memory for, of n_nodes ids each, besides the reads: those of describe_products(), which has
+ * the most. */
+enum { LISTS = 7 };
 
-/* Memory for the analysis of n nodes; reuses that of the previous analysis where it is large enough. */
+/* Makes an empty analysis of the region, in the memory of the previous analysis where that is large enough. */
 static dop_analysis *
 make_analysis(dop_graph *g, const dop_region *r)
 {

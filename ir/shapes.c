@@ -41,7 +41,7 @@ rule_broadcast(const dop_rule *c, dop_shape *out)
     return DOP_OK;
 }
 
-/* Shaped as its first source; the others are one value each. */
+/* xielu: shaped as its first source; the other sources are one value each. */
 static dop_status
 rule_xielu(const dop_rule *c, dop_want *out)
 {
@@ -330,7 +330,8 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
     }
 }
 
-/* Does the op read only its own place, or all of an axis that it shares with its sources?  Others know what their axes are. */
+/* May the values of the op have any axes?  Yes where it reads only its own place, or all of an axis that it shares with its
+ * sources; other ops give axes a meaning. */
 static bool
 takes_any_shape(const dop_op_info *info)
 {

@@ -40,11 +40,13 @@ dop_rule_state_write(const dop_rule *c, dop_want *out)
     return st;
 }
 
-/* Axes that must be equal: of source a its axis x, of source b its axis y; the ranks of all (0: of ids) come first. */
+/* Two axes that must be equal: axis x of source a and axis y of source b. */
 typedef struct equal_axes {
     uint8_t a, x, b, y;
 } equal_axes;
 
+/* Checks sources of recurrences: the rank of each (0: the source is sequences), that source `state` is replace state, and equal
+ * axes. */
 static dop_status
 need_axes(const dop_rule *c, const uint8_t *ranks, uint32_t state, const equal_axes *axes, uint32_t n)
 {

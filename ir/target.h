@@ -18,17 +18,19 @@ typedef dop_int_dot dop_target_INT_DOT;
 
 typedef struct dop_target {
     char name[32];
-    char device[96]; /* the device that it was read from; empty: the target was chosen by name */
-    bool nearest;    /* no target is for that device: this one is for others with its capabilities */
+    char device[96]; /* the device that the target was read from; empty: the target was chosen by name */
+    bool nearest;    /* no built-in target is for `device`: this one is for other devices with its capabilities */
 #define FIELD(kind, name, least, most, told) dop_target_##kind name;
 #include "ir/target.def"
 #undef FIELD
-    /* Steps of up to schedule.stage_rows rows are to be persistent dispatches too, whose products have no matrix units. */
+    /* Steps of several rows, up to schedule.stage_rows, are compiled to persistent dispatches too, whose products use no matrix
+     * units. */
     bool rows_as_stages;
     dop_schedule_numbers schedule;
 } dop_target;
 
-/* Do kernels read through views there?  A software device loads through addresses one invocation at a time; GPUs gain nothing. */
+/* Do kernels read memory through texel buffer views?  A software device loads through addresses one invocation at a time, so that
+ * views are faster; GPUs gain nothing. */
 static inline bool
 dop_target_views(const dop_target *t)
 {
@@ -61,8 +63,8 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
                : DOP_MATRIX_FIT_yes;
 }
 
-/* Are products of so many rows with blocks of weights made of packed integers, which hold activations of any range, where matrix
- * units would take more time? */
+/* Does a product of `rows` rows with quantized weights use packed integer products, where matrix units would take more time?
+ * (Activations in 8 bits with a scale per block hold values of any range.) */
 enum { DOP_INT_ROWS_SUBGROUP = 8 };
 static inline bool
 dop_few_in_integers(const dop_target *t, uint32_t rows)

@@ -15,7 +15,7 @@ typedef enum dop_type {
 
 typedef enum dop_type_kind { DOP_KIND_FLOAT, DOP_KIND_INT, DOP_KIND_QUANT } dop_type_kind;
 
-/* What a block of a quantized type holds, and where that is in a packed matrix; types.def says what the kinds are. */
+/* A field of a block of a quantized type, by kind: what the block holds, and where a packed matrix has it (types.def). */
 typedef enum dop_block_field_kind {
     DOP_FIELD_NONE, /* ends a list */
     DOP_FIELD_UNIT,
@@ -32,13 +32,13 @@ typedef enum dop_block_field_kind {
 
 typedef struct dop_block_field {
     dop_block_field_kind kind;
-    uint16_t from;     /* byte of the block */
-    uint8_t size;      /* bytes, or bits of a value */
-    uint8_t width;     /* bytes that hold the values of one place in a byte */
-    uint16_t to, step; /* bytes in the unit of plane 0 or the group of plane 1 */
+    uint16_t from;     /* first byte of the field in the block */
+    uint8_t size;      /* size in bytes; of VALUES and BITS in bits per value */
+    uint8_t width;     /* of VALUES and BITS: value i + width is in the next bits of the byte that has value i */
+    uint16_t to, step; /* place in bytes, in the unit of plane 0 or the group of plane 1 (types.def) */
 } dop_block_field;
 
-enum { DOP_TYPE_FIELDS = 8 }; /* fields of a type and what ends them */
+enum { DOP_TYPE_FIELDS = 8 }; /* most fields of a type, DOP_FIELD_NONE at the end included */
 
 /* Where the integers of a type come from, for products with activations of 8 bits. */
 typedef enum dop_type_ints {
@@ -52,7 +52,7 @@ typedef struct dop_type_info {
     uint32_t block; /* values per block along the last axis */
     uint32_t bytes; /* bytes per block */
     dop_type_kind kind;
-    int32_t gguf; /* its number in GGUF files, or -1 */
+    int32_t gguf; /* number of the type in GGUF files; -1: none */
     struct {
         uint32_t
             unit; /* values that one invocation loads and multiplies at once; 0: kernels read no weights of the type */
@@ -69,7 +69,7 @@ enum { DOP_GROUP_UNITS = 32, DOP_UNIT_VALUES = 32 /* of quantized types */ };
 
 const dop_type_info *dop_type_of(dop_type t);
 bool dop_type_parse(const char *name, size_t len, dop_type *out_type);
-/* By its number in GGUF files. */
+/* Finds the type by its number in GGUF files; false: no type has it. */
 bool dop_type_of_gguf(uint32_t number, dop_type *out_type);
 /* Bytes of one row of n values; rows are padded to whole blocks.  False on overflow. */
 bool dop_type_row_bytes(dop_type t, uint64_t n, uint64_t *out_bytes);

@@ -16,7 +16,7 @@ typedef struct verify_ctx {
     uint32_t *listed;   /* [n_nodes] region that was checked last and lists the node, 0: none yet */
     uint32_t *place;    /* [n_nodes] 1 + position in that region */
     uint8_t *needed;    /* [n_nodes] the outputs depend on it */
-    uint8_t *taken;     /* [n_regions] everything it reads comes from regions taken before */
+    uint8_t *taken;     /* [n_regions] everything that the region reads comes from regions taken before */
     const char **names; /* [n_nodes] scratch for sorting */
 } verify_ctx;
 

@@ -1,7 +1,7 @@
 /* Tiles of products on matrix units (gen_matmul_coop.c), and how workgroups share those that would leave multiprocessors idle. */
 #include "kernels/gen_coop.h"
 
-/* Percentage of a direct tile; 0: weights of the type cannot be direct. */
+/* Throughput of register-direct tiles of weights of a type (dop_direct_type), in percent; 0: the type cannot be register-direct. */
 static uint32_t
 direct_percent(const dop_target *t, dop_type type, uint32_t mats)
 {
@@ -12,7 +12,7 @@ direct_percent(const dop_target *t, dop_type type, uint32_t mats)
     return 0;
 }
 
-/* The row of the target for weights of the type that are loaded in units; all 0: they are not. */
+/* The target's row for a type of weights that is loaded in units (dop_unit_type); all 0: the type is not. */
 static dop_unit_type
 units_of(const dop_target *t, dop_type type)
 {
@@ -23,16 +23,15 @@ units_of(const dop_target *t, dop_type type)
     return (dop_unit_type){0};
 }
 
-/* One row of `side` fragments of sums for each subgroup and matrix. */
 uint32_t
 dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
 {
     return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
 }
 
-/* Bytes of shared memory for a tile of activations and, if these do not go past it, of n_mats matrices, rows padded by 8 halves
- * against bank conflicts (those of direct tiles are stored as two halves); afterwards it holds at least one fragment of sums for each
- * subgroup and matrix, rows padded by 4 floats. */
+/* Shared memory holds a tile of activations and, unless weights are register-direct, one of each of n_mats matrices, with rows
+ * padded by 8 halves against bank conflicts (activations of register-direct tiles are stored as two halves of the depth).  The
+ * epilogue then uses the memory for at least one fragment of sums for each subgroup and matrix, with rows padded by 4 floats. */
 uint32_t
 dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
@@ -75,7 +74,8 @@ coop_tile(const dop_coop_shape *s, uint32_t mats, const dop_target *t, dop_tile 
            dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
 }
 
-/* Can tiles go through the rows of all parts?  Products may differ only in their matrix. */
+/* Can the parts be joined, so that tiles go through the rows of all parts as if of one matrix?  Products may differ only in their
+ * matrix. */
 static bool
 can_join(const dop_site *s)
 {
@@ -93,7 +93,7 @@ can_join(const dop_site *s)
     return a->n_parts > 1;
 }
 
-/* Columns of tiles bn rows wide, of each part or of all parts together. */
+/* Number of columns of tiles, each bn rows of weights wide: of all parts as one matrix (joined), or summed over the parts. */
 static uint32_t
 columns_of(const dop_site *s, uint32_t bn, bool joined)
 {
@@ -106,15 +106,17 @@ columns_of(const dop_site *s, uint32_t bn, bool joined)
     return joined ? dop_div_up_u32(rows, bn) : columns;
 }
 
-/* How the tiles of a shape are divided among workgroups, and the time until the last one ends, in steps of the depth. */
+/* A division of a shape's tiles among workgroups (split-K, joined parts), and the time until the last workgroup ends, in steps of
+ * the depth. */
 typedef struct coop_division {
     bool joined;
     uint32_t shares, undivided; /* as in dop_tile */
     uint64_t time;
 } coop_division;
 
-/* May workgroups share tiles?  A multiprocessor should have room for only one of them: smaller ones fill the last wave anyway.  And
- * tiles should be nearly full of tokens: few tokens have tiles that were chosen for them. */
+/* May workgroups share the depth of tiles (split-K)?  Tiles must be so large that a multiprocessor has room for only one
+ * workgroup, because smaller workgroups fill the last wave anyway; and tiles must be nearly full of tokens, because small batches
+ * have tiles of their own. */
 static bool
 can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -123,11 +125,12 @@ can_share(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
            dop_matrix_m(s->t->matrix) * dop_matrix_n(s->t->matrix) / s->t->subgroup % 4 == 0;
 }
 
-/* The tiles of whole waves have a workgroup each.  Those that are left would leave some of the multiprocessors idle, so several
- * workgroups share the depth of each of them where that ends sooner.  Times are what a workgroup takes to begin and to end, what it
- * takes workgroups to meet, and for each of them.  Weights that are decoded take an eighth more where the ends of the loop over the depth
- * are no constants, and where direct tiles go through the rows of all parts.  Shares of a small depth cost more than they gain
- * where they need several waves; and so do direct tiles of such a depth, which have more sums: with them all times are longer. */
+/* Split-K against wave quantization.  Tiles of whole waves have a workgroup each.  The remaining tiles would leave some
+ * multiprocessors idle, so several workgroups share the depth of each remaining tile where that ends sooner.  The time has three
+ * parts: what a workgroup takes to begin and end, what it takes shares to meet, and what each share adds.  Quantized weights take
+ * an eighth more where the bounds of the loop over the depth are no constants, and where register-direct tiles go through the rows
+ * of all parts.  Shares of a small depth lose where they need several waves.  Register-direct tiles have more sums, so all their
+ * times are longer (schedule numbers *_direct), and at a small depth they lose anyway (can_be_direct). */
 static void
 divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_division *d)
 {
@@ -161,8 +164,8 @@ divide(const dop_coop_shape *x, const dop_site *s, const dop_products *p, coop_d
     }
 }
 
-/* Tiles go through the rows of all parts where this ends sooner; addresses and ends are then found by row.  The loop of direct ones is
- * too long to be there for each part. */
+/* The better division: parts are joined where this ends sooner; addresses and epilogues are then found by row.  Parts of
+ * register-direct tiles are always joined, because their loop is too long to be repeated for each part. */
 static coop_division
 division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -178,7 +181,7 @@ division_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return joined.time < apart.time ? joined : apart;
 }
 
-/* Time until the last workgroup ends, in some unit. */
+/* Relative time until the last workgroup ends, for comparing shapes. */
 static uint64_t
 time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -188,7 +191,8 @@ time_of(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return percent ? division_of(x, s, p).time * x->bm * x->bn / percent : UINT64_MAX;
 }
 
-/* Can weights go past shared memory?  What subgroups load has no ends to look for, and the rows of each are of one part. */
+/* Can the shape's weights be register-direct?  Loads then test no bounds, so tiles must divide tokens and depth, and the rows of a
+ * subgroup must be of one part. */
 static bool
 can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -214,7 +218,7 @@ can_be_direct(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return true;
 }
 
-/* Is the shape for such weights and so many tokens and matrices? */
+/* Is the shape meant for the region's weights, tokens and matrices (dop_shape_kind)? */
 static bool
 suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
 {
@@ -247,8 +251,9 @@ suits(const dop_coop_shape *x, const dop_site *s, const dop_products *p)
     return false;
 }
 
-/* Matrix units: the largest tile that still keeps the multiprocessors busy, counting the matrices of all parts, or one whose waves
- * end sooner.  Few tokens may leave most of a tile empty; what matters then is how many workgroups decode the weights. */
+/* The tile of products on matrix units: the first (largest) shape that still occupies the multiprocessors, counting the matrices
+ * of all parts, or a shape whose waves end sooner.  Few tokens may leave most of a tile empty; the number of workgroups that
+ * decode the weights then decides. */
 void
 dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -265,7 +270,7 @@ dop_coop_choose_tile(const dop_site *s, dop_tile *tile)
         if (x->kind < DOP_SHAPE_SOONER && busy)
             break;
         if (x->kind < DOP_SHAPE_SOONER || (!busy && division_of(x, s, &p).shares == 0))
-            continue; /* tiles that are shared keep as many multiprocessors busy as their time says */
+            continue; /* the time of tiles that workgroups share accounts for their occupancy */
         if (!best || time_of(x, s, &p) < time_of(best, s, &p))
             best = x;
     }

@@ -26,19 +26,20 @@ struct dop_descriptor {
     const char *(*avoid)(const dop_site *s);
     /* Chooses the tile.  The caller has set wg and subgroup to their defaults. */
     void (*tile)(const dop_site *s, dop_tile *tile);
-    /* Bytes of shared memory that the kernel needs with gen's tile, without those of sums over the workgroup.  It may be called
-     * before and while the kernel is generated.  NULL: none. */
+    /* Bytes of shared memory that the kernel needs with gen's tile, besides the bytes for sums over the workgroup.  The function
+     * may be called before and while the kernel is generated.  NULL: none. */
     uint32_t (*shared)(dop_gen *gen);
+    /* Generates the kernel's GLSL (gen->main) and its grid. */
     dop_status (*emit)(dop_gen *gen);
-    /* An upper bound of the iterations of all loops of an invocation together, with that tile (trips.c).  The caller
-     * compares it with target->loop_trips.  NULL: a few. */
+    /* Loop trip count: an upper bound of the iterations of all loops of an invocation together, with that tile (trips.c).  The
+     * caller compares the bound with target->loop_trips.  NULL: a few. */
     uint64_t (*trips)(const dop_site *s, const dop_tile *tile);
 
     /* A region that this variant makes may become a stage of a persistent dispatch, whose workgroups have target->persistent
-     * invocations.  `stage` is the variant that then makes it, often this one; none: it cannot be a stage.  The two functions
-     * are called on the descriptor of `stage`.  as_stage chooses the tile and returns NULL, or returns why it cannot.
-     * as_short_stage chooses the tile of another form for short caches, and returns up to how many positions of the cache it
-     * is used; 0: there is no such form. */
+     * invocations.  `stage` is the variant that makes the stage, often this one; none: the region cannot be a stage.  The two
+     * functions are called on the descriptor of `stage`.  as_stage chooses the stage's tile and returns NULL, or returns why the
+     * region cannot be a stage.  as_short_stage chooses the tile of another form for short caches, and returns up to how many
+     * positions of the cache this form is used; 0: there is no other form. */
     dop_variant_id stage;
     const char *(*as_stage)(const dop_site *s, dop_tile *tile);
     uint32_t (*as_short_stage)(const dop_site *s, const dop_tile *stage, dop_tile *tile);
@@ -47,9 +48,9 @@ struct dop_descriptor {
     uint32_t matrix_form;
     /* Fields of the tile that --tune may double or halve to measure which is faster: DOP_TUNES_*. */
     uint32_t tunes;
-    bool ints;   /* 8-bit activations with a scale per 32 values, packed integer products */
-    bool ahead;  /* with 64-bit integers, the first words of its weights are loaded before they are used */
-    bool texels; /* on CPU devices with DOP_CAP_texels it reads matrices through a view (dop_emit_matrix_arg) */
+    bool ints;   /* packed integer products: activations in 8 bits with a scale per 32 values */
+    bool ahead;  /* prefetches the first words of weights, where the target has 64-bit integers */
+    bool texels; /* reads matrices through a view, on CPU devices with DOP_CAP_texels (dop_emit_matrix_arg) */
 };
 
 /* One for each row of kernels.def, in the file of its family. */

@@ -95,7 +95,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 
-/* A load, placed where the caller wants loads. */
+/* Emits a load into a new variable, in `constants` or `early` of the emitter where the caller set them. */
 static const char *
 load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 {
@@ -117,8 +117,8 @@ in_mailbox(const dop_emit *e, dop_node_id node)
     return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
 
-/* A value from another stage: its mailbox is read once where the caller wants loads, and waited for where the value is used, so
- * that several such reads are in flight at once. */
+/* Receives a value of another stage from its mailbox: one read where the caller wants loads, and the wait where the value is used,
+ * so that reads of several mailboxes are in flight at once. */
 static const char *
 receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
@@ -144,7 +144,8 @@ dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
     return receive(e, node, c, 4, 4);
 }
 
-/* A fact of a row, from the row table.  It is loaded once, early enough for loads that depend on it. */
+/* A column of the row table (token, position, sequence ...) for a row.  It is loaded once, early enough for loads that depend on
+ * it. */
 static const char *
 load_input(dop_emit *e, dop_node_id node, const char *row)
 {
@@ -361,7 +362,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
-/* Both sources are computed, each at a column that it has, so that loads need no conditions. */
+/* concat: both sources are computed, each at a column that it has, so that loads need no conditions. */
 static const char *
 emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -397,7 +398,7 @@ table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32
     return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", row, rows, v, width == 4 ? "vec4(0.0)" : "0.0"));
 }
 
-/* A row for each of several ids of a token's row. */
+/* gather with several ids for each row of the step. */
 static const char *
 gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -449,7 +450,7 @@ emit_norm(dop_emit *e, const dop_bind *b, dop_index ix, uint32_t width)
     return temp(e, width, dop_emit_str(e, "(%s - %s) * %s * %s + %s", x, b->shift, b->scale, w, bias));
 }
 
-/* Taps are [K,C]: a matrix, or a vector of the same values, which no quantizer touches. */
+/* Loads a tap of short_conv.  Taps are [K,C]: a matrix, or a vector of the same K * C values, which no quantizer touches. */
 static const char *
 tap_value(dop_emit *e, dop_node_id taps, uint32_t k, uint32_t cols, const char *c, uint32_t width)
 {

@@ -1,4 +1,4 @@
-/* Code generation from IR expressions: the value of a node at an index, with everything the region makes inlined.
+/* The emitter, code generation from IR expressions: the value of a node at an index, with everything that the region makes inlined.
  *
  * Every value is a matrix [rows, cols], and an index is a pair of GLSL expressions (t, c).  Element-wise nodes of the region are
  * expanded recursively, and values from outside are loaded.  Values that a template itself computes (a product, a statistic, a
@@ -10,22 +10,22 @@
 #include "ir/target.h"
 
 typedef enum dop_arg_kind {
-    DOP_ARG_VALUE, /* memory of a value, the step record, or numbers */
-    DOP_ARG_COUNTS, /* counters of workgroups: of those that have finished, where the last one merges what all have made, or
-                       of blocks that were claimed (dop_last_of and dop_claim in common.glsl) */
-    DOP_ARG_SUMS, /* `bytes` of memory for what they have made, which is nothing to other dispatches */
-    DOP_ARG_TABLE /* the table of stages of a persistent dispatch */
+    DOP_ARG_VALUE,  /* memory of a value, the step record, or numbers */
+    DOP_ARG_COUNTS, /* counters: of finished workgroups, where the last one merges what all have made (dop_last_of in
+                       common.glsl), or of claimed blocks (dop_claim) */
+    DOP_ARG_SUMS,   /* `bytes` of scratch memory for sums that workgroups of the dispatch pass to each other */
+    DOP_ARG_TABLE   /* the table of stages of a persistent dispatch */
 } dop_arg_kind;
 enum { DOP_COUNTS_MOST = 128 }; /* counters of a dispatch */
 
-/* An argument, eight bytes of the push constants or of the parameter record (caps.h): a device address, two numbers by which dispatches of one kernel
- * differ, or where memory begins in a view. */
+/* An argument of a kernel, eight bytes of the push constants or of the parameter record (caps.h): a device address, two numbers by
+ * which dispatches of one kernel differ, or where memory begins in a view. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: see kind */
     dop_arg_kind kind;
-    uint32_t numbers; /* how many numbers it holds; 0: an address */
+    uint32_t numbers; /* how many numbers the argument holds; 0: an address */
     uint32_t number[2];
-    uint64_t bytes; /* DOP_ARG_SUMS */
+    uint64_t bytes; /* of DOP_ARG_SUMS: size of the memory */
     bool read, written;
     bool mailbox;  /* the address of the value's mailbox, not of its ordinary memory */
     uint32_t view; /* memory that is read through a texel buffer: DOP_VIEW_*; 0: by its address */
@@ -36,6 +36,7 @@ typedef struct dop_kernel_arg {
  * mailbox of a cache write holds the row of this step, as f32. */
 enum { DOP_MAILBOX = 1, DOP_LEAVES = 2 };
 
+/* A binding: the GLSL name that stands for a node's value, instead of code that computes or loads it. */
 typedef struct dop_bind {
     dop_node_id node;
     const char *name;
@@ -46,6 +47,7 @@ typedef struct dop_bind {
     const char *scale, *shift;
 } dop_bind;
 
+/* A value that the current block of code has computed at an index, for use by later expressions. */
 typedef struct dop_memo {
     dop_node_id node;
     const char *t, *c;
@@ -81,8 +83,8 @@ typedef struct dop_emit {
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
     const char *row_values;
-    bool viewing;              /* what is loaded now may be in a view: no workgroup of the dispatch writes there */
-    dop_node_id vector, value; /* those that are */
+    bool viewing; /* loads may go through views: no workgroup of the dispatch writes the memory they read */
+    dop_node_id vector, value; /* the weight vector and the value that are read through views; 0: none yet */
     bool addresses;            /* the code computes addresses: needs dop_at() of common.glsl */
     bool blocks;               /* the code loads or stores rows of caches in blocks: needs cache.glsl */
 } dop_emit;
@@ -120,7 +122,8 @@ const char *dop_emit_number(dop_emit *e, uint32_t value);
 /* The first position that a query at `position` sees, for the region's attention or the one whose splits it merges.  The limit
  * is a constant where it is the same for all layers, else a number of the dispatch.  "0u": there is no limit. */
 const char *dop_emit_first(dop_emit *e, dop_node_id attention, const char *position);
-/* Rows of the ring that holds the caches of the region's attention, likewise; NULL: no attention of the graph has a ring. */
+/* Rows of the ring that holds the caches of the region's attention: a constant where all layers have the same, else a number of the
+ * dispatch; NULL: no attention of the graph has a ring. */
 const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
 /* The row of a position (an expression without side effects) in append state that lies in pages.  `table` is where the page
  * table of its sequence begins, in words of the step record (dop_emit_page_table()); `words` is the type of the reference
@@ -137,11 +140,11 @@ const char *dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node
 bool dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size);
 /* The argument of this storage and kind, which is added if it is new. */
 const char *dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox);
-/* What is only read: while e->viewing is set, and where the kernel has DOP_CAP_texels, one vector of weights and one value of
- * earlier dispatches are in views. */
+/* The argument of memory that the dispatch only reads.  While e->viewing is set, and where the kernel has DOP_CAP_texels, one
+ * vector of weights and one value of earlier dispatches are read through views. */
 const char *dop_emit_source_arg(dop_emit *e, dop_node_id node);
-/* A cache of keys or values that attention reads: in this view, where the kernel has DOP_CAP_texels, the cache has no blocks and
- * the dispatch writes none of it. */
+/* The argument of a cache of keys or values that attention reads: through `view` where the kernel has DOP_CAP_texels, the cache
+ * has no blocks and the dispatch writes none of it; else an address. */
 const char *dop_emit_cache_arg(dop_emit *e, dop_node_id node, uint32_t view);
 /* The matrix of a product, as the functions of weight types take it (DOP_W of common.glsl): in a view where the kernel has
  * DOP_CAP_texels, else an address. */
@@ -149,9 +152,9 @@ const char *dop_emit_matrix_arg(dop_emit *e, dop_node_id weight);
 
 /* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */
 const char *dop_emit_weight(dop_emit *e, dop_node_id node);
-uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* the same as a number */
+uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* `aux` as a number */
 
-/* Address of a weight matrix; of rank 3, of that expert's (a GLSL expression). */
+/* Address of a weight matrix; where the weight has rank 3, of the matrix of `expert` (a GLSL expression). */
 const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
 
 /* Appends the statements that compute the node's value at the index and returns the value's name. */
@@ -170,8 +173,9 @@ bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
 /* Argument with the address of a value's mailbox, for code that sends or receives by itself. */
 const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
-/* Where the copy of a replace state begins that is current for the sequence, or (successor) the one that this
- * step writes; and the sequence of a row, 0u where there is only one. */
+/* A replace state has two copies for each sequence.  dop_emit_replace_copy: where the copy begins that is current for the
+ * sequence, or (successor) the copy that this step writes.  dop_emit_sequence: the sequence of a row, 0u where there is only
+ * one. */
 const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor);
 const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
 /* The number of rows of row t's sequence directly before it in the step, or directly after it; counted up to `most`. */

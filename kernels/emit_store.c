@@ -4,7 +4,7 @@
 #include "ir/cache_row.h"
 #include "ir/region.h"
 
-/* A row that the state kept moves up by `by` rows. */
+/* In replace state that keeps the last rows of a sequence: copies row `row` + `by` of the old state to row `row` of the new one. */
 static void
 move_row(dop_emit *e, dop_node_id node, const char *q, const char *copy, const char *row, const char *by, dop_index ix,
          uint32_t width)
@@ -40,7 +40,8 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
                       dop_emit_str(e, "%uu + %s", (kept - 1) * cols, ix.c), value);
         return;
     }
-    /* `at`: where among the kept rows this one belongs, if it is one of the last; `rows`: how many its sequence has. */
+    /* keeps: is this row among the last of its sequence?  at: its place among the kept rows; first: is it its sequence's first row
+     * in the step?  rows: rows of its sequence in the step. */
     const char *rows = dop_emit_n_tokens(e), *keeps, *at, *first;
     if (dop_graph_mixes(g)) {
         const char *behind = dop_emit_neighbours(e, ix.t, kept, true);
@@ -118,8 +119,8 @@ store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, con
                   append_row(e, n, ix.t), (uint32_t)(dop_cache_row_bytes(n->type, cols) / 4), ix.c, cols, value);
 }
 
-/* Does the sequence have rows in this step?  A state that is written as a whole is not written for sequences without rows,
- * because their other copy is older than their last step. */
+/* Condition that the sequence has rows in this step.  A state that is written as a whole must not be written for a sequence
+ * without rows, because the copy that would be replaced is older than the sequence's last step. */
 static const char *
 has_rows_in_step(dop_emit *e, const char *sequence)
 {

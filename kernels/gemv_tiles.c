@@ -1,11 +1,11 @@
-/* Tiles of products of one row on GPUs (gen_gemv.c), as dispatches and as stages of a persistent one. */
+/* Tiles of products of one row (GEMV) on GPUs (gen_gemv.c), for ordinary dispatches and for stages of a persistent dispatch. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
 
-/* Float weights are read as they are.  The invocations of one wave are divided among all rows, so that many loads are in
- * flight, the prologue runs once, and no workgroup waits for a free multiprocessor.  Rows that do not fit one wave get a
- * subgroup each.  Where large workgroups divide evenly among the multiprocessors they are better, because one load of the
+/* The tile for float weights, which are read as they are.  The invocations of one wave are divided among all rows, so that many
+ * loads are in flight, the prologue runs once, and no workgroup waits for a free multiprocessor.  Where rows do not fit one wave,
+ * each gets a subgroup.  Large workgroups are better where they divide evenly among the multiprocessors, because one load of the
  * activation serves more rows. */
 static void
 tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
@@ -22,9 +22,9 @@ tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, boo
     tile->unroll = tile->lanes >= most && loads > 1 ? loads / 2 : loads;
 }
 
-/* Blocks have to be decoded, so there are half as many invocations, which hold more, and rows that share a load of the
- * activation.  The activation lies in shared memory; where it is long, large workgroups stage it less often, as long as every
- * multiprocessor has one. */
+/* The tile for quantized weights, which have to be decoded: half as many invocations as for floats, which hold more, and rows that
+ * share a load of the activation.  The activation is staged in shared memory; where it is long, large workgroups stage it less
+ * often, as long as every multiprocessor has one. */
 static void
 tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
 {
@@ -38,7 +38,7 @@ tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_til
         tile->lanes = 16;
     if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < far))
         return;
-    /* Rows so long that staging one takes several round trips to memory. */
+    /* The activation is so long that staging it takes several round trips to memory. */
     if (k >= t->schedule.gemv_quant_staged && t->max_workgroup >= 1024) {
         tile->wg = 1024;
         while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * t->schedule.gemv_quant_staged_busy / 8 &&
@@ -100,8 +100,9 @@ count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
     return n;
 }
 
-/* Steps of a row that are in flight at once: as many as the target takes, or a number that divides the row into whole batches (rows
- * of 9 steps are three batches of three).  Half as many where three products meet, because they hold three times as much. */
+/* Steps of a row whose loads are in flight at once: as many as the target takes, or a number that divides the row into whole
+ * batches (9 steps are three batches of three).  Half as many with three sibling products, because these hold three times as
+ * much. */
 static uint32_t
 steps_in_flight(uint32_t all, uint32_t steps, bool quant, uint32_t products)
 {

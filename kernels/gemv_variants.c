@@ -75,7 +75,7 @@ const dop_descriptor dop_descriptor_gemv_subgroup_mixed = {
     .shared = dop_gemv_shared,
     .emit = dop_gemv_emit,
     .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_gemv_subgroup, /* stages share memory, and two forms of a long row are too much of it */
+    .stage = DOP_VARIANT_gemv_subgroup, /* two forms of a long row would take too much shared memory in a stage */
     .ints = true,
 };
 

@@ -1,4 +1,4 @@
-/* What all kernels have in common, before and while they are generated. */
+/* The state of a generation (dop_gen): opening it, its shared memory, and texts that outlive it. */
 #include "kernels/gen.h"
 
 void

@@ -1,5 +1,5 @@
-/* Inside the kernel generators: one file per family of kernels, with its descriptors, sharing the emitter, the row
- * program and the template filler. */
+/* What the kernel generators share: the state of a generation, row programs, the template filler, and the functions by which the
+ * files of the families (one per family of kernels, with its descriptors) call each other. */
 #ifndef DOPPLER_KERNELS_GEN_H
 #define DOPPLER_KERNELS_GEN_H
 
@@ -12,25 +12,27 @@ struct dop_gen {
     const dop_selection *choice;
     dop_emit e;
     dop_buf main;     /* the filled template */
-    const char *nest; /* or the printed nest, and its dump; NULL: none */
-    uint32_t grid[3];
-    bool merges;       /* attention merges its splits, and counts the workgroups that have finished theirs */
-    bool claims;       /* workgroups claim what they do */
-    bool hands_on;     /* some workgroups read values that others of the same dispatch stored */
-    bool experts;      /* addresses of experts' weights are computed */
-    bool halves;       /* factors of products are f16 */
-    bool own_sums;     /* the row program begins a stage and runs once, so its first sums take one barrier each */
-    bool ends_in_sum;  /* the program ended with such a sum, whose barrier made its stores to shared memory visible */
-    uint32_t sums;     /* number of such sums so far */
+    const char *nest; /* the dump of the nest from which `main` was printed; NULL: `main` is a filled template */
+    uint32_t grid[3]; /* workgroups */
+    bool merges; /* the last workgroup to finish merges what all made (splits of attention, values of a tail's heads) */
+    bool claims; /* workgroups claim their blocks of work from a counter, instead of having fixed shares */
+    bool hands_on; /* some workgroups read values that other workgroups of the same dispatch stored */
+    bool experts;  /* the kernel computes addresses of experts' weights */
+    bool halves;   /* factors of products are rounded to f16 */
+    /* Own sums (dop_own_sum of common.glsl): the row program begins a stage and runs once, so that its first two sums take one
+     * barrier each. */
+    bool own_sums;
+    bool ends_in_sum;  /* the row program ended in an own sum, whose barrier made its stores to shared memory visible */
+    uint32_t sums;     /* number of own sums so far */
     bool votes;        /* the code uses votes of a subgroup */
     uint64_t failures; /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
 };
 /* Enough to examine the region; emitting also needs templates. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice,
                   dop_diag *diag);
-/* Are the first words of weights loaded before they are used? */
+/* Does the kernel prefetch the first words of its weights? */
 bool dop_gen_ahead(const dop_gen *gen);
-/* What is loaded then, for dop_ahead of common.glsl, of a unit of so many bytes. */
+/* The expression of the prefetched word, for dop_ahead of common.glsl: the first word of a unit of `bytes` bytes. */
 const char *dop_gen_first_word(dop_gen *gen, const char *matrix, const char *unit, uint32_t bytes);
 /* Bytes of shared memory that the kernel takes. */
 uint32_t dop_gen_shared(dop_gen *gen);
@@ -39,6 +41,7 @@ const char *dop_kernel_runs(dop_emit *e, uint32_t max_t);
 
 enum { DOP_MAX_KEYS = 80 };
 
+/* The keys of a template and the texts that dop_template_fill() puts in their places. */
 typedef struct dop_keys {
     uint32_t n; /* more than DOP_MAX_KEYS: the last ones were not kept */
     struct {
@@ -60,33 +63,33 @@ dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *key
 typedef struct dop_rowprog {
     const dop_node_id *nodes; /* members, in topological order */
     uint32_t n_nodes;
-    uint32_t len;         /* values of the vector */
-    const char *t;        /* token */
-    const char *unit;     /* unit number, "0u" for whole rows */
-    uint32_t lanes;       /* of the team; 0: the workgroup */
-    const char *lane;     /* number in the team */
+    uint32_t len;     /* values of the vector */
+    const char *t;    /* row of the step, a GLSL expression */
+    const char *unit; /* unit number, "0u" for whole rows */
+    uint32_t lanes;   /* cooperative lanes: invocations that walk over the vector together; 0: the whole workgroup */
+    const char *lane; /* an invocation's number among the cooperative lanes */
     const char *store_if; /* condition on storing region outputs, NULL: always */
     /* Results for the code after the program: a vector, passed to the caller's macros stage_PUT(i, vec4), i counted in fours,
      * or stage_PUT1(i, float), with its first value at stage_base; and statistics, as variables bound in the emitter. */
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
-    /* Values of the same index that may be staged instead of `staged`: the variable `which` holds the number of the one that
-     * is, from 1 on (0: `staged`); or all of them are (NULL), each `apart` values behind the one before. */
+    /* Further values that may be staged.  With `which` one value is: that GLSL variable holds 0 for `staged`, or from 1 on the
+     * number of one of the others.  With `which` NULL all values are staged, each `apart` values behind the one before. */
     const dop_node_id *others;
     uint32_t n_others;
     const char *which;
     uint32_t apart;
     const char *times; /* macro that maps a value's index to a factor, applied before staging; NULL: none */
     uint32_t serial;   /* distinguishes the names of several programs in one kernel */
-    /* Where loads of weights may go: in the scope around `body` but before it, and before waiting for other stages; NULL: with
-     * the other loads. */
+    /* Prologue for loads of weights, in the scope around `body`: it runs before `body`, and in a stage before the wait for other
+     * stages.  NULL: weights are loaded with everything else. */
     dop_buf *constants;
 } dop_rowprog;
 
 /* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before other invocations read what
  * was staged or stored. */
 void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
-/* Does it walk four values at a time? */
+/* Does the row program walk over its vector four values at a time? */
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
 
 /* An attention region: its node (attention or attn_split) and shape.  Templates define DOP_T(j) and DOP_H(j), token and
@@ -98,24 +101,27 @@ typedef struct dop_attn {
     uint32_t dim, heads, kv, group, rows; /* dim: values of a query and a key */
     uint32_t value_dim, value_stride,
         value_start;             /* values of one V; distance between two in memory; values of a row before the first */
-    uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
-    uint32_t round;              /* rows of which splits have whole multiples where possible; 0: none */
-    uint32_t merged_heads;       /* heads that a workgroup merges */
-    const char *head0;           /* the first of these */
+    uint32_t splits, max_splits; /* splits of the cache, and the number of splits that the graph has memory for */
+    uint32_t round;              /* cache rows, of which a split has a whole multiple where possible; 0: any number */
+    uint32_t merged_heads;       /* query heads whose splits a workgroup merges */
+    const char *head0;           /* the first query head that the workgroup merges, a GLSL expression */
     bool keeps[2]; /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a
                                     stage of several rows those of the sequence, DOP_NEW words of four apart */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
-dop_attn dop_attn_at(const dop_site *s);    /* the same, before anything is generated */
+dop_attn dop_attn_at(const dop_site *s);    /* as dop_attn_find, before anything is generated */
 /* Does the region compute query heads by a row program, or write this step's rows of the caches? */
 bool dop_attn_makes_heads(const dop_gen *gen);
-/* Refuses heads that no kernel of attention can compute. */
-dop_refusal dop_attn_refuses_slopes(const dop_site *s); /* the same, for variants without ALiBi */
+/* Refuse attention that a kernel cannot compute.  dop_attn_refuses: heads that no kernel can; _slopes, for variants whose scores
+ * do not depend on the distance: ALiBi and tables of distances as well; _step, for variants that read caches only: keys of this
+ * step as well. */
+dop_refusal dop_attn_refuses_slopes(const dop_site *s);
 dop_refusal dop_attn_refuses(const dop_site *s);
-dop_refusal dop_attn_refuses_step(const dop_site *s); /* ... for those that read keys from caches only */
+dop_refusal dop_attn_refuses_step(const dop_site *s);
 /* May a step have rows of several sequences? */
 bool dop_attn_mixes(const dop_site *s);
-/* Most positions that one workgroup walks over; and iterations of the loops before and after them, for so many query rows. */
+/* Loop trip counts of attention: the most positions that one workgroup walks over; and the iterations of the prologue and epilogue
+ * around them, for `rows` query rows. */
 uint64_t dop_attn_reaches(const dop_site *s, const dop_attn *a);
 uint64_t dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows);
 /* The tile of the variants without matrix units. */
@@ -133,32 +139,36 @@ bool dop_attn_in_blocks(const dop_graph *g, const dop_attn *a, uint32_t which);
 bool dop_attn_in_eights(const dop_graph *g, const dop_attn *a);
 /* For kernels whose invocations do not share a block: the region writes a cache that is stored in blocks. */
 dop_refusal dop_attn_refuses_blocks(const dop_site *s);
-/* Macros DOP_AT_K(p), DOP_LD4_K(at, d), DOP_LD8_K, DOP_PIECE_K, DOP_LO_K, DOP_HI_K, and the same of V.  `words` loads 16 bytes. */
+/* Macros that load from caches: DOP_AT_K(p), DOP_LD4_K(at, d), DOP_LD8_K, DOP_PIECE_K, DOP_LO_K and DOP_HI_K for K, and with _V for
+ * V.  `words`: the function that loads 16 bytes. */
 void dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out);
-/* Macros DOP_ROW_K(p), DOP_LD_K(at, piece) and the rest; `words`: reference types of 16 bytes for K and V. */
+/* Macros that load pieces of cache rows: DOP_ROW_K(p), DOP_LD_K(at, piece) and so on; `words`: the buffer reference types of 16
+ * bytes for K and V. */
 void dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out);
 void dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out);
-/* Query rows into dop_q; cache writes of this step. */
+/* The prologue of attention: puts the query rows into dop_q, and writes this step's rows of the caches. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
-/* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */
-/* Key SEQUENCE: finds dop_first, the first row in the caches of the sequence that `row` belongs to, where there are several. */
+/* Key SEQUENCE: where there are several sequences, finds dop_first, where the caches of the sequence of row `row` begin. */
 void dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_keys *keys, dop_buf *decls);
+/* The body of dop_store_row(t, h, d, o, m, l, split): stores four values from column d of head h on. */
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
-/* Code of the last workgroup of a KV head, which merges the rows of its query heads; and the store of four values `o` at
- * column c of `merged` by a workgroup that has nothing to merge. */
+/* The epilogue of decode attention whose splits the region merges: code of the last workgroup of a KV head to finish, which merges
+ * the splits of the head group; and, for a workgroup that has nothing to merge, the store of four values `o` at column c of
+ * `merged`. */
 void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 /* Key TAIL: the product that a workgroup computes of heads that it has completed. */
 void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
-/* Where keys are of this step: declares which of its rows each of n tokens sees, from[i] .. pq[i], and all of them together,
- * lo .. hi - 1; token: the row of token i. */
+/* For keys that are values of this step: declares which rows of the step each of n tokens sees, from[i] .. pq[i], and which all
+ * tokens together see, lo .. hi - 1.  token: expression of the row of token i. */
 const char *dop_attn_span(dop_gen *gen, const dop_attn *a, const char *n, const char *token);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
 /* --- choices of experts: gen_choice.c ---------------------------------------------------------------------------------- */
 
-/* Rows of scores and the values computed from them, one after the other, in shared memory. */
+/* A choice of experts as a program: rows of router scores, and the values computed from them one after the other, in shared
+ * memory. */
 typedef struct dop_choice_program {
     const dop_node_id *nodes; /* in topological order */
     uint32_t n_nodes;
@@ -173,7 +183,7 @@ typedef struct dop_choice_program {
 void dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_buf *decls, dop_buf *body);
 /* Name of the row of a kept value. */
 const char *dop_choice_row(const dop_gen *gen, dop_node_id id);
-/* Bytes of shared memory that it takes, at most. */
+/* Bytes of shared memory that the program takes, at most. */
 uint32_t dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p);
 
 /* --- products: products.c --------------------------------------------------------------------------------------------- */
@@ -181,10 +191,10 @@ uint32_t dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p);
 /* The facts of a region's products that determine its tile. */
 typedef struct dop_products {
     dop_node_id first;
-    uint32_t k;    /* values of a row of the activation */
-    uint32_t rows; /* of all matrices */
-    uint32_t most; /* most products that one output is computed from */
-    dop_type type; /* weights of the first */
+    uint32_t k;    /* depth: values of an activation row (of all slots that are summed up), and of the product beside */
+    uint32_t rows; /* rows of weights of all matrices and slots together; where slots are summed up, of one slot */
+    uint32_t most; /* largest number of sibling products: products that one output is computed from */
+    dop_type type; /* storage type of the weights of `first` */
 } dop_products;
 dop_products dop_products_of(const dop_site *s);
 /* Refuses weights that no kernel can read. */
@@ -195,9 +205,9 @@ typedef struct dop_parts {
     uint32_t n;
     const dop_segment *part;
     dop_node_id act; /* activation: source 0 of every matmul, or of the part at hand */
-    bool ints;       /* integer products; those of the part at hand */
-    bool mixed;      /* ... of some parts; a workgroup of the others stages floats */
-    uint32_t n_acts; /* activations, of which there may be several; by the number that a part has */
+    bool ints;       /* products are of packed integers (in a record for one part: that part's) */
+    bool mixed;      /* some parts have products of packed integers, and workgroups of the other parts stage floats */
+    uint32_t n_acts; /* activations of the region's products, by dop_segment.act */
     const dop_node_id *acts;
     uint32_t k;
     bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
@@ -205,29 +215,30 @@ typedef struct dop_parts {
     const dop_node_id *stats;
     uint32_t n_prog; /* nodes of the row program when staged */
     const dop_node_id *prog;
-    uint32_t unit;   /* values per step: the largest unit of all weight types, at least 8 */
-    const char *t;   /* row of the step */
-    bool experts;    /* every product has a matrix for each expert */
-    bool own_rows;   /* ... and each slot its own row of the activation */
-    uint32_t slots;  /* of each product; 1 without experts */
-    dop_node_id ids; /* as in the analysis; so is the sum */
-    dop_node_id sum;
-    dop_node_id beside; /* as in the analysis; 0: none */
-    uint32_t k2;        /* values of its row */
+    uint32_t unit;      /* values per step: the largest unit of all weight types, at least 8 */
+    const char *t;      /* row of the step */
+    bool experts;       /* every product has a matrix for each expert */
+    bool own_rows;      /* with experts: each slot has its own row of the activation */
+    uint32_t slots;     /* of each product; 1 without experts */
+    dop_node_id ids;    /* as in dop_expert_facts */
+    dop_node_id sum;    /* as in dop_expert_facts */
+    dop_node_id beside; /* as in dop_product_facts; 0: none */
+    uint32_t k2;        /* values of a row of the activation of `beside` */
 } dop_parts;
 
 /* Errors: weights of a type that no kernel reads. */
 dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
-/* Operations of the region that one value takes; it stops counting at `most`. */
+/* The number of operations of the region that computing one value of node `id` takes, or `most` where it is larger. */
 uint32_t dop_gen_operations(const dop_gen *gen, dop_node_id id, uint32_t most);
-/* A vector of so many weights from which the region computes a value of a row, one by one: 0: none. */
+/* The weight vector of n_values values (as that of a norm) that the region applies element by element to compute node `id`; 0:
+ * there is none. */
 dop_node_id dop_gen_vector(const dop_gen *gen, dop_node_id id, uint32_t n_values);
 /* The largest unit of the part's weight types. */
 uint32_t dop_part_unit(const dop_graph *g, const dop_segment *part);
-/* The call of a part's function, for workgroups before `end`; 0: for all remaining ones. */
+/* Appends the call of a part's function by the workgroups whose numbers are below `end`; 0: by all remaining workgroups. */
 void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
-/* So many invocations of a workgroup, or as many as the target has. */
+/* Invocations of a workgroup: `invocations`, or the target's maximum where that is smaller. */
 uint32_t dop_wg_of(const dop_target *t, uint32_t invocations);
 
 /* --- one row, or a few: gen_gemv.c --- */
@@ -238,25 +249,25 @@ uint32_t dop_gemv_shared(dop_gen *gen);
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
 void dop_gemv_tile_i8(const dop_site *s, dop_tile *tile); /* for the weights of integer products */
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
-/* The row of the product beside goes behind the `first` values of the others. */
+/* Stages the row of the product beside (dop_product_facts.beside) in shared memory, behind the `first` values of other products. */
 void dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body);
 /* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
 void dop_gemv_argmax(dop_gen *gen, const dop_segment *part, uint32_t n_wg, dop_buf *decls, dop_buf *begin,
                      dop_buf *end);
 /* --- products of a few rows: gen_few.c, and as a stage gen_few_stage.c --------------------------------------------------- */
 
-/* How much of the rows lies in shared memory at a time. */
+/* The staging of activations for a small batch: how much of the rows lies in shared memory at a time. */
 typedef struct dop_few_piece {
-    uint32_t units; /* of each row */
+    uint32_t units; /* units of each row in a piece */
     uint32_t n;     /* pieces of a row */
-    uint32_t bytes; /* of a unit of one row */
-    bool half;      /* floats are stored as halves */
+    uint32_t bytes; /* bytes that a unit of one row takes in shared memory */
+    bool half;      /* floats are staged as halves */
 } dop_few_piece;
 dop_few_piece dop_few_piece_of(const dop_site *s, bool ints, bool stage);
 uint32_t dop_few_unit(const dop_graph *g,
                       const dop_region *r); /* values of a unit: the largest of the region's weights */
-/* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored.  And how many partial sums of a
- * statistic there are. */
+/* The body of dop_put_rows(c0) of a stage, which receives rows of the activation from mailboxes and stages them; `done` gets code
+ * that names the statistics of row t for the epilogue.  dop_few_stat_values: how many partial sums of a statistic there are. */
 void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *receive, dop_buf *done);
 uint32_t dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece);
 const char *dop_few_stage(const dop_site *s, dop_tile *tile);
@@ -280,7 +291,7 @@ dop_refusal dop_blocks_refuse(const dop_site *s);
 uint32_t dop_blocks_bytes(const dop_gen *gen, uint32_t bm); /* of shared memory, in tiles of bm rows */
 /* Declares dop_pair[BM], the pairs of a workgroup, and dop_matrix, their expert. */
 void dop_blocks_declare(const dop_blocks *b, dop_buf *decls);
-/* The start of main(): finds both for tile number `tile`, and returns where there are none. */
+/* The start of main(): sets dop_pair and dop_matrix for tile number `tile`, and returns where the tile has no pairs. */
 void dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out);
 /* The row of the step that `pair` belongs to; `column` becomes the place of the pair's column c of n in a value [T,k,n]. */
 const char *dop_blocks_row(dop_gen *gen, const dop_blocks *b, const char *pair);
@@ -319,13 +330,14 @@ uint64_t dop_tail_trips(const dop_site *s, const dop_tile *tile);
 
 /* --- how many iterations an invocation makes: trips.c ------------------------------------------------------------------- */
 
-/* Counts of a loop of n / of iterations; of a sum over n lanes; and of a row program and everything else that runs before the
- * products, for `rows` rows of the step. */
+/* Loop trip counts: of a loop that takes `of` of n values at a time; of a sum over n lanes; of a row program; and of the prologue
+ * of products (row programs, choice of experts) for `rows` rows of the step. */
 uint64_t dop_turns(uint64_t n, uint64_t of);
 uint32_t dop_halvings(uint32_t n);
 uint64_t dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_t lanes);
 uint64_t dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows);
-/* For `trips` of descriptors: products of gen_gemv.c and gen_few.c, products in tiles, and the other variants by name. */
+/* Functions for `trips` of descriptors: dop_trips_gemv for products of gen_gemv.c and gen_few.c, dop_trips_tiles for products in
+ * tiles, and the rest for the variants of their names. */
 uint64_t dop_trips_gemv(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_tiles(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_row(const dop_site *s, const dop_tile *tile);
@@ -344,19 +356,20 @@ enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalin
 
 /* Why the weights of a region, or the target, do not allow integer products. */
 dop_refusal dop_int8_refuses(const dop_site *s);
-/* The same of kernels for parts with such weights beside parts of floats, whose workgroups make products of one part. */
+/* Why the region is not for kernels that have parts of integer products beside parts of floats (each workgroup makes products of
+ * one part). */
 dop_refusal dop_int8_refuses_mixed(const dop_site *s);
 bool dop_int8_mixed(const dop_graph *g, const dop_region *r);    /* are there both? */
 bool dop_int8_part(const dop_graph *g, const dop_segment *part); /* is a part one of integer products? */
-dop_type dop_int8_type(const dop_site *s);                       /* of the weights that a tile is for */
-const char *dop_int8_avoid(const dop_site *s);                   /* as a descriptor does */
-/* Does the kernel look levels up in a table, of DOP_LEVEL_BYTES in shared memory, that is filled before anything else? */
+dop_type dop_int8_type(const dop_site *s);                       /* type of the weights by which a tile is chosen */
+const char *dop_int8_avoid(const dop_site *s);                   /* for `avoid` of descriptors */
+/* Does the kernel look levels of quantized weights up in a table of DOP_LEVEL_BYTES, which the prologue puts into shared memory? */
 enum { DOP_LEVEL_BYTES = 1024 };
 bool dop_int8_levels(const dop_gen *gen);
 /* Bytes of shared memory for the staged row of k_pad values that prog makes. */
 uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
-/* Declares that row and the macros with which prog stores values.  *out_direct: values are quantized as they come; otherwise
- * dop_xi_row() must be called between two barriers after the row is complete. */
+/* Declares the staged row of k_pad values in 8 bits, and the macros with which prog stores values.  *out_direct: the macros
+ * quantize each value; otherwise dop_xi_row() must be called between two barriers after the row is complete. */
 dop_status dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf *decls, bool *out_direct);
 
 #endif

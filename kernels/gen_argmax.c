@@ -29,8 +29,8 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* The same for a row among several, four columns at a time and four such loads at once: one workgroup has the whole row, and its
- * trips to memory are what takes time.  Loads behind the last columns load those once more. */
+/* The largest column of a row among several rows.  One workgroup has the whole row and waits mostly for memory, so it loads four
+ * columns at a time, with four loads in flight.  Loads behind the last columns load the last ones once more. */
 static void
 scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
 {
@@ -56,7 +56,7 @@ scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
                    cols - 4);
 }
 
-/* Words of the step record before the masks. */
+/* Offset of the masks in the step record, in words. */
 static uint32_t
 masks_at(const dop_graph *g)
 {
@@ -64,16 +64,16 @@ masks_at(const dop_graph *g)
     return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
 }
 
-/* Index of the parity of the states that a step of one sequence replaces. */
+/* Index, in the step record, of the parity of replace states: which of a state's two copies is current for the row's sequence. */
 static const char *
 parity_of(const dop_graph *g)
 {
     return g->max_q == 1 ? "0" : "row.sequence";
 }
 
-/* What the step record says about the row.  Where the pick advances the step, everything that changes is loaded here, and the
- * first row is loaded beside the number of rows, because it is usually the last one: each load that waits for another costs a
- * trip to memory. */
+/* Loads what the step record says about the row: its entry in the row table, its mask.  Where the pick advances the step,
+ * everything that changes is loaded here, and the first row is loaded beside the number of rows, because it is usually the last
+ * one: each load that waits for another costs a trip to memory. */
 static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
@@ -94,7 +94,8 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
         dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
 
-/* What a draw also needs: access to any column of the row, and the call, for rows that ask for one. */
+/* Code for a draw with sampling parameters: the function that reads any column of the row, and the call, for rows that ask for a
+ * draw. */
 static void
 put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
 {
@@ -121,7 +122,7 @@ put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
                    (uint32_t)(sizeof(dop_row_way) / sizeof(uint32_t)));
 }
 
-/* The pick of a single row advances the step: its id is the token of the next one. */
+/* Stores the pick of a step of a single row, which advances the step record: the picked id is the token of the next step. */
 static void
 store_pick(dop_emit *e, dop_buf *store)
 {
@@ -141,7 +142,7 @@ store_pick(dop_emit *e, dop_buf *store)
         dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
 }
 
-/* The picks of a step's rows are for the host; a row may ask that the device continues with its pick. */
+/* Stores the picks of a step of several rows, for the host; a row may ask that the device continues with its pick. */
 static void
 store_each(dop_emit *e, uint32_t cols, dop_buf *store)
 {

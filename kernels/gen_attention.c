@@ -1,5 +1,5 @@
-/* Attention regions: code that all their kernels share, and the general kernel, without matrix units or a special form for one
- * token.  The query side and, for one token, the key side of this step are computed in the load phase. */
+/* Attention: code that all kernels of attention share, and the general kernel, which uses no matrix units and has no special form
+ * for one token.  The prologue computes queries and, for one token, the keys and values of this step. */
 #include "kernels/gen.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ row_dim(const attn *a, uint32_t which)
     return which ? a->value_stride : a->dim;
 }
 
-/* Receives rows of this step from another stage, one subgroup each; of several rows those of the sequence up to this one, which
- * follow one another in the step from `row0` on. */
+/* Receives rows of K and V of this step from mailboxes of another stage, one subgroup for each.  In a step of several rows these
+ * are the rows of the workgroup's sequence up to the current row, which follow one another in the step from `row0` on. */
 static void
 receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
@@ -63,7 +63,7 @@ count_received(const dop_gen *gen, const attn *a)
     return n;
 }
 
-/* Queries without sums over the head: every invocation computes some values. */
+/* Queries that need no row program (no sums over a head): every invocation computes some values. */
 static void
 load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 {
@@ -171,7 +171,8 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                            : "groupMemoryBarrier");
 }
 
-/* Where there are several sequences, the page table of one begins at dop_first, or its rings begin at that row. */
+/* Declares dop_first, where there are several sequences: where the page table of the workgroup's sequence begins in the step
+ * record, or in which row the sequence's ring begins. */
 void
 dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
 {
@@ -229,14 +230,15 @@ dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
                    ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
 }
 
-/* A row's position, or the last one that it sees, where the row table does not have it; row t of the step. */
+/* Expression of the position of row t, or of the last position that the row sees, where an earlier part of the model made that
+ * value (op received) and the row table does not have it. */
 static const char *
 received(dop_emit *e, dop_node_id from)
 {
     return dop_emit_str(e, "dop_ld1_u32(%s, t)", dop_emit_source_arg(e, from));
 }
 
-/* The last position that a row at position p sees. */
+/* Expression of the last position that a row at position p sees. */
 static const char *
 last_of(dop_emit *e, const attn *a, const char *row)
 {
@@ -415,7 +417,7 @@ score_at_distance(dop_gen *gen, const attn *a)
                   : dop_emit_str(e, "%s - dop_slope(DOP_H(j)) * abs(float(DOP_T(j)) - float(p))", x);
 }
 
-/* Products of the loaded part of a K row with all query rows. */
+/* Code that multiplies the loaded values of a K row with all query rows. */
 static const char *
 dot_code(uint32_t step)
 {
@@ -549,7 +551,7 @@ dop_attn_refuses(const dop_site *s)
     return dop_tail_refuses(s);
 }
 
-/* Rows whose sums are combined at once: as many as a quarter of the shared memory holds. */
+/* The number of query rows whose sums over invocations are added up at once: as many as a quarter of the shared memory holds. */
 static uint32_t
 rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
 {
@@ -557,7 +559,7 @@ rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > rows ? rows : batch;
 }
 
-/* A workgroup takes as many of the query heads of a KV head as it has memory for. */
+/* The number of query heads of a head group that a workgroup takes: as many as it has shared memory for. */
 static uint32_t
 heads_of(const attn *a, const dop_tile *tile)
 {
@@ -690,7 +692,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     divide_heads(&a, t, tile);
 }
 
-/* Most positions that one workgroup of attention walks over; with a window, no more than it reaches. */
+/* Most positions that one workgroup of attention walks over; with a window, no more than the window reaches. */
 uint64_t
 dop_attn_reaches(const dop_site *s, const dop_attn *a)
 {
@@ -708,7 +710,8 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     return most > least ? most : least;
 }
 
-/* Iterations before and after the positions: heads of queries and of this step's rows, statistics of whole rows, a tail. */
+/* Loop trip count of the prologue and epilogue of attention: heads of queries and of this step's rows, statistics of whole rows, a
+ * per-head product. */
 uint64_t
 dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows)
 {
@@ -724,7 +727,7 @@ dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint
     return n + (found->tail.id ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);
 }
 
-/* Query rows of a workgroup; each is in a loop over them for every chunk of positions. */
+/* Loop trip count of the general kernel: loops over the query rows of a workgroup, for every chunk of positions. */
 static uint64_t
 trips(const dop_site *s, const dop_tile *tile)
 {

@@ -17,8 +17,8 @@ typedef struct layout {
     uint32_t m, rows;   /* rows of queries: of a matrix, of the workgroup */
     uint32_t positions; /* processed at a time */
     bool split_q;       /* queries are sums of two halves */
-    bool q_stays;       /* they stay in shared memory: registers would not hold them */
-    bool one_buffer;    /* K and V of a tile take turns in it */
+    bool q_stays;       /* queries stay in shared memory, because registers would not hold them */
+    bool one_buffer;    /* K and V of a tile take turns in one buffer of shared memory */
     pass_way pass;
     uint32_t v_at, q_at, piece_at, piece, words;
     uint32_t bytes; /* of shared memory in all */
@@ -30,15 +30,16 @@ max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* The rounding of a query to f16 makes an error in its scores that grows with the scale.  Usually the scale is one over the
- * root of the length, and the error does not matter.  Where queries and keys are normed and the scale is 1 (Gemma 4), it does. */
+/* Must queries be sums of two halves?  Rounding a query to f16 makes an error in its scores that grows with the scale.  Usually
+ * the scale is one over the root of the length, and the error does not matter.  Where queries and keys are normed and the scale is
+ * 1 (Gemma 4), it does. */
 static bool
 splits_queries(const dop_graph *g, const dop_attn *a)
 {
     return dop_node_f(g, a->id, DOP_A_scale) * sqrt(a->dim) > 2;
 }
 
-/* Registers of an invocation that live through the loop over positions when queries are among them. */
+/* 32-bit registers of an invocation that live through the loop over positions, if queries stay in registers. */
 static uint32_t
 registers(const layout *l, const dop_target *t)
 {
@@ -73,7 +74,7 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     return l;
 }
 
-/* A sink is one more score, which counts only in the sum. */
+/* Code for attention sinks: a head's sink is one more score, which counts only in the sum of the softmax. */
 static void
 sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
 {
@@ -87,7 +88,7 @@ sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
     dop_emit_line(e, "l += exp2(%s * 1.44269504 - most);", s);
 }
 
-/* Scores in units of log(2): dop_score() of a product times FACTOR. */
+/* Keys for scores as exponents of 2, as exp2 takes them: SCORE of a product (the cap), times FACTOR. */
 static void
 score_keys(dop_gen *gen, const dop_attn *a, dop_keys *keys)
 {
@@ -204,7 +205,7 @@ fits(const dop_site *s)
     return dop_attn_refuses_step(s);
 }
 
-/* Unused rows of a matrix cost nothing: 4 rows take less time with matrix units than without. */
+/* Avoided for one token only.  Unused rows of a matrix cost nothing: even 4 rows take less time with matrix units than without. */
 static const char *
 avoid(const dop_site *s)
 {
@@ -221,8 +222,8 @@ take_shape(const dop_site *s, const dop_attn *a, const dop_attention_groups *of,
     return layout_of(s->g, a, tile, s->t);
 }
 
-/* The first row of the table that the target can hold.  Where there are not enough rows of queries to keep all cores busy,
- * positions are divided among subgroups instead.  */
+/* The tile: the first row of schedule.attention_tiles that fits the head and the target.  Where there are not enough rows of
+ * queries to occupy all cores, positions are divided among subgroups instead. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

@@ -31,7 +31,7 @@ sums(const char *array, uint32_t values, uint32_t least, uint32_t from, uint32_t
     return halvings;
 }
 
-/* Lanes that share a row; each has the same number of pieces of 8 values. */
+/* Cooperative lanes that share a row of the cache; each lane has equally many pieces of 8 values. */
 static uint32_t
 lanes_of(const dop_attn *a, const dop_target *t)
 {
@@ -64,7 +64,8 @@ shape(const dop_gen *gen, dop_attn *a)
     return group_wgs;
 }
 
-/* 64, or four for each lane of the subgroup that turns a head's scores into weights, but at least a row for every lane. */
+/* Positions of the cache per iteration of a workgroup: the tile's, else 64; with small subgroups four for each lane of the
+ * subgroup that turns a head's scores into weights, but at least one for each set of lanes that share a row. */
 static uint32_t
 positions_of(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
@@ -92,7 +93,8 @@ heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
 }
 
-/* The code around the stores of the subgroups' sums: none where all of them store at once. */
+/* Keys for the loop in which subgroups take turns at adding their sums in shared memory; empty where all subgroups store at
+ * once. */
 static void
 take_turns(dop_gen *gen, uint32_t summed, dop_keys *keys)
 {
@@ -119,15 +121,15 @@ power_of_two(uint32_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* Heads of the products that are left to a lane when they have been summed up over a row's lanes: one, or all where heads cannot
- * be divided among the lanes. */
+/* Query heads whose scores a lane holds after products were summed over the lanes of a row: one, or all where heads cannot be
+ * divided among the lanes. */
 static uint32_t
 left_heads(const dop_attn *a, uint32_t lanes)
 {
     return power_of_two(a->rows) && a->rows <= lanes ? 1 : a->rows;
 }
 
-/* What only subgroups that walk apart need. */
+/* Keys that only kernels need whose subgroups walk over positions of their own (tile.apart). */
 static void
 set_apart(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t held, dop_buf *tree, dop_keys *keys)
 {
@@ -266,7 +268,7 @@ trips(const dop_site *s, const dop_tile *tile)
            (uint64_t)rows * a.value_dim + 64;
 }
 
-/* Registers of an invocation for its rows, products and sums, with so many workgroups per head group. */
+/* 32-bit registers of an invocation for cache rows, products and sums, where group_wgs workgroups share a head group. */
 static uint32_t
 registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
 {
@@ -275,7 +277,7 @@ registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_
     return rows * pieces * 4 + rows * heads + heads * a->value_dim / lanes;
 }
 
-/* The same where subgroups walk apart, with so many rows for each invocation. */
+/* 32-bit registers of an invocation for `rows` cache rows, products and sums of `heads` heads, where subgroups walk apart. */
 static uint32_t
 apart_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t heads, uint32_t rows)
 {
@@ -283,7 +285,7 @@ apart_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint
     return rows * (values / 2 / lanes + heads) + heads * a->value_dim / lanes;
 }
 
-/* The fewest workgroups among which a head group can be divided so that each has registers for its part; 0: impossible. */
+/* The fewest workgroups among which a head group can be divided so that an invocation has registers for its part; 0: impossible. */
 static uint32_t
 least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
 {
@@ -327,7 +329,7 @@ fits(const dop_site *s)
     return refuses(s, s->t->schedule.decode_wg, false);
 }
 
-/* Where rows make enough workgroups, heads so short are as well walked over by single invocations. */
+/* Where the step's rows make enough workgroups, the variants in which a single invocation walks over a short head are as fast. */
 static const char *
 avoid(const dop_site *s)
 {
@@ -349,8 +351,8 @@ takes_one_head(const dop_site *s, const dop_attn *a)
            (!s->r->info->attn.merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
-/* Subgroups walk apart where the registers that an invocation has for it hold its rows, products and sums, and where shared
- * memory holds the sums of all subgroups at once. */
+/* Sets tile.apart, by which subgroups walk over positions of their own, where `registers` of an invocation hold its rows, products
+ * and sums, and where shared memory holds the sums of all subgroups at once. */
 static void
 walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
@@ -385,8 +387,8 @@ stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
                : least_group_wgs(s, a, s->t->persistent);
 }
 
-/* The most splits that count as a short cache, for which head groups are divided although they are not for a longer one; 0:
- * there is no such form. */
+/* The most splits of a short cache: up to this number a stage divides head groups among more workgroups than for longer caches; 0:
+ * it has no form for short caches. */
 static uint32_t
 short_splits(const dop_site *s, const dop_attn *a)
 {

@@ -1,4 +1,4 @@
-/* Attention regions on CPU devices: attention_rows.glsl. */
+/* Attention on CPU devices, four query rows at a time: what fills attention_rows.glsl. */
 #include "kernels/gen.h"
 
 enum { ROWS = 4 };
@@ -38,8 +38,8 @@ add_v(uint32_t step, dop_buf *out)
     dop_buf_printf(out, "%s}\n", in);
 }
 
-/* Sums over the lanes: each step adds the two halves of the positions that a lane still has, one from each of two lanes, until
- * lane i has the sum for position i. */
+/* Code for sums over the lanes of a subgroup, for as many positions as lanes: each step adds half of a lane's partial sums to
+ * those of another lane and receives the other half, until lane i has the sum for position i. */
 static void
 sums(uint32_t lanes, dop_buf *out)
 {
@@ -54,8 +54,8 @@ sums(uint32_t lanes, dop_buf *out)
     }
 }
 
-/* Positions of four query rows.  Loads are expensive on CPU devices: neighbouring query heads of one token are usual, and
- * in a step of one row all have its position. */
+/* Expression of the positions of four query rows, which usually are neighbouring query heads of one token.  A step of one row
+ * loads its position once, because loads are expensive on CPU devices. */
 static const char *
 positions(dop_emit *e)
 {

@@ -3,13 +3,13 @@
 
 #include "ir/cache_row.h"
 
-/* For K (0) or V (1): the names of its macros, its type, and the layout of its values. */
+/* The cache of K or V as loads need it: the names of its macros, its type, and the layout of its values. */
 typedef struct cache {
     char name;
     dop_type type;
     const char *arg;
     const char *dim, *start; /* values from one head to the next, and before the first; macros of the templates */
-    uint32_t cols;           /* of a row */
+    uint32_t cols;           /* columns of a row of the cache, all heads together */
 } cache;
 
 static cache
@@ -46,7 +46,8 @@ dop_attn_refuses_blocks(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* DOP_AT_K(p, d) is the address that DOP_LD8_K(at, d) and DOP_LD4_K(at, d) need for position p and column d of head kvh. */
+/* Macros that load eight or four values of a cache row: DOP_AT_K(p, d) is the address that DOP_LD8_K(at, d) and DOP_LD4_K(at, d)
+ * need for position p and column d of head kvh. */
 void
 dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
 {
@@ -78,8 +79,9 @@ dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
     }
 }
 
-/* The same in pieces of eight values, for kernels that hold pieces as they are stored: DOP_ROW_K(p) is where the row of head
- * kvh begins, and DOP_LD_K(at, i) its piece i, whose values are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K. */
+/* Macros that load cache rows in pieces of eight values, for kernels that hold pieces as they are stored: DOP_ROW_K(p) is where
+ * the row of head kvh begins, and DOP_LD_K(at, i) loads piece i of the row, whose values are DOP_LO_K and DOP_HI_K times
+ * DOP_FACTOR_K. */
 void
 dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
 {

@@ -127,7 +127,7 @@ softmax(choice *s, dop_node_id id)
     dop_emit_bind(e, id, y, true, NULL);
 }
 
-/* Of each chosen column, over those near it that no earlier slot has. */
+/* near_softmax (ops.def): for each chosen column, its softmax over the columns near it that no earlier slot has. */
 static void
 near_softmax(choice *s, dop_node_id id)
 {
@@ -190,7 +190,7 @@ statistic(choice *s, dop_node_id id)
     dop_emit_bind(e, id, name, false, NULL);
 }
 
-/* Scores of the columns of the best groups, which can be chosen; those of all others are -inf. */
+/* Masks scores for a choice in groups: columns of the best groups keep their scores, all others get -inf. */
 static const char *
 keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
 {

@@ -14,7 +14,8 @@ dop_coop_store_width(dop_emit *e, const dop_coop_rows *rows)
     return width;
 }
 
-/* Values at ix, and their stores.  The template has e, the place of the first sum, and says what is there. */
+/* Code that computes the part's outputs at ix from the sums, and stores them.  The template declares `e`, the place of the first
+ * sum, and the macros DOP_SUM1 and DOP_SUM4, which read sums there. */
 static void
 store_values(dop_gen *gen, const dop_segment *part, uint32_t width, dop_index ix)
 {
@@ -61,8 +62,9 @@ dop_coop_store(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf 
         dop_buf_puts(store, "                    }\n");
 }
 
-/* A lane's values number s of the fragments: code that loads what they are made of, and code that stores them.  Loads are not
- * conditional: past the last token or row, another one's values are loaded and not used.  Returns whether anything is loaded. */
+/* The epilogue of the s-th values that a lane has of the fragments: code that loads their operands, and code that stores them.
+ * Loads have no condition: past the last token or row, the operands of another one are loaded and not used.  Returns whether
+ * anything is loaded. */
 static bool
 store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, uint32_t s, dop_buf *load, dop_buf *store)
 {
@@ -86,8 +88,8 @@ store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, uint32_t s,
     return load->size > size;
 }
 
-/* By measurement (bench/log/2026-11-24-shallow-split-k): with weights of some types the loop over the depth takes a tenth more
- * time where such code is behind it, unless the ends of that loop are variables. */
+/* Does an epilogue with loads apart slow the loop over the depth before it?  With weights of some types the loop takes a tenth
+ * more time (bench/log/2026-11-24-shallow-split-k), unless its bounds are variables, as with split-K. */
 static bool
 slows_loop(const dop_gen *gen, const dop_segment *part)
 {
@@ -101,8 +103,8 @@ slows_loop(const dop_gen *gen, const dop_segment *part)
     return slows && gen->choice->tile.shares <= 1;
 }
 
-/* Stores may be to where the next values are loaded from, for all the compiler knows, so loads between them would wait for each
- * other. */
+/* Loads of all operands come before all stores: a compiler must assume that a store changes what the next load reads, so
+ * alternating loads and stores would wait for each other. */
 bool
 dop_coop_store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, dop_buf *load, dop_buf *store)
 {

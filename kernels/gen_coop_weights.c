@@ -19,8 +19,8 @@ only_type(const dop_graph *g, const dop_segment *part)
     return first;
 }
 
-/* How values that a type looks up in a codebook wait until they are stored: iq1's, 4 bytes for 32 values, as words of two bits a value
- * (MOVED), others as bytes; NONE: the type has no codebook, or a small one. */
+/* The form in which values from a codebook stay in registers until they are stored in shared memory: iq1's (4 bytes for 32 values)
+ * as words of two bits a value (MOVED), other types' as bytes; NONE: the type has no codebook, or a small one. */
 typedef enum book { BOOK_NONE, BOOK_BYTES, BOOK_MOVED } book;
 
 static book
@@ -31,7 +31,7 @@ book_of(dop_type t)
     return info->pack.book < LEAST ? BOOK_NONE : info->pack.unit_bytes == MOVED_BYTES ? BOOK_MOVED : BOOK_BYTES;
 }
 
-/* Are the functions of the type those of types/codes.glsl? */
+/* Has the type its functions in types/codes.glsl? */
 static bool
 in_codes(dop_type t)
 {
@@ -44,7 +44,7 @@ has_levels(dop_type t)
     return dop_type_of(t)->pack.ints == DOP_INTS_LEVELS;
 }
 
-/* Do units of the part stay as they are stored until they are written to shared memory?  That takes one type for all matrices. */
+/* Do the part's units stay in their packed form until they are written to shared memory?  This takes one type for all matrices. */
 static bool
 stored_units(const dop_graph *g, const dop_segment *part)
 {
@@ -63,12 +63,12 @@ dop_coop_listed_units(const dop_gen *gen, const dop_segment *part)
     return false;
 }
 
-/* Which unit, or which eight values, of a row piece i has. */
+/* Expressions of the column of piece i in its row, counted in units of 32 values or in eights. */
 #define UNITS_COLUMN "i / 4u % PAIR + i / (8u * PAIR) % (DEEP / (32u * PAIR)) * PAIR"
 #define EIGHTS_COLUMN "i % (DEEP / 8u)"
 
-/* Are the rows of a part's pieces found before the loop over the depth?  Otherwise matrices have types of their own, or one for
- * each expert. */
+/* Can the rows of a part's pieces be found before the loop over the depth?  Not where the matrices have different types, or there
+ * is one for each expert. */
 static bool
 found_before(const dop_gen *gen, const dop_coop_rows *rows)
 {
@@ -77,7 +77,8 @@ found_before(const dop_gen *gen, const dop_coop_rows *rows)
     return only_type(g, rows->part) < DOP_TYPE_COUNT && w->shape.rank == 2;
 }
 
-/* The body of dop_piece_of(n0, i): in which matrix the row of piece i lies, from where on, and where that has its scales. */
+/* The body of dop_piece_of(n0, i): the address of the matrix that has the row of piece i, where the row begins, and where the
+ * matrix has its scales. */
 static void
 find_piece(dop_gen *gen, const dop_coop_rows *rows, dop_buf *out)
 {
@@ -227,8 +228,8 @@ is_quant(const dop_graph *g, dop_node_id product)
     return dop_type_of(type_of(g, product))->kind == DOP_KIND_QUANT;
 }
 
-/* The macro by which a type whose values are looked up in a codebook stays integers until it is stored (types/books.glsl); NULL: it is no
- * such type, or the target does not want that. */
+/* The macro of types/books.glsl for a type whose values are looked up in a codebook and stay integers until they are stored in
+ * shared memory (schedule.coop_late_books); NULL: the type has no codebook, or the target does not want that. */
 static const char *
 late_macro(const dop_gen *gen, dop_type t)
 {

@@ -1,5 +1,5 @@
-/* Matmul regions of a few tokens on GPUs.  Weights are read and unpacked once for all tokens, by lanes that share rows as in a
- * gemv. */
+/* Small-batch products (2 to 8 tokens) on GPUs.  Weights are read and unpacked once for all tokens, by cooperative lanes that
+ * share rows as in a GEMV. */
 #include "kernels/product.h"
 
 #include "kernels/weight_types.h"
@@ -19,8 +19,8 @@ piece_in(const dop_gen *gen)
     return dop_few_piece_of(&s, gen->descriptor->ints, gen->e.routes != NULL);
 }
 
-/* Where the axes run: every invocation has all rows of the step, teams of lanes share out the rows of the matrices and, with the
- * others of their team, the depth. */
+/* The placement of small-batch products: every invocation has all rows of the step, groups of cooperative lanes share out the rows
+ * of weights, and the lanes of a group share out the depth. */
 static dop_placement
 placement_of(const dop_gen *gen, const dop_parts *p)
 {
@@ -45,7 +45,7 @@ placement_of(const dop_gen *gen, const dop_parts *p)
     return pl;
 }
 
-/* Declares the memory that has the rows, with functions that read and write it. */
+/* Declares the shared memory in which rows of the step are staged, with functions that read and write it. */
 static void
 declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
 {
@@ -60,7 +60,7 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
             gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, &text);
         x->rows = dop_nest_memory(n, "dop_xq");
     } else if (piece.half && gen->e.routes) {
-        /* The stages of a dispatch share this array, so its type must be that of the others. */
+        /* The stages of a dispatch share this array, so the array has one type, vec4, in all of them. */
         x->rows = dop_nest_shared(n, "vec4", "dop_x", steps);
         dop_buf_puts(&text, "void dop_x_put(uint i, vec4 x)\n{\n"
                             "    vec2 w = uintBitsToFloat(uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));\n"
@@ -83,8 +83,8 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
     dop_nest_hole(n, "rows in shared memory", dop_gen_keep(gen, &text));
 }
 
-/* Statistics of the rows, which are needed only when sums are stored: subgroups share out the rows and compute them before the first
- * piece is used.  `done` gets the code that reads those of row t. */
+/* Statistics of the rows, which only the epilogue needs: subgroups share out the rows and compute the statistics before the first
+ * piece is used.  `done` gets the code that reads the statistics of row t. */
 static void
 sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_buf *done)
 {
@@ -120,8 +120,8 @@ sum_stats(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t memory, dop_bu
     }
 }
 
-/* The function that puts the columns from c0 on of every row into shared memory, eight or four neighbouring ones by an
- * invocation. */
+/* The staging of rows in an ordinary dispatch: a function that puts a piece of every row, from column c0 on, into shared memory; an
+ * invocation moves eight or four neighbouring columns. */
 static void
 put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
@@ -155,8 +155,8 @@ put_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, do
     dop_nest_end(n);
 }
 
-/* What a stage does instead: an invocation receives four neighbouring columns, and looks for those of all rows before it waits for
- * the first, so that the looks overlap. */
+/* The staging of rows in a stage: an invocation receives four neighbouring columns of every row from mailboxes.  It looks once for
+ * all rows before it waits for the first, so that the looks overlap. */
 static void
 receive_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, dop_buf *done)
 {
@@ -235,7 +235,7 @@ emit(dop_gen *gen)
     return dop_product_finish(gen, &n, NULL, &calls);
 }
 
-/* The number of workgroups of all parts, each of which has `rows` rows of the matrices. */
+/* The number of workgroups of all parts together, where each has `rows` rows of its part's matrices. */
 static uint32_t
 count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
 {
@@ -245,8 +245,8 @@ count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
     return n;
 }
 
-/* Every workgroup stages all rows, which takes about as long as its share of the weights.  So there should be one workgroup for
- * each multiprocessor, or a few less with equal shares. */
+/* The tile: one workgroup for each multiprocessor, or a few less with equal shares, because every workgroup stages all rows of the
+ * step, which takes about as long as its share of the weights. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -343,8 +343,9 @@ avoid(const dop_site *s)
     return avoid_for_matrix_units(s, false);
 }
 
-/* Matrix units (matmul_coop_few) take about as long
- * for one row as for sixteen.  In that time packed integer products make four rows, or eight where there are many columns, and floats fewer. */
+/* Packed integers are faster than matrix units (matmul_coop_few) up to schedule.int_rows rows, and up to eight rows where there
+ * are many columns: matrix units take about as long for one row as for sixteen.  Products of floats are slower than matrix units
+ * sooner. */
 static const char *
 avoid_ints(const dop_site *s)
 {

@@ -24,8 +24,8 @@ unit_bytes(const dop_site *s, uint32_t unit, bool ints)
     return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
 }
 
-/* How many units of a row lie in shared memory at a time: all, or as many as there is room for beside the sums of teams, in
- * multiples of a subgroup. */
+/* Units of a row that are staged at a time: all, or as many as shared memory has room for beside sums of cooperative lanes, in
+ * multiples of 32. */
 static uint32_t
 piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
 {
@@ -36,8 +36,8 @@ piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t
     return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
 }
 
-/* Bytes of shared memory that stages of attention need for queries, scores and the rows of this step.  Their sums count for nothing,
- * because they use the memory that has the rows here. */
+/* Bytes of shared memory that the stages of attention in a persistent dispatch need for queries, scores and the rows of this step.
+ * Attention's sums are not counted, because they share memory with the rows that are staged here. */
 static uint32_t
 attention_bytes(const dop_graph *g)
 {
@@ -76,12 +76,12 @@ dop_few_piece_of(const dop_site *s, bool ints, bool stage)
     return p;
 }
 
-/* Which values an invocation receives, four neighbouring columns at a time: `groups` times of every row, or, where a row is short,
- * once of every `apart`th row. */
+/* Which values of a staged piece an invocation receives, four neighbouring columns at a time: in each batch `groups` fours of
+ * every row, or, where a row is short, one four of every `apart`th row. */
 typedef struct share {
-    uint32_t columns; /* fours of a row and piece */
+    uint32_t columns; /* fours of columns of one row in a piece */
     uint32_t apart;   /* rows that are received side by side: a divisor of the rows of the step */
-    uint32_t rows;    /* of an invocation */
+    uint32_t rows;    /* rows of which an invocation receives values */
     uint32_t groups, batches;
     bool whole; /* every invocation has a value, and all pieces are equally long, so that no test is needed */
 } share;
@@ -89,7 +89,7 @@ typedef struct share {
 static share
 share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
 {
-    enum { MOST_LOOKS = 8 }; /* Each takes four registers. */
+    enum { MOST_LOOKS = 8 }; /* mailbox reads in flight; each takes four registers */
     const uint32_t wg = gen->choice->tile.wg, n = gen->e.g->max_t, sg = gen->e.target->subgroup;
     share s = {.columns = piece->units * p->unit / 4, .apart = 1};
     while (s.columns % sg == 0 && wg % s.columns == 0 && s.columns * s.apart * 2 <= wg && n % (s.apart * 2) == 0)
@@ -103,7 +103,7 @@ share_of(const dop_gen *gen, const dop_parts *p, const dop_few_piece *piece)
     return s;
 }
 
-/* The number of subgroups that sum up one row, each a part of it. */
+/* The number of subgroups that share the sum of one row's statistic. */
 static uint32_t
 summing(const dop_gen *gen, const share *s)
 {
@@ -117,8 +117,8 @@ dop_few_stat_values(const dop_gen *gen, const dop_parts *p, const dop_few_piece 
     return gen->choice->tile.wg / gen->e.target->subgroup * share_of(gen, p, piece).rows;
 }
 
-/* Statistics are kept as the sums of each subgroup for each of its rows, over all pieces; `done` gets the code that adds those of
- * row t up. */
+/* Stores each subgroup's partial sums of statistics, over all pieces, for each of its rows; `done` gets the code that adds up the
+ * partial sums of row t. */
 static void
 put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *receive, dop_buf *done)
 {
@@ -201,7 +201,7 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
     dop_buf_finish(&text);
 }
 
-/* The number of workgroups of all parts when each walks over `loops` sets of `rows` rows of the matrices. */
+/* The number of workgroups of all parts together, where each walks over `loops` sets of `rows` rows of its part's matrices. */
 static uint32_t
 count_groups(const dop_site *s, uint32_t rows, uint32_t loops)
 {

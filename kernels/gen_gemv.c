@@ -1,4 +1,4 @@
-/* Matmul regions of one token where there are many invocations: GPUs. */
+/* Products of one token (GEMV) on GPUs, which have many invocations. */
 #include "kernels/product.h"
 
 #include "kernels/weight_types.h"
@@ -78,7 +78,8 @@ dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body
     dop_buf_finish(&inner);
 }
 
-/* Four values of the activation from where it lies, computed on the spot together with the statistics: x[q] of unit v. */
+/* Code for an activation that is not staged: x[q], four values of unit v, is computed from memory, and the statistics are summed
+ * on the way. */
 static void
 compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
 {
@@ -115,7 +116,7 @@ compute_values(dop_gen *gen, const dop_parts *p, dop_nest *n)
         dop_nest_end(n);
 }
 
-/* x[] of one step: from shared memory, or from where it lies. */
+/* Code that puts the activations of one step into registers x[], from shared memory, or from memory where they are not staged. */
 static void
 get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
 {
@@ -146,10 +147,10 @@ get_row(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows)
     dop_nest_end(n);
 }
 
-/* Where the activation lies. */
+/* The staging of the activation in shared memory. */
 typedef struct staging {
-    uint32_t unit, k_pad; /* of all parts; values of a row in whole units */
-    bool half;            /* shared memory holds halves */
+    uint32_t unit, k_pad; /* values of the largest unit of all parts; values of a row, padded to whole units */
+    bool half;            /* the row is staged as halves */
 } staging;
 
 static bool
@@ -247,8 +248,9 @@ stage_activation(dop_gen *gen, const dop_parts *p, const staging *s, dop_nest *n
     return st;
 }
 
-/* Where the workgroups of a part compute heads that have a tail, each checks afterwards whether it completed a head.  A stage
- * instead has extra workgroups for the heads, after the `first` others, which wait for what they receive. */
+/* The per-head product behind the products (dop_tail_facts).  In a dispatch, each workgroup that made values of a head checks
+ * afterwards whether it completed the head.  A stage instead has extra workgroups for the heads, from number `first` on, which
+ * receive the values through mailboxes. */
 static void
 emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
 {
@@ -270,7 +272,8 @@ emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf
     }
 }
 
-/* Beside integer products, those of floats have teams that take a row in one step: there are few such rows. */
+/* The tile of parts of floats in a region that also has integer products: enough cooperative lanes to take a row in one step,
+ * because rows of floats are few there. */
 static dop_selection
 choose_floats(const dop_gen *gen, const dop_parts *p)
 {
@@ -282,7 +285,7 @@ choose_floats(const dop_gen *gen, const dop_parts *p)
     return c;
 }
 
-/* Parts of floats stand behind the others, with teams of their own. */
+/* Redefines the macros of cooperative lanes for parts of floats, whose functions follow those of integer products. */
 static void
 emit_floats_team(dop_gen *gen, dop_nest *n)
 {
@@ -292,7 +295,7 @@ emit_floats_team(dop_gen *gen, dop_nest *n)
     dop_product_team(gen, n);
 }
 
-/* The call of part i, of which a slot has n_wg workgroups, from workgroup `first` on. */
+/* The call of part i, which `n_wg` workgroups of each slot make, from workgroup `first` on. */
 static const char *
 call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n_wg, bool tails)
 {
@@ -308,7 +311,8 @@ call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n
     return tails ? dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first) : call;
 }
 
-/* Where the axes run: teams of lanes share out the rows of the matrices and, with the others of their team, the depth. */
+/* The placement of GEMV: groups of cooperative lanes share out the rows of weights, and the lanes of a group share out the
+ * depth. */
 static dop_placement
 placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
 {
@@ -328,7 +332,8 @@ placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
     return pl;
 }
 
-/* All parts of floats, or the others: beside integer products they have teams of their own. */
+/* Emits the functions of all parts, then their calls.  Where a region has both kinds, parts of floats come after parts of integer
+ * products and have cooperative lanes of their own. */
 static dop_status
 emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, const staging *s, dop_buf *calls)
 {

@@ -87,8 +87,8 @@ read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
     dop_buf_printf(out, "    return min(ids, uvec4(%uu));\n}\n", experts - 1);
 }
 
-/* Each invocation counts one slice of the ids.  There are as many slices as have counts in half of the shared memory, but not
- * more than are worth it, because their counts have to be summed up. */
+/* The number of slices into which the ids are divided; an invocation counts one slice.  As many as have counts in half of the
+ * shared memory, but at most 64, because the counts of all slices have to be summed up. */
 static uint32_t
 slices(const dop_gen *gen, uint32_t experts)
 {

@@ -1,4 +1,4 @@
-/* Matmul regions of several tokens on matrix units. */
+/* Products of several tokens (GEMM) on matrix units: what fills the templates matmul_coop*.glsl. */
 #include "kernels/gen_coop.h"
 
 #include "kernels/weight_types.h"
@@ -9,9 +9,10 @@ as_stored(const dop_gen *gen)
     return dop_coop_stored(gen->e.g, gen->e.r) < DOP_TYPE_COUNT;
 }
 
-/* For matmul_own_part.glsl (matmul_few_part.glsl became slower without its test, by measurement).  Whatever stored rows past the
- * last token hold, they only reach sums that are not stored.  So it is not worth waiting for the number of tokens, unless the
- * buffer ends before the tile does, or the row is computed from what may name any address. */
+/* The test for rows past the last token in matmul_own_part.glsl; empty where loads need none (matmul_few_part.glsl keeps its test,
+ * which was faster when measured).  Whatever stored rows past the last token hold, they only reach sums that are not stored.  So
+ * it is not worth waiting for the number of tokens, unless the buffer ends before the tile does, or the row is computed from ids
+ * that may name any address. */
 static const char *
 guard_row(const dop_gen *gen, const dop_parts *p)
 {
@@ -23,7 +24,8 @@ guard_row(const dop_gen *gen, const dop_parts *p)
                                      "        return dop_raw8(uvec4(0u), uvec4(0u));\n";
 }
 
-/* Returns an expression that converts r to halves.  A stored row is loaded as it is and converted later. */
+/* Code that loads eight values of an activation as `r`, and (returned) the expression that converts r to halves.  A stored row is
+ * loaded as it is and converted when it goes to shared memory; a computed one becomes halves at once. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
@@ -57,7 +59,7 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     return "r.a";
 }
 
-/* Which row the activations of a piece are of, and where a tile's rows are stored. */
+/* Keys for rows of the step: which row the activations of a piece belong to, and in which rows a tile's results are stored. */
 static void
 row_keys(dop_gen *gen, dop_keys *keys)
 {
@@ -82,14 +84,15 @@ row_keys(dop_gen *gen, dop_keys *keys)
     dop_keys_set(keys, "STORE_ROW", dop_blocks_row(gen, &b, DOP_STORED_PAIR));
 }
 
-/* Bytes of the sums of a tile. */
+/* Bytes that the sums of a tile take in memory, for split-K. */
 static uint64_t
 sums_bytes(const dop_tile *tile, uint32_t mats)
 {
     return (uint64_t)tile->bm * tile->bn * mats * 4;
 }
 
-/* Which part of the depth a workgroup goes through, and how those of a tile add their sums. */
+/* Keys for split-K: which part of the depth a workgroup goes through, and code by which the workgroups of a tile add up their
+ * sums. */
 static dop_status
 share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
 {
@@ -107,8 +110,8 @@ share_depth(dop_gen *gen, uint32_t k, dop_keys *keys, dop_buf *meet)
     return st;
 }
 
-/* Beside the products of which fragment of tokens the first activations are stored, and how many pieces of them beside each.  It
- * decides how a driver orders the loop. */
+/* Keys for the staging of activations in register-direct tiles: beside the products of which fragment of tokens the first pieces
+ * are stored, and how many pieces beside each fragment.  This decides how a driver orders the loop. */
 static void
 store_keys(dop_gen *gen, dop_type weights, uint32_t n_mats, dop_keys *keys)
 {
@@ -126,7 +129,7 @@ store_keys(dop_gen *gen, dop_type weights, uint32_t n_mats, dop_keys *keys)
     dop_keys_num(gen, keys, "EACH", each);
 }
 
-/* Where activations are, and when they are stored. */
+/* Keys for register-direct tiles: where the activations are, and when they are staged. */
 static void
 direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
 {
@@ -197,7 +200,7 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     return st;
 }
 
-/* How many of a subgroup's few fragments in a row fit so many bytes side by side. */
+/* The number of a subgroup's fragments in a row whose sums fit `bytes` of shared memory side by side: a divisor of the row. */
 static uint32_t
 stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t bytes)
 {
@@ -207,8 +210,8 @@ stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, 
     return side;
 }
 
-/* The last columns of tiles have several workgroups, each with a share of the depth's steps.  How many are numbers of the dispatch,
- * so that chunks of different sizes have the same kernel. */
+/* The start of main() for split-K: the last columns of tiles have several workgroups, each with a share of the depth.  The counts
+ * of columns and shares are numbers of the dispatch, so that chunks of different sizes have one kernel. */
 static void
 begin_shares(dop_gen *gen, uint32_t k, uint32_t mats, uint32_t columns, dop_buf *decls, dop_buf *begin)
 {
@@ -307,7 +310,8 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st;
 }
 
-/* Has every invocation a unit to load, as often as any other, of a type that the target says is better loaded so? */
+/* Are the part's weights loaded in whole units?  Yes where the target lists the type (schedule.coop_units) and every invocation
+ * gets equally many units. */
 static bool
 in_units(const dop_gen *gen, const dop_segment *part)
 {

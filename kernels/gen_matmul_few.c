@@ -1,9 +1,10 @@
-/* Matmul regions of a few tokens on matrix units: weights are read once for all of them. */
+/* Small-batch products on matrix units (up to 64 tokens): one tile has all tokens, so that weights are read once. */
 #include "kernels/gen_coop.h"
 
 #include "kernels/weight_types.h"
 
-/* Are the step's tiles those of some tokens or more?  And of many? */
+/* Has the step more tokens than schedule.small_some, for which other shapes of tiles are listed?  And (many_tokens) more than
+ * schedule.small_many? */
 static bool
 some(const dop_graph *g, const dop_target *t)
 {
@@ -16,14 +17,14 @@ many_tokens(const dop_graph *g, const dop_target *t)
     return g->max_t > t->schedule.small_many;
 }
 
-/* Do subgroups load what they multiply themselves? */
+/* Is the kernel matmul_coop_own, in which each subgroup loads what it multiplies? */
 static bool
 alone(const dop_gen *gen)
 {
     return gen->descriptor == &dop_descriptor_matmul_coop_own;
 }
 
-/* Does the part have units, and enough of them for every invocation of a workgroup (or subgroup) to load one? */
+/* Are the part's weights loaded in whole units?  Yes for quantized weights, if every invocation has at least one unit to load. */
 static bool
 in_units(const dop_gen *gen, const dop_segment *part)
 {
@@ -61,8 +62,8 @@ emit(dop_gen *gen)
     return dop_coop_emit(gen, &shared_out);
 }
 
-/* Tiles for such steps, the widest first: every workgroup loads a tile of activations, so fewer, wider workgroups load less, as
- * long as every multiprocessor has one. */
+/* The first shape of a list of schedule.small_tiles.  Lists begin with the widest shape: every workgroup loads a tile of
+ * activations, so fewer, wider workgroups load less, as long as every multiprocessor has one. */
 static const dop_few_shape *
 first_of(const dop_target *t, dop_few_list list)
 {
@@ -78,7 +79,8 @@ fits_shared(const dop_site *s, const dop_tile *tile, uint32_t mats)
     return dop_coop_tile_bytes(tile, mats, s->t) + tile->wg / s->t->subgroup * 4 <= s->t->shared_bytes;
 }
 
-/* Takes a shape if it suits the products, on targets like those that they are for. */
+/* Sets the tile from a shape, if the shape suits the products and the target is like those for which shapes are listed (subgroups
+ * of 32, matrices of 16 x 16).  last: there is no other shape, so occupancy does not matter. */
 static bool
 few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
 {
@@ -108,8 +110,8 @@ few_tile(const dop_site *s, const dop_few_shape *x, bool last, dop_tile *tile)
            fits_shared(s, tile, p.most);
 }
 
-/* Many loads of weights are in flight.  The depth of a tile is divided among the subgroups of a workgroup, which has so few rows
- * that every multiprocessor has a workgroup. */
+/* The tile where no listed shape suits: so few rows of weights that every multiprocessor has a workgroup, the depth divided among
+ * the subgroups of a workgroup, and many loads of weights in flight. */
 static void
 narrow_tile(const dop_site *s, dop_tile *tile)
 {
@@ -146,7 +148,7 @@ quantized(const dop_site *s)
     return dop_type_of(dop_products_of(s).type)->kind == DOP_KIND_QUANT;
 }
 
-/* The first that suits of at most so many; any: the last one is taken in any case. */
+/* Sets the tile from the first suitable shape among the first `most` of a list; any: the list's last shape always suits. */
 static bool
 choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_tile *tile)
 {
@@ -157,7 +159,7 @@ choose_from(const dop_site *s, dop_few_list list, uint32_t most, bool any, dop_t
     return false;
 }
 
-/* Are there enough rows of weights for wide tiles, so many percent of one for each multiprocessor? */
+/* Are there enough rows of weights for wide tiles: a tile for that percentage of the multiprocessors? */
 static bool
 enough_rows(const dop_site *s, uint32_t busy)
 {
@@ -205,7 +207,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
         narrow_tile(s, tile);
 }
 
-/* All tokens are in one tile, whose rows fit a workgroup's registers. */
+/* Most tokens: all are in one tile, whose sums must fit a workgroup's registers. */
 enum { MOST_FEW = 64 };
 
 static dop_refusal
@@ -246,7 +248,7 @@ const dop_descriptor dop_descriptor_matmul_coop_few = {
     .matrix_form = DOP_CAP_coop_khr,
 };
 
-/* --- subgroups that load what they multiply themselves ------------------------------------------------------------------- */
+/* --- matmul_coop_own: subgroups that load what they multiply themselves --------------------------------------------------- */
 
 /* Values of depth of a subgroup's step: two units of 32. */
 enum { DEEP = 64 };
@@ -277,9 +279,10 @@ own_shared(dop_gen *gen)
     return own_bytes(&gen->choice->tile, dop_coop_mats(gen), gen->e.target);
 }
 
-/* 32 rows of weights where that gives most multiprocessors a
- * workgroup, else 16; twice as many subgroups where there are no two workgroups for each multiprocessor, as long as registers last; half as many for
- * 17 to 32 tokens where there are, so that two fit its registers. */
+/* The tile: 32 rows of weights where that gives most multiprocessors a workgroup, else 16.  The subgroups that share the depth are
+ * twice schedule.small_own_depth for few tokens, halved beyond schedule.small_some tokens, and halved again where there are
+ * workgroups enough for two on a multiprocessor, so that two fit its registers; for many tokens they are
+ * schedule.small_own_depth. */
 static void
 own_tile(const dop_site *s, dop_tile *tile)
 {

@@ -1,23 +1,23 @@
-/* The nest of products on lanes: y[t][n] = sum over k of x[t][k] * w[n][k], where lanes of a team share out k, teams and
- * workgroups share out n, and every lane has all t.  The placement says how many of each. */
+/* The nest of products by cooperative lanes: y[t][n] = sum over k of x[t][k] * w[n][k].  The lanes of a group share out k, groups
+ * and workgroups share out n, and every lane has all t.  The placement says how many of each. */
 #include "kernels/product.h"
 
 #include "kernels/weight_types.h"
 
-/* A part: matrices that meet in one epilogue. */
+/* A part at hand: sibling products, whose results one epilogue combines. */
 typedef struct part_of {
     dop_gen *gen;
-    const dop_parts *p; /* as the part sees them */
+    const dop_parts *p; /* the region's products, with the fields for the part at hand */
     dop_nest *n;
     const dop_product *x;
     const dop_segment *part;
     uint32_t index, n_wg;
-    uint32_t mats;                   /* sums of a row of the matrices */
-    uint32_t t, rows, lanes, unroll; /* as placed; t 0: one row of the step, without a name */
-    uint32_t per_wg;                 /* rows of the matrices in a set */
-    bool sets;                       /* a workgroup walks over sets of rows of the matrices */
-    bool once;                       /* a lane stores one sum at most */
-    const char *end_row;             /* of the workgroup */
+    uint32_t mats;                   /* sums for each row of weights: one a matrix, and one for the product beside */
+    uint32_t t, rows, lanes, unroll; /* extents of the placement; t 0: one row of the step, without a loop variable */
+    uint32_t per_wg;                 /* rows of weights of each matrix in a set */
+    bool sets;                       /* a workgroup walks over several sets of rows of weights */
+    bool once;                       /* a lane stores at most one sum */
+    const char *end_row;             /* expression of the row of weights where the workgroup's share ends */
 } part_of;
 
 static dop_type
@@ -60,7 +60,7 @@ limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
     return beyond ? dop_emit_str(e, "min(%s, %uu)", index, last) : index;
 }
 
-/* Loads of a product, or of a sum over slots, together with those of the product beside it where both weights have one type. */
+/* One load for a product (or a sum over slots) and for the product beside it, whose weights have the same type: `more` selects. */
 static void
 load_both(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_node_id w, const char *row, const char *into)
 {
@@ -92,7 +92,7 @@ matrix_of(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf 
     return name;
 }
 
-/* Which unit of a row is v: of a slot, or of the product beside. */
+/* Code that finds, for unit v of the loop over the depth, the unit's place in its row: of a slot, or of the product beside. */
 static void
 find_unit(const dop_parts *p, dop_nest *n, const char *v)
 {
@@ -198,14 +198,14 @@ dop_product_sums(dop_gen *gen, dop_nest *n, dop_product *x)
         x->sums = dop_nest_shared(n, "float", "dop_sums", gen->choice->tile.wg / pl->subgroup * sums);
 }
 
-/* What the region's expressions, and what is around them, put into holes of a part. */
+/* Texts for the holes of a part: the region's expressions, and the code around them. */
 typedef struct part_text {
     const char *begin, *early, *end, *finish;
 } part_text;
 
 /* --- one part ------------------------------------------------------------------------------------------------------------ */
 
-/* The number of a row's sum of matrix m among the sums of a lane. */
+/* Expression of a lane's sum of row r (and row t of the step) of matrix m. */
 static const char *
 sum_of(const part_of *o, uint32_t m)
 {
@@ -214,7 +214,7 @@ sum_of(const part_of *o, uint32_t m)
                 : dop_nest_text(n, "acc[%u + r]", m * o->rows);
 }
 
-/* The same where it is stored. */
+/* Expression of the sum of matrix m in the epilogue. */
 static const char *
 stored_sum(const part_of *o, uint32_t m)
 {
@@ -229,8 +229,8 @@ sums(const part_of *o)
     return o->mats * o->rows * (o->t ? o->t : 1);
 }
 
-/* Which of the sums a lane stores.  Where it is one at most, what the epilogue loads comes before the products, which hide the
- * latency. */
+/* Finds the sum that a lane stores, where it stores at most one.  The epilogue's loads then come before the products, which hide
+ * their latency. */
 static void
 store_place(const part_of *o, const char *early)
 {
@@ -247,7 +247,7 @@ store_place(const part_of *o, const char *early)
     dop_nest_hole(n, "end, loads", early);
 }
 
-/* Values of the activations that unit s of a step is multiplied with. */
+/* Expression of the activations that unit s of a step of the loop is multiplied with. */
 static const char *
 values_of(const part_of *o, uint32_t unit, uint32_t steps, uint32_t s)
 {
@@ -261,7 +261,7 @@ values_of(const part_of *o, uint32_t unit, uint32_t steps, uint32_t s)
     return dop_gen_keep(o->gen, &b);
 }
 
-/* Multiplies what was loaded of matrix m for step j with the activations x. */
+/* Multiplies the weights that were loaded from matrix m for step j with the activations x. */
 static void
 multiply_matrix(const part_of *o, uint32_t m)
 {
@@ -283,8 +283,8 @@ multiply_matrix(const part_of *o, uint32_t m)
     dop_nest_end(n);
 }
 
-/* Multiplies step j of what was loaded, unit v, with all rows.  Weights are unpacked once and stay in registers; of activations
- * only those of one row are there at a time. */
+/* Multiplies the weights that were loaded for step j, unit v, with all rows of the step.  Weights are unpacked once and stay in
+ * registers; the activations of one row at a time are in registers. */
 static void
 multiply(const part_of *o)
 {
@@ -309,7 +309,8 @@ registers_of(const part_of *o)
     return registers;
 }
 
-/* The sums of one set of rows: a loop over the steps of a lane, in one over pieces of the depth where activations come so. */
+/* The sums of one set of rows of weights: a loop over the steps of a lane, inside a loop over pieces of the depth where
+ * activations are staged in pieces. */
 static void
 sum_up(const part_of *o)
 {
@@ -346,7 +347,7 @@ sum_up(const part_of *o)
         dop_nest_end(n);
 }
 
-/* The lanes of a team, or of its subgroups, add up their sums. */
+/* Sums over cooperative lanes, or over the lanes of each of their subgroups. */
 static void
 reduce(const part_of *o)
 {
@@ -364,7 +365,8 @@ reduce(const part_of *o)
     dop_nest_end(n);
 }
 
-/* Of several rows of the step, y becomes the sum of row t and column c of every matrix; then the epilogue follows. */
+/* The epilogue of a lane's sums of one row and column; for several rows of the step, y first becomes the sums of row t and column
+ * c of all matrices. */
 static void
 store(const part_of *o, const char *end)
 {
@@ -415,8 +417,8 @@ store_rows(const part_of *o, const char *end)
         dop_nest_end(n);
 }
 
-/* A loop over sets of rows of the matrices.  Where all activations stay in shared memory, the first weights of the next set are
- * loaded beside the last products of this one. */
+/* Begins the loop over sets of rows of weights.  Where all activations stay in shared memory, the first weights of the next set are
+ * prefetched during the last products of the current set. */
 static void
 begin_sets(const part_of *o, const char *first)
 {

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* A row that is held in registers is received at once, a longer one value by value in a loop.  A row that is only staged is
- * received in batches, because each batch is one round trip to memory. */
+/* Most values (or groups of four) of a row that an invocation holds in registers; it walks over a longer row in a loop.  From
+ * mailboxes a row in registers is received at once, a longer one value by value in the loop, and one that is only staged in
+ * batches, because each batch is one round trip to memory. */
 enum { MAX_AT_ONCE = 8 };
 
 static int
@@ -21,7 +22,8 @@ index_of(const dop_rowprog *p, dop_node_id id)
     return from < p->n_nodes && p->nodes[from] == id ? (int)from : -1;
 }
 
-/* The pass in which an expression can be evaluated, which is the one after every statistic that it reads. */
+/* The level of an expression: the number of the first pass over the row in which it can be evaluated, which comes after the passes
+ * of all statistics that the expression reads. */
 static uint32_t
 level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
 {
@@ -31,8 +33,8 @@ level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_no
     return at < 0 ? 0 : level[at];
 }
 
-/* Gives each member its level, which is the pass that computes it.  A norm that was not split counts as a statistic and a product,
- * softmax as two statistics (the largest value, then the sum of exponentials) and a product. */
+/* Gives each node of the program its level, the pass that computes it; returns the highest.  A norm that was not split counts as a
+ * statistic and a product, softmax as two statistics (the largest value, then the sum of exponentials) and a product. */
 static uint32_t
 assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
 {
@@ -62,9 +64,9 @@ typedef struct pass {
     dop_gen *gen;
     const dop_rowprog *p;
     const char *i;      /* index in the row */
-    const char *inside; /* condition for this invocation to have a value there; NULL: it has */
-    bool first, last;   /* of the values that this invocation takes in turn */
-    bool walks;         /* it takes them in a loop */
+    const char *inside; /* condition for this invocation to have a value at index `i`; NULL: it always has */
+    bool first, last;   /* is the value at `i` the first, or the last, of this invocation's values? */
+    bool walks;         /* the invocation takes its values in a loop */
     uint32_t level, width, serial;
     const char *sum; /* function that sums over the team */
     bool own;        /* sums may be own sums (dop_gen) */
@@ -185,8 +187,8 @@ stat_name(pass *s, dop_node_id id, const char *suffix)
     return dop_emit_str(&s->gen->e, "st%u_%d%s", s->serial, index_of(s->p, id), suffix);
 }
 
-/* Emits what this pass does for member i: a statistic of this level, or those of a norm or softmax that was not split, which come
- * one level, and for the largest value of softmax two levels, before the member's own. */
+/* Emits what this pass does for node i of the program: sums up a statistic of this level, or the statistics of a norm or softmax
+ * that was not split, which are computed one level before the node's own (the largest value of a softmax two levels before). */
 static void
 visit_member(pass *s, uint32_t i, const uint32_t *level)
 {
@@ -233,7 +235,7 @@ stage_value(pass *s)
     }
 }
 
-/* Is it one value for a unit of the program, computed from statistics, instead of as many as the unit has? */
+/* Is the output one value for a whole unit of the program, computed from statistics? */
 static bool
 is_scalar(const dop_graph *g, const dop_rowprog *p, dop_node_id id)
 {
@@ -337,8 +339,8 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     return true;
 }
 
-/* How many values (or groups of four) an invocation has when the whole row is held at once; if there are many, it walks them
- * in a loop.  Sums of differences need a loop of their own, and on CPU devices less code compiles to better code. */
+/* Values (or groups of four) of an invocation when the whole row is held in registers; UINT32_MAX: the row is walked over in a
+ * loop, because sums of differences need one of their own, or because on CPU devices less code compiles to better code. */
 static uint32_t
 values_at_once(const dop_gen *gen, const dop_rowprog *p, uint32_t width)
 {
@@ -522,8 +524,8 @@ longest_unit(const dop_region *r)
     return most;
 }
 
-/* The number of lanes of a unit: a subgroup has one in a stage of short units, and where a workgroup has several subgroups for
- * units that are no longer than what a subgroup loads at once (tile_row).  0: the workgroup has one. */
+/* The number of cooperative lanes for a unit; 0: the whole workgroup.  A subgroup has a unit in a stage of short units, and where a
+ * workgroup has several subgroups for units that are no longer than what a subgroup loads at once (tile_row). */
 static uint32_t
 row_lanes(const dop_gen *gen)
 {

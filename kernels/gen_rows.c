@@ -1,5 +1,5 @@
-/* Fills rows.glsl: matmul regions on CPU devices, of one token or several, of experts too.  Matrices of equal storage share
- * their code, whatever part they belong to, because such devices compile slowly; only the epilogues differ. */
+/* Fills rows.glsl: products on CPU devices, for one token or several, experts' products too.  Matrices of equal storage share their
+ * code, whatever part they belong to, because CPU devices compile slowly; only the epilogues differ. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -8,19 +8,19 @@ typedef struct rows_gen {
     dop_gen *gen;
     dop_parts p;
     uint32_t tb, rows;
-    uint32_t sg;     /* lanes: the workgroup */
-    uint32_t k_pad;  /* values of a staged row */
+    uint32_t sg;     /* lanes of a workgroup, which is one subgroup */
+    uint32_t k_pad;  /* values of a staged row, padded to whole units */
     uint32_t sums;   /* bytes of shared memory for the sums of several tokens */
-    bool staged;     /* the whole activation lies in dop_x */
-    bool ints;       /* it lies there in 8 bits */
-    bool fours;      /* of the group: in the end each lane has four neighbouring rows */
-    bool ahead;      /* the first words of a unit are loaded before all others */
+    bool staged;     /* the whole activation is staged in dop_x */
+    bool ints;       /* the staged activation is in 8 bits */
+    bool fours;      /* the epilogue of the group at hand gives each lane four neighbouring rows */
+    bool ahead;      /* the first words of units are prefetched, before all other loads */
     uint32_t summed; /* slots whose rows of the activation are parts of one sum, else 1 */
     uint32_t held;   /* rows of activations that lie in shared memory for each token */
     dop_blocks blocks;
 } rows_gen;
 
-/* The pair (row of the step and slot) of token j of a block; it is the same in all lanes. */
+/* Expression of the pair (row of the step and slot) that is token j of a block; it has the same value in all lanes. */
 #define PAIR "dop_pair_of(j)"
 
 /* The row of the step that is token j of the workgroup. */
@@ -36,7 +36,7 @@ weight_type(const rows_gen *s, dop_node_id matmul)
     return dop_weight_type_of(dop_node_at(s->gen->e.g, dop_node_at(s->gen->e.g, matmul)->src[1])->type);
 }
 
-/* Values per step of a part. */
+/* Values of the depth that a part's loop takes per iteration. */
 static uint32_t
 unit_of(const rows_gen *s, const dop_segment *part)
 {
@@ -63,7 +63,8 @@ program_of(rows_gen *s)
                          .apart = s->tb * s->k_pad};
 }
 
-/* How many matrix rows a workgroup adds up one after the other: one for each slot of a sum, then that of the product beside. */
+/* Rounds of a workgroup, which add up one matrix each: one for each slot of a sum over slots, then one for the product beside
+ * (dop_product_facts.beside). */
 static uint32_t
 rounds_of(const rows_gen *s)
 {
@@ -171,8 +172,8 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     dop_buf_finish(&inner);
 }
 
-/* Can four values of the activation be made from views sooner than they are loaded from shared memory, which is a loop over the
- * lanes? */
+/* Is computing four values of the activation from views faster than loading them from shared memory, which is a loop over the
+ * lanes on CPU devices? */
 static bool
 quickly_made(const rows_gen *s)
 {
@@ -181,7 +182,8 @@ quickly_made(const rows_gen *s)
            dop_emit_wide(&s->gen->e, p->act) && dop_gen_operations(s->gen, p->act, 3) < 3;
 }
 
-/* The activation of the product beside, in its round; the code that follows is for the other rounds. */
+/* Code that puts the activation of the product beside into registers in the last round, as an if; the code that follows is for the
+ * other rounds. */
 static void
 emit_beside(rows_gen *s, const char *in, dop_buf *out)
 {
@@ -365,7 +367,7 @@ emit_store(rows_gen *s, const dop_segment *part, dop_buf *store)
     e->n_binds = n_binds;
 }
 
-/* Do two parts share their code? */
+/* Can two parts be one group, which shares its code? */
 static bool
 alike(const rows_gen *s, const dop_segment *a, const dop_segment *b)
 {
@@ -390,7 +392,7 @@ slots_of(const rows_gen *s)
     return s->blocks.id || s->p.sum ? 1 : s->p.slots;
 }
 
-/* The matrix w: with experts that of the block's or of the slot's expert. */
+/* Expression of matrix w; with experts, of the matrix of the block's expert, or of the slot's. */
 static const char *
 matrix_of(rows_gen *s, dop_node_id w)
 {
@@ -401,8 +403,8 @@ matrix_of(rows_gen *s, dop_node_id w)
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
-/* Prepares the last round, which is that of the product beside: the sums of the rounds before move away, because its own take
- * their place. */
+/* Prepares the last round, in which the product beside is summed up: moves the sums of earlier rounds to other registers, because
+ * the last round uses the first ones. */
 static void
 emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
 {
@@ -443,7 +445,8 @@ emit_slots(rows_gen *s, const dop_segment *part, dop_keys *keys)
     dop_buf_finish(&b);
 }
 
-/* Where part `index` of the n in a group begins among the group's blocks, and which matrices it has. */
+/* Code that selects part `index` of the n parts of a group by the number of the block: where the part's blocks begin, and its
+ * matrices. */
 static void
 emit_select(rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n, uint32_t base, dop_buf *out)
 {
@@ -470,8 +473,8 @@ emit_select(rows_gen *s, const dop_segment *part, uint32_t index, uint32_t n, ui
         dop_buf_printf(out, "        w%u = dop_same(w%u);\n", m, m);
 }
 
-/* Which of the n blocks of a group a workgroup has: a share of neighbouring ones, so that it reads memory in order, or the one of
- * its number and then what it claims.  Groups have counters of their own. */
+/* Keys for the loop over the n blocks of a group: a workgroup has a fixed share of neighbouring blocks, so that it reads memory in
+ * order, or (tile.claims) first the block of its own number and then blocks that it claims.  Each group has a counter. */
 static void
 blocks_keys(rows_gen *s, uint32_t group, uint32_t n, dop_keys *keys)
 {
@@ -493,7 +496,8 @@ blocks_keys(rows_gen *s, uint32_t group, uint32_t n, dop_keys *keys)
     dop_keys_set(keys, "DONE", "    }\n");
 }
 
-/* An arg-max divides the rows into ranges; its partial results are the largest value of each range and where it is. */
+/* Keys for the loop of a part with a partial arg-max, which divides the rows into ranges: the results are the largest value of each
+ * range and the value's index. */
 static void
 argmax_keys(rows_gen *s, const dop_segment *part, dop_keys *keys)
 {
@@ -525,7 +529,7 @@ argmax_keys(rows_gen *s, const dop_segment *part, dop_keys *keys)
                               out, out));
 }
 
-/* The template of what follows the sums. */
+/* Name of the epilogue's template. */
 static const char *
 finish_of(const rows_gen *s)
 {
@@ -538,7 +542,7 @@ emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t gr
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
     dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0}, ahead = {0};
-    uint32_t blocks = 0, handing = 0; /* handing: blocks before those of the heads that a tail follows */
+    uint32_t blocks = 0, handing = 0; /* handing: number of the first block whose values the per-head product reads */
     bool hands = false;
     s->fours = true;
     for (uint32_t i = 0; i < n; i++) {
@@ -567,7 +571,7 @@ emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t gr
     } else {
         blocks_keys(s, group, blocks, &keys);
     }
-    /* A workgroup may have no block of few; of arg-max parts each has some. */
+    /* Where blocks are fewer than workgroups, some workgroup has none; of a part with an arg-max every workgroup has some. */
     dop_keys_set(&keys, "SOME", !parts[0]->argmax && blocks < s->gen->choice->tile.loops ? "if (b < b1) " : "");
     dop_keys_num(s->gen, &keys, "ROWS", s->rows);
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats + (s->p.beside != 0));
@@ -641,7 +645,7 @@ begin(rows_gen *s, dop_gen *gen)
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
     s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
     s->summed = s->p.sum ? s->p.slots : 1;
-    s->held = s->summed * s->p.n_acts; /* One of them is 1, because no sum over slots has several activations. */
+    s->held = s->summed * s->p.n_acts; /* one factor is 1, because no sum over slots has several activations */
     s->p.t = s->tb > 1 ? "t" : "0u";
     bool fours = true;
     for (uint32_t i = 0; i < s->p.n; i++)

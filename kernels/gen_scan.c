@@ -21,7 +21,8 @@ dop_scan_of(const dop_gen *gen)
     return dop_scan_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
 }
 
-/* Fills one shared array: `count` values of each staged row, from column `base` on, through PUT and PUT1. */
+/* Staging of q, k or v: code that puts `count` values of each staged row, from column `base` on, into shared memory, with the
+ * macro `put` for four values, or `put`1 for one. */
 static void
 stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, uint32_t most,
              dop_buf *body)
@@ -140,7 +141,7 @@ emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
     dop_buf_puts(body, "    }\n");
 }
 
-/* The sequence of the workgroup's rows; and where its part of a state begins. */
+/* Expressions of the sequence of the workgroup's rows, and (state_base) of the place where the sequence's state begins. */
 static const char *
 sequence(dop_emit *e, const dop_scan *s)
 {
@@ -327,7 +328,8 @@ dop_scan_fits(const dop_site *s)
     return (dop_refusal){0};
 }
 
-/* Rows of q and k are padded by a vector; so are those of the matrices of a chunk's rows, of which the delta rule has two. */
+/* Bytes of shared memory for a chunk of `rows` rows: q, k, v, and the products of the rows with one another (two matrices for the
+ * delta rule), each row padded by a vector of 4. */
 static uint32_t
 chunk_bytes(const dop_scan *s, uint32_t rows)
 {
@@ -353,7 +355,8 @@ lanes_of(const dop_site *site, const dop_scan *s)
     return lanes;
 }
 
-/* The state of a head is divided among the workgroup; on a CPU device that is one subgroup, whose barriers cost nothing. */
+/* The tile of a recurrence row by row: a workgroup has the state of a head; on a CPU device it is one subgroup, whose barriers cost
+ * nothing. */
 static void
 tile_of(const dop_site *site, dop_tile *tile)
 {
@@ -369,7 +372,7 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
-/* A chunk has as many rows as the shared memory holds. */
+/* The tile of a recurrence in chunks, which have as many rows as the shared memory holds, at most schedule.scan_chunk. */
 static void
 tile_of_chunks(const dop_site *site, dop_tile *tile)
 {
@@ -384,7 +387,8 @@ tile_of_chunks(const dop_site *site, dop_tile *tile)
         tile->bq -= step;
 }
 
-/* An invocation multiplies its part of the state with as many rows at a time as there are lanes, in code without loops. */
+/* Can the recurrence be computed in chunks?  An invocation multiplies its part of the state with as many rows at a time as lanes
+ * share a row of the state, in code without loops, so that its part must be small. */
 static dop_refusal
 fits_chunks(const dop_site *site)
 {
@@ -412,7 +416,8 @@ avoid_chunks(const dop_site *s)
     return s->t->schedule.scan_chunks && !s->t->cpu ? NULL : "row by row was not slower where it was measured";
 }
 
-/* A workgroup for each head, as in an ordinary dispatch; its state is being loaded while the row's values are computed. */
+/* The tile of a stage: a workgroup for each head, as in an ordinary dispatch; it prefetches its state while the row's values are
+ * computed. */
 static const char *
 as_stage(const dop_site *site, dop_tile *tile)
 {

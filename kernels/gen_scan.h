@@ -1,5 +1,5 @@
-/* Code that the generators of recurrences share: a region's scan, and pieces of text that do not depend on how the state is
- * divided. */
+/* Code that the generators of linear recurrences share: a region's recurrence, and pieces of text that do not depend on how the
+ * state is divided among invocations. */
 #ifndef DOPPLER_KERNELS_GEN_SCAN_H
 #define DOPPLER_KERNELS_GEN_SCAN_H
 
@@ -9,8 +9,8 @@ typedef struct dop_scan {
     const dop_node *n;
     uint32_t heads, p, groups, count; /* H, P, G, N of ops.def */
     uint32_t width;                   /* how many of N lie in one register vector: 4 or 1 */
-    bool delta;                       /* the scan has beta */
-    bool each;                        /* every column of a state decays by itself */
+    bool delta;                       /* the recurrence is a delta rule: it has the source beta */
+    bool each;                        /* every column of a state has a decay of its own */
 } dop_scan;
 dop_scan dop_scan_at(const dop_site *s);
 dop_scan dop_scan_of(const dop_gen *gen);
@@ -22,8 +22,8 @@ const char *dop_scan_key_head(dop_gen *gen, const dop_scan *s);
 void dop_scan_rows(dop_gen *gen, dop_buf *out);
 /* The load of `width` values of the state from before the step, in row p from column n on; statements it needs go to `out`. */
 const char *dop_scan_load(dop_gen *gen, const dop_scan *s, dop_buf *out);
-/* Stores `value` at column c of the state after the step: in the state's own memory, and also among the values of the step
- * when something else reads it.  `before` receives what is computed once. */
+/* Stores `value` at column c of the state after the step: in the state's own memory, and in the output of linear_scan_state when
+ * another node reads it.  `before` receives what is computed once. */
 void dop_scan_save(dop_gen *gen, const dop_scan *s, const char *value, const char *indent, dop_buf *before,
                    dop_buf *out);
 /* A row program over the values of row `row` (t: its number in the step), which lie in scan_v, `stride` apart. */

@@ -5,17 +5,18 @@ enum { BLOCK = 16, MOST_STATE = 256 };
 
 /* Consequences of a tile: what each subgroup has, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
-    uint32_t rows;      /* of a chunk */
+    uint32_t rows;      /* rows of a chunk */
     uint32_t split;     /* subgroups that share columns of the state */
     uint32_t workers;   /* subgroups that have a part of the state */
-    uint32_t subgroups; /* in all */
+    uint32_t subgroups; /* all subgroups of the workgroup */
     uint32_t pieces;    /* factors that pass through a subgroup's piece of shared memory at once */
     uint32_t piece_at, words;
     uint32_t bytes; /* of shared memory in all */
 } layout;
 
-/* Updating a column's state is as much work as its products, so it is worth dividing a column among subgroups.  With a delta
- * rule it is not, because they would have to combine their parts before the column is solved. */
+/* The number of subgroups that share columns of the state.  Updating a column's state is as much work as its products, so dividing
+ * a column among subgroups pays.  With a delta rule it does not, because they would have to combine their parts before the column
+ * is solved. */
 static uint32_t
 split_of(const dop_scan *s, const dop_target *t)
 {
@@ -50,8 +51,8 @@ converts(const dop_gen *gen)
     return !(gen->e.target->caps & DOP_CAP_coop_khr);
 }
 
-/* Every invocation takes four values at a time, and all loads of a chunk are in flight at once.  Missing rows at the end of a
- * chunk repeat the step's last row. */
+/* Staging of q, k or v for a chunk: every invocation takes four values at a time, and all loads of the chunk are in flight at once.
+ * Missing rows at the end of a chunk repeat the step's last row. */
 static void
 stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, dop_buf *body)
 {
@@ -71,7 +72,8 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
     dop_buf_finish(&inner);
 }
 
-/* A subgroup for each row, without a loop: `body` runs for row `row` of the chunk; `job` is its number before the check. */
+/* Appends `inner` once for each row of a chunk, in an unrolled loop in which every subgroup has a row: `row` in the chunk, `t` in
+ * the step. */
 static void
 each_row(dop_gen *gen, const dop_buf *inner, dop_buf *body)
 {
@@ -83,7 +85,7 @@ each_row(dop_gen *gen, const dop_buf *inner, dop_buf *body)
                    even ? "i + sub" : "min(i + sub, ROWS - 1u)", inner->data ? inner->data : "");
 }
 
-/* The first subgroup loads the decays and sums up their logarithms. */
+/* Staging of the decays (and beta): the first subgroup loads them and makes running sums of their logarithms. */
 static void
 stage_factors(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {

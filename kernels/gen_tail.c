@@ -1,10 +1,10 @@
-/* Fills tail.glsl: behind the region's root each head is multiplied with a matrix of its own (region.h: tail), by the workgroup
- * that completes the head. */
+/* Per-head products (dop_tail_facts), which fill tail.glsl: each head of a value that the region makes is multiplied with a matrix
+ * of its own, by the workgroup that completes the head. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
 
-/* The sources and sizes of the product. */
+/* The per-head product of a region: its nodes and sizes. */
 typedef struct tail {
     dop_node_id id, made, matrix;
     uint32_t heads, k, n; /* values of a head before and after */

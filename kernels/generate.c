@@ -91,7 +91,8 @@ put_file(dop_gen *gen, const char *file, dop_buf *b)
     return DOP_OK;
 }
 
-/* Each file once.  The functions of most quantized types use those of types/quant.glsl. */
+/* Includes the GLSL files of the weight types that the kernel decodes, each file once.  Most quantized types use functions of
+ * types/quant.glsl besides their own. */
 static dop_status
 put_types(dop_gen *gen, dop_buf *b)
 {
@@ -124,8 +125,8 @@ dop_kernel_runs(dop_emit *e, uint32_t max_t)
     return max_t == 1 ? "persistent_runs" : dop_emit_str(e, "several_runs[%u]", max_t - 1);
 }
 
-/* The last kernel of a schedule counts a persistent run after its stores.  It loads the count before them, so that nothing waits
- * for it at the end. */
+/* Code by which the last kernel of a schedule counts a persistent run after its stores (DOP_SYNC_ADVANCE).  The count is loaded
+ * before the stores, so that nothing waits for it at the end. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
@@ -139,7 +140,8 @@ put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
                    step, count, step, count, runs);
 }
 
-/* The number of splits that the kernel makes or merges: from the stage's tile, else from the graph. */
+/* Declares what decides the length of the splits of a cache that the kernel makes or merges (dop_split_len): from the stage's
+ * tile, else from the graph. */
 static void
 put_splits(const dop_gen *gen, dop_buf *b)
 {
@@ -159,7 +161,7 @@ put_splits(const dop_gen *gen, dop_buf *b)
     }
 }
 
-/* Workgroups of a stage are counted in one dimension. */
+/* Declares that the kernel is a stage, and DOP_GROUP, its workgroup: workgroups of a stage are numbered in one dimension. */
 static void
 put_stage(dop_gen *gen, dop_buf *b)
 {
@@ -176,7 +178,8 @@ put_stage(dop_gen *gen, dop_buf *b)
                        grid[0], grid[0], grid[1], grid[0] * grid[1]);
 }
 
-/* What a dispatch reads through one view lies in one allocation, so its matrices must fit into one, with what is between them. */
+/* Do the region's matrices fit one device allocation, with the gaps between them?  A dispatch reads all of them through one view,
+ * which covers one allocation. */
 static bool
 matrices_fit(const dop_graph *g, const dop_region *r, uint64_t allocation)
 {

@@ -61,8 +61,8 @@ typedef struct dop_selection {
 dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced,
                              dop_diag *diag, dop_selection *out_choice);
 
-/* The same for a stage of a persistent dispatch of target->persistent invocations: finds the form of `own`, the choice for an
- * ordinary dispatch, that can be a stage.  Returns NULL, or the reason why there is none. */
+/* Chooses the kernel of a stage of a persistent dispatch, whose workgroups have target->persistent invocations: the form, fit for a
+ * stage, of `own`, which was chosen for an ordinary dispatch.  Returns NULL, or the reason why there is none. */
 const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
                                     const dop_selection *own, dop_selection *out_choice);
 
@@ -85,10 +85,10 @@ typedef struct dop_kernel {
     const char *nest;          /* dump of the nest that it was made from; NULL: from a template */
     uint32_t n_stages;         /* a persistent dispatch: */
     const char *const *stages; /* GLSL of its functions */
-    const char *const *nests;  /* theirs */
+    const char *const *nests;  /* dumps of the nests of these functions, in the order of `stages` */
 } dop_kernel;
 
-/* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan/plan_format.h. */
+/* How a kernel is ordered in a plan that has persistent dispatches (DOP_ORDER_PERSISTENT of runtime/plan/plan_format.h). */
 typedef enum dop_sync_kind {
     DOP_SYNC_STAGE, /* a function of a persistent dispatch, which receives and sends values through mailboxes */
     DOP_SYNC_ADVANCE /* ordered by barriers, but the last of its schedule: adds `runs` to its count of runs in dop_step */
@@ -96,8 +96,8 @@ typedef enum dop_sync_kind {
 typedef struct dop_sync {
     dop_sync_kind kind;
     const uint8_t *routes; /* for a stage: DOP_MAILBOX and DOP_LEAVES by node */
-    uint32_t runs;         /* a number of the dispatch: 1 after stages, 0 after anything else */
-    bool several;          /* of a schedule with stages of several rows, whose runs are counted apart */
+    uint32_t runs; /* added to the count of persistent runs (a number of the dispatch): 1 after stages, else 0 */
+    bool several;  /* the schedule has stages of several rows, whose persistent runs have a count of their own */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, of which the kernel knows nothing. */

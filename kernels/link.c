@@ -38,23 +38,25 @@ enum {
     MAX_POOLS = 64
 };
 
+/* An instruction of a module. */
 typedef struct inst {
-    uint32_t op, first, n; /* words */
-    uint32_t type, result; /* ids, 0: none */
+    uint32_t op, first, n; /* opcode; number of the first word; number of words */
+    uint32_t type, result; /* ids of the result's type and of the result; 0: none */
 } inst;
 
 typedef struct module {
-    dop_buf words, is_id; /* uint32_t and uint8_t for each word of all instructions */
+    dop_buf words, is_id; /* words of all instructions (uint32_t); is the word an id? (uint8_t) */
     dop_buf insts;
     uint32_t bound, version, main;
     uint32_t *map;     /* id -> id in the result, 0: not yet */
     uint32_t *defined; /* id -> index of its instruction + 1 */
-    int32_t *built_in; /* by id */
+    int32_t *built_in; /* id -> its built-in, as decorated */
     bool *dropped;     /* the id stands for another module's, which has its decorations already */
 } module;
 
+/* Shared memory that arrays or scalars of several modules share. */
 typedef struct pool {
-    uint32_t element, length; /* length 0: a scalar */
+    uint32_t element, length; /* id of the element type; elements, 0: a scalar */
     uint32_t id;
 } pool;
 
@@ -206,7 +208,8 @@ find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
     return 0;
 }
 
-/* Appends the instruction unless an equal one exists; its result, if it has one, is then mapped to the existing one's. */
+/* Appends the instruction, unless `out` has an equal one; then the instruction's result, if it has one, is mapped to the result of
+ * the equal one. */
 static void
 copy_once(linker *l, module *m, const inst *i, dop_buf *out)
 {
@@ -243,7 +246,7 @@ shared_length(const module *m, const inst *i)
     return type->op == OP_TYPE_ARRAY ? words_of(m, definition(m, words_of(m, type)[3]))[3] : 0;
 }
 
-/* A Workgroup variable: the stage record, or one of the pools. */
+/* Maps a Workgroup variable of a module to the stage record (a struct), or to a pool. */
 static dop_status
 add_shared(linker *l, module *m, const inst *i, bool *used)
 {

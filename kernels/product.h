@@ -1,29 +1,31 @@
-/* Products on lanes, as nests: what families of kernels give, and what is common to them (gen_product.c). */
+/* Products by cooperative lanes without matrix units, as nests (gen_product.c): what the kernels for one row and for a few rows
+ * have in common, and what each gives. */
 #ifndef DOPPLER_KERNELS_PRODUCT_H
 #define DOPPLER_KERNELS_PRODUCT_H
 
 #include "kernels/gen.h"
 #include "kernels/nest/nest.h"
 
-/* How a family's activations come to the products. */
+/* The staging of activations: how a family of kernels brings them to its products. */
 typedef struct dop_product {
-    /* Bits of memory: rows of activations, their statistics, sums of subgroups. */
+    /* Shared memory by its bit (dop_nest_memory): rows of activations, their statistics, sums of subgroups. */
     uint32_t rows, stats, sums;
     const char *put;     /* the function that puts activations into shared memory */
-    const char *put_all; /* its arguments where it does so once */
+    const char *put_all; /* arguments of `put` where one call stages everything */
     bool stats_beside;   /* statistics are summed beside the products */
-    const char *done;    /* code in front of a sum's epilogue: names for statistics of row t */
+    const char *done;    /* code before the epilogue of a sum: names the statistics of row t */
     /* Statements that put the activations of row t and unit v of a piece into registers, as `x`. */
     void (*get)(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t rows);
 } dop_product;
 
 /* Number of slots whose rows of the activation are parts of one sum. */
 uint32_t dop_product_summed(const dop_parts *p);
-/* Steps along the row of one slot, of all slots that are summed up, and with those of the product beside, which come last. */
+/* Loop trip counts over the depth, in units: along the row of one slot; along all slots that are summed up; and with the product
+ * beside (dop_product_facts.beside), which comes last. */
 uint32_t dop_product_units(const dop_parts *p);
 uint32_t dop_product_steps(const dop_parts *p);
 uint32_t dop_product_all(const dop_parts *p);
-/* Units of matrix m that registers hold at once; *out_steps: of each step. */
+/* Loads of units of matrix m that are in flight at once; *out_steps: units of each step. */
 uint32_t dop_product_loads(const dop_gen *gen, const dop_parts *p, const dop_segment *part, uint32_t m,
                            uint32_t *out_steps);
 /* Declares the team of lanes, and the memory where subgroups of a team meet. */

@@ -1,4 +1,5 @@
-/* The products of a region: which meet in one epilogue, what computes their activation, and the facts that determine tiles. */
+/* The products of a region as generators need them: their parts, what computes the activation, and the facts that determine
+ * tiles. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"

@@ -29,8 +29,7 @@ dop_variant_parse(const char *name, dop_variant_id *out)
     return false;
 }
 
-/* Sets the tile if the variant can make the region. */
-/* Is every value that the region makes or reads a matrix, whose rows are those of one dimension that language models have? */
+/* Is every value that the region makes or reads a matrix whose rows are of one dimension of language models (T, S or Q)? */
 static bool
 all_rows(const dop_site *s)
 {
@@ -44,6 +43,7 @@ all_rows(const dop_site *s)
     return rows;
 }
 
+/* Why the variant cannot make the region; sets the tile where it can. */
 static dop_refusal
 fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
 {
@@ -84,7 +84,7 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
     return fits(&variants[v], &(dop_site){g, r, t, NULL}, &tile);
 }
 
-/* What the walk over the rows found in addition to the choice. */
+/* What the walk over the rows of kernels.def found besides the chosen variant: texts for --explain and for errors. */
 typedef struct walk {
     char possible[256], rejected[448];
     /* The last, and so most general, variant that does not fit although the target has what it needs. */

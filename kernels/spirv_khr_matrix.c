@@ -49,10 +49,10 @@ enum {
 };
 
 typedef struct id_facts {
-    uint32_t at;       /* word of its definition; 0: none */
-    uint32_t type;     /* of a value or constant */
-    uint32_t parent;   /* of a value: union-find */
-    uint32_t function; /* of a function: its type's id after the rewriting */
+    uint32_t at;       /* number of the word where the id's definition begins; 0: none */
+    uint32_t type;     /* id of the type of a value or constant */
+    uint32_t parent;   /* of a value: parent in the union-find of values that have one use */
+    uint32_t function; /* of a function: id of the function's type after the rewriting */
     uint8_t is_type, is_constant;
     uint8_t has_matrix; /* a type that is or holds an NV matrix; a value or constant of such a type */
     uint8_t uses;       /* bits: for the root of a value, its use; for types and constants, all uses that are needed */
@@ -63,11 +63,11 @@ typedef struct rewriter {
     const char *name;
     const uint32_t *w;
     size_t n;
-    uint32_t bound, next; /* ids of the input; the next free one */
+    uint32_t bound, next; /* ids of the input are below `bound`; `next` is the next free id */
     uint32_t use_id[USES];
     id_facts *id;
-    uint32_t *line; /* the instruction being written, and where it is in w */
-    size_t line_at;
+    uint32_t *line; /* the instruction that is being written */
+    size_t line_at; /* number of the word of `w` where the instruction begins */
     dop_diag *diag;
     dop_buf *out;
     dop_status st;
@@ -92,7 +92,7 @@ length(const uint32_t *w)
     return w[0] >> 16;
 }
 
-/* Facts of an id; those of id 0 for a word that is not an id. */
+/* The facts of an id; for a word that is not an id, the facts of id 0. */
 static id_facts *
 facts(const rewriter *r, uint32_t id)
 {
@@ -222,7 +222,7 @@ use_of(const rewriter *r, uint32_t id)
     return uses == 1 ? DOP_MATRIX_A : uses == 2 ? DOP_MATRIX_B : DOP_MATRIX_SUM;
 }
 
-/* Which words of an instruction are operands that have the use of its result; end 0: up to its last word. */
+/* The words of an instruction that are operands with the same use as the result; end 0: up to the instruction's last word. */
 typedef struct operand_range {
     uint32_t first, last_op, begin, end;
 } operand_range;

@@ -1,4 +1,4 @@
-/* Upper bounds of the iterations of all loops of an invocation together, for `trips` of the descriptors.
+/* Loop trip counts: upper bounds of the iterations of all loops of an invocation together, for `trips` of the descriptors.
  *
  * Mesa's llvmpipe has one counter for all loops of an invocation.  Every iteration counts, including the last one, which only
  * finds that nothing is left to do; after 65535 of them all loops end, whatever they have done.  So a loop of n iterations
@@ -22,7 +22,7 @@ dop_halvings(uint32_t n)
     return count;
 }
 
-/* Walks of a row program over its row: one for each statistic that another needs, and one for the values computed from them. */
+/* Passes of a row program over its row, at most: one for each statistic, and one for the values computed from statistics. */
 static uint64_t
 walks_of(const dop_graph *g, const dop_program *p)
 {
@@ -35,7 +35,7 @@ walks_of(const dop_graph *g, const dop_program *p)
     return n;
 }
 
-/* A row of `len` values by `lanes`, four at a time where its length allows. */
+/* Iterations of a row program over a row of `len` values by `lanes` lanes, four values at a time where widths allow. */
 uint64_t
 dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_t lanes)
 {
@@ -50,7 +50,7 @@ dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_
     return walks_of(s->g, p) * (dop_turns(len, (uint64_t)lanes * (wide ? 4 : 1)) + sum);
 }
 
-/* Rows of scores, and comparisons of every column with every other one (gen_choice.c). */
+/* Iterations of a choice of experts (gen_choice.c): over rows of scores, and comparisons of every column with every other one. */
 static uint64_t
 of_choice(const dop_site *s, const dop_program *p, uint32_t wg)
 {
@@ -77,7 +77,7 @@ of_choice(const dop_site *s, const dop_program *p, uint32_t wg)
     return n;
 }
 
-/* What runs before products: the choice of experts, and the row program for each of `rows` rows. */
+/* Iterations of the prologue of products: the choice of experts, and the row program for each of `rows` rows. */
 uint64_t
 dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows)
 {
@@ -88,7 +88,7 @@ dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows)
                (dop_trips_program(s, &a->product.prog, a->product.depth, tile->wg) + dop_turns(a->product.depth, 32));
 }
 
-/* Workgroups of lanes that walk over sets of rows. */
+/* Iterations of products by cooperative lanes, whose workgroups walk over sets of rows of weights. */
 uint64_t
 dop_trips_gemv(const dop_site *s, const dop_tile *tile)
 {
@@ -101,7 +101,7 @@ dop_trips_gemv(const dop_site *s, const dop_tile *tile)
            dop_turns(a->tail.id ? 1u << 14 : 0, tile->wg) * 8 + 64;
 }
 
-/* Tiles in shared memory. */
+/* Iterations of products in tiles that are staged in shared memory. */
 uint64_t
 dop_trips_tiles(const dop_site *s, const dop_tile *tile)
 {
@@ -123,7 +123,7 @@ dop_trips_row(const dop_site *s, const dop_tile *tile)
     return n;
 }
 
-/* Rows of the step one after the other; what is staged of them is counted value by value. */
+/* Iterations of a recurrence row by row; the staging of rows is counted value by value. */
 uint64_t
 dop_trips_scan(const dop_site *s, const dop_tile *tile)
 {
@@ -148,7 +148,7 @@ dop_trips_scan(const dop_site *s, const dop_tile *tile)
            256;
 }
 
-/* Chunks: the products of their rows with one another, and each column separately. */
+/* Iterations of a recurrence in chunks: the products of a chunk's rows with one another, and the solution of each column. */
 uint64_t
 dop_trips_scan_chunks(const dop_site *s, const dop_tile *tile)
 {
@@ -182,7 +182,7 @@ dop_trips_argmax(const dop_site *s, const dop_tile *tile)
     return walks * (dop_turns(cols, tile->wg) + 2 * dop_halvings(tile->wg)) + 64;
 }
 
-/* Where there are many experts, most slices have few ids. */
+/* Iterations of group_rows; each invocation counts one slice of the ids (gen_group.c). */
 uint64_t
 dop_trips_group(const dop_site *s, const dop_tile *tile)
 {

@@ -1,4 +1,4 @@
-/* How kernels see each storage type: one row per type. */
+/* Packed weights: how kernels see each storage type, one row per type. */
 #ifndef DOPPLER_KERNELS_WEIGHT_TYPES_H
 #define DOPPLER_KERNELS_WEIGHT_TYPES_H
 
@@ -8,7 +8,7 @@
  * `aux` 16-byte words from the start) what several values share, such as scales.  Rows follow each other without gaps in
  * both.  Types with one plane have aux 0.  Padding decodes to finite values, because readers multiply it by zero.
  *
- * The file defines, for a type T, weights at p:
+ * The GLSL file of a type T defines, for weights at address p:
  *   float dop_w1_T(U32 p, uint i, uint aux)     value i, counted over packed rows
  *   vec4 dop_w4_T(U32 p, uint i, uint aux)      values i .. i+3, i a multiple of 4
  *   dop_raw_T                                   what one invocation loads of a unit (a type or a macro for one)

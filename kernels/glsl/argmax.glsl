@@ -57,7 +57,7 @@ vec2 dop_above(uint least)
     barrier();
     return dop_sums[0];
 }
-// Of the fewest columns that are `enough`, by number (part 0) or by share (part 1), the key of the smallest.
+// Cut of top-k (part 0) or top-p (part 1) sampling: the smallest key among the fewest columns whose number, or sum of shares, is `enough`.
 uint dop_cut(uint low, uint part, float enough)
 {
     uint high = dop_key(dop_most) + 1u;
@@ -75,7 +75,7 @@ uint dop_cut(uint low, uint part, float enough)
     }
     return low;
 }
-// Every invocation must call.
+// Draws a column for the row whose sampling parameters are at word `way` of the step record.  Every invocation must call this.
 void dop_draw(U32 step, uint way, uint position)
 {
     barrier();

@@ -1,5 +1,5 @@
-// Attention of one token, or of each of several: a workgroup takes R query heads of one KV head over one split of the cache, CP
-// positions at a time.
+// Flash decoding: attention of one token, or of each of several, in which a workgroup takes R query heads of one KV head over one split of
+// the cache, CP positions at a time.
 // LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes of f16): lane i % LANES has piece i.
 // So a subgroup reads whole rows, and queries can lie in shared memory without bank conflicts.
 // Scores go to shared memory, where one subgroup turns those of a head into weights (online softmax).  Then every invocation adds
@@ -44,8 +44,8 @@ ${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
 #if APART
 #define LEFT_HEADS ${LEFT_HEADS}
-// Lanes that share rows add up their products in steps, each of which leaves a lane one half of the sums: in the end those of some
-// rows with one head, or of some rows with all heads.  DOP_VALUE is the place of the product of row n with head j before that.
+// Sums over lanes that share rows go in steps, each of which leaves a lane one half of the sums: in the end a lane has the sums of some
+// rows with one head, or of some rows with all heads.  DOP_VALUE is the place of the product of row n with head j before the first step.
 #if LEFT_HEADS == 1
 #define DOP_VALUE(n, j) ((j) * NP + (n))
 #define DOP_FIRST_HEAD (first / NP)
@@ -85,8 +85,8 @@ DOP_PIECE_K dop_k[NP * CK];
 DOP_PIECE_V dop_v[NP * CV];
 #define DOP_V(n, c) dop_v[(n) * CV + (c)]
 #endif
-// Where the workgroup keeps the rows that this step makes, it reads only rows of earlier steps from a cache, and reads need not be
-// coherent.
+// Where the workgroup keeps the rows that this step makes in shared memory, it reads only rows of earlier steps from a cache, and these
+// reads need not be coherent.
 #if KEEPS_K
 #define DOP_ROWS_K U32x4
 #else

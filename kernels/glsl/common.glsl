@@ -2,9 +2,9 @@
 // reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
 // subgroup operations are not used) before this file, and the push-constant block after it.
 
-// Values that other workgroups write while this one runs (the splits that attention merges) are read and written coherently,
+// SHARED: values that other workgroups write while this one runs (the splits that attention merges) are read and written coherently,
 // because no barrier empties the caches of a multiprocessor in between.  Weights are read through U32x4 (dop_ldw4), which is not
-// coherent, because nobody writes them.
+// coherent, because nobody writes weights.
 #ifdef DOP_MERGES
 #define SHARED coherent
 #else
@@ -28,7 +28,7 @@ layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { SHARED
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U64 { SHARED uint64_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHARED u64vec2 v[]; };
 #endif
-// These are dop_row and dop_step of runtime/plan/plan_format.h.
+// The step record and its rows: dop_step and dop_row of runtime/plan/plan_format.h.
 ${STEP_RECORD}
 
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON) || defined(DOP_CLAIMS)
@@ -67,8 +67,8 @@ bool dop_last_of(U32 counts, uint i, uint n)
 }
 #endif
 #ifdef DOP_CLAIMS
-// Numbers 0, 1, 2 and so on, each for one workgroup of the dispatch.  Of n numbers, which are all that it asks for, the last one
-// sets the count to zero for the next use.  A workgroup is one subgroup.
+// Claims a block of work: returns 0, 1, 2 and so on, each number to one workgroup of the dispatch.  A dispatch asks n times, and the last
+// time sets the count to zero for the next use.  A workgroup is one subgroup.
 uint dop_claim(U32 counts, uint i, uint n)
 {
     uint claimed = 0u;
@@ -81,7 +81,7 @@ uint dop_claim(U32 counts, uint i, uint n)
 }
 #endif
 
-// Workgroups hand these values on to others of the same dispatch, so they are coherent.
+// Stores and loads of values that workgroups pass to other workgroups of the dispatch, so they are coherent.
 #ifdef DOP_HANDS_ON
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer H32 { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer H32x4 { uvec4 v[]; };
@@ -156,7 +156,7 @@ void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(
 #define DOP_GROUP gl_WorkGroupID
 #endif
 
-// --- addresses: the address that is `words` times 16 bytes behind p --------------------------------------------------
+// --- addresses: dop_at(p, words) is the address `words` times 16 bytes behind p --------------------------------------
 #ifdef DOP_ADDRESSES
 uvec2 dop_behind(uvec2 at, uint words)
 {
@@ -187,7 +187,7 @@ void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
 
-// --- memory in a view (base/caps.h), whose texels have 16 bytes: `at` is the number of the first one ----------------------
+// --- memory that is read through a view (base/caps.h) with texels of 16 bytes: `at` is the number of the first texel ------
 #ifdef DOP_TEXELS
 #define DOP_VIEW(SET, T)                                                                \
     layout(set = SET, binding = 0) uniform usamplerBuffer dop_view_##T;                 \
@@ -211,7 +211,7 @@ DOP_VIEW(2, View3)
 #define dop_ldw1(p, i) (p).v[i]
 #endif
 
-// rows.glsl may have loaded the first words of a unit of weights before; then they are taken from where it keeps them.
+// Prefetch: rows.glsl may have loaded the first words of a unit of weights into dop_ahead; then dop_unit2 and dop_unit4 take them there.
 #if defined(DOP_AHEAD) && defined(DOP_TEXELS)
 uvec4 dop_ahead;
 uvec2 dop_unit2(DOP_W p, uint i) { return (i & 1u) != 0u ? dop_ahead.zw : dop_ahead.xy; }
@@ -274,7 +274,7 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
     dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
 
-// Where the kernel divides the cache into splits (ir/ops.def), this is the number of positions of one.
+// Splits of the cache (flash decoding, ir/ops.def): dop_split_len is the number of positions of a split, for n positions in all.
 #ifdef DOP_WHOLE
 uint dop_split_len(uint n, uint splits, uint round)
 {
@@ -369,8 +369,8 @@ float dop_plus(float a, float b) { return a + b; }
 DOP_WG_REDUCE(dop_wg_sum, dop_plus, subgroupAdd)
 DOP_WG_REDUCE(dop_wg_max, max, subgroupMax)
 
-// Sums at the beginning of a stage.  The first (which = 0) and the second one (1) use memory that no other sum of the stage uses,
-// so that each needs one barrier only.  That barrier also makes earlier stores to shared memory visible.
+// Own sums, at the beginning of a stage: the first sum (which = 0) and the second (1) have shared memory that no other sum of the stage
+// uses, so that each needs one barrier only.  That barrier also makes earlier stores to shared memory visible.
 #if SG > 1 && defined(DOP_STAGE)
 shared float dop_own[2u * (WG / SG)];
 float dop_own_sum(uint which, float x)

@@ -1,16 +1,16 @@
-// The activation row in 8 bits (types/int.glsl says what of): ${STEPS} units of 32 values.
+// Staging of the activation in 8 bits (types/int.glsl has the format): ${STEPS} units of 32 values.
 #define XI_UNITS ${STEPS}u
-// Words 0..3 of all units, then words 4..7: neighbours read neighbouring 16 bytes.  Bits of floats, since the stages of a
-// persistent dispatch share memory of one type.
+// dop_xq has words 0..3 of all units, then words 4..7, so that neighbouring invocations read neighbouring 16 bytes.  Words are stored as
+// bits of floats, because the stages of a persistent dispatch share memory of one type.
 shared vec4 dop_xq[2u * XI_UNITS];
 shared vec2 dop_xds[XI_UNITS];
 dop_xi dop_xi_get(uint v) { return dop_xi(floatBitsToUint(dop_xq[v]), floatBitsToUint(dop_xq[XI_UNITS + v]), dop_xds[v]); }
 // 127 / (largest of a unit).  A unit whose values are all 0, or almost, becomes zeros.
 float dop_xi_scale(float top) { return top > 1e-30 ? 127.0 / top : 0.0; }
-// Bytes 0 and 2 of a word.
+// A word with a in byte 0 and b in byte 2.
 uint dop_xi_pair(int a, int b) { return (uint(a) & 255u) | (uint(b) & 255u) << 16; }
 #if SG > 1
-// Values 4i .. 4i+3: the eight invocations of a unit are neighbours in a subgroup and call together.
+// Quantizes and stores values 4i .. 4i+3: the eight invocations of a unit are neighbours in a subgroup and must call together.
 void dop_xi_put(uint i, vec4 x)
 {
     float top = max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w)));

@@ -1,4 +1,4 @@
-// Weights go from memory to the registers of the subgroup that multiplies them, and only activations go through shared memory.
+// Register-direct tiles: weights go from memory to the registers of the subgroup that multiplies them; only activations are staged.
 // For that the kernel fills the elements of the weights' matrices itself, which lie in pairs (DOP_CAP_coop_pairs): with g = lane / 4
 // and t = lane % 4, a lane has values 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of the depth, first those of column g, then those of g + 8.  It
 // does not matter which values of the depth these are, as long as they are the same in both factors: of 32 values a lane loads 8 t to
@@ -26,7 +26,7 @@
     [[unroll]] for (uint m = 0u; m < M; m++)                                                                        \
         [[unroll]] for (uint j = 0u; j < WN / 8u; j++)                                                              \
             rb[R][m * (WN / 8u) + j] = DOP_B${P}(m, j, C);
-// The activations of fragment I of tokens, for both products.
+// Loads the activations of fragment I of tokens from shared memory, for both products.
 #define DOP_FACTORS${P}(AT, I)                                                                                      \
     [[unroll]] for (uint s = 0u; s < 2u; s++)                                                                       \
         coopMatLoadNV(a[s], dop_s, (AT) + (wm * WM + (I) * MM) * LINE + s * 2u, LINE, false);
@@ -38,7 +38,7 @@
 #define DOP_LOAD_BESIDE${P}(C)                                                                                      \
     if (i < NA)                                                                                                     \
         ra[i] = DOP_A${P}(i, C);
-// The first fragment of tokens is loaded before, if LOADED.
+// Multiplies half of a step.  LOADED: the first fragment of tokens is already in registers.
 #define DOP_MULTIPLY${P}(R, AT, K, LOADED, BESIDE)                                                                  \
     {                                                                                                               \
         FRAG_B b[M * FN * 2u];                                                                                      \
@@ -75,8 +75,8 @@ ${FIND}void dop_part${P}(uint wg, uint t0)
     FRAG acc[M * FM * FN];
     [[unroll]] for (uint i = 0u; i < M * FM * FN; i++)
         acc[i] = FRAG(0.0);
-    // Where a lane's values of the first eight columns of its subgroup are, whose rows are all there or none; and which token it
-    // moves first.
+    // Where a lane's values of the first eight columns of its subgroup are (the rows of a subgroup are all inside the matrix or all outside),
+    // and which token the lane moves first.
 #if ${DECODES}
     uint kb = ${FROM_K};
     dop_piece pieces[M];
@@ -105,10 +105,10 @@ ${FIND}void dop_part${P}(uint wg, uint t0)
         ra[i] = DOP_A${P}(i, HALF);
     }
     barrier();
-    // Several steps that a driver makes one of are too long for the cache of instructions.
+    // The loop must not be unrolled: several steps are too long for the instruction cache.
     [[dont_unroll]] for (uint k0 = ${FROM_K}; k0 < ${TO_K}; k0 += BK) {
-        // While one half of the activations is multiplied, the other one is stored, but no sooner than the first products after a
-        // barrier have what they need.  The last step loads its own values again.
+        // Double buffering: while one half of the activations is multiplied, the other half is stored, but no sooner than the first
+        // products after a barrier have what they need.  The last step loads its own values again.
         const uint next = min(k0 + BK, ${TO_K} - BK);
         at = next;
         DOP_FACTORS${P}(0u, 0u)

@@ -1,5 +1,5 @@
-    // Workgroups that share a tile put down their sums, each in its invocations' own order.  The last one adds all of them in
-    // the order of their shares, whichever it is, so that the result does not depend on who is last.
+    // Split-K: workgroups that share a tile store their sums, each in its invocations' own order.  The last workgroup to finish adds all
+    // sums in the order of the shares, so that the result does not depend on which is last.
     if (dop_share < SHARES) {
         const uint N = ${M}u * FM * FN, FOURS = MM * MN / SG / 4u; // fragments, and fours of values of an invocation in each
         const uint step = MATS * FM * FN * FOURS * WG;
@@ -12,7 +12,7 @@
             return;
         [[unroll]] for (uint f = 0u; f < N; f++)
             acc[f] = FRAG(0.0);
-        // Written out for one share only: kernels of a layer that do not fit the cache of instructions together slow each other.
+        // Unrolled for one share only: kernels of a layer that do not fit the instruction cache together slow each other.
         [[dont_unroll]] for (uint s = 0u; s < SHARES; s++)
             [[unroll]] for (uint f = 0u; f < N; f++)
                 [[unroll]] for (uint q = 0u; q < FOURS; q++) {

@@ -1,5 +1,5 @@
 #define DEEP BK
-// As in matmul_coop_shared.glsl, for sums that a lane has in registers.
+// Epilogue from registers: the macros of matmul_coop_shared.glsl, for sums that a lane has in registers.
 #define OWN (WN / 4u) // rows side by side of one matrix
 #define DOP_VALUE(S, W) ((S) * (W))
 #define DOP_TOKEN(q) ((q) / OWN * 8u + g)

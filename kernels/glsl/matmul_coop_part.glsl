@@ -1,5 +1,5 @@
-// One tile lies in shared memory while the next one is loaded to registers.  A step waits for one trip to memory, and deep tiles
-// need fewer steps.
+// Double buffering: one tile lies in shared memory while the next one is loaded to registers.  A step waits for one trip to memory, and
+// deep tiles need fewer steps.
 // Activations of token t (clamped: rows past the last one are never stored) and weights of row n, from column c on.
 dop_raw8 dop_load_a${P}(uint t0, uint i, uint k0)
 {
@@ -12,7 +12,7 @@ ${FIND}${RAW} dop_load_b${P}(${FROM}, uint i, uint k0)
 {
     ${AT}
 ${LOAD_B}}
-// The values 8 j and on of it.
+// Converts values 8 j to 8 j + 7 of a loaded piece of weights to halves.
 uvec4 dop_take_b${P}(${RAW} r, uint j, ${FROM}, uint i, uint k0)
 {
     ${AT}

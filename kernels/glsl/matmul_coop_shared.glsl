@@ -1,6 +1,7 @@
 #define DEEP BK
-// Of the fragments side by side that matmul_coop_end.glsl stores together: the first of a lane's values S of W side by side, and of
-// value q the token, counted from the first one of the fragments, the row of weights, and the place in shared memory.
+// Epilogue through shared memory: places in the fragments side by side that matmul_coop_end.glsl stores together.  DOP_VALUE: the first of
+// the S-th group of W values side by side of a lane.  Of value q, DOP_TOKEN: the token, counted from the fragments' first; DOP_COLUMN:
+// the row of weights; DOP_PLACE: the place in shared memory.
 #define DOP_VALUE(S, W) (((S) * SG + lane % SG) * (W))
 #define DOP_TOKEN(q) ((q) / (FJ * MN))
 #define DOP_COLUMN(q) (n0 + wn * WN + j * FJ * MN + (q) % (FJ * MN))

@@ -12,7 +12,7 @@ ${RAW} dop_load_b${P}(uint n0, uint i, uint k0)
 {
     DOP_B_AT${P}
 ${LOAD_B}}
-// The values 8 j and on of it.
+// Converts values 8 j to 8 j + 7 of a loaded piece of weights to halves.
 uvec4 dop_take_b${P}(${RAW} r, uint j, uint n0, uint i, uint k0)
 {
     DOP_B_AT${P}

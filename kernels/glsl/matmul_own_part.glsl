@@ -5,7 +5,7 @@ ${GUARD_ROW}${LOAD_A}}
 ${RAW} dop_load_b${P}(uint m, uint n, uint c)
 {
 ${LOAD_B}}
-// The values 8 j and on of it.
+// Converts values 8 j to 8 j + 7 of a loaded piece of weights to halves.
 uvec4 dop_take_b${P}(${RAW} r, uint j, uint m, uint n, uint c)
 {
 ${TAKE_B}}
@@ -25,8 +25,8 @@ ${TAKE_B}}
     }
 void dop_part${P}(uint wg)
 {
-    // Fragments pass through the subgroup's own slice of shared memory, first those of activations, which then stay in
-    // registers, then those of weights, a row of matrices at a time: no subgroup waits for another one before the end.
+    // Fragments pass through the subgroup's own slice of shared memory: first the fragments of activations, which then stay in
+    // registers, then the fragments of weights, a row of matrices at a time.  So no subgroup waits for another one before the end.
     const uint NA = MM * DEEP / 8u / SG, NB = MN * DEEP / ${PIECE}u / SG, SLD = (DEEP + 8u) / 8u, STEPS = DEEP / MK,
                RANGE = (${K}u + BK - 1u) / BK * DEEP; // a subgroup's part of the depth, in one piece
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex, own = lane / SG, share = own, sg = 0u, wm = 0u, wn = 0u;

@@ -1,4 +1,4 @@
-        // In the end a lane has four neighbouring rows, so that vectors are stored whole.  Sums stay in registers.
+        // Epilogue in which a lane has four neighbouring rows, so that vectors are stored whole.  Sums stay in registers.
         vec4 fours[${M}u * (TB * ROWS / 4u)];
 #if ${ROWS} == 4
         [[unroll]] for (uint i = 0u; i < ${M}u * TB; i++) {

@@ -1,5 +1,5 @@
-    // These matrices share this code.  The loops end behind their bodies (DOP_UNTIL), because a test before the body would run it
-    // once more with no lane switched on.
+    // A group of parts whose matrices share this code.  Loops end behind their bodies (DOP_UNTIL), because a test before the body would
+    // run the body once more with no lane switched on.
 ${BEGIN}    uint b = ${FIRST}, b1 = ${END};
     ${SOME}[[dont_unroll]] for (;;) {
 ${SELECT}        uint row = ${ROW} + ${LANE_ROW};

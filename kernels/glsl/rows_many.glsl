@@ -1,4 +1,4 @@
-        // Sums go through shared memory, so that the code that uses a sum exists once instead of once per token.
+        // Epilogue through shared memory, so that the code that uses a sum exists once instead of once per token.
         [[unroll]] for (uint i = 0u; i < ${M}u * ROWS * TB; i += 4u)
             dop_part[i / 4u * SG + LANE] = vec4(acc[i], acc[i + 1u], acc[i + 2u], acc[i + 3u]);
         [[dont_unroll]] for (uint p = 0u;;) {

@@ -107,7 +107,7 @@ scan_factor scan_halves(FRAG x)
     sum = coopMatMulAddNV(a.rest, b.most, sum);                        \
     sum = coopMatMulAddNV(a.most, b.rest, sum);                        \
     sum = coopMatMulAddNV(a.most, b.most, sum);
-// The same, ready to be multiplied with.
+// Converts a matrix of sums to a factor of products; in the KHR form it passes through the subgroup's piece of shared memory.
 #if ${CONVERTS}
 #define DOP_FACTOR(to, x) to = scan_halves(x);
 #else
@@ -120,7 +120,7 @@ scan_factor scan_halves(FRAG x)
         subgroupBarrier();                                             \
     }
 #endif
-// m, each row times the value of it in `by`.
+// Multiplies each row of m with the row's value in `by`.
 #define DOP_SCALE(m, by)                                       \
     {                                                          \
         FRAG rows_by;                                          \

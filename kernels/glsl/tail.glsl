@@ -1,5 +1,5 @@
-// Multiplies ${HEADS} heads from h on with their matrices: ${N} sums for each head over ${K} values, which workgroups of this
-// dispatch made before.  All invocations of a workgroup must call this, when the heads are complete.  LANES_H lanes share a row.
+// Per-head products: multiplies ${HEADS} heads from h on with their matrices, ${N} sums for each head over ${K} values, which workgroups of
+// this dispatch made before.  All invocations of a workgroup must call this, when the heads are complete.  LANES_H lanes share a row.
 // They load several rows and steps at a time, because that hides the latency of loads, and the first ones before they look at the
 // heads, because weights do not depend on these.  Loops over arrays of an invocation are written out, because a driver that does
 // not unroll them would keep the arrays in memory.

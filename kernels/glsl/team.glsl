@@ -1,4 +1,4 @@
-// Teams: LANES neighbouring invocations that work on the same rows of matrices, and the sum of a value over a team.
+// Cooperative lanes: LANES neighbouring invocations that work on the same rows of matrices, and the sum of a value over them.
 #define LANES ${LANES}u
 #define LANES_LOG2 ${LANES_LOG2}
 #define TEAMS (WG / LANES)
@@ -6,7 +6,7 @@
 #define TEAM (gl_LocalInvocationIndex / LANES)
 #if LANES_LOG2 > 0
 #if SG > 1 && (1 << LANES_LOG2) <= SG
-// A butterfly sum: the lanes of a team are neighbours in one subgroup.
+// A butterfly sum: cooperative lanes are neighbours in one subgroup.
 float dop_team_sum(float x)
 {
 #if (1 << LANES_LOG2) == SG
@@ -18,7 +18,7 @@ float dop_team_sum(float x)
 #endif
 }
 #elif SG > 1
-// A team is several whole subgroups.
+// Cooperative lanes are several whole subgroups.
 shared float dop_team[WG / SG];
 float dop_team_sum(float x)
 {

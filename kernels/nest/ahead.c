@@ -1,10 +1,11 @@
-/* Loads ahead: a loop whose turns load what they use becomes one whose turns load what the next turn uses. */
+/* Prefetch (double buffering in registers): a loop whose iterations load what they use becomes one whose iterations load what the
+ * next iteration uses. */
 #include "kernels/nest/nest.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* A call that loads what is at these arguments into the registers, or into their copies for the next turn. */
+/* A call of the loading function with these arguments, into the registers, or into their copies for the next iteration. */
 static dop_stmt *
 call_of(dop_nest *n, const dop_stmt *load, const char *arguments, bool copies)
 {
@@ -26,7 +27,7 @@ condition(dop_nest *n, const char *text, dop_stmt *body, dop_stmt *other)
     return s;
 }
 
-/* Where an array is declared, in the function's block. */
+/* The statement that declares the array in the function's block; NULL: there is none. */
 static dop_stmt *
 array_of(const dop_stmt *function, const char *name)
 {
@@ -36,7 +37,7 @@ array_of(const dop_stmt *function, const char *name)
     return s;
 }
 
-/* After the registers come their copies, and the load of the first turn. */
+/* Adds copies of the registers behind their declarations, and the load of the first iteration. */
 static void
 begin_loads(dop_nest *n, dop_stmt *function, const dop_stmt *load)
 {
@@ -81,7 +82,8 @@ rename_in(dop_nest *n, const char *text, const char *from, const char *to)
     return renamed;
 }
 
-/* Replaces the load `*at` in the innermost of the loops: it becomes that of the next turn, wherever this is. */
+/* Replaces the load `*at` in the innermost loop by the load of the next iteration, which may be one of the loop itself or the
+ * first one in another iteration of a loop around it. */
 static void
 load_next(dop_nest *n, dop_stmt **at, dop_stmt *const *loops, uint32_t n_loops)
 {

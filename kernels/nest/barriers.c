@@ -1,9 +1,9 @@
-/* Barriers, from what statements do to memory of the workgroup: one stands where memory changes hands, that is, between writes of
- * some invocations and reads of others, or the other way round.  An element of such memory is written by one invocation, so that
- * writes need no barrier between them. */
+/* Finds where barriers are needed, from what statements do to shared memory: between writes of some invocations and reads of
+ * others, or the other way round.  Each element of shared memory is written by one invocation, so two writes need no barrier
+ * between them. */
 #include "kernels/nest/nest.h"
 
-/* What was done to each memory since the last barrier; bits. */
+/* Which shared memory was read and written since the last barrier: bits by dop_nest_memory(). */
 typedef struct traffic {
     uint32_t read, written;
 } traffic;
@@ -20,7 +20,7 @@ collide(traffic before, traffic after)
     return (before.written & after.read) != 0 || (before.read & after.written) != 0;
 }
 
-/* What a statement does, with all that is in it. */
+/* What a statement reads and writes, with the statements inside it and the functions that it calls. */
 static traffic
 effects(const dop_nest *n, const dop_stmt *s)
 {

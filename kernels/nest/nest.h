@@ -22,20 +22,21 @@ typedef enum dop_stmt_kind {
 
 typedef struct dop_stmt {
     dop_stmt_kind kind;
-    const char *type, *name; /* of what is introduced; a place; a function; what a hole is for */
+    const char *type, *name; /* what the statement introduces; name also: a place, a function, a hole's purpose */
     const char *value;       /* first value of a loop, condition, parameters or arguments, text of a hole */
-    const char *end, *step;  /* of a loop */
-    uint32_t reads, writes;  /* memory of the workgroup, bits by dop_nest_memory() */
-    bool unroll;             /* a loop whose turns lie side by side in registers */
+    const char *end, *step;  /* of a loop: bound of its variable, and increment */
+    uint32_t reads, writes;  /* shared memory that the statement reads and writes, bits by dop_nest_memory() */
+    bool unroll;             /* an unrolled loop, whose iterations lie side by side in registers */
     bool apart;              /* a loop or condition that invocations of the workgroup pass differently */
     bool together;           /* has a barrier of its own, so that all invocations must come here */
     struct dop_stmt *body, *other, *next;
-    /* A loop around loads that are issued a turn ahead (dop_nest_ahead): the condition under which there is another turn, and where
-     * the first of its loads is.  `late`: that one is issued when the turn is over. */
+    /* Of a loop around prefetched loads (dop_nest_ahead): `more` is the condition under which there is another iteration, `again`
+     * the arguments of the first load of the next iteration, and `late` says that this load is issued when the iteration is
+     * over. */
     const char *more, *again;
     bool late;
-    const char *const
-        *registers; /* what a call loads ahead fills, an array and its copy for the next turn: q0, q1 ... */
+    /* Names of the arrays that a prefetching call fills (q0, q1 ...); each has a copy for the next iteration. */
+    const char *const *registers;
     uint32_t n_registers;
 } dop_stmt;
 
@@ -71,7 +72,7 @@ void dop_nest_function(dop_nest *n, const char *name,
                        const char *parameters); /* begins a block; so do the next three */
 /* `name` from `first` on while it is less than `end`. */
 dop_stmt *dop_nest_for(dop_nest *n, const char *name, const char *first, const char *end, const char *step);
-/* The same from 0 on for a number of turns that lie side by side. */
+/* An unrolled loop: `name` from 0 on for `turns` iterations, which lie side by side. */
 dop_stmt *dop_nest_unrolled(dop_nest *n, const char *name, uint32_t turns);
 dop_stmt *dop_nest_if(dop_nest *n, const char *condition, ...) DOP_NEST_PRINTF(2);
 void dop_nest_else(dop_nest *n); /* ends the statements under a condition, and begins the others */
@@ -85,8 +86,9 @@ void dop_nest_store(dop_nest *n, uint32_t memory, const char *place, const char 
 void dop_nest_dot(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 dop_stmt *dop_nest_reduce(dop_nest *n, const char *place, const char *value, ...) DOP_NEST_PRINTF(3);
 dop_stmt *dop_nest_call(dop_nest *n, const char *function, const char *arguments);
-/* What a turn of the innermost loop loads into registers, by the function and its arguments; `first`: those of the first turn.  It
- * is issued a turn before, also across the loops around that one which say what their `again` is. */
+/* Prefetch: what an iteration of the innermost loop loads into registers, by a call of the function with these arguments; `first`:
+ * the arguments for the first iteration.  The call is issued an iteration earlier, across iterations of the outer loops as well
+ * where these have an `again`. */
 void dop_nest_ahead(dop_nest *n, const char *function, const char *first, const char *arguments,
                     const char *const *registers, uint32_t n_registers);
 void dop_nest_break(dop_nest *n, const char *condition);
@@ -97,7 +99,7 @@ void dop_nest_pipeline(dop_nest *n); /* ahead.c */
 void dop_nest_meet(dop_nest *n);     /* barriers.c */
 void dop_nest_verify(dop_nest *n);   /* verify.c */
 
-/* For these: a statement of this kind that is in no block yet; and the first failure. */
+/* For the files of dop_nest_finish(): makes a statement that is in no block yet; keeps the first failure. */
 dop_stmt *dop_nest_new(dop_nest *n, dop_stmt_kind kind);
 void dop_nest_fail(dop_nest *n, const char *what, const char *name);
 /* The function of that name; NULL: a library's. */

@@ -1,27 +1,28 @@
-/* Where the axes of a nest run, how operands get there, and how sums meet: a kernel's schedule as data. */
+/* A placement, the schedule of a kernel as data: at which levels of parallelism and loops the axes of a nest run, how operands get
+ * to registers, and how lanes add up their sums. */
 #ifndef DOPPLER_KERNELS_NEST_PLACEMENT_H
 #define DOPPLER_KERNELS_NEST_PLACEMENT_H
 
 #include "base/base.h"
 
-/* From the outside to the inside. */
+/* Levels at which an axis may run, from the outside to the inside. */
 typedef enum dop_level {
     DOP_LEVEL_grid,  /* workgroups */
-    DOP_LEVEL_piece, /* turns of a loop around what is staged at a time */
-    DOP_LEVEL_group, /* teams of lanes in a workgroup */
-    DOP_LEVEL_loop,  /* turns of the innermost loop that is not unrolled */
-    DOP_LEVEL_lane,  /* lanes that share what they compute */
+    DOP_LEVEL_piece, /* iterations of the loop over staged pieces */
+    DOP_LEVEL_group, /* groups of cooperative lanes in a workgroup */
+    DOP_LEVEL_loop,  /* iterations of the innermost loop that is not unrolled */
+    DOP_LEVEL_lane,  /* cooperative lanes, which share what they compute */
     DOP_LEVEL_reg,   /* side by side in registers */
     DOP_LEVELS
 } dop_level;
 
 typedef enum dop_place_axis { DOP_PLACE_t, DOP_PLACE_n, DOP_PLACE_k, DOP_PLACE_AXES } dop_place_axis;
 
-/* How an operand reaches those that multiply it. */
+/* How an operand (activations or weights) reaches the registers of the invocations that multiply it. */
 typedef enum dop_path {
-    DOP_PATH_direct, /* memory to registers, where it is used */
-    DOP_PATH_pieces, /* to shared memory, a piece of k at a time */
-    DOP_PATH_whole,  /* to shared memory, before everything else */
+    DOP_PATH_direct, /* register-direct: from memory to registers, where the operand is used */
+    DOP_PATH_pieces, /* staged in shared memory, a piece of k at a time */
+    DOP_PATH_whole,  /* staged in shared memory as a whole, before everything else */
 } dop_path;
 
 /* How the lanes that share a sum add up their parts. */
@@ -34,15 +35,15 @@ typedef enum dop_meeting {
 
 typedef struct dop_movement {
     dop_path path;
-    uint32_t ahead;   /* turns of the innermost loop between a load and its use */
-    uint32_t unit;    /* values of a load */
-    const char *form; /* of the values in shared memory */
+    uint32_t ahead;   /* prefetch distance: iterations of the innermost loop between a load and its use */
+    uint32_t unit;    /* values that one load brings */
+    const char *form; /* how values are stored in shared memory, for dumps */
 } dop_movement;
 
 typedef struct dop_placement {
-    uint32_t at[DOP_PLACE_AXES][DOP_LEVELS]; /* how many of an axis; 0 is 1 */
-    dop_movement x, w;                       /* activations, weights */
-    dop_meeting sum;                         /* of k */
+    uint32_t at[DOP_PLACE_AXES][DOP_LEVELS]; /* extent of an axis at a level; 0 is 1 */
+    dop_movement x, w;                       /* of the activations, of the weights */
+    dop_meeting sum;                         /* how lanes that share axis k add up their sums */
     uint32_t subgroup;
 } dop_placement;
 

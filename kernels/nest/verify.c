@@ -8,10 +8,10 @@ enum { MOST_NAMES = 256 };
 
 typedef struct scope {
     dop_nest *n;
-    const char *names[MOST_NAMES]; /* that statements introduce somewhere */
-    bool known[MOST_NAMES];        /* here */
+    const char *names[MOST_NAMES]; /* all names that statements of the nest introduce */
+    bool known[MOST_NAMES];        /* is the name visible at the statement at hand? */
     uint32_t n_names;
-    uint32_t depth; /* of blocks around; 0: libraries have names of their own */
+    uint32_t depth; /* number of blocks around the statement; 0: libraries, which have names of their own */
 } scope;
 
 static bool

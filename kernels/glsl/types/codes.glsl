@@ -69,7 +69,7 @@ uvec4 dop_pack_eight(dop_eight v, float s)
         return dop_half8_##T(r, j);                                                                                     \
     }                                                                                                                  \
     DOP_HALVES(T, dop_raw8(dop_load8_##T(p, i, aux), uvec4(0u)), r.a)
-// ... of types whose values are the levels of iq4, with one scale for a unit.
+// Weights for products on matrix units, of types whose values are the levels of iq4, with one scale for a unit.
 #define DOP_HALVES_LEVELS(T)                                                                                           \
     uvec4 dop_load8_##T(U32 p, uint i, uint aux)                                                                        \
     {                                                                                                                  \
@@ -194,7 +194,7 @@ dop_eight dop_eight_signed(uvec2 e)
     return dop_eight(vec4(dop_u2z(b.x & 0x00ff00ffu, 128.0), dop_u2z(b.y & 0x00ff00ffu, 128.0)),
                      vec4(dop_u2z((b.x >> 8) & 0x00ff00ffu, 128.0), dop_u2z((b.y >> 8) & 0x00ff00ffu, 128.0)));
 }
-// Of a type whose values 8 i .. 8 i + 7 are dop_bytes_T(raw, i).
+// Functions of a type T with a codebook of bytes: dop_bytes_T(raw, i) has values 8 i .. 8 i + 7.
 #define DOP_BOOK_TYPE(T)                                                                  \
     dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_signed(dop_bytes_##T(r, i)); } \
     DOP_TYPE(T, 2)
@@ -276,7 +276,7 @@ DOP_BOOK_TYPE(iq3_s)
 
 // A word of iq1's codebook has two entries of eight values of two bits.  Values are -1, 0 and 1, moved up or down by an eighth.
 uint dop_entry_iq1(DOP_W p, uint book, uint at) { return dop_ldw1(p, book * 4u + (at >> 1)) >> ((at & 1u) * 8u); }
-// Of a type whose values 8 i .. 8 i + 7 are those of dop_word_T(raw, i), less dop_less_T(raw, i).
+// Functions of a type T with iq1's codebook: values 8 i .. 8 i + 7 are those of dop_word_T(raw, i), less dop_less_T(raw, i).
 #define DOP_MOVED_TYPE(T)                                                                                                \
     dop_eight dop_eight_##T(dop_raw_##T r, uint i) { return dop_eight_two(dop_word_##T(r, i), dop_less_##T(r, i)); }  \
     DOP_TYPE(T, 1)

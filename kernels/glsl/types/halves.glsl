@@ -104,7 +104,7 @@ uvec2 dop_scaled4_six(uint w, uint h, f16vec2 d)
     return uvec2(dop_scaled2((w & 0x000f000fu) | ((h << 4) & 0x00300030u) | 0x50005000u, 33.0, d),
                  dop_scaled2(((w >> 4) & 0x000f000fu) | (h & 0x00300030u) | 0x50005000u, 33.0, d));
 }
-// A word each of the lower and upper bits, of scales, and of what they are multiplied by.
+// q6_k: loads a word of lower bits, a word of upper bits, a word of scales, and the word that has the factor of the scales.
 uvec4 dop_load8_q6_k(U32 p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 82u, k = u & 31u;
@@ -118,7 +118,7 @@ uvec4 dop_halves_q6_k(uvec4 r, uint i)
     return uvec4(dop_scaled4_six(r.x, h, d2), dop_scaled4_six(r.x >> 8, h >> 2, d2));
 }
 #define DOP_HALVES_q6_k DOP_HALVES(q6_k, dop_raw8(dop_load8_q6_k(p, i, aux), uvec4(0u)), dop_halves_q6_k(r.a, i))
-// Types of few bits are rounded to halves at the end.
+// q3_k and q2_k, types of few bits: values are computed as f32 and rounded to halves at the end.
 uvec4 dop_load8_q3_k(U32 p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 50u, k = u & 31u;

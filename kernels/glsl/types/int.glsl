@@ -1,5 +1,4 @@
-// Integer products multiply activations in 8 bits, which have one factor per unit of 32 values, with weights from the planes of
-// quant.glsl.
+// Packed integer products: activations in 8 bits, with one factor per unit of 32 values, times weights from the planes of quant.glsl.
 //
 // A unit of activations x is kept as d = max |x| / 127, q = round(x / d) and s = d * (sum of q).  The bytes of q are in the order
 // that the weights have after one mask, so that no byte must be moved: words 2m and 2m + 1 have the values 8m + (0, 4, 1, 5) and
@@ -62,7 +61,7 @@ int dop_idot_twos(uint w, uvec4 x)
     return (DOP_SDOT(dop_two_bytes(w), x.x) + DOP_SDOT(dop_two_bytes(w >> 4), x.y)) +
            (DOP_SDOT(dop_two_bytes(w >> 8), x.z) + DOP_SDOT(dop_two_bytes(w >> 12), x.w));
 }
-// The same with a third bit each from h, whose lowest bit is that of the first value.
+// Values of two bits as dop_two_bytes gives them, each with a third bit from h, whose lowest bit is that of the first value.
 uint dop_three_bytes(uint w, uint h) { return dop_two_bytes(w) | ((h << 2) & 0x00040004u) | ((h << 9) & 0x04000400u); }
 int dop_idot_threes(uint w, uint h, uvec4 x)
 {
@@ -133,8 +132,7 @@ float dop_wdoti_q5_k(dop_raw_q5_k r, dop_xi x)
     vec2 dm = dop_scale_min(r.s, r.u);
     return dm.x * (x.ds.x * float(dop_idot_fives(r.q, r.h, x))) - dm.y * x.ds.y;
 }
-// A unit has two scales, which are integers themselves.  Sums stay integers as long as floats hold them exactly
-// (63 * 127 * 16 * 127 < 2^24).
+// q6_k: a unit has two scales, which are integers.  Sums stay integers as long as floats hold them exactly (63 * 127 * 16 * 127 < 2^24).
 float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
 {
     int a = dop_idot_six(r.q.x, r.h.x, x.a.x, x.a.y) + dop_idot_six(r.q.y, r.h.x >> 8, x.a.z, x.a.w);
@@ -143,8 +141,8 @@ float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
     int sum = bitfieldExtract(s, 0, 8) * (a - 32 * dop_isum4(x.a)) + bitfieldExtract(s, 8, 8) * (b - 32 * dop_isum4(x.b));
     return dop_half(r.d, (r.u >> 3) & 1u) * (x.ds.x * float(sum));
 }
-// Codes that dop_e2m1_less marks stand for 13 less.  Their activations are summed up apart, sixteenfold where the code is the upper
-// nibble of a byte.
+// mxfp4: codes that dop_e2m1_less marks stand for 13 less.  The activations of marked codes are summed up apart, sixteenfold where the code
+// is the upper nibble of a byte.
 float dop_wdoti_mxfp4(dop_raw_mxfp4 r, dop_xi x)
 {
     uvec4 less = uvec4(dop_e2m1_less(r.q.x), dop_e2m1_less(r.q.y), dop_e2m1_less(r.q.z), dop_e2m1_less(r.q.w));
@@ -161,7 +159,7 @@ float dop_wdoti_int4(dop_raw_int4 r, dop_xi x)
 #define dop_wdoti_int4_g128 dop_wdoti_int4
 #define dop_wdoti_int4_g64 dop_wdoti_int4
 #define dop_wdoti_int4_g32 dop_wdoti_int4
-// Scales and minimums are integers themselves, as those of q6_k.
+// q2_k: scales and minimums are integers, so sums stay integers, as for q6_k.
 float dop_wdoti_q2_k(dop_raw_q2_k r, dop_xi x)
 {
     uint s = r.s >> ((r.u & 1u) * 16u);

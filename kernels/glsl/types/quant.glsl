@@ -28,12 +28,12 @@ vec4 dop_nib4_biased(uint w)
 vec4 dop_nib4(uint w) { return dop_nib4_biased(w) - DOP_NIB_BIAS; }
 #define DOP_NIB4_8(w) (dop_nib4_biased(w) - (DOP_NIB_BIAS + 8.0))
 #endif
-// The same with a fifth bit each from h, bits 0 and 4 of both halves.
+// Four nibbles of w as dop_nib4, each with a fifth bit from h: bits 0 and 4 of both halves.
 vec4 dop_five4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00100010u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00100010u)));
 }
-// The same with two more bits each from h, bits 0..1 and 4..5 of both halves.
+// Four nibbles of w, each with two more bits from h: bits 0..1 and 4..5 of both halves; less z.
 vec4 dop_six4z(uint w, uint h, float z)
 {
     return vec4(dop_u2z((w & 0x000f000fu) | ((h << 4) & 0x00300030u), z),
@@ -42,7 +42,7 @@ vec4 dop_six4z(uint w, uint h, float z)
 vec4 dop_six4(uint w, uint h) { return dop_six4z(w, h, 0.0); }
 // Four values of two bits, bits 0..1 and 4..5 of both halves.
 vec4 dop_two4(uint w) { return vec4(dop_u2(w & 0x00030003u), dop_u2((w >> 4) & 0x00030003u)); }
-// The same with a third bit each from h, bits 0 and 4 of both halves.
+// Four values of two bits as dop_two4, each with a third bit from h: bits 0 and 4 of both halves.
 vec4 dop_three4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x00030003u) | ((h << 2) & 0x00040004u)),
@@ -93,8 +93,8 @@ float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT_NIBS(8.0, q, x); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0
-// What these floats are too large by is subtracted by means of the sum of x, which the offsets of units need too.  The smaller it
-// is, the less of an f32 sum it takes away: 64 costs three bits, 1024 would cost seven.
+// Nibbles as floats that are 64 too large.  The excess is subtracted by means of the sum of x, which the offsets of units need too.  A
+// smaller excess takes away less of the precision of an f32 sum: 64 costs three bits, 1024 would cost seven.
 vec4 dop_nib4_64(uint w)
 {
     return vec4(unpackHalf2x16(((w << 4) & 0x00f000f0u) | 0x54005400u), unpackHalf2x16((w & 0x00f000f0u) | 0x54005400u));
