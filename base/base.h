@@ -15,8 +15,8 @@
  * diag may be NULL. */
 dop_status dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line,
                     long column, const char *fmt, ...) __attribute__((format(printf, 8, 9)));
-/* Every function of the public interface begins with this, so that a diagnostic that a caller uses again says what the last call
- * did.  Inside the library a failure stays until the call ends.  diag may be NULL. */
+/* Resets a diagnostic to DOP_OK without a message.  Every function of the public interface begins with this call, so that a diagnostic
+ * that a caller uses again reports the last call.  Inside the library the first failure stays until the call ends.  diag may be NULL. */
 void dop_diag_clear(dop_diag *diag);
 #define DOP_FAIL(diag, code, ...) dop_fail((diag), __FILE__, __LINE__, (code), NULL, 0, 0, __VA_ARGS__)
 #define DOP_FAIL_IN(diag, code, path, ...) dop_fail((diag), __FILE__, __LINE__, (code), (path), 0, 0, __VA_ARGS__)
@@ -49,7 +49,7 @@ dop_div_up_u32(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* The value of a hexadecimal digit of either case; -1: it is none. */
+/* The value of a hexadecimal digit of either case; -1: the character is no such digit. */
 static inline int
 dop_hex_digit(char c)
 {
@@ -102,7 +102,7 @@ typedef struct dop_out_file {
 } dop_out_file;
 
 dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output); /* path is not copied */
-/* For a file that holds what somebody wrote: only its owner may read it.  Devices and pipes stay as they are. */
+/* Restricts an output file to its owner (mode 0600), for files that hold what users wrote.  Devices and pipes stay as they are. */
 void dop_out_file_keep_private(dop_out_file *output);
 /* Closes the file; with ok it gets its name, otherwise it is removed.  Does nothing with a zeroed one. */
 dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);

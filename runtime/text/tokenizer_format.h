@@ -22,29 +22,29 @@
 #define DOP_TOK_NONE UINT32_MAX
 
 /* Sections, in file order: name, element type. */
-#define DOP_TOK_SECTIONS(X)                                                                                           \
-    X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                              \
-    X(piece_bytes, char)     /* what text is matched with: raw bytes (byte-level) or UTF-8, U+2581 for a space */     \
-    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                               \
-    X(text_bytes, char)      /* what a token decodes to */                                                            \
-    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                               \
-    X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                               \
-    X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                   \
-    X(ranks, uint32_t)       /* [tokens] for merging by score: 0 is the best score; empty otherwise */                \
-    X(scores, double)        /* [tokens] Unigram: logarithm of a piece's probability; empty otherwise */              \
-    X(trie_first, uint32_t)  /* [nodes + 1] children of node i are the nodes [i] to [i + 1]; node 0 is the root */    \
-    X(trie_label, uint8_t)   /* [nodes] byte that leads to a node; ascending among the children of a node */          \
-    X(trie_token, uint32_t)  /* [nodes] token whose piece ends at a node, DOP_TOK_NONE if none */                     \
-    X(charsmap, char)        /* rules that rewrite characters, in the form of SentencePiece (tokenizer_charsmap.h) */ \
-    X(byte_ids, uint32_t)    /* [256] token of a byte, DOP_TOK_NONE if none */                                        \
+#define DOP_TOK_SECTIONS(X)                                                                                            \
+    X(piece_off, uint32_t) /* [tokens + 1] offsets into piece_bytes */                                                 \
+    X(piece_bytes, char) /* pieces, which text is matched with: raw bytes (byte-level) or UTF-8, U+2581 for a space */ \
+    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                                \
+    X(text_bytes, char)      /* texts that tokens decode to */                                                         \
+    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                                \
+    X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                                \
+    X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                    \
+    X(ranks, uint32_t)       /* [tokens] for merging by score: 0 is the best score; empty otherwise */                 \
+    X(scores, double)        /* [tokens] Unigram: logarithm of a piece's probability; empty otherwise */               \
+    X(trie_first, uint32_t)  /* [nodes + 1] children of node i are the nodes [i] to [i + 1]; node 0 is the root */     \
+    X(trie_label, uint8_t)   /* [nodes] byte that leads to a node; ascending among the children of a node */           \
+    X(trie_token, uint32_t)  /* [nodes] token whose piece ends at a node, DOP_TOK_NONE if none */                      \
+    X(charsmap, char)        /* rules that rewrite characters, in the form of SentencePiece (tokenizer_charsmap.h) */  \
+    X(byte_ids, uint32_t)    /* [256] token of a byte, DOP_TOK_NONE if none */                                         \
     X(added, dop_tok_added)  /* added tokens: matched in raw text first, then those in normalized text, each     \
-                                   group in bytewise order */    \
-    X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                     \
-    X(strings, char)         /* what added and ops point at */                                                        \
-    X(prefix, uint32_t)      /* ids that add_special puts in front */                                                 \
-    X(suffix, uint32_t)      /* ids that add_special puts behind */                                                   \
-    X(middle, uint32_t)      /* ids between the two texts of a pair; none: those of suffix */                         \
-    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                 \
+                                   group in bytewise order */     \
+    X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                      \
+    X(strings, char)         /* the texts that added and ops refer to */                                               \
+    X(prefix, uint32_t)      /* ids that add_special puts in front */                                                  \
+    X(suffix, uint32_t)      /* ids that add_special puts behind */                                                    \
+    X(middle, uint32_t)      /* ids between the two texts of a pair; none: those of suffix */                          \
+    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                  \
     X(chat, char)            /* chat template */
 
 typedef enum dop_tok_section {
@@ -72,17 +72,18 @@ typedef struct dop_tok_header {
     uint32_t flags; /* DOP_TOK_F_* */
     uint64_t size;  /* of the whole blob, bytes */
     uint32_t tokens;
-    uint32_t added_raw; /* of the added tokens, how many are matched before normalization */
-    uint32_t norm_ops;  /* of the ops, how many belong to the normalizer */
+    uint32_t added_raw; /* number of added tokens, the first ones, that are matched before normalization */
+    uint32_t norm_ops;  /* number of ops, the first ones, that belong to the normalizer */
     uint32_t bos, eos, unk;
     uint32_t strip;    /* leading spaces that decoding drops */
     uint32_t model;    /* dop_tok_model */
-    uint32_t word_max; /* WordPiece: characters of the longest word that is looked at; longer ones are unknown */
+    uint32_t word_max; /* WordPiece: most characters of a word; longer words become the unknown token; 0: no limit */
     dop_tok_str
-        joint; /* WordPiece: what pieces that go on with a word begin with; BPE: what those that end one end with */
+        joint; /* WordPiece: prefix of pieces that continue a word, as "##"; BPE: suffix of pieces that end a word, as "</w>" */
     uint32_t reserved; /* 0 */
     double unk_score;  /* Unigram: score of a character that no piece has */
-    uint8_t seam[32];  /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581 */
+    uint8_t seam
+        [32]; /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581, so no cut there */
     struct {
         uint64_t offset; /* from the start of the blob, multiple of 8 */
         uint64_t bytes;
@@ -92,18 +93,19 @@ typedef struct dop_tok_header {
 enum {
     DOP_TOK_F_BYTE_LEVEL = 1,    /* BPE starts from bytes; otherwise from characters */
     DOP_TOK_F_BYTE_FALLBACK = 2, /* characters without a token become byte tokens */
-    DOP_TOK_F_FUSE_UNK = 4,
+    DOP_TOK_F_FUSE_UNK = 4,      /* consecutive unknown characters become one unknown token */
     DOP_TOK_F_IGNORE_MERGES = 8, /* a word that is a token is that token */
     DOP_TOK_F_BY_SCORE = 16,     /* merge by score of the result (SentencePiece), not by pair table */
-    DOP_TOK_F_SEAMS = 32,        /* words may be cut before U+2581 where seam allows */
+    DOP_TOK_F_SEAMS = 32,        /* words may be cut before U+2581 where the header's `seam` allows it */
     DOP_TOK_F_GGUF_MATCH = 64,   /* added tokens as llama.cpp finds them: special ones that may not be parsed do not
                                   hide others, and only ASCII white space is stripped */
     DOP_TOK_F_HAS_CHAT = 128,
     DOP_TOK_F_USER_DEFINED = 256, /* some tokens are DOP_TOKEN_USER_DEFINED; needs the trie */
     DOP_TOK_F_FLOAT_SCORES = 512, /* Unigram: sums of scores are rounded to float, as in SentencePiece */
     DOP_TOK_F_FIRST_TRIM = 1024,  /* the first token of a text decodes without its spaces */
-    DOP_TOK_F_STRIP_EACH = 2048,  /* of the tokens that a text begins with, each loses a space until there is text */
-    DOP_TOK_F_LINES = 4096,       /* a word of line feeds that is a token is that token */
+    DOP_TOK_F_STRIP_EACH =
+        2048,               /* decoding drops one space of each leading token, up to the first token that leaves text */
+    DOP_TOK_F_LINES = 4096, /* as IGNORE_MERGES, for words of line feeds only */
     DOP_TOK_F_ALL = 8191,
 };
 
@@ -112,7 +114,8 @@ enum {
     DOP_TOKEN_MODEL = 2,        /* in the model's vocabulary and vocab_hash */
     DOP_TOKEN_USED = 4,         /* the id exists */
     DOP_TOKEN_USER_DEFINED = 8, /* wherever its piece stands in a text, it is this token, unnormalized */
-    DOP_TOKEN_GOES_ON = 16,     /* WordPiece: goes on with a word; at the start of a text it is written with joint */
+    DOP_TOKEN_GOES_ON =
+        16, /* WordPiece: continues a word; at the start of a text it decodes with the header's `joint` in front */
 };
 
 typedef struct dop_tok_merge {
@@ -128,8 +131,8 @@ typedef struct dop_tok_added {
 } dop_tok_added;
 
 enum {
-    DOP_ADDED_LSTRIP = 1, /* takes white space on its left with it */
-    DOP_ADDED_RSTRIP = 2,
+    DOP_ADDED_LSTRIP = 1,      /* the white space on its left belongs to the match */
+    DOP_ADDED_RSTRIP = 2,      /* the white space on its right belongs to the match */
     DOP_ADDED_SINGLE_WORD = 4, /* only where no word character touches it */
     DOP_ADDED_SPECIAL = 8,
 };
@@ -208,7 +211,7 @@ dop_tok_hash_bytes(const char *s, size_t n)
     return dop_tok_mix(h ^ w);
 }
 
-/* First slot to look at in a table of `slots` (at most 2^32) slots. */
+/* The first slot to probe for a hash, in a table of `slots` (at most 2^32) slots. */
 static inline uint32_t
 dop_tok_slot(uint64_t hash, uint64_t slots)
 {
