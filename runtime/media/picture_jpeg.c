@@ -37,7 +37,8 @@ on_message(j_common_ptr info, int level)
         on_error(info);
 }
 
-/* Charges the budget for each scan: a progressive file can have any number of scans over the whole picture, a few bytes each. */
+/* Limits the number of scans and charges the budget for them: a progressive file can have any number of scans over the whole picture, a
+ * few bytes each. */
 static void
 on_progress(j_common_ptr info)
 {

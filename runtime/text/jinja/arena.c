@@ -39,7 +39,7 @@ dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
     return (dop_j_val){.kind = J_UNDEF};
 }
 
-/* The first of the two budgets that is exhausted ends the work. */
+/* Records the error of a budget, the caller's or the interpreter's own, that is exhausted. */
 static bool
 check(dop_j_ctx *cx, bool own, bool outer)
 {
@@ -112,7 +112,7 @@ dop_j_alloc(dop_j_ctx *cx, size_t n)
     return p;
 }
 
-/* Makes the block of a large array larger; what is new is not zeroed. */
+/* Enlarges the block of a large array; the new part is not zeroed. */
 static void *
 enlarge(dop_j_ctx *cx, void *p, size_t n)
 {
