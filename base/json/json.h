@@ -28,7 +28,8 @@ typedef struct dop_json_how {
     unsigned flags;   /* DOP_JSON_* */
     dop_budget
         *budget; /* NULL: unlimited.  Bytes of the value stay charged; those of a failed reading are given back. */
-    size_t *end; /* set to the offset behind the value, which more text may follow; NULL: only white space may */
+    size_t *
+        end; /* set to the offset behind the value, and more text may follow; NULL: only white space may follow the value */
 } dop_json_how;
 
 /* Reads one value; `how` may be NULL.  Errors name line and column (in characters).  *out_value is owned by the caller

@@ -15,7 +15,7 @@ struct dop_chat {
     const char *stops[2]; /* list of texts that end an answer, ended by NULL: `stop`, or none */
 };
 
-/* Formats by name, for models that bring no template. */
+/* Built-in chat templates by name, for models that bring no template. */
 #define TURNS(open, close_user, open_answer, system)                                                        \
     "{{ bos_token }}{% set ns = namespace(inside=false) %}{% for m in messages %}"                          \
     "{% if not ns.inside and m.role != 'assistant' %}{{ '" open "' }}{% set ns.inside = true %}{% endif %}" \
@@ -50,7 +50,7 @@ static const struct {
      "{{ '[INST] ' + m.content + '[/INST]' }}{% else %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"},
 };
 
-/* Checks the syntax once, so that a broken template is refused before a conversation starts. */
+/* Checks the syntax of a template once, so that a broken one is refused before a conversation starts. */
 static dop_status
 check_syntax(const dop_chat *c, dop_diag *diag)
 {

@@ -89,7 +89,7 @@ bool dop_tokenizer_is_special(const dop_tokenizer *tok, uint32_t id);
 bool dop_tokenizer_is_end(const dop_tokenizer *tok, uint32_t id); /* one of the end-of-generation ids */
 uint32_t dop_tokenizer_bos(const dop_tokenizer *tok);             /* DOP_NO_TOKEN if there is none */
 uint32_t dop_tokenizer_eos(const dop_tokenizer *tok);
-bool dop_tokenizer_adds_bos(const dop_tokenizer *tok); /* add_special puts BOS in front */
+bool dop_tokenizer_adds_bos(const dop_tokenizer *tok); /* does DOP_ENCODE_ADD_SPECIAL put BOS in front? */
 /* All end-of-generation ids, ascending; owned by the tokenizer. */
 const uint32_t *dop_tokenizer_end_ids(const dop_tokenizer *tok, size_t *out_count);
 /* Text of the model's chat template, not 0-terminated; NULL if the model has none. */

@@ -21,7 +21,7 @@
 #define DOP_TOK_MAX_JOINT 32u     /* bytes of the mark that BPE puts behind a word */
 #define DOP_TOK_NONE UINT32_MAX
 
-/* Sections, in file order: name, element type. */
+/* The sections of a blob in their order, as X(name, element type). */
 #define DOP_TOK_SECTIONS(X)                                                                                            \
     X(piece_off, uint32_t) /* [tokens + 1] offsets into piece_bytes */                                                 \
     X(piece_bytes, char) /* pieces, which text is matched with: raw bytes (byte-level) or UTF-8, U+2581 for a space */ \
@@ -54,7 +54,7 @@ typedef enum dop_tok_section {
         DOP_TOK_S_COUNT
 } dop_tok_section;
 
-/* How a word becomes tokens. */
+/* The algorithm by which a word becomes tokens. */
 typedef enum dop_tok_model {
     DOP_TOK_BPE = 0,
     DOP_TOK_UNIGRAM,   /* the most probable sequence of pieces; needs trie and scores */
@@ -140,11 +140,11 @@ enum {
 /* One step of the normalizer or the pre-tokenizer. */
 typedef struct dop_tok_op {
     uint32_t kind;  /* dop_tok_op_kind */
-    uint32_t flags; /* by kind */
+    uint32_t flags; /* meaning depends on kind */
     dop_tok_str a, b;
 } dop_tok_op;
 
-/* kind: a, b, flags */
+/* Kinds of steps; each comment says what the step does with its texts a and b and its flags. */
 typedef enum dop_tok_op_kind {
     DOP_OP_NFC = 0,
     DOP_OP_NFD,
@@ -157,7 +157,7 @@ typedef enum dop_tok_op_kind {
     DOP_OP_REPLACE_REGEX, /* matches of a by literal b */
     DOP_OP_PREPEND,       /* a, unless the text is empty or (flag 1) starts with it; flag 2: only at offset 0 */
     DOP_OP_SPLIT,         /* at literal a; flags: dop_tok_split, 16 = inverted */
-    DOP_OP_SPLIT_REGEX,   /* at matches of a; same flags */
+    DOP_OP_SPLIT_REGEX,   /* at matches of a; flags: as for DOP_OP_SPLIT */
     DOP_OP_BERT_CLEAN,    /* drops control characters, makes every white space a space */
     DOP_OP_BERT_CHINESE,  /* spaces around Chinese characters */
     DOP_OP_CHARSMAP,      /* by the charsmap, grapheme by grapheme as Hugging Face's Precompiled does */
@@ -171,7 +171,7 @@ enum {
     DOP_SP_MERGE_SPACES = 1, /* drops spaces at both ends and all but one of a run */
     DOP_SP_PREFIX = 2,       /* a space in front of the text */
     DOP_SP_ESCAPE = 4,       /* spaces become U+2581 */
-    DOP_SP_SUFFIX = 8,       /* DOP_SP_PREFIX's space goes behind the text instead */
+    DOP_SP_SUFFIX = 8,       /* the space of DOP_SP_PREFIX goes behind the text instead */
     DOP_SP_CHARSMAP = 16,    /* characters go through the charsmap, the longest rule first */
     DOP_SP_ALL = 31,
 };

@@ -39,7 +39,8 @@ dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
     return (dop_j_val){.kind = J_UNDEF};
 }
 
-/* Records the error of a budget, the caller's or the interpreter's own, that is exhausted. */
+/* Returns whether work may continue.  own, outer: whether the interpreter's own budget, and the caller's, had enough; otherwise the
+ * error is recorded. */
 static bool
 check(dop_j_ctx *cx, bool own, bool outer)
 {
@@ -76,7 +77,9 @@ new_block(dop_j_ctx *cx, size_t cap, size_t used)
         return NULL;
     }
     *b = (block){.cap = cap, .used = used};
-    if (head && used == cap) { /* stands behind the block that small allocations come from */
+    if (head &&
+        used ==
+            cap) { /* the block of a large array goes second in the list: small allocations come from the first block */
         b->prev = head;
         b->next = head->next;
         head->next = b;
@@ -147,7 +150,8 @@ dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem)
     if (cx->status != DOP_OK)
         return false;
     if (c > J_MAX_ARENA / elem)
-        return take_bytes(cx, J_MAX_ARENA) && take_bytes(cx, J_MAX_ARENA); /* more than there is */
+        return take_bytes(cx, J_MAX_ARENA) &&
+               take_bytes(cx, J_MAX_ARENA); /* exceeds the budget, so that the error is recorded */
     const size_t old = *cap * elem, rounded = (c * elem + 15) & ~(size_t)15;
     void *q = old >= own_block ? enlarge(cx, *p, rounded) : dop_j_alloc(cx, rounded);
     if (!q)

@@ -38,8 +38,7 @@ dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line
 
 /* The sort key of items: an attribute, where strings count without regard to case unless `exact`. */
 typedef struct key_rule {
-    dop_j_val attribute,
-        other; /* other: the value in place of an undefined attribute; None: the attribute stays undefined */
+    dop_j_val attribute, other; /* other: replaces an undefined attribute; None: nothing does */
     bool exact;
     long line;
 } key_rule;

@@ -15,7 +15,7 @@ enum {
 };
 static const uint64_t most_steps = 20000000, most_bytes = 48u << 20;
 
-/* Adds any number that JSON can write. */
+/* Adds any JSON number. */
 uint32_t
 dop_schema_any_number(dop_schema *s, uint32_t from)
 {
