@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static locale_t
-    point_locale; /* the "C" locale; (locale_t)0: out of memory for it, and the process's own locale is used */
+/* the "C" locale; (locale_t)0: out of memory for it, and the process's own locale is used */
+static locale_t point_locale;
 
 static void
 make_locale(void)

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 static const char *program_name; /* a signal handler has no other way to know it */
-static atomic_flag reporting =
-    ATOMIC_FLAG_INIT; /* set while a thread reports a fault; other threads that fault wait for the end */
+/* set while a thread reports a fault; other threads that fault wait for the end */
+static atomic_flag reporting = ATOMIC_FLAG_INIT;
 
 /* Finds the name of the file that is mapped at an address, "" when there is none, in /proc/self/maps, whose lines are FROM-TO FLAGS
  * OFFSET DEVICE INODE NAME.  Uses system calls only, because it runs in a signal handler. */

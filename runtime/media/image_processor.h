@@ -34,9 +34,9 @@ typedef struct dop_image_processor {
     bool resize; /* the picture is resized; else it keeps its size */
     bool crop;   /* the middle of crop_width x crop_height pixels is cut out, with black where the picture is smaller */
     bool split;  /* DOP_IMAGE_TILES, _CANVAS, _PAN: the picture is divided into tiles; else only the whole is used */
-    bool rescale,
-        normalize; /* values are multiplied by `factor`; `mean` is subtracted, then values are divided by `std` */
-    double factor; /* multiplies a pixel's value, 0 to 255, when `rescale` is set */
+    /* values are multiplied by `factor`; `mean` is subtracted, then values are divided by `std` */
+    bool rescale, normalize;
+    double factor;                    /* multiplies a pixel's value, 0 to 255, when `rescale` is set */
     float mean[3], std[3];            /* mean and deviation of red, green and blue, after rescaling */
     uint32_t width, height;           /* size of a tile, pixels */
     uint32_t shortest, longest, tile; /* target lengths of the shorter and the longer edge, and a tile's edge; pixels */
@@ -44,8 +44,8 @@ typedef struct dop_image_processor {
     uint64_t min_pixels, max_pixels;  /* bounds of width * height after resizing */
     uint32_t min_tiles, max_tiles;    /* bounds of the number of tiles, the one of the whole picture not counted */
     uint32_t pan_edge;                /* least edge of a piece (DOP_IMAGE_PAN), pixels */
-    double
-        pan_ratio; /* least ratio of the longer edge to the shorter one at which a picture is divided (DOP_IMAGE_PAN) */
+    /* least ratio of the longer edge to the shorter one at which a picture is divided (DOP_IMAGE_PAN) */
+    double pan_ratio;
     uint32_t patch;         /* edge of a patch of the tower, pixels */
     uint32_t merge;         /* merge x merge patches become one feature */
     uint32_t frames;        /* copies of a patch in its row, where the tower takes videos; else 1 */
@@ -69,10 +69,10 @@ typedef struct dop_image_layout {
     uint32_t row_values;              /* values of a row: those of the pixels of a patch */
     uint32_t padding;  /* rows of zeros behind the patches' rows, which attention must not see (DOP_IMAGE_PATCHES) */
     uint32_t features; /* rows that the tower gives the text model, of all tiles together */
-    uint32_t middle_width,
-        middle_height; /* pixels: the size that the picture is resized to before it is divided or cropped */
-    uint32_t first_width,
-        first_height; /* pixels: a size that the picture is resized to before the middle one; 0: none */
+    /* pixels: the size that the picture is resized to before it is divided or cropped */
+    uint32_t middle_width, middle_height;
+    /* pixels: a size that the picture is resized to before the middle one; 0: none */
+    uint32_t first_width, first_height;
 } dop_image_layout;
 
 /* Layouts of the normalized values in memory. */

@@ -154,8 +154,8 @@ whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas,
 {
     const dop_image_layout *const x = at->layout;
     const bool divided = x->tile_rows > 0;
-    if (!divided &&
-        at->p->crop) /* half of the surplus goes on the left, or half of the missing margin comes there, rounded down */
+    /* half of the surplus goes on the left, or half of the missing margin comes there, rounded down */
+    if (!divided && at->p->crop)
         return cut(canvas,
                    canvas->width >= x->width ? (int64_t)(canvas->width - x->width) / 2
                                              : -(int64_t)((x->width - canvas->width) / 2),

@@ -10,8 +10,8 @@ static dop_status
 orient(dop_decoding *d)
 {
     static const struct {
-        bool swap, left_right,
-            top_bottom; /* rows become columns; the file is read from right to left, from bottom to top */
+        /* rows become columns; the file is read from right to left, from bottom to top */
+        bool swap, left_right, top_bottom;
     } how[9] = {
         [2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true}, [5] = {true, false, false},
         [6] = {true, false, true},  [7] = {true, true, true},  [8] = {true, true, false}};

@@ -136,9 +136,8 @@ decode_frame(gif_state *g)
         }
         if (before < 0 ? code >= clear : code > next || (code == next && next >= CODES))
             return dop_decoding_damaged(g->d, "GIF", "a code that is not in its dictionary");
-        if (before >= 0 &&
-            code ==
-                next) { /* the code is being defined: the string of the code before, and that string's first pixel */
+        /* the code is being defined: the string of the code before, and that string's first pixel */
+        if (before >= 0 && code == next) {
             g->prefix[next] = (uint16_t)before;
             g->last[next] = head;
         }

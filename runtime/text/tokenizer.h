@@ -54,9 +54,8 @@ dop_status dop_tokenizer_encode_pair(const dop_tokenizer *tok, const char *first
 
 enum {
     DOP_DECODE_SKIP_SPECIAL = 1, /* special tokens give no text */
-    DOP_DECODE_CONTINUE =
-        2, /* the ids continue an earlier text: the leading space, which decoding drops at the start of a text
-                                    for SentencePiece vocabularies, is kept */
+    /* the ids continue an earlier text: the leading space, which decoding drops at the start of a text for SentencePiece vocabularies, is kept */
+    DOP_DECODE_CONTINUE = 2,
 };
 
 /* Streaming decoder: takes ids one by one and gives complete characters only.  Bytes that cannot become valid UTF-8 become U+FFFD, one

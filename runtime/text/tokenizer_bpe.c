@@ -11,8 +11,8 @@
 /* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */
 typedef struct symbol {
     uint32_t id, start, len;
-    uint32_t prev,
-        next; /* indices of the neighbouring symbols, DOP_TOK_NONE at the ends; only long words, with a heap, use them */
+    /* indices of the neighbouring symbols, DOP_TOK_NONE at the ends; only long words, with a heap, use them */
+    uint32_t prev, next;
     bool frozen; /* a user-defined token: joins nothing */
 } symbol;
 
@@ -138,8 +138,8 @@ symbols_from_chars(dop_tok_bpe *b, size_t n)
         uint32_t id = t->head->joint.bytes && i + len == n ? last_of_word(t, b->s + i, len)
                       : c < 0x80                           ? t->ascii_ids[c]
                                                            : dop_tok_lookup(t, b->s + i, len);
-        if (id != DOP_TOK_NONE ||
-            by_score) { /* with scores, a character without a token can still be part of a token */
+        /* with scores, a character without a token can still be part of a token */
+        if (id != DOP_TOK_NONE || by_score) {
             if (pending)
                 add_symbol(b, t->head->unk, unk_start, unk_len);
             pending = false;
@@ -338,8 +338,8 @@ emit(const dop_tok_bpe *b, dop_ids *out)
     bool fallback = (t->head->flags & DOP_TOK_F_BYTE_FALLBACK) != 0, was_unknown = false;
     for (size_t i = 0; i < b->count; i++) {
         const symbol *s = &b->sym[i];
-        bool unknown =
-            s->id == DOP_TOK_NONE; /* with scores only: a character without a token that was joined to none */
+        /* with scores only: a character without a token that was joined to none */
+        bool unknown = s->id == DOP_TOK_NONE;
         if (!unknown) {
             dop_ids_push(out, s->id);
         } else if (!fallback && t->head->unk != DOP_TOK_NONE) {
@@ -361,9 +361,9 @@ static dop_status
 encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
     const dop_tokenizer *t = b->t;
+    /* With DOP_TOK_F_LINES, words consist of line feeds or have none. */
     const bool whole =
-        (t->head->flags & DOP_TOK_F_IGNORE_MERGES) ||
-        ((t->head->flags & DOP_TOK_F_LINES) && n > 0 && s[0] == '\n'); /* words have line feeds only, or none */
+        (t->head->flags & DOP_TOK_F_IGNORE_MERGES) || ((t->head->flags & DOP_TOK_F_LINES) && n > 0 && s[0] == '\n');
     if (whole && n <= t->longest_piece) {
         uint32_t id = dop_tok_lookup(t, s, n);
         if (id != DOP_TOK_NONE) {

@@ -62,9 +62,8 @@ typedef struct rule {
     const char *by; /* 0-terminated */
 } rule;
 
-enum {
-    longest_rule = 256
-}; /* bytes that a rule replaces at most, as the trie of a damaged map may be cyclic; published maps need 20 */
+/* bytes that a rule replaces at most, as the trie of a damaged map may be cyclic; published maps need 20 */
+enum { longest_rule = 256 };
 
 /* Finds the longest or the shortest rule that applies to the start of a text.  Loading a tokenizer does not check the double array, so
  * every step here checks its index. */

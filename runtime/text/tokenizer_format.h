@@ -22,29 +22,29 @@
 #define DOP_TOK_NONE UINT32_MAX
 
 /* The sections of a blob in their order, as X(name, element type). */
-#define DOP_TOK_SECTIONS(X)                                                                                            \
-    X(piece_off, uint32_t) /* [tokens + 1] offsets into piece_bytes */                                                 \
-    X(piece_bytes, char) /* pieces, which text is matched with: raw bytes (byte-level) or UTF-8, U+2581 for a space */ \
-    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                                \
-    X(text_bytes, char)      /* texts that tokens decode to */                                                         \
-    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                                \
-    X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                                \
-    X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                    \
-    X(ranks, uint32_t)       /* [tokens] for merging by score: 0 is the best score; empty otherwise */                 \
-    X(scores, double)        /* [tokens] Unigram: logarithm of a piece's probability; empty otherwise */               \
-    X(trie_first, uint32_t)  /* [nodes + 1] children of node i are the nodes [i] to [i + 1]; node 0 is the root */     \
-    X(trie_label, uint8_t)   /* [nodes] byte that leads to a node; ascending among the children of a node */           \
-    X(trie_token, uint32_t)  /* [nodes] token whose piece ends at a node, DOP_TOK_NONE if none */                      \
-    X(charsmap, char)        /* rules that rewrite characters, in the form of SentencePiece (tokenizer_charsmap.h) */  \
-    X(byte_ids, uint32_t)    /* [256] token of a byte, DOP_TOK_NONE if none */                                         \
+#define DOP_TOK_SECTIONS(X)                                                                                           \
+    X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                              \
+    X(piece_bytes, char)     /* texts of the pieces: raw bytes (byte-level) or UTF-8, U+2581 for a space */           \
+    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                               \
+    X(text_bytes, char)      /* texts that tokens decode to */                                                        \
+    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                               \
+    X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                               \
+    X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                   \
+    X(ranks, uint32_t)       /* [tokens] for merging by score: 0 is the best score; empty otherwise */                \
+    X(scores, double)        /* [tokens] Unigram: logarithm of a piece's probability; empty otherwise */              \
+    X(trie_first, uint32_t)  /* [nodes + 1] children of node i are the nodes [i] to [i + 1]; node 0 is the root */    \
+    X(trie_label, uint8_t)   /* [nodes] byte that leads to a node; ascending among the children of a node */          \
+    X(trie_token, uint32_t)  /* [nodes] token whose piece ends at a node, DOP_TOK_NONE if none */                     \
+    X(charsmap, char)        /* rules that rewrite characters, in the form of SentencePiece (tokenizer_charsmap.h) */ \
+    X(byte_ids, uint32_t)    /* [256] token of a byte, DOP_TOK_NONE if none */                                        \
     X(added, dop_tok_added)  /* added tokens: matched in raw text first, then those in normalized text, each     \
-                                   group in bytewise order */     \
-    X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                      \
-    X(strings, char)         /* the texts that added and ops refer to */                                               \
-    X(prefix, uint32_t)      /* ids that add_special puts in front */                                                  \
-    X(suffix, uint32_t)      /* ids that add_special puts behind */                                                    \
-    X(middle, uint32_t)      /* ids between the two texts of a pair; none: those of suffix */                          \
-    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                  \
+                                   group in bytewise order */    \
+    X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                     \
+    X(strings, char)         /* the texts that added and ops refer to */                                              \
+    X(prefix, uint32_t)      /* ids that ADD_SPECIAL puts in front of a text */                                       \
+    X(suffix, uint32_t)      /* ids that ADD_SPECIAL puts behind a text */                                            \
+    X(middle, uint32_t)      /* ids between the two texts of a pair; none: the ids of suffix */                       \
+    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                 \
     X(chat, char)            /* chat template */
 
 typedef enum dop_tok_section {
@@ -82,8 +82,8 @@ typedef struct dop_tok_header {
         joint; /* WordPiece: prefix of pieces that continue a word, as "##"; BPE: suffix of pieces that end a word, as "</w>" */
     uint32_t reserved; /* 0 */
     double unk_score;  /* Unigram: score of a character that no piece has */
-    uint8_t seam
-        [32]; /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581, so no cut there */
+    /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581, so no cut there */
+    uint8_t seam[32];
     struct {
         uint64_t offset; /* from the start of the blob, multiple of 8 */
         uint64_t bytes;
@@ -103,8 +103,8 @@ enum {
     DOP_TOK_F_USER_DEFINED = 256, /* some tokens are DOP_TOKEN_USER_DEFINED; needs the trie */
     DOP_TOK_F_FLOAT_SCORES = 512, /* Unigram: sums of scores are rounded to float, as in SentencePiece */
     DOP_TOK_F_FIRST_TRIM = 1024,  /* the first token of a text decodes without its spaces */
-    DOP_TOK_F_STRIP_EACH =
-        2048,               /* decoding drops one space of each leading token, up to the first token that leaves text */
+    /* decoding drops one space of each leading token, up to the first token that leaves text */
+    DOP_TOK_F_STRIP_EACH = 2048,
     DOP_TOK_F_LINES = 4096, /* as IGNORE_MERGES, for words of line feeds only */
     DOP_TOK_F_ALL = 8191,
 };
@@ -114,8 +114,8 @@ enum {
     DOP_TOKEN_MODEL = 2,        /* in the model's vocabulary and vocab_hash */
     DOP_TOKEN_USED = 4,         /* the id exists */
     DOP_TOKEN_USER_DEFINED = 8, /* wherever its piece stands in a text, it is this token, unnormalized */
-    DOP_TOKEN_GOES_ON =
-        16, /* WordPiece: continues a word; at the start of a text it decodes with the header's `joint` in front */
+    /* WordPiece: continues a word; at the start of a text it decodes with the header's `joint` in front */
+    DOP_TOKEN_GOES_ON = 16,
 };
 
 typedef struct dop_tok_merge {

@@ -602,8 +602,8 @@ dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, 
     if (x.status == DOP_OK && x.at < x.end)
         refuse(&x, "a ) without its (");
     dop_term t = term_of(&x, all, AT_START, DOP_TERM_ANY);
-    if (x.status == DOP_OK &&
-        !x.parts[all].asserts) { /* whether the expression matches does not depend on the text before */
+    /* whether the expression matches does not depend on the text before */
+    if (x.status == DOP_OK && !x.parts[all].asserts) {
         t = dop_regular_cat(r, DOP_TERM_ANY, t);
     } else if (x.status == DOP_OK) {
         const dop_term word = word_set(r, false), other = word_set(r, true);

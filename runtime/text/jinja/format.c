@@ -60,8 +60,8 @@ general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
     const int p = f->precision > 0 ? (int)f->precision : 1;
     real_digits(v, 'e', p - 1, false, t, cap);
     const int exponent = atoi(strchr(t, 'e') + 1);
-    if (exponent == p - 1 &&
-        v != 0) { /* "g" would write all digits before the point, and no point; Python writes an exponent */
+    /* "g" would write all digits before the point, and no point; Python writes an exponent */
+    if (exponent == p - 1 && v != 0) {
         char *e = strchr(t, 'e'), *end = e;
         char tail[16];
         snprintf(tail, sizeof tail, "%s", e);
