@@ -299,7 +299,7 @@ dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
         int fd = open_nameless(o.final);
         o.has_name = fd < 0;
         if (o.has_name) {
-            unlink(o.tmp); /* of an earlier process with our number */
+            unlink(o.tmp); /* a file that an earlier process with our PID left */
             fd = open(o.tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         }
         o.f = fd >= 0 ? fdopen(fd, "wb") : NULL;
@@ -333,7 +333,7 @@ dop_out_file_close(dop_out_file *o, bool ok, dop_diag *diag)
     if (ok && done && o->tmp && !o->has_name) {
         char name[64];
         snprintf(name, sizeof name, "/proc/self/fd/%d", fileno(o->f));
-        unlink(o->tmp); /* of an earlier process with our number */
+        unlink(o->tmp); /* a file that an earlier process with our PID left */
         done = o->has_name = linkat(AT_FDCWD, name, AT_FDCWD, o->tmp, AT_SYMLINK_FOLLOW) == 0;
     }
     done = fclose(o->f) == 0 && done;

@@ -33,7 +33,7 @@ typedef struct dop_option {
     char letter;      /* -x; 0: none */
     const char *name; /* --name; NULL: none; starting a row with neither: a heading, its text in `help` */
     dop_option_kind kind;
-    size_t offset;   /* of the field in the structure of values */
+    size_t offset;   /* offset of the option's field in the structure of values, bytes */
     const char *arg; /* what --help calls the value */
     const char *help;
     double min, max;    /* COUNT and REAL */

@@ -9,7 +9,7 @@
 typedef struct dop_yaml {
     dop_map map;
     yaml_document_t doc;
-    const yaml_node_t *root; /* of the requested kind */
+    const yaml_node_t *root; /* root of the document, of the requested type */
 } dop_yaml;
 
 /* Reads a YAML file.  Fails when a mapping has a key twice.  type: the type that the root must have; what: the message when the root has

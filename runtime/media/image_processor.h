@@ -34,17 +34,17 @@ typedef struct dop_image_processor {
     bool resize; /* the picture is resized; else it keeps its size */
     bool crop;   /* the middle of crop_width x crop_height pixels is cut out, with black where the picture is smaller */
     bool split;  /* DOP_IMAGE_TILES, _CANVAS, _PAN: the picture is divided into tiles; else only the whole is used */
-    /* values are multiplied by `factor`; `mean` is subtracted, then values are divided by `std` */
+    /* rescale: values are multiplied by `factor`; normalize: `mean` is subtracted, then values are divided by `std`. */
     bool rescale, normalize;
     double factor;                    /* multiplies a pixel's value, 0 to 255, when `rescale` is set */
     float mean[3], std[3];            /* mean and deviation of red, green and blue, after rescaling */
     uint32_t width, height;           /* size of a tile, pixels */
     uint32_t shortest, longest, tile; /* target lengths of the shorter and the longer edge, and a tile's edge; pixels */
     uint32_t crop_width, crop_height; /* size of the part that `crop` cuts out, pixels */
-    uint64_t min_pixels, max_pixels;  /* bounds of width * height after resizing */
+    uint64_t min_pixels, max_pixels;  /* bounds of the number of pixels after resizing (DOP_IMAGE_PIXELS) */
     uint32_t min_tiles, max_tiles;    /* bounds of the number of tiles, the one of the whole picture not counted */
     uint32_t pan_edge;                /* least edge of a piece (DOP_IMAGE_PAN), pixels */
-    /* least ratio of the longer edge to the shorter one at which a picture is divided (DOP_IMAGE_PAN) */
+    /* The least ratio of the longer edge to the shorter one at which a picture is divided (DOP_IMAGE_PAN). */
     double pan_ratio;
     uint32_t patch;         /* edge of a patch of the tower, pixels */
     uint32_t merge;         /* merge x merge patches become one feature */
@@ -69,9 +69,9 @@ typedef struct dop_image_layout {
     uint32_t row_values;              /* values of a row: those of the pixels of a patch */
     uint32_t padding;  /* rows of zeros behind the patches' rows, which attention must not see (DOP_IMAGE_PATCHES) */
     uint32_t features; /* rows that the tower gives the text model, of all tiles together */
-    /* pixels: the size that the picture is resized to before it is divided or cropped */
+    /* Pixels: the size that the picture is resized to before it is divided or cropped. */
     uint32_t middle_width, middle_height;
-    /* pixels: a size that the picture is resized to before the middle one; 0: none */
+    /* Pixels: a size that the picture is resized to before the middle one (DOP_IMAGE_TILES); 0: none. */
     uint32_t first_width, first_height;
 } dop_image_layout;
 

@@ -54,7 +54,8 @@ dop_status dop_tokenizer_encode_pair(const dop_tokenizer *tok, const char *first
 
 enum {
     DOP_DECODE_SKIP_SPECIAL = 1, /* special tokens give no text */
-    /* the ids continue an earlier text: the leading space, which decoding drops at the start of a text for SentencePiece vocabularies, is kept */
+    /* The ids continue an earlier text: the leading space is kept, which decoding with a SentencePiece vocabulary drops at the start of
+     * a text. */
     DOP_DECODE_CONTINUE = 2,
 };
 

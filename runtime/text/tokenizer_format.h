@@ -63,14 +63,14 @@ typedef enum dop_tok_model {
 } dop_tok_model;
 
 typedef struct dop_tok_str {
-    uint32_t offset, bytes; /* in section strings */
+    uint32_t offset, bytes; /* place of the text in section strings, bytes */
 } dop_tok_str;
 
 typedef struct dop_tok_header {
     char magic[8];
     uint32_t version;
     uint32_t flags; /* DOP_TOK_F_* */
-    uint64_t size;  /* of the whole blob, bytes */
+    uint64_t size;  /* bytes of the whole blob */
     uint32_t tokens;
     uint32_t added_raw; /* number of added tokens, the first ones, that are matched before normalization */
     uint32_t norm_ops;  /* number of ops, the first ones, that belong to the normalizer */
@@ -78,11 +78,11 @@ typedef struct dop_tok_header {
     uint32_t strip;    /* leading spaces that decoding drops */
     uint32_t model;    /* dop_tok_model */
     uint32_t word_max; /* WordPiece: most characters of a word; longer words become the unknown token; 0: no limit */
-    dop_tok_str
-        joint; /* WordPiece: prefix of pieces that continue a word, as "##"; BPE: suffix of pieces that end a word, as "</w>" */
+    /* WordPiece: prefix of pieces that continue a word, as "##"; BPE: suffix of pieces that end a word, as "</w>". */
+    dop_tok_str joint;
     uint32_t reserved; /* 0 */
     double unk_score;  /* Unigram: score of a character that no piece has */
-    /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581, so no cut there */
+    /* With DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581, so that no word is cut between the two. */
     uint8_t seam[32];
     struct {
         uint64_t offset; /* from the start of the blob, multiple of 8 */
@@ -111,7 +111,7 @@ enum {
 
 enum {
     DOP_TOKEN_SPECIAL = 1,      /* control token: skipped in output, matched in text only with PARSE_SPECIAL */
-    DOP_TOKEN_MODEL = 2,        /* in the model's vocabulary and vocab_hash */
+    DOP_TOKEN_MODEL = 2,        /* the token is in the model's vocabulary and in vocab_hash */
     DOP_TOKEN_USED = 4,         /* the id exists */
     DOP_TOKEN_USER_DEFINED = 8, /* wherever its piece stands in a text, it is this token, unnormalized */
     /* WordPiece: continues a word; at the start of a text it decodes with the header's `joint` in front */
@@ -160,7 +160,7 @@ typedef enum dop_tok_op_kind {
     DOP_OP_SPLIT_REGEX,   /* at matches of a; flags: as for DOP_OP_SPLIT */
     DOP_OP_BERT_CLEAN,    /* drops control characters, makes every white space a space */
     DOP_OP_BERT_CHINESE,  /* spaces around Chinese characters */
-    DOP_OP_CHARSMAP,      /* by the charsmap, grapheme by grapheme as Hugging Face's Precompiled does */
+    DOP_OP_CHARSMAP,      /* rewrites by the charsmap, grapheme by grapheme, as Hugging Face's Precompiled does */
     DOP_OP_SENTENCEPIECE, /* SentencePiece's own normalizer; flags: DOP_SP_* */
     DOP_OP_COUNT,
 } dop_tok_op_kind;
