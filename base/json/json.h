@@ -18,7 +18,7 @@
 enum { DOP_JSON_MAX_DEPTH = 1000 };
 
 enum {
-    /* numbers beyond int64_t and double keep their digits; without the flag, big integers become reals */
+    /* Numbers beyond int64_t and double keep their digits; without the flag, big integers become reals. */
     DOP_JSON_EXACT = 1,
     DOP_JSON_UNIQUE = 2, /* a name that comes twice in an object is an error */
 };
@@ -28,7 +28,7 @@ typedef struct dop_json_how {
     unsigned flags;   /* DOP_JSON_* */
     dop_budget
         *budget; /* NULL: unlimited.  Bytes of the value stay charged; those of a failed reading are given back. */
-    /* set to the offset behind the value, and more text may follow; NULL: only white space may follow the value */
+    /* Set to the offset behind the value, and more text may follow; NULL: only white space may follow the value. */
     size_t *end;
 } dop_json_how;
 

@@ -154,7 +154,7 @@ whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas,
 {
     const dop_image_layout *const x = at->layout;
     const bool divided = x->tile_rows > 0;
-    /* half of the surplus goes on the left, or half of the missing margin comes there, rounded down */
+    /* Center crop: the left edge moves in by half of the surplus, or out by half of what is missing, rounded down. */
     if (!divided && at->p->crop)
         return cut(canvas,
                    canvas->width >= x->width ? (int64_t)(canvas->width - x->width) / 2

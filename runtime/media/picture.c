@@ -10,7 +10,7 @@ static dop_status
 orient(dop_decoding *d)
 {
     static const struct {
-        /* rows become columns; the file is read from right to left, from bottom to top */
+        /* swap: rows of the file become columns; left_right, top_bottom: the file is read from right to left, from bottom to top. */
         bool swap, left_right, top_bottom;
     } how[9] = {
         [2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true}, [5] = {true, false, false},

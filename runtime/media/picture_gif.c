@@ -136,7 +136,7 @@ decode_frame(gif_state *g)
         }
         if (before < 0 ? code >= clear : code > next || (code == next && next >= CODES))
             return dop_decoding_damaged(g->d, "GIF", "a code that is not in its dictionary");
-        /* the code is being defined: the string of the code before, and that string's first pixel */
+        /* The code may be the one that is defined here: the string of the code before it, and that string's first pixel. */
         if (before >= 0 && code == next) {
             g->prefix[next] = (uint16_t)before;
             g->last[next] = head;

@@ -11,7 +11,7 @@
 /* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */
 typedef struct symbol {
     uint32_t id, start, len;
-    /* indices of the neighbouring symbols, DOP_TOK_NONE at the ends; only long words, with a heap, use them */
+    /* Indices of the neighbouring symbols, DOP_TOK_NONE at the ends; only long words, with a heap, use them. */
     uint32_t prev, next;
     bool frozen; /* a user-defined token: joins nothing */
 } symbol;
@@ -138,7 +138,7 @@ symbols_from_chars(dop_tok_bpe *b, size_t n)
         uint32_t id = t->head->joint.bytes && i + len == n ? last_of_word(t, b->s + i, len)
                       : c < 0x80                           ? t->ascii_ids[c]
                                                            : dop_tok_lookup(t, b->s + i, len);
-        /* with scores, a character without a token can still be part of a token */
+        /* With scores, a character without a token can still be part of a token. */
         if (id != DOP_TOK_NONE || by_score) {
             if (pending)
                 add_symbol(b, t->head->unk, unk_start, unk_len);
@@ -338,7 +338,7 @@ emit(const dop_tok_bpe *b, dop_ids *out)
     bool fallback = (t->head->flags & DOP_TOK_F_BYTE_FALLBACK) != 0, was_unknown = false;
     for (size_t i = 0; i < b->count; i++) {
         const symbol *s = &b->sym[i];
-        /* with scores only: a character without a token that was joined to none */
+        /* Unknown, with scores only: a character without a token that was joined to none. */
         bool unknown = s->id == DOP_TOK_NONE;
         if (!unknown) {
             dop_ids_push(out, s->id);

@@ -103,7 +103,7 @@ enum {
     DOP_TOK_F_USER_DEFINED = 256, /* some tokens are DOP_TOKEN_USER_DEFINED; needs the trie */
     DOP_TOK_F_FLOAT_SCORES = 512, /* Unigram: sums of scores are rounded to float, as in SentencePiece */
     DOP_TOK_F_FIRST_TRIM = 1024,  /* the first token of a text decodes without its spaces */
-    /* decoding drops one space of each leading token, up to the first token that leaves text */
+    /* Decoding drops one space of each leading token, up to the first token that leaves text. */
     DOP_TOK_F_STRIP_EACH = 2048,
     DOP_TOK_F_LINES = 4096, /* as IGNORE_MERGES, for words of line feeds only */
     DOP_TOK_F_ALL = 8191,

@@ -8,7 +8,7 @@ typedef struct search {
     const dop_auto *a;
     bool no_bytes;  /* edges that accept a byte are ignored */
     uint32_t *from; /* per edge: the state that it leaves */
-    /* per edge: 0, 1 or 2: of its target and the rule that it calls, how many have not reached an end yet */
+    /* Per edge, 0 to 2: of its target and the rule that it calls, how many have not reached an end yet. */
     uint8_t *waits;
     uint32_t *by_target;           /* per state: the first edge that leads there */
     uint32_t *by_rule;             /* per state that begins a rule: the first edge that calls it */

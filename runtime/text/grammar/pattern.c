@@ -602,7 +602,7 @@ dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, 
     if (x.status == DOP_OK && x.at < x.end)
         refuse(&x, "a ) without its (");
     dop_term t = term_of(&x, all, AT_START, DOP_TERM_ANY);
-    /* whether the expression matches does not depend on the text before */
+    /* Without assertions, whether the expression matches does not depend on the text before the match. */
     if (x.status == DOP_OK && !x.parts[all].asserts) {
         t = dop_regular_cat(r, DOP_TERM_ANY, t);
     } else if (x.status == DOP_OK) {

@@ -77,7 +77,7 @@ new_block(dop_j_ctx *cx, size_t cap, size_t used)
         return NULL;
     }
     *b = (block){.cap = cap, .used = used};
-    /* the block of a large array goes second in the list: small allocations come from the first block */
+    /* The block of a large array goes second in the list, because small allocations come from the first block. */
     if (head && used == cap) {
         b->prev = head;
         b->next = head->next;
@@ -149,7 +149,7 @@ dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem)
     if (cx->status != DOP_OK)
         return false;
     if (c > J_MAX_ARENA / elem)
-        /* exceeds the budget, so that the error is recorded */
+        /* Exceeds the budget, so that the error is recorded. */
         return take_bytes(cx, J_MAX_ARENA) && take_bytes(cx, J_MAX_ARENA);
     const size_t old = *cap * elem, rounded = (c * elem + 15) & ~(size_t)15;
     void *q = old >= own_block ? enlarge(cx, *p, rounded) : dop_j_alloc(cx, rounded);

@@ -241,7 +241,7 @@ dop_j_val dop_j_string(dop_j_ctx *cx, dop_j_val v);         /* str(), as a value
 /* Arguments of json.dumps. */
 typedef struct dop_j_json_form {
     bool lines; /* an indent is given */
-    /* indentation of a level; separators between items, and between a name and its value */
+    /* Indentation of a level; separators between items, and between a name and its value. */
     dop_j_str indent, between, behind_name;
     bool ascii, sort;
 } dop_j_json_form;
@@ -343,7 +343,7 @@ struct dop_j_node {
     const dop_j_node *a, *b, *c;
     dop_j_node **list, **body, **other; /* children of an expression; statements of a block, and of its else part */
     size_t list_n, body_n, other_n;
-    /* names: of a call's keyword arguments, which are the last names_n of list; of parameters; of targets */
+    /* Names of a call's keyword arguments, which are the last names_n of list; names of parameters; of targets. */
     dop_j_str *names;
     size_t names_n;
     const dop_j_node *splat, *named_splat; /* *list and **dictionary of a call */

@@ -60,7 +60,7 @@ dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out)
     const size_t n = plain_digits(trim(s), t, sizeof t);
     const size_t sign = n && (t[0] == '-' || t[0] == '+');
     const char *digits = t + sign;
-    /* the prefix must fit the base; with base 0 it says the base */
+    /* A prefix (0x, 0o, 0b) must fit the base; with base 0 it says the base. */
     if (digits[0] == '0' && strchr("xXoObB", digits[1]) && digits[1]) {
         const int based = (digits[1] | 0x20) == 'x' ? 16 : (digits[1] | 0x20) == 'o' ? 8 : 2;
         if (base == 0 || base == based) {

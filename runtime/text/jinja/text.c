@@ -9,7 +9,7 @@ dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t 
 {
     dop_j_out o = {0};
     dop_j_str rest = s;
-    /* the empty text occurs before each character and at the end */
+    /* The empty text occurs before each character and at the end. */
     while (count != 0 && cx->status == DOP_OK && from.n == 0) {
         const size_t len = rest.n ? dop_utf8_next(rest.s, rest.n).len : 0;
         dop_j_put(cx, &o, to.s, to.n);

@@ -48,7 +48,7 @@ until(maker *m, uint32_t from, const char *mark, size_t n)
     uint32_t c[LONGEST_MARK], state[LONGEST_MARK + 1];
     size_t len = 0, fail[LONGEST_MARK + 1] = {0};
     bool ends = false;
-    /* the mark is a special token, which no free text has in it */
+    /* A mark that is a special token needs no automaton, because no free text has the token in it. */
     if (dop_vocab_special(m->vocab, mark, n, &ends) == n) {
         dop_charset any = {0};
         dop_charset_negate(&any);

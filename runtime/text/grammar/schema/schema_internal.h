@@ -74,7 +74,7 @@ typedef struct dop_schema {
 
 /* The schema for other members or items (additionalProperties, items, unevaluated...), and which members or items are not others. */
 typedef struct dop_closure {
-    /* objects whose keys are names, and patterns of names, of members that are not others; NULL: none */
+    /* Objects whose keys are names, and patterns of names, of members that are not others; NULL: none. */
     const json_t *names, *patterns;
     size_t prefix;        /* number of items, the first ones, that are not others */
     const json_t *schema; /* what other members or items must be valid for */

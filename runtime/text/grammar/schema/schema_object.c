@@ -193,7 +193,7 @@ gather_members(dop_schema *s, object *o)
     for (i = 0; i < c->n; i++)
         json_array_foreach(json_object_get(c->all[i], "required"), k, r) if (json_is_string(r))
             add_member(s, o, known, json_string_value(r), required);
-    /* unevaluatedProperties also knows names from schemas that are not in `all` */
+    /* unevaluatedProperties also knows names from schemas that are not in `all`. */
     for (i = 0; i < c->n_closures && s->open; i++)
         json_object_foreach((json_t *)(uintptr_t)c->closures[i].names, name, v) add_member(s, o, known, name, required);
     json_decref(known);
@@ -351,7 +351,7 @@ static void
 add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
 {
     const size_t wanted = counted(s, o), most = wanted < o->max ? wanted : o->max;
-    /* else the last state of a row is for `most` or more members */
+    /* stops: no member may follow `most` members; else the last state of a row is for `most` or more members. */
     const bool stops = o->max != SIZE_MAX && most >= o->max;
     uint32_t *row = malloc(2 * (most + 1) * sizeof *row), *next = row ? row + most + 1 : NULL;
     s->a.failed |= !row;
