@@ -1,4 +1,4 @@
-/* One arena per compilation: everything the compiler allocates lives until the end. */
+/* An arena: memory that is freed all at once.  A compilation has one, so that everything the compiler allocates lives until its end. */
 #ifndef DOPPLER_BASE_ARENA_H
 #define DOPPLER_BASE_ARENA_H
 
@@ -18,7 +18,8 @@ void *dop_arena_alloc(dop_arena *a, size_t bytes);
 char *dop_arena_strdup(dop_arena *a, const char *s);
 char *dop_arena_printf(dop_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Room for one more item of n; the old array stays in the arena.  False: out of memory. */
+/* Makes room for one more item in an array of n items; when the array is full, it is copied, and the old one stays in the arena.
+ * False: out of memory. */
 static inline bool
 dop_arena_grow(dop_arena *arena, void **items, uint32_t n, uint32_t *cap, size_t item_size)
 {

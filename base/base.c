@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Names and texts of outside files end up in messages: they get no line of their own and nothing that a terminal obeys.
- * A format with lines of its own (source text with a caret under it) keeps them. */
+/* Makes a message safe to print: names and texts from outside files may add neither lines nor control characters, which a terminal
+ * would obey.  lines: the format has line breaks itself (source text with a caret under it), so line breaks stay. */
 static void
 make_harmless(char *s, bool lines)
 {
@@ -211,8 +211,8 @@ dop_buf_finish(dop_buf *b)
     memset(b, 0, sizeof *b);
 }
 
-/* A file without a name, in the folder of path; -1 where the file system has no such files or nothing could name them
- * later (that goes through /proc). */
+/* Opens a file without a name (O_TMPFILE) in the folder of path.  -1: the file system has no such files, or /proc, through which the
+ * file gets its name later, is not there. */
 static int
 open_nameless(const char *path)
 {
@@ -223,8 +223,9 @@ open_nameless(const char *path)
     return fd;
 }
 
-/* May a link be followed to write to what it names?  The rule of fs.protected_symlinks, which the system applies only where it follows
- * links itself: in a folder that everybody may write to and that keeps files apart (/tmp), links of others are not followed. */
+/* May a symbolic link be followed, to write to its target?  Applies the rule of fs.protected_symlinks, which the kernel enforces only
+ * where it follows links itself: in a sticky folder that everybody may write to (/tmp), only links of the process's user or of the
+ * folder's owner are followed. */
 static bool
 may_follow(const char *link, const struct stat *of_link)
 {
@@ -240,8 +241,8 @@ may_follow(const char *link, const struct stat *of_link)
     return false;
 }
 
-/* What a path names when its last part is a symbolic link, or a chain of them; what the last one names need not exist.
- * NULL with errno on failure. */
+/* The target of a path whose last part is a symbolic link, or the first of a chain of links; the path itself where it is no link.  The
+ * target need not exist.  NULL with errno on failure. */
 static char *
 follow_links(const char *path)
 {
@@ -269,8 +270,8 @@ follow_links(const char *path)
     return at;
 }
 
-/* Is what stands at `final`, links not followed, the file that `sb` describes?  Not so for links such as those of
- * /proc/self/fd, whose text need not name anything. */
+/* Is the file at `final`, without following links, the one that `sb` describes?  False for links such as those of /proc/self/fd, whose
+ * text need not name any file. */
 static bool
 is_same_file(const char *final, const struct stat *sb)
 {
@@ -298,7 +299,7 @@ dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
         int fd = open_nameless(o.final);
         o.has_name = fd < 0;
         if (o.has_name) {
-            unlink(o.tmp); /* of an earlier process with our number */
+            unlink(o.tmp); /* a file that an earlier process with our PID left */
             fd = open(o.tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         }
         o.f = fd >= 0 ? fdopen(fd, "wb") : NULL;
@@ -332,7 +333,7 @@ dop_out_file_close(dop_out_file *o, bool ok, dop_diag *diag)
     if (ok && done && o->tmp && !o->has_name) {
         char name[64];
         snprintf(name, sizeof name, "/proc/self/fd/%d", fileno(o->f));
-        unlink(o->tmp); /* of an earlier process with our number */
+        unlink(o->tmp); /* a file that an earlier process with our PID left */
         done = o->has_name = linkat(AT_FDCWD, name, AT_FDCWD, o->tmp, AT_SYMLINK_FOLLOW) == 0;
     }
     done = fclose(o->f) == 0 && done;

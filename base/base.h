@@ -15,8 +15,8 @@
  * diag may be NULL. */
 dop_status dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line,
                     long column, const char *fmt, ...) __attribute__((format(printf, 8, 9)));
-/* Every function of the public interface begins with this, so that a diagnostic that a caller uses again says what the last call
- * did.  Inside the library a failure stays until the call ends.  diag may be NULL. */
+/* Resets a diagnostic to DOP_OK without a message.  Every function of the public interface begins with this call, so that a diagnostic
+ * that a caller uses again reports the last call.  Inside the library the first failure stays until the call ends.  diag may be NULL. */
 void dop_diag_clear(dop_diag *diag);
 #define DOP_FAIL(diag, code, ...) dop_fail((diag), __FILE__, __LINE__, (code), NULL, 0, 0, __VA_ARGS__)
 #define DOP_FAIL_IN(diag, code, path, ...) dop_fail((diag), __FILE__, __LINE__, (code), (path), 0, 0, __VA_ARGS__)
@@ -49,7 +49,7 @@ dop_div_up_u32(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* The value of a hexadecimal digit of either case; -1: it is none. */
+/* The value of a hexadecimal digit of either case; -1: the character is no such digit. */
 static inline int
 dop_hex_digit(char c)
 {
@@ -89,28 +89,27 @@ void dop_buf_finish(dop_buf *b); /* frees; accepts a zeroed one */
  * after, so that a piece that was lost anywhere is noticed. */
 uint64_t dop_buf_failures(void);
 
-/* A file that appears under its name only when it is complete, replacing what was there.  It is
- * written without a name where the file system supports that (so that a killed process leaves nothing), else under
- * PATH.tmp.PID.  A symbolic link stays, and its target is replaced or created.  An existing file that is not a regular one
- * (/dev/stdout, a named pipe) is written to directly. */
+/* An output file that is replaced atomically: it appears under its name only when it is complete.  Until then it has no name, where the
+ * file system supports that (so that a killed process leaves nothing), else the name PATH.tmp.PID.  A symbolic link stays, and its
+ * target is replaced or created.  An existing file that is not a regular one (/dev/stdout, a named pipe) is written to directly. */
 typedef struct dop_out_file {
-    FILE *f; /* to write to */
-    const char *path;
-    char *final; /* PATH with links followed, owned */
-    char *tmp;   /* temporary name, owned; NULL: written to directly */
-    bool has_name;
+    FILE *f;          /* the stream to write to */
+    const char *path; /* the name that the caller gave; not owned */
+    char *final;      /* `path` with symbolic links followed; owned */
+    char *tmp;        /* temporary name; owned; NULL: the file is written to directly */
+    bool has_name;    /* the file is written under `tmp`; else without a name */
 } dop_out_file;
 
 dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output); /* path is not copied */
-/* For a file that holds what somebody wrote: only its owner may read it.  Devices and pipes stay as they are. */
+/* Restricts an output file to its owner (mode 0600), for files that hold what users wrote.  Devices and pipes stay as they are. */
 void dop_out_file_keep_private(dop_out_file *output);
 /* Closes the file; with ok it gets its name, otherwise it is removed.  Does nothing with a zeroed one. */
 dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);
 
-/* Opens, writes and closes at once. */
+/* Writes a whole file at once, as a dop_out_file. */
 dop_status dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag);
 
-/* IEEE half precision and bfloat16, round to nearest even. */
+/* Conversions between float and the bits of IEEE half precision and bfloat16, rounding to nearest even. */
 float dop_f16_to_f32(uint16_t h);
 uint16_t dop_f32_to_f16(float f);
 float dop_bf16_to_f32(uint16_t h);

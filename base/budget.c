@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 
-/* Steps between two looks at the clock: less than a millisecond of work. */
+/* Steps after which the clock is read again: less than a millisecond of work, at some 10 ns for a step (budget.h). */
 enum { LOOK_EVERY = 1 << 14 };
 
 static bool

@@ -22,12 +22,12 @@ typedef enum dop_budget_end {
 } dop_budget_end;
 
 typedef struct dop_budget {
-    uint64_t steps;               /* left; UINT64_MAX: no limit */
-    uint64_t bytes;               /* left; UINT64_MAX: no limit */
-    double until_ms;              /* dop_now_ms() after which it is exhausted; 0: no limit */
-    const atomic_bool *cancelled; /* not owned; NULL: nobody cancels */
-    uint32_t unseen;              /* steps charged since clock and `cancelled` were looked at */
-    dop_budget_end end;           /* what was exhausted first; it stays so */
+    uint64_t steps;               /* steps that are left; UINT64_MAX: no limit */
+    uint64_t bytes;               /* bytes that are left; UINT64_MAX: no limit */
+    double until_ms;              /* deadline, in milliseconds of dop_now_ms(); 0: none */
+    const atomic_bool *cancelled; /* set by any thread to end the work; not owned; NULL: nobody cancels */
+    uint32_t unseen;              /* steps charged since the clock and `cancelled` were last read */
+    dop_budget_end end;           /* what was exhausted first; never reset */
 } dop_budget;
 
 /* A budget without limits. */
@@ -36,9 +36,9 @@ typedef struct dop_budget {
 /* Charges steps, or bytes about to be allocated.  false: the budget is exhausted, now or before.  A NULL budget has no limits. */
 bool dop_budget_step(dop_budget *b, uint64_t steps);
 bool dop_budget_take(dop_budget *b, uint64_t bytes);
-/* Bytes that were freed are left again. */
+/* Returns bytes that were freed to the budget. */
 void dop_budget_give(dop_budget *b, uint64_t bytes);
-/* Is it exhausted?  Looks at the clock, so not for inner loops. */
+/* Is the budget exhausted?  Reads the clock, so not for inner loops. */
 bool dop_budget_ended(dop_budget *b);
 /* DOP_E_LIMIT with a message such as "WHAT takes too many steps"; the budget is exhausted. */
 dop_status dop_budget_fail(const dop_budget *b, dop_diag *diag, const char *what);

@@ -26,12 +26,12 @@ enum {
 #undef CAP
 };
 
-/* With DOP_CAP_texels, kernels read some memory through views: uniform texel buffers with texels of 16 bytes.  Attention has no
- * activation, so its caches take those views. */
+/* Views of memory: with DOP_CAP_texels, kernels read some sources through uniform texel buffers with texels of 16 bytes, one descriptor
+ * set for each view.  Attention has neither a vector of weights nor an activation, so its two caches take the places of their views. */
 enum {
-    DOP_VIEW_MATRICES = 1, /* of products */
-    DOP_VIEW_VECTOR,       /* one vector of weights, by which the activation is made */
-    DOP_VIEW_VALUE,        /* one value that an earlier dispatch made, the activation or what it is made of */
+    DOP_VIEW_MATRICES = 1, /* the weight matrices of the dispatch's products */
+    DOP_VIEW_VECTOR,       /* one vector of weights that the prologue computes the activation with */
+    DOP_VIEW_VALUE, /* one value of an earlier dispatch: the activation, or what the prologue computes the activation from */
     DOP_N_VIEWS = DOP_VIEW_VALUE,
     DOP_VIEW_K_CACHE = DOP_VIEW_VECTOR,
     DOP_VIEW_V_CACHE = DOP_VIEW_VALUE,
@@ -42,11 +42,12 @@ enum {
 /* Matrix units come in two forms; a kernel that has both bits set needs only one of them (dop_caps_missing). */
 enum { DOP_CAP_coop = DOP_CAP_coop_nv | DOP_CAP_coop_khr };
 
-/* With DOP_CAP_coop_pairs, kernels fill the elements of 16 x 16 second factors of a subgroup of 32 themselves, which Vulkan leaves
- * to the driver: invocation 4 g + t has those of columns g and g + 8, and of each of them, in this order, numbers 2 t, 2 t + 1,
- * 2 t + 8 and 2 t + 9 of the depth, as in the instruction mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16").  Drivers
- * do not say so: a device is expected to have it if its maker is NVIDIA, kernels look (DOP_STEP_UNPAIRED), and such a kernel may
- * use 255 registers in an invocation. */
+/* The layout of matrix fragments in registers: with DOP_CAP_coop_pairs, kernels fill the elements of a 16 x 16 second factor (of a
+ * subgroup of 32) themselves, although Vulkan leaves to the driver which invocation holds which element.  Invocation 4 g + t holds
+ * columns g and g + 8, and of each column, in this order, elements 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of the depth (K), as in the
+ * instruction mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16").  Drivers do not report the layout: a device is expected to
+ * have it if its maker is NVIDIA, and kernels check it (DOP_STEP_UNPAIRED).  Kernels with this capability may use 255 registers in an
+ * invocation. */
 
 /* The shape of a product on matrix units with f16 factors and f32 sums, by all invocations of a subgroup: M rows of the
  * first factor, N columns of the second, K between them.  0: none. */
@@ -69,7 +70,8 @@ dop_matrix_k(uint32_t shape)
     return shape >> 16 & 0xff;
 }
 
-/* Can kernels be generated for that shape and subgroup?  They assume that two or four invocations hold a row of sums. */
+/* Can kernels be generated for matrix units of this shape and a subgroup of this size?  Kernels assume that two or four invocations
+ * hold a row of sums. */
 static inline bool
 dop_matrix_usable(uint32_t shape, uint32_t subgroup)
 {
@@ -91,8 +93,8 @@ dop_caps_missing(uint32_t needed, uint32_t has)
     return needed & ~has;
 }
 
-/* The ABI of kernels.  An argument has eight bytes.  Up to so many, all 128 bytes of push constants that every device has, are push
- * constants; more are in a parameter record, an array of arguments in memory, and its address is the only push constant. */
+/* How kernels get their arguments, of eight bytes each.  Up to DOP_PUSH_ARGS arguments are push constants: they fill the 128 bytes that
+ * every device has.  More arguments are in a parameter record, an array in memory whose address is then the only push constant. */
 enum { DOP_PUSH_ARGS = 16 };
 
 static inline bool
@@ -101,7 +103,7 @@ dop_has_record(uint32_t n_args)
     return n_args > DOP_PUSH_ARGS;
 }
 
-/* Bytes of the record of n_args arguments, and of push constants. */
+/* Bytes of the parameter record for n_args arguments; 0: there is none. */
 static inline uint64_t
 dop_record_bytes(uint32_t n_args)
 {

@@ -11,7 +11,7 @@ begins(const char *bytes, uint64_t size, const char *with, bool any_case)
     return size >= n && (any_case ? strncasecmp(bytes, with, n) : memcmp(bytes, with, n)) == 0;
 }
 
-/* Eight bytes with the length of a header that is a JSON object. */
+/* Is this a safetensors file?  It begins with the length of its header in eight bytes, and the header, a JSON object. */
 static bool
 is_safetensors(const unsigned char *bytes, uint64_t size)
 {
@@ -69,7 +69,8 @@ dop_file_refusal(dop_file_kind kind)
     }
 }
 
-/* "org/name": two plain parts, of which the second is no name of a file. */
+/* Does the path look like the name of a model on a hub, "org/name"?  That has two plain parts, and the second does not look like the
+ * name of a file. */
 static bool
 is_hub_name(const char *path)
 {

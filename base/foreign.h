@@ -1,4 +1,4 @@
-/* Files that are given in place of others: what they are, by their first bytes. */
+/* Recognizes the kind of a file by its first bytes, so that an error about a wrong file can say what the file is. */
 #ifndef DOPPLER_BASE_FOREIGN_H
 #define DOPPLER_BASE_FOREIGN_H
 
@@ -19,10 +19,10 @@ typedef enum dop_file_kind {
 } dop_file_kind;
 
 dop_file_kind dop_file_kind_of(const void *bytes, uint64_t size);
-/* A sentence about a file that is certainly not what was wanted, whatever that is; NULL: there is none. */
+/* An error message for a kind of file that no program here reads, as a pointer of Git LFS; NULL: the kind may be right somewhere. */
 const char *dop_file_refusal(dop_file_kind kind);
-/* Nothing is at a path, as `error` (errno) says: fails with that, or with what to do where the path is a name on a model hub
- * ("org/name", a URL). */
+/* Fails because a path cannot be opened; error: the errno of the attempt.  Where the path looks like a name on a model hub ("org/name",
+ * a URL), the message says what to do instead. */
 dop_status dop_refuse_absent(const char *path, int error, dop_diag *diag);
 
 #endif

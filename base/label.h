@@ -8,12 +8,12 @@
 #include <stdio.h>
 
 typedef struct dop_label {
-    int32_t layer;    /* -1: in none */
-    const char *role; /* "qkv"; "" (and layer -1): nowhere */
+    int32_t layer;    /* index of the layer, from 0; -1: outside of all layers */
+    const char *role; /* what the node does in its layer, as "qkv"; "" (and layer -1): the label is empty */
 } dop_label;
 enum { DOP_LABEL_TEXT = 224 };
 
-/* The role is part of the text. */
+/* Parses the text of a label.  The role points into `text`, which must outlive the label. */
 static inline dop_label
 dop_label_read(const char *text)
 {
@@ -37,10 +37,10 @@ dop_label_print(dop_label l, char *out, size_t size)
         snprintf(out, size, "%s", l.role);
     return out;
 }
-/* The same as an expression, whose text lives as long as the block around it. */
+/* Prints a label to a temporary text, which lives as long as the block around the expression. */
 #define dop_label_text(l) dop_label_print(l, (char[DOP_LABEL_TEXT]){0}, DOP_LABEL_TEXT)
 
-/* With a star for the number of the layer, so that all layers are one name. */
+/* Prints a label with a star for the number of its layer, so that a report can sum over all layers under one name. */
 static inline const char *
 dop_label_any_layer(dop_label l, char *out, size_t size)
 {

@@ -41,10 +41,10 @@ typedef struct loop {
     dop_parallel_fn *fn;
     void *user;
     uint32_t n;
-    atomic_uint next; /* iteration */
+    atomic_uint next; /* the iteration that the next free thread runs */
     atomic_bool stop;
-    pthread_mutex_t lock; /* of what follows */
-    uint32_t failed;      /* lowest iteration that did; UINT32_MAX: none */
+    pthread_mutex_t lock; /* protects the fields below */
+    uint32_t failed;      /* lowest iteration that failed; UINT32_MAX: none */
     dop_status status;
     dop_diag diag;
 } loop;

@@ -29,7 +29,7 @@ typedef void dop_team_fn(void *user, uint32_t member);
 typedef struct dop_team {
     dop_team_fn *fn;
     void *user;
-    atomic_uint next; /* member */
+    atomic_uint next; /* number of the next member that starts */
     uint32_t n;       /* members that have a thread: 0 .. n - 1 */
     pthread_t threads[DOP_MAX_THREADS];
 } dop_team;

@@ -10,17 +10,17 @@
 
 enum { DOP_MAX_SPANS = 48 };
 
-/* Zero-initialize.  Spans past the last row are dropped. */
+/* The recorded spans of one opening; zero-initialize.  Spans beyond DOP_MAX_SPANS are dropped. */
 typedef struct dop_spans {
     _Atomic uint32_t n;
     struct {
         const char *name; /* not owned */
-        double begin_ms;  /* dop_now_ms */
-        double end_ms;    /* 0: not ended */
+        double begin_ms;  /* start, in milliseconds of dop_now_ms() */
+        double end_ms;    /* end, in milliseconds of dop_now_ms(); 0: not ended */
     } rows[DOP_MAX_SPANS];
 } dop_spans;
 
-/* spans may be NULL. */
+/* Starts a span and returns its number, for dop_spans_end; spans may be NULL. */
 uint32_t dop_spans_begin(dop_spans *spans, const char *name);
 void dop_spans_end(dop_spans *spans, uint32_t span);
 /* Duration of the first finished span with that name; 0: there is none.  No thread may be recording spans meanwhile. */

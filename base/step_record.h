@@ -1,5 +1,5 @@
-/* The step record: what a device reads to run a step.  runtime/plan/plan_format.h is about plans; kernels/templates.c makes the
- * same record for GLSL. */
+/* The step record: what a device reads to run a step.  kernels/templates.c declares it for GLSL, from the same list of fields
+ * (step_record.def).  runtime/plan/plan_format.h is about plans. */
 #ifndef DOPPLER_BASE_STEP_RECORD_H
 #define DOPPLER_BASE_STEP_RECORD_H
 
@@ -19,10 +19,11 @@
  * Rows of a program that keeps no states (plan_format.h) have the last position that the row sees in place of `sequence`, and the
  * row's type in place of `flags`.
  *
- * A kernel that picks from each row does the same for a row t with DOP_ROW_CONTINUED: rows[t] becomes its pick at the next position.
- * Such a step has one row of each sequence, all of them with this flag.  So that the host can read its picks while the next
- * step runs, they are at ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  Where
- * states are replaced, no step has rows of several sequences.
+ * A kernel that picks from each row also makes the next step's row in place of a row t with DOP_ROW_CONTINUED: rows[t] becomes the
+ * pick from row t at the next position.  A step with such rows has one row of each sequence, and all its rows have this flag.  So that
+ * the host can read the picks while the next step runs, the pick from row t is at
+ * ids[DOP_STEP_MAX_SEQUENCES * (position % DOP_STEP_TURNS) + t], with the position of the row.  In a model with states of kind
+ * replace, no step has rows of several sequences.
  *
  * State of kind replace has two copies, and `parity` says for each sequence which one is current.  A step reads
  * the current one and writes the other.  It changes nothing that existed before, so it can be run again or dropped.
@@ -39,12 +40,12 @@
  * numbers.  A number names the same page in every paged state.  Entries of positions that no row of the step writes or reads
  * may be anything below n_pages; the host changes no entry that a running step uses.
  *
- * After those tables comes a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
+ * After the page tables comes a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
  * bit first.  The pick of a row with DOP_ROW_MASKED is the largest logit among the ids whose bits are set in its sequence's
  * mask.
  *
- * After the masks comes a dop_row_way for each sequence.  For a row with DOP_ROW_DRAWN, which targets with `draws` support, the
- * pick is drawn that way, among the ids of its mask if it has one. */
+ * After the masks come the sampling parameters, a dop_row_way for each sequence.  The pick from a row with DOP_ROW_DRAWN, which targets
+ * with `draws` support, is drawn at random with the parameters of its sequence, among the ids of its mask if it has one. */
 enum {
     DOP_STEP_MAX_ROWS = 4096,
     DOP_STEP_RING = 4096,
@@ -65,13 +66,14 @@ typedef struct dop_row {
 #include "base/step_record.def"
 } dop_row;
 
-/* How to draw from the softmax of the logits: top-k first, then top-p of what that leaves, then min-p; from the rest one id is
- * drawn with the logits divided by the temperature.  The draw depends on the seed, the row's position and the ids. */
+/* Sampling parameters of a sequence: top-k applies to the softmax of the logits first, then top-p to what top-k leaves, then min-p; from
+ * the rest one id is drawn with the logits divided by the temperature.  The draw depends on the seed, the row's position and the
+ * ids. */
 typedef struct dop_row_way {
     float by;       /* 1 / temperature */
-    float least;    /* log(min_p), or a large negative number */
-    float top_p;    /* 1: all */
-    uint32_t top_k; /* 0: all */
+    float least;    /* log(min_p); a large negative number: no min-p */
+    float top_p;    /* sum of probabilities that top-p keeps; 1: all */
+    uint32_t top_k; /* number of ids that top-k keeps; 0: all */
     uint32_t seed[2];
     uint32_t reserved[2];
 } dop_row_way;

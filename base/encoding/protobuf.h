@@ -8,7 +8,7 @@
 
 typedef enum dop_pb_wire { DOP_PB_VARINT = 0, DOP_PB_64 = 1, DOP_PB_BYTES = 2, DOP_PB_32 = 5 } dop_pb_wire;
 
-/* What is left of a message. */
+/* A reader of a message: the bytes that are not read yet. */
 typedef struct dop_pb {
     const uint8_t *at, *end;
     bool damaged; /* reading stopped before the end */
@@ -30,7 +30,7 @@ dop_pb_of(const void *bytes, size_t n)
 
 /* The next field; false at the end or where the message is damaged (groups, which nobody writes, count as damage). */
 bool dop_pb_next(dop_pb *pb, dop_pb_field *out_field);
-/* A 32-bit float; false when the field is something else. */
+/* The value of a field that is a 32-bit float; false: the field has another wire type. */
 bool dop_pb_float(const dop_pb_field *f, float *out);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What stands at the start of a byte string. */
+/* The character at the start of a byte string, or what stands there in its place. */
 typedef struct dop_utf8_char {
     uint32_t cp;  /* code point, U+FFFD when not valid */
     uint32_t len; /* bytes: the whole character, or the maximal part that cannot be one (at least 1 when n > 0) */
@@ -15,14 +15,14 @@ typedef struct dop_utf8_char {
 } dop_utf8_char;
 
 dop_utf8_char dop_utf8_next(const char *s, size_t n);
-/* Offset of the first byte that is not part of a valid character; n when all is valid. */
+/* Validates s[0..n): the offset of the first byte that is not part of a valid character; n when all are valid. */
 size_t dop_utf8_check(const char *s, size_t n);
-/* Start of the character that ends at `end` (0 < end <= length of a valid string). */
+/* Steps back: the offset of the character that ends at `end` (0 < end <= length of a valid string). */
 size_t dop_utf8_prev(const char *s, size_t end);
-/* Writes 1 to 4 bytes and returns their number; cp must be a scalar value. */
+/* Encodes a code point, which must be a scalar value, to 1 to 4 bytes and returns their number. */
 size_t dop_utf8_put(uint32_t cp, char out[4]);
 
-/* Unicode White_Space property. */
+/* Has a code point Unicode's White_Space property? */
 bool dop_utf8_is_space(uint32_t cp);
 
 #endif

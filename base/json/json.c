@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Python's own limit (sys.get_int_max_str_digits). */
+/* Digits of an integer that is kept as text: Python's own limit (sys.get_int_max_str_digits). */
 enum { MAX_DIGITS = 4300 };
 
-/* What values take, about, in Jansson 2.14. */
+/* Memory to charge for each value, container and member: about what Jansson 2.14 allocates. */
 enum { VALUE_BYTES = 64, CONTAINER_BYTES = 192, MEMBER_BYTES = 96 };
 
 typedef struct parser {
@@ -19,15 +19,15 @@ typedef struct parser {
     size_t n, at;
     const dop_json_how *how;
     dop_diag *diag;
-    dop_buf text;     /* of the last string, where it has escapes */
-    uint64_t charged; /* bytes */
+    dop_buf text;     /* the unescaped text of the last string that had escapes */
+    uint64_t charged; /* bytes charged to the budget so far */
     json_t *open[DOP_JSON_MAX_DEPTH];
     size_t depth;
 } parser;
 
 /* --- errors ------------------------------------------------------------------------------------------------------------------- */
 
-/* Characters of a message: what stands at an offset, in one printable line. */
+/* Quotes the input at an offset for an error message, in one printable line. */
 static void
 quote(const parser *p, size_t at, char out[64])
 {
@@ -100,7 +100,7 @@ charge(parser *p, size_t n, uint64_t bytes)
 
 /* --- strings ------------------------------------------------------------------------------------------------------------------ */
 
-/* Four hexadecimal digits; UINT32_MAX: there are not. */
+/* Reads the four hexadecimal digits of \u; UINT32_MAX: there are no four. */
 static uint32_t
 hex4(const parser *p, size_t at)
 {
@@ -114,7 +114,7 @@ hex4(const parser *p, size_t at)
     return v;
 }
 
-/* The escape at a backslash. */
+/* Reads the escape sequence at a backslash. */
 static dop_status
 read_escape(parser *p)
 {
@@ -141,7 +141,7 @@ read_escape(parser *p)
     return DOP_OK;
 }
 
-/* The string at a quote; *out_s lasts until the next one is read. */
+/* Reads the string at a quotation mark; *out_s lasts until the next string is read. */
 static dop_status
 read_string(parser *p, const char **out_s, size_t *out_n)
 {
@@ -214,7 +214,7 @@ number_end(const parser *p, size_t at, bool *out_real)
     return end;
 }
 
-/* The digits n of a number as a value of Jansson's or, where none can hold it, as an object. */
+/* Makes the value of a number from its text of n bytes: a number of Jansson or, where none can hold it, an object with the digits. */
 static json_t *
 number_value(const char *text, size_t n, bool real, bool exact)
 {
@@ -272,7 +272,7 @@ word_is(const parser *p, const char *word)
     return p->n - p->at >= n && memcmp(p->s + p->at, word, n) == 0;
 }
 
-/* true, false, null, and what Python writes for numbers that JSON has not. */
+/* Reads true, false, null or a number; also the words NaN, Infinity and -Infinity, which Python writes although JSON lacks them. */
 static dop_status
 read_word(parser *p, json_t **out)
 {
@@ -290,7 +290,7 @@ read_word(parser *p, json_t **out)
     return *out ? charge(p, 1, i < 3 ? 0 : CONTAINER_BYTES) : out_of_memory(p);
 }
 
-/* A value, or only the beginning of one that has members, which is then open. */
+/* Reads a value; of an array or object only the opening bracket, after which the container is the innermost open one. */
 static dop_status
 read_value(parser *p, json_t **out)
 {
@@ -326,7 +326,7 @@ twice(const parser *p, size_t at)
     return wrong(p, at, "a name comes twice in an object, %s", near);
 }
 
-/* A name, a colon and the beginning of a value, which becomes a member of an object. */
+/* Reads a member of the innermost open object: its name, the colon, and its value as far as read_value() goes. */
 static dop_status
 read_member(parser *p, json_t *object)
 {
@@ -356,7 +356,7 @@ read_member(parser *p, json_t *object)
     return st;
 }
 
-/* What comes behind a value, until the outermost one is complete. */
+/* Continues behind a value: reads commas, further members and closing brackets until the outermost value is complete. */
 static dop_status
 read_members(parser *p)
 {

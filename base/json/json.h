@@ -18,7 +18,8 @@
 enum { DOP_JSON_MAX_DEPTH = 1000 };
 
 enum {
-    DOP_JSON_EXACT = 1, /* numbers beyond int64_t and double keep their digits; without it such integers become reals */
+    /* Numbers beyond int64_t and double keep their digits; without the flag, big integers become reals. */
+    DOP_JSON_EXACT = 1,
     DOP_JSON_UNIQUE = 2, /* a name that comes twice in an object is an error */
 };
 
@@ -27,28 +28,29 @@ typedef struct dop_json_how {
     unsigned flags;   /* DOP_JSON_* */
     dop_budget
         *budget; /* NULL: unlimited.  Bytes of the value stay charged; those of a failed reading are given back. */
-    size_t *end; /* set to the offset behind the value, which more text may follow; NULL: only white space may */
+    /* Set to the offset behind the value, and more text may follow; NULL: only white space may follow the value. */
+    size_t *end;
 } dop_json_how;
 
 /* Reads one value; `how` may be NULL.  Errors name line and column (in characters).  *out_value is owned by the caller
  * (json_decref, which accepts NULL). */
 dop_status dop_json_decode(const void *text, size_t n, const dop_json_how *how, dop_diag *diag, json_t **out_value);
-/* The same for a whole file, whose path is how->path. */
+/* Reads the one value that the file how->path contains. */
 dop_status dop_json_decode_file(const dop_json_how *how, dop_diag *diag, json_t **out_value);
 
 /* Appends a value as compact JSON, reals with the shortest digits that read back the same (as Python's repr), characters
  * beyond ASCII as they are.  An infinity is written as Python does, which is no JSON. */
 void dop_json_encode(dop_buf *out, const json_t *value);
 
-/* The value of a number of any kind, and of {"__float__": "Infinity"}, which transformers writes for what JSON has no
- * number for; false: it is none. */
+/* The value of a number of any kind, and of {"__float__": "Infinity"}, which transformers writes for numbers that JSON lacks; false: v
+ * is no number. */
 bool dop_json_number(const json_t *v, double *out);
-/* The number that a text of digits stands for, as an object of that kind; NULL: out of memory. */
+/* Makes the object that stands for a number without a Jansson value, from the number's text; NULL: out of memory. */
 json_t *dop_json_kept_number(const char *text, size_t n);
-/* The digits of a number that only they represent, or "Infinity", "-Infinity", "NaN"; NULL: it is another value. */
+/* The text of a number without a Jansson value: its digits, or "Infinity", "-Infinity", "NaN"; NULL: v is another value. */
 const char *dop_json_number_text(const json_t *v);
-/* The value with the nearest reals in place of such numbers: a new reference, to `v` itself where it has none; NULL: out
- * of memory. */
+/* Replaces numbers without a Jansson value, anywhere in v, by the nearest reals.  Returns a new reference, to v itself where nothing
+ * needed replacing; NULL: out of memory. */
 json_t *dop_json_plain(json_t *v);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The only name in such a number's object: no text can say it, because it is not UTF-8. */
+/* The only name in an object that stands for a number without a Jansson value; no text can contain it, because it is not UTF-8. */
 static const char number_name[] = "\xff";
 
 json_t *
@@ -36,7 +36,7 @@ dop_json_number(const json_t *v, double *out)
         text = json_string_value(json_object_get(v, "__float__"));
     if (!text)
         return json_is_number(v);
-    *out = dop_strtod(text, &end); /* which knows infinities and NaN by name */
+    *out = dop_strtod(text, &end); /* dop_strtod reads the words for infinities and NaN, too */
     return end != text && *end == 0;
 }
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static locale_t point_locale; /* (locale_t)0: there is no memory for one, and the process's own is used */
+/* the "C" locale; (locale_t)0: out of memory for it, and the process's own locale is used */
+static locale_t point_locale;
 
 static void
 make_locale(void)

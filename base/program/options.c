@@ -47,7 +47,7 @@ number(const dop_option *o, const char *shown, const char *text, double *out, do
     return DOP_OK;
 }
 
-/* "a, b and c" */
+/* Fails because an option has none of its values; the message lists them, "a, b and c". */
 static dop_status
 unknown_value(const dop_option *o, const char *shown, const char *value, dop_diag *diag)
 {
@@ -157,7 +157,8 @@ find_letter(const dop_option *table, size_t n, char letter)
     return NULL;
 }
 
-/* -x, -name, --name, each also with =VALUE behind it. */
+/* Finds the row for an option of other programs (DOP_OPT_POINTER) that an argument names as -x, -name or --name, each also with =VALUE
+ * behind it. */
 static const dop_option *
 find_pointer(const dop_option *table, size_t n, const char *arg)
 {
@@ -172,7 +173,7 @@ find_pointer(const dop_option *table, size_t n, const char *arg)
     return NULL;
 }
 
-/* One argument that starts with a dash; *io_i moves on when the value is the next argument. */
+/* Parses one argument that starts with a dash; *io_i is advanced when the option's value is the next argument. */
 static dop_status
 parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values,
              dop_options_given *given, dop_diag *diag)
@@ -245,7 +246,7 @@ dop_option_given(const dop_option *table, size_t n, const dop_options_given *giv
     return o && given->row[o - table];
 }
 
-/* What is checked. */
+/* A parsed command line, as the rules are checked against it. */
 typedef struct check {
     const dop_option *table;
     size_t n;
@@ -253,8 +254,8 @@ typedef struct check {
     const char *values;
 } check;
 
-/* The row of the next of `words` that is given, from byte *io_from on, which moves behind it; NULL: none is.  *out_shown: what errors
- * call it, with its value where `words` has that. */
+/* Finds the next option that is given among the names in `words` from byte *io_from on, and moves *io_from behind its name.  NULL: none
+ * of them is given.  *out_shown: the option's name for error messages, with its value where `words` has NAME=VALUE. */
 static const dop_option *
 next_given(const check *c, const char *words, size_t *io_from, dop_buf *out_shown)
 {

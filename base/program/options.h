@@ -6,12 +6,12 @@
 
 #include <stddef.h>
 
-/* Kinds and the type of the field that `offset` names. */
+/* Kinds of options, each with the type of the field that its value is stored in. */
 typedef enum dop_option_kind {
     DOP_OPT_FLAG,     /* bool: no value */
     DOP_OPT_TEXT,     /* const char * */
-    DOP_OPT_OPTIONAL, /* const char *: a value only as --name=VALUE; "" without */
-    DOP_OPT_COUNT,    /* uint32_t, min .. max; -1 where min is: DOP_OPTION_MINUS_1 */
+    DOP_OPT_OPTIONAL, /* const char *: may have a value, only as --name=VALUE; "" when there is none */
+    DOP_OPT_COUNT,    /* uint32_t, min .. max; where min is -1, the value -1 is stored as DOP_OPTION_MINUS_1 */
     DOP_OPT_REAL,     /* double, min .. max */
     DOP_OPT_LIST,     /* dop_texts: may be given several times */
     DOP_OPT_PAIRS,    /* dop_texts: "" without a value; a value as --name=A+B, or as --name A+B where A+B is no file */
@@ -33,7 +33,7 @@ typedef struct dop_option {
     char letter;      /* -x; 0: none */
     const char *name; /* --name; NULL: none; starting a row with neither: a heading, its text in `help` */
     dop_option_kind kind;
-    size_t offset;   /* of the field in the structure of values */
+    size_t offset;   /* offset of the option's field in the structure of values, bytes */
     const char *arg; /* what --help calls the value */
     const char *help;
     double min, max;    /* COUNT and REAL */
@@ -54,7 +54,7 @@ typedef struct dop_option {
         .help = text             \
     }
 
-/* What users of other programs try: one line that says where to find it here. */
+/* The row for an option of other programs, such as llama.cpp's: using it fails with a line that says what to use here. */
 #define DOP_OPTION_POINTER(x, long_name, text)                                \
     {                                                                         \
         .letter = x, .name = long_name, .kind = DOP_OPT_POINTER, .help = text \
@@ -64,18 +64,18 @@ typedef struct dop_option {
     DOP_OPTION_POINTER(0, "ngl", text), DOP_OPTION_POINTER(0, "n-gpu-layers", text), \
         DOP_OPTION_POINTER(0, "gpu-layers", text)
 
-/* What options ask of one another.  Lists are names between spaces; NAME=VALUE is the option with this value. */
+/* A rule about which options go together.  Lists are names with spaces between them; NAME=VALUE means the option with this value. */
 typedef struct dop_option_rule {
-    const char *options;  /* each of them; NULL: whatever is given */
-    const char *needs;    /* asks for one of these as well; NULL: for none */
-    const char *excludes; /* goes with none of these; NULL: goes with all */
-    const char *modes;    /* is for these of the program's modes; NULL: for all */
-    const char *why;      /* what the error says behind the option's name; @ is the option that it does not go with */
+    const char *options;  /* the options that the rule is about; NULL: the rule holds whatever is given */
+    const char *needs;    /* options of which one must be given too; NULL: none need be */
+    const char *excludes; /* options that must not be given too; NULL: all may be */
+    const char *modes;    /* modes of the program in which the options may be given; NULL: all */
+    const char *why; /* text of the error behind the option's name; @ stands for the option that it does not go with */
 } dop_option_rule;
 
 enum { DOP_OPTIONS_MOST = 128 };
 typedef struct dop_options_given {
-    bool row[DOP_OPTIONS_MOST]; /* of the table */
+    bool row[DOP_OPTIONS_MOST]; /* for each row of the table: the option is given */
 } dop_options_given;
 
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,

@@ -8,8 +8,8 @@
 extern const char *const dop_page_profile; /* runtime/inspect/profile/assets/profile.html */
 extern const char *const dop_page_chat;    /* runtime/serve/assets/chat.html */
 
-/* Appends `page` up to the hole of that name and gives what follows the hole; NULL takes the whole page.  A page is filled
- * from front to back by calling this with what the last call gave.  Without such a hole the whole page is appended. */
+/* Fills in a page: appends `page` up to the hole of a given name, and returns the rest of the page behind the hole, for the next call.
+ * Where there is no hole of that name, or hole is NULL, all of `page` is appended. */
 const char *dop_page_fill(const char *page, const char *hole, dop_buf *out);
 
 #endif

@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static atomic_bool in_line; /* stdout ends within a line; atomic because threads that load print too */
+/* what was written to stdout ends within a line; atomic because loading threads print, too */
+static atomic_bool in_line;
 
 void
 dop_cli_end_line(void)

@@ -4,11 +4,11 @@
 
 #include "base/base.h"
 
-/* Writes to stdout, and fails when that does (a full disk, a closed pipe). */
+/* Writes a text to stdout; fails when stdout cannot be written (a full disk, a closed pipe). */
 dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
-/* The same with a text that was assembled; fails where a part of it was lost for want of memory. */
+/* Writes an assembled text to stdout; fails also when a part of the text was lost for want of memory. */
 dop_status dop_cli_print_buf(const dop_buf *text, dop_diag *diag);
-/* The same with a line, to which it adds the line's end.  line NULL: there was no memory to make it. */
+/* Writes a line to stdout and ends it.  line NULL: fails, because there was no memory to make the line. */
 dop_status dop_cli_print_line(const char *line, dop_diag *diag);
 /* Call before a line on stderr: ends an unfinished line on stdout where both go to the same terminal or file. */
 void dop_cli_end_line(void);

@@ -12,11 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *program_name;                 /* a signal handler has no other way to know it */
-static atomic_flag reporting = ATOMIC_FLAG_INIT; /* a thread says what happened; others wait for the end */
+static const char *program_name; /* a signal handler has no other way to know it */
+/* set while a thread reports a fault; other threads that fault wait for the end */
+static atomic_flag reporting = ATOMIC_FLAG_INIT;
 
-/* The name of the file that is mapped at `at`, "" when there is none.  Lines are FROM-TO FLAGS OFFSET DEVICE INODE NAME.
- * A signal handler may call nothing but what the system itself does. */
+/* Finds the name of the file that is mapped at an address, "" when there is none, in /proc/self/maps, whose lines are FROM-TO FLAGS
+ * OFFSET DEVICE INODE NAME.  Uses system calls only, because it runs in a signal handler. */
 static void
 find_mapped(uintptr_t at, char *out, size_t cap)
 {
@@ -49,7 +50,7 @@ find_mapped(uintptr_t at, char *out, size_t cap)
     out[found ? len : 0] = 0;
 }
 
-/* Is it a file, and not memory of a driver or of the system, which has a name too? */
+/* Is a mapping's name that of a file, and not of memory of a driver or of the system, which has names, too? */
 static bool
 is_file(const char *name)
 {

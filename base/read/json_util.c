@@ -50,7 +50,7 @@ dop_json_get(const dop_json *j, const char *key)
 {
     const json_t *at = j->object, *v = at ? json_object_get(at, key) : NULL;
     for (const char *dot; at && !v && (dot = strchr(key, '.'));
-         key = dot + 1) { /* "attn_config.clip_qkv": of an object inside */
+         key = dot + 1) { /* "attn_config.clip_qkv" names a member of a nested object */
         char outer[64];
         snprintf(outer, sizeof outer, "%.*s", (int)(dot - key), key);
         at = json_object_get(at, outer);
@@ -59,7 +59,8 @@ dop_json_get(const dop_json *j, const char *key)
     return json_is_null(v) ? NULL : v;
 }
 
-/* An integer, or a real that is one: what Python computes is written as 4096.0, and what exceeds 64 bits is a real here. */
+/* Is a value a whole number?  A real may be one: Python writes a computed integer as 4096.0, and integers beyond 64 bits are read as
+ * reals. */
 static bool
 is_whole(const json_t *v)
 {

@@ -15,7 +15,7 @@ typedef struct dop_json {
 } dop_json;
 
 dop_status dop_json_root(const json_t *root, const char *path, dop_diag *diag, dop_json *out);
-/* Member object; out->object is NULL when absent. */
+/* The view of a member that is an object; out->object is NULL when the member is absent. */
 dop_status dop_json_sub(const dop_json *j, const char *key, dop_json *out);
 bool dop_json_has(const dop_json *j, const char *key);
 /* The member, NULL when absent or null. */
@@ -23,24 +23,24 @@ const json_t *dop_json_get(const dop_json *j, const char *key);
 
 /* Fails with "FIELD is missing". */
 dop_status dop_json_missing(const dop_json *j, const char *key);
-/* Integer in [min, max]; the _or form gives `otherwise` (which is not checked) when the field is absent. */
+/* Reads an integer in [min, max]; the _or form gives `otherwise` (which is not checked) when the field is absent. */
 dop_status dop_json_u32(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t *out);
 dop_status dop_json_u32_or(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t otherwise,
                            uint32_t *out);
 dop_status dop_json_u64(const dop_json *j, const char *key, uint64_t min, uint64_t max, uint64_t *out);
-/* A token id or a list of up to max_ids; -1, which means none, and ids from `vocab` on, which can never come up, are dropped. */
+/* Reads a token id or a list of up to max_ids token ids.  Drops -1, which means none, and ids from `vocab` on, which no model gives. */
 dop_status dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_ids, int64_t *ids,
                         uint32_t *out_n);
-/* Number (integers too) in [min, max]. */
+/* Reads a number (an integer too) in [min, max]; the _or form gives `otherwise` when the field is absent. */
 dop_status dop_json_f64_or(const dop_json *j, const char *key, double min, double max, double otherwise, double *out);
 dop_status dop_json_f64(const dop_json *j, const char *key, double min, double max, double *out);
 dop_status dop_json_bool_or(const dop_json *j, const char *key, bool otherwise, bool *out);
 /* *out lives as long as the root. */
 dop_status dop_json_str_or(const dop_json *j, const char *key, const char *otherwise, const char **out);
-/* List of numbers in [min, max], copied to the arena; *out_n is 0 when absent. */
+/* Reads a list of numbers in [min, max], copied to the arena; *out_n is 0 when the field is absent. */
 dop_status dop_json_f64_list(const dop_json *j, const char *key, double min, double max, dop_arena *arena,
                              const double **out, uint32_t *out_n);
-/* "a string", "an integer", ... for messages. */
+/* Names the type of a value for messages: "a string", "an integer", ... */
 const char *dop_json_kind(const json_t *v);
 
 #endif

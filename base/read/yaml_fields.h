@@ -5,7 +5,7 @@
 #include "base/read/yaml_util.h"
 
 typedef enum dop_field_kind {
-    DOP_FIELD_ANY,      /* known, and read by the caller */
+    DOP_FIELD_ANY,      /* a known key, whose value the caller reads */
     DOP_FIELD_POSITIVE, /* double above 0 */
     DOP_FIELD_AMOUNT,   /* double, 0 or more */
     DOP_FIELD_COUNT,    /* uint32_t from 1 to 2^24 */
@@ -16,7 +16,7 @@ typedef enum dop_field_kind {
 typedef struct dop_field {
     const char *name;
     dop_field_kind kind;
-    size_t offset, size; /* of the struct's member */
+    size_t offset, size; /* of the struct's member that the value goes to, bytes */
 } dop_field;
 
 #define DOP_FIELD(type, kind, member)                                                   \

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32 }; /* of lists and mappings in each other; files of ours need 4 */
+enum { MAX_DEPTH = 32 }; /* levels of nested lists and mappings; our own files need 4 */
 
 static void
 set_input(yaml_parser_t *parser, const dop_map *map)
@@ -12,8 +12,8 @@ set_input(yaml_parser_t *parser, const dop_map *map)
     yaml_parser_set_input_string(parser, map->data ? map->data : (const uint8_t *)"", (size_t)map->size);
 }
 
-/* Refuses a text that is nested too deeply, for which libyaml's time grows with the square of the depth.  What else is wrong
- * with a text is found when it is loaded. */
+/* Refuses a text that is nested too deeply, because libyaml's time grows with the square of the depth.  Other errors in the text are
+ * found when it is loaded. */
 static dop_status
 check_depth(const char *path, const dop_map *map, dop_diag *diag)
 {
@@ -45,7 +45,7 @@ by_text(const void *a, const void *b)
     return order ? order : x->start_mark.index < y->start_mark.index ? -1 : x->start_mark.index > y->start_mark.index;
 }
 
-/* A field that stands twice in a mapping, of which only one would count. */
+/* Refuses a mapping that has a key twice, because only one of the two values would count. */
 static dop_status
 check_keys(const char *path, yaml_document_t *doc, const yaml_node_t *map, dop_diag *diag)
 {

@@ -1,10 +1,10 @@
-/* Sizes.  What is rounded here, and when, decides how many tokens a picture has: divisions are those of doubles where the published
- * processors have doubles. */
+/* Layout of pictures: the sizes after resizing, tiles and numbers of patches.  Rounding here decides how many tokens a picture has, so
+ * divisions are in double where the published processors divide doubles. */
 #include "runtime/media/image_processor.h"
 
 #include <math.h>
 
-/* Everything that multiplies sizes stays far below 2^63 with these. */
+/* Bounds of a processor's numbers, with which all products of sizes stay far below 2^63. */
 enum { MAX_PATCH = 256, MAX_MERGE = 64, MAX_FRAMES = 16, MAX_TILES = 256, MAX_PATCHES = 1 << 20 };
 
 static dop_status
@@ -25,7 +25,7 @@ is_edge(uint32_t v)
     return in(v, 1, DOP_PICTURE_MAX_EDGE);
 }
 
-/* What each form needs. */
+/* Checks the fields that the processor's form needs. */
 static dop_status
 check_form(const dop_image_processor *p, dop_diag *diag)
 {
@@ -91,14 +91,15 @@ up_to(uint32_t v, uint32_t multiple)
     return (v + multiple - 1) / multiple * multiple;
 }
 
-/* A size that is computed from outside numbers, as pixels of an edge; 0: out of range, which the caller refuses. */
+/* Converts a computed size to an edge in pixels; 0: out of range, which the caller refuses. */
 static uint32_t
 edge(double v)
 {
     return v >= 1 && v <= DOP_PICTURE_MAX_EDGE ? (uint32_t)v : 0;
 }
 
-/* Qwen's: the nearest multiples, or what keeps the form within the number of pixels. */
+/* Qwen's smart_resize: edges become the nearest multiples of patch * merge; where these have more than max_pixels or fewer than
+ * min_pixels pixels, the picture is first scaled to the bound, its aspect ratio kept. */
 static void
 lay_out_pixels(const dop_image_processor *p, double w, double h, dop_image_layout *out)
 {
@@ -130,7 +131,8 @@ lay_out_longest(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_
     out->middle_height = up_to(h > 0 ? h : 1, unit);
 }
 
-/* The longer edge becomes `longest`, and the shorter one an even number that keeps the form; then no edge over 4096. */
+/* The first size of Idefics 3: the longer edge becomes `longest`, and the shorter one an even number that keeps the aspect ratio; then
+ * both shrink until none exceeds 4096. */
 static void
 idefics_first(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -178,8 +180,8 @@ lay_out_tiles(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_la
     }
 }
 
-/* The arrangement whose form is closest; among equals the one with more tiles while they are not twice the picture's pixels.
- * They are compared in the order of their number of tiles, then of their columns. */
+/* InternVL's grid of tiles: the one whose aspect ratio is closest to the picture's.  Of equally close grids the later one wins while its
+ * tiles have fewer than twice the picture's pixels; grids come in the order of their number of tiles, then of columns. */
 static void
 lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -205,7 +207,7 @@ lay_out_canvas(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_l
     out->middle_height = rows * p->height;
 }
 
-/* Pieces side by side along the longer edge. */
+/* Gemma 3's pan and scan: divides a long picture into pieces side by side along its longer edge. */
 static void
 lay_out_pan(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -225,7 +227,7 @@ lay_out_pan(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layo
     out->whole_first = true;
 }
 
-/* The largest scale, by bisection, at which the patches are no more than allowed. */
+/* SigLIP 2's size: finds by bisection the largest scale at which the picture has no more than max_patches patches. */
 static void
 lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -243,7 +245,7 @@ lay_out_patches(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_
     out->middle_height = edge(fmax(patch, ceil(h * low / patch) * patch));
 }
 
-/* The shorter edge becomes `shortest`. */
+/* CLIP's size: the shorter edge becomes `shortest`, the aspect ratio is kept. */
 static void
 lay_out_edge(const dop_image_processor *p, uint32_t w, uint32_t h, dop_image_layout *out)
 {
@@ -315,8 +317,8 @@ dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height,
     x.grid_width = x.width / p->patch;
     x.grid_height = x.height / p->patch;
     const uint64_t patches = (uint64_t)x.n_tiles * x.grid_width * x.grid_height;
-    /* Patches are cut without regard to what is left over, as a product with a stride does; of patches that become features none
-     * may be left. */
+    /* Pixels beyond the last whole patch are dropped, as by a convolution with the patch as stride.  But the patches along each edge must
+     * fill whole features. */
     if (x.middle_width == 0 || x.middle_height == 0 || patches == 0 || x.grid_width % p->merge != 0 ||
         x.grid_height % p->merge != 0)
         return DOP_FAIL(diag, DOP_E_INPUT,

@@ -1,4 +1,4 @@
-/* The text that stands for a picture. */
+/* Makes the tokens that stand for a picture in a text. */
 #include "runtime/media/image_processor.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ typedef struct marks {
     bool failed;
 } marks;
 
-/* Adds n times a text; an empty text and none are nothing. */
+/* Adds a text n times, as one mark; adds nothing where the text is empty or n is 0. */
 static void
 add(marks *m, const char *text, uint32_t n, bool features)
 {
@@ -30,7 +30,7 @@ add(marks *m, const char *text, uint32_t n, bool features)
     snprintf(x->text, sizeof x->text, "%s", text);
 }
 
-/* A tile behind its row and its column, both from 1 on. */
+/* Adds the marks of DOP_MARKS_TILES: each tile behind a mark with its row and its column, which count from 1; then the whole picture. */
 static void
 add_tiles(marks *m, const dop_image_processor *p, const dop_image_layout *x)
 {

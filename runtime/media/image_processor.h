@@ -1,90 +1,95 @@
-/* What a vision model's tower is given for a picture, as the model's preprocessor_config.json says: sizes, tiles, normalized values
- * in rows, and the tokens that stand for the picture in a text. */
+/* Image preprocessing, as a vision model's preprocessor_config.json says: from a picture to sizes, tiles, the rows of normalized values
+ * that the vision tower takes, and the tokens that stand for the picture in a text. */
 #ifndef DOPPLER_RUNTIME_MEDIA_IMAGE_PROCESSOR_H
 #define DOPPLER_RUNTIME_MEDIA_IMAGE_PROCESSOR_H
 
 #include "runtime/media/resize.h"
 
-/* How what the tower sees follows from the picture's size. */
+/* How a picture is resized and divided into tiles for the tower. */
 typedef enum dop_image_form {
-    DOP_IMAGE_EXACT,   /* width x height, whatever the picture's form */
-    DOP_IMAGE_EDGE,    /* the shorter edge becomes `shortest`; then the middle is cut out (CLIP) */
-    DOP_IMAGE_PIXELS,  /* multiples of patch * merge, between min_pixels and max_pixels (Qwen) */
-    DOP_IMAGE_LONGEST, /* no edge over `longest`, then up to multiples of patch * merge (Pixtral) */
-    DOP_IMAGE_TILES, /* squares of `tile` that cover the picture, whose longer edge becomes `longest`; then the whole (Idefics 3) */
-    DOP_IMAGE_CANVAS, /* width x height each, in the arrangement closest to the picture's form; then the whole (InternVL) */
-    DOP_IMAGE_PAN,     /* width x height: the whole; then pieces of a long picture (Gemma 3) */
-    DOP_IMAGE_PATCHES, /* as many patches as max_patches allows, of the picture's form (SigLIP 2, "NaFlex") */
+    DOP_IMAGE_EXACT,  /* resized to width x height, whatever the picture's aspect ratio */
+    DOP_IMAGE_EDGE,   /* resized so that the shorter edge is `shortest`; then the middle is cut out (CLIP) */
+    DOP_IMAGE_PIXELS, /* edges become multiples of patch * merge, with min_pixels to max_pixels pixels in all (Qwen) */
+    DOP_IMAGE_LONGEST, /* shrunk until no edge exceeds `longest`; edges then round up to multiples of patch * merge (Pixtral) */
+    DOP_IMAGE_TILES, /* resized so that the longer edge is `longest`, divided into squares of `tile`; the whole follows (Idefics 3) */
+    DOP_IMAGE_CANVAS, /* tiles of width x height, in the grid closest to the picture's aspect ratio; the whole follows (InternVL) */
+    DOP_IMAGE_PAN, /* the whole at width x height; then, of a long picture, pieces of this size along its longer edge (Gemma 3) */
+    DOP_IMAGE_PATCHES, /* aspect ratio kept, at the largest size with no more than max_patches patches (SigLIP 2, "NaFlex") */
 } dop_image_form;
 
 /* How tokens stand for a picture. */
 typedef enum dop_mark_form {
     DOP_MARKS_PLAIN, /* begin, a token for each feature, end */
-    DOP_MARKS_LINES, /* a row of features, row_end, a row, ..., end (Pixtral) */
-    DOP_MARKS_TILES, /* each tile behind its row and column, a line of text for each row of tiles, then the whole (Idefics 3) */
+    DOP_MARKS_LINES, /* each row of features with row_end behind it, the last row with `end` instead (Pixtral) */
+    DOP_MARKS_TILES, /* each tile behind a mark with its row and column, a line of text for each row of tiles, then the whole (Idefics 3) */
 } dop_mark_form;
 
 enum { DOP_MARK_SIZE = 32 };
 
-/* Everything is plain data with fixed places, so that a plan can hold it. */
+/* A model's image processor: the fields of its preprocessor_config.json.  Plain data without pointers, so that a plan can hold it. */
 typedef struct dop_image_processor {
     dop_image_form form;
     dop_filter filter;
     dop_fixed_point point;
-    bool resize;             /* else the picture stays as it is */
-    bool crop;               /* the middle of crop_width x crop_height, with black where the picture is smaller */
-    bool split;              /* DOP_IMAGE_TILES, _CANVAS, _PAN: into tiles; else only the whole */
-    bool rescale, normalize; /* times factor; minus mean, divided by std */
-    double factor;           /* of a value of 0 to 255 */
-    float mean[3], std[3];   /* of red, green and blue, after rescaling */
-    uint32_t width, height;  /* pixels of what the tower sees */
-    uint32_t shortest, longest, tile; /* edges, pixels */
-    uint32_t crop_width, crop_height; /* pixels */
-    uint64_t min_pixels, max_pixels;
-    uint32_t min_tiles, max_tiles; /* without the whole */
-    uint32_t pan_edge;             /* pixels: no piece is smaller */
-    double pan_ratio;              /* of the longer edge to the shorter one: below it there are no pieces */
-    uint32_t patch;                /* edge of a patch of the tower, pixels */
-    uint32_t merge;                /* patches along each edge that become one feature; 1: each does */
-    uint32_t frames;               /* how often a patch is repeated in its row (a film's frames); 1 */
-    uint32_t max_patches;
-    uint32_t window;        /* edge of the windows within which some layers of the tower see, in features; 0: none */
-    uint32_t more_features; /* of each tile, beside those of its patches: 1 where the class token counts */
+    bool resize; /* the picture is resized; else it keeps its size */
+    bool crop;   /* the middle of crop_width x crop_height pixels is cut out, with black where the picture is smaller */
+    bool split;  /* DOP_IMAGE_TILES, _CANVAS, _PAN: the picture is divided into tiles; else only the whole is used */
+    /* rescale: values are multiplied by `factor`; normalize: `mean` is subtracted, then values are divided by `std`. */
+    bool rescale, normalize;
+    double factor;                    /* multiplies a pixel's value, 0 to 255, when `rescale` is set */
+    float mean[3], std[3];            /* mean and deviation of red, green and blue, after rescaling */
+    uint32_t width, height;           /* size of a tile, pixels */
+    uint32_t shortest, longest, tile; /* target lengths of the shorter and the longer edge, and a tile's edge; pixels */
+    uint32_t crop_width, crop_height; /* size of the part that `crop` cuts out, pixels */
+    uint64_t min_pixels, max_pixels;  /* bounds of the number of pixels after resizing (DOP_IMAGE_PIXELS) */
+    uint32_t min_tiles, max_tiles;    /* bounds of the number of tiles, the one of the whole picture not counted */
+    uint32_t pan_edge;                /* least edge of a piece (DOP_IMAGE_PAN), pixels */
+    /* The least ratio of the longer edge to the shorter one at which a picture is divided (DOP_IMAGE_PAN). */
+    double pan_ratio;
+    uint32_t patch;         /* edge of a patch of the tower, pixels */
+    uint32_t merge;         /* merge x merge patches become one feature */
+    uint32_t frames;        /* copies of a patch in its row, where the tower takes videos; else 1 */
+    uint32_t max_patches;   /* most patches of a picture (DOP_IMAGE_PATCHES) */
+    uint32_t window;        /* edge, in features, of the attention windows of some of the tower's layers; 0: none */
+    uint32_t more_features; /* features of a tile beside those of its patches: 1 where the class token counts */
     dop_mark_form marks;
-    /* Texts of tokens.  A chat template writes `placeholder` for each picture, in whose place the marks come. */
+    /* Texts of tokens.  A chat template writes `placeholder` for each picture; the marks replace it. */
     char placeholder[DOP_MARK_SIZE], image[DOP_MARK_SIZE], begin[DOP_MARK_SIZE], end[DOP_MARK_SIZE];
     char row_end[DOP_MARK_SIZE], whole[DOP_MARK_SIZE];
 } dop_image_processor;
 
-/* What a picture of some size becomes. */
+/* The sizes that follow from a picture's size: tiles, patches, rows and features. */
 typedef struct dop_image_layout {
-    uint32_t n_tiles;                 /* pictures that the tower sees, at least 1 */
-    uint32_t tile_rows, tile_columns; /* 0: the picture is not divided, n_tiles is 1 */
-    bool whole_first;                 /* where it is divided, the whole picture is the first tile; else the last one */
+    uint32_t n_tiles; /* tiles that the tower runs over, the one of the whole picture included; at least 1 */
+    uint32_t tile_rows, tile_columns; /* grid of tiles; 0: the picture is not divided, and n_tiles is 1 */
+    bool whole_first; /* in a divided picture, the tile of the whole picture is the first one; else the last one */
     uint32_t width, height;           /* pixels of a tile */
     uint32_t grid_width, grid_height; /* patches of a tile */
-    uint32_t rows;                    /* of all tiles; a row is a patch */
-    uint32_t row_values;              /* values of a row */
-    uint32_t padding;                 /* rows of zeros behind them, which are not to be seen (DOP_IMAGE_PATCHES) */
-    uint32_t features;                /* rows that the tower gives the text model, of all tiles */
-    uint32_t middle_width, middle_height; /* pixels: the picture is resized to this, then divided or cropped */
-    uint32_t first_width, first_height;   /* pixels: and to this before (DOP_IMAGE_TILES) */
+    uint32_t rows;                    /* patches of all tiles together; each is a row of the tower's input */
+    uint32_t row_values;              /* values of a row: those of the pixels of a patch */
+    uint32_t padding;  /* rows of zeros behind the patches' rows, which attention must not see (DOP_IMAGE_PATCHES) */
+    uint32_t features; /* rows that the tower gives the text model, of all tiles together */
+    /* Pixels: the size that the picture is resized to before it is divided or cropped. */
+    uint32_t middle_width, middle_height;
+    /* Pixels: a size that the picture is resized to before the middle one (DOP_IMAGE_TILES); 0: none. */
+    uint32_t first_width, first_height;
 } dop_image_layout;
 
+/* Layouts of the normalized values in memory. */
 typedef enum dop_pixel_order {
     /* [rows, row_values] as the tower's first product takes them.  A row is [3, frames, patch, patch], or [patch, patch, 3] with
      * DOP_IMAGE_PATCHES; rows are in the order of dop_image_rows(). */
     DOP_PIXELS_ROWS,
-    /* As `pixel_values` of published processors: [n_tiles, 3, height, width], or such rows, in reading order with DOP_IMAGE_PATCHES
-     * and without windows with DOP_IMAGE_PIXELS. */
+    /* As `pixel_values` of published processors: [n_tiles, 3, height, width]; with DOP_IMAGE_PATCHES and DOP_IMAGE_PIXELS, rows as of
+     * DOP_PIXELS_ROWS, but ordered as without windows. */
     DOP_PIXELS_PUBLISHED,
 } dop_pixel_order;
 
-/* A row of patches of a tile.  Windows come one after the other in reading order, in each of them the features, and patches that
- * become one feature stand together: a window is a range of rows, and merging them is another view of the same memory. */
+/* A row of the tower's input, which is one patch of a tile.  Rows are ordered by window, then by feature, both in reading order, and the
+ * patches of one feature are neighbours.  So a window is a range of rows, and merging patches is a reshape without copying. */
 typedef struct dop_image_row {
     uint32_t patch;       /* number of the patch in reading order */
-    uint32_t in_window;   /* rows of its window before it */
+    uint32_t in_window;   /* index of the row in its window */
     uint32_t window_last; /* in_window of the window's last row */
 } dop_image_row;
 
@@ -95,19 +100,21 @@ typedef struct dop_image_mark {
     bool features; /* each of the n tokens stands for one row of the tower's output, in order */
 } dop_image_mark;
 
-/* Are the numbers within bounds and those that the form needs there?  DOP_E_INPUT with the field otherwise. */
+/* Checks a processor: numbers must be within bounds, and those that its form needs must be there.  DOP_E_INPUT names the wrong field. */
 dop_status dop_image_processor_check(const dop_image_processor *p, dop_diag *diag);
-/* For a processor that was checked and a picture of this size.  DOP_E_INPUT: a form that the model does not take. */
+/* Computes the layout for a picture's size; the processor must have been checked.  DOP_E_INPUT: the model takes no picture of this
+ * shape.  DOP_E_LIMIT: it has too many pixels. */
 dop_status dop_image_lay_out(const dop_image_processor *p, uint32_t width, uint32_t height, dop_diag *diag,
                              dop_image_layout *out_layout);
-/* The values, (rows + padding) * row_values of them, owned by the caller (free) and charged to `budget` (NULL: unlimited). */
+/* Computes the normalized values of a picture, (rows + padding) * row_values of them, owned by the caller (free) and charged to `budget`
+ * (NULL: unlimited). */
 dop_status dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, const dop_picture *picture,
                             dop_pixel_order order, dop_budget *budget, dop_diag *diag, float **out_values);
-/* The rows of one tile, grid_width * grid_height of them, owned by the caller (free). */
+/* Lists the rows of one tile in their order, grid_width * grid_height of them, owned by the caller (free). */
 dop_status dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,
                           dop_image_row **out_rows);
-/* What stands in the text for the picture; *out_marks is owned by the caller (free).  Their features together are
- * layout->features. */
+/* Makes the text that stands for the picture, as a list of marks, owned by the caller (free).  Marks with `features` have
+ * layout->features tokens together. */
 dop_status dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,
                            dop_image_mark **out_marks, uint32_t *out_n);
 

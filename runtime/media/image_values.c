@@ -1,11 +1,11 @@
-/* From a picture and its layout to normalized values in rows. */
+/* Computes a tower's input: from a picture and its layout to normalized values in rows. */
 #include "runtime/media/image_processor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The normalized value of each of the 256 that a color can have.  Where values are both rescaled and normalized, mean and
- * deviation are scaled in their place, in single precision. */
+/* Makes a look-up table of the normalized value for each 8-bit value of a color.  Where values are both rescaled and normalized, mean
+ * and deviation are divided by the factor instead of multiplying the values, in single precision. */
 static void
 make_table(const dop_image_processor *p, float table[3][256])
 {
@@ -17,7 +17,7 @@ make_table(const dop_image_processor *p, float table[3][256])
         }
 }
 
-/* Rectangle of a picture, whose outside is black. */
+/* Cuts a rectangle out of a picture; what lies outside of the picture is black. */
 static dop_status
 cut(const dop_picture *in, int64_t left, int64_t top, uint32_t w, uint32_t h, dop_budget *budget, dop_diag *diag,
     dop_picture *out)
@@ -43,15 +43,16 @@ drop(dop_picture *picture, dop_budget *budget)
     dop_picture_finish(picture);
 }
 
-/* Where a value stands. */
+/* What decides where a pixel's value is written. */
 typedef struct place {
     const dop_image_processor *p;
     const dop_image_layout *layout;
     dop_pixel_order order;
-    const dop_image_row *rows; /* of a tile */
+    const dop_image_row *rows; /* order of the rows of each tile */
 } place;
 
-/* Windows of features of patches, in reading order each. */
+/* Lists the rows of a tile: by window of `window` features along each edge (0: one window), in it by feature, in that by patch, each in
+ * reading order. */
 static void
 order_rows(const dop_image_processor *p, const dop_image_layout *x, uint32_t window, dop_image_row *rows)
 {
@@ -90,13 +91,13 @@ put_planes(const place *at, const float table[3][256], const dop_picture *tile, 
     (void)at;
 }
 
-/* A patch whose upper left pixel is `from`, in a picture of `width` pixels to a row. */
+/* Writes the row of one patch.  from: the patch's upper left pixel, in a picture of `width` pixels to a row. */
 static void
 put_patch(const place *at, const float table[3][256], const uint8_t *from, uint32_t width, float *row)
 {
     const uint32_t n = at->p->patch, frames = at->p->frames;
     const size_t plane = (size_t)n * n;
-    if (at->p->form == DOP_IMAGE_PATCHES) { /* colors last */
+    if (at->p->form == DOP_IMAGE_PATCHES) { /* layout [patch, patch, 3] */
         for (uint32_t y = 0; y < n; y++)
             for (uint32_t x = 0; x < 3 * n; x++)
                 *row++ = table[x % 3][from[(size_t)y * width * 3 + x]];
@@ -122,7 +123,8 @@ put_rows(const place *at, const float table[3][256], const dop_picture *tile, fl
     }
 }
 
-/* A tile of a picture that is divided: a square of the canvas, or a piece of the picture. */
+/* Makes tile i of a divided picture: a rectangle of the canvas (the resized picture) or, with DOP_IMAGE_PAN, a piece of the original
+ * picture, resized. */
 static dop_status
 tile_of(const place *at, const dop_picture *picture, const dop_picture *canvas, uint32_t i, dop_budget *budget,
         dop_diag *diag, dop_picture *out)
@@ -144,14 +146,16 @@ tile_of(const place *at, const dop_picture *picture, const dop_picture *canvas, 
     return st;
 }
 
-/* The whole picture as a tile: of what is divided where that was resized to its own form before, else of the picture. */
+/* Makes the tile that shows the whole picture.  A divided picture is resized to it, from the canvas with DOP_IMAGE_TILES, else from the
+ * original.  Of a picture that is not divided, the canvas is the tile, or its middle where the processor crops. */
 static dop_status
 whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
          dop_picture *out)
 {
     const dop_image_layout *const x = at->layout;
     const bool divided = x->tile_rows > 0;
-    if (!divided && at->p->crop) /* halves of what is too much round down on the left, of what is missing too */
+    /* Center crop: the left edge moves in by half of the surplus, or out by half of what is missing, rounded down. */
+    if (!divided && at->p->crop)
         return cut(canvas,
                    canvas->width >= x->width ? (int64_t)(canvas->width - x->width) / 2
                                              : -(int64_t)((x->width - canvas->width) / 2),
@@ -162,7 +166,7 @@ whole_of(const place *at, const dop_picture *picture, const dop_picture *canvas,
     return dop_picture_resize(from, x->width, x->height, at->p->filter, at->p->point, budget, diag, out);
 }
 
-/* All tiles, one after the other. */
+/* Writes the values of all tiles, one tile after the other. */
 static dop_status
 put_tiles(const place *at, const dop_picture *picture, const dop_picture *canvas, dop_budget *budget, dop_diag *diag,
           float *out)
@@ -195,7 +199,7 @@ dop_image_values(const dop_image_processor *p, const dop_image_layout *layout, c
     dop_image_row *order_of = NULL;
     const uint64_t planes = (uint64_t)layout->n_tiles * 3 * layout->width * layout->height * p->frames;
     const uint64_t rows = ((uint64_t)layout->rows + layout->padding) * layout->row_values;
-    const uint64_t bytes = (planes > rows ? planes : rows) * sizeof(float); /* of which a rest of a patch is not used */
+    const uint64_t bytes = (planes > rows ? planes : rows) * sizeof(float); /* enough for both orders */
     dop_picture first = {0}, canvas = {0};
     *out_values = NULL;
     if (!dop_budget_take(budget, bytes) || !dop_budget_step(budget, bytes / 16))

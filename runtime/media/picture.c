@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* EXIF's orientations: which row and column of the file the first row and the first column of the picture are. */
+/* Turns a decoded picture upright, as its EXIF orientation says. */
 static dop_status
 orient(dop_decoding *d)
 {
     static const struct {
-        bool swap, left_right, top_bottom; /* columns are rows; then read from the right, from the bottom */
+        /* swap: rows of the file become columns; left_right, top_bottom: the file is read from right to left, from bottom to top. */
+        bool swap, left_right, top_bottom;
     } how[9] = {
         [2] = {false, true, false}, [3] = {false, true, true}, [4] = {false, false, true}, [5] = {true, false, false},
         [6] = {true, false, true},  [7] = {true, true, true},  [8] = {true, true, false}};
@@ -45,14 +46,14 @@ begins(const dop_decoding *d, size_t at, const char *with, size_t n)
     return d->size >= at + n && memcmp(d->bytes + at, with, n) == 0;
 }
 
-/* By the first bytes, since names and media types that come with pictures are often wrong. */
+/* Decodes a file by the decoder that its first bytes call for, since names and media types that come with pictures are often wrong. */
 static dop_status
 decode(dop_decoding *d)
 {
     static const struct {
         const char *bytes;
         size_t n, at;
-        dop_status (*decode)(dop_decoding *d); /* NULL: not read */
+        dop_status (*decode)(dop_decoding *d); /* NULL: a format that is recognized and refused */
         const char *what;
     } kinds[] = {{"\x89PNG\r\n\x1a\n", 8, 0, dop_decode_png, NULL},
                  {"\xff\xd8\xff", 3, 0, dop_decode_jpeg, NULL},

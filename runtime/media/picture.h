@@ -11,7 +11,7 @@
 
 enum {
     DOP_PICTURE_MAX_EDGE = 32767, /* pixels: sizes of pictures and of what is made of them multiply without overflow */
-    DOP_PICTURE_MAX_PIXELS = 1 << 26 /* where a caller has no number of its own: 8192 x 8192, 192 MiB of RGB */
+    DOP_PICTURE_MAX_PIXELS = 1 << 26 /* limit where a caller states none: 8192 x 8192 pixels, 192 MiB of RGB */
 };
 
 typedef struct dop_picture {
@@ -19,9 +19,9 @@ typedef struct dop_picture {
     uint8_t *rgb;           /* height * width * 3, row by row from the top; owned */
 } dop_picture;
 
-/* Decodes a file that is in memory.  DOP_E_LIMIT: more than max_pixels (0: DOP_PICTURE_MAX_PIXELS), or `budget` (NULL: unlimited) is
- * exhausted, which is charged before memory is taken; what the picture has stays charged.  DOP_E_INPUT: damaged, cut off, or of
- * another kind.  Each with one line.  Any thread. */
+/* Decodes a file that is in memory.  `budget` (NULL: unlimited) is charged before memory is allocated; the bytes of the picture stay
+ * charged.  DOP_E_LIMIT: the picture has more than max_pixels pixels (0: DOP_PICTURE_MAX_PIXELS), or the budget is exhausted.
+ * DOP_E_INPUT: the file is damaged, cut off, or of another kind.  Messages have one line.  Any thread. */
 dop_status dop_picture_decode(const void *bytes, size_t size, uint64_t max_pixels, dop_budget *budget, dop_diag *diag,
                               dop_picture *out_picture);
 void dop_picture_finish(dop_picture *picture); /* accepts a zeroed one */

@@ -32,7 +32,8 @@ dop_decoding_start(dop_decoding *d, uint64_t width, uint64_t height, uint32_t by
     return d->picture.rgb ? DOP_OK : DOP_FAIL(d->diag, DOP_E_NOMEM, "out of memory");
 }
 
-/* The first two bytes say how numbers are stored; entries of 12 bytes follow their count: tag, type, count, value. */
+/* Reads a TIFF header and its first directory.  The first two bytes say whether numbers are little-endian; a directory is a count and
+ * as many entries of 12 bytes: tag, type, count, value. */
 uint32_t
 dop_exif_orientation(const uint8_t *bytes, size_t size)
 {

@@ -11,15 +11,15 @@ typedef struct gif_state {
     size_t at;              /* bytes of the file that have been read */
     const uint8_t *palette; /* colors of 3 bytes; NULL: gray */
     uint32_t colors;
-    int transparent; /* index of the color that is outside the frame; 0 where none is stated */
+    int transparent; /* index of the transparent color, which also fills the canvas outside the frame; 0 where none is stated */
     /* The frame, in pixels of the picture. */
     uint32_t left, top, width, height;
     bool interlaced;
-    uint64_t written; /* pixels of the frame so far */
-    /* A code is the string of its prefix and one more pixel. */
+    uint64_t written; /* pixels of the frame that are decoded so far */
+    /* The dictionary of LZW: a code's string of pixels is the string of code prefix[code], and last[code] behind it. */
     uint16_t prefix[CODES];
     uint8_t last[CODES];
-    uint8_t string[CODES]; /* of one code, backwards */
+    uint8_t string[CODES]; /* scratch: the string of one code, backwards */
 } gif_state;
 
 static dop_status
@@ -34,7 +34,7 @@ u16(const uint8_t *p)
     return (uint32_t)(p[0] | p[1] << 8);
 }
 
-/* The next n bytes; NULL: there are fewer. */
+/* Takes the next n bytes of the file; NULL: fewer are left. */
 static const uint8_t *
 take(gif_state *g, size_t n)
 {
@@ -44,7 +44,7 @@ take(gif_state *g, size_t n)
     return g->d->bytes + g->at - n;
 }
 
-/* A palette that the flags of a header announce. */
+/* Reads the palette that the flags of a header announce, if they do. */
 static bool
 take_palette(gif_state *g, uint8_t flags)
 {
@@ -98,7 +98,7 @@ put_code(gif_state *g, uint32_t code, uint32_t roots)
     return head;
 }
 
-/* Bits come in blocks of up to 255 bytes, each behind its length; a length of 0 ends them. */
+/* Decodes the frame's LZW codes.  Their bits come in blocks of up to 255 bytes, each behind its length; a length of 0 ends them. */
 static dop_status
 decode_frame(gif_state *g)
 {
@@ -136,7 +136,8 @@ decode_frame(gif_state *g)
         }
         if (before < 0 ? code >= clear : code > next || (code == next && next >= CODES))
             return dop_decoding_damaged(g->d, "GIF", "a code that is not in its dictionary");
-        if (before >= 0 && code == next) { /* the string before, and its own first pixel */
+        /* The code may be the one that is defined here: the string of the code before it, and that string's first pixel. */
+        if (before >= 0 && code == next) {
             g->prefix[next] = (uint16_t)before;
             g->last[next] = head;
         }
@@ -174,7 +175,7 @@ image(gif_state *g, uint32_t canvas_width, uint32_t canvas_height)
     if (st != DOP_OK)
         return st;
     const gif_state frame = *g;
-    g->left = g->top = 0; /* what is outside the frame */
+    g->left = g->top = 0; /* fills the area outside the frame */
     g->width = w;
     g->height = h;
     g->interlaced = false;
@@ -189,7 +190,7 @@ image(gif_state *g, uint32_t canvas_width, uint32_t canvas_height)
     return decode_frame(g);
 }
 
-/* An extension; one of them says which color is transparent. */
+/* Reads an extension block; the graphic control extension says which color is transparent. */
 static bool
 extension(gif_state *g)
 {

@@ -8,17 +8,18 @@
 typedef struct dop_decoding {
     const uint8_t *bytes;
     size_t size;         /* bytes of the file */
-    uint64_t max_pixels; /* of the picture */
+    uint64_t max_pixels; /* most pixels that the picture may have */
     dop_budget *budget;  /* NULL: unlimited */
     dop_diag *diag;
     dop_picture picture;  /* what has been decoded so far */
-    uint64_t scratch;     /* bytes charged for the time of decoding */
-    uint32_t orientation; /* of EXIF: 1 to 8 */
+    uint64_t scratch;     /* bytes that are charged to the budget until decoding ends */
+    uint32_t orientation; /* EXIF's number of the orientation, 1 to 8 */
 } dop_decoding;
 
-/* The size is known: checks it, charges bytes_per_pixel for a decoder's own memory until the end, and takes the pixels. */
+/* Checks the picture's size and allocates its pixels, when a decoder has read the file's header.  bytes_per_pixel: what the decoder
+ * itself needs for each pixel, which is charged until decoding ends. */
 dop_status dop_decoding_start(dop_decoding *d, uint64_t width, uint64_t height, uint32_t bytes_per_pixel);
-/* A library's words, or ours, about a damaged file. */
+/* Fails because the file is damaged; what: a library's message, or ours. */
 dop_status dop_decoding_damaged(dop_decoding *d, const char *kind, const char *what);
 
 /* Each decodes one kind of file into d->picture and sets d->orientation. */

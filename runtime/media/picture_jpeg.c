@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything that libjpeg's functions for errors see; they leave by longjmp, so no local variable of theirs counts afterwards. */
+/* State of decoding that survives libjpeg's errors: these leave by longjmp, after which local variables have no certain values. */
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf leave;
     dop_decoding *d;
-    uint8_t *row; /* a row of CMYK */
+    uint8_t *row; /* buffer for a row of CMYK */
     char error[JMSG_LENGTH_MAX];
     dop_status status;
 } jpeg_state;
@@ -27,7 +27,8 @@ on_error(j_common_ptr info)
     longjmp(s->leave, 1);
 }
 
-/* Where data is missing libjpeg warns and fills up with gray: that is damage.  Bytes too many between segments are not. */
+/* Handles libjpeg's warnings.  Where data is missing libjpeg warns and fills up with gray, which counts as damage here; superfluous
+ * bytes between segments do not. */
 static void
 on_message(j_common_ptr info, int level)
 {
@@ -36,7 +37,8 @@ on_message(j_common_ptr info, int level)
         on_error(info);
 }
 
-/* A progressive file can have any number of scans over all of the picture, a few bytes each. */
+/* Limits the number of scans and charges the budget for them: a progressive file can have any number of scans over the whole picture, a
+ * few bytes each. */
 static void
 on_progress(j_common_ptr info)
 {
@@ -59,7 +61,7 @@ times(uint32_t a, uint32_t b) /* a * b / 255, rounded */
     return (uint8_t)((t + (t >> 8)) >> 8);
 }
 
-/* Four channels are stored inverted, as Adobe's programs do: 255 is no ink. */
+/* Converts a row of CMYK to RGB.  The four channels are inverted, as Adobe's programs store them: 255 is no ink. */
 static void
 cmyk_to_rgb(const uint8_t *cmyk, uint32_t n, uint8_t *rgb)
 {
@@ -95,7 +97,7 @@ run(jpeg_state *s)
     jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     (void)jpeg_read_header(jpeg, TRUE);
     read_orientation(s);
-    /* All coefficients of a progressive picture are kept, 16 bits each. */
+    /* libjpeg keeps all coefficients of a progressive picture in memory, 16 bits each. */
     const uint32_t held = jpeg_has_multiple_scans(jpeg) ? 2 * (uint32_t)jpeg->num_components : 0;
     s->status = dop_decoding_start(s->d, jpeg->image_width, jpeg->image_height, held);
     if (s->status != DOP_OK)

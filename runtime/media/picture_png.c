@@ -1,11 +1,11 @@
-/* PNG by libpng.  What is gone through here is one frame: of an animation (APNG) the default image. */
+/* PNG by libpng.  One frame is decoded: of an animation (APNG) the default image. */
 #include "runtime/media/picture_internal.h"
 
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything that libpng's functions for errors see; they leave by longjmp, so no local variable of theirs counts afterwards. */
+/* State of decoding that survives libpng's errors: these leave by longjmp, after which local variables have no certain values. */
 typedef struct png_state {
     dop_decoding *d;
     size_t at; /* bytes of the file that have been read */
@@ -41,8 +41,8 @@ on_read(png_structp png, png_bytep to, size_t n)
     s->at += n;
 }
 
-/* What libpng holds at once is a few rows, and blocks of text, profiles and EXIF: some it takes memory for by the length that the
- * file states, before it has read them. */
+/* The allocator for libpng, with a limit.  libpng holds a few rows at once, and blocks of text, profiles and EXIF; for some blocks it
+ * allocates the length that the file states before it has read them. */
 static png_voidp
 take_memory(png_structp png, png_alloc_size_t n)
 {
@@ -58,7 +58,7 @@ give_memory(png_structp png, png_voidp memory)
     free(memory);
 }
 
-/* To 8-bit RGB.  Palettes and gray take no alpha from a tRNS block, since that would be dropped again. */
+/* Asks libpng for 8-bit RGB.  Palettes and gray take no alpha from a tRNS block, since alpha is dropped anyway. */
 static void
 transform(png_state *s)
 {
@@ -92,7 +92,7 @@ run(png_state *s)
         return;
     }
     png_set_read_fn(s->png, s, on_read);
-    png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff); /* dop_decoding_start has the limit, and its own words */
+    png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff); /* dop_decoding_start checks the size, with a better message */
     png_read_info(s->png, s->info);
     const uint32_t w = png_get_image_width(s->png, s->info), h = png_get_image_height(s->png, s->info);
     /* Interlaced rows of 16 bits and four channels are the widest that libpng keeps, two at a time. */

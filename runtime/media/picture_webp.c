@@ -4,7 +4,7 @@
 #include <string.h>
 #include <webp/demux.h>
 
-/* RGBA of the whole canvas to RGB. */
+/* Copies the canvas from RGBA to the picture's RGB. */
 static dop_status
 first_frame(dop_decoding *d, const WebPData *data)
 {
@@ -27,7 +27,7 @@ first_frame(dop_decoding *d, const WebPData *data)
 dop_status
 dop_decode_webp(dop_decoding *d)
 {
-    enum { CANVASES = 2 * 4 + 4 }; /* bytes per pixel: two of RGBA, and a frame */
+    enum { CANVASES = 2 * 4 + 4 }; /* bytes per pixel that libwebp needs: two canvases of RGBA, and a frame */
     const WebPData data = {d->bytes, d->size};
     WebPDemuxer *demuxer = WebPDemux(&data);
     if (!demuxer)

@@ -6,13 +6,14 @@
 
 /* For each pixel of the output, along one edge: which pixels of the input it reads, and with which weights. */
 typedef struct taps {
-    uint32_t *first, *n; /* [outputs] */
-    int32_t *weights;    /* [outputs, most] */
-    uint32_t most;       /* pixels that one output reads at most */
-    uint32_t bits;       /* of the weights, behind the point */
+    uint32_t *first, *n; /* [outputs]: the first pixel that an output reads, and how many */
+    int32_t *weights;    /* [outputs, most], fixed-point */
+    uint32_t most;       /* most pixels that one output reads */
+    uint32_t bits;       /* bits of the weights behind the binary point */
 } taps;
 
-/* Keys' cubic with a = -1/2; a sinc of three lobes, in a window that is one of one lobe. */
+/* The value of a filter at a distance: Lanczos with three lobes (a sinc windowed by the central lobe of a sinc three times as wide), a
+ * triangle (bilinear), or Keys' cubic with a = -1/2. */
 static double
 filter_at(dop_filter filter, double x)
 {
@@ -38,7 +39,7 @@ taps_finish(taps *t)
     free(t->weights);
 }
 
-/* The largest weight decides how many bits there are: they must fit 16 with a sign. */
+/* Bits of the weights behind the binary point.  For torchvision the largest weight decides: it must fit 16 bits with a sign. */
 static uint32_t
 bits_of(double largest, dop_fixed_point point)
 {
@@ -112,7 +113,7 @@ along_row(const taps *t, const uint8_t *in, uint32_t outputs, uint8_t *out)
     }
 }
 
-/* Row i of the output; sums[n] is for the sums of a row. */
+/* Makes row i of the output from rows of the input; sums[n] is scratch for the sums of a row. */
 static void
 along_columns(const taps *t, const uint8_t *in, uint32_t i, size_t n, int32_t *sums, uint8_t *out)
 {
@@ -128,7 +129,7 @@ along_columns(const taps *t, const uint8_t *in, uint32_t i, size_t n, int32_t *s
         out[x] = to_8_bits(sums[x], t->bits);
 }
 
-/* One edge is changed, the other one stays. */
+/* Resizes one edge; the other one keeps its length. */
 static dop_status
 resize_edge(const dop_picture *in, bool rows, uint32_t to, dop_filter filter, dop_fixed_point point, dop_budget *budget,
             dop_diag *diag, dop_picture *out)

@@ -1,12 +1,13 @@
 /* Resizing of 8-bit RGB with a filter whose width follows the scale ("antialias"), to the same bits as the two programs that models
- * are trained and evaluated with.  Both go along rows, then along columns, round to 8 bits in between, and have weights of a fixed
- * point: Pillow of 22 bits after it, torchvision's tensors of as many as the largest weight leaves of 15. */
+ * are trained and evaluated with, Pillow and torchvision.  Both resize along rows, then along columns, round to 8 bits in between, and
+ * have fixed-point weights: Pillow with 22 bits behind the binary point, torchvision (for tensors) with as many, up to 22, as let the
+ * largest weight fit 15 bits and a sign. */
 #ifndef DOPPLER_RUNTIME_MEDIA_RESIZE_H
 #define DOPPLER_RUNTIME_MEDIA_RESIZE_H
 
 #include "runtime/media/picture.h"
 
-/* Numbers are those of Pillow's filters, which preprocessor_config.json has under `resample`. */
+/* Filters for resizing, by Pillow's numbers, which preprocessor_config.json has under `resample`. */
 typedef enum dop_filter {
     DOP_FILTER_LANCZOS = 1,
     DOP_FILTER_BILINEAR = 2,
@@ -15,7 +16,7 @@ typedef enum dop_filter {
 
 typedef enum dop_fixed_point { DOP_FIXED_TORCHVISION, DOP_FIXED_PILLOW } dop_fixed_point;
 
-/* *out_picture has width x height pixels, which are charged to `budget` (NULL: unlimited) and stay so. */
+/* Resizes a picture to width x height pixels, whose memory is charged to `budget` (NULL: unlimited) and stays charged. */
 dop_status dop_picture_resize(const dop_picture *picture, uint32_t width, uint32_t height, dop_filter filter,
                               dop_fixed_point point, dop_budget *budget, dop_diag *diag, dop_picture *out_picture);
 

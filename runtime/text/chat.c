@@ -12,10 +12,10 @@ struct dop_chat {
     char *text;
     size_t len;
     char stop[max_stop + 1];
-    const char *stops[2]; /* stop, or nothing */
+    const char *stops[2]; /* list of texts that end an answer, ended by NULL: `stop`, or none */
 };
 
-/* Formats by name, for models that bring no template. */
+/* Built-in chat templates by name, for models that bring no template. */
 #define TURNS(open, close_user, open_answer, system)                                                        \
     "{{ bos_token }}{% set ns = namespace(inside=false) %}{% for m in messages %}"                          \
     "{% if not ns.inside and m.role != 'assistant' %}{{ '" open "' }}{% set ns.inside = true %}{% endif %}" \
@@ -50,7 +50,7 @@ static const struct {
      "{{ '[INST] ' + m.content + '[/INST]' }}{% else %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"},
 };
 
-/* Checks the syntax once, so that a broken template is refused before a conversation starts. */
+/* Checks the syntax of a template once, so that a broken one is refused before a conversation starts. */
 static dop_status
 check_syntax(const dop_chat *c, dop_diag *diag)
 {
@@ -61,7 +61,9 @@ check_syntax(const dop_chat *c, dop_diag *diag)
     return cx.status;
 }
 
-enum { BEGINS = 1, ENDS = 2, GOES_ON = 3 }; /* a question, and a place for its answer; its answer; another question */
+/* Probe conversations, by their number of messages: a question, with the prompt for its answer; a question and its answer; these and
+ * another question. */
+enum { BEGINS = 1, ENDS = 2, GOES_ON = 3 };
 
 static dop_status
 render_probe(const dop_chat *c, const char *answer, int n_messages, dop_diag *diag, dop_buf *out)
@@ -81,7 +83,7 @@ render_probe(const dop_chat *c, const char *answer, int n_messages, dop_diag *di
     return st;
 }
 
-/* What stands behind the last occurrence of an answer; NULL: it does not occur. */
+/* Finds the text behind the last occurrence of an answer in a rendered conversation; NULL: the answer does not occur. */
 static const char *
 behind(const dop_buf *text, const char *answer, size_t *out_n)
 {
@@ -93,8 +95,8 @@ behind(const dop_buf *text, const char *answer, size_t *out_n)
     return found;
 }
 
-/* Does an answer begin with marks that the model writes?  Then it has parts, as in the harmony format, and what ends the
- * last part ends the others too. */
+/* Does the template put marks in front of an answer that the prompt for the answer lacks, so that the model writes them?  Then answers
+ * have parts, as in the harmony format, and the mark that ends the last part ends other parts, too, and not the answer. */
 static bool
 has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
 {
@@ -106,8 +108,9 @@ has_parts(const dop_buf *before, const dop_buf *whole, const char *answer)
     return n > same && memmem(whole->data + same, n - same, "<|", 2) != NULL;
 }
 
-/* Finds the mark that ends an answer: what the template writes behind one, whether or not the conversation goes on, if
- * that begins with something in angle or square brackets.  A template that refuses the question has none. */
+/* Finds the stop text, the mark in angle or square brackets that ends an answer: the template writes it behind an answer both where the
+ * conversation ends there and where another question follows.  There is none where the text behind an answer begins otherwise, or the
+ * template refuses the probe conversation. */
 static dop_status
 find_stop(dop_chat *c, dop_diag *diag)
 {

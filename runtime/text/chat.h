@@ -27,25 +27,25 @@ typedef struct dop_chat_input {
     const json_t *messages; /* [{"role", "content", ...}, ...] */
     const json_t *tools;    /* list of tool descriptions or NULL */
     bool add_generation_prompt;
-    const char *bos_token, *eos_token; /* texts; NULL: of `tokenizer`, "" without one */
+    const char *bos_token, *eos_token; /* texts of the tokens; NULL: those of `tokenizer`, or "" without a tokenizer */
     const dop_tokenizer *tokenizer;    /* may be NULL */
     const struct tm *now;              /* date for templates that write one; NULL: now, local time */
     const json_t *extra;               /* object with more variables for the template (enable_thinking, ...) or NULL */
     dop_budget *budget;                /* charged for the rendering; NULL: only the interpreter's own limits hold */
 } dop_chat_input;
 
-/* Whether `extra` may not have this name, because the conversation or the interpreter gives it a meaning. */
+/* Is a variable's name reserved, so that `extra` may not have it?  The conversation or the interpreter gives such names a meaning. */
 bool dop_chat_reserved(const char *name);
 
 /* Appends the text of a conversation.  Encode it with dop_chat_encode.  A template that refuses the conversation
  * (roles that must alternate, ...) is DOP_E_INPUT with the template's own words. */
 dop_status dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
-/* Appends only what the last message adds to the conversation before it (with a line break in front where the
- * conversation before ends with one that generation left out). */
+/* Appends only what the last message adds to the conversation before it.  A line break comes first where the template ends the earlier
+ * conversation with one: generation stops before it and has not written it. */
 dop_status dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
 
-/* Rendered text to ids.  Special tokens are parsed, those in the messages too, as in other programs.  start: at the start of
- * a sequence, where what the tokenizer puts in front of texts is added unless the template wrote it. */
+/* Encodes a rendered text to ids.  Special tokens are parsed, those in the messages too, as in other programs.  start: the text begins a
+ * sequence, so that the tokens that the tokenizer puts in front of texts (BOS) are added unless the template wrote them. */
 dop_status dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_budget *budget,
                            dop_diag *diag, dop_ids *out_ids);
 

@@ -1,4 +1,4 @@
-/* Growable lists of token ids (tokenizer.h). */
+/* Growable lists of token ids (ids.h). */
 #include "runtime/text/tokenizer.h"
 
 #include <stdlib.h>

@@ -41,8 +41,8 @@ combining_class(utf8proc_int32_t cp)
     return cp < 0x300 ? 0 : (uint8_t)utf8proc_get_property(cp)->combining_class;
 }
 
-/* The canonical ordering of marks behind one starter: by combining class, equal ones as they stood.  Short runs by
- * insertion; long ones by counting the 256 classes. */
+/* Canonical ordering (UAX #15): sorts the marks behind one starter stably by combining class.  Short runs are sorted by insertion, long
+ * ones by counting the 256 classes. */
 static void
 order_run(stretch *t, size_t from, size_t to)
 {
@@ -102,7 +102,7 @@ decompose(stretch *t, const char *s, size_t n, utf8proc_option_t options, dop_di
             return failure(t, diag);
         utf8proc_ssize_t room = (utf8proc_ssize_t)(t->cap - t->n);
         utf8proc_ssize_t made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, room, options, &boundary);
-        if (made > room) { /* there was no room: `made` is how many it needs */
+        if (made > room) { /* nothing was written: `made` is the room that the characters need */
             if (!reserve(t, t->n + (size_t)made))
                 return failure(t, diag);
             made = utf8proc_decompose_char((utf8proc_int32_t)c.cp, t->cp + t->n, made, options, &boundary);
@@ -141,8 +141,8 @@ dop_normal_form(unsigned form, const char *s, size_t n, dop_budget *budget, dop_
 {
     stretch t = {.budget = budget};
     dop_status st = DOP_OK;
-    /* An ASCII character is its own form and composes with nothing before it, only with marks behind it: what lies
-     * between two of them can be normalized apart, with the first of the two. */
+    /* An ASCII character is its own normal form and composes with nothing before it, only with marks behind it.  So a text can be cut
+     * before every ASCII character, and the pieces normalized one by one. */
     for (size_t i = 0; i < n && st == DOP_OK;) {
         size_t end = i;
         while (end < n && (uint8_t)s[end] < 0x80)

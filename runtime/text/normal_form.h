@@ -6,7 +6,7 @@
 
 enum {
     DOP_NORMAL_COMPOSE = 1, /* NFC and NFKC; otherwise NFD and NFKD */
-    DOP_NORMAL_COMPAT = 2   /* NFKC and NFKD: compatibility characters too */
+    DOP_NORMAL_COMPAT = 2   /* NFKC and NFKD: compatibility characters are decomposed, too */
 };
 
 /* Appends the form of s[0..n), which is valid UTF-8.  form: DOP_NORMAL_* bits.  Charges a step for each character, and

@@ -22,12 +22,12 @@ enum {
     max_pattern = 1 << 16,
     jit_stack_start = 32 * 1024,
     jit_stack_max = 1 << 20,
-    /* For one match; some 0.3 s. */
+    /* Steps of PCRE2 for one match; some 0.3 s. */
     match_limit = 10 * 1000 * 1000,
     heap_limit_kib = 256 * 1024,
 };
 
-/* The inside of a character class for the White_Space property, and for everything else. */
+/* The inside of a character class: the characters with the White_Space property, and all others. */
 static const char space_set[] = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"
                                 "\\x{202f}\\x{205f}\\x{3000}";
 static const char not_space_set[] = "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}"
@@ -35,7 +35,7 @@ static const char not_space_set[] = "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\
                                     "\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
 static const char word_set[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 
-/* Appends the form that an escape needs for PCRE2; false: it has none, and stays as it is. */
+/* Rewrites an escape (\s, \w and their opposites) for PCRE2 and appends it; false: the escape stays as it is, and nothing is appended. */
 static bool
 rewrite_escape(char c, bool in_class, dop_buf *out)
 {
@@ -124,7 +124,7 @@ dop_regex_create(const char *pattern, size_t n, dop_diag *diag, dop_regex **out_
                       n > 80 ? 80 : (int)n, pattern, why, (size_t)at);
         goto error;
     }
-    re->jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0; /* without JIT it is only slower */
+    re->jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0; /* without JIT matching is only slower */
     *out_re = re;
     re = NULL;
 error:

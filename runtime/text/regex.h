@@ -11,9 +11,9 @@
 #include "base/budget.h"
 
 typedef struct dop_regex dop_regex;                 /* compiled, immutable, may be shared by threads */
-typedef struct dop_regex_scratch dop_regex_scratch; /* what one matching thread needs */
+typedef struct dop_regex_scratch dop_regex_scratch; /* buffers for matching, of one thread */
 
-/* Pattern of n bytes, valid UTF-8 or not (then an error). */
+/* Compiles a pattern of n bytes, which may be any bytes from outside: one that is not valid UTF-8 is refused. */
 dop_status dop_regex_create(const char *pattern, size_t n, dop_diag *diag, dop_regex **out_re);
 void dop_regex_destroy(dop_regex *re);
 
@@ -21,9 +21,9 @@ void dop_regex_destroy(dop_regex *re);
 dop_regex_scratch *dop_regex_scratch_create(void);
 void dop_regex_scratch_destroy(dop_regex_scratch *scratch);
 
-/* First match at or after `from` in a subject of n bytes of valid UTF-8.  *out_found false: none.  Looks at the budget's
- * clock before it searches: a pattern that looks ahead may take time in proportion to the rest of the subject for every
- * match.  DOP_E_LIMIT: the budget is exhausted, or this one match takes more steps or memory than PCRE2 is allowed here. */
+/* Finds the first match at or after `from` in a subject of n bytes of valid UTF-8; *out_found false: there is none.  Checks the budget's
+ * clock before it searches, because a pattern that looks ahead may take time in proportion to the rest of the subject for every
+ * match.  DOP_E_LIMIT: the budget is exhausted, or the match takes more steps or memory than PCRE2 is allowed here. */
 dop_status dop_regex_find(const dop_regex *re, dop_regex_scratch *scratch, const char *subject, size_t n, size_t from,
                           dop_budget *budget, dop_diag *diag, bool *out_found, size_t *out_start, size_t *out_end);
 

@@ -121,7 +121,7 @@ static const dop_tok_kind *const kinds[DOP_TOK_MODEL_COUNT] = {
     [DOP_TOK_WORDPIECE] = &dop_tok_wordpiece_kind,
 };
 
-/* What only some kinds have: trie, scores, charsmap, and the header's fields for them. */
+/* Checks what only some kinds of vocabulary have: trie, scores, charsmap, and the header's fields for them. */
 static dop_status
 check_kind(dop_tokenizer *t, dop_diag *diag)
 {
@@ -195,7 +195,7 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
             return DAMAGED(diag, "ops");
         if (op->kind == DOP_OP_SENTENCEPIECE && (op->flags & ~(uint32_t)DOP_SP_ALL))
             return DAMAGED(diag, "ops");
-        /* Added text stays UTF-8, which everything after relies on. */
+        /* Text that an op inserts must be UTF-8, because all later steps rely on that. */
         if (dop_utf8_check(t->strings + op->a.offset, op->a.bytes) != op->a.bytes ||
             dop_utf8_check(t->strings + op->b.offset, op->b.bytes) != op->b.bytes)
             return DAMAGED(diag, "ops");
@@ -208,7 +208,7 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Checks t->blob and fills the rest of t. */
+/* Checks the blob t->blob and fills the other fields of t. */
 static dop_status
 load(dop_tokenizer *t, dop_diag *diag)
 {
@@ -233,7 +233,7 @@ load(dop_tokenizer *t, dop_diag *diag)
     return DOP_OK;
 }
 
-/* owned: what is freed with the tokenizer, or at once if this fails; NULL: nothing. */
+/* Makes a tokenizer of a blob.  owned: memory that is freed with the tokenizer, or at once on failure; NULL: none. */
 static dop_status
 create(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer **out_tok)
 {

@@ -1,8 +1,8 @@
 /* Byte pair encoding of one word.
  *
- * Both kinds of vocabulary repeat one step: of all neighbours that may be joined, join those with the lowest rank,
- * the leftmost first.  With a merge table the rank belongs to the pair; with scores (SentencePiece in GGUF) it
- * belongs to the token that the joined text is.  Short words scan an array, long ones use a heap. */
+ * The algorithm repeats one step: join the two neighbouring symbols with the lowest rank, the leftmost of several.  In vocabularies
+ * with a merge table the rank belongs to the pair; with scores (SentencePiece in GGUF) it belongs to the token that the joined text
+ * is.  Short words scan an array of pairs, long ones use a heap. */
 #include <stdlib.h>
 
 #include "base/encoding/utf8.h"
@@ -11,11 +11,13 @@
 /* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */
 typedef struct symbol {
     uint32_t id, start, len;
-    uint32_t prev, next; /* indices, DOP_TOK_NONE at the ends; used by the heap only */
-    bool frozen;         /* a user-defined token: joins nothing */
+    /* Indices of the neighbouring symbols, DOP_TOK_NONE at the ends; only long words, with a heap, use them. */
+    uint32_t prev, next;
+    bool frozen; /* a user-defined token: joins nothing */
 } symbol;
 
-/* A candidate: join `left` with its neighbour; stale when the two no longer have `len` bytes together. */
+/* An entry of the heap: symbols `left` and `right`, neighbours of `len` bytes together, can be joined to token `id`.  The entry is stale
+ * when the two have been joined with others since. */
 typedef struct candidate {
     uint32_t rank, left, right, len, id;
 } candidate;
@@ -23,7 +25,7 @@ typedef struct candidate {
 enum { scan_max = 48, cache_key = 30, cache_ids = 7, cache_slots = 8192 };
 
 typedef struct cached {
-    uint8_t len; /* 0: empty */
+    uint8_t len; /* bytes of the word in key[]; 0: the entry is empty */
     uint8_t count;
     char key[cache_key];
     uint32_t ids[cache_ids];
@@ -49,7 +51,7 @@ bpe_create(const dop_tokenizer *t, bool with_cache, dop_budget *budget)
     b->t = t;
     b->budget = budget;
     if (with_cache)
-        b->cache = calloc(cache_slots, sizeof *b->cache); /* without it everything is only slower */
+        b->cache = calloc(cache_slots, sizeof *b->cache); /* without the cache encoding is only slower */
     return b;
 }
 
@@ -90,7 +92,7 @@ add_symbol(dop_tok_bpe *b, uint32_t id, size_t start, size_t len)
     b->sym[b->count++] = (symbol){.id = id, .start = (uint32_t)start, .len = (uint32_t)len};
 }
 
-/* The symbol of the last character of a word: where words end in a mark ("</w>"), the piece that has it. */
+/* Finds the token for the last character of a word in a vocabulary whose words end in a mark ("</w>"): the piece with the mark. */
 static uint32_t
 last_of_word(const dop_tokenizer *t, const char *s, size_t n)
 {
@@ -100,7 +102,7 @@ last_of_word(const dop_tokenizer *t, const char *s, size_t n)
     return dop_tok_lookup(t, piece, n + t->head->joint.bytes);
 }
 
-/* All bytes of a character have a token. */
+/* Do all bytes of a character have a byte token? */
 static bool
 has_byte_tokens(const dop_tokenizer *t, const char *s, size_t n)
 {
@@ -112,8 +114,8 @@ has_byte_tokens(const dop_tokenizer *t, const char *s, size_t n)
     return true;
 }
 
-/* First symbols of a word, one per character.  Characters without a token become byte tokens or the unknown token
- * (consecutive ones fused if so defined), or are dropped when there is neither. */
+/* Makes the initial symbols of a word, one per character.  Characters without a token become byte tokens or the unknown token
+ * (one for consecutive characters with DOP_TOK_F_FUSE_UNK), or are dropped when there is neither. */
 static void
 symbols_from_chars(dop_tok_bpe *b, size_t n)
 {
@@ -136,7 +138,8 @@ symbols_from_chars(dop_tok_bpe *b, size_t n)
         uint32_t id = t->head->joint.bytes && i + len == n ? last_of_word(t, b->s + i, len)
                       : c < 0x80                           ? t->ascii_ids[c]
                                                            : dop_tok_lookup(t, b->s + i, len);
-        if (id != DOP_TOK_NONE || by_score) { /* by score, a character that is no token can still be part of one */
+        /* With scores, a character without a token can still be part of a token. */
+        if (id != DOP_TOK_NONE || by_score) {
             if (pending)
                 add_symbol(b, t->head->unk, unk_start, unk_len);
             pending = false;
@@ -173,7 +176,7 @@ symbols_from_bytes(dop_tok_bpe *b, size_t n)
     }
 }
 
-/* Rank of joining two neighbours and what they become; DOP_TOK_NONE if they do not join. */
+/* The rank of joining two neighbours, with the token that they become; DOP_TOK_NONE: they do not join. */
 static uint32_t
 pair_rank(const dop_tok_bpe *b, const symbol *l, const symbol *r, uint32_t *out_id)
 {
@@ -197,7 +200,7 @@ pair_rank(const dop_tok_bpe *b, const symbol *l, const symbol *r, uint32_t *out_
     return m->rank;
 }
 
-/* Repeatedly joins the best pair by scanning; quadratic, for short words. */
+/* Merges the pairs of a short word: scans for the best pair again and again, in quadratic time. */
 static void
 merge_by_scan(dop_tok_bpe *b)
 {
@@ -280,7 +283,7 @@ static bool
 consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
 {
     candidate c = {.left = left, .right = right};
-    if (!dop_budget_step(b->budget, 16)) /* a look at the table, and a way through the heap and back */
+    if (!dop_budget_step(b->budget, 16)) /* for a look-up in the table, and for insertion into the heap and removal */
         return false;
     if (left == DOP_TOK_NONE || right == DOP_TOK_NONE)
         return true;
@@ -308,7 +311,7 @@ merge_by_heap(dop_tok_bpe *b)
     while (b->heap_count) {
         candidate c = heap_pop(b);
         symbol *l = &s[c.left], *r = &s[c.right];
-        /* Lengths only grow and a joined symbol has none, so this is "both are still what they were". */
+        /* Lengths only grow, and a symbol that was joined to its left neighbour has length 0: so this finds stale entries. */
         if (!l->len || !r->len || l->len + r->len != c.len || l->next != c.right)
             continue;
         l->id = c.id;
@@ -335,7 +338,8 @@ emit(const dop_tok_bpe *b, dop_ids *out)
     bool fallback = (t->head->flags & DOP_TOK_F_BYTE_FALLBACK) != 0, was_unknown = false;
     for (size_t i = 0; i < b->count; i++) {
         const symbol *s = &b->sym[i];
-        bool unknown = s->id == DOP_TOK_NONE; /* by score only: a character that found no partner */
+        /* Unknown, with scores only: a character without a token that was joined to none. */
+        bool unknown = s->id == DOP_TOK_NONE;
         if (!unknown) {
             dop_ids_push(out, s->id);
         } else if (!fallback && t->head->unk != DOP_TOK_NONE) {
@@ -357,8 +361,9 @@ static dop_status
 encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
     const dop_tokenizer *t = b->t;
-    const bool whole = (t->head->flags & DOP_TOK_F_IGNORE_MERGES) ||
-                       ((t->head->flags & DOP_TOK_F_LINES) && n > 0 && s[0] == '\n'); /* words are of them or without */
+    /* With DOP_TOK_F_LINES, words consist of line feeds or have none. */
+    const bool whole =
+        (t->head->flags & DOP_TOK_F_IGNORE_MERGES) || ((t->head->flags & DOP_TOK_F_LINES) && n > 0 && s[0] == '\n');
     if (whole && n <= t->longest_piece) {
         uint32_t id = dop_tok_lookup(t, s, n);
         if (id != DOP_TOK_NONE) {
@@ -412,7 +417,7 @@ bpe_word(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
     dop_tok_bpe *b = state;
     const dop_tok_header *h = b->t->head;
-    /* No merge crosses these cuts, so the parts can be encoded apart: same ids, and the cache sees words. */
+    /* Cuts the text where no merge can cross (DOP_TOK_F_SEAMS): the ids do not change, and the cache gets words. */
     while ((h->flags & DOP_TOK_F_SEAMS) && n > DOP_TOK_SPACE_LEN) {
         size_t cut = 1;
         const char *p;

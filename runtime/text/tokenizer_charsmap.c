@@ -4,7 +4,7 @@
 
 #include "base/encoding/utf8.h"
 
-/* Bits of a unit of the double array. */
+/* Fields of a unit of the double array, in the bits that Darts-clone gives them. */
 static uint32_t
 unit_offset(uint32_t u)
 {
@@ -56,16 +56,17 @@ dop_charsmap_check(const char *map, size_t size)
     return NULL;
 }
 
-/* A rule that applies to the start of a text. */
+/* A replacement rule that applies to the start of a text. */
 typedef struct rule {
     size_t len;     /* bytes of the text that it replaces; 0: there is no rule */
     const char *by; /* 0-terminated */
 } rule;
 
-enum { longest_rule = 256 }; /* bytes; published maps have at most 20.  A damaged one may lead round in a circle. */
+/* bytes that a rule replaces at most, as the trie of a damaged map may be cyclic; published maps need 20 */
+enum { longest_rule = 256 };
 
-/* The longest or the shortest rule that applies.  Loading a tokenizer does not check the array, so every step here checks
- * its index. */
+/* Finds the longest or the shortest rule that applies to the start of a text.  Loading a tokenizer does not check the double array, so
+ * every step here checks its index. */
 static rule
 find_rule(const dop_tokenizer *t, const char *s, size_t n, bool shortest)
 {
@@ -140,7 +141,7 @@ dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf 
     }
 }
 
-/* What the start of the text becomes.  A user-defined token stays as it is; otherwise the longest rule applies. */
+/* Normalizes the start of the text: a user-defined token stays as it is; otherwise the longest rule applies. */
 static size_t
 normalize_start(const dop_tokenizer *t, unsigned flags, const char *s, size_t n, const char **out_s, size_t *out_n)
 {

@@ -9,10 +9,11 @@
 
 #include "runtime/text/tokenizer_internal.h"
 
-/* NULL, or what is wrong with a map of this many bytes; no bytes are an empty map. */
+/* Checks a map of `size` bytes (0: an empty map) and returns what is wrong with it, or NULL. */
 const char *dop_charsmap_check(const char *map, size_t size);
 
-/* Rewrites s[0..n), valid UTF-8, into out: the two steps DOP_OP_CHARSMAP and DOP_OP_SENTENCEPIECE (flags DOP_SP_*). */
+/* Rewrite s[0..n), which is valid UTF-8, into out: the normalizer steps DOP_OP_CHARSMAP, and DOP_OP_SENTENCEPIECE with its flags
+ * DOP_SP_*. */
 void dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf *out);
 void dop_charsmap_sentencepiece(const dop_tokenizer *t, unsigned flags, const char *s, size_t n, dop_buf *out);
 

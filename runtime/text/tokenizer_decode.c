@@ -28,7 +28,7 @@ put_bytes(dop_text_stream *st, const char *s, size_t n, dop_buf *out)
             st->held = 0;
         } else if (u.partial) {
             st->hold[st->held++] = *s;
-        } else { /* the held bytes are no character; the new byte may begin one */
+        } else { /* the held bytes cannot become a character; the new byte may begin one */
             dop_buf_append(out, replacement, 3);
             st->held = 0;
             continue;

@@ -13,12 +13,12 @@ typedef struct encoder {
     unsigned flags;
     dop_diag *diag;
     dop_ids *out;
-    void *words; /* state of the tokenizer's kind */
+    void *words; /* the state that create() of the tokenizer's kind made */
     dop_tok_work work;
     dop_buf normal; /* a stretch of text after the normalizer */
 } encoder;
 
-/* Word character as Hugging Face's single_word means it. */
+/* Is this a word character, in the meaning of single_word in Hugging Face's tokenizers? */
 static bool
 is_word(uint32_t cp)
 {
@@ -33,8 +33,8 @@ allowed(const encoder *e, const dop_tok_added *a)
     return !(a->flags & DOP_ADDED_SPECIAL) || (e->flags & DOP_ENCODE_PARSE_SPECIAL);
 }
 
-/* Longest added token of a group that stands at s[0..n); NULL if none.  The group is sorted bytewise, so every byte
- * narrows a range. */
+/* Finds the longest added token of a group that s[0..n) begins with; NULL: none.  The group is sorted bytewise, so that every further
+ * byte of the text narrows a range of candidates. */
 static const dop_tok_added *
 match_at(const encoder *e, int group, const char *s, size_t n)
 {
@@ -47,7 +47,7 @@ match_at(const encoder *e, int group, const char *s, size_t n)
         if (a->text.bytes == depth && (hide || allowed(e, a)))
             best = a;
         if (a->text.bytes == depth)
-            lo++; /* the shortest of a range comes first; the others are longer */
+            lo++; /* the token that ends here comes first in the range; the others are longer */
         if (depth >= n)
             break;
         uint8_t c = (uint8_t)s[depth];
@@ -115,7 +115,7 @@ spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
 
 typedef dop_status plain_fn(encoder *e, const char *s, size_t n, bool first);
 
-/* Hands the stretches between added tokens of a group to `plain`, and pushes the ids of the tokens. */
+/* Cuts a text at the added tokens of a group: calls `plain` for each stretch between two of them, and pushes the ids of the tokens. */
 static dop_status
 cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *plain)
 {
@@ -150,7 +150,7 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
     return st;
 }
 
-/* The work area holds this text as one span, and operations first .. last-1 of the tokenizer are applied to it. */
+/* Fills the work area with a text as one span, and applies ops first .. last - 1 of the tokenizer to it. */
 static dop_status
 apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op, uint32_t last_op)
 {
@@ -164,7 +164,7 @@ apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op
     return dop_tok_apply_ops(e->t, first_op, last_op, w, e->diag);
 }
 
-/* Normalized text without added tokens: pre-tokenize and encode. */
+/* Pre-tokenizes and encodes normalized text without added tokens. */
 static dop_status
 encode_words(encoder *e, const char *s, size_t n, bool first)
 {
@@ -179,7 +179,7 @@ encode_words(encoder *e, const char *s, size_t n, bool first)
     return st;
 }
 
-/* Raw text without (unnormalized) added tokens. */
+/* Normalizes and encodes a stretch of raw text without the added tokens that are matched before normalization. */
 static dop_status
 encode_raw(encoder *e, const char *s, size_t n, bool first)
 {
@@ -191,7 +191,7 @@ encode_raw(encoder *e, const char *s, size_t n, bool first)
     dop_status st = apply_to_text(e, s, n, first, 0, t->head->norm_ops);
     if (st != DOP_OK || w->spans.count == 0)
         return st;
-    /* The normalizer makes one span of one; its text moves out because encode_words needs the work area. */
+    /* The normalizer keeps the one span whole; its text moves out of the work area, which encode_words needs. */
     dop_buf text = e->normal;
     e->normal = w->text;
     w->text = text;
@@ -206,7 +206,7 @@ dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, uns
     return dop_tokenizer_encode_within(tok, text, len, flags, NULL, diag, out_ids);
 }
 
-/* Do the ids in ids[from ..] begin, or end, with these? */
+/* Do the ids from index `from` on begin, or end, with a given list? */
 static bool
 has_ids(const dop_ids *ids, size_t from, bool at_end, const uint32_t *these, uint32_t n)
 {
@@ -215,7 +215,7 @@ has_ids(const dop_ids *ids, size_t from, bool at_end, const uint32_t *these, uin
     return memcmp(ids->data + (at_end ? ids->count - n : from), these, n * sizeof *these) == 0;
 }
 
-/* Adds what the definition has around a text, whose ids are out[before ..]. */
+/* Adds the tokens that the definition has around a text, to the ids of the text, which are out[before ..]. */
 static void
 add_around(const dop_tokenizer *tok, unsigned flags, size_t before, dop_ids *out)
 {

@@ -21,12 +21,12 @@
 #define DOP_TOK_MAX_JOINT 32u     /* bytes of the mark that BPE puts behind a word */
 #define DOP_TOK_NONE UINT32_MAX
 
-/* Sections, in file order: name, element type. */
+/* The sections of a blob in their order, as X(name, element type). */
 #define DOP_TOK_SECTIONS(X)                                                                                           \
     X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                              \
-    X(piece_bytes, char)     /* what text is matched with: raw bytes (byte-level) or UTF-8, U+2581 for a space */     \
+    X(piece_bytes, char)     /* texts of the pieces: raw bytes (byte-level) or UTF-8, U+2581 for a space */           \
     X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                               \
-    X(text_bytes, char)      /* what a token decodes to */                                                            \
+    X(text_bytes, char)      /* texts that tokens decode to */                                                        \
     X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                               \
     X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                               \
     X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                   \
@@ -40,10 +40,10 @@
     X(added, dop_tok_added)  /* added tokens: matched in raw text first, then those in normalized text, each     \
                                    group in bytewise order */    \
     X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                     \
-    X(strings, char)         /* what added and ops point at */                                                        \
-    X(prefix, uint32_t)      /* ids that add_special puts in front */                                                 \
-    X(suffix, uint32_t)      /* ids that add_special puts behind */                                                   \
-    X(middle, uint32_t)      /* ids between the two texts of a pair; none: those of suffix */                         \
+    X(strings, char)         /* the texts that added and ops refer to */                                              \
+    X(prefix, uint32_t)      /* ids that ADD_SPECIAL puts in front of a text */                                       \
+    X(suffix, uint32_t)      /* ids that ADD_SPECIAL puts behind a text */                                            \
+    X(middle, uint32_t)      /* ids between the two texts of a pair; none: the ids of suffix */                       \
     X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                 \
     X(chat, char)            /* chat template */
 
@@ -54,7 +54,7 @@ typedef enum dop_tok_section {
         DOP_TOK_S_COUNT
 } dop_tok_section;
 
-/* How a word becomes tokens. */
+/* The algorithm by which a word becomes tokens. */
 typedef enum dop_tok_model {
     DOP_TOK_BPE = 0,
     DOP_TOK_UNIGRAM,   /* the most probable sequence of pieces; needs trie and scores */
@@ -63,26 +63,27 @@ typedef enum dop_tok_model {
 } dop_tok_model;
 
 typedef struct dop_tok_str {
-    uint32_t offset, bytes; /* in section strings */
+    uint32_t offset, bytes; /* place of the text in section strings, bytes */
 } dop_tok_str;
 
 typedef struct dop_tok_header {
     char magic[8];
     uint32_t version;
     uint32_t flags; /* DOP_TOK_F_* */
-    uint64_t size;  /* of the whole blob, bytes */
+    uint64_t size;  /* bytes of the whole blob */
     uint32_t tokens;
-    uint32_t added_raw; /* of the added tokens, how many are matched before normalization */
-    uint32_t norm_ops;  /* of the ops, how many belong to the normalizer */
+    uint32_t added_raw; /* number of added tokens, the first ones, that are matched before normalization */
+    uint32_t norm_ops;  /* number of ops, the first ones, that belong to the normalizer */
     uint32_t bos, eos, unk;
     uint32_t strip;    /* leading spaces that decoding drops */
     uint32_t model;    /* dop_tok_model */
-    uint32_t word_max; /* WordPiece: characters of the longest word that is looked at; longer ones are unknown */
-    dop_tok_str
-        joint; /* WordPiece: what pieces that go on with a word begin with; BPE: what those that end one end with */
+    uint32_t word_max; /* WordPiece: most characters of a word; longer words become the unknown token; 0: no limit */
+    /* WordPiece: prefix of pieces that continue a word, as "##"; BPE: suffix of pieces that end a word, as "</w>". */
+    dop_tok_str joint;
     uint32_t reserved; /* 0 */
     double unk_score;  /* Unigram: score of a character that no piece has */
-    uint8_t seam[32];  /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581 */
+    /* With DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581, so that no word is cut between the two. */
+    uint8_t seam[32];
     struct {
         uint64_t offset; /* from the start of the blob, multiple of 8 */
         uint64_t bytes;
@@ -92,27 +93,29 @@ typedef struct dop_tok_header {
 enum {
     DOP_TOK_F_BYTE_LEVEL = 1,    /* BPE starts from bytes; otherwise from characters */
     DOP_TOK_F_BYTE_FALLBACK = 2, /* characters without a token become byte tokens */
-    DOP_TOK_F_FUSE_UNK = 4,
+    DOP_TOK_F_FUSE_UNK = 4,      /* consecutive unknown characters become one unknown token */
     DOP_TOK_F_IGNORE_MERGES = 8, /* a word that is a token is that token */
     DOP_TOK_F_BY_SCORE = 16,     /* merge by score of the result (SentencePiece), not by pair table */
-    DOP_TOK_F_SEAMS = 32,        /* words may be cut before U+2581 where seam allows */
+    DOP_TOK_F_SEAMS = 32,        /* words may be cut before U+2581 where the header's `seam` allows it */
     DOP_TOK_F_GGUF_MATCH = 64,   /* added tokens as llama.cpp finds them: special ones that may not be parsed do not
                                   hide others, and only ASCII white space is stripped */
     DOP_TOK_F_HAS_CHAT = 128,
     DOP_TOK_F_USER_DEFINED = 256, /* some tokens are DOP_TOKEN_USER_DEFINED; needs the trie */
     DOP_TOK_F_FLOAT_SCORES = 512, /* Unigram: sums of scores are rounded to float, as in SentencePiece */
     DOP_TOK_F_FIRST_TRIM = 1024,  /* the first token of a text decodes without its spaces */
-    DOP_TOK_F_STRIP_EACH = 2048,  /* of the tokens that a text begins with, each loses a space until there is text */
-    DOP_TOK_F_LINES = 4096,       /* a word of line feeds that is a token is that token */
+    /* Decoding drops one space of each leading token, up to the first token that leaves text. */
+    DOP_TOK_F_STRIP_EACH = 2048,
+    DOP_TOK_F_LINES = 4096, /* as IGNORE_MERGES, for words of line feeds only */
     DOP_TOK_F_ALL = 8191,
 };
 
 enum {
     DOP_TOKEN_SPECIAL = 1,      /* control token: skipped in output, matched in text only with PARSE_SPECIAL */
-    DOP_TOKEN_MODEL = 2,        /* in the model's vocabulary and vocab_hash */
+    DOP_TOKEN_MODEL = 2,        /* the token is in the model's vocabulary and in vocab_hash */
     DOP_TOKEN_USED = 4,         /* the id exists */
     DOP_TOKEN_USER_DEFINED = 8, /* wherever its piece stands in a text, it is this token, unnormalized */
-    DOP_TOKEN_GOES_ON = 16,     /* WordPiece: goes on with a word; at the start of a text it is written with joint */
+    /* WordPiece: continues a word; at the start of a text it decodes with the header's `joint` in front */
+    DOP_TOKEN_GOES_ON = 16,
 };
 
 typedef struct dop_tok_merge {
@@ -128,8 +131,8 @@ typedef struct dop_tok_added {
 } dop_tok_added;
 
 enum {
-    DOP_ADDED_LSTRIP = 1, /* takes white space on its left with it */
-    DOP_ADDED_RSTRIP = 2,
+    DOP_ADDED_LSTRIP = 1,      /* the white space on its left belongs to the match */
+    DOP_ADDED_RSTRIP = 2,      /* the white space on its right belongs to the match */
     DOP_ADDED_SINGLE_WORD = 4, /* only where no word character touches it */
     DOP_ADDED_SPECIAL = 8,
 };
@@ -137,11 +140,11 @@ enum {
 /* One step of the normalizer or the pre-tokenizer. */
 typedef struct dop_tok_op {
     uint32_t kind;  /* dop_tok_op_kind */
-    uint32_t flags; /* by kind */
+    uint32_t flags; /* meaning depends on kind */
     dop_tok_str a, b;
 } dop_tok_op;
 
-/* kind: a, b, flags */
+/* Kinds of steps; each comment says what the step does with its texts a and b and its flags. */
 typedef enum dop_tok_op_kind {
     DOP_OP_NFC = 0,
     DOP_OP_NFD,
@@ -154,10 +157,10 @@ typedef enum dop_tok_op_kind {
     DOP_OP_REPLACE_REGEX, /* matches of a by literal b */
     DOP_OP_PREPEND,       /* a, unless the text is empty or (flag 1) starts with it; flag 2: only at offset 0 */
     DOP_OP_SPLIT,         /* at literal a; flags: dop_tok_split, 16 = inverted */
-    DOP_OP_SPLIT_REGEX,   /* at matches of a; same flags */
+    DOP_OP_SPLIT_REGEX,   /* at matches of a; flags: as for DOP_OP_SPLIT */
     DOP_OP_BERT_CLEAN,    /* drops control characters, makes every white space a space */
     DOP_OP_BERT_CHINESE,  /* spaces around Chinese characters */
-    DOP_OP_CHARSMAP,      /* by the charsmap, grapheme by grapheme as Hugging Face's Precompiled does */
+    DOP_OP_CHARSMAP,      /* rewrites by the charsmap, grapheme by grapheme, as Hugging Face's Precompiled does */
     DOP_OP_SENTENCEPIECE, /* SentencePiece's own normalizer; flags: DOP_SP_* */
     DOP_OP_COUNT,
 } dop_tok_op_kind;
@@ -168,7 +171,7 @@ enum {
     DOP_SP_MERGE_SPACES = 1, /* drops spaces at both ends and all but one of a run */
     DOP_SP_PREFIX = 2,       /* a space in front of the text */
     DOP_SP_ESCAPE = 4,       /* spaces become U+2581 */
-    DOP_SP_SUFFIX = 8,       /* DOP_SP_PREFIX's space goes behind the text instead */
+    DOP_SP_SUFFIX = 8,       /* the space of DOP_SP_PREFIX goes behind the text instead */
     DOP_SP_CHARSMAP = 16,    /* characters go through the charsmap, the longest rule first */
     DOP_SP_ALL = 31,
 };
@@ -208,7 +211,7 @@ dop_tok_hash_bytes(const char *s, size_t n)
     return dop_tok_mix(h ^ w);
 }
 
-/* First slot to look at in a table of `slots` (at most 2^32) slots. */
+/* The first slot to probe for a hash, in a table of `slots` (at most 2^32) slots. */
 static inline uint32_t
 dop_tok_slot(uint64_t hash, uint64_t slots)
 {

@@ -14,11 +14,11 @@ struct dop_tok_kind;
 
 struct dop_tokenizer {
     const struct dop_tok_kind *kind;
-    void *owned; /* the blob when this object owns it */
+    void *owned; /* memory that is freed with the tokenizer: the blob, or NULL when the caller owns the blob */
     const char *blob;
     size_t blob_size;
     const dop_tok_header *head;
-    /* One pointer and element count per section. */
+    /* A pointer into the blob and a number of elements for each section. */
 #define X(name, type) \
     const type *name; \
     uint32_t name##_count;
@@ -26,13 +26,14 @@ struct dop_tokenizer {
 #undef X
     dop_regex **regex;       /* [ops_count], NULL where an op has none */
     uint32_t ascii_ids[128]; /* token of a one-byte character (character mode) */
-    /* Added tokens by first byte: [group][byte] is the first index, [group][byte + 1] the end. */
+    /* Index of the added tokens by first byte, for those of raw text (group 0) and of normalized text (group 1): [group][byte] is the
+     * first token's index, [group][byte + 1] the end. */
     uint32_t added_first[2][257];
     uint32_t longest_piece; /* bytes: a longer word cannot be one token */
     uint32_t joint_node;    /* node of the trie that head->joint leads to; 0: no piece begins with it */
 };
 
-/* Takes over the blob (malloc'ed) whether it succeeds or not. */
+/* Makes a tokenizer of a blob from malloc(), which it takes ownership of whether it succeeds or not. */
 dop_status dop_tokenizer_adopt(void *blob, size_t size, dop_diag *diag, dop_tokenizer **out_tok);
 
 static inline const char *
@@ -42,7 +43,7 @@ dop_tok_piece(const dop_tokenizer *t, uint32_t id, size_t *out_len)
     return t->piece_bytes + t->piece_off[id];
 }
 
-/* Token of the model's vocabulary with exactly this piece. */
+/* Finds the token of the model's vocabulary with exactly this piece; DOP_TOK_NONE: there is none. */
 static inline uint32_t
 dop_tok_lookup(const dop_tokenizer *t, const char *s, size_t n)
 {
@@ -90,10 +91,10 @@ dop_tok_step(const dop_tokenizer *t, uint32_t node, uint8_t c)
 
 /* Length of the longest piece of a user-defined token that s[0..n) begins with; 0 if there is none. */
 size_t dop_tok_user_defined(const dop_tokenizer *t, const char *s, size_t n, uint32_t *out_id);
-/* NULL, or the name of what is wrong with the trie of a loaded blob. */
+/* Checks the trie of a loaded blob: returns NULL, or the name of what is wrong. */
 const char *dop_tok_trie_check(const dop_tokenizer *t);
 
-/* Why a buffer could not be had: the budget is exhausted, or there is no memory. */
+/* Fails because a buffer could not be allocated: DOP_E_LIMIT when the budget is exhausted, else DOP_E_NOMEM. */
 static inline dop_status
 dop_tok_no_room(const dop_budget *budget, dop_diag *diag)
 {
@@ -102,7 +103,7 @@ dop_tok_no_room(const dop_budget *budget, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
-/* Pieces of a text on their way through normalizer and pre-tokenizer. */
+/* A part of a text on its way through normalizer and pre-tokenizer, which work on each part by itself. */
 typedef struct dop_tok_span {
     size_t start, len; /* bytes in the current text */
     bool first;        /* begins where the whole input begins */
@@ -121,7 +122,7 @@ typedef struct dop_tok_work {
     dop_buf text, text_next;
     dop_tok_spans spans, spans_next;
     dop_regex_scratch *regex;
-    size_t limit;       /* bytes that the text may become; set by dop_tok_apply_ops */
+    size_t limit;       /* most bytes that the text may grow to; set by dop_tok_apply_ops */
     dop_budget *budget; /* not owned; NULL: no limits */
 } dop_tok_work;
 
@@ -129,8 +130,8 @@ void dop_tok_work_finish(dop_tok_work *w);
 /* Applies ops [from, to) to the spans in w. */
 dop_status dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_work *w, dop_diag *diag);
 
-/* How a kind of vocabulary makes tokens of one word (a span that the pre-tokenizer leaves).  One thread's buffers are
- * in the state that create makes (NULL: out of memory); its budget, not owned, pays for them and for the work. */
+/* A kind of vocabulary: the functions that make tokens of one word (a span that the pre-tokenizer leaves).  The state that create()
+ * makes (NULL: out of memory) has the buffers of one thread; the budget, not owned, is charged for the buffers and for the work. */
 typedef struct dop_tok_kind {
     const char *name;
     const char *(*check)(const dop_tokenizer *t); /* NULL, or the name of what is wrong in a loaded blob */

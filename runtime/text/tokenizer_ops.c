@@ -56,7 +56,7 @@ is_mark(uint32_t cp, bool all)
     return c == UTF8PROC_CATEGORY_MN || (all && (c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME));
 }
 
-/* Per character: lower case, or nothing for a mark. */
+/* Changes a text character by character: to lower case, or by dropping marks. */
 static void
 map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf *out)
 {
@@ -68,7 +68,7 @@ map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf
             if (is_mark(c.cp, all_marks))
                 continue;
         } else if (c.cp == 0x130) {
-            dop_buf_puts(out, "i\xcc\x87"); /* the only lower case of two characters */
+            dop_buf_puts(out, "i\xcc\x87"); /* U+0130 is the only character whose lower case has two characters */
             continue;
         } else {
             c.cp = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c.cp);
@@ -77,7 +77,7 @@ map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf
     }
 }
 
-/* Control characters, format characters and the like, but not the ones that are white space. */
+/* Does DOP_OP_BERT_CLEAN drop a character?  It drops control characters, format characters and the like, except white space. */
 static bool
 is_control(uint32_t cp)
 {
@@ -99,7 +99,7 @@ bert_clean(const char *s, size_t n, dop_buf *out)
     }
 }
 
-/* The blocks that BERT's vocabularies hold character by character. */
+/* Is a character in one of the Chinese blocks, which BERT's vocabularies hold character by character? */
 static bool
 is_chinese(uint32_t cp)
 {
@@ -145,7 +145,7 @@ strip(unsigned sides, const char *s, size_t n, dop_buf *out)
     dop_buf_append(out, s + a, n - a);
 }
 
-/* One match of an op's pattern, literal or regular expression, at or after `from`. */
+/* Finds the first match of an op's pattern, a literal or a regular expression, at or after `from`. */
 static dop_status
 find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, size_t from, dop_diag *diag,
      bool *found, size_t *a, size_t *b)
@@ -164,7 +164,8 @@ find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t
     return DOP_OK;
 }
 
-/* Definitions lengthen a text by a small factor (NFKC: 11); a damaged one must not fill the memory. */
+/* Fails when a text has grown beyond its limit: published definitions lengthen a text by a small factor (NFKC: 11), and a damaged one
+ * must not fill the memory. */
 static dop_status
 check_growth(const dop_tok_work *w, size_t size, dop_diag *diag)
 {
@@ -200,7 +201,7 @@ replace(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, siz
     return DOP_OK;
 }
 
-/* Adds one piece of a split; previous and next merging look at what was pushed since `base`. */
+/* Adds one piece of a split to the spans, or merges it with its predecessor, one of the spans pushed since `base`. */
 static void
 split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok_span span, dop_tok_spans *out)
 {
@@ -214,7 +215,7 @@ split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok
     case DOP_SPLIT_MERGED_WITH_PREVIOUS:
         join = last && match && !prev_match;
         break;
-    case DOP_SPLIT_MERGED_WITH_NEXT: /* runs of matches: only the last one joins what follows */
+    case DOP_SPLIT_MERGED_WITH_NEXT: /* in a run of matches only the last one is merged with the text that follows */
         join = last && !match && prev_match;
         break;
     case DOP_SPLIT_CONTIGUOUS:

@@ -9,16 +9,16 @@
 #include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 
-/* What is known about the pieces that end at a byte of the word. */
+/* The Viterbi state at a byte of the word: the best sequence of pieces that ends there. */
 typedef struct node {
     union {
-        double score; /* of the best sequence up to here */
-        struct {      /* after the search, for nodes on the best path: the piece that begins here */
+        double score; /* sum of the scores of the best sequence up to this byte */
+        struct {      /* after the search, for nodes on the best path: end and token of the piece that begins here */
             uint32_t end, id;
         } next;
     };
     uint32_t start,
-        id; /* the last piece of the best sequence that ends here: where it begins (DOP_TOK_NONE: there is none), its token */
+        id; /* last piece of the best sequence that ends here: the byte where it begins (DOP_TOK_NONE: no sequence), its token */
 } node;
 
 typedef struct unigram {
@@ -63,7 +63,7 @@ offer(const unigram *u, uint32_t start, uint32_t end, double score, uint32_t id)
     n->id = id;
 }
 
-/* Best last piece for every end of a character.  false: the budget is exhausted. */
+/* The forward pass: finds the best last piece for every end of a character.  false: the budget is exhausted. */
 static bool
 search(const unigram *u, const char *s, uint32_t n)
 {
@@ -91,8 +91,8 @@ search(const unigram *u, const char *s, uint32_t n)
     return true;
 }
 
-/* Turns the path round, so that it can be read from the front.  A damaged vocabulary may have pieces that end inside a
- * character; no path goes on from there, because searching goes from character to character. */
+/* Backtracking: links the best path from its front.  A damaged vocabulary may have pieces that end inside a character; no path
+ * continues from there, because the search goes from character to character. */
 static void
 turn_round(const unigram *u, uint32_t n)
 {
@@ -104,7 +104,7 @@ turn_round(const unigram *u, uint32_t n)
     }
 }
 
-/* A run of characters that no piece covers becomes the token with exactly this text, byte tokens, or one unknown token. */
+/* Encodes a run of characters that no piece covers: as the token with exactly this text, as byte tokens, or as one unknown token. */
 static void
 put_unknown(const dop_tokenizer *t, const char *s, size_t n, dop_ids *out)
 {

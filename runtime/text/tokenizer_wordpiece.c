@@ -7,7 +7,7 @@
 #include "base/encoding/utf8.h"
 #include "runtime/text/tokenizer_internal.h"
 
-/* Nothing is kept from word to word. */
+/* The state of the WordPiece encoder; it keeps nothing from word to word. */
 typedef struct wordpiece {
     const dop_tokenizer *t;
     dop_budget *budget; /* not owned */
@@ -29,7 +29,7 @@ wordpiece_destroy(void *state)
     free(state);
 }
 
-/* Whether the word has more characters than a vocabulary looks at. */
+/* Is the word longer than the vocabulary's limit (word_max characters), so that it becomes the unknown token? */
 static bool
 too_long(const dop_tokenizer *t, const char *s, size_t n)
 {

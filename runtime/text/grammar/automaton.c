@@ -33,7 +33,7 @@ grow(dop_auto *a, void *items, size_t n, size_t *io_cap, size_t size)
     return p;
 }
 
-/* Where there is no room it returns state 0, which is always there; the automaton is thrown away then. */
+/* Adds a state.  Where there is no room it returns state 0, which always exists; a failed automaton is thrown away. */
 uint32_t
 dop_auto_state(dop_auto *a)
 {
@@ -213,12 +213,13 @@ dop_auto_bytes_held(const dop_auto *a)
 
 /* --- checking -------------------------------------------------------------------------------------------------------------------- */
 
-/* Which rules a rule calls before it has accepted a byte: those of rule r are calls[first[r]] up to calls[first[r + 1]]. */
+/* The search for left recursion.  The rules that rule r calls before it has accepted a byte are calls[first[r]] up to
+ * calls[first[r + 1]]. */
 typedef struct walk {
     const dop_auto *a;
-    const bool *nullable; /* per state: its rule can end there without accepting a byte */
-    uint32_t *seen;       /* per state: number of the rule that was there, plus 1 */
-    uint32_t *stack;      /* states to go on from */
+    const bool *nullable; /* per state: an end of its rule can be reached from it without accepting a byte */
+    uint32_t *seen;       /* per state: number of the last rule whose search visited it, plus 1 */
+    uint32_t *stack;      /* states from which the search continues */
     uint32_t *calls, *first;
     size_t n_calls;
 } walk;
@@ -249,8 +250,8 @@ note_calls(walk *w, uint32_t rule)
     return dop_budget_step(a->budget, steps);
 }
 
-/* Searches the calls depth first for a circle.  at: [n_rules], zeroed: the next call of a rule to look at, plus 1; UINT32_MAX: all
- * are done. */
+/* Searches the calls depth first for a cycle.  at: [n_rules], zeroed: the next call of each rule to visit, plus 1; UINT32_MAX: all calls
+ * of the rule are done. */
 static bool
 has_circle(const walk *w, uint32_t *path, uint32_t *at)
 {

@@ -1,17 +1,18 @@
-/* Finds the states of an automaton from which an end can be reached.  Edges to others are dropped, because they would let a text
- * begin that can never be finished. */
+/* Prunes an automaton: finds the states from which an end can be reached, and drops the edges to other states, because they would let a
+ * text begin that can never be finished. */
 #include "runtime/text/grammar/automaton.h"
 
 #include <stdlib.h>
 
 typedef struct search {
     const dop_auto *a;
-    bool no_bytes;       /* edges that accept a byte lead nowhere */
-    uint32_t *from;      /* per edge: its state */
-    uint8_t *waits;      /* per edge: of its target and the rule that it calls, how many have not reached an end */
-    uint32_t *by_target; /* per state: the first edge that leads there */
-    uint32_t *by_rule;   /* per state that begins a rule: the first edge that calls it */
-    uint32_t *next_to, *next_call; /* per edge: the next one of these */
+    bool no_bytes;  /* edges that accept a byte are ignored */
+    uint32_t *from; /* per edge: the state that it leaves */
+    /* Per edge, 0 to 2: of its target and the rule that it calls, how many have not reached an end yet. */
+    uint8_t *waits;
+    uint32_t *by_target;           /* per state: the first edge that leads there */
+    uint32_t *by_rule;             /* per state that begins a rule: the first edge that calls it */
+    uint32_t *next_to, *next_call; /* per edge: the next edge with its target; the next edge that calls its rule */
     bool *ends;                    /* per state: an end can be reached */
     uint32_t *stack;
     size_t n_stack;

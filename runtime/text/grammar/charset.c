@@ -37,7 +37,7 @@ by_first(const void *x, const void *y)
     return a[0] < b[0] ? -1 : a[0] > b[0];
 }
 
-/* Puts the ranges in order and joins those that touch. */
+/* Sorts the ranges of a set and joins those that touch. */
 static void
 order(dop_charset *set)
 {
@@ -112,7 +112,7 @@ encode(uint32_t c, uint8_t out[4])
 void
 dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
 {
-    /* Within each of these all characters have equally many bytes; surrogates, which are no characters, are in none. */
+    /* Spans of characters whose UTF-8 has equally many bytes; surrogates, which are no characters, are in no span. */
     static const uint32_t spans[][2] = {
         {0, 0x7f}, {0x80, 0x7ff}, {0x800, FIRST_SURROGATE - 1}, {LAST_SURROGATE + 1, 0xffff}, {0x10000, LAST}};
     dop_charset whole = {0};

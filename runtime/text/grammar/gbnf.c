@@ -268,7 +268,7 @@ number(parser *p)
     return n;
 }
 
-/* Reads how often the element before it may come.  False: nothing says so, so it comes once. */
+/* Reads a quantifier (*, +, ? or {...}).  False: none follows the element, so that it comes once. */
 static bool
 repetition(parser *p, uint32_t *out_min, uint32_t *out_max)
 {
@@ -392,7 +392,7 @@ rule_of(parser *p)
     size_t n = word(p, &text);
     name *found = p->status == DOP_OK ? find_name(p, text, n) : NULL;
     skip_blanks(p, false);
-    if (p->a.too_large || p->a.failed) /* dop_auto_check will say so */
+    if (p->a.too_large || p->a.failed) /* dop_auto_check reports it */
         return;
     if (found && found->defined)
         complain(p, begin, "this rule is there twice");

@@ -17,35 +17,38 @@ typedef struct dop_vocab dop_vocab;
 typedef struct dop_grammar dop_grammar;
 typedef struct dop_matcher dop_matcher;
 
-/* The tokens below n_vocab that stand for text, and those that end it.  The tokenizer must outlive it. */
+/* Makes the vocabulary that grammars are applied to: the tokens below n_vocab that stand for text, and the end-of-generation tokens.
+ * The tokenizer must outlive it. */
 dop_status dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end_ids, size_t n_end_ids,
                             dop_diag *diag, dop_vocab **out_vocab);
 uint32_t dop_vocab_size(const dop_vocab *vocab); /* n_vocab */
-/* Bytes that its grammars hold together; they are bounded by some 128 MiB. */
+/* Bytes that all grammars of a vocabulary hold together, which are bounded by some 128 MiB. */
 size_t dop_vocab_held(const dop_vocab *vocab);
 void dop_vocab_destroy(dop_vocab *vocab); /* accepts NULL; after its grammars */
 
-/* From a GBNF text, as llama.cpp reads it; path is for messages.  Mistakes give DOP_E_INPUT with line and column.  budget: for the
- * work and the memory of compiling; NULL: unlimited.  DOP_E_LIMIT: the grammar is too large, for it or for the vocabulary's
- * pool. */
+/* Compiles a grammar from a GBNF text, as llama.cpp reads it; path is for messages.  Mistakes give DOP_E_INPUT with line and column.
+ * budget: for the work and the memory of compiling; NULL: unlimited.  DOP_E_LIMIT: the grammar is too large for the budget or for the
+ * vocabulary's pool. */
 dop_status dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text, size_t n,
                                  dop_budget *budget, dop_diag *diag, dop_grammar **out_grammar);
 enum {
-    /* As the standard has it: members that nothing names are allowed, and keywords say nothing about types.  Without this, other
-     * members are written only where `additionalProperties` or the like is there, and a schema without `type` means the types
-     * that its keywords are about. */
+    /* Schemas mean what the standard says: members that no keyword names are allowed, and keywords say nothing about types.  Without
+     * the flag, unnamed members are written only where `additionalProperties` or the like is there, and a schema without `type` means
+     * the types that its keywords are about. */
     DOP_SCHEMA_OPEN = 1
 };
-/* From a JSON schema (draft 2020-12); NULL: any JSON object.  The text begins with `before` and ends with `after` (NULL: ""),
- * which are not part of the JSON.  What cannot be enforced exactly leaves a superset (dop_grammar_unenforced).  budget: as of
- * dop_grammar_from_gbnf.  DOP_E_INPUT: the schema is wrong, refers to others, or allows nothing. */
+/* Compiles a grammar from a JSON schema (draft 2020-12); NULL: any JSON object.  The text begins with `before` and ends with `after`
+ * (NULL: ""), which are not part of the JSON.  Where a keyword cannot be enforced exactly, the grammar allows a superset
+ * (dop_grammar_unenforced).  budget: as for dop_grammar_from_gbnf.  DOP_E_INPUT: the schema is wrong, refers to other documents, or
+ * allows nothing. */
 dop_status dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, const char *before,
                                    const char *after, unsigned flags, dop_budget *budget, dop_diag *diag,
                                    dop_grammar **out_grammar);
 /* Names of keywords that the grammar does not enforce, because it allows a superset, in the order of their first use, with ", "
  * between them; "": all are enforced. */
 const char *dop_grammar_unenforced(const dop_grammar *grammar);
-/* From parts, which are JSON: a text; {"seq": [part...]}; {"any": [part...]}; {"schema": S}, a JSON value (S null: any object);
+/* Compiles a grammar from a tree of parts in JSON.  A part is a text; {"seq": [part...]}, parts one after another; {"any": [part...]},
+ * one of several; {"schema": S}, a JSON value (S null: any object);
  * {"until": T}, any text and then T, which it does not have before; {"string": Q}, a string between quotation marks Q, with escapes
  * where Q is one character; {"id": n}, n letters and digits; {"list": [{"part": P, "required": bool}...], "between": T}.  A text that
  * is a special token of the vocabulary is written as that token. */
@@ -59,11 +62,11 @@ void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */
 dop_status dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_matcher);
 void dop_matcher_destroy(dop_matcher *matcher); /* accepts NULL */
 /* Works on the mask of the tokens that may come next, for about this many steps, each some nanoseconds; *out_ready: the mask is
- * complete.  DOP_E_LIMIT: the grammar takes too many steps or too much memory, or is too ambiguous, at this place; the matcher
- * is of no more use then, while others of the grammar may be. */
+ * complete.  DOP_E_LIMIT: at this place in the text the grammar takes too many steps or too much memory, or is too ambiguous; the
+ * matcher can only be destroyed then, while other matchers of the grammar may still work. */
 dop_status dop_matcher_prepare(dop_matcher *matcher, uint64_t steps, dop_diag *diag, bool *out_ready);
 /* Which tokens may come next: one bit per token, [(n_vocab + 31) / 32], the lowest bit first.  Valid until the next call with
- * this matcher.  NULL after a failure, as of dop_matcher_prepare. */
+ * this matcher.  NULL after a failure, with the errors of dop_matcher_prepare. */
 const uint32_t *dop_matcher_mask(dop_matcher *matcher, dop_diag *diag);
 /* Sets the logits of tokens that may not come next to -infinity. */
 dop_status dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_diag *diag);
@@ -76,10 +79,10 @@ bool dop_matcher_must_end(const dop_matcher *matcher);
 
 /* What the masks of a grammar have cost so far. */
 typedef struct dop_grammar_costs {
-    uint64_t masks_made, masks_found; /* by a walk, and by looking up */
-    uint64_t bytes;                   /* of automaton, states and masks */
-    uint64_t steps;                   /* of all walks */
-    double walk_ms;                   /* all walks together */
+    uint64_t masks_made, masks_found; /* masks that were computed by a walk, and masks that were looked up */
+    uint64_t bytes;                   /* memory of automaton, states and masks */
+    uint64_t steps;                   /* steps of all walks together */
+    double walk_ms;                   /* time of all walks together, milliseconds */
 } dop_grammar_costs;
 dop_grammar_costs dop_grammar_cost(dop_grammar *grammar);
 

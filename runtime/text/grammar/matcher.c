@@ -19,17 +19,17 @@
 enum { STEP_ANEW = 8 };
 enum {
     DEAD = DOP_SET_DEAD,
-    MOST_PLACES = 1 << 16, /* of a set, with those on the way to it */
+    MOST_PLACES = 1 << 16, /* most places that the search for one set visits */
     FIRST_PLACES = 1 << 10,
 };
-static const size_t most_bytes = 64u << 20; /* of a grammar's sets, stacks and masks */
-/* Steps: a node of the vocabulary from which the way on is known is one, and a place or an edge that is looked at to find it costs as
- * much as STEP_ANEW of them.  Most of one mask, and of all masks of a text. */
+static const size_t most_bytes = 64u << 20; /* limit of the memory for a grammar's sets, stacks and masks */
+/* Limits of the steps for one mask, and for all masks of a text.  A node of the vocabulary whose next set is known takes one step; where
+ * the next set must be made, each place and each edge that is visited costs STEP_ANEW steps. */
 static const uint64_t most_mask_steps = 128u << 20, most_text_steps = 1024u << 20;
 
 typedef struct seen {
     dop_configuration at;
-    uint32_t number; /* of the set that was being made */
+    uint32_t number; /* serial number of the set that was being made when the place was seen */
 } seen;
 
 struct dop_grammar {
@@ -39,14 +39,14 @@ struct dop_grammar {
     pthread_mutex_t lock;
     uint32_t owners;
     dop_matcher *matchers;
-    dop_grammar *next, *before; /* of the pool, under its lock */
+    dop_grammar *next, *before; /* neighbours in the pool's list of grammars, under the pool's lock */
     dop_sets t;
-    /* These serve to make one set. */
+    /* Scratch for making one set. */
     dop_configuration *work, *found; /* [cap] */
-    seen *seen;                      /* [2 * cap]: a table by hash of what is in work[] */
+    seen *seen;                      /* [2 * cap]: hash table of the places in work[] */
     uint32_t n_work, n_found, number, cap;
     bool accepts, too_many;
-    uint64_t spent; /* steps since somebody set it to 0 */
+    uint64_t spent; /* steps since the current slice of a walk, or the current dop_matcher_accept, began */
     dop_grammar_costs costs;
 };
 
@@ -56,10 +56,10 @@ struct dop_matcher {
     uint32_t set;
     uint32_t *mask; /* owned, [n_words] */
     bool ended;
-    /* The walk that makes the mask of `set`. */
-    bool walks, ready; /* ready: mask[] is that of `set` */
-    uint32_t node;     /* with which it goes on */
-    uint32_t *walk;    /* owned, [longest + 2]: sets on the way to the node */
+    /* The walk through the vocabulary that makes the mask of `set`. */
+    bool walks, ready; /* walks: the walk has begun and is not done; ready: mask[] is the mask of `set` */
+    uint32_t node;     /* node of the vocabulary with which the walk continues */
+    uint32_t *walk;    /* owned, [longest + 2]: sets on the path to the node, by depth */
     uint64_t mask_steps, text_steps;
 };
 
@@ -93,7 +93,7 @@ slot_of(const dop_grammar *g, dop_configuration p)
     }
 }
 
-/* Adds a place to those from which the search goes on, unless it is among them. */
+/* Adds a place to work[], the queue of the search, unless it is there already. */
 static void
 add_place(dop_grammar *g, dop_configuration p)
 {
@@ -122,7 +122,7 @@ in_trouble(const dop_grammar *g)
     return g->too_many || g->t.failed || g->t.full;
 }
 
-/* Adds a place, and whatever can be reached from it without a byte. */
+/* Epsilon closure: adds a place, and all places that can be reached from it without accepting a byte. */
 static void
 reach(dop_grammar *g, dop_configuration at)
 {
@@ -146,7 +146,7 @@ reach(dop_grammar *g, dop_configuration at)
                 add_place(g, (dop_configuration){e->to, p.stack});
             if (e->kind != DOP_EDGE_CALL)
                 continue;
-            /* Where nothing but another return follows the call, the stack need not grow, as with tail calls. */
+            /* A tail call: where nothing but another return follows the call, the stack need not grow. */
             bool returns = to->is_end && to->first == DOP_AUTO_NONE;
             add_place(g,
                       (dop_configuration){a->rules[e->rule], returns ? p.stack : dop_sets_push(&g->t, p.stack, e->to)});
@@ -160,7 +160,7 @@ begin_set(dop_grammar *g)
 {
     g->n_work = g->n_found = 0;
     g->accepts = false;
-    if (++g->number == 0) { /* so old marks mean nothing */
+    if (++g->number == 0) { /* the number wrapped around: clears the marks of earlier sets */
         memset(g->seen, 0, 2 * (size_t)g->cap * sizeof *g->seen);
         g->number = 1;
     }
@@ -174,7 +174,7 @@ start(dop_grammar *g)
     return in_trouble(g) ? DEAD : dop_sets_intern(&g->t, g->found, g->n_found, g->accepts);
 }
 
-/* In trouble it gives DEAD, and notes nothing. */
+/* Computes the set that a byte leads to from a set, and notes it in next[].  In trouble it returns DEAD and notes nothing. */
 static uint32_t
 step_anew(dop_grammar *g, uint32_t from, uint8_t byte)
 {
@@ -209,7 +209,7 @@ step(dop_grammar *g, uint32_t from, uint8_t byte)
 
 /* --- what is kept ------------------------------------------------------------------------------------------------------------- */
 
-/* Frees memory: keeps only the sets in which matchers are, and those on the way of their walks. */
+/* Frees memory of a grammar: keeps only the current sets of its matchers, and the sets on the paths of their walks. */
 static bool
 forget(dop_grammar *g)
 {
@@ -230,7 +230,7 @@ forget(dop_grammar *g)
     return good;
 }
 
-/* Frees what other grammars remember that nobody uses now. */
+/* Frees the kept sets of the other grammars of the vocabulary that no matcher uses now. */
 static void
 trim_others(const dop_grammar *g)
 {
@@ -246,8 +246,8 @@ trim_others(const dop_grammar *g)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* After trouble: makes room so that what failed can be tried again (DOP_OK), or says why it cannot.  again: it has been tried again
- * already. */
+/* Recovers from trouble: makes room so that the caller can try again (DOP_OK), or fails with the reason.  again: this was the second
+ * try. */
 static dop_status
 recover(dop_grammar *g, bool again, dop_diag *diag)
 {
@@ -325,7 +325,7 @@ dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, do
     }
     g->auto_bytes = bytes;
     dop_sets_init(&g->t, vocab->pool, most_bytes);
-    if (g->t.full) { /* The little that an empty one needs is not refused. */
+    if (g->t.full) { /* the little memory that an empty grammar needs is not refused */
         g->t.full = false;
         trim_others(g);
         dop_sets_finish(&g->t);
@@ -454,7 +454,8 @@ dop_matcher_destroy(dop_matcher *matcher)
     free(m);
 }
 
-/* The mask allows all tokens whose bytes lead somewhere.  Walks until it is done or the steps of this slice are spent. */
+/* Makes the mask of the matcher's set: walks through the tree of the vocabulary and allows the tokens whose bytes do not lead to DEAD.
+ * Returns when the walk is done or the steps of this slice are spent. */
 static dop_status
 walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
 {
@@ -478,7 +479,7 @@ walk_on(dop_matcher *m, uint64_t slice, dop_diag *diag)
             continue;
         }
         m->walk[n->depth + 1] = to;
-        /* Where the first token of a node ends in a descendant, the next node has the same one, so the loop does nothing. */
+        /* A node at which no token ends has the `token` of the node after it, so the loop does nothing. */
         for (uint32_t k = n->token; k < v->nodes[m->node + 1].token; k++)
             m->mask[v->tokens[k] / 32] |= 1u << (v->tokens[k] % 32);
         m->node++;
@@ -498,7 +499,7 @@ end_walk(dop_matcher *m)
     m->walks = false;
     m->ready = true;
     g->costs.masks_made++;
-    /* Where there is no room to keep the mask, the next text that comes here makes it again. */
+    /* Keeps the mask with the set.  Where there is no room, the next text that reaches this set makes the mask again. */
     uint32_t *kept = dop_sets_alloc(&g->t, ((size_t)v->n_words + 1) * sizeof *kept);
     g->t.failed = g->t.full = false;
     if (kept)
@@ -584,7 +585,7 @@ dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_dia
                : DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
 }
 
-/* Where the bytes of a token lead from the matcher's set. */
+/* The set that the bytes of a token lead to from the matcher's set. */
 static uint32_t
 follow(dop_grammar *g, uint32_t set, uint32_t id, const char *bytes, size_t n)
 {

@@ -7,15 +7,15 @@
 
 enum { DEEPEST = 100, MOST_REPEATS = 10000, LAST = 0x10ffff };
 
-/* The expression as a tree; nodes are indices. */
+/* Kinds of nodes of the expression's syntax tree, whose nodes are parts and refer to one another by index. */
 typedef enum part_kind { SEQUENCE, CHOICE, SET, REPEAT, LOOK, NOT_LOOK, BEGIN, END, BORDER, NO_BORDER } part_kind;
 
 typedef struct part {
     part_kind kind;
-    uint32_t first, next; /* first: of the list of its parts; next: in the list that it is in; 0: none */
+    uint32_t first, next; /* indices of the node's first child and of its next sibling; 0: none */
     uint32_t min, max;
     dop_term set;
-    bool asserts; /* it, or something in it, takes no character but demands something of its surroundings */
+    bool asserts; /* the part is a zero-width assertion (^, $, \b, lookahead), or has one in it */
 } part;
 
 typedef struct expression {
@@ -23,7 +23,7 @@ typedef struct expression {
     const char *at, *end;
     part *parts; /* owned */
     uint32_t n, cap, depth;
-    bool negated; /* the class of characters at hand is [^...] */
+    bool negated; /* the character class that is being read is [^...] */
     bool irregular;
     dop_status status;
     dop_diag *diag;
@@ -69,16 +69,16 @@ new_part(expression *x, part_kind kind)
         x->cap = cap;
     }
     if (x->n == 0)
-        x->n = 1; /* 0 means none */
+        x->n = 1; /* index 0 means none */
     x->parts[x->n] = (part){.kind = kind, .asserts = kind >= LOOK};
     return x->n++;
 }
 
 /* --- characters ------------------------------------------------------------------------------------------------------------------- */
 
-/* Reads \d, \w, \s and their opposites; false: c is another letter.  Readers of patterns differ about characters beyond ASCII, so
- * neither a class nor its opposite matches those here: then a text is valid for all readers.  negated: the set becomes all other
- * characters. */
+/* Makes the set of \d, \w, \s or one of their opposites; false: c is another letter.  Implementations of patterns differ about
+ * characters beyond ASCII, so neither a class nor its opposite matches those here: then a text is valid for all implementations.
+ * negated: the caller is going to take the complement of the set. */
 static bool
 known_class(char c, bool negated, dop_charset *set)
 {
@@ -117,7 +117,7 @@ known_class(char c, bool negated, dop_charset *set)
     return true;
 }
 
-/* The one or two letters of a general category with a longer name; other names as they are. */
+/* Shortens the long name of a general category to its one or two letters; returns other names as they are. */
 static const char *
 short_name(const char *name, size_t n)
 {
@@ -411,7 +411,7 @@ number(expression *x)
     return n;
 }
 
-/* Reads how often a part comes, and gives it as a part; the part itself where nothing says so. */
+/* Reads the quantifier behind a part and returns the repetition; the part itself where there is no quantifier. */
 static uint32_t
 repeated(expression *x, uint32_t inner)
 {
@@ -497,7 +497,7 @@ word_set(dop_regular *r, bool others)
     return t;
 }
 
-/* What is known after a part, when b is known before it. */
+/* What is known of the character before the place behind a part, when b is known at the place before the part. */
 static before
 after(const expression *x, uint32_t p, before b)
 {
@@ -527,7 +527,8 @@ after(const expression *x, uint32_t p, before b)
     return common;
 }
 
-/* The texts that begin with a match of the part and go on with one of `rest`; b: what is known of the character before. */
+/* The term of the texts that begin with a match of a part and continue with a text of `rest`; b: what is known of the character before
+ * the match. */
 static dop_term
 term_of(expression *x, uint32_t p, before b, dop_term rest)
 {
@@ -601,7 +602,8 @@ dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, 
     if (x.status == DOP_OK && x.at < x.end)
         refuse(&x, "a ) without its (");
     dop_term t = term_of(&x, all, AT_START, DOP_TERM_ANY);
-    if (x.status == DOP_OK && !x.parts[all].asserts) { /* nothing depends on what is before */
+    /* Without assertions, whether the expression matches does not depend on the text before the match. */
+    if (x.status == DOP_OK && !x.parts[all].asserts) {
         t = dop_regular_cat(r, DOP_TERM_ANY, t);
     } else if (x.status == DOP_OK) {
         const dop_term word = word_set(r, false), other = word_set(r, true);

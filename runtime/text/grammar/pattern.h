@@ -4,8 +4,8 @@
 
 #include "runtime/text/grammar/regular.h"
 
-/* The texts in which the expression matches somewhere, in *out_term.  DOP_E_INPUT: it is no regular expression, or
- * (*out_irregular) it has something of which no term is made here: a reference back, a look behind, properties other than general
+/* Makes the term of all texts in which a regular expression matches somewhere.  DOP_E_INPUT: the pattern is no regular expression, or
+ * (*out_irregular) it uses what is not supported as a term: a backreference, lookbehind, or properties other than general
  * categories. */
 dop_status dop_pattern_term(dop_regular *r, const char *pattern, size_t n, dop_diag *diag, dop_term *out_term,
                             bool *out_irregular);

@@ -124,7 +124,7 @@ dop_regular_set(dop_regular *r, const dop_charset *set)
     for (size_t i = 0; i < set->n; i++)
         dop_charset_add(&own, set->ranges[i][0], set->ranges[i][1]);
     own.failed |= set->failed;
-    dop_charset_limit(&own, &all); /* puts it in order */
+    dop_charset_limit(&own, &all); /* sorts the ranges and joins those that touch */
     dop_charset_finish(&all);
     r->failed |= own.failed;
     r->limited |= !dop_budget_step(r->budget, own.n + 1);
@@ -178,7 +178,7 @@ by_number(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* A chain a, (b, (c ...)) of one kind, as a list. */
+/* Lists the members of a chain a, (b, (c ...)) of terms of one kind. */
 static size_t
 unchain(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
 {
@@ -193,7 +193,7 @@ unchain(const dop_regular *r, dop_term t, uint8_t kind, dop_term *out)
     return n + 1;
 }
 
-/* Joins all sets of a list into one, in the place of the first. */
+/* Joins all character sets in a list of alternatives into one, in the place of the first. */
 static void
 join_sets(dop_regular *r, dop_term *list, size_t *io_n)
 {
@@ -218,7 +218,7 @@ join_sets(dop_regular *r, dop_term *list, size_t *io_n)
     dop_charset_finish(&set);
 }
 
-/* Alternatives and intersections are sorted chains without repetitions. */
+/* Makes the normal form of an alternative or an intersection, a sorted chain without repetitions, so that equal terms are found. */
 static dop_term
 chain(dop_regular *r, uint8_t kind, dop_term a, dop_term b)
 {
@@ -316,7 +316,7 @@ dop_term
 dop_regular_text(dop_regular *r, const char *text, size_t n)
 {
     dop_term t = DOP_TERM_EMPTY;
-    for (size_t end = n; end > 0;) { /* from its end, so that each step is one term */
+    for (size_t end = n; end > 0;) { /* from the text's end, so that each step makes one term */
         size_t at = end - 1;
         while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
             at--;
@@ -354,7 +354,8 @@ dop_regular_words(dop_regular *r, const char **words, size_t n)
                .kind = DOP_TERM_WORDS, .nullable = !words[0][0], .a = (uint32_t)r->n_words++, .max = (uint32_t)n});
 }
 
-/* The first of [min, max) whose bytes from `at` on are not less than these. */
+/* Binary search: the first of words [min, max) whose bytes from `at` on are not less than n given bytes; after: do not begin with them
+ * either. */
 static uint32_t
 lower(const dop_words *w, uint32_t min, uint32_t max, size_t at, const char *bytes, size_t n, bool after)
 {

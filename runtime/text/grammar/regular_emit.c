@@ -1,5 +1,5 @@
-/* Automata of terms.  A term's derivatives are its states, of which there are finitely many.  Where they are too many, a term that
- * is plain becomes an automaton that is not deterministic (Thompson 1968). */
+/* Makes automata of terms.  The states are the term's derivatives, of which there are finitely many.  Where they are too many, a plain
+ * term becomes a nondeterministic automaton instead (Thompson 1968). */
 #include "runtime/text/grammar/regular.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ typedef struct move {
 
 typedef struct explorer {
     dop_regular *r;
-    uint32_t *state_of; /* owned, [cap]: of a term, plus 1 */
-    dop_term *terms;    /* owned, of the states */
+    uint32_t *state_of; /* owned, [cap]: the state of each term, plus 1; 0: the term has none yet */
+    dop_term *terms;    /* owned: the term of each state */
     move *moves;        /* owned */
     size_t cap, n_terms, cap_terms, n_moves, cap_moves;
     bool failed, too_many;
@@ -60,7 +60,7 @@ state_of(explorer *x, dop_term t)
 static void
 add_move(explorer *x, move m)
 {
-    if (x->n_moves > 0) { /* the same move, with characters that follow */
+    if (x->n_moves > 0) { /* extends the last move where states are equal and the characters follow its own */
         move *last = &x->moves[x->n_moves - 1];
         if (last->from == m.from && last->to == m.to && last->hi + 1 == m.lo) {
             last->hi = m.hi;
@@ -90,7 +90,7 @@ by_states(const void *x, const void *y)
     return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
-/* Adds the moves from a state. */
+/* Adds the moves that leave a state: the derivative of its term for each range of characters. */
 static void
 leave_state(explorer *x, uint32_t state)
 {
@@ -119,7 +119,7 @@ leave_state(explorer *x, uint32_t state)
     dop_charset_finish(&borders);
 }
 
-/* Adds edges for the characters of a set: those that are spelled as they are, and a call of a rule for the others. */
+/* Adds edges for one character of a set: plain characters as they are, and a call of a rule for the others. */
 static void
 add_edges(const dop_spelling *how, dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to)
 {

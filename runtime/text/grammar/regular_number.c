@@ -1,5 +1,5 @@
-/* Decimal numbers without sign and exponent, as JSON writes them, in terms of regular.h: multiples of a number, and numbers on one
- * side of a bound.  That a text is such a number at all is for another term to say.
+/* Terms of regular.h for decimal numbers without sign and exponent, as JSON writes them: multiples of a number, and numbers on one side
+ * of a bound.  The terms do not check that a text is such a number at all, which takes another term.
  *
  * DOP_TERM_MULTIPLE: a = what the number times 10^places is a multiple of; b = places; min = places behind the point that are left,
  * plus 1 (0: before the point); max = the remainder so far.
@@ -61,7 +61,7 @@ derive_multiple(dop_regular *r, dop_term_node n, uint32_t c)
 
 /* --- bounds -------------------------------------------------------------------------------------------------------------------- */
 
-/* How the whole part compares, when it has ended after n->b digits. */
+/* How the number's whole part compares with the bound's, when it has ended after n->b digits. */
 static uint32_t
 whole_order(const dop_decimal *d, const dop_term_node *n)
 {

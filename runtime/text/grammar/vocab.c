@@ -72,7 +72,7 @@ shared(const piece *a, const piece *b)
 static uint32_t
 make_nodes(const dop_vocab *v, const piece *pieces, uint32_t n, dop_vocab_node *nodes)
 {
-    uint32_t n_nodes = 0, open[LONGEST], n_open = 0; /* the nodes on the way to the last token */
+    uint32_t n_nodes = 0, open[LONGEST], n_open = 0; /* open[]: the nodes on the path to the last token */
     (void)v;
     for (uint32_t i = 0; i < n; i++) {
         size_t same = i > 0 ? shared(&pieces[i - 1], &pieces[i]) : 0;

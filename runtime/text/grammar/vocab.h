@@ -15,22 +15,22 @@ typedef struct dop_vocab_node {
 struct dop_vocab {
     struct dop_pool *pool; /* owned */
     const dop_tokenizer *tok;
-    uint32_t n_vocab, n_words; /* tokens; words of 32 bits in a mask */
+    uint32_t n_vocab, n_words; /* number of tokens; 32-bit words of a mask */
     uint32_t *end_ids;         /* owned */
     size_t n_end_ids;
     dop_vocab_node *nodes; /* owned, [n_nodes + 1]: the last one ends the tokens */
     uint32_t n_nodes;
     uint32_t *tokens;           /* owned, ids in the order of their bytes */
-    uint32_t n_tokens, longest; /* bytes of the longest token */
+    uint32_t n_tokens, longest; /* longest: bytes of the longest token */
     char *marked;               /* owned: texts of special tokens, each behind DOP_VOCAB_SPECIAL */
-    uint32_t *specials;         /* owned: their ids */
+    uint32_t *specials;         /* owned: ids of the special tokens, in the order of their texts in `marked` */
     uint32_t n_specials;
 };
 
 /* Before the text of a special token.  No text has this byte, so that special tokens stand only where a grammar names them. */
 #define DOP_VOCAB_SPECIAL ((char)0xff)
 
-/* The length of the longest special token that a text begins with; 0: none.  *out_ends: it ends an answer. */
+/* The length of the longest special token that a text begins with, in bytes; 0: there is none.  *out_ends: the token ends an answer. */
 size_t dop_vocab_special(const dop_vocab *vocab, const char *text, size_t n, bool *out_ends);
 
 bool dop_vocab_is_end(const dop_vocab *vocab, uint32_t id);

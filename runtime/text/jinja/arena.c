@@ -39,7 +39,8 @@ dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
     return (dop_j_val){.kind = J_UNDEF};
 }
 
-/* The first of the two budgets that is exhausted ends the work. */
+/* Returns whether work may continue.  own, outer: whether the interpreter's own budget, and the caller's, had enough; otherwise the
+ * error is recorded. */
 static bool
 check(dop_j_ctx *cx, bool own, bool outer)
 {
@@ -76,7 +77,8 @@ new_block(dop_j_ctx *cx, size_t cap, size_t used)
         return NULL;
     }
     *b = (block){.cap = cap, .used = used};
-    if (head && used == cap) { /* stands behind the block that small allocations come from */
+    /* The block of a large array goes second in the list, because small allocations come from the first block. */
+    if (head && used == cap) {
         b->prev = head;
         b->next = head->next;
         head->next = b;
@@ -112,7 +114,7 @@ dop_j_alloc(dop_j_ctx *cx, size_t n)
     return p;
 }
 
-/* Makes the block of a large array larger; what is new is not zeroed. */
+/* Enlarges the block of a large array; the new part is not zeroed. */
 static void *
 enlarge(dop_j_ctx *cx, void *p, size_t n)
 {
@@ -147,7 +149,8 @@ dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem)
     if (cx->status != DOP_OK)
         return false;
     if (c > J_MAX_ARENA / elem)
-        return take_bytes(cx, J_MAX_ARENA) && take_bytes(cx, J_MAX_ARENA); /* more than there is */
+        /* Exceeds the budget, so that the error is recorded. */
+        return take_bytes(cx, J_MAX_ARENA) && take_bytes(cx, J_MAX_ARENA);
     const size_t old = *cap * elem, rounded = (c * elem + 15) & ~(size_t)15;
     void *q = old >= own_block ? enlarge(cx, *p, rounded) : dop_j_alloc(cx, rounded);
     if (!q)

@@ -1,4 +1,4 @@
-/* Arguments of calls, filters and tests, by place or by name. */
+/* Arguments of calls, filters and tests, by position or by name. */
 #include <string.h>
 
 #include "runtime/text/jinja/jinja.h"

@@ -5,8 +5,8 @@
 #include "base/encoding/utf8.h"
 #include "runtime/text/jinja/jinja.h"
 
-/* The letters that a letter is folded to, which are several where its capital is several: those of SpecialCasing.txt of the Unicode
- * Character Database, its unconditional part, are the capitals of these. */
+/* Case folding of a letter, to several letters where its capital has several.  The capitals of the folded letters are those in the
+ * unconditional part of SpecialCasing.txt of the Unicode Character Database. */
 enum { MOST_FOLDED = 8 };
 static utf8proc_ssize_t
 fold(uint32_t cp, utf8proc_int32_t out[MOST_FOLDED])
@@ -31,7 +31,7 @@ put_cp(dop_j_ctx *cx, dop_j_out *o, utf8proc_int32_t cp)
     dop_j_put(cx, o, c, dop_utf8_put((uint32_t)cp, c));
 }
 
-/* A capital sigma becomes its final form behind a letter where no letter follows. */
+/* Does a capital sigma become the final small sigma?  So behind a letter where no letter follows. */
 static bool
 ends_word(dop_j_str s, size_t at, size_t len)
 {
@@ -53,7 +53,7 @@ put_lower(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t at, dop_utf8_char u)
     put_cp(cx, o, final ? 0x3c2 : utf8proc_tolower((utf8proc_int32_t)u.cp));
 }
 
-/* The capital of a letter; as the first of a word only the first of its letters is one. */
+/* Writes the capital of a letter, which may be several letters; in a title only the first of them is a capital. */
 static void
 put_upper(dop_j_ctx *cx, dop_j_out *o, dop_utf8_char u, bool first)
 {
@@ -80,7 +80,7 @@ dop_j_val
 dop_j_change_case(dop_j_ctx *cx, dop_j_str s, dop_j_case how)
 {
     dop_j_out o = {0};
-    bool inside = false; /* of a word */
+    bool inside = false; /* the current character is inside a word */
     for (size_t i = 0; i < s.n && dop_j_step(cx, 4);) {
         const dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
         const bool is_upper = utf8proc_category((utf8proc_int32_t)u.cp) == UTF8PROC_CATEGORY_LU;

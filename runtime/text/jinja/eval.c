@@ -28,7 +28,7 @@ undefined(void)
 
 /* ---- calls ---- */
 
-/* The names and values of **DICTIONARY behind those that are written. */
+/* Adds the names and values of **DICTIONARY to a call's named arguments, behind those that are written out. */
 static void
 add_named(dop_j_ctx *cx, const dop_j_node *e, dop_j_val splat, dop_j_args *a)
 {
@@ -199,7 +199,7 @@ compare(dop_j_ctx *cx, const dop_j_node *e)
     return dop_j_bool(true);
 }
 
-/* A number with a sign. */
+/* Evaluates the unary operators + and -. */
 static dop_j_val
 eval_signed(dop_j_ctx *cx, const dop_j_node *e)
 {
@@ -222,12 +222,12 @@ eval_signed(dop_j_ctx *cx, const dop_j_node *e)
         dop_j_val r;
         dop_j_puts(cx, &o, "-");
         dop_j_put(cx, &o, v.u.str.s, v.u.str.n);
-        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r) ? r : undefined(); /* -2^63 has 64 bits */
+        return dop_j_read_int(cx, dop_j_take(&o).u.str, 10, &r) ? r : undefined(); /* -2^63 fits 64 bits, unlike 2^63 */
     }
     return dop_j_fail(cx, e->line, DOP_E_INPUT, "cannot negate a %s", dop_j_kind_name(v.kind));
 }
 
-/* A string on the left of % is a format. */
+/* Evaluates a binary operator; with a string on its left, % formats. */
 static dop_j_val
 eval_binary(dop_j_ctx *cx, const dop_j_node *e)
 {
@@ -367,7 +367,7 @@ new_scope(dop_j_ctx *cx, dop_j_scope *up)
 
 /* ---- macros ---- */
 
-/* The arguments beyond the parameters, for a body that names them. */
+/* Binds varargs and kwargs, a macro's arguments beyond its parameters, where its body names them. */
 static void
 bind_more(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
 {
@@ -454,7 +454,7 @@ macro_value(dop_j_ctx *cx, const dop_j_node *n)
 
 /* ---- loops ---- */
 
-/* Items of a loop over a value that pass its "if". */
+/* Lists the items of a loop that pass the loop's "if". */
 static const dop_j_list *
 loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
 {
@@ -494,7 +494,7 @@ exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
         exec_list(cx, n->other, n->other_n);
     cx->loop_depth++;
     for (size_t i = 0; i < items->n && dop_j_step(cx, J_NODE_STEPS); i++) {
-        dop_j_clear(&scope->vars); /* the names of an iteration end with it; their memory is used again */
+        dop_j_clear(&scope->vars); /* names live for one iteration; the next one uses their memory again */
         cx->scope = scope;
         loop->at = i;
         bind_target(cx, n->target, items->items[i]);
@@ -506,7 +506,7 @@ exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
     cx->scope = scope->up;
 }
 
-/* loop(items) in a recursive loop: its text with other items. */
+/* Calls loop(items) in a recursive loop: runs the loop over other items and returns what it prints. */
 static dop_j_val
 call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
 {
@@ -543,7 +543,7 @@ captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
     return f;
 }
 
-/* What stands in the tag of a "with" is evaluated outside of its scope. */
+/* Runs a block with a scope of its own; the values in the tag of a "with" are evaluated outside of that scope. */
 static flow
 exec_scope(dop_j_ctx *cx, const dop_j_node *n)
 {

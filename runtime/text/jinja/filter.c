@@ -34,7 +34,7 @@ static const struct {
     {"greaterthan", ">"}, {"ge", ">="}, {">=", ">="}, {"in", "in"},
 };
 
-/* Whether two values are one object of Python's, as far as templates can tell. */
+/* Are two values the same object in Python ("is"), as far as templates can tell? */
 static bool
 is_same(dop_j_val a, dop_j_val b)
 {
@@ -45,7 +45,7 @@ is_same(dop_j_val a, dop_j_val b)
         return true;
     case J_BOOL:
         return a.u.b == b.u.b;
-    case J_INT: /* small ones are kept by Python */
+    case J_INT: /* equal small integers are one object in Python */
         return a.u.i == b.u.i;
     case J_STR:
         return dop_j_str_eq(a.u.str, b.u.str);

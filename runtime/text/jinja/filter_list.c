@@ -36,9 +36,9 @@ dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line
     return item;
 }
 
-/* What items are compared by: an attribute, strings without regard to case unless `exact`. */
+/* The sort key of items: an attribute, where strings count without regard to case unless `exact`. */
 typedef struct key_rule {
-    dop_j_val attribute, other; /* other: for an undefined attribute, unless it is None */
+    dop_j_val attribute, other; /* other: replaces an undefined attribute; None: nothing does */
     bool exact;
     long line;
 } key_rule;
@@ -285,7 +285,7 @@ f_join(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_join(cx, attr ? picked.u.list : l, between);
 }
 
-/* Lists of N neighbours. */
+/* The filter `batch`: cuts a list into lists of N neighbours. */
 static dop_j_val
 f_batch(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -307,7 +307,7 @@ f_batch(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* N lists of about equal length. */
+/* The filter `slice`: cuts a list into N lists of about equal length. */
 static dop_j_val
 f_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

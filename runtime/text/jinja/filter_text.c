@@ -24,7 +24,7 @@ f_string(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_string(cx, v);
 }
 
-/* Filters that are methods of strings: the value becomes one. */
+/* Filters that are methods of strings: the value is converted to a string first. */
 static dop_j_val
 f_case(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -54,7 +54,7 @@ f_replace(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_replace(cx, s, from, to, dop_j_int_arg(cx, a, 2, "count", -1));
 }
 
-/* What Jinja takes for words: each begins with a capital. */
+/* The filter `title`: gives each word, as Jinja separates words, a capital at its beginning. */
 static dop_j_val
 f_title(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -264,7 +264,7 @@ f_xmlattr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_take(&o);
 }
 
-/* Without tags and comments, white space folded, and what stands for a character as this character. */
+/* The filter `striptags`: removes tags and comments, collapses white space, and replaces character references by their characters. */
 static dop_j_val
 f_striptags(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -292,7 +292,7 @@ f_striptags(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return r;
 }
 
-/* The arguments of the filter that transformers puts in the place of Jinja's own. */
+/* The filter `tojson`, with the arguments of the version that transformers puts in place of Jinja's own. */
 static dop_j_val
 f_tojson(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

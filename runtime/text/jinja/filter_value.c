@@ -17,7 +17,7 @@ f_default(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return v;
 }
 
-/* A real number without what stands behind the point; false: an integer cannot hold it. */
+/* Truncates a real number to an integer; false: the result does not fit 64 bits. */
 static bool
 truncated(double f, dop_j_val *out)
 {
@@ -70,7 +70,7 @@ f_abs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return v.kind == J_FLOAT ? dop_j_float(fabs(v.u.f)) : dop_j_wrong(cx, a, "abs", v);
 }
 
-/* Whole numbers to tens, hundreds, ...: half to even. */
+/* Rounds a whole number to tens, hundreds, ..., half to even. */
 static dop_j_val
 round_whole(int64_t i, int64_t digits)
 {
@@ -90,7 +90,7 @@ round_whole(int64_t i, int64_t digits)
     return dop_j_int(__builtin_mul_overflow(q, unit, &r) ? i : r);
 }
 
-/* Half to even, as Python's round(); "ceil" and "floor" as Jinja has them. */
+/* The filter `round`: half to even, as Python's round(), or "ceil" or "floor", as in Jinja. */
 static dop_j_val
 f_round(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {
@@ -122,7 +122,7 @@ f_round(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
     return dop_j_float(dop_strtod(t, NULL));
 }
 
-/* Attributes and methods only: a member of a mapping is none. */
+/* The filter `attr`: finds attributes and methods only, and no members of a mapping. */
 static dop_j_val
 f_attr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, int how)
 {

@@ -18,7 +18,7 @@ typedef struct form {
 
 enum { MAX_PRECISION = 500, NUMBER_CAP = 1024 };
 
-/* Text with its padding; `head` bytes of it (sign and base) stand in front of padding that is inside of a number. */
+/* Writes a text with its padding.  head: number of first bytes (sign and base) that come before padding which goes inside a number. */
 static void
 put_padded(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t head, const form *f, char usual)
 {
@@ -37,7 +37,7 @@ put_padded(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, size_t head, const form *f,
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-/* Digits of a finite number that is not negative. */
+/* Writes the digits of a finite number that is not negative. */
 static int
 real_digits(double v, char type, int precision, bool alternative, char *t, size_t cap)
 {
@@ -47,7 +47,7 @@ real_digits(double v, char type, int precision, bool alternative, char *t, size_
 }
 #pragma GCC diagnostic pop
 
-/* Without a type: as str() writes it, or at most `precision` digits, and always one behind the point. */
+/* Writes a real number whose format has no type: as str() does, or with at most `precision` digits, always with one behind the point. */
 static void
 general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
 {
@@ -60,7 +60,8 @@ general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
     const int p = f->precision > 0 ? (int)f->precision : 1;
     real_digits(v, 'e', p - 1, false, t, cap);
     const int exponent = atoi(strchr(t, 'e') + 1);
-    if (exponent == p - 1 && v != 0) { /* here "g" would write no point */
+    /* "g" would write all digits before the point, and no point; Python writes an exponent */
+    if (exponent == p - 1 && v != 0) {
         char *e = strchr(t, 'e'), *end = e;
         char tail[16];
         snprintf(tail, sizeof tail, "%s", e);
@@ -78,7 +79,7 @@ general_digits(dop_j_ctx *cx, double v, const form *f, char *t, size_t cap)
         strncat(t, ".0", cap - strlen(t) - 1);
 }
 
-/* Puts a separator between groups of digits in the whole part. */
+/* Puts the separator between groups of digits of the whole part. */
 static void
 put_grouped(dop_j_ctx *cx, dop_j_out *o, const char *digits, const form *f)
 {
@@ -165,7 +166,7 @@ put_text(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, const form *f, char usual)
     put_padded(cx, o, s, 0, f, usual);
 }
 
-/* One character, by its number or itself. */
+/* Formats the type "c": one character, given as its code point or as a string. */
 static void
 put_character(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const form *f, long line)
 {
@@ -206,7 +207,7 @@ conversion(dop_j_ctx *cx, char how, dop_j_val v)
 /* ---- FORMAT % VALUES ---- */
 
 typedef struct percent_state {
-    dop_j_str rest; /* of the format */
+    dop_j_str rest; /* the part of the format that has not been read yet */
     dop_j_val args;
     size_t used;
     long line;
@@ -234,7 +235,7 @@ skip(dop_j_str *s)
         *s = (dop_j_str){s->s + 1, s->n - 1};
 }
 
-/* Digits, or '*' for the next value; -1: neither stands here. */
+/* Reads a width or precision: digits, or '*' for the next value; -1: neither stands here. */
 static int64_t
 percent_number(dop_j_ctx *cx, percent_state *s)
 {
@@ -284,7 +285,7 @@ percent_flags(dop_j_ctx *cx, percent_state *s, form *f)
         skip(&s->rest);
 }
 
-/* Behind "%": one place of the format. */
+/* Reads one conversion of the format, behind its "%", and writes its value. */
 static void
 percent_place(dop_j_ctx *cx, dop_j_out *o, percent_state *s)
 {
@@ -370,7 +371,7 @@ spec_number(dop_j_str *s)
     return n;
 }
 
-/* [[fill]align][sign][#][0][width][grouping][.precision][type]; false: it is not that. */
+/* Parses a format specification, [[fill]align][sign][#][0][width][grouping][.precision][type]; false: the text is none. */
 static bool
 read_spec(dop_j_str s, form *f)
 {
@@ -445,7 +446,7 @@ put_value(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, dop_j_str spec, long line)
 
 typedef struct fields {
     const dop_j_args *args;
-    size_t automatic; /* places without a name so far */
+    size_t automatic; /* number of replacement fields without a name so far */
     unsigned depth;
 } fields;
 
@@ -458,7 +459,7 @@ is_digits(dop_j_str s)
     return s.n > 0;
 }
 
-/* name.attribute[item]...: the value of a place. */
+/* Finds the value of a replacement field, name.attribute[item]... */
 static dop_j_val
 field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
 {
@@ -500,7 +501,7 @@ field_value(dop_j_ctx *cx, fields *f, dop_j_str name)
 
 static void expand(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f);
 
-/* What stands between braces: name, !conversion, :specification. */
+/* Reads and writes a replacement field, the text between braces: name, !conversion, :specification. */
 static void
 put_field(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, fields *f)
 {

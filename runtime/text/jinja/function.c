@@ -1,10 +1,10 @@
-/* Functions that templates find: Jinja's and what transformers adds. */
+/* Functions that every template finds: Jinja's and those that transformers adds. */
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/text/jinja/jinja.h"
 
-/* The members of a mapping, or pairs. */
+/* Adds entries to a dictionary: the members of a mapping, or the pairs in a list. */
 static void
 add_members(dop_j_ctx *cx, dop_j_dict *d, dop_j_val from, const dop_j_args *a)
 {
@@ -104,7 +104,7 @@ raise_exception(dop_j_ctx *cx, const dop_j_args *a, int how)
                       s.n > 400 ? 400 : (int)s.n, s.s);
 }
 
-/* Jinja's functions that make no sense here. */
+/* Refuses those of Jinja's functions that are not supported. */
 static dop_j_val
 not_here(dop_j_ctx *cx, const dop_j_args *a, int how)
 {

@@ -24,6 +24,7 @@ typedef struct dop_j_str {
     size_t n;
 } dop_j_str;
 
+/* Kinds of values, after Python's types. */
 typedef enum dop_j_kind {
     J_UNDEF,
     J_NONE,
@@ -49,12 +50,12 @@ typedef enum dop_j_kind {
 
 typedef struct dop_j_val {
     dop_j_kind kind;
-    bool safe; /* of a string: Markup, which is not escaped again */
+    bool safe; /* the string is Markup, which is not escaped again */
     union {
         bool b;
         int64_t i;
         double f;
-        dop_j_str str;    /* J_STR, J_BIG; the name for J_UNDEF and J_FUNCTION */
+        dop_j_str str;    /* J_STR; J_BIG: the digits; J_UNDEF, J_FUNCTION: the name */
         dop_j_list *list; /* J_LIST to J_ITER, J_CYCLER, J_JOINER */
         dop_j_dict *dict; /* J_DICT, J_NAMESPACE */
         const dop_j_macro *macro;
@@ -67,38 +68,39 @@ struct dop_j_list {
     dop_j_val *items;
     size_t n, cap;
     size_t at;                 /* J_ITER: items already taken; J_CYCLER, J_JOINER: calls so far */
-    const char *name;          /* J_VIEW: as Python names its type */
+    const char *name;          /* J_VIEW: Python's name of the view's type */
     int64_t first, stop, step; /* J_RANGE */
 };
 
 typedef struct dop_j_entry {
     dop_j_val key, val;
-    uint64_t hash; /* of the key, once the dictionary has an index */
+    uint64_t hash; /* hash of the key; set once the dictionary has an index */
 } dop_j_entry;
 
-/* A hash table that keeps the order of insertion: entries, and for more than a few of them an index with open addressing. */
+/* A dictionary, which keeps the order of insertion: entries, and for more than a few entries an index with open addressing. */
 struct dop_j_dict {
     dop_j_entry *entries;
     size_t n, cap;
-    uint32_t *slots; /* index of an entry and 1; 0: free */
-    size_t slots_n;  /* a power of two, or 0 */
+    uint32_t *slots; /* index of an entry, plus 1; 0: the slot is free */
+    size_t slots_n;  /* number of slots, a power of 2; 0: no index */
 };
 
 struct dop_j_loop {
     const dop_j_list *items;
-    size_t at, depth;       /* depth: how often a recursive loop called itself to come here, and 1 */
-    const dop_j_node *node; /* the statement */
-    dop_j_val changed;      /* what loop.changed() was given last, as a tuple */
+    size_t at, depth;       /* index of the current item; level of recursion, from 1 */
+    const dop_j_node *node; /* the loop's statement */
+    dop_j_val changed;      /* arguments of the last call of loop.changed(), as a tuple */
     bool has_changed;
 };
 
-/* One name table; lookups go outwards.  All but the outermost are in the arena, because macros refer to theirs. */
+/* A scope of names; look-ups go outwards.  All scopes but the outermost are in the arena, because macros keep the scope that they are
+ * defined in. */
 struct dop_j_scope {
     dop_j_dict vars;
     dop_j_scope *up;
 };
 
-/* A macro, or the body of a call block, with the names that it sees. */
+/* A closure: a macro, or the body of a call block, with the scope that it sees. */
 struct dop_j_macro {
     const dop_j_node *node;
     dop_j_scope *scope;
@@ -113,9 +115,9 @@ typedef struct dop_j_out {
 struct dop_j_ctx {
     dop_status status;
     dop_diag *diag;
-    const char *name;   /* of the template, for messages */
-    dop_budget *budget; /* of the caller; NULL: only the limits below hold */
-    dop_budget own;     /* the limits below; set by dop_j_init */
+    const char *name;   /* the template's name, for messages */
+    dop_budget *budget; /* the caller's budget; NULL: only the interpreter's own limits hold */
+    dop_budget own;     /* the interpreter's own limits, J_MAX_STEPS and J_MAX_ARENA; set by dop_j_init */
     uint64_t owed;      /* steps done and not yet charged */
     void *blocks;       /* arena: the block that small allocations come from, and those before it */
     unsigned depth;
@@ -134,7 +136,7 @@ enum {
     J_MAX_ARENA = 128 * 1024 * 1024,
     J_MAX_TEXT = 1 << 20,
     J_MAX_RANGE = 100000, /* as in Jinja's sandbox */
-    J_NODE_STEPS = 6,     /* of evaluating one node */
+    J_NODE_STEPS = 6,     /* steps for evaluating one node */
     J_CHARGE_EVERY = 4096
 };
 
@@ -143,7 +145,7 @@ void dop_j_init(dop_j_ctx *cx, const char *name, dop_budget *budget, dop_diag *d
 /* Records the first error; returns an undefined value. */
 dop_j_val dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Charges what is owed; false after an error, which a budget that is exhausted is. */
+/* Charges the steps that are owed to both budgets; false: an error has occurred, as that a budget is exhausted. */
 bool dop_j_charge(dop_j_ctx *cx);
 /* Zeroed memory, 16-byte aligned, freed with the context; NULL after an error. */
 void *dop_j_alloc(dop_j_ctx *cx, size_t n);
@@ -151,7 +153,7 @@ void *dop_j_alloc(dop_j_ctx *cx, size_t n);
 bool dop_j_grow(dop_j_ctx *cx, void **p, size_t *cap, size_t need, size_t elem);
 void dop_j_free_all(dop_j_ctx *cx);
 
-/* Every loop whose length depends on values goes through here. */
+/* Counts steps of work; every loop whose length depends on values calls it, and ends when it returns false. */
 static inline bool
 dop_j_step(dop_j_ctx *cx, uint64_t steps)
 {
@@ -217,43 +219,44 @@ void dop_j_put(dop_j_ctx *cx, dop_j_out *o, const char *s, size_t n);
 void dop_j_puts(dop_j_ctx *cx, dop_j_out *o, const char *s);
 void dop_j_fill(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, uint64_t times);
 dop_j_val dop_j_take(const dop_j_out *o);
-/* An empty list of one of the kinds from J_LIST to J_ITER; an empty dictionary or namespace. */
+/* Make an empty list of one of the kinds from J_LIST to J_ITER, and an empty dictionary or namespace. */
 dop_j_val dop_j_new_list(dop_j_ctx *cx, dop_j_kind kind);
 dop_j_val dop_j_new_dict(dop_j_ctx *cx, dop_j_kind kind);
-void dop_j_push(dop_j_ctx *cx, dop_j_val list, dop_j_val v); /* nothing after an error */
+void dop_j_push(dop_j_ctx *cx, dop_j_val list, dop_j_val v); /* does nothing after an error */
 dop_j_val dop_j_pair(dop_j_ctx *cx, dop_j_val a, dop_j_val b);
-/* A key that Python could not hash is an error for both. */
+/* Set and look up an entry of a dictionary; a key that Python could not hash is an error for both functions. */
 void dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_val key, dop_j_val v);
 const dop_j_val *dop_j_get(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key);
 void dop_j_clear(dop_j_dict *d);
 bool dop_j_hashable(dop_j_ctx *cx, dop_j_val v);
 bool dop_j_truth(dop_j_val v);
-/* A number's value; false: it is none. */
+/* The value of a number; false: v is no number. */
 bool dop_j_number(dop_j_val v, double *out);
 bool dop_j_equal(dop_j_ctx *cx, dop_j_val a, dop_j_val b);
-/* -1, 0, 1; sets *ok to false when the two have no order. */
+/* Compares two values: -1, 0 or 1; sets *ok to false when Python has no order for the two. */
 int dop_j_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, bool *ok);
 void dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v); /* str() of Python */
 void dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v);  /* repr() of Python */
 dop_j_val dop_j_string(dop_j_ctx *cx, dop_j_val v);         /* str(), as a value; a string even after an error */
 /* Arguments of json.dumps. */
 typedef struct dop_j_json_form {
-    bool lines;                             /* an indent is given */
-    dop_j_str indent, between, behind_name; /* of a level; items; a name and its value */
+    bool lines; /* an indent is given */
+    /* Indentation of a level; separators between items, and between a name and its value. */
+    dop_j_str indent, between, behind_name;
     bool ascii, sort;
 } dop_j_json_form;
 void dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form);
-/* Texts stay those of `j`, which must live as long as the context. */
+/* Makes a value of JSON; its texts point into `j`, which must live as long as the context. */
 dop_j_val dop_j_from_json(dop_j_ctx *cx, const json_t *j);
 const char *dop_j_kind_name(dop_j_kind k);
-/* Items of anything iterable (list, dict keys, characters), as a list; NULL if it is none.  Takes those of a J_ITER. */
+/* The items of anything iterable (list, dict keys, characters), as a list; NULL: v is not iterable.  The items of a J_ITER are consumed. */
 const dop_j_list *dop_j_items(dop_j_ctx *cx, dop_j_val v);
 size_t dop_j_chars(dop_j_ctx *cx, dop_j_str s); /* length in code points */
 /* s[from:to] in code points, both already within the text. */
 dop_j_str dop_j_cut(dop_j_ctx *cx, dop_j_str s, int64_t from, int64_t to);
 bool dop_j_is_space(uint32_t cp); /* str.isspace() of Python */
 dop_j_str dop_j_strip(dop_j_ctx *cx, dop_j_str s, const dop_j_str *chars, bool left, bool right);
-/* What is sorted, and by what (sort.c). */
+/* An item to sort, with the key to sort it by (sort.c). */
 typedef struct dop_j_keyed {
     dop_j_val key, item;
 } dop_j_keyed;
@@ -330,7 +333,7 @@ typedef enum dop_j_node_kind {
     JN_CALL_BLOCK,
 } dop_j_node_kind;
 
-/* What the fields hold depends on the kind (see the parser). */
+/* A node of the syntax tree; what its fields hold depends on the kind (see the parser). */
 struct dop_j_node {
     dop_j_node_kind kind;
     long line;
@@ -338,14 +341,15 @@ struct dop_j_node {
     dop_j_val value;
     bool negate, recursive;
     const dop_j_node *a, *b, *c;
-    dop_j_node **list, **body, **other; /* children, statements, else part */
+    dop_j_node **list, **body, **other; /* children of an expression; statements of a block, and of its else part */
     size_t list_n, body_n, other_n;
-    dop_j_str *names; /* keyword names of the last names_n children of list; parameters; targets */
+    /* Names of a call's keyword arguments, which are the last names_n of list; names of parameters; of targets. */
+    dop_j_str *names;
     size_t names_n;
     const dop_j_node *splat, *named_splat; /* *list and **dictionary of a call */
     const dop_j_node *target; /* what a loop or an assignment binds: a name, an attribute of a namespace, a tuple */
     bool more_args, more_named,
-        asks_caller; /* of a macro: it takes more arguments than it has parameters; names `caller` */
+        asks_caller; /* a macro's body names varargs, kwargs, caller: it takes further arguments, named ones, a caller */
 };
 
 /* Parses into cx->tree. */
@@ -355,7 +359,7 @@ void dop_j_parse(dop_j_ctx *cx, const char *s, size_t n);
 dop_j_val dop_j_eval(dop_j_ctx *cx, const dop_j_node *e);
 void dop_j_run(dop_j_ctx *cx);
 
-/* Evaluated arguments of a call. */
+/* The evaluated arguments of a call: by position, and by name. */
 typedef struct dop_j_args {
     const dop_j_val *pos;
     size_t n;
@@ -385,10 +389,10 @@ dop_j_val dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to
 dop_j_val dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max);
 dop_j_val dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max);
 dop_j_val dop_j_split_lines(dop_j_ctx *cx, dop_j_str s, bool keep_ends);
-/* A number as Python's float() and int() read it; false: it is none. */
+/* Read a number as Python's float() and int() do; false: the text is no number. */
 bool dop_j_read_float(dop_j_str s, double *out);
 bool dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out);
-/* FORMAT % ARGUMENTS: a tuple, a dictionary or one value; FORMAT.format(ARGUMENTS). */
+/* Format a text: FORMAT % ARGUMENTS, where these are a tuple, a dictionary or one value, and FORMAT.format(ARGUMENTS). */
 dop_j_val dop_j_percent(dop_j_ctx *cx, dop_j_str format, dop_j_val args, long line);
 dop_j_val dop_j_str_format(dop_j_ctx *cx, dop_j_str format, const dop_j_args *a);
 
@@ -399,18 +403,18 @@ typedef struct dop_j_filter_row {
     dop_j_filter_fn *fn;
     int how;
 } dop_j_filter_row;
-/* Each ends with a row without a name. */
+/* Tables of filters; each ends with a row without a name. */
 extern const dop_j_filter_row dop_j_value_filters[], dop_j_list_filters[], dop_j_text_filters[];
-/* Items of a value, or an error that names the filter. */
+/* The items of a value that a filter works on; fails with the filter's name where the value is not iterable. */
 const dop_j_list *dop_j_items_of(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, const char *filter);
-/* What an attribute argument names in an item: an index, or names and indices with dots between them. */
+/* Looks up a filter's `attribute` argument in an item: an index, or names and indices with dots between them. */
 dop_j_val dop_j_attribute_of(dop_j_ctx *cx, dop_j_val item, dop_j_val attribute, long line);
 /* Keys and values of a mapping as pairs. */
 dop_j_val dop_j_pairs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a);
 dop_j_val dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
 bool dop_j_has_filter(dop_j_str name);
 bool dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
-/* Escapes for HTML unless it is marked as safe. */
+/* Escapes a value for HTML unless it is marked as safe. */
 dop_j_val dop_j_escape(dop_j_ctx *cx, dop_j_val v);
 /* Escapes a string, or the strings in a list or mapping. */
 dop_j_val dop_j_escape_items(dop_j_ctx *cx, dop_j_val v);
@@ -426,7 +430,8 @@ struct dop_j_bound {
     const dop_j_method_row *row;
 };
 dop_j_val dop_j_call_method(dop_j_ctx *cx, dop_j_val self, const dop_j_method_row *row, const dop_j_args *a);
-/* NULL: there is no such method.  A method that the sandbox refuses has no function. */
+/* Finds a method of a kind of values; NULL: there is none of that name.  A method that the sandbox refuses has a row without a
+ * function. */
 const dop_j_method_row *dop_j_find_method(dop_j_kind kind, dop_j_str name);
 const dop_j_method_row *dop_j_other_methods(dop_j_kind kind);
 /* Whether a name is one of the functions that every template finds. */

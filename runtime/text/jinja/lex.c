@@ -61,7 +61,7 @@ skip_space(lexer *l)
     }
 }
 
-/* After the end of a block or comment: one line break belongs to it. */
+/* Skips one line break behind a block or comment, to which it belongs (trim_blocks). */
 static void
 trim_newline(lexer *l)
 {
@@ -72,7 +72,7 @@ trim_newline(lexer *l)
     }
 }
 
-/* Adds the text before a tag, with what the tag strips off its end.  sign: '-', '+' or another character. */
+/* Adds the text before a tag, without the white space that the tag strips off the text's end.  sign: '-', '+' or another character. */
 static void
 add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
 {
@@ -95,7 +95,7 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
     count_lines(l, l->s + from, to - from);
 }
 
-/* A sign and a digit. */
+/* Does a sign and a digit stand here? */
 static bool
 is_exponent(const lexer *l, size_t at)
 {
@@ -131,7 +131,7 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
     return i - l->at;
 }
 
-/* 0x1f, 0o17, 0b101: the bytes that it takes, 0 when none stands here. */
+/* Reads a number with a base, 0x1f, 0o17 or 0b101, and returns its length in bytes; 0: none stands here. */
 static size_t
 add_based(lexer *l)
 {
@@ -185,7 +185,7 @@ hex(const char *s, size_t n, uint32_t *out)
     return 0;
 }
 
-/* One escape of a string literal, as in Python; returns the bytes it takes in the source. */
+/* Reads one escape sequence of a string literal, as Python does, and returns its length in bytes in the source. */
 static size_t
 unescape(const char *s, size_t n, char *out, size_t *out_n)
 {
@@ -277,7 +277,7 @@ add_op(lexer *l)
     return false;
 }
 
-/* The inside of a tag up to its end mark. */
+/* Reads the tokens inside a tag, up to its end mark. */
 static void
 lex_tag(lexer *l, bool block)
 {
@@ -323,7 +323,7 @@ lex_tag(lexer *l, bool block)
 static void
 lex_comment(lexer *l)
 {
-    if (l->at >= l->n) /* Jinja takes this for the end, too */
+    if (l->at >= l->n) /* as in Jinja, "{#" at the very end of the template needs no "#}" */
         return;
     const char *end = memmem(l->s + l->at, l->n - l->at, "#}", 2);
     if (!end) {
@@ -353,7 +353,7 @@ after_space(const lexer *l, size_t at)
     return at;
 }
 
-/* Behind "{%": whether a sign and this word stand here, and where the word ends. */
+/* Does a word stand behind "{%", perhaps with a sign before it?  Finds where the word ends. */
 static bool
 raw_word(const lexer *l, size_t at, const char *word, size_t *out_end)
 {
@@ -377,7 +377,7 @@ lex_raw(lexer *l)
         return false;
     l->at = p + (trim ? 3 : 2);
     l->line_start = false;
-    if (trim) /* this tag alone keeps the line break behind it */
+    if (trim) /* unlike other tags, a raw tag keeps the line break behind it, unless it has a '-' */
         skip_space(l);
     for (size_t q = l->at; q + 2 < l->n; q++) {
         if (!starts(l, q, "{%") || !raw_word(l, q + 2, "endraw", &e))
@@ -399,7 +399,7 @@ lex_raw(lexer *l)
     return true;
 }
 
-/* Line breaks become \n and the last one goes. */
+/* Copies the template with all line breaks as \n and without the last one. */
 static char *
 normalize(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
@@ -424,7 +424,7 @@ dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     lexer l = {.cx = cx, .line = 1, .line_start = true};
     l.s = normalize(cx, s, n, &l.n);
-    dop_j_step(cx, n); /* all that follows is linear */
+    dop_j_step(cx, n); /* for the whole function, whose work is linear */
     while (cx->status == DOP_OK && l.at < l.n) {
         size_t p = l.at;
         while (p + 1 < l.n && !(l.s[p] == '{' && (l.s[p + 1] == '{' || l.s[p + 1] == '%' || l.s[p + 1] == '#')))

@@ -16,7 +16,7 @@ text_arg(dop_j_ctx *cx, const dop_j_args *a, size_t i, const char *name)
     return v && v->kind == J_STR ? v->u.str : (dop_j_str){"", 0};
 }
 
-/* What start and end, the arguments from `first` on, leave of a string; false: start is behind the string. */
+/* Cuts a string at the arguments start and end, which are number `first` and the next; false: start is behind the string. */
 static bool
 range_of(dop_j_ctx *cx, dop_j_str s, const dop_j_args *a, size_t first, dop_j_str *out, int64_t *start)
 {
@@ -38,7 +38,7 @@ range_of(dop_j_ctx *cx, dop_j_str s, const dop_j_args *a, size_t first, dop_j_st
 static bool
 has_affix(dop_j_ctx *cx, dop_j_val v, dop_j_str s, bool front)
 {
-    if (v.kind == J_TUPLE) { /* alternatives */
+    if (v.kind == J_TUPLE) { /* a tuple of alternatives */
         for (size_t i = 0; i < v.u.list->n && dop_j_step(cx, 1); i++)
             if (v.u.list->items[i].kind == J_STR && has_affix(cx, v.u.list->items[i], s, front))
                 return true;
@@ -130,7 +130,7 @@ m_join(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return l ? dop_j_join(cx, l, self.u.str) : dop_j_wrong(cx, a, "join", v ? *v : dop_j_none());
 }
 
-/* find, rfind, index, rindex: where a text stands, in characters. */
+/* find, rfind, index, rindex: the position of a text in a string, in characters. */
 static dop_j_val
 m_find(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -259,7 +259,7 @@ is_kind(uint32_t cp, int how, bool first)
     }
 }
 
-/* Whether there are characters and all are of a kind. */
+/* isalpha() and the like: does a string have characters, all of one kind? */
 static dop_j_val
 m_is(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {
@@ -274,7 +274,7 @@ m_is(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
     return dop_j_bool(yes);
 }
 
-/* islower, isupper, istitle: there are letters with case, and each is as it should be. */
+/* islower, isupper, istitle: does a string have letters with case, all in the case that the method asks for? */
 static dop_j_val
 m_is_case(dop_j_ctx *cx, dop_j_val self, const dop_j_args *a, int how)
 {

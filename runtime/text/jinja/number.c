@@ -5,7 +5,7 @@
 
 #include "runtime/text/jinja/jinja.h"
 
-/* Copies a number without the '_' that may stand between digits; 0: it is none, or too long. */
+/* Copies the text of a number without the '_' between digits and returns its length; 0: the text is no number, or too long. */
 static size_t
 plain_digits(dop_j_str s, char *out, size_t cap)
 {
@@ -60,7 +60,8 @@ dop_j_read_int(dop_j_ctx *cx, dop_j_str s, int base, dop_j_val *out)
     const size_t n = plain_digits(trim(s), t, sizeof t);
     const size_t sign = n && (t[0] == '-' || t[0] == '+');
     const char *digits = t + sign;
-    if (digits[0] == '0' && strchr("xXoObB", digits[1]) && digits[1]) { /* as the base says, or as it says for base 0 */
+    /* A prefix (0x, 0o, 0b) must fit the base; with base 0 it says the base. */
+    if (digits[0] == '0' && strchr("xXoObB", digits[1]) && digits[1]) {
         const int based = (digits[1] | 0x20) == 'x' ? 16 : (digits[1] | 0x20) == 'o' ? 8 : 2;
         if (base == 0 || base == based) {
             base = based;

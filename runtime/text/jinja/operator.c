@@ -9,7 +9,7 @@
 
 static const dop_j_str no_item = {"item", 4};
 
-/* An index counted from the start; false: it is outside. */
+/* Converts an index, which counts from the end if negative, to one that counts from the start; false: it is out of range. */
 static bool
 index_in(int64_t *i, size_t n)
 {
@@ -39,7 +39,7 @@ dop_j_item(dop_j_ctx *cx, dop_j_val v, dop_j_val key, long line)
         const dop_j_str c = dop_j_cut(cx, v.u.str, i, i + 1);
         return c.n ? dop_j_str_val(c) : dop_j_undef(no_item);
     }
-    if (v.kind == J_STR && i < 0) { /* from the end */
+    if (v.kind == J_STR && i < 0) { /* steps back through the characters from the end */
         size_t end = v.u.str.n, at = end;
         for (; i < 0 && at > 0 && dop_j_step(cx, 1); i++) {
             end = at;
@@ -97,7 +97,7 @@ dop_j_slice(dop_j_ctx *cx, dop_j_val v, const dop_j_val part[3], long line)
 
 /* ---- arithmetic ---- */
 
-/* What an operator is, by its first characters. */
+/* Encodes an operator as one number, for a switch. */
 static int
 code_of(dop_j_str op)
 {
@@ -118,7 +118,7 @@ power(int64_t x, int64_t y, bool *ok)
     return dop_j_int(r);
 }
 
-/* Integers stay integers: // and % round towards minus infinity.  *ok false: the result has more than 64 bits. */
+/* Arithmetic of integers, with // and % rounding towards minus infinity.  *ok false: the result has more than 64 bits. */
 static dop_j_val
 integer_op(int op, int64_t x, int64_t y, bool *ok)
 {
@@ -198,7 +198,7 @@ arithmetic(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, long line)
     return ok ? r : dop_j_fail(cx, line, DOP_E_INPUT, "a number is too large to compute with");
 }
 
-/* Sequences: concatenation and repetition; false when these are none. */
+/* Concatenation and repetition of sequences; false: the operands are no sequences. */
 static bool
 sequences(dop_j_ctx *cx, int op, dop_j_val x, dop_j_val y, dop_j_val *out)
 {

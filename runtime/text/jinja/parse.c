@@ -60,7 +60,7 @@ dop_j_make(dop_j_parser *p, dop_j_node_kind kind)
 void
 dop_j_add_node(dop_j_parser *p, dop_j_node ***list, size_t *n, dop_j_node *node)
 {
-    if ((*n & (*n - 1)) == 0) { /* full at every power of two */
+    if ((*n & (*n - 1)) == 0) { /* the capacity is the next power of two, so the list is full at each */
         dop_j_node **q = dop_j_alloc(p->cx, (*n ? *n * 2 : 1) * sizeof *q);
         if (!q)
             return;
@@ -121,7 +121,7 @@ dop_j_leave(dop_j_parser *p)
     p->cx->depth--;
 }
 
-/* "(" has been read: arguments up to ")". */
+/* Parses the arguments of a call up to ")", when "(" has been read. */
 static void
 parse_args(dop_j_parser *p, dop_j_node *node)
 {
@@ -151,7 +151,7 @@ parse_args(dop_j_parser *p, dop_j_node *node)
     }
 }
 
-/* "[" has been read. */
+/* Parses a list up to "]", when "[" has been read. */
 static dop_j_node *
 parse_list(dop_j_parser *p)
 {
@@ -196,7 +196,7 @@ parse_name(dop_j_parser *p, const dop_j_tok *t)
     return n;
 }
 
-/* "(" has been read: a tuple, or an expression. */
+/* Parses a tuple, or an expression in parentheses, when "(" has been read. */
 static dop_j_node *
 parse_parentheses(dop_j_parser *p)
 {
@@ -250,7 +250,7 @@ dop_j_parse_primary(dop_j_parser *p)
     return NULL;
 }
 
-/* An item, or a slice, up to "," or "]". */
+/* Parses one part of a subscript, an index or a slice, up to "," or "]". */
 static dop_j_node *
 parse_subscribed(dop_j_parser *p)
 {
@@ -270,7 +270,7 @@ parse_subscribed(dop_j_parser *p)
     return s;
 }
 
-/* "[" has been read: an item or a slice of `of`. */
+/* Parses a subscript of expression `of`, an item or a slice, when "[" has been read. */
 static dop_j_node *
 parse_subscript(dop_j_parser *p, const dop_j_node *of)
 {
@@ -327,7 +327,7 @@ parse_postfix(dop_j_parser *p, dop_j_node *e)
     return e;
 }
 
-/* Name and arguments of a filter, behind "|". */
+/* Parses the name and arguments of a filter, behind "|". */
 dop_j_node *
 dop_j_parse_filter(dop_j_parser *p, const dop_j_node *operand)
 {
@@ -337,7 +337,7 @@ dop_j_parse_filter(dop_j_parser *p, const dop_j_node *operand)
     return n;
 }
 
-/* Behind "is": [not] name [argument]. */
+/* Parses a test behind "is": [not] name [argument]. */
 static dop_j_node *
 parse_one_test(dop_j_parser *p, const dop_j_node *operand)
 {
@@ -391,7 +391,7 @@ parse_unary(dop_j_parser *p, bool with_filter)
     return with_filter ? parse_filters(p, e) : e;
 }
 
-/* Left-associative binary operators, by level. */
+/* Parses left-associative binary operators, by level of precedence. */
 static dop_j_node *
 parse_binary(dop_j_parser *p, int level)
 {

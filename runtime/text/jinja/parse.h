@@ -17,11 +17,11 @@ dop_j_peek(const dop_j_parser *p)
 }
 
 bool dop_j_is(const dop_j_tok *t, dop_j_tok_kind kind, const char *s);
-/* Takes the token if it is this one. */
+/* Consumes the next token if it has this kind and text; else returns false. */
 bool dop_j_accept(dop_j_parser *p, dop_j_tok_kind kind, const char *s);
 void dop_j_expect(dop_j_parser *p, dop_j_tok_kind kind, const char *s);
 dop_j_str dop_j_expect_name(dop_j_parser *p);
-/* One level deeper into the recursion; false after an error, but dop_j_leave() is due all the same. */
+/* Enters one more level of recursion; false after an error, when dop_j_leave() must be called, too. */
 bool dop_j_enter(dop_j_parser *p);
 void dop_j_leave(dop_j_parser *p);
 /* A node in the arena; NULL after an error. */

@@ -24,7 +24,7 @@ close_block(dop_j_parser *p)
 
 static dop_j_node *parse_targets(dop_j_parser *p);
 
-/* A name, an attribute of a namespace, or several of them in parentheses. */
+/* Parses the target of an assignment or a loop: a name, an attribute of a namespace, or several of them in parentheses. */
 static dop_j_node *
 parse_target(dop_j_parser *p)
 {
@@ -68,7 +68,7 @@ parse_targets(dop_j_parser *p)
     return n;
 }
 
-/* What a loop goes over: no "if" expression, because "if" filters the items. */
+/* Parses the expression that a loop iterates over; it is no "if" expression, because "if" filters the loop's items. */
 static dop_j_node *
 parse_looped(dop_j_parser *p)
 {
@@ -155,7 +155,7 @@ parse_set(dop_j_parser *p)
     return n;
 }
 
-/* "(" has been read: parameters up to ")". */
+/* Parses the parameters of a macro up to ")", when "(" has been read. */
 static void
 parse_parameters(dop_j_parser *p, dop_j_node *n)
 {
@@ -170,7 +170,7 @@ parse_parameters(dop_j_parser *p, dop_j_node *n)
     }
 }
 
-/* Tells by the names in the body whether a macro takes arguments beyond its parameters. */
+/* Finds out, by the names in a macro's body, whether it takes arguments beyond its parameters, as Jinja does. */
 static void
 parse_macro_body(dop_j_parser *p, dop_j_node *n, const char *const *end)
 {
@@ -201,7 +201,7 @@ parse_macro(dop_j_parser *p)
     return n;
 }
 
-/* {% call(parameters) macro(arguments) %}: a macro whose body the other one gets as `caller`. */
+/* Parses {% call(parameters) macro(arguments) %}: the block becomes a macro that the called one gets as `caller`. */
 static dop_j_node *
 parse_call_block(dop_j_parser *p)
 {
@@ -235,7 +235,7 @@ parse_with(dop_j_parser *p, dop_j_node *n)
     }
 }
 
-/* Blocks that have a scope: with, filter, block, and what transformers adds, generation. */
+/* Parses a block with a scope of its own: with, filter, block, and generation, which transformers adds. */
 static dop_j_node *
 parse_wrapped(dop_j_parser *p, dop_j_str word)
 {
@@ -286,7 +286,7 @@ parse_simple(dop_j_parser *p, dop_j_str word)
     return n;
 }
 
-/* "{%" has been read. */
+/* Parses one statement, when "{%" has been read. */
 static dop_j_node *
 parse_statement(dop_j_parser *p)
 {
@@ -321,7 +321,8 @@ parse_output(dop_j_parser *p)
     return n;
 }
 
-/* Statements up to a block tag with one of the names (NULL-terminated; NULL: up to the end); stays in front of it. */
+/* Parses statements up to a block tag with one of the names in `ends` (NULL-terminated; NULL: up to the template's end), and stops in
+ * front of the tag. */
 static void
 parse_body(dop_j_parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n)
 {

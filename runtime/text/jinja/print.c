@@ -52,7 +52,7 @@ repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
 {
     const char quote = s.n && memchr(s.s, '\'', s.n) && !memchr(s.s, '"', s.n) ? '"' : '\'';
     char t[16];
-    size_t plain = 0; /* from here on nothing had to be escaped */
+    size_t plain = 0; /* start of the text that needs no escape and has not been written yet */
     dop_j_put(cx, o, &quote, 1);
     dop_j_step(cx, s.n * 2);
     for (size_t i = 0; i < s.n && cx->status == DOP_OK;) {
@@ -165,7 +165,8 @@ dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
     repr(cx, o, v, 0);
 }
 
-/* What has no text of its own: Python writes its type and an address, which differs from run to run; here it does not. */
+/* Prints a value that has no text of its own, as a function: its type and an address, as Python does.  The address here is always the
+ * same, where Python's differs from run to run. */
 static void
 put_object(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 {
@@ -298,7 +299,7 @@ json_break(dop_j_ctx *cx, dop_j_out *o, const dop_j_json_form *form, unsigned de
 
 static void json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth);
 
-/* Names are strings; numbers, truth values and None become such. */
+/* Writes the name of a member as JSON: numbers, truth values and None become strings. */
 static void
 json_name(dop_j_ctx *cx, dop_j_out *o, dop_j_val key, const dop_j_json_form *form)
 {

@@ -9,7 +9,8 @@ dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t 
 {
     dop_j_out o = {0};
     dop_j_str rest = s;
-    while (count != 0 && cx->status == DOP_OK && from.n == 0) { /* nothing stands before and behind each character */
+    /* The empty text occurs before each character and at the end. */
+    while (count != 0 && cx->status == DOP_OK && from.n == 0) {
         const size_t len = rest.n ? dop_utf8_next(rest.s, rest.n).len : 0;
         dop_j_put(cx, &o, to.s, to.n);
         dop_j_put(cx, &o, rest.s, len);
@@ -34,7 +35,7 @@ dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t 
     return dop_j_take(&o);
 }
 
-/* Offset of the first character that is (or is not) white space. */
+/* The offset of the first character that is (or is not) white space. */
 static size_t
 skip_to(dop_j_ctx *cx, dop_j_str s, bool space)
 {
@@ -107,7 +108,7 @@ find_last(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, size_t *len)
     return SIZE_MAX;
 }
 
-/* From the end: with a limit, what is left over stands first. */
+/* str.rsplit(): splits from the end, so that with a limit the unsplit rest comes first. */
 dop_j_val
 dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
 {

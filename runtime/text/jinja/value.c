@@ -260,7 +260,7 @@ dop_j_order(dop_j_ctx *cx, dop_j_val a, dop_j_val b, bool *ok)
 
 /* ---- dictionaries ---- */
 
-enum { few_entries = 8 }; /* are looked through without an index */
+enum { few_entries = 8 }; /* dictionaries with up to so many entries are searched without an index */
 
 static bool
 hashable(dop_j_ctx *cx, dop_j_val v, unsigned depth)
@@ -277,7 +277,7 @@ dop_j_hashable(dop_j_ctx *cx, dop_j_val v)
     return hashable(cx, v, 0);
 }
 
-/* Equal values have equal hashes, also numbers of different kinds. */
+/* The hash of a value: equal values have equal hashes, also numbers of different kinds. */
 static uint64_t
 hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
 {
@@ -297,12 +297,12 @@ hash_of(dop_j_ctx *cx, dop_j_val v, unsigned depth)
         for (size_t i = 0; i < v.u.list->n && cx->status == DOP_OK; i++)
             h = h * 0x9e3779b97f4a7c15u + hash_of(cx, v.u.list->items[i], depth + 1);
         return h;
-    default: /* few of them are keys */
+    default: /* values of other kinds are rarely keys, so one hash is enough */
         return h;
     }
 }
 
-/* The slot of a key, or the free slot where it belongs. */
+/* Finds the slot of a key, or the free slot where the key belongs. */
 static size_t
 slot_of(dop_j_ctx *cx, const dop_j_dict *d, dop_j_val key, uint64_t hash)
 {
@@ -401,7 +401,7 @@ dop_j_clear(dop_j_dict *d)
 
 /* ---- sequences and texts ---- */
 
-/* A number that Jansson has no value for: as Python reads it, a real where it has a point, an exponent or a name. */
+/* Makes a value of a number that Jansson has no value for, as Python does: a real where the text has a point, an exponent or a word. */
 static dop_j_val
 kept_number(const char *digits, const json_t *j)
 {
@@ -506,7 +506,7 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     } else if (v.kind == J_DICT) {
         for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++)
             dop_j_push(cx, l, v.u.dict->entries[i].key);
-    } else if (v.kind == J_LOOP) { /* what is left of it, each with the loop again: nobody writes this */
+    } else if (v.kind == J_LOOP) { /* Python would iterate over the loop's remaining items; no template needs that */
         dop_j_fail(cx, 0, DOP_E_INPUT, "a loop cannot be looped over");
     } else if (v.kind == J_STR) {
         for (size_t i = 0; i < v.u.str.n && cx->status == DOP_OK;) {
@@ -518,7 +518,7 @@ dop_j_items(dop_j_ctx *cx, dop_j_val v)
     return cx->status == DOP_OK ? l.u.list : NULL;
 }
 
-/* Offset of the character with this index; the text's end when there are fewer. */
+/* The offset in bytes of the character with an index; the text's end when there are fewer characters. */
 static size_t
 offset_of(dop_j_ctx *cx, dop_j_str s, int64_t index)
 {
@@ -534,7 +534,7 @@ dop_j_chars(dop_j_ctx *cx, dop_j_str s)
 {
     size_t n = 0;
     dop_j_step(cx, s.n / 8);
-    for (size_t i = 0; i < s.n; i++) /* texts are valid: all but continuation bytes begin a character */
+    for (size_t i = 0; i < s.n; i++) /* texts are valid UTF-8: all bytes but continuation bytes begin a character */
         n += ((uint8_t)s.s[i] & 0xc0) != 0x80;
     return n;
 }

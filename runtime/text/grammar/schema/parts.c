@@ -24,7 +24,7 @@ stopped(const maker *m)
     return m->status != DOP_OK || m->a.failed || m->a.too_large;
 }
 
-/* A text; where it has the text of a special token, that token.  What stands behind a token that ends answers is left out. */
+/* Adds a fixed text; where it has the text of a special token, the token itself.  Text behind a token that ends answers is left out. */
 static uint32_t
 text(maker *m, uint32_t from, const char *s, size_t n)
 {
@@ -41,14 +41,15 @@ text(maker *m, uint32_t from, const char *s, size_t n)
     return from;
 }
 
-/* Any text up to and including a mark: one state per character of the mark that has been written (Knuth, Morris, Pratt). */
+/* Adds any text up to and including a mark, by the automaton of Knuth, Morris and Pratt: a state for each prefix of the mark. */
 static uint32_t
 until(maker *m, uint32_t from, const char *mark, size_t n)
 {
     uint32_t c[LONGEST_MARK], state[LONGEST_MARK + 1];
     size_t len = 0, fail[LONGEST_MARK + 1] = {0};
     bool ends = false;
-    if (dop_vocab_special(m->vocab, mark, n, &ends) == n) { /* no text has a special token */
+    /* A mark that is a special token needs no automaton, because no free text has the token in it. */
+    if (dop_vocab_special(m->vocab, mark, n, &ends) == n) {
         dop_charset any = {0};
         dop_charset_negate(&any);
         const uint32_t inside = dop_auto_state(&m->a);
@@ -121,11 +122,11 @@ quoted(maker *m, uint32_t from, const char *mark, size_t n)
     return dop_auto_text(&m->a, inside, mark, n);
 }
 
-/* Members in their order, of which some may be missing; the text `between` stands between those that are there. */
+/* Adds the members of a list in their order, some of which are optional; the text `between` separates those that are there. */
 static uint32_t
 list(maker *m, uint32_t from, const json_t *items, const char *between, unsigned depth)
 {
-    uint32_t none = from, some = DOP_AUTO_NONE; /* so far there is no member; there is one at least */
+    uint32_t none = from, some = DOP_AUTO_NONE; /* states: no member has been written yet; at least one has */
     size_t i;
     const json_t *item;
     json_array_foreach(items, i, item)

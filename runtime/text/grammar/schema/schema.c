@@ -39,7 +39,7 @@ conjunction_copy(dop_schema *s, const dop_conjunction *c)
 
 /* --- values ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Without `type`: the types that keywords are about. */
+/* The types that a schema without `type` means: those that its keywords are about. */
 static unsigned
 implied(const dop_schema *s, const dop_conjunction *c)
 {
@@ -105,7 +105,7 @@ leaf(dop_schema *s, const dop_conjunction *c, uint32_t from, uint32_t to)
         dop_schema_add_object(s, c, from, to);
 }
 
-/* Does nothing but its one group say which values are valid? */
+/* Does only the conjunction's one group restrict which values are valid? */
 static bool
 is_bare(const dop_conjunction *c)
 {
@@ -123,7 +123,7 @@ is_bare(const dop_conjunction *c)
     return true;
 }
 
-/* Adds the values that a conjunction allows: its groups are multiplied out.  io_left: so many options may be taken. */
+/* Adds the values that a conjunction allows, by multiplying its groups out.  io_left: number of options that may still be tried. */
 static void
 expand(dop_schema *s, dop_conjunction *c, uint32_t *io_left, uint32_t from, uint32_t to)
 {
@@ -280,7 +280,7 @@ dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, con
         dop_auto_end(&s.a, dop_schema_text(&s, start, after ? after : ""));
     }
     if (s.status == DOP_OK && (s.status = dop_grammar_make(vocab, &s.a, &own, out_grammar)) != DOP_OK) {
-        /* Why no text fits is clearer from the schema than from its automaton. */
+        /* Where no text fits, the reason noted from the schema makes a clearer message than the automaton's. */
         const bool empty = s.status == DOP_E_INPUT && s.empty[0] && strstr(own.message, "no text fits");
         s.status = DOP_FAIL(diag, s.status, "%s", empty ? s.empty : own.message);
     }

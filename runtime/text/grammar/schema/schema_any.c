@@ -1,4 +1,4 @@
-/* Values of which a schema says nothing. */
+/* Rules for unrestricted JSON values. */
 #include "runtime/text/grammar/schema/schema_internal.h"
 
 static uint32_t

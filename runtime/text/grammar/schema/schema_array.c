@@ -1,4 +1,5 @@
-/* Arrays: a grid of states, by how many items there are and how many of them are those that `contains` wants. */
+/* Arrays: a grid of states, with a row for each number of items so far and a column for each number of items that are valid for
+ * `contains`. */
 #include "runtime/text/grammar/schema/schema_internal.h"
 
 #include <stdlib.h>
@@ -8,8 +9,8 @@ enum { MOST_STATES = 200000 };
 
 typedef struct bounds {
     size_t min, max, prefix;
-    const json_t *contains; /* NULL: nothing */
-    size_t least;           /* items that it is valid for */
+    const json_t *contains; /* the schema of `contains`; NULL: none */
+    size_t least;           /* least number of items that must be valid for `contains` */
 } bounds;
 
 static const json_t *
@@ -48,7 +49,7 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
             }
         }
     }
-    if (b.prefix > 0 && !s->open) { /* a tuple is written whole */
+    if (b.prefix > 0 && !s->open) { /* without DOP_SCHEMA_OPEN all items of prefixItems are written */
         b.min = bounded ? b.min : b.prefix < b.max ? b.prefix : b.max;
         if (!tail)
             b.max = b.prefix > b.min ? b.prefix : b.min;
@@ -56,7 +57,7 @@ bounds_of(dop_schema *s, const dop_conjunction *c)
     return b;
 }
 
-/* The schemas of the item at a place; the caller frees the list.  *out_never: one of them is false. */
+/* Lists the schemas for the item at an index; the caller frees the list.  *out_never: one of the schemas is false. */
 static const json_t **
 schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bool *out_never)
 {
@@ -77,7 +78,7 @@ schemas_at(dop_schema *s, const dop_conjunction *c, size_t at, size_t *out_n, bo
     return list;
 }
 
-/* The rule for the item at a place, and that for one that `contains` wants too; with the comma before it. */
+/* Makes two rules for the item at an index, with the comma before it: for any item, and for one that is valid for `contains`, too. */
 static void
 rules_at(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, uint32_t out_rules[2])
 {
@@ -104,7 +105,7 @@ rules_at(dop_schema *s, const dop_conjunction *c, const bounds *b, size_t at, ui
     }
 }
 
-/* Adds an item from each state of a row to those of the next; rows are [least + 1]. */
+/* Adds an item, from each state of a row of the grid to the states of the next row; rows are [least + 1]. */
 static void
 add_item(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t *row, const uint32_t *next)
 {
@@ -115,7 +116,7 @@ add_item(dop_schema *s, const bounds *b, const uint32_t rules[2], const uint32_t
     }
 }
 
-/* last: where nothing but a blank comes before the end. */
+/* Adds the grid of states.  last: the state behind the last item, from which only a blank leads to the end. */
 static void
 add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from, uint32_t last, uint32_t end)
 {
@@ -137,7 +138,7 @@ add_rows(dop_schema *s, const dop_conjunction *c, const bounds *b, uint32_t from
         if (i + 1 >= b->min)
             dop_auto_nothing(&s->a, row[b->least], last);
     }
-    if (row && b->max == SIZE_MAX && dop_schema_goes_on(s)) { /* and any number of others */
+    if (row && b->max == SIZE_MAX && dop_schema_goes_on(s)) { /* a loop for any number of further items */
         rules_at(s, c, b, most ? most : 1, rules);
         add_item(s, b, rules, row, row);
     }

@@ -138,8 +138,8 @@ dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t siz
     return p;
 }
 
-/* Where JSON allows blanks, the automaton accepts none, one, or a line break with some indentation.  Any number of them would allow
- * an answer of blanks that never ends. */
+/* Adds optional white space.  Where JSON allows any number of blanks, the automaton accepts none, one, or a line break with some
+ * indentation, because a model could go on writing blanks for ever. */
 uint32_t
 dop_schema_blank(dop_schema *s, uint32_t from)
 {
@@ -160,7 +160,7 @@ dop_schema_blank(dop_schema *s, uint32_t from)
 
 static const struct {
     const char *name;
-    unsigned bits; /* the types that it is about; 0: all */
+    unsigned bits; /* the types that the keyword is about; 0: all */
 } keywords[] = {
     {"type", 0},
     {"enum", 0},

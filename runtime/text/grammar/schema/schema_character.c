@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Characters that stand in a string as they are, without an escape. */
+/* Adds the characters that stand in a JSON string as they are, without an escape. */
 void
 dop_schema_plain(dop_charset *set)
 {
@@ -17,7 +17,7 @@ dop_schema_plain(dop_charset *set)
 static uint32_t
 hex_digits(dop_schema *s, uint32_t from, const char *first, int n)
 {
-    /* first: ranges of the first digit, in pairs */
+    /* first: ranges of the first hexadecimal digit, as pairs of a lowest and a highest one */
     uint32_t to = dop_auto_state(&s->a);
     for (; *first; first += 2)
         dop_auto_bytes(&s->a, from, (uint8_t)first[0], (uint8_t)first[1], to);

@@ -10,7 +10,7 @@ enum { DEEPEST = 100, DEEPEST_NOT = 60 };
 
 /* --- what must not hold ------------------------------------------------------------------------------------------------------- */
 
-/* {"not": schema}; the same one for the same schema, so that recursive schemas come to an end. */
+/* Makes {"not": schema}, once for each schema, so that the negation of a recursive schema comes to an end. */
 static const json_t *
 not_of(dop_schema *s, const json_t *schema)
 {
@@ -31,7 +31,8 @@ add_made(dop_schema *s, dop_conjunction *c, json_t *made, const json_t *from, co
     dop_schema_gather(s, c, dop_schema_keep(s, made, from), frame);
 }
 
-/* not {least: n}, or {most: n}, is the other one with the next number; and the value is of the type, because others are valid. */
+/* Negates a count, as minItems: the opposite is maxItems with the next smaller number, or minItems with the next larger one for
+ * maxItems.  The value must have the keyword's type then, because values of other types are valid for the keyword. */
 static bool
 add_not_count(dop_schema *s, dop_conjunction *c, const char *key, const json_t *v, const json_t *from,
               const dop_frame *frame)
@@ -93,7 +94,8 @@ has_property(const dop_conjunction *c, const char *name)
     return false;
 }
 
-/* A member that is there and not valid.  closed: only members that something else names. */
+/* Negates `properties`: one option for each property, in which the member is there and not valid.  closed: only for members that
+ * `properties` of the conjunction name, too. */
 static json_t *
 not_properties(dop_schema *s, const dop_conjunction *c, const json_t *v, const json_t *from, bool closed)
 {
@@ -126,7 +128,7 @@ not_required(dop_schema *s, const json_t *v, const json_t *from)
     return options;
 }
 
-/* Adds that the one keyword of a schema does not hold.  False: that cannot be said. */
+/* Adds to a conjunction that one keyword of a schema does not hold.  False: no keywords express that. */
 static bool
 add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const char *key, const json_t *v,
                 const char *name, const dop_frame *frame)
@@ -171,7 +173,7 @@ add_not_keyword(dop_schema *s, dop_conjunction *c, const json_t *schema, const c
     return true;
 }
 
-/* Keywords whose meaning depends on others beside them. */
+/* Does a keyword's meaning depend on other keywords beside it? */
 static bool
 depends(const char *key)
 {
@@ -316,11 +318,12 @@ add_closure(dop_schema *s, dop_conjunction *c, dop_closure closure)
         c->closures[c->n_closures++] = closure;
 }
 
-/* What a schema, with those that apply in place, may evaluate. */
+/* What a schema evaluates, with the schemas that apply in place: members by name and pattern, and items (for unevaluatedProperties and
+ * unevaluatedItems). */
 typedef struct reach {
     json_t *names, *patterns; /* owned */
     size_t prefix;
-    bool all_members, all_items, some; /* some: that depends on the value */
+    bool all_members, all_items, some; /* some: what is evaluated depends on the value */
 } reach;
 
 static void
@@ -473,7 +476,7 @@ add_references(dop_schema *s, dop_conjunction *c, const json_t *schema, const do
     const char *anchor = strchr(json_string_value(dynamic), '#');
     const char *own = json_string_value(json_object_get(to, "$dynamicAnchor"));
     if (own && anchor && strcmp(own, anchor + 1) == 0)
-        dop_schema_unenforced(s, "$dynamicRef"); /* what it means depends on the way to it */
+        dop_schema_unenforced(s, "$dynamicRef"); /* its target depends on the references that led here */
     else if (to)
         dop_schema_gather(s, c, to, frame);
 }

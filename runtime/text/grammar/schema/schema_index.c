@@ -7,14 +7,14 @@ enum { LONGEST = 4096, DEEPEST = 400 };
 
 typedef struct slot {
     const json_t *schema;
-    const char *base; /* a key of `bases` */
+    const char *base; /* base URI of the schema, a key of `bases` */
 } slot;
 
 struct dop_schema_index {
     const json_t *root, *documents;
     json_t *named;           /* owned: URIs, with and without anchors, to addresses of schemas */
     json_t *dynamic, *bases; /* owned */
-    slot *slots;             /* owned, [cap], a power of 2: by address */
+    slot *slots;             /* owned, [cap], a power of 2: hash table of schemas by their address */
     size_t n, cap;
     dop_budget *budget;
     bool failed, limited;
@@ -128,7 +128,7 @@ make_room(dop_schema_index *x)
     return true;
 }
 
-/* A copy of a base address that lives as long as the index; equal ones are one. */
+/* Returns a copy of a base URI that lives as long as the index; equal URIs share one copy. */
 static const char *
 keep_base(dop_schema_index *x, const char *base)
 {
@@ -173,7 +173,7 @@ named(const json_t *map, const char *uri)
     return v ? (const json_t *)(uintptr_t)json_integer_value(v) : NULL;
 }
 
-/* Which members of a schema have schemas: 1: it is one, or a list of them; 2: its members are. */
+/* Where the value of a keyword has subschemas.  1: the value is a schema, or a list of schemas; 2: its members are schemas; 0: nowhere. */
 static int
 holds(const char *key)
 {
@@ -306,7 +306,7 @@ two_hex(const char *s)
     return b < 0 ? -1 : a * 16 + b;
 }
 
-/* Follows a path (RFC 6901), which is part of a URI, from a schema. */
+/* Follows a JSON pointer (RFC 6901), the fragment of a URI, from a schema. */
 static const json_t *
 follow(dop_schema_index *x, const json_t *at, const char *path)
 {
@@ -334,7 +334,7 @@ follow(dop_schema_index *x, const json_t *at, const char *path)
         if (at && x->cap && x->slots[slot_of(x, at)].schema)
             base = dop_schema_index_base(x, at);
     }
-    if (at) /* a schema in a place where no keyword has one */
+    if (at) /* the pointer may lead to a schema that stands where no keyword has one */
         visit(x, at, base, 0);
     return at;
 }

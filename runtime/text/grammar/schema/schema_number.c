@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    WHOLE_DIGITS = 15, /* exact as a double too; more where a bound has more */
+    WHOLE_DIGITS = 15, /* most digits before the point, exact as a double, too; more where a bound has more */
     FRACTION_DIGITS = 15,
     MOST_DIGITS = 22,
     MOST_STATES = 200000,
@@ -15,7 +15,7 @@ enum {
 };
 static const uint64_t most_steps = 20000000, most_bytes = 48u << 20;
 
-/* Adds any number that JSON can write. */
+/* Adds any JSON number. */
 uint32_t
 dop_schema_any_number(dop_schema *s, uint32_t from)
 {
@@ -42,8 +42,8 @@ dop_schema_any_number(dop_schema *s, uint32_t from)
     return to;
 }
 
-/* The digits of a number without its sign.  False: it has too many before the point.  Of those behind it the first are kept;
- * *out_cut: others were there. */
+/* Writes a number without its sign as decimal digits.  False: it has too many digits before the point.  Only the first digits behind the
+ * point are kept; *out_cut: further ones were dropped. */
 static bool
 decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
 {
@@ -91,12 +91,12 @@ decimal_of(const json_t *v, dop_decimal *out, bool *out_cut)
 
 typedef struct number {
     dop_regular *r;
-    dop_term plus, minus; /* what is behind no sign, and behind a minus */
-    size_t whole, part;   /* most digits */
-    bool limits;          /* something limits it */
+    dop_term plus, minus; /* the digits of numbers without a sign, and those behind a minus */
+    size_t whole, part;   /* most digits before and behind the point */
+    bool limits;          /* some keyword limits the numbers */
 } number;
 
-/* Adds a bound: at least, or at most, v. */
+/* Adds a bound: numbers are at least v, or at most v. */
 static void
 add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool at_least, bool strict)
 {
@@ -104,7 +104,7 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     bool cut;
     const bool negative = json_number_value(v) < 0;
     n->limits = true;
-    if (!decimal_of(v, &d, &cut)) { /* beyond all numbers that are written here */
+    if (!decimal_of(v, &d, &cut)) { /* the bound lies beyond all numbers that the grammar allows */
         if (negative != at_least) {
             if (at_least || negative)
                 dop_schema_unenforced(s, keyword);
@@ -114,9 +114,9 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     const size_t whole = strlen(d.whole), part = strlen(d.part);
     n->whole = whole + 1 > n->whole && !(at_least == negative) ? whole + 1 : whole > n->whole ? whole : n->whole;
     n->part = part > n->part ? part : n->part;
-    /* Of numbers with a minus, less is more. */
+    /* Behind a minus, a larger absolute value is a smaller number, so that bounds change sides. */
     d.at_least = at_least != negative;
-    if (cut) /* no number that is written here lies between the bound and its beginning */
+    if (cut) /* no number that the grammar allows lies between the bound and its kept digits */
         d.strict = d.at_least;
     const dop_term side = dop_regular_compare(n->r, &d);
     if (negative) {
@@ -128,7 +128,7 @@ add_bound(dop_schema *s, number *n, const char *keyword, const json_t *v, bool a
     }
 }
 
-/* The multiples of v; all numbers where they have too many states. */
+/* The term of the multiples of v; the term of all numbers where the multiples need too many states. */
 static dop_term
 multiples_of(dop_schema *s, number *n, const json_t *v, const char *keyword, dop_term otherwise)
 {
@@ -216,7 +216,7 @@ digits(dop_regular *r, uint32_t first, uint32_t min, uint32_t max)
     return t;
 }
 
-/* Whole numbers without leading zeros, and such with a fraction whose last digit is not 0. */
+/* The term of whole numbers without leading zeros, and of numbers with a fraction whose last digit is not 0. */
 static dop_term
 syntax(const number *n, unsigned bits)
 {

@@ -1,5 +1,5 @@
-/* Objects: the members that `properties` and `required` name, in this order, and then others.  States know how many members were
- * written, as far as that matters: whether a comma comes before the next, and for minProperties and maxProperties. */
+/* Objects: the members that `properties` and `required` name, in this order, and then others.  States count the members that have been
+ * written, as far as needed: for the comma before the next member, and for minProperties and maxProperties. */
 #include "runtime/text/grammar/pattern.h"
 #include "runtime/text/grammar/schema/schema_internal.h"
 #include "runtime/text/grammar/schema/validate.h"
@@ -14,21 +14,21 @@ enum { MOST_STATES = 400000, MOST_PATTERNS = 4 };
 typedef struct member {
     const char *name;
     bool required;
-    uint32_t rule; /* the name, a colon, and its value */
+    uint32_t rule; /* rule for the member: its name, a colon, and its value */
 } member;
 
 typedef struct object {
     const dop_conjunction *c;
     member *members; /* owned */
     size_t n, cap;
-    json_t *names;              /* owned list: of all members that something names */
+    json_t *names;              /* owned list: names of all members that some keyword names */
     json_t *patterns;           /* owned list, each once */
     pcre2_code **matchers;      /* owned, of patterns; NULL: the pattern cannot be compiled */
-    const json_t **key_schemas; /* owned: of propertyNames */
+    const json_t **key_schemas; /* owned: the schemas of propertyNames */
     size_t n_key_schemas;
-    uint32_t *others; /* owned: rules of other members, with names */
+    uint32_t *others; /* owned: rules for other members, each with name, colon and value */
     size_t n_others, cap_others;
-    size_t min, max; /* members; SIZE_MAX: no limit */
+    size_t min, max; /* bounds of the number of members; max SIZE_MAX: no limit */
     bool never;
 } object;
 
@@ -51,7 +51,7 @@ matches(const object *o, const char *pattern, const char *name)
     return false;
 }
 
-/* Is the name one of those, or matches one of the patterns, that a closure does not mean? */
+/* Is a member named by a closure's names or patterns, so that the closure's schema is not for it? */
 static bool
 is_named(const object *o, const dop_closure *closure, const char *name)
 {
@@ -80,7 +80,7 @@ most_schemas(const dop_conjunction *c)
     return n;
 }
 
-/* The schemas that a member with this name has to be valid for; list: [most_schemas]. */
+/* Lists the schemas that the value of a member with this name must be valid for; list: [most_schemas]. */
 static size_t
 schemas_of(dop_schema *s, const object *o, const char *name, const json_t **list, bool *io_never)
 {
@@ -171,7 +171,7 @@ add_member(dop_schema *s, object *o, json_t *known, const char *name, const json
     o->members[o->n++] = (member){.name = name, .required = json_object_get(required, name) != NULL};
 }
 
-/* Gathers the names, and drops those that may not be there. */
+/* Gathers the named members, and drops those that have no valid value. */
 static void
 gather_members(dop_schema *s, object *o)
 {
@@ -193,7 +193,8 @@ gather_members(dop_schema *s, object *o)
     for (i = 0; i < c->n; i++)
         json_array_foreach(json_object_get(c->all[i], "required"), k, r) if (json_is_string(r))
             add_member(s, o, known, json_string_value(r), required);
-    for (i = 0; i < c->n_closures && s->open; i++) /* unevaluatedProperties knows names of schemas that are not these */
+    /* unevaluatedProperties also knows names from schemas that are not in `all`. */
+    for (i = 0; i < c->n_closures && s->open; i++)
         json_object_foreach((json_t *)(uintptr_t)c->closures[i].names, name, v) add_member(s, o, known, name, required);
     json_decref(known);
     json_decref(required);
@@ -222,7 +223,7 @@ gather_members(dop_schema *s, object *o)
 
 /* --- other members ----------------------------------------------------------------------------------------------------------------- */
 
-/* Without DOP_SCHEMA_OPEN: does something allow members that nothing names? */
+/* May an object have members that no keyword names?  Without DOP_SCHEMA_OPEN only where some keyword allows them. */
 static bool
 others_allowed(const dop_schema *s, const dop_conjunction *c)
 {
@@ -238,7 +239,7 @@ others_allowed(const dop_schema *s, const dop_conjunction *c)
     return s->open || allowed || !named;
 }
 
-/* Members that match the patterns of `yes` (bits), and none of the others. */
+/* Adds the rule for other members whose names match exactly the patterns whose bits are set in `yes`. */
 static void
 add_others(dop_schema *s, object *o, unsigned yes)
 {
@@ -315,7 +316,7 @@ gather_others(dop_schema *s, object *o)
 
 /* --- states ------------------------------------------------------------------------------------------------------------------------- */
 
-/* How many members have to be counted. */
+/* The number up to which members must be counted. */
 static size_t
 counted(dop_schema *s, object *o)
 {
@@ -327,7 +328,7 @@ counted(dop_schema *s, object *o)
     if (o->min > needed)
         most = o->min > most ? o->min : most;
     if (o->min > needed + 1 && o->n_others > 0)
-        dop_schema_unenforced(s, "minProperties"); /* two others may have the same name */
+        dop_schema_unenforced(s, "minProperties"); /* two of the other members may have equal names */
     if ((o->n + 2) * (most + 1) > MOST_STATES) {
         dop_schema_unenforced(s, o->min > needed ? "minProperties" : "maxProperties");
         o->min = o->min > needed ? needed : o->min;
@@ -337,7 +338,7 @@ counted(dop_schema *s, object *o)
     return most;
 }
 
-/* Adds a member between two states; the first has no comma before it. */
+/* Adds a member between two states, with a comma before it unless it is the first one. */
 static void
 add_one(dop_schema *s, uint32_t from, bool first, uint32_t rule, uint32_t to)
 {
@@ -350,7 +351,8 @@ static void
 add_states(dop_schema *s, object *o, uint32_t open, uint32_t end)
 {
     const size_t wanted = counted(s, o), most = wanted < o->max ? wanted : o->max;
-    const bool stops = o->max != SIZE_MAX && most >= o->max; /* else the last state is for any number from there on */
+    /* stops: no member may follow `most` members; else the last state of a row is for `most` or more members. */
+    const bool stops = o->max != SIZE_MAX && most >= o->max;
     uint32_t *row = malloc(2 * (most + 1) * sizeof *row), *next = row ? row + most + 1 : NULL;
     s->a.failed |= !row;
     for (size_t k = 0; k <= most && row; k++)

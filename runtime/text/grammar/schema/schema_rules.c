@@ -42,8 +42,8 @@ make_rule_slots(dop_schema *s)
     return true;
 }
 
-/* The text of a schema that says the same wherever it stands; the caller frees it.  NULL: it has other schemas, or lists, or
- * references in it. */
+/* The text of a schema whose meaning does not depend on where it stands, so that equal texts share a rule; the caller frees it.  NULL:
+ * the schema has subschemas, lists or references in it. */
 static char *
 text_of(const json_t *schema)
 {

@@ -1,5 +1,5 @@
-/* Strings of JSON: what pattern, format, lengths and negations allow together is a term of regular.h.  Where that has too many
- * states, keywords are left out until it has not. */
+/* Strings of JSON: what pattern, format, lengths and negations allow together is a term of regular.h.  Where the term has too many
+ * states, keywords are left out until it is small enough. */
 #include "runtime/text/grammar/pattern.h"
 #include "runtime/text/grammar/schema/schema_internal.h"
 
@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum { MOST_STATES = 20000, MOST_KEY_STATES = 100000, MOST_LENGTH = 100000 };
-/* For one string, so that what is too large is left out and not refused. */
+/* The budget for the term of one string: keywords that exceed it are left out, and the schema is not refused. */
 static const uint64_t most_steps = 4000000, most_bytes = 24u << 20;
 
-/* The texts that `format` can name, as patterns. */
+/* The formats that are enforced, as patterns. */
 static const struct {
     const char *name, *pattern;
 } formats[] = {
@@ -75,7 +75,7 @@ pattern_of(dop_schema *s, dop_regular *r, const char *text, size_t n, const char
     return st == DOP_OK ? t : DOP_TERM_ANY;
 }
 
-/* What the keywords of `flags` allow. */
+/* Makes the term of the strings that the keywords in `flags` allow. */
 static dop_term
 term_of(dop_schema *s, dop_regular *r, const json_t *schema, unsigned flags)
 {
@@ -104,7 +104,7 @@ term_of(dop_schema *s, dop_regular *r, const json_t *schema, unsigned flags)
     return t;
 }
 
-/* The texts of const and enum. */
+/* Makes the term of the strings in const or enum. */
 static dop_term
 words_of(dop_schema *s, dop_regular *r, const json_t *list)
 {
@@ -128,7 +128,7 @@ nots_of(dop_schema *s, dop_regular *r, const dop_conjunction *c, unsigned flags)
         if (json_is_string(pattern) && (flags & PATTERN))
             not = pattern_of(s, r, json_string_value(pattern), json_string_length(pattern), "not");
         if (json_is_string(pattern) && not == DOP_TERM_ANY)
-            not = DOP_TERM_NONE; /* what cannot be told is not forbidden */
+            not = DOP_TERM_NONE; /* a pattern that cannot be made forbids nothing */
         t = dop_regular_and(r, t, dop_regular_not(r, not ));
     }
     return t;
@@ -191,7 +191,7 @@ try_string(dop_schema *s, const dop_conjunction *c, unsigned flags, uint32_t fro
     return st;
 }
 
-/* Names of the keywords that were left out. */
+/* Notes the names of the keywords that were left out as unenforced. */
 static void
 left_out(dop_schema *s, const dop_conjunction *c, unsigned flags)
 {

@@ -19,7 +19,7 @@ dop_schema_pinned(const json_t *schema)
     return json_is_array(several) ? json_incref(several) : NULL;
 }
 
-/* The keywords beside const and enum, with the same places of their parts; NULL: there is none that says anything. */
+/* Makes a schema of the keywords beside const and enum.  NULL: no other keyword restricts the values. */
 static const json_t *
 beside(dop_schema *s, const json_t *schema)
 {
@@ -64,7 +64,7 @@ is_allowed(dop_schema *s, const dop_conjunction *c, const json_t *const *rest, s
     return true;
 }
 
-/* The shortest text that means the value. */
+/* Writes a value as its shortest JSON text. */
 static char *
 text_of(const json_t *v)
 {
@@ -86,7 +86,7 @@ by_text(const void *x, const void *y)
     return strcmp(*(char *const *)x, *(char *const *)y);
 }
 
-/* Adds texts that are in order and share their first `depth` bytes. */
+/* Adds sorted texts that share their first `depth` bytes, as a tree. */
 static void
 add_tree(dop_schema *s, char *const *texts, size_t n, size_t depth, uint32_t from, uint32_t to)
 {

@@ -11,7 +11,7 @@
 enum { DEEPEST = 300 };
 
 typedef struct expression {
-    const char *pattern; /* in a schema */
+    const char *pattern; /* points into a schema; not owned */
     pcre2_code *code;
     struct expression *next;
 } expression;
@@ -26,7 +26,7 @@ typedef struct validator {
     dop_diag *diag;
 } validator;
 
-/* Members or items of the value at hand that a schema has evaluated: [n], in their order. */
+/* Which members or items of a value a schema has evaluated: [n], in their order. */
 typedef struct evaluated {
     bool *seen;
     size_t n;
@@ -375,7 +375,7 @@ valid_object(validator *v, const json_t *schema, const json_t *x, evaluated *out
 
 /* --- schemas in schemas -------------------------------------------------------------------------------------------------------- */
 
-/* Validates for a schema in place; what it has evaluated counts only where the value is valid. */
+/* Validates a value for a subschema that applies in place; what the subschema has evaluated counts only where the value is valid. */
 static bool
 in_place(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
@@ -489,7 +489,7 @@ valid_here(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     return valid_refs(v, schema, x, out) && valid_lists(v, schema, x, out) && valid_rest(v, schema, x, out);
 }
 
-/* out: NULL, or what the caller wants to know as evaluated. */
+/* Validates a value for a schema.  out: gets what the schema has evaluated; NULL: the caller does not need it. */
 static bool
 valid(validator *v, const json_t *schema, const json_t *x, evaluated *out)
 {
@@ -509,7 +509,7 @@ valid(validator *v, const json_t *schema, const json_t *x, evaluated *out)
     if (!out && rest && own.n > 0 && (own.seen = calloc(own.n, sizeof *own.seen)))
         out = &own;
     v->scope[v->depth++] = dop_schema_index_base(v->index, schema);
-    /* What a schema that stands beside this one has evaluated is not this one's. */
+    /* Starts with nothing evaluated: what sibling schemas have evaluated does not count for this one. */
     bool good;
     if (out && out != &own && rest) {
         evaluated inner = {.n = out->n, .seen = calloc(out->n + 1, sizeof *inner.seen)};

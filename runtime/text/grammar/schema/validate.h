@@ -6,8 +6,8 @@
 
 #include "runtime/text/grammar/schema/schema_index.h"
 
-/* Validates for a schema, which the index has, or was made of parts that it has.  DOP_E_INPUT: the schema is not one, or a reference
- * leads nowhere.  DOP_E_LIMIT: the budget is exhausted, or references go round in circles. */
+/* Validates a value for a schema that is in the index, or was made of schemas in it.  DOP_E_INPUT: the schema is malformed, or a
+ * reference leads nowhere.  DOP_E_LIMIT: the budget is exhausted, or references go round in circles. */
 dop_status dop_schema_validate(dop_schema_index *index, const json_t *schema, const json_t *value, dop_budget *budget,
                                dop_diag *diag, bool *out_valid);
 /* Equality of JSON schemas, for which 1 and 1.0 are the same number. */
