@@ -67,8 +67,8 @@ typedef enum dop_few_list {
     DOP_N_FEW_LISTS
 } dop_few_list;
 
-/* The shape of a small-batch tile on matrix units: rows of weights (of all matrices of a part) per workgroup, depth staged at a
- * time (bk), invocations (wg), rows of a matrix (tn) and tokens (tm) per subgroup, tiles of depth in flight (ahead). */
+/* The shape of a small-batch tile on matrix units: rows of weights (of all matrices of a part) per workgroup, depth staged in a
+ * pass (bk), invocations (wg), rows of a matrix (tn) and tokens (tm) per subgroup, tiles of depth in flight (ahead). */
 typedef struct dop_few_shape {
     uint32_t rows, bk, wg, tn, tm, ahead;
     uint32_t list; /* dop_few_list */

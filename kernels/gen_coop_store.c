@@ -89,7 +89,7 @@ store_apart(dop_gen *gen, const dop_coop_rows *rows, uint32_t width, uint32_t s,
 }
 
 /* Does an epilogue with loads apart slow the loop over the depth before it?  With weights of some types the loop takes a tenth
- * more time (bench/log/2026-11-24-shallow-split-k), unless its bounds are variables, as with split-K. */
+ * longer (tests/bench/log/2026-11-24-shallow-split-k), unless its bounds are variables, as with split-K. */
 static bool
 slows_loop(const dop_gen *gen, const dop_segment *part)
 {
