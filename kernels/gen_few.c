@@ -21,13 +21,13 @@ piece_in(const dop_gen *gen)
 
 /* The placement of small-batch products: every invocation has all rows of the step, groups of cooperative lanes share out the rows
  * of weights, and the lanes of a group share out the depth. */
-static dop_placement
+static dop_nest_placement
 placement_of(const dop_gen *gen, const dop_parts *p)
 {
     const dop_tile *tile = &gen->choice->tile;
     const dop_few_piece x = piece_in(gen);
     const uint32_t units = dop_div_up_u32(p->k, p->unit), sg = gen->e.target->subgroup;
-    dop_placement pl = {.subgroup = sg, .sum = tile->lanes > sg ? DOP_MEET_shared : DOP_MEET_lanes};
+    dop_nest_placement pl = {.subgroup = sg, .sum = tile->lanes > sg ? DOP_MEET_shared : DOP_MEET_lanes};
     pl.at[DOP_PLACE_t][DOP_LEVEL_reg] = gen->e.g->max_t;
     pl.at[DOP_PLACE_n][DOP_LEVEL_group] = tile->wg / tile->lanes;
     pl.at[DOP_PLACE_n][DOP_LEVEL_loop] = tile->loops;
@@ -208,7 +208,7 @@ emit(dop_gen *gen)
     if (st != DOP_OK)
         return st;
     const dop_few_piece piece = piece_in(gen);
-    const dop_placement pl = placement_of(gen, &p);
+    const dop_nest_placement pl = placement_of(gen, &p);
     dop_product x = {.put = "dop_put_rows", .put_all = "0u", .get = get_row};
     gen->halves = piece.half && (e->routes || dop_region_has(e->r, dop_node_base(e->g, p.act, NULL)));
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);

@@ -313,12 +313,12 @@ call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n
 
 /* The placement of GEMV: groups of cooperative lanes share out the rows of weights, and the lanes of a group share out the
  * depth. */
-static dop_placement
+static dop_nest_placement
 placement_of(const dop_gen *gen, const dop_parts *p, const staging *s)
 {
     const dop_tile *tile = &gen->choice->tile;
     const uint32_t sg = tile->subgroup ? gen->e.target->subgroup : 1;
-    dop_placement pl = {.subgroup = sg, .sum = tile->lanes > sg ? DOP_MEET_each : DOP_MEET_lanes};
+    dop_nest_placement pl = {.subgroup = sg, .sum = tile->lanes > sg ? DOP_MEET_each : DOP_MEET_lanes};
     pl.at[DOP_PLACE_n][DOP_LEVEL_group] = tile->wg / tile->lanes;
     pl.at[DOP_PLACE_n][DOP_LEVEL_loop] = tile->loops;
     pl.at[DOP_PLACE_n][DOP_LEVEL_reg] = tile->rows;
@@ -340,7 +340,7 @@ emit_parts(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, 
     dop_emit *e = &gen->e;
     const dop_selection *own = gen->choice, other = choose_floats(gen, p);
     const uint32_t handing = dop_tail_heads(gen) ? dop_region_part(e->r, e->r->info->tail.of) : p->n;
-    const dop_placement placement = n->placement;
+    const dop_nest_placement placement = n->placement;
     uint32_t *first = dop_arena_alloc(n->arena, (p->n + 1) * sizeof *first), *n_wg;
     n_wg = dop_arena_alloc(n->arena, p->n * sizeof *n_wg);
     if (!first || !n_wg)
@@ -387,7 +387,7 @@ dop_gemv_emit(dop_gen *gen)
     if (st != DOP_OK)
         return st;
     const staging s = plan_staging(gen, &p);
-    const dop_placement pl = placement_of(gen, &p, &s);
+    const dop_nest_placement pl = placement_of(gen, &p, &s);
     dop_product x = {.put = "dop_prologue", .put_all = "", .get = get_row, .stats_beside = !p.staged};
     dop_nest_open(&n, dop_variant_of(gen->choice->variant)->name, &pl, e->g->arena, e->diag);
     dop_product_team(gen, &n);

@@ -191,7 +191,7 @@ dop_product_team(dop_gen *gen, dop_nest *n)
 void
 dop_product_sums(dop_gen *gen, dop_nest *n, dop_product *x)
 {
-    const dop_placement *pl = &n->placement;
+    const dop_nest_placement *pl = &n->placement;
     const uint32_t sums = gen->e.r->info->product.most_mats * dop_placement_size(pl, DOP_PLACE_n, DOP_LEVEL_reg) *
                           dop_placement_size(pl, DOP_PLACE_t, DOP_LEVEL_reg);
     if (pl->sum == DOP_MEET_shared)
@@ -517,7 +517,7 @@ emit_end(const part_of *o, dop_buf *early, dop_buf *end)
 void
 dop_product_part(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_product *x, uint32_t index, uint32_t n_wg)
 {
-    const dop_placement *pl = &n->placement;
+    const dop_nest_placement *pl = &n->placement;
     const dop_segment *part = &p->part[index];
     dop_parts own = *p;
     part_of o = {.gen = gen, .p = &own, .n = n, .x = x, .part = part, .index = index, .n_wg = n_wg};

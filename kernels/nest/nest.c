@@ -5,7 +5,7 @@
 #include <string.h>
 
 void
-dop_nest_open(dop_nest *n, const char *name, const dop_placement *p, dop_arena *arena, dop_diag *diag)
+dop_nest_open(dop_nest *n, const char *name, const dop_nest_placement *p, dop_arena *arena, dop_diag *diag)
 {
     *n = (dop_nest){.arena = arena, .diag = diag, .name = name, .placement = *p};
     n->at = &n->first;

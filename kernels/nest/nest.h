@@ -47,7 +47,7 @@ typedef struct dop_nest {
     dop_diag *diag;
     dop_status status;
     const char *name; /* of the family, for the dump */
-    dop_placement placement;
+    dop_nest_placement placement;
     dop_stmt *first, **at; /* where the next statement goes */
     dop_stmt *open[DOP_NEST_DEPTH];
     uint32_t n_open;
@@ -55,7 +55,7 @@ typedef struct dop_nest {
     uint32_t n_memories;
 } dop_nest;
 
-void dop_nest_open(dop_nest *n, const char *name, const dop_placement *p, dop_arena *arena, dop_diag *diag);
+void dop_nest_open(dop_nest *n, const char *name, const dop_nest_placement *p, dop_arena *arena, dop_diag *diag);
 /* Finds where loads are issued ahead, where barriers are needed, and whether every statement is well formed. */
 dop_status dop_nest_finish(dop_nest *n);
 void dop_nest_print(const dop_nest *n, dop_buf *out);

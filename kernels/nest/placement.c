@@ -2,7 +2,7 @@
 #include "kernels/nest/placement.h"
 
 uint32_t
-dop_placement_size(const dop_placement *p, dop_place_axis axis, dop_level level)
+dop_placement_size(const dop_nest_placement *p, dop_place_axis axis, dop_level level)
 {
     return p->at[axis][level] ? p->at[axis][level] : 1;
 }
@@ -20,7 +20,7 @@ put_movement(const char *name, const dop_movement *m, dop_buf *out)
 }
 
 void
-dop_placement_dump(const dop_placement *p, dop_buf *out)
+dop_placement_dump(const dop_nest_placement *p, dop_buf *out)
 {
     static const char axes[] = "tnk";
     static const char *const levels[] = {"grid", "piece", "group", "loop", "lane", "reg"};

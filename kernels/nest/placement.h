@@ -40,15 +40,15 @@ typedef struct dop_movement {
     const char *form; /* how values are stored in shared memory, for dumps */
 } dop_movement;
 
-typedef struct dop_placement {
+typedef struct dop_nest_placement {
     uint32_t at[DOP_PLACE_AXES][DOP_LEVELS]; /* extent of an axis at a level; 0 is 1 */
     dop_movement x, w;                       /* of the activations, of the weights */
     dop_meeting sum;                         /* how lanes that share axis k add up their sums */
     uint32_t subgroup;
-} dop_placement;
+} dop_nest_placement;
 
 /* One line for each axis and operand. */
-void dop_placement_dump(const dop_placement *p, dop_buf *out);
-uint32_t dop_placement_size(const dop_placement *p, dop_place_axis axis, dop_level level);
+void dop_placement_dump(const dop_nest_placement *p, dop_buf *out);
+uint32_t dop_placement_size(const dop_nest_placement *p, dop_place_axis axis, dop_level level);
 
 #endif

@@ -16,7 +16,7 @@ begin(fixture *f)
 {
     *f = (fixture){0};
     dop_arena_init(&f->arena);
-    dop_nest_open(&f->n, "test", &(dop_placement){0}, &f->arena, &f->diag);
+    dop_nest_open(&f->n, "test", &(dop_nest_placement){0}, &f->arena, &f->diag);
     f->x = dop_nest_shared(&f->n, "float", "x", 64);
     dop_nest_function(&f->n, "put", "uint k");
     dop_nest_store(&f->n, f->x, "x[gl_LocalInvocationIndex]", "float(k)");

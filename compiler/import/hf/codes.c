@@ -30,28 +30,6 @@ typedef struct matrix {
     const dop_st_tensor *codes, *scales, *zeros;
 } matrix;
 
-static const dop_st_tensor *
-part_of(const matrix *m, const char *part)
-{
-    char name[300];
-    snprintf(name, sizeof name, "%s%s", m->name, part);
-    return dop_st_take(m->set, name);
-}
-
-static bool
-is(const dop_st_tensor *t, const char *dtype)
-{
-    return t && strcmp(t->dtype, dtype) == 0;
-}
-
-static dop_status
-refuse(const matrix *m, const dop_st_tensor *t, const char *why)
-{
-    char shape[160];
-    dop_st_shape_text(t, shape, sizeof shape);
-    return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: %s %s %s", t->name, t->dtype, shape, why);
-}
-
 /* The size of a tile along an axis of `n` values that has `tiles` tiles; asked: the size that the configuration states, or 0.
  * Returns 0 where no size fits. */
 static uint32_t
@@ -86,9 +64,9 @@ read_scales(const matrix *m, dop_code_parts *p)
     const uint64_t n = t->rank ? t->shape[0] : 1;
     read_tile(m->hf, tile);
     if (t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
-        return refuse(m, t, "is no scale; known: F16, BF16, F32");
+        return dop_st_refuse(t, "is no scale; known: F16, BF16, F32", m->hf->diag);
     if (t->rank > 2 || (t->rank < 2 && n != 1 && n != m->outputs))
-        return refuse(m, t, "are scales of another matrix");
+        return dop_st_refuse(t, "are scales of another matrix", m->hf->diag);
     const uint64_t down = t->rank == 0 ? 1 : t->shape[0], across = t->rank == 2 ? t->shape[1] : 1;
     p->tile_rows = tile_size(m->outputs, down, tile[0]);
     p->tile_cols = tile_size(m->inputs, across, tile[1]);
@@ -96,7 +74,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     p->scales = t->data;
     p->scale_type = t->type;
     if (!p->tile_rows || !p->tile_cols)
-        return refuse(m, t, "are scales of tiles of unknown size");
+        return dop_st_refuse(t, "are scales of tiles of unknown size", m->hf->diag);
     return DOP_OK;
 }
 
@@ -148,7 +126,7 @@ read_fp8(const matrix *m, dop_code_parts *p, dop_type *type)
 static dop_status
 read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
 {
-    const dop_st_tensor *order = part_of(m, "weight_g_idx");
+    const dop_st_tensor *order = dop_st_take_part(m->set, m->name, "weight_g_idx");
     const uint32_t group = p->tile_cols;
     p->kind = bits == 4 ? DOP_CODE_INT4 : DOP_CODE_INT8;
     p->biased = bits == 8;
@@ -161,9 +139,10 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
     if (st == DOP_OK)
         st = check_tiles(m, p, dop_type_of(*type)->block);
     if (st == DOP_OK && (p->tile_rows != 1 || (bits == 4 && group % 32 != 0)) && bits)
-        st = refuse(m, m->scales, "are scales of more than one output, or of groups that are no multiple of 32");
+        st = dop_st_refuse(m->scales, "are scales of more than one output, or of groups that are no multiple of 32",
+                           m->hf->diag);
     if (st == DOP_OK && m->zeros && bits != 4)
-        st = refuse(m, m->zeros, "are zero points, which are supported for 4 bits");
+        st = dop_st_refuse(m->zeros, "are zero points, which are supported for 4 bits", m->hf->diag);
     if (st == DOP_OK && m->zeros) {
         const uint64_t shape[] = {(m->outputs + 7) / 8, p->tiles};
         st = dop_st_check_shape(m->zeros, 2, shape, m->hf->diag);
@@ -172,7 +151,7 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
         float of;
         dop_decode_row(DOP_TYPE_u32, order->data + 4 * i, 1, &of);
         if (of != (float)(i / group))
-            st = refuse(m, order, "puts inputs in activation order, which is not supported");
+            st = dop_st_refuse(order, "puts inputs in activation order, which is not supported", m->hf->diag);
     }
     return st == DOP_OK ? check_halves(m) : st;
 }
@@ -180,7 +159,8 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
 static dop_status
 read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
 {
-    const dop_st_tensor *times = part_of(m, "weight_scale_2"), *by = part_of(m, "weight_global_scale");
+    const dop_st_tensor *times = dop_st_take_part(m->set, m->name, "weight_scale_2"),
+                        *by = dop_st_take_part(m->set, m->name, "weight_global_scale");
     const dop_st_tensor *t = times ? times : by;
     const uint64_t shape[] = {m->outputs, m->inputs / 16};
     p->kind = DOP_CODE_E2M1;
@@ -189,20 +169,20 @@ read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
     dop_status st = check_codes(m, m->inputs / 2);
     if (st == DOP_OK)
         st = dop_st_check_shape(m->scales, 2, shape, m->hf->diag);
-    if (st == DOP_OK && (!is(m->scales, "F8_E4M3") || m->inputs % 16 != 0))
-        st = refuse(m, m->scales, "is no scale of 16 values; known: F8_E4M3");
+    if (st == DOP_OK && (!dop_st_is(m->scales, "F8_E4M3") || m->inputs % 16 != 0))
+        st = dop_st_refuse(m->scales, "is no scale of 16 values; known: F8_E4M3", m->hf->diag);
     if (st == DOP_OK && t && (t->type != DOP_TYPE_f32 || t->bytes != 4))
-        st = refuse(m, t, "is not the scale of one tensor; known: F32");
+        st = dop_st_refuse(t, "is not the scale of one tensor; known: F32", m->hf->diag);
     if (st != DOP_OK)
         return st;
     if (t)
         dop_decode_row(DOP_TYPE_f32, t->data, 1, &p->factor);
     p->factor = times || !t ? p->factor : 1 / p->factor;
     if (!isfinite(p->factor))
-        return refuse(m, t, "is not finite, or zero");
+        return dop_st_refuse(t, "is not finite, or zero", m->hf->diag);
     for (uint64_t i = 0; i < m->scales->bytes; i++)
         if (m->scales->data[i] >= 127)
-            return refuse(m, m->scales, "has negative scales, or one that is no number");
+            return dop_st_refuse(m->scales, "has negative scales, or one that is no number", m->hf->diag);
     p->scales = m->scales->data;
     p->tiles = m->inputs / 16;
     return DOP_OK;
@@ -225,7 +205,7 @@ bool
 dop_hf_has_expert_codes(const dop_st_set *set, const char *name)
 {
     const dop_st_tensor *t = dop_st_find(set, name);
-    return t && t->rank == 3 && is(t, "F8_E4M3");
+    return t && t->rank == 3 && dop_st_is(t, "F8_E4M3");
 }
 
 dop_status
@@ -233,20 +213,20 @@ dop_hf_expert_codes(dop_hf *hf, const dop_st_set *set, const char *name, const d
 {
     matrix m = {.hf = hf, .set = set, .name = name, .outputs = rows->total, .inputs = w->cols};
     const uint64_t shape[] = {w->experts, m.outputs, m.inputs};
-    const dop_st_tensor *codes = dop_st_take(set, name), *scales = part_of(&m, "_scale_inv");
+    const dop_st_tensor *codes = dop_st_take(set, name), *scales = dop_st_take_part(m.set, m.name, "_scale_inv");
     dop_weight *each = dop_arena_alloc(hf->arena, w->experts * sizeof *each);
     dop_int4_parts *parts = dop_arena_alloc(hf->arena, w->experts * sizeof *parts);
     dop_code_parts *p = dop_arena_alloc(hf->arena, w->experts * sizeof *p);
     if (!each || !parts || !p)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     if (!scales)
-        scales = part_of(&m, "_scale");
-    (void)part_of(&m, "_input_scale"); /* scale of activations, which are not quantized here */
+        scales = dop_st_take_part(m.set, m.name, "_scale");
+    (void)dop_st_take_part(m.set, m.name, "_input_scale"); /* scale of activations, which are not quantized here */
     if (!scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s_scale_inv is missing", name);
     dop_status st = dop_st_check_shape(codes, 3, shape, hf->diag);
     if (st == DOP_OK && (scales->rank == 0 || scales->shape[0] != w->experts))
-        st = refuse(&m, scales, "are not scales of all experts");
+        st = dop_st_refuse(scales, "are not scales of all experts", m.hf->diag);
     for (uint32_t e = 0; e < w->experts && st == DOP_OK; e++) {
         const dop_st_tensor own = expert_of(codes, e), of = expert_of(scales, e);
         p[e] = (dop_code_parts){.codes = own.data, .first = rows->start, .block = rows->block, .factor = 1};
@@ -273,7 +253,7 @@ dop_hf_has_codes(const dop_st_set *set, const char *name)
     char packed[300];
     const dop_st_tensor *t = dop_st_find(set, name);
     snprintf(packed, sizeof packed, "%s_packed", name);
-    return t ? is(t, "F8_E4M3") || is(t, "I8") || is(t, "U8") : dop_st_find(set, packed) != NULL;
+    return t ? dop_st_is(t, "F8_E4M3") || dop_st_is(t, "I8") || dop_st_is(t, "U8") : dop_st_find(set, packed) != NULL;
 }
 
 dop_status
@@ -286,35 +266,35 @@ dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const d
     dop_code_parts *p = dop_arena_alloc(hf->arena, sizeof *p);
     if (!parts || !p)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    m.codes = part_of(&m, "weight");
+    m.codes = dop_st_take_part(m.set, m.name, "weight");
     if (!m.codes)
-        m.codes = part_of(&m, "weight_packed");
-    m.scales = part_of(&m, "weight_scale_inv");
+        m.codes = dop_st_take_part(m.set, m.name, "weight_packed");
+    m.scales = dop_st_take_part(m.set, m.name, "weight_scale_inv");
     if (!m.scales)
-        m.scales = part_of(&m, "weight_scale");
-    m.zeros = part_of(&m, "weight_zero_point");
+        m.scales = dop_st_take_part(m.set, m.name, "weight_scale");
+    m.zeros = dop_st_take_part(m.set, m.name, "weight_zero_point");
     for (size_t i = 0; i < sizeof unread / sizeof *unread;
          i++) /* scales of activations, which are not quantized here */
-        (void)part_of(&m, unread[i]);
+        (void)dop_st_take_part(m.set, m.name, unread[i]);
     if (!m.codes || !m.scales)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %sweight%s is missing", name,
                            m.codes ? "_scale" : "");
     *p = (dop_code_parts){.codes = m.codes->data, .first = rows->start, .block = rows->block, .factor = 1};
     p->block_step = rows->block_step;
-    dop_status st = is(m.codes, "U8") ? DOP_OK : read_scales(&m, p);
+    dop_status st = dop_st_is(m.codes, "U8") ? DOP_OK : read_scales(&m, p);
     if (st != DOP_OK)
         return st;
     const bool words = m.codes->type == DOP_TYPE_i32 || m.codes->type == DOP_TYPE_u32;
-    if (is(m.codes, "F8_E4M3"))
+    if (dop_st_is(m.codes, "F8_E4M3"))
         st = read_fp8(&m, p, &w->type);
-    else if (is(m.codes, "U8"))
+    else if (dop_st_is(m.codes, "U8"))
         st = read_nvfp4(&m, p, &w->type);
-    else if (is(m.codes, "I8"))
+    else if (dop_st_is(m.codes, "I8"))
         st = read_integers(&m, 0, p, &w->type);
     else if (words && m.codes->rank == 2 && (m.codes->shape[1] * 8 == w->cols || m.codes->shape[1] * 4 == w->cols))
         st = read_integers(&m, m.codes->shape[1] * 8 == w->cols ? 4 : 8, p, &w->type);
     else
-        st = refuse(&m, m.codes, "is no matrix of codes of 4 or 8 bits");
+        st = dop_st_refuse(m.codes, "is no matrix of codes of 4 or 8 bits", m.hf->diag);
     if (st != DOP_OK)
         return st;
     p->row_bytes = m.outputs ? m.codes->bytes / m.outputs : 0;

@@ -29,28 +29,6 @@ typedef struct matrix {
     uint32_t inputs;
 } matrix;
 
-static const dop_st_tensor *
-part_of(const matrix *m, const char *part)
-{
-    char name[300];
-    snprintf(name, sizeof name, "%s%s", m->name, part);
-    return dop_st_take(m->set, name);
-}
-
-static bool
-is(const dop_st_tensor *t, const char *dtype)
-{
-    return t && strcmp(t->dtype, dtype) == 0;
-}
-
-static dop_status
-refuse(const matrix *m, const dop_st_tensor *t, const char *why)
-{
-    char shape[160];
-    dop_st_shape_text(t, shape, sizeof shape);
-    return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: %s %s %s", t->name, t->dtype, shape, why);
-}
-
 static dop_status
 missing(const matrix *m, const char *part)
 {
@@ -61,7 +39,7 @@ missing(const matrix *m, const char *part)
 static bool
 has(const dop_st_tensor *t, const char *dtype, uint64_t n)
 {
-    return is(t, dtype) && t->bytes == n * (strcmp(dtype, "U8") == 0 ? 1 : 4);
+    return dop_st_is(t, dtype) && t->bytes == n * (strcmp(dtype, "U8") == 0 ? 1 : 4);
 }
 
 static dop_status
@@ -72,7 +50,7 @@ check_finite(const matrix *m, const dop_st_tensor *t)
         float v;
         dop_decode_row(t->type, t->data + i * size, 1, &v);
         if (!isfinite(v))
-            return refuse(m, t, "has an infinity or NaN");
+            return dop_st_refuse(t, "has an infinity or NaN", m->hf->diag);
     }
     return DOP_OK;
 }
@@ -131,13 +109,14 @@ dop_status
 dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first, dop_weight *w)
 {
     const matrix m = {.hf = hf, .set = set, .name = name, .outputs = outputs, .inputs = w->cols};
-    const dop_st_tensor *words = part_of(&m, "qweight"), *zeros = part_of(&m, "qzeros"),
-                        *scales = part_of(&m, "scales");
+    const dop_st_tensor *words = dop_st_take_part(m.set, m.name, "qweight"),
+                        *zeros = dop_st_take_part(m.set, m.name, "qzeros"),
+                        *scales = dop_st_take_part(m.set, m.name, "scales");
     const uint32_t group = hf->quant.group ? hf->quant.group : m.inputs;
     if (!words || !zeros || !scales)
         return missing(&m, words ? zeros ? "scales" : "qzeros" : "qweight");
     if (group % SMALLEST_GROUP != 0 || m.inputs % group != 0)
-        return refuse(&m, words, "does not have whole groups of a multiple of 32 inputs");
+        return dop_st_refuse(words, "does not have whole groups of a multiple of 32 inputs", m.hf->diag);
     const uint32_t unit = group >= 128 ? 1 : group == 64 ? 2 : 4;
     const uint32_t n = ((m.inputs / group + WORD - 1) / WORD + unit - 1) / unit * unit;
     dop_status st = dop_st_check_shape(words, 2, (const uint64_t[]){outputs, m.inputs / WORD}, hf->diag);
@@ -145,10 +124,10 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
         st = dop_st_check_shape(zeros, 2, (const uint64_t[]){outputs, n}, hf->diag);
     if (st == DOP_OK)
         st = dop_st_check_shape(scales, 2, (const uint64_t[]){outputs, (uint64_t)n * WORD}, hf->diag);
-    if (st == DOP_OK && (!is(words, "I32") || !is(zeros, "I32")))
-        st = refuse(&m, is(words, "I32") ? zeros : words, "is not supported; known: I32");
-    if (st == DOP_OK && !is(scales, "F16"))
-        st = refuse(&m, scales, "is no scale; known: F16");
+    if (st == DOP_OK && (!dop_st_is(words, "I32") || !dop_st_is(zeros, "I32")))
+        st = dop_st_refuse(dop_st_is(words, "I32") ? zeros : words, "is not supported; known: I32", m.hf->diag);
+    if (st == DOP_OK && !dop_st_is(scales, "F16"))
+        st = dop_st_refuse(scales, "is no scale; known: F16", m.hf->diag);
     if (st == DOP_OK)
         st = check_finite(&m, scales);
     if (st != DOP_OK)
@@ -183,17 +162,18 @@ number_of(const json_t *state, const char *key)
 static dop_status
 read_nested(const matrix *m, const json_t *state, dop_flat_parts *f)
 {
-    const dop_st_tensor *levels = part_of(m, "weight.nested_quant_map"), *nested = part_of(m, "weight.nested_absmax");
+    const dop_st_tensor *levels = dop_st_take_part(m->set, m->name, "weight.nested_quant_map"),
+                        *nested = dop_st_take_part(m->set, m->name, "weight.nested_absmax");
     f->nested_group = number_of(state, "nested_blocksize");
     const double offset = json_number_value(json_object_get(state, "nested_offset"));
     if (!levels || !nested)
         return missing(m, levels ? "weight.nested_absmax" : "weight.nested_quant_map");
     if (!has(levels, "F32", NESTED))
-        return refuse(m, levels, "is no map of 256 levels");
+        return dop_st_refuse(levels, "is no map of 256 levels", m->hf->diag);
     if (!f->nested_group || !has(nested, "F32", (f->groups + f->nested_group - 1) / f->nested_group))
-        return refuse(m, nested, "are not the scales of all blocks of blocks that quant_state states");
+        return dop_st_refuse(nested, "are not the scales of all blocks of blocks that quant_state states", m->hf->diag);
     if (!(fabs(offset) < 1e30))
-        return refuse(m, nested, "have an offset that is no number");
+        return dop_st_refuse(nested, "have an offset that is no number", m->hf->diag);
     f->nested_levels = levels->data;
     f->nested = nested->data;
     f->offset = (float)offset;
@@ -204,7 +184,8 @@ read_nested(const matrix *m, const json_t *state, dop_flat_parts *f)
 static dop_status
 read_bytes4(const matrix *m, const dop_st_tensor *codes, const json_t *state, dop_flat_parts *f)
 {
-    const dop_st_tensor *levels = part_of(m, "weight.quant_map"), *largest = part_of(m, "weight.absmax");
+    const dop_st_tensor *levels = dop_st_take_part(m->set, m->name, "weight.quant_map"),
+                        *largest = dop_st_take_part(m->set, m->name, "weight.absmax");
     const uint64_t n = m->outputs * m->inputs;
     const json_t *shape = json_object_get(state, "shape");
     f->bits = 4;
@@ -214,40 +195,41 @@ read_bytes4(const matrix *m, const dop_st_tensor *codes, const json_t *state, do
         return missing(m, levels ? "weight.absmax" : "weight.quant_map");
     if (!f->group || (json_integer_value(json_array_get(shape, 0)) != (json_int_t)m->outputs) ||
         json_integer_value(json_array_get(shape, 1)) != (json_int_t)m->inputs)
-        return refuse(m, codes, "has a quant_state of another shape, or without a size of blocks");
+        return dop_st_refuse(codes, "has a quant_state of another shape, or without a size of blocks", m->hf->diag);
     f->groups = (n + f->group - 1) / f->group;
     if (!has(codes, "U8", (n + 1) / 2))
-        return refuse(m, codes, "is not the matrix of 4 bits that config.json calls for");
+        return dop_st_refuse(codes, "is not the matrix of 4 bits that config.json calls for", m->hf->diag);
     if (!has(levels, "F32", LEVELS))
-        return refuse(m, levels, "is no map of 16 levels");
+        return dop_st_refuse(levels, "is no map of 16 levels", m->hf->diag);
     if (!has(largest, "F32", f->groups) && !has(largest, "U8", f->groups))
-        return refuse(m, largest, "are not the scales of all blocks; known: F32, U8");
+        return dop_st_refuse(largest, "are not the scales of all blocks; known: F32, U8", m->hf->diag);
     f->levels = levels->data;
     f->largest = largest->data;
     dop_status st = check_finite(m, levels);
     if (st == DOP_OK)
-        st = is(largest, "U8") ? read_nested(m, state, f) : check_finite(m, largest);
+        st = dop_st_is(largest, "U8") ? read_nested(m, state, f) : check_finite(m, largest);
     return st == DOP_OK ? note(m, "4 bits (bitsandbytes)", "almost 4 times") : st;
 }
 
 static dop_status
 read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_weight *w)
 {
-    const dop_st_tensor *scales = part_of(m, "SCB"), *format = part_of(m, "weight_format");
+    const dop_st_tensor *scales = dop_st_take_part(m->set, m->name, "SCB"),
+                        *format = dop_st_take_part(m->set, m->name, "weight_format");
     dop_status st = dop_st_check_shape(codes, 2, (const uint64_t[]){m->outputs, m->inputs}, m->hf->diag);
     if (st != DOP_OK)
         return st;
     if (!scales)
         return missing(m, "SCB");
     if (!has(scales, "F32", m->outputs))
-        return refuse(m, scales, "are not the largest magnitudes of all outputs; known: F32");
+        return dop_st_refuse(scales, "are not the largest magnitudes of all outputs; known: F32", m->hf->diag);
     for (uint64_t i = 0; format && i < format->bytes; i++)
         if (format->data[i] != 0)
-            return refuse(m, format, "says that rows do not lie as they are, which is not supported");
+            return dop_st_refuse(format, "says that rows do not lie as they are, which is not supported", m->hf->diag);
     if ((st = check_finite(m, scales)) != DOP_OK)
         return st;
     if (!fits_half(scales, 1.0f / 127))
-        return refuse(m, scales, "has a scale that does not fit f16");
+        return dop_st_refuse(scales, "has a scale that does not fit f16", m->hf->diag);
     p->kind = DOP_CODE_INT8;
     p->codes = codes->data;
     p->row_bytes = m->inputs;
@@ -264,16 +246,18 @@ read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_
 static dop_status
 read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **source, dop_weight *w)
 {
-    const dop_st_tensor *codes = part_of(m, "weight"), *state = part_of(m, "weight.quant_state.bitsandbytes__nf4");
+    const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "weight"),
+                        *state = dop_st_take_part(m->set, m->name, "weight.quant_state.bitsandbytes__nf4");
     if (!state)
-        state = part_of(m, "weight.quant_state.bitsandbytes__fp4");
+        state = dop_st_take_part(m->set, m->name, "weight.quant_state.bitsandbytes__fp4");
     *source = codes->name;
-    if (is(codes, "I8"))
+    if (dop_st_is(codes, "I8"))
         return read_bytes8(m, codes, p, w);
     if (!state)
         return missing(m, "weight.quant_state.bitsandbytes__nf4");
     json_t *root = json_loadb((const char *)state->data, (size_t)state->bytes, 0, NULL);
-    dop_status st = root && is(state, "U8") ? read_bytes4(m, codes, root, f) : refuse(m, state, "is no JSON object");
+    dop_status st = root && dop_st_is(state, "U8") ? read_bytes4(m, codes, root, f)
+                                                   : dop_st_refuse(state, "is no JSON object", m->hf->diag);
     json_decref(root);
     p->kind = DOP_CODE_FLAT;
     w->type = DOP_TYPE_f16;
@@ -286,8 +270,8 @@ read_bytes(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **s
 static json_int_t
 hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 {
-    const dop_st_tensor *t = part_of(m, key);
-    if (t && (is(t, "I32") || is(t, "I64") || is(t, "U8"))) {
+    const dop_st_tensor *t = dop_st_take_part(m->set, m->name, key);
+    if (t && (dop_st_is(t, "I32") || dop_st_is(t, "I64") || dop_st_is(t, "U8"))) {
         json_int_t v = 0;
         for (uint64_t i = 0; i < t->bytes && i < 4; i++) /* little-endian; not negative where it makes sense */
             v |= (json_int_t)t->data[i] << (8 * i);
@@ -303,9 +287,9 @@ static dop_status
 check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
 {
     if (t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
-        return refuse(m, t, "is not supported; known: F16, BF16, F32");
+        return dop_st_refuse(t, "is not supported; known: F16, BF16, F32", m->hf->diag);
     if (t->bytes != groups * dop_type_of(t->type)->bytes)
-        return refuse(m, t, "are not the values of all groups");
+        return dop_st_refuse(t, "are not the values of all groups", m->hf->diag);
     return check_finite(m, t);
 }
 
@@ -325,13 +309,15 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
                                          "offload_meta",
                                          "stores_quant_config",
                                          "encoded_state_dict"};
-    const dop_st_tensor *codes = part_of(m, "W_q"), *scales = part_of(m, "scale"), *zeros = part_of(m, "zero");
+    const dop_st_tensor *codes = dop_st_take_part(m->set, m->name, "W_q"),
+                        *scales = dop_st_take_part(m->set, m->name, "scale"),
+                        *zeros = dop_st_take_part(m->set, m->name, "zero");
     const json_int_t bits = hqq_number(m, "nbits", 4), group = hqq_number(m, "group_size", 64),
                      axis = hqq_number(m, "axis", 1);
     const uint64_t n = m->outputs * m->inputs;
     for (size_t i = 0; i < sizeof unread / sizeof *unread;
          i++) /* tensors that repeat what the shapes of the others say */
-        (void)part_of(m, unread[i]);
+        (void)dop_st_take_part(m->set, m->name, unread[i]);
     *source = codes->name;
     if (!scales || !zeros)
         return missing(m, scales ? "zero" : "scale");
@@ -351,7 +337,7 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     f->scale_type = scales->type;
     f->zero_type = zeros->type;
     if (!has(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
-        return refuse(m, codes, "is not the matrix that config.json calls for, as U8");
+        return dop_st_refuse(codes, "is not the matrix that config.json calls for, as U8", m->hf->diag);
     dop_status st = check_groups(m, scales, f->groups);
     if (st == DOP_OK)
         st = check_groups(m, zeros, f->groups);

@@ -407,3 +407,25 @@ dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, const uint64_t *dims, 
     return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
                        want);
 }
+
+const dop_st_tensor *
+dop_st_take_part(const dop_st_set *set, const char *prefix, const char *part)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s%s", prefix, part);
+    return dop_st_take(set, name);
+}
+
+bool
+dop_st_is(const dop_st_tensor *t, const char *dtype)
+{
+    return t && strcmp(t->dtype, dtype) == 0;
+}
+
+dop_status
+dop_st_refuse(const dop_st_tensor *t, const char *why, dop_diag *diag)
+{
+    char shape[160];
+    dop_st_shape_text(t, shape, sizeof shape);
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: %s %s %s", t->name, t->dtype, shape, why);
+}

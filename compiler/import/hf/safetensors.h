@@ -43,6 +43,11 @@ const dop_st_tensor *dop_st_find(const dop_st_set *set, const char *name);
 const dop_st_tensor *dop_st_take(const dop_st_set *set, const char *name);
 /* Writes a tensor's shape as text, "[320, 64]". */
 void dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size);
+/* As dop_st_take, of the name prefix and part together. */
+const dop_st_tensor *dop_st_take_part(const dop_st_set *set, const char *prefix, const char *part);
+bool dop_st_is(const dop_st_tensor *t, const char *dtype); /* t may be NULL */
+/* DOP_E_INPUT: names the tensor, its type and shape, and why. */
+dop_status dop_st_refuse(const dop_st_tensor *t, const char *why, dop_diag *diag);
 /* Fails, naming the tensor, unless its shape is dims[rank], which follows from config.json. */
 dop_status dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, const uint64_t *dims, dop_diag *diag);
 

@@ -315,6 +315,18 @@ forget_row(dop_engine *e, uint32_t row)
             e->slots[i].job->row = UINT32_MAX;
 }
 
+/* Ends a job whose vector is there. */
+static void
+vector_done(dop_engine *e, dop_job *job)
+{
+    dop_engine_lock(e);
+    e->metrics.prompt_tokens += job->request.n_prompt;
+    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
 /* Computes the embedding of a job at once, between two steps. */
 static void
 embed(dop_engine *e, dop_job *job)
@@ -334,12 +346,7 @@ embed(dop_engine *e, dop_job *job)
         fail_job(e, job, &diag);
         return;
     }
-    dop_engine_lock(e);
-    e->metrics.prompt_tokens += job->request.n_prompt;
-    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
-    if (job->released)
-        dop_job_free(job);
-    dop_engine_unlock(e);
+    vector_done(e, job);
 }
 
 static void
@@ -352,12 +359,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
         fail_job(e, job, diag);
         return;
     }
-    dop_engine_lock(e);
-    e->metrics.prompt_tokens += job->request.n_prompt;
-    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
-    if (job->released)
-        dop_job_free(job);
-    dop_engine_unlock(e);
+    vector_done(e, job);
 }
 
 /* Computes the vectors of n jobs together; where that fails, each job's alone, so that only jobs that cause a failure fail. */
