@@ -661,8 +661,8 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
-/* Keeps a stream alive with a comment, or with the event that Anthropic has for this, as proxies and clients end connections on which nothing comes.  Events are written
- * whole, so a comment may stand between any two. */
+/* Keeps a stream alive with a comment, or with the event that Anthropic has for this, as proxies and clients end connections on
+ * which nothing comes.  Events are written whole, so a comment may stand between any two. */
 static void
 write_comment(dop_connection *c)
 {

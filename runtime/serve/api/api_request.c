@@ -400,13 +400,17 @@ take_lengths(gathering *g)
 
 /* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
 
-/* Takes over a demand on the answer for the parameter `param`; wrong: why the demand cannot be met, or NULL. */
+/* Takes over a demand on the answer for the parameter `param`; wrong: why the demand cannot be met, or NULL.  compact: whether JSON is
+ * written without white space, where the request does not say it. */
 static void
-take_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand)
+take_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand, bool compact)
 {
     if (wrong)
         dop_reader_refuse(&g->r, param, "%s", wrong);
     g->parts = demand->parts;
+    if (dop_reader_bool(&g->r, "compact_json", compact) && g->parts &&
+        !(g->parts = json_pack("{s:o}", "compact", g->parts)))
+        dop_gather_no_memory(g);
     g->param = param;
     g->call->begin = demand->begin;
 }
@@ -417,7 +421,7 @@ take_schema(gathering *g, const json_t *schema)
     static const dop_tool_form plain;
     dop_shape_demand demand = {.parts = NULL};
     const char *wrong = dop_answer_require(g->call->chat && g->api->form ? g->api->form : &plain, schema, &demand);
-    take_demand(g, "response_format", wrong, &demand);
+    take_demand(g, "response_format", wrong, &demand, false);
 }
 
 static void
@@ -491,7 +495,7 @@ take_tools(gathering *g)
         if (shaped || g->grammar)
             dop_reader_refuse(r, "tool_choice", "response_format and required calls exclude one another");
         else
-            take_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand);
+            take_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand, true);
     }
     if (!shaped) /* an answer that a schema shapes is no call */
         g->call->tools = json_deep_copy(tools);

@@ -332,7 +332,7 @@ take_stops(dop_reader *r, json_t *out)
 static void
 take_same(dop_reader *r, json_t *out)
 {
-    static const char *const names[] = {"stream", "temperature", "top_p", "top_k", "model", "seed"};
+    static const char *const names[] = {"stream", "temperature", "top_p", "top_k", "model", "seed", "compact_json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *v = dop_reader_get(r, names[i]);
         if (v)

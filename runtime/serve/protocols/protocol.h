@@ -62,8 +62,12 @@ typedef struct dop_response_terms {
 } dop_response_terms;
 
 void dop_response_terms_finish(dop_response_terms *terms); /* accepts a zeroed one */
+/* Looks whether an answer that is being made is complete and, if so, writes what is kept of it; cancels: ends the answer as it is.  True:
+ * the call is needed no more. */
+typedef bool dop_response_settle(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_items);
 /* The request as one of chat completions; NULL: refused. */
-json_t *dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_terms *out_terms);
+json_t *dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *settle,
+                                dop_response_terms *out_terms);
 /* Appends items to a conversation. */
 void dop_responses_take_items(dop_reader *r, const json_t *items, dop_turns *turns);
 
@@ -91,12 +95,11 @@ dop_path_fn dop_responses_begin, dop_responses_get, dop_responses_delete, dop_re
 void dop_response_store_put(dop_response_store *store, const char *id, const json_t *response, const json_t *items);
 /* Keeps a response whose answer is still being made, with its call, which the store owns from then on. */
 bool dop_response_store_put_call(dop_response_store *store, const char *id, const json_t *response, dop_call *call);
-/* The response, or the items of its conversation with its output: a new reference; NULL: there is none of this id. */
-json_t *dop_response_store_get(dop_response_store *store, const char *id);
-json_t *dop_response_store_items(dop_response_store *store, const char *id);
+/* The response or, with `items`, the items of its conversation with its output: a new reference; NULL: there is none of this id.
+ * settle is called first where the answer is still being made. */
+json_t *dop_response_store_get(dop_response_store *store, const char *id, bool items, dop_response_settle *settle,
+                               bool cancels);
 /* False: there is none of this id. */
 bool dop_response_store_delete(dop_response_store *store, const char *id);
-/* Ends an answer that is being made in the background; the response, or NULL. */
-json_t *dop_response_store_cancel(dop_response_store *store, const char *id);
 
 #endif

@@ -300,7 +300,7 @@ take_include(dop_reader *r, json_t *out)
 
 /* Takes over members that chat completions have too, and what the answer repeats. */
 static void
-take_same(dop_reader *r, dop_response_terms *terms, json_t *out)
+take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *out)
 {
     static const struct {
         const char *name, *chat;
@@ -315,6 +315,7 @@ take_same(dop_reader *r, dop_response_terms *terms, json_t *out)
         {"parallel_tool_calls", "parallel_tool_calls", true},
         {"max_output_tokens", "max_tokens", true},
         {"chat_template_kwargs", "chat_template_kwargs", false},
+        {"compact_json", "compact_json", false},
         {"instructions", NULL, true},
         {"metadata", NULL, true},
         {"truncation", NULL, true},
@@ -341,13 +342,17 @@ take_same(dop_reader *r, dop_response_terms *terms, json_t *out)
         dop_reader_refuse(r, "metadata", "metadata is an object");
     if (!metadata)
         json_object_set_new(terms->echo, "metadata", json_object());
+    if (json_is_null(json_object_get(terms->echo, "temperature")))
+        json_object_set_new(terms->echo, "temperature", json_real((double)api->sampling.temperature));
+    if (json_is_null(json_object_get(terms->echo, "top_p")))
+        json_object_set_new(terms->echo, "top_p", json_real((double)api->sampling.top_p));
     if (json_is_null(json_object_get(terms->echo, "parallel_tool_calls")))
         json_object_set_new(terms->echo, "parallel_tool_calls", json_true());
 }
 
 /* What needs a memory of earlier responses. */
 static void
-take_state(const dop_api *api, dop_reader *r, dop_response_terms *terms)
+take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *terms)
 {
     static const char *const refused[] = {"conversation", "prompt"};
     const bool keeps = dop_reader_bool(r, "store", true), detached = dop_reader_bool(r, "background", false);
@@ -365,7 +370,8 @@ take_state(const dop_api *api, dop_reader *r, dop_response_terms *terms)
                           "this server keeps no responses (--store), so none is made in the background");
     else if (detached && (!keeps || dop_reader_bool(r, "stream", false)))
         dop_reader_refuse(r, "background", "a response in the background is stored, and is no stream");
-    else if (earlier && !r->failed && !(terms->items = dop_response_store_items(api->store, earlier))) {
+    else if (earlier && !r->failed &&
+             !(terms->items = dop_response_store_get(api->store, earlier, true, settle, false))) {
         r->failed = true;
         dop_answer_error(
             r->answer,
@@ -395,19 +401,19 @@ take_input(dop_reader *r, dop_response_terms *terms)
 }
 
 json_t *
-dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_terms *out_terms)
+dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *out_terms)
 {
     json_t *out = json_object();
     dop_turns t = {0};
     size_t n;
     *out_terms = (dop_response_terms){.echo = json_object(), .custom = json_object()};
     const char *instructions = dop_reader_text(r, "instructions", &n);
-    take_same(r, out_terms, out);
+    take_same(api, r, out_terms, out);
     take_choice(r, out_terms, out);
     take_format(r, out_terms, out);
     take_reasoning_terms(r, out_terms, out);
     take_include(r, out);
-    take_state(api, r, out_terms);
+    take_state(api, r, settle, out_terms);
     take_input(r, out_terms);
     if (instructions && n > 0)
         dop_turns_text(&t, "system", "", dop_reader_get(r, "instructions"));

@@ -164,73 +164,23 @@ parse(const dop_buf *text)
     return v;
 }
 
-/* Brings a row whose answer is being made up to date; cancels: the answer is ended as it is.  The row is in no list, so nobody else
- * uses it. */
-static void
-settle(row *x, bool cancels)
-{
-    dop_answer answer = {0};
-    dop_response *p = x->call ? x->call->state : NULL;
-    if (!p)
-        return;
-    p->terms.keeps = false; /* the row itself is what is kept */
-    const bool over = !cancels && dop_call_poll(x->call, &answer);
-    if (over || cancels) {
-        json_t *response = NULL;
-        if (cancels)
-            response = dop_response_json(x->call, p, NULL, "cancelled");
-        else if (answer.status == 200)
-            response = parse(&answer.body);
-        else { /* the job has failed */
-            dop_engine_lock(x->call->api->engine);
-            const dop_job_state s = dop_job_look(x->call->choices[0].job);
-            dop_engine_unlock(x->call->api->engine);
-            response = dop_response_json(x->call, p, &(dop_news){.state = s, .ended = true}, NULL);
-        }
-        x->response.size = x->items.size = 0;
-        dop_json_encode(&x->response, response);
-        json_array_extend(p->terms.items, json_object_get(response, "output"));
-        dop_json_encode(&x->items, p->terms.items);
-        json_decref(response);
-        dop_call_end(x->call);
-        x->call = NULL;
-    }
-    dop_answer_finish(&answer);
-}
-
-/* The response or the items under an id, after its answer has been brought up to date. */
-static json_t *
-look(dop_response_store *s, const char *id, bool items, bool cancels)
+json_t *
+dop_response_store_get(dop_response_store *s, const char *id, bool items, dop_response_settle *settle, bool cancels)
 {
     pthread_mutex_lock(&s->lock);
     row *x = take(s, id);
     json_t *found = NULL;
     if (x) {
-        settle(x, cancels);
+        if (x->call && settle(x->call, cancels, &x->response, &x->items)) {
+            dop_call_end(x->call);
+            x->call = NULL;
+        }
         const dop_buf *text = items ? &x->items : &x->response;
         found = text->size && !text->failed ? parse(text) : NULL;
         append(s, x); /* what is used stays longest */
     }
     pthread_mutex_unlock(&s->lock);
     return found;
-}
-
-json_t *
-dop_response_store_get(dop_response_store *store, const char *id)
-{
-    return look(store, id, false, false);
-}
-
-json_t *
-dop_response_store_items(dop_response_store *store, const char *id)
-{
-    return look(store, id, true, false);
-}
-
-json_t *
-dop_response_store_cancel(dop_response_store *store, const char *id)
-{
-    return look(store, id, false, true);
 }
 
 bool

@@ -1,4 +1,4 @@
-/* Which function answers which path, and the answers that need no job. */
+/* Which function answers which path, and the answers that need no job (runtime/serve/api/api.h). */
 #include "runtime/serve/api/api.h"
 
 #include "base/clock.h"
@@ -46,14 +46,20 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
     dop_metrics_write(&m, &answer->body);
 }
 
+/* A model as both OpenAI and Anthropic describe it. */
 static json_t *
 model_entry(const dop_api *api)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name, "object", "model",
-                     "created", (json_int_t)api->created, "owned_by", "doppler", "meta", "vocab",
-                     (json_int_t)api->facts.vocab, "context", (json_int_t)api->facts.ctx, "sequences",
-                     (json_int_t)api->facts.n_sequences, "family", api->facts.family, "device", api->facts.device,
-                     "chat", api->chat != NULL);
+    char when[32];
+    const time_t created = (time_t)api->created;
+    struct tm t;
+    gmtime_r(&created, &t);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name,
+                     "object", "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
+                     "display_name", api->facts.name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab,
+                     "context", (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
+                     api->facts.family, "device", api->facts.device, "chat", api->chat != NULL);
 }
 
 static void
@@ -63,7 +69,9 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
     (void)root, (void)out_call;
     static const char prefix[] = "/v1/models/";
     if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
-        dop_answer_json(answer, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_entry(api)));
+        dop_answer_json(answer, 200,
+                        json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", model_entry(api), "has_more",
+                                  0, "first_id", api->facts.name, "last_id", api->facts.name));
         return;
     }
     const char *name = request->path + strlen(prefix);
