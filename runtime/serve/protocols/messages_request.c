@@ -62,7 +62,7 @@ plain_content(const place *p, const json_t *content, dop_buf *out)
 }
 
 static void
-take_result(const place *p, const json_t *block, dop_turns *t)
+take_result(const place *p, const json_t *block, dop_conversation *t)
 {
     const char *id = json_string_value(json_object_get(block, "tool_use_id"));
     dop_buf text = {0};
@@ -70,12 +70,12 @@ take_result(const place *p, const json_t *block, dop_turns *t)
         refuse(p, "a tool_result has the id of its call as \"tool_use_id\"");
     plain_content(p, json_object_get(block, "content"), &text);
     if (id)
-        dop_turns_result(t, id, &text);
+        dop_conversation_result(t, id, &text);
     dop_buf_finish(&text);
 }
 
 static void
-take_document(const place *p, const json_t *block, dop_turns *t)
+take_document(const place *p, const json_t *block, dop_conversation *t)
 {
     const json_t *source = json_object_get(block, "source"), *type = json_object_get(source, "type");
     const json_t *title = json_object_get(block, "title");
@@ -88,19 +88,19 @@ take_document(const place *p, const json_t *block, dop_turns *t)
         refuse(p, "of documents this server reads those whose source is text or content");
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (json_is_string(title))
-        dop_turns_text(t, "user", "\n", title);
-    dop_turns_text(t, "user", "\n", whole);
+        dop_conversation_text(t, "user", "\n", title);
+    dop_conversation_text(t, "user", "\n", whole);
     json_decref(whole);
     dop_buf_finish(&text);
 }
 
 static void
-user_block(const place *p, const json_t *block, const char *between, dop_turns *t)
+user_block(const place *p, const json_t *block, const char *between, dop_conversation *t)
 {
     const json_t *type = json_object_get(block, "type"), *text = json_object_get(block, "text");
     dop_buf found = {0};
     if (is(type, "text") && json_is_string(text)) {
-        dop_turns_text(t, "user", between, text);
+        dop_conversation_text(t, "user", between, text);
     } else if (is(type, "tool_result")) {
         take_result(p, block, t);
     } else if (is(type, "document")) {
@@ -108,7 +108,7 @@ user_block(const place *p, const json_t *block, const char *between, dop_turns *
     } else if (is(type, "search_result")) {
         plain_block(p, block, &found);
         json_t *whole = json_stringn(found.size ? found.data : "", found.size);
-        dop_turns_text(t, "user", between, whole);
+        dop_conversation_text(t, "user", between, whole);
         json_decref(whole);
     } else {
         refuse(p, is(type, "image")  ? "this server reads no pictures"
@@ -119,7 +119,7 @@ user_block(const place *p, const json_t *block, const char *between, dop_turns *
 }
 
 static void
-assistant_block(const place *p, const json_t *block, dop_turns *t)
+assistant_block(const place *p, const json_t *block, dop_conversation *t)
 {
     static const char *const others[] = {"redacted_thinking", "server_tool_use", "web_search_tool_result",
                                          "web_fetch_tool_result"};
@@ -128,14 +128,14 @@ assistant_block(const place *p, const json_t *block, dop_turns *t)
     const char *id = json_string_value(json_object_get(block, "id")),
                *name = json_string_value(json_object_get(block, "name"));
     if (is(type, "text") && json_is_string(text)) {
-        dop_turns_text(t, "assistant", "", text);
+        dop_conversation_text(t, "assistant", "", text);
     } else if (is(type, "thinking") && json_is_string(thinking)) {
-        dop_turns_reasoning(t, thinking);
+        dop_conversation_reasoning(t, thinking);
     } else if (is(type, "tool_use")) {
         if (!id || !name || (input && !json_is_object(input)))
             refuse(p, "a tool_use has an \"id\", a \"name\" and an \"input\", which is an object");
         else
-            dop_turns_call(t, id, name, input);
+            dop_conversation_call(t, id, name, input);
     } else {
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             if (is(type, others[i])) /* what only Anthropic's servers can read */
@@ -145,7 +145,7 @@ assistant_block(const place *p, const json_t *block, dop_turns *t)
 }
 
 static void
-take_message(dop_reader *r, size_t number, const json_t *message, dop_turns *t)
+take_message(dop_reader *r, size_t number, const json_t *message, dop_conversation *t)
 {
     static const char *const roles[] = {"user", "assistant", "system"};
     const json_t *role = json_object_get(message, "role"), *content = json_object_get(message, "content"), *block;
@@ -159,12 +159,12 @@ take_message(dop_reader *r, size_t number, const json_t *message, dop_turns *t)
     if (!name) {
         refuse(&p, "a message has the \"role\" user or assistant");
     } else if (json_is_string(content)) {
-        dop_turns_text(t, name, *name == 'a' ? "" : "\n\n", content);
+        dop_conversation_text(t, name, *name == 'a' ? "" : "\n\n", content);
     } else if (!json_is_array(content)) {
         refuse(&p, "content is a text or a list of blocks");
     } else if (json_array_size(content) == 0) {
         json_t *none = json_string("");
-        dop_turns_text(t, name, "", none);
+        dop_conversation_text(t, name, "", none);
         json_decref(none);
     } else {
         json_array_foreach(content, i, block)
@@ -175,7 +175,7 @@ take_message(dop_reader *r, size_t number, const json_t *message, dop_turns *t)
             else if (*name == 'u')
                 user_block(&p, block, i > 0 ? "\n" : "\n\n", t);
             else if (is(json_object_get(block, "type"), "text"))
-                dop_turns_text(t, "system", "\n\n", json_object_get(block, "text"));
+                dop_conversation_text(t, "system", "\n\n", json_object_get(block, "text"));
             else
                 refuse(&p, "blocks of a system message are text");
             if (r->failed)
@@ -194,12 +194,12 @@ is_billing(const json_t *text)
 }
 
 static void
-take_system(dop_reader *r, dop_turns *t)
+take_system(dop_reader *r, dop_conversation *t)
 {
     const json_t *system = dop_reader_get(r, "system"), *block;
     size_t i;
     if (json_is_string(system))
-        dop_turns_text(t, "system", "", system);
+        dop_conversation_text(t, "system", "", system);
     else if (system && !json_is_array(system))
         dop_reader_refuse(r, "system", "system is a text or a list of text blocks");
     json_array_foreach(system, i, block)
@@ -208,7 +208,7 @@ take_system(dop_reader *r, dop_turns *t)
         if (!is(json_object_get(block, "type"), "text") || !json_is_string(text))
             dop_reader_refuse(r, "system", "system.%zu: a block here is {\"type\": \"text\", \"text\": ...}", i);
         else if (!is_billing(text))
-            dop_turns_text(t, "system", "\n\n", text);
+            dop_conversation_text(t, "system", "\n\n", text);
     }
 }
 
@@ -356,7 +356,7 @@ dop_messages_translate(dop_reader *r, bool counts)
     json_t *out = json_object(), *tools;
     const json_t *messages = dop_reader_get(r, "messages"), *message;
     const int64_t most = dop_reader_whole(r, "max_tokens", 0, 1, INT32_MAX);
-    dop_turns t = {0};
+    dop_conversation t = {0};
     size_t i;
     if (most == 0 && !counts)
         dop_reader_refuse(r, "max_tokens", "max_tokens: Field required");
@@ -380,7 +380,7 @@ dop_messages_translate(dop_reader *r, bool counts)
         if (!r->failed)
             take_message(r, i, message, &t);
     }
-    json_t *turns = dop_turns_end(&t);
+    json_t *turns = dop_conversation_end(&t);
     json_object_set_new(out, "messages", turns);
     if (!turns && !r->failed) {
         dop_diag diag = {.code = DOP_E_NOMEM, .message = "out of memory"};

@@ -1,7 +1,7 @@
 /* The public forms of other APIs, as translations of chat completions: a request becomes the JSON of a chat completion, which
  * api_request.c reads like any other, and its answer is told in the other API's words (dop_writer).
  *
- * messages_*.c: Anthropic's Messages.  responses_*.c: OpenAI's Responses.  turns.c: conversations. */
+ * messages_*.c: Anthropic's Messages.  responses_*.c: OpenAI's Responses.  conversation.c: conversations. */
 #ifndef DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
 #define DOPPLER_RUNTIME_SERVE_PROTOCOLS_PROTOCOL_H
 
@@ -11,24 +11,24 @@
 
 /* A conversation that is put together from blocks or items: those that follow each other and have the same role become one
  * message, because many templates demand that roles alternate. */
-typedef struct dop_turns {
+typedef struct dop_conversation {
     json_t *messages; /* owned: the messages of a chat completion */
     /* The last message, which still grows. */
     const char *role; /* static; NULL: there is none */
     dop_buf text, reasoning;
     json_t *calls;
     bool failed; /* there was no memory */
-} dop_turns;
+} dop_conversation;
 
 /* Appends text to the conversation; between: what separates the text from other text of the same message. */
-void dop_turns_text(dop_turns *t, const char *role, const char *between, const json_t *text);
-void dop_turns_reasoning(dop_turns *t, const json_t *text);
+void dop_conversation_text(dop_conversation *t, const char *role, const char *between, const json_t *text);
+void dop_conversation_reasoning(dop_conversation *t, const json_t *text);
 /* Appends a call; arguments: an object or a JSON text. */
-void dop_turns_call(dop_turns *t, const char *id, const char *name, const json_t *arguments);
+void dop_conversation_call(dop_conversation *t, const char *id, const char *name, const json_t *arguments);
 /* Appends the result of a call. */
-void dop_turns_result(dop_turns *t, const char *id, const dop_buf *text);
+void dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text);
 /* Ends the conversation, and gives its messages: a new reference; NULL: out of memory. */
-json_t *dop_turns_end(dop_turns *t);
+json_t *dop_conversation_end(dop_conversation *t);
 
 /* A request's tool in the form of chat completions: a new reference.  NULL members are left out. */
 json_t *dop_tool_description(const json_t *name, const json_t *description, const json_t *parameters,
@@ -69,7 +69,7 @@ typedef bool dop_response_settle(dop_call *call, bool cancels, dop_buf *io_respo
 json_t *dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *settle,
                                 dop_response_terms *out_terms);
 /* Appends items to a conversation. */
-void dop_responses_take_items(dop_reader *r, const json_t *items, dop_turns *turns);
+void dop_responses_take_items(dop_reader *r, const json_t *items, dop_conversation *turns);
 
 /* The answer that grows. */
 typedef struct dop_response {

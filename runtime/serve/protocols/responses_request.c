@@ -51,7 +51,7 @@ texts_of(dop_reader *r, size_t number, const json_t *content, dop_buf *out)
 }
 
 static void
-take_message(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
+take_message(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
     const json_t *role = json_object_get(item, "role");
@@ -71,13 +71,13 @@ take_message(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
         name = "system";
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (name)
-        dop_turns_text(t, name, "\n\n", whole);
+        dop_conversation_text(t, name, "\n\n", whole);
     json_decref(whole);
     dop_buf_finish(&text);
 }
 
 static void
-take_call(dop_reader *r, size_t number, const json_t *item, bool custom, dop_turns *t)
+take_call(dop_reader *r, size_t number, const json_t *item, bool custom, dop_conversation *t)
 {
     const char *id = json_string_value(json_object_get(item, "call_id")),
                *name = json_string_value(json_object_get(item, "name"));
@@ -89,12 +89,12 @@ take_call(dop_reader *r, size_t number, const json_t *item, bool custom, dop_tur
     }
     json_t *arguments =
         custom ? json_pack("{s:O}", "input", (json_t *)(uintptr_t)given) : json_incref((json_t *)(uintptr_t)given);
-    dop_turns_call(t, id, name, arguments);
+    dop_conversation_call(t, id, name, arguments);
     json_decref(arguments);
 }
 
 static void
-take_result(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
+take_result(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     const char *id = json_string_value(json_object_get(item, "call_id"));
     dop_buf text = {0};
@@ -103,13 +103,13 @@ take_result(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
     else if (!texts_of(r, number, json_object_get(item, "output"), &text))
         dop_reader_refuse(r, "input", "input[%zu]: output is a text or a list of parts", number);
     else
-        dop_turns_result(t, id, &text);
+        dop_conversation_result(t, id, &text);
     dop_buf_finish(&text);
 }
 
 /* Reasoning: its content or, where there is none, its summary.  What is encrypted only OpenAI can read. */
 static void
-take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
+take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     const json_t *content = json_object_get(item, "content"), *summary = json_object_get(item, "summary");
     dop_buf text = {0};
@@ -119,13 +119,13 @@ take_reasoning(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
         (void)texts_of(r, number, json_array_size(content) > 0 ? content : summary, &text);
     json_t *whole = json_stringn(text.size ? text.data : "", text.size);
     if (text.size)
-        dop_turns_reasoning(t, whole);
+        dop_conversation_reasoning(t, whole);
     json_decref(whole);
     dop_buf_finish(&text);
 }
 
 static void
-take_item(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
+take_item(dop_reader *r, size_t number, const json_t *item, dop_conversation *t)
 {
     const json_t *type = json_object_get(item, "type");
     if (!json_is_object(item))
@@ -148,7 +148,7 @@ take_item(dop_reader *r, size_t number, const json_t *item, dop_turns *t)
 }
 
 void
-dop_responses_take_items(dop_reader *r, const json_t *items, dop_turns *turns)
+dop_responses_take_items(dop_reader *r, const json_t *items, dop_conversation *turns)
 {
     size_t i;
     const json_t *item;
@@ -404,7 +404,7 @@ json_t *
 dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_response_terms *out_terms)
 {
     json_t *out = json_object();
-    dop_turns t = {0};
+    dop_conversation t = {0};
     size_t n;
     *out_terms = (dop_response_terms){.echo = json_object(), .custom = json_object()};
     const char *instructions = dop_reader_text(r, "instructions", &n);
@@ -416,9 +416,9 @@ dop_responses_translate(const dop_api *api, dop_reader *r, dop_response_settle *
     take_state(api, r, settle, out_terms);
     take_input(r, out_terms);
     if (instructions && n > 0)
-        dop_turns_text(&t, "system", "", dop_reader_get(r, "instructions"));
+        dop_conversation_text(&t, "system", "", dop_reader_get(r, "instructions"));
     dop_responses_take_items(r, out_terms->items, &t);
-    json_t *turns = dop_turns_end(&t);
+    json_t *turns = dop_conversation_end(&t);
     json_object_set_new(out, "messages", turns);
     if (!turns && !r->failed) {
         dop_diag diag = {.code = DOP_E_NOMEM, .message = "out of memory"};

@@ -5,7 +5,7 @@
 
 /* Ends the message that grows. */
 static void
-end_turn(dop_turns *t)
+end_turn(dop_conversation *t)
 {
     if (!t->role)
         return;
@@ -25,7 +25,7 @@ end_turn(dop_turns *t)
 }
 
 static void
-begin_turn(dop_turns *t, const char *role)
+begin_turn(dop_conversation *t, const char *role)
 {
     if (!t->messages && !(t->messages = json_array()))
         t->failed = true;
@@ -36,7 +36,7 @@ begin_turn(dop_turns *t, const char *role)
 }
 
 void
-dop_turns_text(dop_turns *t, const char *role, const char *between, const json_t *text)
+dop_conversation_text(dop_conversation *t, const char *role, const char *between, const json_t *text)
 {
     begin_turn(t, role);
     if (t->text.size && json_string_length(text) > 0)
@@ -45,14 +45,14 @@ dop_turns_text(dop_turns *t, const char *role, const char *between, const json_t
 }
 
 void
-dop_turns_reasoning(dop_turns *t, const json_t *text)
+dop_conversation_reasoning(dop_conversation *t, const json_t *text)
 {
     begin_turn(t, "assistant");
     dop_buf_append(&t->reasoning, json_string_value(text), json_string_length(text));
 }
 
 void
-dop_turns_call(dop_turns *t, const char *id, const char *name, const json_t *arguments)
+dop_conversation_call(dop_conversation *t, const char *id, const char *name, const json_t *arguments)
 {
     begin_turn(t, "assistant");
     if (!t->calls && !(t->calls = json_array()))
@@ -62,7 +62,7 @@ dop_turns_call(dop_turns *t, const char *id, const char *name, const json_t *arg
 }
 
 void
-dop_turns_result(dop_turns *t, const char *id, const dop_buf *text)
+dop_conversation_result(dop_conversation *t, const char *id, const dop_buf *text)
 {
     begin_turn(t, "tool");
     end_turn(t); /* each result is a message of its own */
@@ -73,7 +73,7 @@ dop_turns_result(dop_turns *t, const char *id, const dop_buf *text)
 }
 
 json_t *
-dop_turns_end(dop_turns *t)
+dop_conversation_end(dop_conversation *t)
 {
     json_t *messages = t->messages;
     end_turn(t);
