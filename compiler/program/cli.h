@@ -13,7 +13,7 @@ typedef struct dop_compiler_cli {
         *report, *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory, *simulate;
     uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force, no_fuse;
-    bool split, json, embed, check, quiet, verbose, help, version;
+    bool split, json, embed, invariant, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;
     const char *shown_what; /* what the last line of progress was about, and its tenths; NULL: none */
