@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "compiler/program/tune_memory.h"
 #include "compiler/schedule/region_facts.h"
-#include "passes/region.h"
 #include "compiler/target/target.h"
+#include "passes/region.h"
 
 #include <stdlib.h>
 #include <string.h>
