@@ -238,6 +238,7 @@ static const route routes[] = {
     {"/v1/responses/*", "GET", dop_responses_get, true},
     {"/v1/responses/*", "DELETE", dop_responses_delete, true},
     {"/v1/responses/*", "POST", dop_responses_cancel, false},
+    {"/infill", "POST", dop_infill_begin, false},
     {"/v1/embeddings", "POST", post_embeddings, false},
     {"/v1/rerank", "POST", post_rerank, false},
     {"/v2/rerank", "POST", post_rerank, false}, /* Cohere's */

@@ -37,6 +37,7 @@ typedef struct dop_job_request {
     uint32_t max_tokens;   /* 0: the prompt is read, and nothing is picked */
     dop_sampling sampling; /* penalty_from is set to n_prompt */
     uint32_t n_top;        /* alternatives for each token, with sampling.logprobs */
+    bool scores;           /* the prompt's tokens get log-probabilities too */
     const char *const *stops;
     size_t n_stops;
     bool ignore_end;             /* continue after the model's end token */
@@ -80,7 +81,10 @@ typedef struct dop_job_state {
     size_t stop_index;
     const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
     uint32_t n_tokens;           /* tokens written, including the end token */
-    const float *embedding;      /* [n_embedding], once a job that embeds has ended */
+    /* With `scores`, once the job writes or has ended: for each token of the prompt but the first, the token and n_top likeliest ids in
+     * its place: [(n_prompt - 1) * (1 + n_top)]; NULL: none. */
+    const dop_logprob *scored;
+    const float *embedding; /* [n_embedding], once a job that embeds has ended */
     uint32_t n_embedding;
     uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were cached already */
     double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */

@@ -30,10 +30,11 @@ struct dop_job {
     /* used by the engine's thread only */
     float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
     uint32_t n_embedding;
-    uint32_t n_read;    /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
-    uint32_t *written;  /* [max_tokens], in tokens_of */
-    uint32_t row;       /* row of the current step that gives the job's next token; UINT32_MAX: none */
-    dop_diag step_diag; /* why the job's pick failed */
+    dop_logprob *scored; /* owned: dop_job_state.scored; NULL: not asked for */
+    uint32_t n_read;     /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
+    uint32_t *written;   /* [max_tokens], in tokens_of */
+    uint32_t row;        /* row of the current step that gives the job's next token; UINT32_MAX: none */
+    dop_diag step_diag;  /* why the job's pick failed */
 
     /* under the lock, as what `gen` has written */
     dop_job_token *tokens;
@@ -166,6 +167,20 @@ void dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_row
 void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
 /* Under the lock: adds a step to the metrics. */
 void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
+
+/* engine_score.c: reads the next part of the prompt of a job that wants its log-probabilities, but not its last token. */
+void dop_engine_score(dop_engine *e, dop_job *job);
+/* Must the job's prompt still be scored? */
+static inline bool
+dop_job_lacks_scores(const dop_job *job)
+{
+    return job->scored && job->request.n_prompt > 1 &&
+           (job->n_read == UINT32_MAX || job->n_read + 1 < job->request.n_prompt);
+}
+
+/* engine_step.c: rewinds a slot's sequence; ends a job with an error. */
+dop_status dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag);
+void dop_engine_fail_job(dop_engine *e, dop_job *job, const dop_diag *diag);
 
 /* engine_job.c */
 dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */

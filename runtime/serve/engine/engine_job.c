@@ -56,6 +56,7 @@ dop_job_free(dop_job *job)
     free(job->tokens_of);
     free(job->embedding);
     free(job->tokens);
+    free(job->scored);
     free(job);
 }
 
@@ -75,8 +76,11 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
                                         .n_top = r->n_top,
                                         .ignore_end = r->ignore_end,
                                         .keep_special = r->keep_special};
+    if (r->scores)
+        job->scored = calloc(r->n_prompt * (1 + (size_t)r->n_top), sizeof *job->scored);
     /* The caller keeps the matcher until the job is submitted. */
-    if (!job->tokens_of || dop_generation_init(&job->gen, e->model, e->tok, NULL, &how, NULL) != DOP_OK) {
+    if (!job->tokens_of || (r->scores && !job->scored) ||
+        dop_generation_init(&job->gen, e->model, e->tok, NULL, &how, NULL) != DOP_OK) {
         dop_job_free(job);
         return NULL;
     }
@@ -172,6 +176,7 @@ dop_job_look(const dop_job *job)
         .stop_index = job->gen.output.stop,
         .tokens = job->tokens,
         .n_tokens = job->gen.n_written,
+        .scored = job->scored,
         .embedding = job->embedding,
         .n_embedding = job->n_embedding,
         .n_prompt = (uint32_t)job->request.n_prompt,
