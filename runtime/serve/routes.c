@@ -43,7 +43,7 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
     dop_metrics m = dop_engine_metrics(api->engine);
     answer->status = 200;
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
-    dop_metrics_write(&m, &answer->body);
+    dop_metrics_write(&m, api->facts.name, &answer->body);
 }
 
 /* A model as both OpenAI and Anthropic describe it. */

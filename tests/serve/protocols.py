@@ -10,6 +10,8 @@ import math
 import os
 import random
 import sys
+import threading
+import time
 from urllib.parse import urlsplit
 
 url, what = urlsplit(sys.argv[1]), sys.argv[2]
@@ -373,6 +375,43 @@ def infill():
     check(more["tokens_evaluated"] > len(prompt), "more files, and marks that are letters", more)
 
 
+# ---- the queue ------------------------------------------------------------------------------------------------------------------
+
+
+def fair():
+    """Keys a, b, and c with a priority of 5; the server has four sequences."""
+    done, threads = [], []
+
+    def one(who):
+        c = http.client.HTTPConnection(url.hostname, url.port, timeout=300)
+        c.request("POST", "/v1/completions", json.dumps({"prompt": "ROMEO:", "max_tokens": 24, "ignore_eos": True}),
+                  {"Content-Type": "application/json", "Authorization": "Bearer " + who})
+        r = c.getresponse()
+        r.read()
+        done.append((who, r.status))
+
+    for who, n in (("a", 32), ("b", 2), ("c", 2)):
+        for _ in range(n):
+            threads.append(threading.Thread(target=one, args=(who,)))
+            threads[-1].start()
+        time.sleep(0.2)
+    for t in threads:
+        t.join()
+    order = [who for who, status in done]
+    check(all(status == 200 for _, status in done) and len(done) == 36, "all are answered", done)
+    late = max(i for i, who in enumerate(order) if who == "b")
+    check(late < 30, "one client's many requests do not hold up another's few", order)
+    check(max(i for i, who in enumerate(order) if who == "c") < 30, "a priority", order)
+    text = ask("/metrics", headers={"Authorization": "Bearer a"})[2]
+    for name in ("doppler_jobs_running", "llamacpp:requests_processing", "llamacpp:tokens_predicted_total", 'vllm:num_requests_waiting{model_name="',
+                 'vllm:time_to_first_token_seconds_bucket{model_name="', "vllm:generation_tokens_total"):
+        check(name in text, "metrics", name)
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    for line in lines:
+        float(line.rsplit(" ", 1)[1])
+    check(len({line.rsplit(" ", 1)[0] for line in lines}) == len(lines), "each series once")
+
+
 # ---- hostile ---------------------------------------------------------------------------------------------------------------------
 
 SAMPLES = {
@@ -458,6 +497,6 @@ if what.startswith("hostile:"):
     hostile(int(what.split(":")[1]))
 else:
     name, *arguments = what.split(":", 4)
-    {"same": same, "infill": infill, "scored": scored, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
+    {"same": same, "infill": infill, "fair": fair, "scored": scored, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
 print(f"{right} right, {wrong} wrong")
 sys.exit(wrong > 0)

@@ -711,10 +711,13 @@ dop_answer_counts
 dop_call_count(const dop_call *c)
 {
     dop_answer_counts n = {.known = true};
+    snprintf(n.model, sizeof n.model, "%s", c->api->facts.name);
     dop_engine_lock(c->api->engine);
     for (uint32_t i = 0; i < c->n_choices; i++) {
         const dop_job_state s = dop_job_look(c->choices[i].job);
         n.written += s.n_tokens;
+        if (s.first_ms > 0 && (n.first_ms <= 0 || s.first_ms - s.submitted_ms < n.first_ms))
+            n.first_ms = s.first_ms - s.submitted_ms;
         if (c->n_each > 1 && i % c->n_each > 0)
             continue;
         n.prompt += (uint32_t)s.n_prompt;

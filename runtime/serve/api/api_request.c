@@ -732,6 +732,8 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     }
     g.job.wake = request->wake;
     g.job.user = request->user;
+    g.job.client = request->client;
+    g.job.priority = request->priority;
     g.call->writer = how.writer;
     g.call->state = how.state;
     name_call(g.call);

@@ -1,8 +1,8 @@
 /* The engine of the server: jobs of many clients on one model.
  *
  * A *job* is a prompt and what to do with it.  One thread drives the model: each of its steps has a row for every
- * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue, first come first served, until a
- * sequence of the plan is free.  Sequences keep their caches when a job ends, so a job whose prompt begins like another's
+ * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue until a sequence of the plan is free: those
+ * of a higher priority first, then clients by turns, each client's first come first served.  Sequences keep their caches when a job ends, so a job whose prompt begins like another's
  * only reads the rest.
  *
  * Nothing here knows about HTTP or JSON.  Threads: everything except dop_engine_create and dop_engine_destroy may be called by
@@ -46,6 +46,8 @@ typedef struct dop_job_request {
     bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
     uint32_t second;     /* a prompt that is a pair of texts: tokens before the second text; 0: a single text */
+    uint64_t client;     /* whose job it is */
+    int priority;        /* jobs with a larger one come first */
     double time_limit_s; /* seconds from submission to the end of the job; 0: none */
     bool wake_at_end;    /* call wake only at the end */
     /* Called when the job has news, by the engine's thread under the engine's lock, so that it must not call the engine. */

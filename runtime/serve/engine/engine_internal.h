@@ -7,7 +7,7 @@
 #include "runtime/library/generation.h"
 #include "runtime/serve/engine/engine.h"
 
-enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64 };
+enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64, DOP_ENGINE_CLIENTS = 1024 };
 
 typedef enum dop_job_phase {
     DOP_JOB_WAITS,  /* in the queue */
@@ -22,6 +22,7 @@ struct dop_job {
     dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
 
     dop_job *next; /* in the queue */
+    double turn;   /* its place among jobs of its priority: the least comes first */
     bool leads;    /* the first job of a request */
     uint32_t slot; /* index in dop_engine.slots of the job's sequence, while it reads or writes */
     dop_job_phase phase;
@@ -82,6 +83,11 @@ struct dop_engine {
     /* under the lock */
     dop_job *first, *last; /* the queue */
     uint32_t n_waiting;
+    /* Fair queueing: `now` is the turn of the job that was started last, and clients[] has the last turn that each client's jobs have
+     * got (start-time fair queueing; several clients may share a place, by their ids' hashes). */
+    struct {
+        double now, clients[DOP_ENGINE_CLIENTS];
+    } turns;
     bool stopped, broken;
     double stop_ms; /* deadline of running jobs, once stopped */
     dop_diag diag;  /* why it is broken */
@@ -117,17 +123,10 @@ struct dop_engine {
 /* Under the lock: brings the engine's view up to date. */
 void dop_engine_publish(dop_engine *e);
 
-/* Under the lock: appends a job to the queue. */
-static inline void
-dop_engine_enqueue(dop_engine *e, dop_job *job)
-{
-    if (e->last)
-        e->last->next = job;
-    else
-        e->first = job;
-    e->last = job;
-    e->n_waiting++;
-}
+/* Under the lock: puts a job into the queue, which is in the order in which jobs are started. */
+void dop_engine_enqueue(dop_engine *e, dop_job *job);
+/* Under the lock: gives a new job its turn among those of its client and of others. */
+void dop_engine_give_turn(dop_engine *e, dop_job *job);
 
 /* engine_run.c: steps until the engine is stopped and everything has ended. */
 void *dop_engine_run(void *engine);

@@ -47,6 +47,37 @@ dop_engine_unlock(dop_engine *engine)
 }
 
 void
+dop_engine_enqueue(dop_engine *e, dop_job *job)
+{
+    dop_job **at = &e->first;
+    const int priority = job->request.priority;
+    /* Most jobs come last. */
+    if (e->last &&
+        (e->last->request.priority > priority || (e->last->request.priority == priority && e->last->turn <= job->turn)))
+        at = &e->last->next;
+    while (*at &&
+           ((*at)->request.priority > priority || ((*at)->request.priority == priority && (*at)->turn <= job->turn)))
+        at = &(*at)->next;
+    job->next = *at;
+    *at = job;
+    if (!job->next)
+        e->last = job;
+    e->n_waiting++;
+}
+
+void
+dop_engine_give_turn(dop_engine *e, dop_job *job)
+{
+    enum {
+        GUESSED = 256
+    }; /* tokens that an answer is taken to have, at most, because nobody knows how long it will be */
+    double *last = &e->turns.clients[job->request.client % DOP_ENGINE_CLIENTS];
+    const uint32_t most = job->request.max_tokens < GUESSED ? job->request.max_tokens : (uint32_t)GUESSED;
+    job->turn = *last > e->turns.now ? *last : e->turns.now;
+    *last = job->turn + (double)job->request.n_prompt + (double)most;
+}
+
+void
 dop_job_free(dop_job *job)
 {
     if (!job)

@@ -99,6 +99,7 @@ give_sequences(dop_engine *e)
             e->last = NULL;
         e->n_waiting--;
         job->next = NULL;
+        e->turns.now = job->turn > e->turns.now ? job->turn : e->turns.now;
         job->slot = slot;
         job->phase = DOP_JOB_READS;
         job->n_read = UINT32_MAX;
