@@ -1,9 +1,9 @@
 /* The engine of the server: jobs of many clients on one model.
  *
  * A *job* is a prompt and what to do with it.  One thread drives the model: each of its steps has a row for every
- * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue until a sequence of the plan is free: those
- * of a higher priority first, then clients by turns, each client's first come first served.  Sequences keep their caches when a job ends, so a job whose prompt begins like another's
- * only reads the rest.
+ * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue until a sequence of the plan is free:
+ * those of a higher priority first, then clients by turns, each client's first come first served.  Sequences keep their caches when
+ * a job ends, so a job whose prompt begins like another's only reads the rest.
  *
  * Nothing here knows about HTTP or JSON.  Threads: everything except dop_engine_create and dop_engine_destroy may be called by
  * any thread; the state of a job may be read between dop_engine_lock and dop_engine_unlock. */
