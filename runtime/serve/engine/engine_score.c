@@ -41,7 +41,7 @@ dop_engine_score(dop_engine *e, dop_job *job)
     const bool begins = job->n_read == UINT32_MAX;
     dop_status st = begins ? dop_slot_rewind(slot, 0, &diag) : DOP_OK;
     if (begins && st == DOP_OK) {
-        job->n_read = 0;
+        job->n_read = job->parts_at = 0;
         dop_engine_lock(e);
         e->metrics.prompt_tokens += job->request.n_prompt;
         dop_engine_unlock(e);
@@ -53,7 +53,6 @@ dop_engine_score(dop_engine *e, dop_job *job)
         st = dop_sequence_score(slot->sequence, job->tokens_of + job->n_read, take, take_rows, &s, &diag);
     if (st == DOP_OK) {
         job->n_read += take;
-        dop_engine_note_ends(e);
         return;
     }
     if (st == DOP_E_FULL && dop_slot_rewind(slot, job->n_read, NULL) == DOP_OK && dop_engine_make_pages(e))
