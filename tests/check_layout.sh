@@ -84,6 +84,7 @@ runtime/program         runtime/program/client runtime/program/common runtime/se
 runtime/program         runtime/inspect/profile runtime/inspect/check runtime/inspect/imatrix
 compiler/program        compiler/parts runtime/inspect/bench
 hook dop_replay_observer
+hook dop_models_how
 end
 layout() { # ROOMS FOLDER...: what layout.awk says about the files of the folders
     local rooms=$1

@@ -64,7 +64,8 @@ static const dop_option_rule rules[] = {
     {.options = "imatrix-out compare", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
     {.options =
          "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
-         "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store systemd",
+         "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store systemd "
+         "models models-memory models-idle",
      .modes = "serve",
      .why = "is for --serve"},
     {.options = "system chat-template",

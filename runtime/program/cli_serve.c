@@ -1,13 +1,8 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
-#include "runtime/library/text_internal.h"
-#include "runtime/model/info.h"
-#include "runtime/plan/prompts.h"
-#include "runtime/program/client/cli_chat.h"
 #include "runtime/program/common/text_file.h"
+#include "runtime/program/serve_host.h"
 #include "runtime/program/systemd.h"
-#include "runtime/serve/api/api_form.h"
 #include "runtime/serve/http.h"
-#include "runtime/text/grammar/grammar.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -16,17 +11,12 @@
 #include <time.h>
 
 typedef struct served {
-    dop_model *model;
-    dop_model_info info;
-    dop_text *text; /* tokenizer of --tokenizer, or the plan's */
-    json_t *prompts;
-    const dop_tokenizer *tok;
-    dop_chat *chat;
-    struct dop_tool_form *form;
-    dop_vocab *vocab;
-    dop_engine *engine;
+    dop_cli *cli;
+    dop_hosted *hosted; /* the only model; NULL: there is a catalog */
+    dop_models *models; /* the catalog; NULL: there is one model */
+    dop_api front;      /* of the server, where there is a catalog */
+    dop_response_store *store;
     dop_http_keys keys;
-    dop_api api;
     dop_http *http;
 } served;
 
@@ -39,17 +29,6 @@ read_keys(const char *path, dop_diag *diag, dop_http_keys *out_keys)
         st = dop_http_keys_read(path, text.data ? text.data : "", diag, out_keys);
     dop_buf_finish(&text);
     return st;
-}
-
-/* What reading a request may cost.  A step of a budget is some 10 ns: requests that exceed its steps are refused as such, before the
- * time is up, where the machine is not busy with others. */
-static dop_api_limits
-limits_of(const dop_cli *cli)
-{
-    const double steps_per_s = 4e7;
-    return (dop_api_limits){.steps = (uint64_t)(cli->serve_prepare * steps_per_s),
-                            .bytes = (uint64_t)cli->serve_memory << 20,
-                            .seconds = cli->serve_prepare};
 }
 
 /* Checks --prefix and --cors.  A prefix is "/NAME[/NAME...]", of characters that addresses need no escapes for. */
@@ -76,62 +55,75 @@ systemd_of(const dop_cli *cli)
     return (dop_systemd){cli->notify_socket, cli->listen_pid, cli->listen_fds};
 }
 
+/* dop_models_how.open */
+static dop_status
+open_model(void *user, const char *id, const char *path, dop_diag *diag, void **out_model, dop_api **out_api)
+{
+    served *s = user;
+    dop_hosted *hosted = NULL;
+    const dop_status st = dop_host_open(s->cli, path, id, diag, &hosted);
+    *out_model = hosted;
+    *out_api = hosted ? dop_host_api(hosted) : NULL;
+    if (hosted) {
+        (*out_api)->store = s->store;
+        (*out_api)->models = s->models;
+        (*out_api)->hold = dop_models_hold;
+        (*out_api)->give_back = dop_models_give_back;
+    }
+    return st;
+}
+
+static void
+close_model(void *user, void *model)
+{
+    (void)user;
+    dop_host_close(model);
+}
+
+/* Makes the catalog of --models; its models are opened when they are asked for. */
+static dop_status
+open_models(dop_cli *cli, served *s, dop_diag *diag)
+{
+    dop_host_list list;
+    const dop_models_how how = {.open = open_model,
+                                .close = close_model,
+                                .user = s,
+                                .max_bytes = (uint64_t)cli->models_memory << 20,
+                                .idle_s = cli->models_idle};
+    if (cli->plans.count > 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--models says which plans there are, and there is also \"%s\"",
+                        cli->plans.items[0]);
+    if (cli->logit_bias.count > 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--logit-bias is for one model, and --models has several");
+    dop_status st = dop_host_list_read(cli->models, diag, &list);
+    if (st == DOP_OK)
+        st = dop_models_create(list.entries, list.n, &how, diag, &s->models);
+    dop_host_list_finish(&list);
+    s->front = dop_host_defaults(cli);
+    s->front.models = s->models;
+    s->front.store = s->store;
+    s->front.facts.name = "models";
+    return st;
+}
+
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
 {
     const char *path = NULL;
-    dop_open_options open;
     dop_status st = check_addresses(cli, diag);
-    if (st == DOP_OK)
+    s->cli = cli;
+    if (st == DOP_OK && !cli->models)
         st = dop_cli_plan(cli, diag, &path);
+    if (st == DOP_OK && cli->api_key_file)
+        st = read_keys(cli->api_key_file, diag, &s->keys);
+    if (st == DOP_OK && cli->store)
+        st = dop_response_store_create(cli->store, diag, &s->store);
+    if (st == DOP_OK)
+        st = cli->models ? open_models(cli, s, diag) : dop_host_open(cli, path, NULL, diag, &s->hosted);
     if (st != DOP_OK)
         return st;
-    dop_cli_open_options(cli, &open);
-    if (cli->api_key_file && (st = read_keys(cli->api_key_file, diag, &s->keys)) != DOP_OK)
-        return st;
-    if ((st = dop_model_open(path, &open, diag, &s->model)) != DOP_OK)
-        return st;
-    dop_model_describe(s->model, &s->info);
-    s->api = (dop_api){.max_tokens = cli->serve_tokens,
-                       .max_choices = DOP_MAX_ANSWERS,
-                       .max_inputs = DOP_MAX_INPUTS,
-                       .max_answer = (uint64_t)cli->serve_answer << 10,
-                       .time_limit_s = cli->serve_time,
-                       .limits = limits_of(cli),
-                       .created = (int64_t)time(NULL)};
-    dop_model_facts(s->model, &s->api.facts);
-    if (dop_model_program(s->model, 0, &s->api.program) && s->api.program.merge) /* it makes no vectors */
-        s->api.program = (dop_program_facts){0};
-    s->api.prompts = s->prompts = dop_prompts_of(s->info.plan);
-    st = cli->tokenizer ? dop_text_of_file(cli->tokenizer, diag, &s->text)
-                        : dop_cli_text(cli, s->model, "--serve", diag, &s->text);
-    s->tok = s->text ? dop_text_tokenizer(s->text) : NULL;
-    if (st == DOP_OK && !cli->quiet && dop_tokenizer_vocab_size(s->tok) > s->api.facts.vocab)
-        fprintf(stderr,
-                "doppler-exec: note: the tokenizer has ids up to %u and the model's vocabulary has %u: prompts with "
-                "others are refused\n",
-                dop_tokenizer_vocab_size(s->tok) - 1, s->api.facts.vocab);
-    if (st != DOP_OK || (st = dop_cli_chat_open(cli, s->text, diag, &s->chat)) != DOP_OK ||
-        (st = dop_cli_sampling(cli, &s->api.facts, diag, &s->api.sampling)) != DOP_OK ||
-        (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
-                               &s->vocab)) != DOP_OK)
-        return st;
-    dop_engine_options engine = {.max_queue = cli->serve_queue};
-    if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
-        return st;
-    s->api.model = s->model;
-    s->api.engine = s->engine;
-    s->api.tok = s->tok;
-    s->api.chat = s->chat;
-    s->api.system = cli->system;
-    if ((st = dop_tool_form_create(s->chat, s->chat ? dop_chat_template(s->chat) : "", s->tok, diag, &s->form)) !=
-        DOP_OK)
-        return st;
-    s->api.form = s->form;
-    if ((st = dop_constraints_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
-        return st;
-    if (cli->store && (st = dop_response_store_create(cli->store, diag, &s->api.store)) != DOP_OK)
-        return st;
+    if (s->hosted)
+        dop_host_api(s->hosted)->store = s->store;
     const dop_systemd systemd = systemd_of(cli);
     int listener = -1;
     if ((st = dop_systemd_listener(&systemd, diag, &listener)) != DOP_OK)
@@ -154,7 +146,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         .receive_s = cli->serve_receive,
         .idle_s = 75,
     };
-    st = dop_http_start(&s->api, &http, diag, &s->http);
+    st = dop_http_start(s->hosted ? dop_host_api(s->hosted) : &s->front, &http, diag, &s->http);
     if (st == DOP_OK && !cli->quiet && dop_http_max_connections(s->http) < cli->serve_connections)
         fprintf(stderr,
                 "doppler-exec: note: %u connections at once: the limit on open files (ulimit -n) allows no more\n",
@@ -166,15 +158,9 @@ static void
 close_all(served *s)
 {
     dop_http_destroy(s->http);
-    dop_response_store_destroy(s->api.store);
-    dop_engine_destroy(s->engine);
-    dop_constraints_destroy(s->api.shapes);
-    dop_vocab_destroy(s->vocab);
-    dop_tool_form_destroy(s->form);
-    dop_chat_destroy(s->chat);
-    json_decref(s->prompts);
-    dop_text_destroy(s->text);
-    dop_model_close(s->model);
+    dop_response_store_destroy(s->store);
+    dop_models_destroy(s->models);
+    dop_host_close(s->hosted);
     dop_http_keys_finish(&s->keys);
 }
 
@@ -235,6 +221,22 @@ let_signals_end(const sigset_t *signals)
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
+static void
+stop_engines(served *s, double grace_s)
+{
+    if (s->models)
+        dop_models_stop(s->models, grace_s);
+    else
+        dop_engine_stop(dop_host_api(s->hosted)->engine, grace_s);
+}
+
+static bool
+are_idle(served *s)
+{
+    return (s->models ? dop_models_is_idle(s->models) : dop_engine_is_idle(dop_host_api(s->hosted)->engine)) &&
+           dop_http_is_idle(s->http);
+}
+
 /* Gives answers in progress grace_s seconds to end; another signal ends them now, and a third one the process. */
 static void
 wind_down(served *s, const sigset_t *signals, double grace_s)
@@ -243,20 +245,35 @@ wind_down(served *s, const sigset_t *signals, double grace_s)
     double last = dop_now_ms() + grace_s * 1e3 + MOST_MS_MORE;
     bool again = false;
     dop_http_stop_listening(s->http);
-    dop_engine_stop(s->engine, grace_s);
-    while (dop_now_ms() < last && !(dop_engine_is_idle(s->engine) && dop_http_is_idle(s->http))) {
+    stop_engines(s, grace_s);
+    while (dop_now_ms() < last && !are_idle(s)) {
         struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
         if (again) {
             nanosleep(&pause, NULL);
         } else if (sigtimedwait(signals, NULL, &pause) > 0) {
             again = true;
             let_signals_end(signals);
-            dop_engine_stop(s->engine, 0);
+            stop_engines(s, 0);
             last = dop_now_ms() + MOST_MS_MORE;
         }
     }
     if (!again)
         let_signals_end(signals);
+}
+
+/* The line that says what is served, and where. */
+static void
+describe(const served *s, dop_buf *out)
+{
+    if (!s->hosted) {
+        dop_buf_printf(out, "serving the models of %s on %s (loaded when they are asked for)\n", s->cli->models,
+                       dop_http_url(s->http));
+        return;
+    }
+    const dop_api *api = dop_host_api(s->hosted);
+    dop_buf_printf(out, "serving %s on %s (%u sequence%s of %u tokens%s)\n", api->facts.name, dop_http_url(s->http),
+                   api->facts.n_sequences, api->facts.n_sequences == 1 ? "" : "s", api->facts.ctx,
+                   api->chat ? "" : ", no chat template");
 }
 
 dop_status
@@ -279,9 +296,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
     dop_status st = open_all(cli, &s, diag);
     if (st == DOP_OK) {
         dop_buf line = {0};
-        dop_buf_printf(&line, "serving %s on %s (%u sequence%s of %u tokens%s)\n", s.api.facts.name,
-                       dop_http_url(s.http), s.api.facts.n_sequences, s.api.facts.n_sequences == 1 ? "" : "s",
-                       s.api.facts.ctx, s.chat ? "" : ", no chat template");
+        describe(&s, &line);
         st = dop_cli_print_buf(&line, diag);
         dop_buf_finish(&line);
         if (st == DOP_OK)
@@ -292,7 +307,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
         wind_down(&s, &signals, cli->serve_grace);
     }
     dop_diag broken;
-    if (st == DOP_OK && dop_engine_is_broken(s.engine, &broken)) {
+    if (st == DOP_OK && s.hosted && dop_engine_is_broken(dop_host_api(s.hosted)->engine, &broken)) {
         *diag = broken;
         st = broken.code;
     }

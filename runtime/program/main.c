@@ -105,6 +105,13 @@ static const dop_option options[] = {
     OPT(0, "log", TEXT, log, "text|json", "a line on stderr for each request", .values = "text json"),
     NUM(0, "serve-comment", REAL, serve_comment, "S",
         "seconds after which a stream without news gets a comment; 0: never (default 10)", 0, 1e6),
+    OPT(0, "models", TEXT, models, "DIR|FILE.yaml",
+        "serve the plans of a folder, or of a file (models: a list of id, plan, aliases), each loaded when it is asked "
+        "for"),
+    NUM(0, "models-memory", COUNT, models_memory, "MIB",
+        "device memory of the models together; others are unloaded; 0: no limit (default)", 0, 1 << 24),
+    NUM(0, "models-idle", REAL, models_idle, "S",
+        "seconds after which an unused model is unloaded; 0: never (default 900)", 0, 1e9),
     OPT(0, "systemd", FLAG, systemd, NULL,
         "take the socket that systemd passes, if it does, and tell it when the server is ready, reloads and stops"),
     NUM(0, "store", COUNT, store, "N",
@@ -177,6 +184,7 @@ cli_init(dop_cli *cli)
     cli->serve_time = 600;
     cli->serve_receive = cli->serve_grace = 30;
     cli->serve_prepare = cli->serve_comment = 10;
+    cli->models_idle = 900;
     cli->serve_memory = 64;
     cli->serve_answer = 131072;
     cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;

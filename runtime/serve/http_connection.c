@@ -297,7 +297,7 @@ write_head(dop_connection *c, const dop_answer *a, uint64_t length)
     if (c->closes)
         dop_buf_puts(out, "Connection: close\r\n");
     dop_buf_puts(out, "\r\n");
-    dop_engine_count_answer(c->http->api->engine, a->status);
+    dop_api_count_answer(c->http->api, a->status);
 }
 
 static bool

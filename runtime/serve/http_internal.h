@@ -31,6 +31,7 @@ typedef struct dop_exchange {
     atomic_bool cancelled;
     dop_call *call;
     dop_answer answer;
+    bool waits;       /* for its model: the request is read again when that is loaded */
     bool begun, over; /* a worker has read the request; nothing more will be written */
 
     /* under the lock */

@@ -95,6 +95,8 @@ destroy(dop_exchange *x)
 {
     if (!x)
         return;
+    if (x->waits)
+        dop_api_forget(x->http->api, x);
     dop_call_end(x->call);
     free(x->method);
     free(x->path);
@@ -195,9 +197,15 @@ begin(dop_exchange *x)
                          .priority = x->whose.priority,
                          .wake = wake_exchange,
                          .user = x};
+    if (x->waits) /* which is not the request's fault */
+        dop_api_budget(x->http->api, &x->cancelled, &x->budget);
     const size_t body = x->body.size;
     const uint64_t bytes = x->budget.bytes;
     dop_api_begin(x->http->api, &q, &x->answer, &x->call);
+    x->waits = x->answer.waits;
+    x->answer.waits = false;
+    if (x->waits)
+        return;
     dop_buf_finish(&x->body);
     x->begun = true;
     x->over = !x->call;
@@ -211,7 +219,7 @@ run(dop_exchange *x)
 {
     if (!x->begun)
         begin(x);
-    if (!x->over)
+    if (x->begun && !x->over)
         x->over = dop_call_poll(x->call, &x->answer);
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/program/page.h"
 #include "runtime/serve/api/api_internal.h"
+#include "runtime/serve/models.h"
 #include "runtime/serve/protocols/protocol.h"
 
 #include <stdlib.h>
@@ -23,16 +24,40 @@ get_page(const dop_api *api, const dop_api_request *request, const json_t *root,
     dop_buf_puts(&answer->body, dop_page_chat);
 }
 
+/* dop_models_fn: *user is set where the model's device has failed. */
+static void
+look_for_broken(void *user, const dop_models_entry *entry, const char *status, const dop_api *api)
+{
+    dop_diag *diag = user;
+    (void)entry, (void)status;
+    if (api && diag->code == DOP_OK)
+        (void)dop_engine_is_broken(api->engine, diag);
+}
+
 static void
 get_health(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
            dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
     dop_diag diag = {0};
-    if (dop_engine_is_broken(api->engine, &diag))
+    bool broken = false;
+    if (api->models)
+        dop_models_each(api->models, look_for_broken, &diag);
+    broken = api->models ? diag.code != DOP_OK : dop_engine_is_broken(api->engine, &diag);
+    if (broken)
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "device_failed", NULL}, "%s", diag.message);
     else
         dop_answer_json(answer, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+static void
+add_metrics(void *user, const dop_models_entry *entry, const char *status, const dop_api *api)
+{
+    (void)entry, (void)status;
+    if (!api)
+        return;
+    const dop_metrics m = dop_engine_metrics(api->engine);
+    dop_metrics_add(user, &m);
 }
 
 static void
@@ -40,10 +65,35 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
             dop_call **out_call)
 {
     (void)request, (void)root, (void)out_call;
-    dop_metrics m = dop_engine_metrics(api->engine);
+    dop_metrics m = {0};
+    dop_models_counts counts = {0};
+    if (api->models) {
+        counts = dop_models_count(api->models);
+        m = counts.gone;
+        dop_models_each(api->models, add_metrics, &m);
+    } else {
+        m = dop_engine_metrics(api->engine);
+    }
     answer->status = 200;
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
-    dop_metrics_write(&m, api->facts.name, &answer->body);
+    dop_metrics_write(&m, api->models ? "all" : api->facts.name, &answer->body);
+    if (api->models)
+        dop_buf_printf(&answer->body,
+                       "# HELP doppler_model_loads_total Models that were loaded.\n"
+                       "# TYPE doppler_model_loads_total counter\ndoppler_model_loads_total %llu\n"
+                       "# HELP doppler_model_unloads_total Models that were unloaded.\n"
+                       "# TYPE doppler_model_unloads_total counter\ndoppler_model_unloads_total %llu\n"
+                       "# HELP doppler_models_bytes Device memory of the models that are loaded.\n"
+                       "# TYPE doppler_models_bytes gauge\ndoppler_models_bytes %llu\n",
+                       (unsigned long long)counts.loads, (unsigned long long)counts.unloads,
+                       (unsigned long long)counts.bytes);
+}
+
+static void
+refuse_model(const char *name, dop_answer *answer)
+{
+    dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "model_not_found", "model"},
+                     "The model '%.200s' does not exist", name);
 }
 
 /* A model as both OpenAI and Anthropic describe it. */
@@ -62,24 +112,80 @@ model_entry(const dop_api *api)
                      api->facts.family, "device", api->facts.device, "chat", api->chat != NULL);
 }
 
+/* The members that a model has even where it is not loaded. */
+static json_t *
+short_entry(const char *id, int64_t since)
+{
+    char when[32];
+    const time_t created = (time_t)since;
+    struct tm t;
+    gmtime_r(&created, &t);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s}", "id", id, "object", "model", "created", (json_int_t)since,
+                     "owned_by", "doppler", "type", "model", "display_name", id, "created_at", when);
+}
+
+typedef struct listing {
+    json_t *list;
+    int64_t created;
+} listing;
+
+/* dop_models_fn */
+static void
+list_model(void *user, const dop_models_entry *entry, const char *status, const dop_api *api)
+{
+    listing *l = user;
+    json_t *one = api ? model_entry(api) : short_entry(entry->id, l->created), *names = json_array();
+    for (size_t i = 0; i < entry->n_aliases; i++)
+        json_array_append_new(names, json_string(entry->aliases[i]));
+    json_object_set_new(one, "aliases", names);
+    json_object_set_new(one, "status", json_string(status));
+    json_array_append_new(l->list, one);
+}
+
+/* The model of this id or alias; NULL: there is none. */
+static json_t *
+find_listed(const json_t *list, const char *name)
+{
+    size_t i, k;
+    json_t *one, *alias;
+    json_array_foreach(list, i, one)
+    {
+        if (strcmp(json_string_value(json_object_get(one, "id")), name) == 0)
+            return json_incref(one);
+        json_array_foreach(json_object_get(one, "aliases"), k,
+                           alias) if (strcmp(json_string_value(alias), name) == 0) return json_incref(one);
+    }
+    return NULL;
+}
+
 static void
 get_models(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
            dop_call **out_call)
 {
     (void)root, (void)out_call;
     static const char prefix[] = "/v1/models/";
+    listing l = {json_array(), api->created};
+    if (api->models)
+        dop_models_each(api->models, list_model, &l);
+    else
+        json_array_append_new(l.list, model_entry(api));
     if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
+        const json_t *last = json_array_get(l.list, json_array_size(l.list) - 1);
         dop_answer_json(answer, 200,
-                        json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", model_entry(api), "has_more",
-                                  0, "first_id", api->facts.name, "last_id", api->facts.name));
+                        json_pack("{s:s, s:O, s:b, s:O?, s:O?}", "object", "list", "data", l.list, "has_more", 0,
+                                  "first_id", json_object_get(json_array_get(l.list, 0), "id"), "last_id",
+                                  json_object_get(last, "id")));
+        json_decref(l.list);
         return;
     }
     const char *name = request->path + strlen(prefix);
-    if (strcmp(name, api->facts.name) == 0)
-        dop_answer_json(answer, 200, model_entry(api));
+    json_t *one = find_listed(l.list, name);
+    if (one)
+        dop_answer_json(answer, 200, one);
     else
-        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "model_not_found", "model"},
-                         "The model '%.200s' does not exist", name);
+        refuse_model(name, answer);
+    json_decref(l.list);
 }
 
 static void
@@ -219,33 +325,34 @@ typedef struct route {
     const char *path; /* a * at the end stands for any rest */
     const char *method;
     handler_fn *handler;
-    bool waits; /* the handler may wait for the engine, although it is no POST: a worker calls it */
+    bool waits;    /* the handler may wait for the engine, although it is no POST: a worker calls it */
+    bool of_model; /* it is about a model, and not about the server */
 } route;
 
 static const route routes[] = {
-    {"/", "GET", get_page, false},
-    {"/health", "GET", get_health, false},
-    {"/metrics", "GET", get_metrics, false},
-    {"/props", "GET", get_props, false},
-    {"/slots", "GET", get_slots, false},
-    {"/v1/models", "GET", get_models, false},
-    {"/v1/models/*", "GET", get_models, false},
-    {"/v1/completions", "POST", post_completions, false},
-    {"/v1/chat/completions", "POST", post_chat, false},
-    {"/v1/messages", "POST", dop_messages_begin, false},
-    {"/v1/messages/count_tokens", "POST", dop_messages_count, false},
-    {"/v1/responses", "POST", dop_responses_begin, false},
-    {"/v1/responses/*", "GET", dop_responses_get, true},
-    {"/v1/responses/*", "DELETE", dop_responses_delete, true},
-    {"/v1/responses/*", "POST", dop_responses_cancel, false},
-    {"/infill", "POST", dop_infill_begin, false},
-    {"/v1/embeddings", "POST", post_embeddings, false},
-    {"/v1/rerank", "POST", post_rerank, false},
-    {"/v2/rerank", "POST", post_rerank, false}, /* Cohere's */
-    {"/rerank", "POST", post_rerank, false},
-    {"/apply-template", "POST", post_template, false},
-    {"/tokenize", "POST", post_tokenize, false},
-    {"/detokenize", "POST", post_detokenize, false},
+    {"/", "GET", get_page, false, false},
+    {"/health", "GET", get_health, false, false},
+    {"/metrics", "GET", get_metrics, false, false},
+    {"/props", "GET", get_props, false, true},
+    {"/slots", "GET", get_slots, false, true},
+    {"/v1/models", "GET", get_models, false, false},
+    {"/v1/models/*", "GET", get_models, false, false},
+    {"/v1/completions", "POST", post_completions, false, true},
+    {"/v1/chat/completions", "POST", post_chat, false, true},
+    {"/v1/messages", "POST", dop_messages_begin, false, true},
+    {"/v1/messages/count_tokens", "POST", dop_messages_count, false, true},
+    {"/v1/responses", "POST", dop_responses_begin, false, true},
+    {"/v1/responses/*", "GET", dop_responses_get, true, false},
+    {"/v1/responses/*", "DELETE", dop_responses_delete, true, false},
+    {"/v1/responses/*", "POST", dop_responses_cancel, false, false},
+    {"/infill", "POST", dop_infill_begin, false, true},
+    {"/v1/embeddings", "POST", post_embeddings, false, true},
+    {"/v1/rerank", "POST", post_rerank, false, true},
+    {"/v2/rerank", "POST", post_rerank, false, true}, /* Cohere's */
+    {"/rerank", "POST", post_rerank, false, true},
+    {"/apply-template", "POST", post_template, false, true},
+    {"/tokenize", "POST", post_tokenize, false, true},
+    {"/detokenize", "POST", post_detokenize, false, true},
 };
 
 static bool
@@ -317,8 +424,58 @@ dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop
         return true;
     if (strcmp(method, "POST") == 0 || found->waits)
         return false;
-    found->handler(api, &request, NULL, out_answer, &call);
+    const dop_api *own = api->models && found->of_model ? dop_models_peek(api->models) : api;
+    if (own)
+        found->handler(own, &request, NULL, out_answer, &call);
+    else
+        dop_answer_error(out_answer, &(dop_api_error){503, "server_error", "no_model", NULL}, "no model is loaded");
+    if (own && own != api)
+        dop_models_give_back(api->models, own);
     return true;
+}
+
+void
+dop_api_count_answer(const dop_api *api, unsigned status)
+{
+    if (api->models)
+        dop_models_count_answer(api->models, status);
+    else
+        dop_engine_count_answer(api->engine, status);
+}
+
+void
+dop_api_forget(const dop_api *api, const void *user)
+{
+    if (api->models)
+        dop_models_forget(api->models, user);
+}
+
+/* The API of the model that a request names, which the caller gives back; NULL: the answer says why there is none, or it is to be
+ * waited for. */
+static const dop_api *
+find_model(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer)
+{
+    const char *name = json_string_value(json_object_get(root, "model"));
+    const dop_api *own = NULL;
+    dop_diag diag = {0};
+    switch (dop_models_take(api->models, name, request->wake, request->user, &diag, &own)) {
+    case DOP_LEASE_GIVEN:
+        break;
+    case DOP_LEASE_WAITS:
+        answer->waits = true;
+        break;
+    case DOP_LEASE_UNKNOWN:
+        refuse_model(name ? name : "", answer);
+        break;
+    case DOP_LEASE_STOPPED:
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
+                         "the server is shutting down");
+        break;
+    case DOP_LEASE_FAILED:
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "model_failed", "model"}, "%s", diag.message);
+        break;
+    }
+    return own;
 }
 
 void
@@ -329,6 +486,10 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     *out_call = NULL;
     if (!found || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
         return;
-    found->handler(api, request, root, out_answer, out_call);
+    const dop_api *own = api->models && found->of_model ? find_model(api, request, root, out_answer) : api;
+    if (own)
+        found->handler(own, request, root, out_answer, out_call);
     json_decref(root);
+    if (own && own != api)
+        dop_models_give_back(api->models, own);
 }

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -412,6 +413,84 @@ def fair():
     check(len({line.rsplit(" ", 1)[0] for line in lines}) == len(lines), "each series once")
 
 
+# ---- several models ----------------------------------------------------------------------------------------------------------------
+
+
+def statuses():
+    return {m["id"]: m["status"] for m in json.loads(ask("/v1/models")[2])["data"]}
+
+
+def one_model(name, path="/v1/completions"):
+    body = {"/v1/completions": {"prompt": "ROMEO:", "max_tokens": 2, "temperature": 0},
+            "/v1/messages": {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2, "temperature": 0},
+            "/v1/responses": {"input": "x", "max_output_tokens": 2, "temperature": 0}, "/tokenize": {"content": "x"}}[path]
+    return ask(path, {**body, **({"model": name} if name else {})})
+
+
+def models():
+    """Models one, two (alias zwei) and broken; nothing is loaded yet."""
+    check(statuses() == {"one": "unloaded", "two": "unloaded", "broken": "unloaded"}, "a list", statuses())
+    check(ask("/health")[0] == 200 and ask("/props")[0] == 503, "no model yet")
+    first = one_model("one")
+    check(first[0] == 200 and json.loads(first[2])["model"] == "one", "it is loaded", first)
+    check(statuses() == {"one": "loaded", "two": "unloaded", "broken": "unloaded"}, "a list", statuses())
+    check(one_model(None)[0] == 200 and statuses()["two"] == "unloaded", "one that is loaded answers who names none")
+    other = one_model("zwei", "/v1/messages")
+    check(other[0] == 200 and json.loads(other[2])["model"] == "two" and statuses()["two"] == "loaded", "an alias", other)
+    check(json.loads(one_model("two")[2])["choices"] == json.loads(first[2])["choices"], "the same plan says the same")
+    for path in ("/v1/completions", "/v1/responses", "/tokenize"):
+        status, _, text = one_model("three", path)
+        check(status == 404 and "model_not_found" in text, "no such model", path, status, text)
+    status, _, text = one_model("three", "/v1/messages")
+    check(status == 404 and json.loads(text)["error"]["type"] == "not_found_error", "no such model", text)
+    status, _, text = one_model("broken")
+    check(status == 503 and "truncated" in text, "one that cannot be loaded", status, text)
+    check(statuses()["broken"] == "failed" and one_model("broken")[0] == 503, "and again")
+    check(one_model("one")[0] == 200 and ask("/props")[0] == 200 and ask("/v1/models/zwei")[0] == 200, "the others work on")
+    check(ask("/v1/completions", {"model": 5, "prompt": "x"})[0] == 400, "a name is a text")
+    text = ask("/metrics")[2]
+    check("doppler_model_loads_total 2" in text and "doppler_written_tokens_total" in text, "metrics", text)
+    for _ in range(100): # --models-idle 2
+        if statuses()["one"] == statuses()["two"] == "unloaded":
+            break
+        time.sleep(0.1)
+    check(statuses()["one"] == statuses()["two"] == "unloaded", "unused ones are unloaded", statuses())
+    check("doppler_models_bytes 0" in ask("/metrics")[2], "with their memory")
+    check(one_model("two", "/v1/responses")[0] == 200, "and loaded again")
+
+
+def load(seconds, clients):
+    """All models of the list by turns, with memory for one or two of them."""
+    names, counts, bad = list(statuses()), {}, []
+    end = time.time() + float(seconds)
+
+    def client(number):
+        r = random.Random(number)
+        while time.time() < end:
+            name = r.choice(names)
+            stream = r.random() < 0.3
+            try:
+                status, _, text = ask("/v1/completions", {"model": name, "prompt": "ROMEO:", "max_tokens": 4, "ignore_eos": True, "stream": stream})
+                good = status == 200 and ("[DONE]" in text if stream else json.loads(text)["usage"]["completion_tokens"] == 4)
+            except OSError as e:
+                good, status, text = False, e, ""
+            counts[name] = counts.get(name, 0) + 1
+            if not good:
+                bad.append((name, status, text[:200]))
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(int(clients))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    check(not bad, "no request is lost", len(bad), bad[:3])
+    check(set(counts) == set(names), "every model has its turns", counts)
+    text = ask("/metrics")[2]
+    loads = int(re.search(r"doppler_model_loads_total (\d+)", text)[1])
+    check(loads >= len(names) + (float(seconds) > 30), "loads and unloads", loads, counts)
+    print(sum(counts.values()), "requests,", loads, "loads")
+
+
 # ---- hostile ---------------------------------------------------------------------------------------------------------------------
 
 SAMPLES = {
@@ -497,6 +576,6 @@ if what.startswith("hostile:"):
     hostile(int(what.split(":")[1]))
 else:
     name, *arguments = what.split(":", 4)
-    {"same": same, "infill": infill, "fair": fair, "scored": scored, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
+    {"same": same, "infill": infill, "fair": fair, "models": models, "load": load, "scored": scored, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
 print(f"{right} right, {wrong} wrong")
 sys.exit(wrong > 0)

@@ -72,6 +72,9 @@ typedef struct dop_cli {
     const char *prefix, *log;
     uint32_t store; /* responses that the server keeps */
     bool systemd;
+    const char *models;                                  /* a folder or a YAML file */
+    uint32_t models_memory;                              /* MiB; 0: no limit */
+    double models_idle;                                  /* seconds; 0: never */
     const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
     double serve_comment;                                /* seconds; 0: never */
     /* about */

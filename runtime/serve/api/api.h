@@ -31,7 +31,14 @@ typedef struct dop_api_limits {
     double seconds;
 } dop_api_limits;
 
+typedef struct dop_models dop_models;
+
 typedef struct dop_api {
+    /* The server's catalog of models (runtime/serve/models.h); NULL: it has one model.  Where there is a catalog, the server itself has
+     * an API without model, engine and so on, and each model has its own, which calls hold. */
+    dop_models *models;
+    void (*hold)(dop_models *models, const struct dop_api *api);
+    void (*give_back)(dop_models *models, const struct dop_api *api);
     const dop_model *model; /* facts of it only */
     dop_engine *engine;
     const dop_tokenizer *tok;
@@ -81,6 +88,7 @@ typedef struct dop_answer {
     const char *type;      /* Content-Type */
     const char *allow;     /* with status 405: the methods that the path takes */
     bool streams;          /* the body grows until the call is over */
+    bool waits;            /* nothing yet: `wake` is called when it is worth asking again */
     bool more;             /* the call has more to write as soon as there is room, and will not wake anybody for it */
     dop_answer_counts counts; /* when the call is over */
     dop_buf headers;          /* "NAME: VALUE\r\n" of each further header field */
@@ -97,6 +105,10 @@ void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget
 /* Answers what needs neither work nor waiting: most of GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
 bool dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer);
 
+/* Counts an answer of the server. */
+void dop_api_count_answer(const dop_api *api, unsigned status);
+/* Whoever waits (dop_answer.waits) with this `user` does so no more. */
+void dop_api_forget(const dop_api *api, const void *user);
 /* Reads a request, which may take as long as its budget allows, and answers it, or gives the call that will answer: *out_call, which
  * the caller ends by dop_call_end. */
 void dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call);

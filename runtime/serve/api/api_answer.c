@@ -749,6 +749,7 @@ dop_call_end(dop_call *call)
 {
     if (!call)
         return;
+    const dop_api *api = call->api;
     for (uint32_t i = 0; i < call->n_choices; i++) {
         dop_job_release(call->api->engine, call->choices[i].job);
         dop_reading_finish(&call->choices[i].reading);
@@ -761,4 +762,6 @@ dop_call_end(dop_call *call)
     if (call->writer)
         call->writer->finish(call->state);
     free(call);
+    if (api->give_back)
+        api->give_back(api->models, api);
 }

@@ -759,5 +759,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
         g.call->terms = (dop_reading_terms){.form = &plain};
     for (uint32_t i = 0; i < g.call->n_choices && (chat || how.writer); i++)
         dop_reading_begin(&g.call->choices[i].reading, &g.call->terms);
+    if (api->hold)
+        api->hold(api->models, api);
     return g.call;
 }

@@ -49,8 +49,8 @@ choose_slot(const dop_engine *e, const dop_job *job)
     return best;
 }
 
-dop_status
-dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag)
+static dop_status
+rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
 {
     return slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
 }
@@ -61,7 +61,7 @@ empty_free_slots(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_slots; i++)
         if (!e->slots[i].job && !e->slots[i].flies)
-            (void)dop_slot_rewind(&e->slots[i], 0, NULL);
+            (void)rewind_slot(&e->slots[i], 0, NULL);
 }
 
 /* Are there pages for all tokens of a job, and one more for every job that runs? */
@@ -123,7 +123,7 @@ put_back(dop_engine *e)
     e->n_waiting++;
     e->metrics.running--;
     dop_engine_unlock(e);
-    (void)dop_slot_rewind(&e->slots[last], 0, NULL);
+    (void)rewind_slot(&e->slots[last], 0, NULL);
     return true;
 }
 
@@ -230,8 +230,8 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-void
-dop_engine_fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
+static void
+fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
 {
     dop_engine_lock(e);
     dop_job_finish(e, job, DOP_JOB_FAILED, diag);
@@ -306,7 +306,7 @@ embed(dop_engine *e, dop_job *job)
 {
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
-    dop_status st = dop_slot_rewind(&e->slots[job->slot], 0, &diag);
+    dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
     free(job->embedding); /* left from an attempt that did not find enough pages */
     job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
     if (st == DOP_OK && !job->embedding)
@@ -316,7 +316,7 @@ embed(dop_engine *e, dop_job *job)
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     if (st != DOP_OK) {
-        dop_engine_fail_job(e, job, &diag);
+        fail_job(e, job, &diag);
         return;
     }
     vector_done(e, job);
@@ -329,7 +329,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     if (job->embedding)
         memcpy(job->embedding, vector, job->n_embedding * sizeof(float));
     if (!job->embedding) {
-        dop_engine_fail_job(e, job, diag);
+        fail_job(e, job, diag);
         return;
     }
     vector_done(e, job);
@@ -375,6 +375,65 @@ encode(dop_engine *e)
         encode_jobs(e, jobs, n);
 }
 
+/* Rows of logits and the tokens that follow them. */
+typedef struct scoring {
+    dop_engine *e;
+    dop_job *job;
+    uint32_t from; /* token of the prompt that the first row is the logits behind of */
+    const float *rows;
+} scoring;
+
+static dop_status
+score_row(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    scoring *s = user;
+    const uint32_t n_top = s->job->request.n_top, vocab = s->e->facts.vocab, at = s->from + index;
+    dop_logprob *out = s->job->scored + (size_t)at * (1 + n_top);
+    (void)worker, (void)diag;
+    dop_logits_logprobs(s->rows + (size_t)index * vocab, vocab, s->job->tokens_of[at + 1], n_top, out, out + 1);
+    return DOP_OK;
+}
+
+/* dop_logits_fn */
+static dop_status
+take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
+{
+    scoring s = *(scoring *)user;
+    s.from += (uint32_t)first;
+    s.rows = rows;
+    return dop_parallel_for((uint32_t)n_rows, s.e->n_threads, score_row, &s, diag);
+}
+
+/* Reads the next part of the prompt of a job that wants its log-probabilities, but not its last token. */
+static void
+score(dop_engine *e, dop_job *job)
+{
+    dop_diag diag = {0};
+    dop_slot *slot = &e->slots[job->slot];
+    const bool begins = job->n_read == UINT32_MAX;
+    dop_status st = begins ? rewind_slot(slot, 0, &diag) : DOP_OK;
+    if (begins && st == DOP_OK) {
+        job->n_read = job->parts_at = 0;
+        dop_engine_lock(e);
+        e->metrics.prompt_tokens += job->request.n_prompt;
+        dop_engine_unlock(e);
+    }
+    const uint32_t left = (uint32_t)job->request.n_prompt - 1 - (begins ? 0 : job->n_read);
+    const uint32_t take = left < e->max_chunk ? left : e->max_chunk;
+    scoring s = {.e = e, .job = job, .from = job->n_read};
+    if (st == DOP_OK)
+        st = dop_sequence_score(slot->sequence, job->tokens_of + job->n_read, take, take_rows, &s, &diag);
+    if (st == DOP_OK) {
+        job->n_read += take;
+        return;
+    }
+    if (st == DOP_E_FULL && rewind_slot(slot, job->n_read, NULL) == DOP_OK && dop_engine_make_pages(e))
+        return; /* read again when there are pages */
+    if (st == DOP_E_DEVICE)
+        dop_engine_give_up(e, &diag);
+    fail_job(e, job, &diag);
+}
+
 static void
 forget_rows(dop_engine *e)
 {
@@ -404,7 +463,7 @@ dop_engine_prepare_masks(dop_engine *e)
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && dop_generation_prepare(&job->gen, MASK_STEPS / n, &diag) != DOP_OK)
-            dop_engine_fail_job(e, job, &diag);
+            fail_job(e, job, &diag);
     }
 }
 
@@ -438,13 +497,13 @@ dop_engine_plan_step(dop_engine *e)
             if (job->request.embeds)
                 embed(e, job);
             else
-                dop_engine_score(e, job);
+                score(e, job);
             return;
         }
         if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
             if (diag.code == DOP_E_DEVICE)
                 dop_engine_give_up(e, &diag);
-            dop_engine_fail_job(e, job, &diag);
+            fail_job(e, job, &diag);
             continue;
         }
         uint32_t left = n_tokens(job) - job->n_read;
@@ -558,7 +617,7 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
     if (diag.code == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     else if (diag.code != DOP_OK)
-        dop_engine_fail_job(e, job, &diag);
+        fail_job(e, job, &diag);
 }
 
 void
@@ -623,7 +682,7 @@ dop_engine_ready_picks(dop_engine *e)
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_generation_ready(&job->gen, &diag) != DOP_OK)
-            dop_engine_fail_job(e, job, &diag);
+            fail_job(e, job, &diag);
     }
 }
 

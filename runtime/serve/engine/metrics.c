@@ -15,6 +15,39 @@ dop_histogram_add(dop_histogram *h, double seconds)
 }
 
 static void
+add_histogram(dop_histogram *sum, const dop_histogram *h)
+{
+    for (uint32_t i = 0; i < DOP_METRIC_BUCKETS; i++)
+        sum->counts[i] += h->counts[i];
+    sum->n += h->n;
+    sum->sum += h->sum;
+}
+
+void
+dop_metrics_add(dop_metrics *sum, const dop_metrics *m)
+{
+    sum->prompt_tokens += m->prompt_tokens;
+    sum->reused_tokens += m->reused_tokens;
+    sum->written_tokens += m->written_tokens;
+    sum->steps += m->steps;
+    sum->rows += m->rows;
+    sum->steps_ahead += m->steps_ahead;
+    for (uint32_t i = 0; i < DOP_METRIC_ENDS; i++)
+        sum->jobs[i] += m->jobs[i];
+    for (uint32_t i = 0; i < DOP_METRIC_STATUSES; i++)
+        sum->answers[i] += m->answers[i];
+    sum->refused += m->refused;
+    sum->running += m->running;
+    sum->waiting += m->waiting;
+    sum->sequences += m->sequences;
+    add_histogram(&sum->first_token, &m->first_token);
+    add_histogram(&sum->per_token, &m->per_token);
+    add_histogram(&sum->duration, &m->duration);
+    add_histogram(&sum->step, &m->step);
+    add_histogram(&sum->pick, &m->pick);
+}
+
+static void
 head(dop_buf *out, const char *name, const char *type, const char *help)
 {
     dop_buf_printf(out, "# HELP doppler_%s %s\n# TYPE doppler_%s %s\n", name, help, name, type);

@@ -26,6 +26,8 @@ typedef struct dop_metrics {
 } dop_metrics;
 
 void dop_histogram_add(dop_histogram *h, double seconds);
+/* Adds the metrics of one engine to those of several. */
+void dop_metrics_add(dop_metrics *sum, const dop_metrics *m);
 /* Appends the metrics in the text format of Prometheus (version 0.0.4), also under the names that llama.cpp's server and vLLM have for
  * them, so that dashboards for these work.  model: its name, for a label. */
 void dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out);

@@ -368,6 +368,8 @@ take_state(const dop_api *api, dop_reader *r, dop_response_settle *settle, dop_r
     else if (detached && !api->store)
         dop_reader_refuse(r, "background",
                           "this server keeps no responses (--store), so none is made in the background");
+    else if (detached && api->models)
+        dop_reader_refuse(r, "background", "a server of several models makes no response in the background");
     else if (detached && (!keeps || dop_reader_bool(r, "stream", false)))
         dop_reader_refuse(r, "background", "a response in the background is stored, and is no stream");
     else if (earlier && !r->failed &&

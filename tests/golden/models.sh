@@ -1,0 +1,63 @@
+# --serve --models: several plans behind one server, loaded when they are asked for, unloaded by age and by memory.
+# The argument `whole` is the long form: 64 clients for a minute.
+. "$(dirname "$0")/../lib.sh"
+command -v python3 >/dev/null || { skip "several models" "there is no python3"; finish; }
+whole=${1:-}
+server= url=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
+mkdir -p plans
+check "a plan" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o plans/a.plan --ctx 256 --chunks 32 --sequences 4 --rows 4 \
+    --target lavapipe --quiet
+cp plans/a.plan plans/b.plan
+cp plans/a.plan plans/c.plan
+echo no plan >plans/readme.txt
+head -c 5000 plans/a.plan >broken.plan
+cat >list.yaml <<'END'
+models:
+  - id: one
+    plan: plans/a.plan
+  - {id: two, plan: plans/b.plan, aliases: [zwei, deux]}
+  - id: broken
+    plan: broken.plan
+END
+serve() { # OPTION...
+    "$EXEC" --serve 0 "$@" >log 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
+        [ -n "$url" ] && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    fail "the server starts" "$(cat log)"
+    finish
+}
+stop() {
+    kill -TERM "$server"
+    check "it ends well" wait "$server"
+    server=
+}
+ask() { python3 "$SRC/tests/serve/protocols.py" "$url" "$@"; }
+serve --models list.yaml --models-idle 2 --chat-template chatml
+check "models by name" ask models
+stop
+serve --models plans --models-memory 1
+check "memory for one model" ask "load:$([ -n "$whole" ] && echo 60:64 || echo 5:12)"
+stop
+
+# ---- what is wrong with a list ------------------------------------------------------------------------------------------------
+wrong() { # TEXT OF THE FILE, WHAT IS SAID
+    printf '%s\n' "$1" >wrong.yaml
+    "$EXEC" --serve 0 --models wrong.yaml >log 2>&1
+    [ $? -eq 1 ] && grep -qE -- "$2" log && [ "$(wc -l <log)" -eq 1 ] && pass "refused: $2" || fail "refused: $2" "$(cat log)"
+}
+wrong 'models: []' 'wrong.yaml: .*there is no model in it'
+wrong '[a, b]' 'a file of models is a mapping'
+wrong 'models: [{id: a}]' 'wrong.yaml:1: .*an id and a plan'
+wrong 'models: [{id: a, plan: x, size: 3}]' 'no "size"'
+wrong 'models: [{id: a, plan: x}, {id: b, plan: y, aliases: [a]}]' 'two models have the name "a"'
+wrong 'models: [{id: a, plan: x, aliases: b}]' 'aliases are a list of names'
+mkdir -p none
+check "no plan in a folder" sh -c '! "$1" --serve 0 --models none 2>err && grep -q "no plan" err' sh "$EXEC"
+check "no plan beside a list" sh -c '"$1" plans/a.plan --serve 0 --models plans 2>err; [ $? -eq 2 ]' sh "$EXEC"
+finish
