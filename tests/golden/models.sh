@@ -38,7 +38,7 @@ stop() {
     server=
 }
 ask() { python3 "$SRC/tests/serve/protocols.py" "$url" "$@"; }
-serve --models list.yaml --models-idle 2 --chat-template chatml
+serve --models list.yaml --models-idle 6 --chat-template chatml
 check "models by name" ask models
 stop
 serve --models plans --models-memory 1
