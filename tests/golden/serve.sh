@@ -277,7 +277,7 @@ ask 200 '"text"' /v1/completions '{"prompt": "a", "max_tokens": 3, "ignore_eos":
 check "an answer has its request's id" grep -qi $'^x-request-id: mine-7\r$' heads
 check "and a line in the log" logged '^\{"time":"[-0-9T:]+Z","id":"mine-7","client":"127.0.0.1","method":"POST",'
 check "with what became of it" logged '"id":"mine-7",.*"path":"/v1/completions","status":200,"ms":[0-9.]+,"complete":true,'
-check "and its tokens" logged '"id":"mine-7",.*,"model":"gemma3-5.0M","promptTokens":2,"reusedTokens":0,"writtenTokens":3\}$'
+check "and its tokens" logged '"id":"mine-7",.*,"model":"gemma3-5.0M","promptTokens":2,"reusedTokens":0,"writtenTokens":3,"firstTokenMs":[0-9.]+\}$'
 ask 200 ok /health '' -H 'X-Request-Id: mine 8' -D heads
 check "an id with a blank is none" grep -qiE $'^x-request-id: req-[0-9a-f]{16}\r$' heads
 ask 401 'invalid_api_key' /v1/models '' -H "X-Request-Id: $(printf 'x%.0s' $(seq 72))" -D heads
@@ -370,7 +370,7 @@ serve one --tokenizer letters.json --log text
 for more in '' ', "logprobs": 1' ', "temperature": 1'; do
     ask 400 'no token of the vocabulary goes on.*invalid_value' /v1/completions "{\"prompt\": \"ab\", \"grammar\": \"root ::= \\\"aZ\\\"\"$more}"
 done
-line='^[-0-9T:]+Z req-[0-9a-f]{16} 127.0.0.1 POST /v1/completions 400 [0-9.]+ ms; tokens: 2 read, 0 of them reused, 1 written$'
+line='^[-0-9T:]+Z req-[0-9a-f]{16} 127.0.0.1 POST /v1/completions 400 [0-9.]+ ms; tokens: 2 read, 0 of them reused, 1 written; first after [0-9.]+ ms; model gemma3-5.0M$'
 check "a log as text" logged "$line"
 stop "and one of few letters"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
