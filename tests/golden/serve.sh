@@ -370,7 +370,8 @@ serve one --tokenizer letters.json --log text
 for more in '' ', "logprobs": 1' ', "temperature": 1'; do
     ask 400 'no token of the vocabulary goes on.*invalid_value' /v1/completions "{\"prompt\": \"ab\", \"grammar\": \"root ::= \\\"aZ\\\"\"$more}"
 done
-line='^[-0-9T:]+Z req-[0-9a-f]{16} 127.0.0.1 POST /v1/completions 400 [0-9.]+ ms; tokens: 2 read, 0 of them reused, 1 written; first after [0-9.]+ ms; model gemma3-5.0M$'
+line='^[-0-9T:]+Z req-[0-9a-f]{16} 127.0.0.1 POST /v1/completions 400 [0-9.]+ ms; tokens: 2 read, 0 of them reused, 1 written; '
+line+='first after [0-9.]+ ms; model gemma3-5.0M$'
 check "a log as text" logged "$line"
 stop "and one of few letters"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
