@@ -210,7 +210,10 @@ take_tools(dop_reader *r, dop_response_terms *terms, const json_t *allowed, json
     if (json_array_size(list) > 0)
         json_object_set(out, "tools", list);
     json_decref(list);
-    json_object_set(terms->echo, "tools", tools ? (json_t *)(uintptr_t)tools : json_array());
+    if (tools)
+        json_object_set(terms->echo, "tools", (json_t *)(uintptr_t)tools);
+    else
+        json_object_set_new(terms->echo, "tools", json_array());
 }
 
 static void
@@ -343,7 +346,8 @@ take_same(const dop_api *api, dop_reader *r, dop_response_terms *terms, json_t *
     if (!metadata)
         json_object_set_new(terms->echo, "metadata", json_object());
     if (json_is_null(json_object_get(terms->echo, "temperature")))
-        json_object_set_new(terms->echo, "temperature", json_real((double)api->sampling.temperature));
+        json_object_set_new(terms->echo, "temperature",
+                            json_real(api->sampling.temperature > 0 ? (double)api->sampling.temperature : 0));
     if (json_is_null(json_object_get(terms->echo, "top_p")))
         json_object_set_new(terms->echo, "top_p", json_real((double)api->sampling.top_p));
     if (json_is_null(json_object_get(terms->echo, "parallel_tool_calls")))
