@@ -123,6 +123,15 @@ note_value(rewriter *r, const uint32_t *w)
     f->type = w[1];
 }
 
+/* Is the instruction one with a type and a result?  types: a type has been seen; before the first one are names and decorations, which
+ * have ids and numbers in any place. */
+static bool
+has_result(const rewriter *r, const uint32_t *w, bool types)
+{
+    const uint32_t op = opcode(w);
+    return types && length(w) > 2 && !is_type_op(op) && op != OP_TYPE_FORWARD_POINTER && facts(r, w[1])->is_type;
+}
+
 static dop_status
 collect(rewriter *r, dop_diag *diag)
 {
@@ -132,10 +141,10 @@ collect(rewriter *r, dop_diag *diag)
         if (len == 0 || at + len > r->n)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: its addresses: instruction out of bounds at word %zu",
                             r->name, at);
-        types = types || is_type_op(op); /* before the first one are names and decorations, with ids in any place */
+        types = types || is_type_op(op);
         if (is_type_op(op) && len > 1)
             note_type(r, w);
-        else if (types && len > 2 && op != OP_TYPE_FORWARD_POINTER && facts(r, w[1])->is_type)
+        else if (has_result(r, w, types))
             note_value(r, w);
     }
     return DOP_OK;
@@ -164,9 +173,11 @@ want_pair(rewriter *r, uint32_t id)
 static void
 find_wants(rewriter *r)
 {
+    bool types = false;
     for (size_t at = 5; at < r->n; at += length(r->w + at)) {
         const uint32_t *w = r->w + at, op = opcode(w), len = length(w);
-        if (len < 4 || !facts(r, w[2])->type || facts(r, w[2])->type != w[1] || !facts(r, w[1])->is_address_type)
+        types = types || is_type_op(op);
+        if (len < 4 || !has_result(r, w, types) || !facts(r, w[1])->is_address_type)
             continue;
         if (op == OP_BITCAST && is_address(r, w[3])) {
             want_pair(r, w[3]);
@@ -257,7 +268,7 @@ is_place(uint32_t op)
 static void
 write_module(rewriter *r)
 {
-    bool in_function = false;
+    bool in_function = false, types = false;
     put(r->out, r->w, 5);
     for (size_t at = 5; at < r->n; at += length(r->w + at)) {
         const uint32_t *w = r->w + at, op = opcode(w), len = length(w);
@@ -268,8 +279,9 @@ write_module(rewriter *r)
         }
         if (in_function && is_place(op))
             put_later(r);
+        types = types || is_type_op(op);
         const bool makes =
-            len > (op == OP_BITCAST ? 3u : 2u) && facts(r, w[2])->type == w[1] && facts(r, w[1])->is_address_type;
+            has_result(r, w, types) && len > (op == OP_BITCAST ? 3u : 2u) && facts(r, w[1])->is_address_type;
         const id_facts *f = facts(r, makes ? w[2] : 0);
         if (makes && op == OP_BITCAST && is_address(r, w[3]))
             put_cast(r->out, w[1], w[2], pair_of(r, w[3]));

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OP_TYPE_POINTER = 32, OP_BITCAST = 124, OP_SELECT = 169, OP_PHI = 245, CLASS_ADDRESS = 5349, MAX_IDS = 4096 };
+enum { OP_TYPE_POINTER = 32, OP_BITCAST = 124, OP_SELECT = 169, OP_PHI = 245, CLASS_ADDRESS = 5349, MAX_IDS = 8192 };
 
 static dop_buf
 compile(const char *body, bool optimized)
@@ -143,6 +143,39 @@ Test(spirv_addresses, nothing_to_do)
         dop_buf_finish(&spirv);
         dop_buf_finish(&same);
     }
+}
+
+/* A value whose id is the number of the storage class (5349) is no part of the instructions that name the class. */
+Test(spirv_addresses, an_id_like_the_storage_class)
+{
+    static const char text[] =
+        "OpCapability Shader\nOpCapability PhysicalStorageBufferAddresses\n"
+        "OpMemoryModel PhysicalStorageBuffer64 GLSL450\nOpEntryPoint GLCompute %1 \"main\" %12\n"
+        "OpExecutionMode %1 LocalSize 1 1 1\nOpDecorate %5 Block\nOpMemberDecorate %5 0 Offset 0\n"
+        "OpDecorate %7 Block\nOpMemberDecorate %7 0 Offset 0\nOpDecorate %10 Block\nOpMemberDecorate %10 0 Offset 0\n"
+        "%2 = OpTypeVoid\n%3 = OpTypeFunction %2\n%4 = OpTypeInt 32 0\n%8 = OpTypeFloat 32\n"
+        "%5 = OpTypeStruct %4\n%6 = OpTypePointer PhysicalStorageBuffer %5\n%7 = OpTypeStruct %8\n"
+        "%9 = OpTypePointer PhysicalStorageBuffer %7\n%14 = OpTypePointer PhysicalStorageBuffer %8\n"
+        "%10 = OpTypeStruct %6\n%11 = OpTypePointer PushConstant %10\n%13 = OpTypePointer PushConstant %6\n"
+        "%12 = OpVariable %11 PushConstant\n%15 = OpConstant %4 0\n%16 = OpConstant %8 1\n"
+        "%1 = OpFunction %2 None %3\n%20 = OpLabel\n%21 = OpAccessChain %13 %12 %15\n%5349 = OpLoad %6 %21\n"
+        "%30 = OpBitcast %9 %5349\n%31 = OpAccessChain %14 %30 %15\nOpStore %31 %16 Aligned "
+        "4\nOpReturn\nOpFunctionEnd\n";
+    spv_context context = spvContextCreate(SPV_ENV_VULKAN_1_2);
+    spv_binary binary = NULL;
+    const spv_result_t r = spvTextToBinaryWithOptions(context, text, sizeof text - 1,
+                                                      SPV_TEXT_TO_BINARY_OPTION_PRESERVE_NUMERIC_IDS, &binary, NULL);
+    cr_assert_eq(r, SPV_SUCCESS);
+    dop_buf spirv = {0};
+    dop_diag diag = {0};
+    dop_buf_append(&spirv, binary->code, binary->wordCount * 4);
+    cr_expect_eq(count(&spirv, OP_BITCAST), 1);
+    cr_assert_eq(dop_spirv_addresses("test", &spirv, &diag), DOP_OK, "%s", diag.message);
+    cr_expect_eq(all(&spirv), 0);
+    validate(&spirv);
+    dop_buf_finish(&spirv);
+    spvBinaryDestroy(binary);
+    spvContextDestroy(context);
 }
 
 /* Whatever a word says, it is a module or an error. */
