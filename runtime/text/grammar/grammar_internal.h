@@ -12,7 +12,4 @@ dop_status dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_dia
 struct json_t;
 dop_status dop_schema_add(dop_auto *automaton, const struct json_t *schema, dop_diag *diag, uint32_t *out_rule);
 
-/* Adds a rule for the JSON values of a schema (NULL: any object) to an automaton that has other rules. */
-dop_status dop_schema_add(dop_auto *automaton, const struct json_t *schema, dop_diag *diag, uint32_t *out_rule);
-
 #endif
