@@ -1,6 +1,6 @@
 #include "compiler/program/compile.h"
 
-#include "compiler/model/adapter_places.h"
+#include "compiler/import/adapter_places.h"
 #include "compiler/model/leftovers.h"
 #include "compiler/model/vision.h"
 #include "compiler/pack/imatrix.h"

@@ -79,7 +79,8 @@ refused "a configuration" "$SRC/tests/golden/llama/config.json" "not a model: th
 cp "$SRC/tests/golden/llama/model.safetensors" adapter_model.safetensors
 refused "an adapter's file" adapter_model.safetensors "not a model: this is a LoRA adapter" ""
 gguf adapter.gguf general.architecture llama general.type adapter general.base_model.0.name "Llama 3"
-refused "an adapter as GGUF" adapter.gguf "this is a LoRA adapter of Llama 3, not a model: name its model, and this with --lora" "this is a model, not a plan"
+refused "an adapter as GGUF" adapter.gguf "this is a LoRA adapter of Llama 3, not a model: name its model, and this with --lora" \
+    "this is a model, not a plan"
 gguf mmproj.gguf general.architecture clip general.type mmproj
 refused "a vision part" mmproj.gguf "this is the vision part (mmproj) of a model" ""
 gguf clip.gguf general.architecture clip

@@ -2,7 +2,7 @@
  * Hugging Face names and in GGUF names, on models in both formats. */
 #include "base/words.h"
 #include "compiler/import/format/gguf.h"
-#include "compiler/model/adapter_places.h"
+#include "compiler/import/adapter_places.h"
 #include "compiler/pack/pack_rows.h"
 #include "tests/tools/make_adapter.h"
 #include "tests/unit/hf_to_gguf.h"

@@ -1,4 +1,4 @@
-#include "compiler/model/adapter_places.h"
+#include "compiler/import/adapter_places.h"
 
 #include "compiler/model/import.h"
 

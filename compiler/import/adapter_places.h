@@ -1,7 +1,7 @@
 /* Places of adapters' matrices: what the tables of tensor names say about which rows of which weight an adapter of a model changes,
  * for adapters in Hugging Face names and in GGUF names, whatever the model's own format is. */
-#ifndef DOPPLER_COMPILER_MODEL_ADAPTER_PLACES_H
-#define DOPPLER_COMPILER_MODEL_ADAPTER_PLACES_H
+#ifndef DOPPLER_COMPILER_IMPORT_ADAPTER_PLACES_H
+#define DOPPLER_COMPILER_IMPORT_ADAPTER_PLACES_H
 
 #include "compiler/model/arch.h"
 #include "runtime/adapter/adapter.h"
