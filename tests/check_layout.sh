@@ -52,16 +52,17 @@ runtime/text            runtime/text/jinja runtime/include/doppler base/program
 runtime/text/grammar    runtime/text
 runtime/text/grammar/schema runtime/text/grammar
 runtime/media           base
-runtime/library         runtime/step runtime/text/grammar/schema
+compiler/import/format  ir base/read
+runtime/adapter         compiler/import/format
+runtime/library         runtime/adapter runtime/step runtime/text/grammar/schema
 runtime/parts           runtime/library
-compiler/import/format  base/read
 compiler/import/text    compiler/import/format base/json runtime/text
 compiler/model/families
 compiler/model          ir base/read compiler/import/text compiler/model/families
 compiler/import/gguf    compiler/model
 compiler/import/hf      compiler/model compiler/import/text runtime/media
 compiler/import/rdrr    compiler/model
-compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr
+compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr runtime/adapter
 compiler/build          compiler/model
 compiler/target         ir base/read runtime/device
 compiler/pack           compiler/build kernels
