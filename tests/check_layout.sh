@@ -257,6 +257,7 @@ find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
     grep -vE '^runtime/program/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
     grep -vE '^runtime/program/main\.c:.*getenv\("(OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # that mpirun started it
+    grep -vE '^runtime/program/main\.c:.*getenv\("(NOTIFY_SOCKET|LISTEN_PID|LISTEN_FDS)"\)' | # what systemd says, with --systemd
     none "no environment, no shell"
 find base compiler ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(time|gettimeofday|clock|rand|random|srand) *\(' | none "the compiler asks no clock and no dice"

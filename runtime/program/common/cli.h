@@ -70,8 +70,10 @@ typedef struct dop_cli {
         serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
     dop_texts serve_hosts, cors;
     const char *prefix, *log;
-    uint32_t store;       /* responses that the server keeps */
-    double serve_comment; /* seconds; 0: never */
+    uint32_t store; /* responses that the server keeps */
+    bool systemd;
+    const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
+    double serve_comment;                                /* seconds; 0: never */
     /* about */
     bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 

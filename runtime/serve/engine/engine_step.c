@@ -49,8 +49,8 @@ choose_slot(const dop_engine *e, const dop_job *job)
     return best;
 }
 
-static dop_status
-rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
+dop_status
+dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag)
 {
     return slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
 }
@@ -61,7 +61,7 @@ empty_free_slots(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_slots; i++)
         if (!e->slots[i].job && !e->slots[i].flies)
-            (void)rewind_slot(&e->slots[i], 0, NULL);
+            (void)dop_slot_rewind(&e->slots[i], 0, NULL);
 }
 
 /* Are there pages for all tokens of a job, and one more for every job that runs? */
@@ -88,6 +88,7 @@ give_sequences(dop_engine *e)
             e->last = NULL;
         e->n_waiting--;
         job->next = NULL;
+        e->turns.now = job->turn > e->turns.now ? job->turn : e->turns.now;
         job->slot = slot;
         job->phase = DOP_JOB_READS;
         job->n_read = UINT32_MAX;
@@ -122,7 +123,7 @@ put_back(dop_engine *e)
     e->n_waiting++;
     e->metrics.running--;
     dop_engine_unlock(e);
-    (void)rewind_slot(&e->slots[last], 0, NULL);
+    (void)dop_slot_rewind(&e->slots[last], 0, NULL);
     return true;
 }
 
@@ -229,8 +230,8 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-static void
-fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
+void
+dop_engine_fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
 {
     dop_engine_lock(e);
     dop_job_finish(e, job, DOP_JOB_FAILED, diag);
@@ -305,7 +306,7 @@ embed(dop_engine *e, dop_job *job)
 {
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
-    dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
+    dop_status st = dop_slot_rewind(&e->slots[job->slot], 0, &diag);
     free(job->embedding); /* left from an attempt that did not find enough pages */
     job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
     if (st == DOP_OK && !job->embedding)
@@ -315,7 +316,7 @@ embed(dop_engine *e, dop_job *job)
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     if (st != DOP_OK) {
-        fail_job(e, job, &diag);
+        dop_engine_fail_job(e, job, &diag);
         return;
     }
     vector_done(e, job);
@@ -328,7 +329,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     if (job->embedding)
         memcpy(job->embedding, vector, job->n_embedding * sizeof(float));
     if (!job->embedding) {
-        fail_job(e, job, diag);
+        dop_engine_fail_job(e, job, diag);
         return;
     }
     vector_done(e, job);
@@ -403,7 +404,7 @@ dop_engine_prepare_masks(dop_engine *e)
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && dop_generation_prepare(&job->gen, MASK_STEPS / n, &diag) != DOP_OK)
-            fail_job(e, job, &diag);
+            dop_engine_fail_job(e, job, &diag);
     }
 }
 
@@ -426,7 +427,7 @@ dop_engine_plan_step(dop_engine *e)
         return;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
         dop_diag diag = {0};
-        if (job->request.embeds) {
+        if (job->request.embeds || dop_job_lacks_scores(job)) {
             if (alone || e->n_rows > n)
                 return;
             forget_rows(e);
@@ -434,13 +435,16 @@ dop_engine_plan_step(dop_engine *e)
             if (e->lands)
                 return;
             e->read_last = true;
-            embed(e, job);
+            if (job->request.embeds)
+                embed(e, job);
+            else
+                dop_engine_score(e, job);
             return;
         }
         if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
             if (diag.code == DOP_E_DEVICE)
                 dop_engine_give_up(e, &diag);
-            fail_job(e, job, &diag);
+            dop_engine_fail_job(e, job, &diag);
             continue;
         }
         uint32_t left = n_tokens(job) - job->n_read;
@@ -554,7 +558,7 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
     if (diag.code == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     else if (diag.code != DOP_OK)
-        fail_job(e, job, &diag);
+        dop_engine_fail_job(e, job, &diag);
 }
 
 void
@@ -619,7 +623,7 @@ dop_engine_ready_picks(dop_engine *e)
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_generation_ready(&job->gen, &diag) != DOP_OK)
-            fail_job(e, job, &diag);
+            dop_engine_fail_job(e, job, &diag);
     }
 }
 
