@@ -53,7 +53,6 @@ dop_engine_score(dop_engine *e, dop_job *job)
         st = dop_sequence_score(slot->sequence, job->tokens_of + job->n_read, take, take_rows, &s, &diag);
     if (st == DOP_OK) {
         job->n_read += take;
-        dop_engine_note_ends(e);
         return;
     }
     if (st == DOP_E_FULL && dop_slot_rewind(slot, job->n_read, NULL) == DOP_OK && dop_engine_make_pages(e))
