@@ -179,7 +179,17 @@ dop_job_lacks_scores(const dop_job *job)
            (job->n_read == UINT32_MAX || job->n_read + 1 < job->request.n_prompt);
 }
 
-/* engine_step.c: rewinds a slot's sequence; ends a job with an error. */
+/* Tokens of the job's prompt and text. */
+static inline uint32_t
+dop_job_tokens(const dop_job *job)
+{
+    return (uint32_t)job->request.n_prompt + job->gen.n_written;
+}
+
+/* engine_slots.c */
+/* Gives free sequences to the first jobs of the queue, as far as there are pages for them. */
+void dop_engine_give_sequences(dop_engine *e);
+/* Rewinds a slot's sequence; ends a job with an error. */
 dop_status dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag);
 void dop_engine_fail_job(dop_engine *e, dop_job *job, const dop_diag *diag);
 
