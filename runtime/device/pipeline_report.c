@@ -91,28 +91,18 @@ ask(const asker *a, VkPipeline pipeline, made *out)
     }
 }
 
-/* The shape of matrices of a kernel's profile; a kernel of several profiles has the same in all of them. */
-static uint32_t
-matrix_of(const dop_plan *plan, uint32_t kernel)
+/* Finds a schedule that dispatches a kernel; NULL: none does, because kernels of stages are parts of another kernel and have no pipeline.
+ * A kernel of several profiles has matrices of the same shape in all of them. */
+static const dop_plan_schedule *
+schedule_of(const dop_plan *plan, uint32_t kernel)
 {
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
         for (uint32_t k = 0; k < s->n_dispatches; k++)
             if (plan->dispatches[s->first_dispatch + k].kernel == kernel)
-                return plan->profiles[s->profile].matrix;
+                return s;
     }
-    return 0;
-}
-
-/* Kernels of stages are parts of another kernel and have no pipeline. */
-static bool
-is_dispatched(const dop_plan *plan, uint32_t kernel)
-{
-    for (uint32_t i = 0; i < plan->n_schedules; i++)
-        for (uint32_t k = 0; k < plan->schedules[i].n_dispatches; k++)
-            if (plan->dispatches[plan->schedules[i].first_dispatch + k].kernel == kernel)
-                return true;
-    return false;
+    return NULL;
 }
 
 static void
@@ -132,7 +122,8 @@ typedef struct counts {
 } counts;
 
 static dop_status
-report_kernel(asker *a, const dop_plan *plan, bool *only, uint32_t i, counts *n, dop_buf *out, dop_diag *diag)
+report_kernel(asker *a, const dop_plan *plan, bool *only, uint32_t i, uint32_t matrix, counts *n, dop_buf *out,
+              dop_diag *diag)
 {
     const dop_plan_kernel *k = &plan->kernels[i];
     const char *name = dop_plan_string(plan, k->name);
@@ -141,7 +132,7 @@ report_kernel(asker *a, const dop_plan *plan, bool *only, uint32_t i, counts *n,
     dop_diag why = {0};
     n->kernels++;
     only[i] = true;
-    dop_pipelines_refuse(&a->device.info, plan, only, NULL, 0, matrix_of(plan, i), &reason);
+    dop_pipelines_refuse(&a->device.info, plan, only, NULL, 0, matrix, &reason);
     only[i] = false;
     if (reason.failed) {
         dop_buf_finish(&reason);
@@ -173,9 +164,11 @@ report_kernels(asker *a, const dop_plan *plan, dop_buf *out, dop_diag *diag)
         dop_buf_printf(out, " %9s", headings[i]);
     dop_buf_puts(out, "\n");
     dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < plan->n_kernels && st == DOP_OK; i++)
-        if (is_dispatched(plan, i))
-            st = report_kernel(a, plan, only, i, &n, out, diag);
+    for (uint32_t i = 0; i < plan->n_kernels && st == DOP_OK; i++) {
+        const dop_plan_schedule *s = schedule_of(plan, i);
+        if (s)
+            st = report_kernel(a, plan, only, i, plan->profiles[s->profile].matrix, &n, out, diag);
+    }
     dop_buf_printf(out, "%s: %u of %u kernels made, %u of them with spilled registers\n", a->device.info.caps.name,
                    n.made, n.kernels, n.spilling);
     free(only);
