@@ -151,6 +151,8 @@ static const dop_option options[] = {
         "times for dopplerc --simulate to FILE.yaml"),
     OPT('b', "batch", TEXT, bench_batches, "N", "with --profile: steps with a row of each of N sequences (default 1)"),
     OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
+    OPT(0, "report", FLAG, report, NULL,
+        "what the device's driver made of each kernel: registers, spilled ones, scratch and shared memory"),
     OPT(0, "info", FLAG, info, NULL, "what the plan contains and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
     OPT(0, "check", FLAG, check, NULL, "compare every kernel with the reference, on random inputs and this device"),

@@ -78,7 +78,7 @@ typedef struct dop_cli {
     const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
     double serve_comment;                                /* seconds; 0: never */
     /* about */
-    bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
+    bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
     const char *cache_dir; /* owned by main; from the environment, as `launched` is */
@@ -99,6 +99,7 @@ dop_mode_fn dop_mode_list_devices;              /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
 dop_mode_fn dop_mode_trace;
+dop_mode_fn dop_mode_report;   /* cli_report.c */
 dop_mode_fn dop_mode_tokenize; /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */

@@ -169,6 +169,8 @@ void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
 /* Under the lock: adds a step to the metrics. */
 void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
 
+/* engine_score.c: reads the next part of the prompt of a job that wants its log-probabilities, but not its last token. */
+void dop_engine_score(dop_engine *e, dop_job *job);
 /* Must the job's prompt still be scored? */
 static inline bool
 dop_job_lacks_scores(const dop_job *job)
@@ -176,6 +178,20 @@ dop_job_lacks_scores(const dop_job *job)
     return job->scored && job->request.n_prompt > 1 &&
            (job->n_read == UINT32_MAX || job->n_read + 1 < job->request.n_prompt);
 }
+
+/* Tokens of the job's prompt and text. */
+static inline uint32_t
+dop_job_tokens(const dop_job *job)
+{
+    return (uint32_t)job->request.n_prompt + job->gen.n_written;
+}
+
+/* engine_slots.c */
+/* Gives free sequences to the first jobs of the queue, as far as there are pages for them. */
+void dop_engine_give_sequences(dop_engine *e);
+/* Rewinds a slot's sequence; ends a job with an error. */
+dop_status dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag);
+void dop_engine_fail_job(dop_engine *e, dop_job *job, const dop_diag *diag);
 
 /* engine_job.c */
 dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
