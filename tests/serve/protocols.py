@@ -265,6 +265,7 @@ def store():
         now = json.loads(ask("/v1/responses/" + slow["id"])[2])
         if now["status"] != "in_progress":
             break
+        time.sleep(0.05)
     check(now["status"] in ("completed", "incomplete") and text_of(now), "it ends", now)
     slow = post("/v1/responses", {"input": "Speak.", "background": True, "max_output_tokens": 900, "temperature": 1})
     gone = json.loads(ask(f"/v1/responses/{slow['id']}/cancel", {})[2])
