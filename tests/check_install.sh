@@ -16,8 +16,8 @@ done
 nothing "the runtime library calls no compiler" \
     "$(nm -g --undefined-only "$build/libdop_core.a" "$build/libdop_runtime.a" "$build/libdop_base.a" |
         awk '$1 == "U" && $2 ~ /^(shaderc|spvc|dop_(ir|graph|pass|kernel))/ { print $2 }' | sort -u)"
-nothing "doppler-exec loads no compiler" "$(ldd "$EXEC" | grep -E 'shaderc|spirv')"
 # A list of models (--models) is YAML, so the program has libyaml.
+nothing "doppler-exec loads no compiler" "$(ldd "$EXEC" | grep -E 'shaderc|spirv')"
 nothing "doppler-exec loads no MPI" "$(ldd "$EXEC" "$build/libdoppler.so" | grep -E 'mpi|pmix|open-(rte|pal)')"
 
 # ---- installation ---------------------------------------------------------------------------------------------------
