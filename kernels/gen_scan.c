@@ -344,13 +344,16 @@ shared_of_chunks(dop_gen *gen)
     return chunk_bytes(&s, gen->choice->tile.bq);
 }
 
-/* Invocations that share a row of the state. */
+/* Invocations that share a row of the state.  On a CPU device a lane has whole rows: its loads are no wider together, and sums
+ * across lanes would make up most of the code. */
 static uint32_t
 lanes_of(const dop_site *site, const dop_scan *s)
 {
     const dop_target *t = site->t;
-    uint32_t lanes = t->cpu || t->subgroup < t->schedule.scan_lanes ? t->subgroup : t->schedule.scan_lanes;
-    while (!t->cpu && lanes > 1 && lanes > s->count / s->width)
+    uint32_t lanes = t->subgroup < t->schedule.scan_lanes ? t->subgroup : t->schedule.scan_lanes;
+    if (t->cpu)
+        return 1;
+    while (lanes > 1 && lanes > s->count / s->width)
         lanes /= 2;
     return lanes;
 }

@@ -4,13 +4,13 @@
 golden=$SRC/tests/golden
 whole=${1:-}
 
-# Reading models: each place in release, half of that with sanitizers, which take five times as long; the rest the other way about.
+# Reading models: each place in release, a quarter of that with sanitizers, which take five times as long; the rest the other way about.
 fails() { # NAME WHAT MODEL TARGET EVERY
     local every=$5
     if [ -n "$whole" ]; then
         every=0
     elif [ "$2" = load ] && [ -n "${ASAN_OPTIONS:-}" ]; then
-        every=$((every * 2))
+        every=$((every * 4))
     elif [ "$2" != load ] && [ -z "${ASAN_OPTIONS:-}" ]; then
         every=$((every * 3))
     fi
