@@ -66,7 +66,8 @@ for shape in llama3.2-1b:2,q4_k llama3.1-8b:2,f16 qwen3-30b-a3b:2,q4_0 mamba2-2.
     # No file is for the generation before RDNA, whose invocations have 64 registers in workgroups of 1024 (half of RDNA's): some
     # kernels spill there.
     check "vega10 amd-rdna2 ${shape%,*}: the driver takes all kernels" made vega10
-    for target in tier2 tier3; do
+    # Without subgroups an invocation has whole rows of a recurrence's state, here of 128 values: scan spills.
+    [ "${shape%:*}" = mamba2-2.7b ] || for target in tier2 tier3; do
         kernels navi21 $target model.gguf --chunks 16,512
     done
 done
