@@ -60,10 +60,14 @@ for model in mixtral qwen3_5 deepseek_v3 mamba2 gemma3_hd256; do
 done
 for shape in llama3.2-1b:2,q4_k llama3.1-8b:2,f16 qwen3-30b-a3b:2,q4_0 mamba2-2.7b:2,q8_0; do
     "$TOOLS/make_gguf" "${shape%,*}" "${shape#*,}" model.gguf empty >/dev/null
-    for family in navi21 navi10 vega10; do
+    for family in navi21 navi10; do
         kernels $family amd-rdna2 model.gguf --chunks 16,64,512 --rows 2,4 --sequences 4
     done
-    for target in tier2 tier3; do
+    # No file is for the generation before RDNA, whose invocations have 64 registers in workgroups of 1024 (half of RDNA's): some
+    # kernels spill there.
+    check "vega10 amd-rdna2 ${shape%,*}: the driver takes all kernels" made vega10
+    # Without subgroups an invocation has whole rows of a recurrence's state, here of 128 values: scan spills.
+    [ "${shape%:*}" = mamba2-2.7b ] || for target in tier2 tier3; do
         kernels navi21 $target model.gguf --chunks 16,512
     done
 done

@@ -123,6 +123,12 @@ asks() { # NAME SUBGROUP LINE...
 xe=("device discrete Arc" "id 0x8086 0x56a0" "limit subgroup 32" "limit subgroup_least 8" "limit workgroup 1024" "limit local 1024")
 asks "the least size of Xe-HPG" 8 "${xe[@]}" "limit subgroups 64"
 asks "few subgroups in a workgroup" 8 "${xe[@]}" "limit subgroups 16"
+# 32 KiB of shared memory where the file says 64 (AMDVLK), and allocations of 1 GiB where it says 2.
+amd=("device discrete Radeon" "id 0x1002 0x744c" "$matrix" "limit subgroup 64" "limit subgroup_least 32" "limit workgroup 1024" "limit local 1024")
+asks "half of the shared memory" 64 "${amd[@]}" "limit shared 32768"
+least_shared() { [ "$("$EXEC" auto.plan --info | sed -n 's/^target.* \([0-9]*\) bytes of shared memory.*/\1/p')" -le 32768 ]; }
+check "its kernels need no more" least_shared
+asks "allocations of 1 GiB" 64 "${amd[@]}" "limit alloc 1073741824"
 asks "a device whose kernels may not ask" 32 "${xe[@]}" "without control"
 
 # ---- memory: heaps are FLAGS BYTES (1: of the device), types FLAGS HEAP (1 of the device, 2 visible, 4 coherent, 8 cached)
