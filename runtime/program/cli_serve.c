@@ -80,6 +80,8 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     dop_cli_open_options(cli, &open);
+    if ((st = dop_cli_keep_prompts(cli, diag, &open)) != DOP_OK)
+        return st;
     if (cli->api_key_file && (st = read_keys(cli->api_key_file, diag, &s->keys)) != DOP_OK)
         return st;
     if ((st = dop_model_open(path, &open, diag, &s->model)) != DOP_OK)
