@@ -208,7 +208,12 @@ write_one(dop_files *f, const order *o)
     dop_out_file out;
     dop_file_name(&f->plan, &o->key, name);
     char *path = path_of(f, name);
-    bool good = path && access(path, F_OK) != 0 && o->image->size <= f->bound;
+    if (path && access(path, F_OK) == 0) { /* another process has written it */
+        (void)utimensat(AT_FDCWD, path, NULL, 0);
+        free(path);
+        return true;
+    }
+    bool good = path && o->image->size <= f->bound;
     if (good) {
         make_room(f, o->image->size);
         good = dop_out_file_open(path, NULL, &out) == DOP_OK;
@@ -248,6 +253,17 @@ write_all(void *user)
     }
     pthread_mutex_unlock(&f->lock);
     return NULL;
+}
+
+void
+dop_files_touch(dop_files *files, const dop_image_key *key)
+{
+    char name[DOP_FILE_NAME];
+    dop_file_name(&files->plan, key, name);
+    char *path = path_of(files, name);
+    if (path)
+        (void)utimensat(AT_FDCWD, path, NULL, 0);
+    free(path);
 }
 
 void

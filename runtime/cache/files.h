@@ -45,6 +45,8 @@ void dop_files_close(dop_files *files);
 void dop_files_list(dop_files *files, dop_files_fn *fn, void *user);
 /* The file's content, checked; NULL: it is gone, damaged (then it is removed), or there is no memory. */
 dop_image *dop_files_read(dop_files *files, const dop_image_key *key, dop_image_head *out_head);
+/* Says that the file was used now. */
+void dop_files_touch(dop_files *files, const dop_image_key *key);
 /* Writes the image later; takes a reference.  Where more than is reasonable waits already, it is not written. */
 void dop_files_write(dop_files *files, const dop_image_key *key, dop_image *image);
 dop_files_counts dop_files_count(dop_files *files);

@@ -1,5 +1,7 @@
 #include "runtime/cache/store.h"
 
+#include "base/clock.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +12,11 @@ typedef struct entry {
     dop_image_key key;
     dop_image *image; /* NULL: only in a file */
     uint64_t used;
+    double touched_ms; /* when its file was last said to be used */
     bool in_file;
 } entry;
 
-enum { FIRST_BUCKETS = 256 };
+enum { FIRST_BUCKETS = 256, TOUCH_MS = 60000 };
 
 struct dop_store {
     dop_store_options options;
@@ -207,34 +210,31 @@ dop_store_has(const dop_store *store, const dop_image_key *key)
 }
 
 static int
-larger_first(const void *x, const void *y)
+smaller_first(const void *x, const void *y)
 {
     const uint32_t *a = x, *b = y;
-    return *a < *b ? 1 : *a > *b ? -1 : 0;
+    return *a < *b ? -1 : *a > *b ? 1 : 0;
 }
 
-uint32_t
-dop_store_points(const dop_store *store, uint32_t most, uint32_t *out, uint32_t n)
+uint32_t *
+dop_store_points(const dop_store *store, uint32_t most, uint32_t *out_n)
 {
-    uint32_t found = 0, kept = 0;
-    for (uint32_t i = 0; i < store->n_buckets; i++)
-        for (const entry *e = store->buckets[i]; e; e = e->next) {
-            if (!e->key.whole || e->key.to > most)
-                continue;
-            if (found < n) {
-                out[found++] = e->key.to;
-                continue;
-            }
-            uint32_t least = 0; /* where there is no room, the largest stay */
-            for (uint32_t k = 1; k < n; k++)
-                least = out[k] < out[least] ? k : least;
-            out[least] = out[least] < e->key.to ? e->key.to : out[least];
-        }
-    qsort(out, found, sizeof *out, larger_first);
+    uint32_t found = 0, kept = 0, *at = malloc(((size_t)store->n_entries + 1) * sizeof *at);
+    *out_n = 0;
+    for (uint32_t i = 0; i < store->n_buckets && at; i++)
+        for (const entry *e = store->buckets[i]; e; e = e->next)
+            if (e->key.whole && e->key.to <= most)
+                at[found++] = e->key.to;
+    if (!at || found == 0) {
+        free(at);
+        return NULL;
+    }
+    qsort(at, found, sizeof *at, smaller_first);
     for (uint32_t i = 0; i < found; i++)
-        if (i == 0 || out[i] != out[kept - 1])
-            out[kept++] = out[i];
-    return kept;
+        if (i == 0 || at[i] != at[kept - 1])
+            at[kept++] = at[i];
+    *out_n = kept;
+    return at;
 }
 
 static bool
@@ -263,6 +263,11 @@ dop_store_get(dop_store *store, const dop_image_key *key, const uint32_t *keys)
         return NULL;
     }
     e->used = s->clock;
+    if (s->files && e->in_file && (of_file || dop_now_ms() - e->touched_ms > TOUCH_MS)) {
+        if (!of_file) /* reading does so itself */
+            dop_files_touch(s->files, key);
+        e->touched_ms = dop_now_ms();
+    }
     s->counts.from_files += of_file;
     s->counts.from_memory += !of_file;
     if (of_file)

@@ -31,8 +31,8 @@ void dop_store_destroy(dop_store *store); /* waits for files; accepts NULL */
 void dop_store_refresh(dop_store *store);
 /* Is an image in memory, or was there a file of it? */
 bool dop_store_has(const dop_store *store, const dop_image_key *key);
-/* Positions of points, at most `most`, the largest first, without repeats: returns how many, at most n. */
-uint32_t dop_store_points(const dop_store *store, uint32_t most, uint32_t *out, uint32_t n);
+/* Positions of points, at most `most`, the smallest first, without repeats; to free.  NULL: there are none, or no memory. */
+uint32_t *dop_store_points(const dop_store *store, uint32_t most, uint32_t *out_n);
 /* The image, whose tokens are these keys (of rows those of [from, to), of a point all), with a reference of the caller's; NULL: it is gone. */
 dop_image *dop_store_get(dop_store *store, const dop_image_key *key, const uint32_t *keys);
 /* Keeps an image that dop_image_finish has completed; takes a reference. */

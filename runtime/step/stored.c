@@ -206,8 +206,6 @@ dop_stored_keep(dop_sequence *sequence, dop_diag *diag)
 
 /* --- finding ------------------------------------------------------------------------------------------------------------ */
 
-enum { MOST_POINTS = 256 };
-
 /* Blocks from the first on that are on the device or in the store. */
 static uint32_t
 count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t rows)
@@ -230,22 +228,20 @@ static bool
 find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t n_blocks,
            dop_image_key *out)
 {
-    uint32_t at[MOST_POINTS];
-    uint64_t digests[MOST_POINTS][2];
-    const uint32_t block = block_of(m), n = dop_store_points(m->store, most, at, MOST_POINTS);
-    for (uint32_t i = 0; i < n / 2; i++) { /* the smallest first */
-        const uint32_t x = at[i];
-        at[i] = at[n - 1 - i];
-        at[n - 1 - i] = x;
-    }
-    dop_image_digests(seed, keys, at, n, digests);
-    for (uint32_t i = n; i-- > 0;) {
+    const uint32_t block = block_of(m);
+    uint32_t n, *at = dop_store_points(m->store, most, &n);
+    uint64_t(*digests)[2] = at ? malloc(n * sizeof *digests) : NULL;
+    bool found = false;
+    if (digests)
+        dop_image_digests(seed, keys, at, n, digests);
+    for (uint32_t i = n; i-- > 0 && digests && !found;) {
         *out = (dop_image_key){.from = at[i] / block * block, .to = at[i], .whole = true};
         memcpy(out->digest, digests[i], sizeof out->digest);
-        if (at[i] / block <= n_blocks && dop_store_has(m->store, out))
-            return true;
+        found = at[i] / block <= n_blocks && dop_store_has(m->store, out);
     }
-    return false;
+    free(digests);
+    free(at);
+    return found;
 }
 
 static dop_status

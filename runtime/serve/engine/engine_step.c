@@ -212,8 +212,17 @@ next_reader(const dop_engine *e)
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
+    enum { WORTH_STORING = 1024 }; /* tokens of a text that loses its sequence while others wait */
     const dop_prompt prompt = {.ids = job->tokens_of, .n = n_tokens(job), .most = n_tokens(job) - 1};
+    dop_slot *slot = &e->slots[job->slot];
     dop_resumed got;
+    size_t n;
+    (void)dop_sequence_tokens(slot->sequence, &n);
+    if (slot->ended && n >= WORTH_STORING)
+        (void)dop_sequence_end_turn(slot->sequence, NULL);
+    else if (slot->ended && dop_step_drain(e->model, NULL) == DOP_OK)
+        (void)dop_sequence_mark(slot->sequence, NULL);
+    slot->ended = false;
     dop_status st = dop_sequence_resume(e->slots[job->slot].sequence, &prompt, diag, &got);
     if (st != DOP_OK)
         return st;
@@ -586,12 +595,15 @@ dop_engine_mark_chunks(dop_engine *e)
 void
 dop_engine_end_turns(dop_engine *e)
 {
-    for (uint32_t i = 0; i < e->n_slots; i++) {
+    dop_engine_lock(e);
+    const bool idle = e->metrics.running == 0 && !e->first;
+    dop_engine_unlock(e);
+    for (uint32_t i = 0; i < e->n_slots && idle; i++) {
         dop_slot *slot = &e->slots[i];
         if (!slot->ended || slot->job || slot->flies || !slot->sequence)
             continue;
         slot->ended = false;
-        (void)dop_sequence_end_turn(slot->sequence, NULL);
+        (void)dop_sequence_end_turn(slot->sequence, NULL); /* what fails here is read again later */
     }
 }
 
