@@ -56,8 +56,10 @@ check "a full conversation" grep -q "the context of 128 tokens is full" said
 printf 'And then?\n' | talk chat.plan --session c2.bin >more
 check "is kept as far as it is known" test -s more
 # States of prompts in files, by which another run goes on.
+yes word | head -n 70 | tr '\n' ' ' >line
+talk chat.plan <line >one
 for run in 1 2; do
-    printf 'Speak.\n' | talk chat.plan --prompt-cache prompts --cache-memory 1M >kept
+    talk chat.plan --prompt-cache prompts --cache-memory 1M <line >kept
     check "an answer with files of prompts, run $run" cmp one kept
 done
 check "there are files" test -n "$(ls prompts/*.states)"
