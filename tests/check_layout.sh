@@ -44,8 +44,9 @@ runtime/include/doppler base/include/doppler
 runtime/plan            base/json runtime/include/doppler
 runtime/device          runtime/plan
 runtime/sample          runtime/plan
+runtime/cache           base
 runtime/model           runtime/device runtime/sample
-runtime/parts/lead      runtime/model
+runtime/parts/lead      runtime/model runtime/cache
 runtime/step            runtime/parts/lead
 runtime/text/jinja      base/json
 runtime/text            runtime/text/jinja runtime/include/doppler base/program

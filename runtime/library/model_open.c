@@ -1,6 +1,6 @@
 /* Opens a model: everything that happens before the first token. */
 #include "runtime/parts/lead/ranks.h"
-#include "runtime/step/restore_point.h"
+#include "runtime/step/stored.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -317,7 +317,8 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
         (st = open_opened(m, o, diag)) != DOP_OK)
         goto error;
     if ((st = open_pages(m, diag)) != DOP_OK || (o->wire && (st = dop_ranks_join(m, diag)) != DOP_OK) ||
-        (st = dop_step_prepare_model(m, diag)) != DOP_OK || (st = dop_restore_points_open(m, o, diag)) != DOP_OK)
+        (st = dop_step_prepare_model(m, diag)) != DOP_OK || (st = dop_restore_points_open(m, o, diag)) != DOP_OK ||
+        (st = dop_stored_open(m, o, diag)) != DOP_OK)
         goto error;
     m->replay.looks = m->replay.looks && !(o->wire && o->wire->crowded);
     m->base.allocations = m->device.allocations;
@@ -349,7 +350,9 @@ dop_model_open_part(const char *path, const dop_open_options *options, const dop
 {
     dop_open_options o = *options;
     o.wire = NULL;
-    o.checkpoints = 0; /* rank 0 says how many */
+    o.checkpoints = 0; /* rank 0 says how many, and keeps states of all parts */
+    o.cache_memory = 0;
+    o.prompt_cache = NULL;
     choose_part(wire, &o);
     dop_status st = dop_model_open(path, &o, diag, out_model);
     if (st == DOP_OK && wire->crowded)
@@ -367,6 +370,7 @@ dop_model_close(dop_model *model)
     dop_model_end_loader(model); /* before the plan that it reads is closed */
     dop_ranks_end(model);
     free(model->step.kept);
+    dop_store_destroy(model->store);
     dop_restore_points_finish(model);
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);
@@ -424,7 +428,23 @@ dop_model_counters(const dop_model *model)
 {
     /* In this order, because a deferred schedule is counted before it is recorded. */
     uint64_t recordings = model->device.recordings - model->base.recordings, later = model->loader.recordings;
+    const dop_store_counts store = model->store ? dop_store_count(model->store) : (dop_store_counts){0};
+    uint32_t checkpoints = 0;
+    for (uint32_t i = 0; i < model->slots.n; i++)
+        checkpoints += model->checkpoints[i].id != 0;
     return (dop_counters){
+        .tokens_saved = model->tokens_saved,
+        .tokens_loaded = model->tokens_loaded,
+        .checkpoints_made = model->checkpoints_made,
+        .checkpoints_used = model->checkpoints_used,
+        .checkpoints = checkpoints,
+        .checkpoint_bytes = model->slots.bytes * model->slots.n,
+        .cache_hits = store.from_memory,
+        .file_hits = store.from_files,
+        .files_written = store.files.written,
+        .files_removed = store.files.removed,
+        .cache_bytes = store.bytes,
+        .file_bytes = store.files.bytes,
         .allocations = model->device.allocations - model->base.allocations,
         .recordings = recordings > later ? recordings - later : 0,
         .submissions = model->replay.submitted - model->base.submissions,

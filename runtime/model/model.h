@@ -136,6 +136,7 @@ typedef struct dop_restore_point {
     uint32_t over;    /* later positions that had been written and dropped when it was made: rings have lost as many */
     uint32_t *tokens; /* owned, [n] */
     dop_prefix prefix;
+    bool chunk;    /* made at the end of a chunk, and not where prompts part or a turn ends */
     uint64_t used; /* dop_model.checkpoint_clock when it was made or last used */
     uint32_t held; /* handles (dop_sequence_checkpoint) */
 } dop_restore_point;
@@ -173,6 +174,10 @@ struct dop_model {
     bool one_position; /* sequences have states of one position: rings, or what steps replace, in any part */
     dop_restore_point checkpoints[DOP_MAX_SLOTS];
     uint64_t checkpoint_clock, checkpoints_made, checkpoints_used;
+    struct dop_store *store; /* owned: prompts in host memory and files (runtime/step/stored.h); NULL: none */
+    bool has_rows;           /* sequences have caches that keep every position, in any part */
+    uint64_t tokens_saved,
+        tokens_loaded; /* that prompts need not read again; and those of them that came from `store` */
     uint32_t parity[DOP_STEP_MAX_SEQUENCES]; /* the current copy of replaced states, while no step is in flight */
 
     dop_in_flight flight;
@@ -378,8 +383,6 @@ typedef struct dop_resumed {
 } dop_resumed;
 /* Makes the sequence the beginning of the prompt that any state covers; runs no step. */
 dop_status dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *diag, dop_resumed *out);
-/* At the end of a turn: a checkpoint of what is fed; drops steps that ran ahead. */
-dop_status dop_sequence_end_turn(dop_sequence *sequence, dop_diag *diag);
 /* Ends of chunks, and where prompts part: a checkpoint, if one is of use and nothing is in flight.  At the ends of chunks
  * the last two stay, because formats write the end of a prompt anew, and some that are spread over the prompt. */
 dop_status dop_sequence_mark(dop_sequence *sequence, dop_diag *diag);

@@ -76,7 +76,9 @@ open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
 {
     dop_open_options open;
     dop_cli_open_options(cli, &open);
-    dop_status st = dop_model_open(path, &open, diag, &s->model);
+    dop_status st = dop_cli_keep_prompts(cli, diag, &open);
+    if (st == DOP_OK)
+        st = dop_model_open(path, &open, diag, &s->model);
     if (st != DOP_OK)
         return st;
     dop_model_describe(s->model, &s->info);

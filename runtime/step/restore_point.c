@@ -178,7 +178,12 @@ dop_status
 dop_sequence_mark(dop_sequence *sequence, dop_diag *diag)
 {
     dop_restore_point *made;
-    return is_useful(sequence) ? dop_restore_point_make(sequence, diag, &made) : DOP_OK;
+    if (!is_useful(sequence))
+        return DOP_OK;
+    dop_status st = dop_restore_point_make(sequence, diag, &made);
+    if (st == DOP_OK && made)
+        made->chunk = false;
+    return st;
 }
 
 dop_status
@@ -197,6 +202,8 @@ dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag)
             clear(c);
     }
     dop_status st = dop_restore_point_make(s, diag, &made);
+    if (st == DOP_OK && made && made->used == made->id)
+        made->chunk = true;
     s->chunk_marks[0] = s->chunk_marks[1];
     s->chunk_marks[1] = st == DOP_OK && made ? made->id : 0;
     return st;

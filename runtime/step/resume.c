@@ -1,9 +1,10 @@
 /* Prefix reuse: a sequence begins with as much of a prompt as anything holds -- itself, another sequence, pages and a checkpoint. */
-#include "runtime/step/restore_point.h"
+#include "runtime/step/stored.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-/* Copying another sequence must save so many tokens more than what is there without. */
+/* Copying another sequence, and loading from host memory, must save so many tokens more than what is there without. */
 enum { WORTH_A_COPY = 32 };
 
 static bool
@@ -144,6 +145,33 @@ take_pages(dop_sequence *s, const source *from, const uint32_t *keys, uint64_t s
     return DOP_OK;
 }
 
+/* Goes on from host memory or files: of a plan with pages behind the known ones, else behind the sequence's own rows. */
+static dop_status
+take_stored(search *x, const dop_stored_load *load, dop_diag *diag, uint32_t *out_n)
+{
+    dop_sequence *s = x->s;
+    dop_model *m = s->model;
+    dop_status st = DOP_OK;
+    dop_sequence_note(s);
+    *out_n = 0;
+    s->n_tokens = 0;
+    if (m->pages.page > 0) {
+        const uint64_t reused = m->pages.reused;
+        if ((st = dop_sequence_empty(s, diag)) != DOP_OK)
+            return st;
+        (void)dop_pages_find(&m->pages, s->place, x->prompt->seed, x->keys, load->rows);
+        m->pages.reused = reused + load->n;
+    }
+    s->n_fed = s->n_written = load->rows;
+    st = dop_stored_take(s, load, diag);
+    if (st == DOP_OK)
+        *out_n = load->n;
+    if (st == DOP_OK || st == DOP_E_DEVICE)
+        return st;
+    dop_diag_clear(diag); /* there are not enough pages, or the states are not ours: everything is read */
+    return dop_sequence_empty(s, diag);
+}
+
 static dop_status
 apply(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out_n)
 {
@@ -158,6 +186,14 @@ apply(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out
         return st == DOP_OK ? dop_sequence_rewind(s, from->n, diag) : st;
     }
     return dop_sequence_rewind(s, own, diag);
+}
+
+/* The rows of the prompt that the sequence has in its own piece of the caches. */
+static uint32_t
+own_rows(search *x)
+{
+    const uint32_t same = same_keys(x->s, x->prompt->seed, x->keys, x->most);
+    return same < x->s->n_fed ? same : x->s->n_fed;
 }
 
 dop_status
@@ -190,7 +226,16 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
     next = find_other(&x);
     if (next.n > best.n && (next.n >= best.n + WORTH_A_COPY || best.n == 0))
         best = next;
-    st = apply(&x, &best, own, diag, &out->n);
+    dop_stored_load load = {0};
+    const uint32_t rows = m->pages.page ? dop_pages_match(&m->pages, prompt->seed, x.keys, x.most) : own_rows(&x);
+    st =
+        dop_stored_find(m, prompt->seed, x.keys, x.most, rows, best.n > 0 ? best.n + WORTH_A_COPY - 1 : 0, diag, &load);
+    note_common(&x, load.known);
+    if (st == DOP_OK)
+        st = load.n > 0 ? take_stored(&x, &load, diag, &out->n) : apply(&x, &best, own, diag, &out->n);
+    m->tokens_loaded += load.n > 0 ? out->n : 0;
+    m->tokens_saved += out->n;
+    dop_stored_load_finish(&load);
     if (st == DOP_OK) {
         memcpy(s->tokens, prompt->ids, out->n * sizeof *s->tokens);
         s->n_tokens = out->n;
@@ -227,4 +272,84 @@ dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_di
     dop_status st = dop_sequence_resume(s, &prompt, diag, &got);
     *out_found = got.n;
     return st;
+}
+
+/* --- ends of turns, and checkpoints by handle --------------------------------------------------------------------------- */
+
+dop_status
+dop_sequence_end_turn(dop_sequence *sequence, dop_diag *diag)
+{
+    dop_diag_clear(diag);
+    dop_sequence *s = sequence;
+    dop_status st = dop_step_none_has(s->model, s, diag);
+    if ((s->model->slots.n == 0 && !s->model->store) || s->model->step.n_rows > 0)
+        return DOP_OK;
+    if (st == DOP_OK && (st = dop_step_drain(s->model, diag)) == DOP_OK &&
+        (st = dop_sequence_settle(s, diag)) == DOP_OK)
+        st = dop_sequence_mark(s, diag);
+    return st == DOP_OK ? dop_stored_keep(s, diag) : st;
+}
+
+dop_status
+dop_sequence_checkpoint(dop_sequence *sequence, dop_diag *diag, uint64_t *out_id)
+{
+    dop_diag_clear(diag);
+    dop_sequence *s = sequence;
+    dop_restore_point *made = NULL;
+    *out_id = 0;
+    if (s->n_tokens == 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "a checkpoint of a sequence without tokens");
+    dop_status st = dop_sequence_make_room(s, NULL, 0, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_catch_up(s, diag);
+    if (st == DOP_OK)
+        st = dop_restore_point_make(s, diag, &made);
+    if (st != DOP_OK)
+        return st;
+    if (!made)
+        return DOP_FAIL_IN(diag, DOP_E_FULL, s->model->plan.path,
+                           "all %u checkpoints are held: drop one, or open the model with more", s->model->slots.n);
+    made->held++;
+    *out_id = made->id;
+    return DOP_OK;
+}
+
+static dop_restore_point *
+find_held(dop_model *m, uint64_t id)
+{
+    for (uint32_t i = 0; i < m->slots.n; i++)
+        if (id && m->checkpoints[i].id == id && m->checkpoints[i].held > 0)
+            return &m->checkpoints[i];
+    return NULL;
+}
+
+dop_status
+dop_sequence_restore(dop_sequence *sequence, uint64_t id, dop_diag *diag)
+{
+    dop_diag_clear(diag);
+    dop_sequence *s = sequence;
+    dop_restore_point *c = find_held(s->model, id);
+    dop_resumed got;
+    if (!c)
+        return DOP_FAIL(diag, DOP_E_INPUT, "there is no checkpoint %" PRIu64 " of this model", id);
+    const dop_prompt prompt = {.ids = c->tokens,
+                               .n = c->n,
+                               .most = c->n,
+                               .seed = c->prefix.seed,
+                               .marks = c->prefix.marks,
+                               .n_marks = c->prefix.n_marks};
+    dop_status st = dop_sequence_resume(s, &prompt, diag, &got);
+    if (st != DOP_OK)
+        return st;
+    memcpy(s->tokens, c->tokens, c->n * sizeof *s->tokens);
+    s->n_tokens = c->n;
+    return DOP_OK;
+}
+
+void
+dop_model_drop_checkpoint(dop_model *model, uint64_t id)
+{
+    dop_restore_point *c = find_held(model, id);
+    if (c)
+        c->held--;
 }

@@ -1,51 +1,10 @@
-/* Sequences in files.
- *
- *   header, tokens u32[n_tokens], padding to 8 bytes, note, padding, states, digest u64 (XXH3 of everything before it)
- *
- * States are those of the first n_fed tokens, one after the other as the plan lists them: of append state the rows of those
- * positions, of state that steps replace its current copy.  Little-endian.  Nothing in it depends on the device. */
+/* Sequences in files: images (runtime/cache/image.h) of all states of their first n_fed tokens, the rows of caches first. */
 #include "runtime/step/speculator.h"
+#include "runtime/step/stored.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-
-static const char magic[8] = "DOPSEQ\n";
-enum { VERSION = 1 };
-
-typedef struct session_header {
-    char magic[8];
-    uint32_t version;
-    uint32_t n_tokens, n_fed;
-    uint32_t n_note;    /* bytes of the note */
-    uint64_t file_size; /* bytes */
-    uint64_t plan;      /* digest of the plan */
-    uint64_t layout;    /* digest of what the plan says of the states in use */
-} session_header;
-
-/* Names, kinds and sizes of the states: a plan for several targets may have them in several forms. */
-static uint64_t
-layout_digest(const dop_model *m)
-{
-    uint64_t h = m->plan.model->vocab;
-    for (uint32_t i = 0; i < m->plan.n_states; i++) {
-        const dop_plan_state *s = &m->plan.states[i];
-        const char *name = dop_plan_string(&m->plan, s->name);
-        if (m->memory.places[s->slot].block == UINT32_MAX)
-            continue;
-        const uint64_t facts[] = {h, m->plan.slots[s->slot].state, s->rows, s->row_bytes,
-                                  dop_plan_digest(name, strlen(name))};
-        h = dop_plan_digest(facts, sizeof facts);
-    }
-    return h;
-}
-
-/* Bytes before the states. */
-static uint64_t
-states_offset(const session_header *h)
-{
-    return sizeof *h + dop_align_u64((uint64_t)h->n_tokens * 4, 8) + dop_align_u64(h->n_note, 8);
-}
 
 typedef struct saver {
     dop_out_file out;
@@ -64,35 +23,52 @@ put(void *user, const void *bytes, size_t size, dop_diag *diag)
     return DOP_OK;
 }
 
+static dop_states
+states_of(const dop_sequence *s, uint32_t n)
+{
+    return (dop_states){.place = s->place, .to = n, .rows = true, .whole = true};
+}
+
+static dop_status
+write_states(saver *f, const dop_sequence *s, dop_diag *diag)
+{
+    dop_states rows = states_of(s, s->n_fed), whole = rows;
+    rows.whole = whole.rows = false;
+    dop_status st = dop_transfer_read(s->model, &rows, put, f, diag);
+    return st == DOP_OK ? dop_transfer_read(s->model, &whole, put, f, diag) : st;
+}
+
 static dop_status
 write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *diag)
 {
     dop_model *m = s->model;
     const uint64_t zero = 0;
-    session_header h = {.version = VERSION,
-                        .n_tokens = s->n_tokens,
-                        .n_fed = s->n_fed,
-                        .n_note = (uint32_t)n_note,
-                        .plan = m->plan.digest,
-                        .layout = layout_digest(m)};
-    memcpy(h.magic, magic, sizeof magic);
+    const dop_image_plan plan = dop_stored_plan(m);
+    const dop_states states = states_of(s, s->n_fed);
+    dop_image_head h = dop_image_head_of(&plan, DOP_IMAGE_ROWS | DOP_IMAGE_WHOLE);
     if (n_note > INT32_MAX)
         return DOP_FAIL(diag, DOP_E_INPUT, "a note of %zu bytes", n_note);
-    h.file_size = states_offset(&h) +
-                  dop_transfer_size(m, &(dop_states){.place = s->place, .to = s->n_fed, .rows = true, .whole = true}) +
-                  sizeof(uint64_t);
+    h.n_tokens = s->n_tokens;
+    h.to = s->n_fed;
+    h.over = s->n_written > s->n_fed ? s->n_written - s->n_fed : 0;
+    h.n_note = (uint32_t)n_note;
+    h.seed = s->prefix.seed;
+    h.n_marks = s->prefix.n_marks;
+    h.file_size = dop_image_states_at(&h) + dop_transfer_size(m, &states) + sizeof(uint64_t);
     dop_status st = put(f, &h, sizeof h, diag);
     if (st == DOP_OK)
         st = put(f, s->tokens, s->n_tokens * sizeof *s->tokens, diag);
     if (st == DOP_OK)
         st = put(f, &zero, s->n_tokens % 2 * sizeof *s->tokens, diag);
+    _Static_assert(sizeof(dop_prefix_mark) == DOP_IMAGE_MARK, "marks are written as they are");
+    if (st == DOP_OK)
+        st = put(f, s->prefix.marks, s->prefix.n_marks * sizeof *s->prefix.marks, diag);
     if (st == DOP_OK)
         st = put(f, note, n_note, diag);
     if (st == DOP_OK)
         st = put(f, &zero, dop_align_u64(n_note, 8) - n_note, diag);
     if (st == DOP_OK)
-        st = dop_transfer_read(m, &(dop_states){.place = s->place, .to = s->n_fed, .rows = true, .whole = true}, put, f,
-                               diag);
+        st = write_states(f, s, diag);
     uint64_t digest = XXH3_64bits_digest(f->digest);
     return st == DOP_OK ? put(f, &digest, sizeof digest, diag) : st;
 }
@@ -139,53 +115,26 @@ error:
 
 /* Checks everything about the file that can be checked before anything is changed. */
 static dop_status
-check_file(dop_model *m, const char *path, const dop_map *map, session_header *out, dop_diag *diag)
+check_file(dop_sequence *s, const char *path, const dop_map *map, dop_image_head *out, dop_diag *diag)
 {
-    session_header h;
-    uint64_t digest;
-    if (map->size < sizeof h + sizeof digest || memcmp(map->data, magic, sizeof magic) != 0)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a saved sequence");
-    memcpy(&h, map->data, sizeof h);
-    if (h.version != VERSION)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the sequence was saved in version %u and this program reads %d",
-                           h.version, VERSION);
-    if (h.file_size != map->size)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is cut short: %llu of %llu bytes are there",
-                           (unsigned long long)map->size, (unsigned long long)h.file_size);
-    memcpy(&digest, map->data + map->size - sizeof digest, sizeof digest);
-    if (dop_plan_digest(map->data, map->size - sizeof digest) != digest)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: its digest does not fit");
-    if (h.plan != m->plan.digest)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "the sequence is of another plan (digest %016llx, and this one has %016llx)",
-                           (unsigned long long)h.plan, (unsigned long long)m->plan.digest);
-    if (h.layout != layout_digest(m))
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "the sequence was saved by another of the plan's targets, which lays out its states "
-                           "differently");
-    if (h.n_fed > h.n_tokens || h.n_tokens > m->plan.model->ctx + 1 || h.n_fed > m->plan.model->ctx ||
-        states_offset(&h) + dop_transfer_size(m, &(dop_states){.to = h.n_fed, .rows = true, .whole = true}) +
-                sizeof digest !=
-            map->size)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: %u tokens, %u with states",
-                           h.n_tokens, h.n_fed);
-    const uint32_t *tokens = (const uint32_t *)(const void *)(map->data + sizeof h);
-    for (uint32_t i = 0; i < h.n_tokens; i++)
-        if (tokens[i] >= m->plan.model->vocab)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: token id %u of %u", tokens[i],
-                               m->plan.model->vocab);
-    *out = h;
-    return DOP_OK;
+    const dop_image_plan plan = dop_stored_plan(s->model);
+    dop_status st = dop_image_check(map->data, map->size, &plan, path, diag, out);
+    const dop_states states = states_of(s, st == DOP_OK ? out->to : 0);
+    if (st == DOP_OK &&
+        ((out->flags & DOP_IMAGE_CACHED) || dop_image_states_size(out) != dop_transfer_size(s->model, &states)))
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: %u tokens, %u with states",
+                         out->n_tokens, out->to);
+    return st;
 }
 
 /* A copy of the note. */
 static dop_status
-take_note(const dop_map *map, const session_header *h, dop_diag *diag, char **out_note)
+take_note(const dop_map *map, const dop_image_head *h, dop_diag *diag, char **out_note)
 {
     *out_note = malloc((size_t)h->n_note + 1);
     if (!*out_note)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    memcpy(*out_note, map->data + states_offset(h) - dop_align_u64(h->n_note, 8), h->n_note);
+    memcpy(*out_note, map->data + dop_image_note_at(h), h->n_note);
     (*out_note)[h->n_note] = 0;
     return DOP_OK;
 }
@@ -204,6 +153,13 @@ check_pages(const dop_sequence *s, uint32_t n, dop_diag *diag)
                                         needed, p->page, free, p->n_pages);
 }
 
+/* Marks lie aligned to 8 bytes in the file. */
+static const dop_prefix_mark *
+marks_of(const dop_map *map, const dop_image_head *h)
+{
+    return (const dop_prefix_mark *)(const void *)(map->data + dop_image_marks_at(h));
+}
+
 dop_status
 dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char **out_note, size_t *out_n_note)
 {
@@ -211,29 +167,29 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     dop_map map = {0};
-    session_header h = {.version = 0};
+    dop_image_head h = {.version = 0};
     char *note = NULL;
     dop_status st = be_ready(m, diag);
     if (st != DOP_OK || (st = dop_map_open(path, diag, &map)) != DOP_OK)
         return st;
-    if ((st = check_file(m, path, &map, &h, diag)) != DOP_OK ||
+    if ((st = check_file(s, path, &map, &h, diag)) != DOP_OK ||
         (out_note && (st = take_note(&map, &h, diag, &note)) != DOP_OK))
         goto error;
     /* Before anything is changed: are there enough pages, counting those that the sequence will release? */
-    if ((st = check_pages(s, h.n_fed, diag)) != DOP_OK)
+    if ((st = check_pages(s, h.to, diag)) != DOP_OK)
         goto error;
     dop_speculator_forget(s->speculator);
     s->n_tokens = 0;
-    if ((st = dop_sequence_empty(s, diag)) != DOP_OK || (st = dop_sequence_reserve(s, 0, h.n_fed, diag)) != DOP_OK ||
-        (st = dop_transfer_write(m, &(dop_states){.place = s->place, .to = h.n_fed, .rows = true, .whole = true},
-                                 map.data + states_offset(&h), diag)) != DOP_OK)
+    if ((st = dop_sequence_empty(s, diag)) != DOP_OK || (st = dop_sequence_reserve(s, 0, h.to, diag)) != DOP_OK ||
+        (st = dop_prefix_set(&s->prefix, h.seed, marks_of(&map, &h), h.n_marks, diag)) != DOP_OK)
+        goto error;
+    const dop_states states = states_of(s, h.to);
+    if ((st = dop_stored_write(m, &states, map.data + dop_image_states_at(&h), diag)) != DOP_OK)
         goto error;
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);
     s->n_tokens = h.n_tokens;
-    s->n_fed = s->n_written = h.n_fed;
-    if (m->plan.model->rewind !=
-        DOP_PLAN_NO_RINGS) /* its rings may hold positions that were dropped before it was saved */
-        s->n_written += m->plan.model->rewind;
+    s->n_fed = h.to;
+    s->n_written = h.to + h.over;
     if (out_note) {
         *out_note = note;
         *out_n_note = h.n_note;

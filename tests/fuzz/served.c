@@ -4,6 +4,7 @@
 #include "runtime/serve/api/api.h"
 #include "runtime/serve/api/api_form.h"
 #include "runtime/serve/http_parse.h"
+#include "runtime/step/stored.h"
 #include "runtime/text/grammar/grammar.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -89,12 +90,7 @@ fuzz_plan_run(const uint8_t *data, size_t size)
 
 /* ---- saved sequences ------------------------------------------------------------------------------------------------ */
 
-/* The header that session.c describes, as far as it is set right here. */
-typedef struct session {
-    char magic[8];
-    uint32_t version, n_tokens, n_fed, n_note;
-    uint64_t file_size, plan, layout;
-} session;
+typedef dop_image_head session;
 
 /* That of a sequence which was saved. */
 static session
@@ -148,10 +144,11 @@ fuzz_session(const uint8_t *data, size_t size)
     h.layout = what & 4 ? right.layout : h.layout;
     if (what & 8) {
         h.n_tokens %= 80;
-        h.n_fed %= 80;
+        h.to %= 80;
+        h.n_marks %= 4;
         h.n_note %= 256;
-        h.file_size = sizeof h + dop_align_u64((uint64_t)h.n_tokens * 4, 8) + dop_align_u64(h.n_note, 8) +
-                      dop_transfer_size(model(), h.n_fed) + sizeof(uint64_t);
+        const dop_states states = {.to = h.to, .rows = true, .whole = true};
+        h.file_size = dop_image_states_at(&h) + dop_transfer_size(model(), &states) + sizeof(uint64_t);
         if (file.size < h.file_size)
             dop_buf_zeros(&file, h.file_size - file.size);
         file.size = h.file_size;
@@ -162,6 +159,15 @@ fuzz_session(const uint8_t *data, size_t size)
         const uint64_t digest = dop_plan_digest(file.data, file.size - sizeof digest);
         memcpy(file.data + file.size - sizeof digest, &digest, sizeof digest);
     }
+    dop_image_head read;
+    dop_image_key key;
+    const dop_image_plan plan = dop_stored_plan(model());
+    /* As a file of a cache too, and as the name of one. */
+    if (dop_image_check((const uint8_t *)file.data, file.size, &plan, "", NULL, &read) == DOP_OK)
+        require(dop_image_states_at(&read) + dop_image_states_size(&read) + sizeof(uint64_t) == file.size);
+    dop_buf_append(&file, "", 1); /* of the name */
+    file.size--;
+    (void)dop_file_name_read(&plan, file.data + sizeof h < file.data + file.size ? file.data + sizeof h : "", &key);
     dop_status st = dop_sequence_load(s, fuzz_file(file.data, file.size, 0), &diag, &note, &n_note);
     fuzz_check(st, &diag);
     if (st == DOP_OK) { /* it can be gone on with */

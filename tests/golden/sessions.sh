@@ -55,6 +55,17 @@ for i in 1 2 3 4 5 6; do echo "Tell me more of the king, $i."; done | talk chat.
 check "a full conversation" grep -q "the context of 128 tokens is full" said
 printf 'And then?\n' | talk chat.plan --session c2.bin >more
 check "is kept as far as it is known" test -s more
+# States of prompts in files, by which another run goes on.
+yes word | head -n 70 | tr '\n' ' ' >line
+talk chat.plan <line >one
+for run in 1 2; do
+    talk chat.plan --prompt-cache prompts --cache-memory 1M <line >kept
+    check "an answer with files of prompts, run $run" cmp one kept
+done
+check "there are files" test -n "$(ls prompts/*.states)"
+check_fails "a size that is none" 2 "--cache-memory 3Q: expected a size, as 8G or 500M" "$EXEC" chat.plan -i --cache-memory 3Q </dev/null
+check_fails "a folder that is none" 1 "prompts cannot be kept here" "$EXEC" chat.plan -i --prompt-cache one </dev/null
+check_fails "files without prompts that come again" 2 "is for prompts that come again" "$EXEC" chat.plan -p x --prompt-cache prompts
 # A format that writes earlier answers in another way, as Qwen3 leaves out old reasoning; lines that are not taken.
 old="{% if loop.last and m['role'] == 'assistant' %}{{ '<think>' }}{% endif %}"
 printf '{"chat_template": "%s%s"}\n' "${turns/"{{"/"$old{{"}" "$answer" >chat/tokenizer_config.json

@@ -57,6 +57,31 @@ keep(void *user, size_t first, size_t n, const float *rows, dop_diag *diag)
     return DOP_OK;
 }
 
+void
+open_model(state *t, const char *plan)
+{
+    const dop_open_options open = {.wire = wire,
+                                   .ordering = t->ordering,
+                                   .checkpoints = CHECKPOINTS + 2,
+                                   .cache_memory = 300000,
+                                   .prompt_cache = t->folder,
+                                   .prompt_cache_bytes = 3000000};
+    ok(t, dop_model_open(plan, &open, &t->diag, &t->m), "opening");
+    dop_model_facts(t->m, &t->facts);
+}
+
+static void
+count_loads(state *t)
+{
+    const dop_counters c = dop_model_counters(t->m);
+    t->loaded += c.tokens_loaded;
+    t->from_files += c.file_hits;
+    t->counts.steps_ahead += c.steps_ahead;
+    t->counts.rows_dropped += c.rows_dropped;
+    t->counts.tokens_reused += c.tokens_reused;
+    t->counts.pages_copied += c.pages_copied;
+}
+
 /* Texts 1 and 2 begin as text 0 does. */
 static void
 make_texts(state *t, const char *plan)
@@ -87,10 +112,7 @@ make_texts(state *t, const char *plan)
     t->shares = t->facts.page > 0 && found == (LENGTH - 1) / t->facts.page * t->facts.page;
     dop_sequence_destroy(s);
     dop_model_close(m);
-    /* Few, so that they are used again. */
-    const dop_open_options open = {.wire = wire, .ordering = t->ordering, .checkpoints = CHECKPOINTS + 2};
-    ok(t, dop_model_open(plan, &open, &t->diag, &t->m), "opening");
-    dop_model_facts(t->m, &t->facts);
+    open_model(t, plan);
 }
 
 /* The texts that begin with the first n tokens of this one: a sequence may go on as any of them. */
@@ -312,6 +334,30 @@ reuse(state *t, uint32_t i)
     check_tokens(t, i);
 }
 
+/* The program ends and begins anew: only files are left. */
+static void
+restart(state *t, const char *plan)
+{
+    count_loads(t);
+    for (uint32_t i = 0; i < t->facts.n_sequences; i++) {
+        if (t->of[i].s && t->of[i].n > 0)
+            ok(t, dop_sequence_end_turn(t->of[i].s, &t->diag), "end of a turn");
+        t->of[i].s = NULL;
+        free(t->of[i].mask);
+        t->of[i].mask = NULL;
+    }
+    memset(t->checkpoint, 0, sizeof t->checkpoint);
+    dop_model_close(t->m);
+    open_model(t, plan);
+    t->restarts++;
+    for (uint32_t i = 0; i < t->facts.n_sequences; i++) {
+        ok(t, dop_sequence_create(t->m, &t->diag, &t->of[i].s), "create");
+        t->of[i].restored = false;
+        t->of[i].n = 0;
+        reuse(t, i);
+    }
+}
+
 /* A checkpoint of a sequence, or a sequence that is taken to one, by its handle. */
 static void
 checkpoint(state *t, uint32_t i)
@@ -400,6 +446,8 @@ operation(state *t, const char *work)
     }
     if (t->of[i].s && pick(t, 8) == 0) {
         if (pick(t, 3) == 0) {
+            if (t->of[i].n > 0)
+                ok(t, dop_sequence_end_turn(t->of[i].s, &t->diag), "end of a turn");
             t->of[i].text = pick(t, TEXTS);
             reuse(t, i);
         } else {
@@ -618,10 +666,13 @@ test(int argc, char **argv)
         return 2;
     t.x = strtoull(argv[3], NULL, 10) + 1;
     t.bound = strtod(argv[4], NULL);
+    snprintf(t.folder, sizeof t.folder, "%s/states", argv[5]);
     make_texts(&t, argv[1]);
     unsigned long n = strtoul(argv[2], NULL, 10);
     for (unsigned long i = 0; i < n; i++) {
         const uint64_t full = t.full;
+        if (wire == NULL && i % 250 == 249)
+            restart(&t, argv[1]);
         operation(&t, argv[5]);
         if (t.full > full)
             make_room(&t);
@@ -629,11 +680,15 @@ test(int argc, char **argv)
     for (uint32_t i = 0; i < t.facts.n_sequences; i++)
         if (t.of[i].s)
             check_tokens(&t, i);
-    const dop_counters c = dop_model_counters(t.m);
+    count_loads(&t);
+    const dop_counters c = t.counts;
     printf("%lu operations on %u sequences, %llu rows compared, worst %.3g standard deviations\n", n,
            t.facts.n_sequences, (unsigned long long)t.rows, t.worst);
     printf("%llu checkpoints held, %llu times taken to one\n", (unsigned long long)t.held,
            (unsigned long long)t.restored);
+    printf("%llu restarts, %llu tokens from host memory and files, %llu pieces from files\n",
+           (unsigned long long)t.restarts, (unsigned long long)t.loaded, (unsigned long long)t.from_files);
+    must(n < 500 || (t.loaded > 0 && t.from_files > 0), "prompts come from files");
     must(n < 200 || (t.held > 0 && t.restored > 0), "checkpoints are made and used");
     printf("%llu steps in flight before they were asked for, %llu rows dropped\n", (unsigned long long)c.steps_ahead,
            (unsigned long long)c.rows_dropped);

@@ -1,17 +1,21 @@
 /* The turns of an agent: every prompt is the one before, what was answered, and a result.
  *
- *   turns PLAN TURNS SYSTEM RESULT CHUNK BOUND [FOLDER]    (SYSTEM, RESULT: tokens; CHUNK: the most that a step reads; BOUND: of any
- *                                                           logit, in standard deviations of its row, from reading everything)
+ *   turns PLAN TURNS SYSTEM RESULT CHUNK BOUND [FOLDER [again]]    (SYSTEM, RESULT: tokens; CHUNK: the most that a step reads; BOUND: of any
+ *                                                           logit, in standard deviations of its row, from reading everything; 0: nothing
+ *                                                           is compared)
  *
  * No turn may read more than what is new and a chunk.  In every third turn the format writes the end of the last prompt anew, and with
- * it the answer.  Then prompts that share the text so far and part from it.  With FOLDER all this, in a second model, once more:
- * prompts that files hold are not read again there.  Uses the public interface, and the end of a turn. */
-#include "runtime/model/model.h"
+ * it the answer.  Then prompts that share the text so far and part from it.  With FOLDER prompts are kept in
+ * files there, and the process kills itself in the end; with `again` another process goes on with the last prompt, which the files hold.
+ * Uses the public interface only. */
+#include <doppler/doppler.h>
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ANSWER = 6, BRANCHES = 16, REWRITTEN = 3, COMPARED = 5, MOST = 1 << 16 };
 
@@ -73,6 +77,14 @@ take(void *user, size_t first, size_t n, const float *rows, dop_diag *diag)
     return DOP_OK;
 }
 
+static double
+now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 /* The prompt, up to the logits after it; returns how many tokens were read. */
 static uint32_t
 read_prompt(agent *t, dop_sequence *s, float *row)
@@ -110,13 +122,16 @@ static void
 turn(agent *t, uint32_t number, uint32_t given, uint32_t more, dop_sequence *s)
 {
     uint32_t id;
+    const double start = now_ms();
     const uint32_t rest = read_prompt(t, s, t->rows[0]);
+    if (t->bound <= 0)
+        printf("turn %u: %u tokens, %u read, first token after %.1f ms\n", number, t->n, rest, now_ms() - start);
     t->read += rest;
     t->given += given;
     if (rest > given + more)
         printf("%u tokens read for %u new ones\n", rest, given);
     must(rest <= given + more, "more is read than what is new and what may be read again", number, t->n);
-    if (number % COMPARED == 0) {
+    if (number % COMPARED == 0 && t->bound > 0) {
         ok(t, dop_sequence_rewind(t->a, 0, &t->diag), "rewind");
         (void)read_prompt(t, t->a, t->rows[1]);
         compare(t, number);
@@ -160,29 +175,90 @@ branches(agent *t, uint32_t n_own)
     }
 }
 
+/* The prompt and what was answered to it, for another process. */
+static FILE *
+open_ids(const char *folder, const char *how)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/ids", folder);
+    FILE *f = fopen(path, how);
+    must(f != NULL, "the file of ids", 0, 0);
+    return f;
+}
+
+/* Waits until files are written, and dies as a process that is killed. */
+static void
+die(agent *t, const char *folder)
+{
+    size_t n;
+    const uint32_t *tokens = dop_sequence_tokens(t->s, &n);
+    FILE *f = open_ids(folder, "wb");
+    must(fwrite(tokens, sizeof *tokens, n, f) == n && fclose(f) == 0, "the file of ids", 0, t->n);
+    const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+    uint64_t before = 0;
+    for (uint32_t same = 0; same < 20; same++) {
+        const dop_counters c = dop_model_counters(t->m);
+        same = c.files_written != before ? 0 : same;
+        before = c.files_written;
+        nanosleep(&pause, NULL);
+    }
+    must(before > 0, "no file is written", 0, 0);
+    printf("%llu files\n", (unsigned long long)before);
+    fflush(stdout);
+    raise(SIGKILL);
+}
+
+/* Another process goes on: nothing is read twice but less than a block and the last token. */
+static void
+go_on(agent *t, const char *folder, uint32_t n_result)
+{
+    FILE *f = open_ids(folder, "rb");
+    t->n = (uint32_t)fread(t->ids, sizeof *t->ids, MOST, f);
+    fclose(f);
+    must(t->n > ANSWER, "the file of ids", 0, t->n);
+    add(t, n_result);
+    turn(t, COMPARED, n_result, t->facts.page ? t->facts.page : 64, t->s);
+    const dop_counters c = dop_model_counters(t->m);
+    must(c.tokens_loaded + n_result + 64 >= t->n && c.file_hits > 0, "prompts come from files", 0,
+         (uint32_t)c.tokens_loaded);
+    printf("%llu tokens from %llu files, worst %.3g standard deviations\n", (unsigned long long)c.tokens_loaded,
+           (unsigned long long)c.file_hits, t->worst);
+}
+
 int
 main(int argc, char **argv)
 {
     static agent t;
-    if (argc < 7 || argc > 8)
+    if (argc < 7 || argc > 9)
         return 2;
     t.x = 5;
     t.chunk = (uint32_t)strtoul(argv[5], NULL, 10);
     t.bound = strtod(argv[6], NULL);
     const uint32_t n = (uint32_t)strtoul(argv[2], NULL, 10), n_system = (uint32_t)strtoul(argv[3], NULL, 10),
                    n_result = (uint32_t)strtoul(argv[4], NULL, 10);
-    const dop_open_options open = {.checkpoints = 64, .max_chunk = t.chunk};
+    const dop_open_options open = {.checkpoints = 64,
+                                   .max_chunk = t.chunk,
+                                   .cache_memory = argc > 7 ? 1 << 28 : 0,
+                                   .prompt_cache = argc > 7 ? argv[7] : NULL};
     ok(&t, dop_model_open(argv[1], &open, &t.diag, &t.m), "opening");
-    ok(&t, dop_model_open(argv[1], NULL, &t.diag, &t.all), "opening");
+    if (t.bound > 0)
+        ok(&t, dop_model_open(argv[1], NULL, &t.diag, &t.all), "opening");
     dop_model_facts(t.m, &t.facts);
     must(t.facts.ctx <= MOST, "the context is too long", 0, t.facts.ctx);
     ok(&t, dop_sequence_create(t.m, &t.diag, &t.s), "create");
-    ok(&t, dop_sequence_create(t.all, &t.diag, &t.a), "create");
+    if (t.all)
+        ok(&t, dop_sequence_create(t.all, &t.diag, &t.a), "create");
     t.rows[0] = calloc(t.facts.vocab, sizeof(float));
     t.rows[1] = calloc(t.facts.vocab, sizeof(float));
     must(t.rows[0] && t.rows[1], "memory", 0, 0);
-    turns(&t, n, n_system, n_result);
-    branches(&t, n_result);
+    if (argc > 8) {
+        go_on(&t, argv[7], n_result);
+    } else {
+        turns(&t, n, n_system, n_result);
+        if (argc > 7)
+            die(&t, argv[7]);
+        branches(&t, n_result);
+    }
     printf("%u turns and %d branches: %llu tokens read, %llu new; worst %.3g standard deviations\n", n, BRANCHES,
            (unsigned long long)t.read, (unsigned long long)t.given, t.worst);
     dop_model_close(t.m);

@@ -456,7 +456,7 @@ Test(sequences, saved_and_restored)
     for (size_t n = 0; n < size; n += n < 80 ? 13 : 97) {
         rewrite(path, bytes, n);
         fails(dop_sequence_load(b.s, path, &diag, NULL, NULL), DOP_E_INPUT,
-              n < 56 ? "not a saved sequence" : "cut short");
+              n < 96 ? "not a saved sequence" : "cut short");
         check_tokens(&b);
     }
     for (size_t at = 0; at < size; at += 41) {
@@ -498,9 +498,9 @@ Test(sequences, files_of_others)
         uint32_t value;
         const char *says;
     } cases[] = {
-        {8, 2, "saved in version 2"},         {12, 200, "9 with states"},
-        {16, 10, "9 tokens, 10 with states"}, {40, 1, "another of the plan's targets"},
-        {48, TOY_VOCAB, "token id 64"},
+        {8, 1, "saved in version 1"},         {16, 200, "9 with states"},
+        {24, 10, "9 tokens, 10 with states"}, {56, 1, "another of the plan's targets"},
+        {88, TOY_VOCAB, "token id 64"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memcpy(bytes, map.data, size);

@@ -72,6 +72,13 @@ typedef struct dop_open_options {
      * checkpoint_bytes: most device memory for them; 0: a sixteenth of the device's memory. */
     uint32_t checkpoints;
     uint64_t checkpoint_bytes;
+    /* Prompts that come again go on from what the end of a turn (of a dop_generation) leaves in host memory, and in files, which also
+     * survive the model.  cache_memory: most bytes of host memory; 0: none.  prompt_cache: a folder for files; NULL: none.  Several
+     * processes may use it; its files are written by a thread and hold what users wrote, for their owner only.  prompt_cache_bytes:
+     * most bytes of all files there, of which the least recently used are removed; 0: 32 GiB. */
+    uint64_t cache_memory;
+    const char *prompt_cache;
+    uint64_t prompt_cache_bytes;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* How many tokens the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, dop_model_open returns
      * as soon as that call has what it needs.  A thread prepares the rest meanwhile, and calls that need it wait for it. */
@@ -155,12 +162,20 @@ typedef struct dop_counters {
     uint64_t recordings;  /* recordings of command buffers, without those named at the top of this file */
     uint64_t submissions;
     uint64_t tokens_reused; /* found by dop_sequence_reuse */
-    uint64_t pages_copied;  /* because a sequence wrote to a page that it shared */
-    double waited_ms;       /* time that calls spent waiting for kernels (dop_open_options.first_tokens) */
-    uint64_t steps_ahead;   /* steps of dop_step_run that were in flight before it was called */
-    uint64_t rows_dropped;  /* rows of steps that ran ahead of dop_step_run and that no call wanted */
+    uint64_t tokens_saved;  /* tokens of prompts that were in states already, wherever (dop_sequence_reuse) */
+    uint64_t tokens_loaded; /* those of them that came from host memory and files */
+    uint64_t checkpoints_made, checkpoints_used;
+    uint64_t cache_hits, file_hits;        /* pieces of prompts found in host memory, and in files */
+    uint64_t files_written, files_removed; /* of dop_open_options.prompt_cache */
+    uint64_t pages_copied;                 /* because a sequence wrote to a page that it shared */
+    double waited_ms;      /* time that calls spent waiting for kernels (dop_open_options.first_tokens) */
+    uint64_t steps_ahead;  /* steps of dop_step_run that were in flight before it was called */
+    uint64_t rows_dropped; /* rows of steps that ran ahead of dop_step_run and that no call wanted */
     /* Now: */
-    uint32_t pages_free; /* pages of no sequence, including those that dop_sequence_reuse may find */
+    uint32_t checkpoints;             /* on the device */
+    uint64_t checkpoint_bytes;        /* of device memory for checkpoints, used or not */
+    uint64_t cache_bytes, file_bytes; /* in host memory, and in files */
+    uint32_t pages_free;              /* pages of no sequence, including those that dop_sequence_reuse may find */
 } dop_counters;
 
 dop_counters dop_model_counters(const dop_model *model);
@@ -197,6 +212,10 @@ dop_status dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, 
 /* The tokens so far, fed and picked; owned by the sequence, valid until it changes. */
 const uint32_t *dop_sequence_tokens(const dop_sequence *sequence, size_t *out_n);
 
+/* Says that a turn of a conversation has ended (a dop_generation does so itself): a later prompt may begin with what the sequence has
+ * now.  Makes a checkpoint without a handle, and stores what is not stored yet in host memory and files, as far as dop_open_options
+ * say so; steps that ran ahead are dropped.  Does nothing while a step is open. */
+dop_status dop_sequence_end_turn(dop_sequence *sequence, dop_diag *diag);
 /* Makes a checkpoint: a copy of what brings this or any other sequence of the model back to where this one is.  Tokens that are
  * not in the states yet are fed first.  It takes device memory that dop_open_options.checkpoints reserved, and costs one copy of the
  * states of windows and recurrent layers; caches of the whole context are not copied.  *out_id: a handle, which is never 0, until

@@ -198,7 +198,8 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
         n = room;
     if ((st = dop_cli_generation_begin(&t->gen, ids.count, n, diag)) != DOP_OK ||
         (st = dop_generation_read(t->gen.writer, ids.data, ids.count, diag)) != DOP_OK ||
-        (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
+        (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK ||
+        (st = dop_sequence_end_turn(t->gen.sequence, diag)) != DOP_OK)
         goto error;
     size_t n_text;
     const char *text = dop_generation_text(t->gen.writer, &n_text);

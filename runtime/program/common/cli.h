@@ -77,6 +77,7 @@ typedef struct dop_cli {
     double models_idle;                                  /* seconds; 0: never */
     const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
     double serve_comment;                                /* seconds; 0: never */
+    const char *cache_memory, *prompt_cache, *prompt_cache_size; /* for -i and --serve */
     /* about */
     bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
@@ -129,6 +130,8 @@ dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, do
 /* The command line's only plan. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
 void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
+/* For -i and --serve: prompts that come again are kept, as the options say.  DOP_E_USAGE: a size that is none. */
+dop_status dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_options);
 /* Opens the plan as a model, and creates a sequence. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens and .no_scoring. */

@@ -54,7 +54,6 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
 void
 dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
 {
-    enum { MOST_CHECKPOINTS = 64 };
     *out_options = (dop_open_options){
         .device = cli->device,
         .cache_dir = cli->cache_dir,
@@ -63,14 +62,63 @@ dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
         .steps_per_submit = cli->gpu_loop,
         .wire = cli->wire,
     };
-    if (cli->serve || cli->interactive) /* their prompts come again */
-        out_options->checkpoints = MOST_CHECKPOINTS;
     if (cli->verbose)
         out_options->log.line = print_log_line;
     if (cli->ordering)
         out_options->ordering = strcmp(cli->ordering, "barriers") == 0     ? DOP_ORDERING_BARRIERS
                                 : strcmp(cli->ordering, "persistent") == 0 ? DOP_ORDERING_PERSISTENT
                                                                            : DOP_ORDERING_AUTO;
+}
+
+/* Bytes, as 500M: K, M, G and T are powers of 1024. */
+static dop_status
+read_size(const char *option, const char *text, dop_diag *diag, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    const double n = strtod(text, &end);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    const double bytes = unit ? ldexp(n, 10 * (int)(unit - units + 1)) : n;
+    if (unit)
+        end++;
+    if (end == text || strcmp(end, "iB") * strcmp(end, "B") * strcmp(end, "") != 0 || !(bytes >= 0 && bytes < 0x1p60))
+        return DOP_FAIL(diag, DOP_E_USAGE, "%s %s: expected a size, as 8G or 500M", option, text);
+    *out = (uint64_t)bytes;
+    return DOP_OK;
+}
+
+/* Bytes of memory that programs can have without others being moved to disk. */
+static uint64_t
+free_memory(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    char line[128];
+    unsigned long long kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib * 1024;
+}
+
+dop_status
+dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_options)
+{
+    enum { MOST_CHECKPOINTS = 64, SHARE_OF_FREE = 4 };
+    static const uint64_t most_by_default = 16ull << 30;
+    dop_open_options *o = io_options;
+    dop_status st = DOP_OK;
+    o->checkpoints = MOST_CHECKPOINTS;
+    o->prompt_cache = cli->prompt_cache;
+    o->cache_memory = free_memory() / SHARE_OF_FREE;
+    if (o->cache_memory > most_by_default)
+        o->cache_memory = most_by_default;
+    if (cli->cache_memory)
+        st = read_size("--cache-memory", cli->cache_memory, diag, &o->cache_memory);
+    if (st == DOP_OK && cli->prompt_cache_size)
+        st = read_size("--prompt-cache-size", cli->prompt_cache_size, diag, &o->prompt_cache_bytes);
+    return st;
 }
 
 dop_status
@@ -85,6 +133,8 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     dop_cli_open_options(cli, &o);
     o.first_tokens = first_tokens;
     o.no_scoring = no_scoring;
+    if (cli->interactive && (st = dop_cli_keep_prompts(cli, diag, &o)) != DOP_OK)
+        return st;
     const bool shows = dop_cli_shows_progress(cli);
     if (shows)
         fputs("loading ...", stderr);

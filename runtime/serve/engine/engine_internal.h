@@ -157,7 +157,8 @@ void dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_p
 void dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks);
 /* After a step: checkpoints of prompts whose tokens it has read. */
 void dop_engine_mark_chunks(dop_engine *e);
-/* Checkpoints of texts that have ended. */
+/* While nothing else is to be done: checkpoints of texts that have ended, in host memory and files too.  A text whose sequence another
+ * job gets before that has its checkpoint then, and goes to host memory if it is long. */
 void dop_engine_end_turns(dop_engine *e);
 /* After a step did not find enough pages: makes other jobs release theirs; what they had read of their prompts is read again.
  * False: there is no other job. */

@@ -128,12 +128,15 @@ dop_engine_give_up(dop_engine *e, const dop_diag *diag)
 void
 dop_engine_end_turns(dop_engine *e)
 {
-    for (uint32_t i = 0; i < e->n_slots; i++) {
+    dop_engine_lock(e);
+    const bool idle = e->metrics.running == 0 && !e->first;
+    dop_engine_unlock(e);
+    for (uint32_t i = 0; i < e->n_slots && idle; i++) {
         dop_slot *slot = &e->slots[i];
         if (!slot->ended || slot->job || slot->flies || !slot->sequence)
             continue;
         slot->ended = false;
-        (void)dop_sequence_end_turn(slot->sequence, NULL);
+        (void)dop_sequence_end_turn(slot->sequence, NULL); /* what fails here is read again later */
     }
 }
 

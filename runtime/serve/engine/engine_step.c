@@ -101,8 +101,17 @@ next_reader(const dop_engine *e)
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
+    enum { WORTH_STORING = 1024 }; /* tokens of a text that loses its sequence while others wait */
     const dop_prompt prompt = {.ids = job->tokens_of, .n = dop_job_tokens(job), .most = dop_job_tokens(job) - 1};
+    dop_slot *slot = &e->slots[job->slot];
     dop_resumed got;
+    size_t n;
+    (void)dop_sequence_tokens(slot->sequence, &n);
+    if (slot->ended && n >= WORTH_STORING)
+        (void)dop_sequence_end_turn(slot->sequence, NULL);
+    else if (slot->ended && dop_step_drain(e->model, NULL) == DOP_OK)
+        (void)dop_sequence_mark(slot->sequence, NULL);
+    slot->ended = false;
     dop_status st = dop_sequence_resume(e->slots[job->slot].sequence, &prompt, diag, &got);
     if (st != DOP_OK)
         return st;
@@ -472,7 +481,18 @@ dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pi
 {
     e->metrics.steps++;
     e->metrics.rows += n_rows;
-    e->metrics.steps_ahead = dop_model_counters(e->model).steps_ahead;
+    const dop_counters c = dop_model_counters(e->model);
+    e->metrics.steps_ahead = c.steps_ahead;
+    e->metrics.loaded_tokens = c.tokens_loaded;
+    e->metrics.checkpoints_made = c.checkpoints_made;
+    e->metrics.checkpoints_used = c.checkpoints_used;
+    e->metrics.cache_hits = c.cache_hits;
+    e->metrics.file_hits = c.file_hits;
+    e->metrics.files_written = c.files_written;
+    e->metrics.files_removed = c.files_removed;
+    e->metrics.checkpoint_bytes = c.checkpoint_bytes;
+    e->metrics.cache_bytes = c.cache_bytes;
+    e->metrics.file_bytes = c.file_bytes;
     dop_histogram_add(&e->metrics.step, (dop_now_ms() - start_ms) / 1e3);
     dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
 }

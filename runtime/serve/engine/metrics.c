@@ -153,6 +153,17 @@ dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
     };
     number(out, "prompt_tokens_total", "counter", "Tokens of prompts.", m->prompt_tokens);
     number(out, "prompt_tokens_reused_total", "counter", "Those that a sequence held already.", m->reused_tokens);
+    number(out, "prompt_tokens_loaded_total", "counter", "Those of them that came from host memory and files.",
+           m->loaded_tokens);
+    number(out, "checkpoints_made_total", "counter", "Checkpoints of sequences on the device.", m->checkpoints_made);
+    number(out, "checkpoints_used_total", "counter", "Times that a sequence went on from one.", m->checkpoints_used);
+    number(out, "cache_hits_total", "counter", "Pieces of prompts found in host memory.", m->cache_hits);
+    number(out, "file_hits_total", "counter", "Pieces of prompts found in files.", m->file_hits);
+    number(out, "files_written_total", "counter", "Files of prompts that were written.", m->files_written);
+    number(out, "files_removed_total", "counter", "Files of prompts that were removed to make room.", m->files_removed);
+    number(out, "checkpoint_bytes", "gauge", "Device memory for checkpoints.", m->checkpoint_bytes);
+    number(out, "cache_bytes", "gauge", "Prompts in host memory.", m->cache_bytes);
+    number(out, "file_bytes", "gauge", "Prompts in files.", m->file_bytes);
     number(out, "written_tokens_total", "counter", "Tokens that were generated.", m->written_tokens);
     number(out, "steps_total", "counter", "Steps of the model.", m->steps);
     number(out, "steps_ahead_total", "counter", "Those that began before the tokens of the last one were known.",

@@ -16,7 +16,10 @@ typedef struct dop_histogram {
 
 typedef struct dop_metrics {
     uint64_t prompt_tokens, reused_tokens, written_tokens;
-    uint64_t steps, rows;                  /* number of steps, and of their rows together */
+    uint64_t steps, rows; /* number of steps, and of their rows together */
+    /* Of prefix reuse: what checkpoints and the store of prompts have and did (dop_counters). */
+    uint64_t loaded_tokens, checkpoints_made, checkpoints_used, cache_hits, file_hits, files_written, files_removed;
+    uint64_t checkpoint_bytes, cache_bytes, file_bytes;
     uint64_t steps_ahead;                  /* steps in flight before the tokens of the step before were known */
     uint64_t jobs[DOP_METRIC_ENDS];        /* jobs that ended, by dop_job_end */
     uint64_t answers[DOP_METRIC_STATUSES]; /* HTTP answers, by the first digit of their status */

@@ -24,7 +24,9 @@ typedef struct state {
     uint32_t file_text[MAX], file_n[MAX], n_files;
     uint64_t checkpoint[CHECKPOINTS]; /* handles, of which text and how much of it: */
     uint32_t checkpoint_text[CHECKPOINTS], checkpoint_n[CHECKPOINTS];
-    uint64_t held, restored;
+    uint64_t held, restored, restarts, loaded, from_files;
+    char folder[512];
+    dop_counters counts; /* of models that are closed, and in the end of all */
     uint64_t x;
     double bound, worst;
     uint64_t rows, full;
@@ -40,6 +42,9 @@ bool is_full(state *t, dop_status st, const char *what);
 uint32_t pick(state *t, uint32_t n);
 /* The tokens of sequence i are the beginning of its text. */
 void check_tokens(state *t, uint32_t i);
+
+/* Opens the model with few checkpoints and a small store of prompts, so that they are used again. */
+void open_model(state *t, const char *plan);
 
 /* converse.c: some of the sequences go on with their own picks for a while, and then return to where they were. */
 void talk_in_steps(state *t);

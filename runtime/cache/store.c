@@ -1,0 +1,353 @@
+#include "runtime/cache/store.h"
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+typedef struct entry {
+    struct entry *next; /* in its bucket */
+    dop_image_key key;
+    dop_image *image; /* NULL: only in a file */
+    uint64_t used;
+    double touched_ms; /* when its file was last said to be used */
+    bool in_file;
+} entry;
+
+enum { FIRST_BUCKETS = 256, TOUCH_MS = 60000 };
+
+struct dop_store {
+    dop_store_options options;
+    dop_files *files;
+    entry **buckets;
+    uint32_t n_buckets, n_entries;
+    uint64_t clock;
+    dop_store_counts counts;
+};
+
+/* --- entries ----------------------------------------------------------------------------------------------------------- */
+
+static entry **
+bucket_of(const dop_store *s, const dop_image_key *key)
+{
+    return &s->buckets[key->digest[0] & (s->n_buckets - 1)];
+}
+
+static bool
+is_same(const dop_image_key *a, const dop_image_key *b)
+{
+    return a->digest[0] == b->digest[0] && a->digest[1] == b->digest[1] && a->from == b->from && a->to == b->to &&
+           a->whole == b->whole;
+}
+
+static entry *
+find(const dop_store *s, const dop_image_key *key)
+{
+    entry *e = *bucket_of(s, key);
+    while (e && !is_same(&e->key, key))
+        e = e->next;
+    return e;
+}
+
+static void
+drop_image(dop_store *s, entry *e)
+{
+    if (!e->image)
+        return;
+    s->counts.bytes -= e->image->size;
+    s->counts.images--;
+    dop_image_release(e->image);
+    e->image = NULL;
+}
+
+static void
+drop(dop_store *s, entry *e)
+{
+    entry **at = bucket_of(s, &e->key);
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    drop_image(s, e);
+    free(e);
+    s->n_entries--;
+}
+
+static void
+grow(dop_store *s)
+{
+    const uint32_t n = s->n_buckets * 2;
+    entry **old = s->buckets, **buckets = calloc(n, sizeof(entry *));
+    if (!buckets)
+        return; /* longer chains do */
+    const uint32_t n_old = s->n_buckets;
+    s->buckets = buckets;
+    s->n_buckets = n;
+    for (uint32_t i = 0; i < n_old; i++)
+        for (entry *e = old[i], *next; e; e = next) {
+            entry **at = bucket_of(s, &e->key);
+            next = e->next;
+            e->next = *at;
+            *at = e;
+        }
+    free(old);
+}
+
+static entry *
+add(dop_store *s, const dop_image_key *key)
+{
+    entry *e = find(s, key);
+    if (e)
+        return e;
+    if (s->n_entries >= s->n_buckets)
+        grow(s);
+    e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    entry **at = bucket_of(s, key);
+    *e = (entry){.next = *at, .key = *key};
+    *at = e;
+    s->n_entries++;
+    return e;
+}
+
+/* The image that was used least recently goes; of those used together the one that is furthest in its prompt, because the others are of use
+ * without it. */
+static void
+shrink(dop_store *s, uint64_t bound, const entry *but)
+{
+    while (s->counts.bytes > bound) {
+        entry *oldest = NULL;
+        for (uint32_t i = 0; i < s->n_buckets; i++)
+            for (entry *e = s->buckets[i]; e; e = e->next)
+                if (e->image && e != but &&
+                    (!oldest || e->used < oldest->used || (e->used == oldest->used && e->key.to > oldest->key.to)))
+                    oldest = e;
+        if (!oldest)
+            return;
+        if (oldest->in_file)
+            drop_image(s, oldest);
+        else
+            drop(s, oldest);
+    }
+}
+
+static void
+keep(dop_store *s, entry *e, dop_image *image)
+{
+    if (e->image || image->size > s->options.memory)
+        return;
+    e->image = dop_image_hold(image);
+    s->counts.bytes += image->size;
+    s->counts.images++;
+    shrink(s, s->options.memory, e);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------------- */
+
+static void
+list(void *user, const dop_image_key *key, uint64_t size)
+{
+    dop_store *s = user;
+    (void)size;
+    entry *e = add(s, key);
+    if (e)
+        e->in_file = true;
+}
+
+void
+dop_store_refresh(dop_store *store)
+{
+    store->clock++;
+    if (store->files)
+        dop_files_list(store->files, list, store);
+}
+
+dop_status
+dop_store_create(const dop_store_options *options, dop_diag *diag, dop_store **out_store)
+{
+    dop_store *s = calloc(1, sizeof *s);
+    *out_store = NULL;
+    if (!s || !(s->buckets = calloc(FIRST_BUCKETS, sizeof(entry *)))) {
+        free(s);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    s->n_buckets = FIRST_BUCKETS;
+    s->options = *options;
+    s->options.folder = NULL;
+    dop_status st =
+        options->folder ? dop_files_open(options->folder, options->bound, &options->plan, diag, &s->files) : DOP_OK;
+    if (st != DOP_OK) {
+        dop_store_destroy(s);
+        return st;
+    }
+    dop_store_refresh(s);
+    *out_store = s;
+    return DOP_OK;
+}
+
+void
+dop_store_destroy(dop_store *store)
+{
+    dop_store *s = store;
+    if (!s)
+        return;
+    dop_files_close(s->files);
+    for (uint32_t i = 0; i < s->n_buckets; i++)
+        while (s->buckets[i])
+            drop(s, s->buckets[i]);
+    free(s->buckets);
+    free(s);
+}
+
+/* --- finding ------------------------------------------------------------------------------------------------------------- */
+
+bool
+dop_store_has(const dop_store *store, const dop_image_key *key)
+{
+    return find(store, key) != NULL;
+}
+
+static int
+smaller_first(const void *x, const void *y)
+{
+    const uint32_t *a = x, *b = y;
+    return *a < *b ? -1 : *a > *b ? 1 : 0;
+}
+
+uint32_t *
+dop_store_points(const dop_store *store, uint32_t most, uint32_t *out_n)
+{
+    uint32_t found = 0, kept = 0, *at = malloc(((size_t)store->n_entries + 1) * sizeof *at);
+    *out_n = 0;
+    for (uint32_t i = 0; i < store->n_buckets && at; i++)
+        for (const entry *e = store->buckets[i]; e; e = e->next)
+            if (e->key.whole && e->key.to <= most)
+                at[found++] = e->key.to;
+    if (!at || found == 0) {
+        free(at);
+        return NULL;
+    }
+    qsort(at, found, sizeof *at, smaller_first);
+    for (uint32_t i = 0; i < found; i++)
+        if (i == 0 || at[i] != at[kept - 1])
+            at[kept++] = at[i];
+    *out_n = kept;
+    return at;
+}
+
+static bool
+has_keys(const dop_image *x, const dop_image_key *key, const uint32_t *keys)
+{
+    const uint32_t n = key->whole ? key->to : key->to - key->from;
+    return memcmp(x->bytes + sizeof(dop_image_head), keys, n * sizeof *keys) == 0;
+}
+
+dop_image *
+dop_store_get(dop_store *store, const dop_image_key *key, const uint32_t *keys)
+{
+    dop_store *s = store;
+    entry *e = find(s, key);
+    dop_image_head head;
+    if (!e)
+        return NULL;
+    dop_image *x = e->image ? dop_image_hold(e->image) : s->files ? dop_files_read(s->files, key, &head) : NULL;
+    const bool of_file = x && !e->image;
+    if (x && !has_keys(x, key, keys)) {
+        dop_image_release(x);
+        return NULL;
+    }
+    if (!x) {
+        drop(s, e);
+        return NULL;
+    }
+    e->used = s->clock;
+    if (s->files && e->in_file && (of_file || dop_now_ms() - e->touched_ms > TOUCH_MS)) {
+        if (!of_file) /* reading does so itself */
+            dop_files_touch(s->files, key);
+        e->touched_ms = dop_now_ms();
+    }
+    s->counts.from_files += of_file;
+    s->counts.from_memory += !of_file;
+    if (of_file)
+        keep(s, e, x);
+    return x;
+}
+
+void
+dop_store_put(dop_store *store, const dop_image_key *key, dop_image *image)
+{
+    dop_store *s = store;
+    entry *e = add(s, key);
+    if (!e)
+        return;
+    e->used = ++s->clock;
+    if (s->files && !e->in_file) {
+        dop_files_write(s->files, key, image);
+        e->in_file = true; /* what was not written is found missing when it is wanted */
+    }
+    keep(s, e, image);
+    if (!e->image && !e->in_file)
+        drop(s, e);
+}
+
+dop_store_counts
+dop_store_count(const dop_store *store)
+{
+    dop_store_counts c = store->counts;
+    if (store->files)
+        c.files = dop_files_count(store->files);
+    return c;
+}
+
+/* --- making images --------------------------------------------------------------------------------------------------------- */
+
+dop_image *
+dop_image_begin(const dop_image_plan *plan, const dop_image_key *key, uint64_t seed, uint32_t over,
+                const uint32_t *keys, uint64_t n_states, dop_image_head *out_head)
+{
+    dop_image_head h =
+        dop_image_head_of(plan, (key->whole ? (uint32_t)DOP_IMAGE_WHOLE : 0) | DOP_IMAGE_ROWS | DOP_IMAGE_CACHED);
+    h.n_tokens = key->whole ? key->to : key->to - key->from;
+    h.from = key->from;
+    h.to = key->to;
+    h.over = over;
+    h.seed = seed;
+    memcpy(h.key, key->digest, sizeof h.key);
+    h.file_size = dop_image_states_at(&h) + n_states + sizeof(uint64_t);
+    dop_image *x = dop_image_create(h.file_size);
+    if (!x)
+        return NULL;
+    memcpy(x->bytes, &h, sizeof h);
+    memset(x->bytes + sizeof h, 0, (size_t)(dop_image_states_at(&h) - sizeof h));
+    memcpy(x->bytes + sizeof h, keys, h.n_tokens * sizeof *keys);
+    *out_head = h;
+    return x;
+}
+
+void
+dop_image_finish(dop_image *image)
+{
+    const uint64_t size = image->size - sizeof(uint64_t), digest = XXH3_64bits(image->bytes, size);
+    memcpy(image->bytes + size, &digest, sizeof digest);
+}
+
+void
+dop_image_digests(uint64_t seed, const uint32_t *keys, const uint32_t *at, uint32_t n, uint64_t (*out)[2])
+{
+    XXH3_state_t *state = XXH3_createState();
+    uint32_t done = 0;
+    memset(out, 0, n * sizeof *out);
+    if (!state)
+        return; /* no image has the digest 0 */
+    (void)XXH3_128bits_reset_withSeed(state, seed);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)XXH3_128bits_update(state, keys + done, (at[i] - done) * sizeof *keys);
+        done = at[i];
+        const XXH128_hash_t h = XXH3_128bits_digest(state);
+        out[i][0] = h.low64;
+        out[i][1] = h.high64;
+    }
+    XXH3_freeState(state);
+}

@@ -1,0 +1,345 @@
+#include "runtime/step/stored.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Positions of a block in plans without pages; files take at most so much unless options say otherwise. */
+enum { BLOCK = 64 };
+static const uint64_t default_bound = 32ull << 30;
+
+/* Names, kinds and sizes of the states: a plan for several targets may have them in several forms. */
+static uint64_t
+layout_digest(const dop_model *m)
+{
+    uint64_t h = m->plan.model->vocab;
+    for (uint32_t i = 0; i < m->plan.n_states; i++) {
+        const dop_plan_state *s = &m->plan.states[i];
+        const char *name = dop_plan_string(&m->plan, s->name);
+        if (m->memory.places[s->slot].block == UINT32_MAX)
+            continue;
+        const uint64_t facts[] = {h, m->plan.slots[s->slot].state, s->rows, s->row_bytes,
+                                  dop_plan_digest(name, strlen(name))};
+        h = dop_plan_digest(facts, sizeof facts);
+    }
+    return h;
+}
+
+dop_image_plan
+dop_stored_plan(const dop_model *model)
+{
+    return (dop_image_plan){.plan = model->plan.digest,
+                            .layout = layout_digest(model),
+                            .vocab = model->plan.model->vocab,
+                            .ctx = model->plan.model->ctx};
+}
+
+static uint32_t
+block_of(const dop_model *m)
+{
+    const uint32_t ctx = m->plan.model->ctx;
+    return m->pages.page ? m->pages.page : ctx < BLOCK ? ctx : (uint32_t)BLOCK;
+}
+
+dop_status
+dop_stored_open(dop_model *model, const dop_open_options *options, dop_diag *diag)
+{
+    dop_model *m = model;
+    if ((options->cache_memory == 0 && !options->prompt_cache) || !dop_plan_steps(&m->plan) || !dop_transfer_can(m))
+        return DOP_OK;
+    const dop_store_options how = {.memory = options->cache_memory,
+                                   .folder = options->prompt_cache,
+                                   .bound = options->prompt_cache_bytes ? options->prompt_cache_bytes : default_bound,
+                                   .block = block_of(m),
+                                   .plan = dop_stored_plan(m)};
+    const dop_states row = {.to = 1, .rows = true};
+    m->has_rows = dop_transfer_size(m, &row) > 0;
+    dop_status st = dop_transfer_keep_staging(m, diag);
+    return st == DOP_OK ? dop_store_create(&how, diag, &m->store) : st;
+}
+
+/* --- bytes ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct sink {
+    uint8_t *at;
+    uint64_t left;
+} sink;
+
+static dop_status
+take(void *user, const void *bytes, size_t size, dop_diag *diag)
+{
+    sink *s = user;
+    if (size > s->left)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "more bytes of states than there are");
+    memcpy(s->at, bytes, size);
+    s->at += size;
+    s->left -= size;
+    return DOP_OK;
+}
+
+static dop_states
+half(const dop_states *x, bool rows)
+{
+    dop_states h = *x;
+    h.rows = x->rows && rows;
+    h.whole = x->whole && !rows;
+    return h;
+}
+
+uint64_t
+dop_stored_size(dop_model *model, const dop_states *states)
+{
+    return dop_transfer_size(model, states);
+}
+
+dop_status
+dop_stored_read(dop_model *model, const dop_states *states, uint8_t *out, dop_diag *diag)
+{
+    const dop_states rows = half(states, true), whole = half(states, false);
+    sink s = {out, dop_transfer_size(model, states)};
+    dop_status st = rows.rows ? dop_transfer_read(model, &rows, take, &s, diag) : DOP_OK;
+    return st == DOP_OK && whole.whole ? dop_transfer_read(model, &whole, take, &s, diag) : st;
+}
+
+dop_status
+dop_stored_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag)
+{
+    const dop_states rows = half(states, true), whole = half(states, false);
+    dop_status st = rows.rows ? dop_transfer_write(model, &rows, bytes, diag) : DOP_OK;
+    if (st == DOP_OK && whole.whole)
+        st = dop_transfer_write(model, &whole, bytes + (rows.rows ? dop_transfer_size(model, &rows) : 0), diag);
+    return st;
+}
+
+/* --- keeping ------------------------------------------------------------------------------------------------------------ */
+
+/* An image of states: rows from one place, and (whole) what belongs to position `to` from a place or slot. */
+static dop_status
+keep_one(dop_sequence *s, const dop_image_key *key, const uint32_t *keys, uint32_t whole_at, uint32_t over,
+         dop_diag *diag)
+{
+    dop_model *m = s->model;
+    const dop_image_plan plan = dop_stored_plan(m);
+    const dop_states rows = {.place = s->place, .from = key->from, .to = key->to, .rows = true},
+                     whole = {.place = whole_at, .from = key->from, .to = key->to, .whole = key->whole};
+    const uint64_t n_rows = dop_transfer_size(m, &rows), n_whole = key->whole ? dop_transfer_size(m, &whole) : 0;
+    dop_image_head head;
+    dop_image *x =
+        dop_image_begin(&plan, key, s->prefix.seed, over, keys + (key->whole ? 0 : key->from), n_rows + n_whole, &head);
+    if (!x)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    uint8_t *states = x->bytes + dop_image_states_at(&head);
+    dop_status st = dop_stored_read(m, &rows, states, diag);
+    if (st == DOP_OK && key->whole)
+        st = dop_stored_read(m, &whole, states + n_rows, diag);
+    if (st == DOP_OK) {
+        dop_image_finish(x);
+        dop_store_put(m->store, key, x);
+    }
+    dop_image_release(x);
+    return st;
+}
+
+/* The point at position n, if it is not stored yet. */
+static dop_status
+keep_point(dop_sequence *s, const uint32_t *keys, uint32_t n, uint32_t whole_at, uint32_t over, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    const uint32_t block = block_of(m);
+    dop_image_key key = {.from = n / block * block, .to = n, .whole = true};
+    uint64_t digest[1][2];
+    dop_image_digests(s->prefix.seed, keys, &n, 1, digest);
+    memcpy(key.digest, digest[0], sizeof key.digest);
+    return dop_store_has(m->store, &key) ? DOP_OK : keep_one(s, &key, keys, whole_at, over, diag);
+}
+
+static dop_status
+keep_blocks(dop_sequence *s, const uint32_t *keys, uint32_t n, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    const uint32_t block = block_of(m), n_blocks = n / block;
+    uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
+    uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
+    dop_status st = at && digests ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n_blocks && st == DOP_OK; i++)
+        at[i] = (i + 1) * block;
+    if (st == DOP_OK)
+        dop_image_digests(s->prefix.seed, keys, at, n_blocks, digests);
+    for (uint32_t i = 0; i < n_blocks && st == DOP_OK; i++) {
+        dop_image_key key = {.from = i * block, .to = (i + 1) * block};
+        memcpy(key.digest, digests[i], sizeof key.digest);
+        if (!dop_store_has(m->store, &key))
+            st = keep_one(s, &key, keys, s->place, 0, diag);
+    }
+    free(at);
+    free(digests);
+    return st;
+}
+
+dop_status
+dop_stored_keep(dop_sequence *sequence, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    const uint32_t n = s->n_fed, rewind = m->plan.model->rewind, *keys = dop_prefix_keys(&s->prefix, s->tokens, n);
+    if (!m->store || n == 0)
+        return DOP_OK;
+    if (!keys)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_store_refresh(m->store);
+    dop_status st = m->has_rows ? keep_blocks(s, keys, n, diag) : DOP_OK;
+    if (st != DOP_OK || !m->one_position)
+        return st;
+    const uint32_t over = s->n_written > n ? s->n_written - n : 0;
+    if (rewind == DOP_PLAN_NO_RINGS || over <= rewind)
+        st = keep_point(s, keys, n, s->place, over, diag);
+    for (uint32_t i = 0; i < m->slots.n && st == DOP_OK; i++) {
+        dop_restore_point *c = &m->checkpoints[i];
+        const bool last = c->id == s->chunk_marks[0] || c->id == s->chunk_marks[1];
+        if (c->id == 0 || c->n >= n || (c->chunk && !last) || c->prefix.seed != s->prefix.seed)
+            continue;
+        const uint32_t *own = dop_prefix_keys(&c->prefix, c->tokens, c->n);
+        if (own && dop_prefix_same(own, keys, c->n) == c->n)
+            st = keep_point(s, keys, c->n, m->plan.model->n_sequences + i, c->over, diag);
+    }
+    return st;
+}
+
+/* --- finding ------------------------------------------------------------------------------------------------------------ */
+
+/* Blocks from the first on that are on the device or in the store. */
+static uint32_t
+count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t rows)
+{
+    const uint32_t block = block_of(m);
+    uint32_t i = rows / block;
+    if (!m->has_rows)
+        return n;
+    for (; i < n; i++) {
+        dop_image_key key = {.from = i * block, .to = (i + 1) * block};
+        memcpy(key.digest, digests[i], sizeof key.digest);
+        if (!dop_store_has(m->store, &key))
+            break;
+    }
+    return i < n ? i : n;
+}
+
+/* The largest point that the blocks reach. */
+static bool
+find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t n_blocks,
+           dop_image_key *out)
+{
+    const uint32_t block = block_of(m);
+    uint32_t n, *at = dop_store_points(m->store, most, &n);
+    uint64_t(*digests)[2] = at ? malloc(n * sizeof *digests) : NULL;
+    bool found = false;
+    if (digests)
+        dop_image_digests(seed, keys, at, n, digests);
+    for (uint32_t i = n; i-- > 0 && digests && !found;) {
+        *out = (dop_image_key){.from = at[i] / block * block, .to = at[i], .whole = true};
+        memcpy(out->digest, digests[i], sizeof out->digest);
+        found = at[i] / block <= n_blocks && dop_store_has(m->store, out);
+    }
+    free(digests);
+    free(at);
+    return found;
+}
+
+static dop_status
+get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop_image_key *point, dop_stored_load *x,
+           dop_diag *diag)
+{
+    const uint32_t block = block_of(m), first = x->rows / block, end = m->has_rows ? x->n / block : first;
+    x->images = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_image *));
+    if (!x->images)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    bool good = true;
+    for (uint32_t i = first; i < end && good; i++) {
+        dop_image_key key = {.from = i * block, .to = (i + 1) * block};
+        memcpy(key.digest, digests[i], sizeof key.digest);
+        x->images[x->n_images] = dop_store_get(m->store, &key, keys + key.from);
+        good = x->images[x->n_images] != NULL;
+        x->n_images += good;
+    }
+    if (good && point->whole) {
+        x->images[x->n_images] = dop_store_get(m->store, point, keys);
+        good = x->images[x->n_images] != NULL;
+        x->n_images += good;
+    }
+    if (!good) /* a file is gone: what is on the device has to do */
+        x->n = 0;
+    return DOP_OK;
+}
+
+dop_status
+dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t rows, uint32_t least,
+                dop_diag *diag, dop_stored_load *out)
+{
+    dop_model *m = model;
+    *out = (dop_stored_load){0};
+    if (!m->store)
+        return DOP_OK;
+    const uint32_t block = block_of(m), n_blocks = most / block;
+    uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
+    uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
+    dop_image_key point = {.whole = false};
+    dop_status st = at && digests ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK) {
+        dop_store_refresh(m->store);
+        for (uint32_t i = 0; i < n_blocks; i++)
+            at[i] = (i + 1) * block;
+        if (m->has_rows)
+            dop_image_digests(seed, keys, at, n_blocks, digests);
+        const uint32_t blocks = count_blocks(m, digests, n_blocks, rows);
+        out->known = m->has_rows ? blocks * block : 0;
+        if (!m->one_position)
+            out->n = blocks * block;
+        else if (find_point(m, seed, keys, most, blocks, &point))
+            out->n = point.to;
+        out->rows = rows / block * block < out->n / block * block ? rows / block * block : out->n / block * block;
+        if (out->n <= least)
+            out->n = 0;
+        if (out->n > 0)
+            st = get_images(m, keys, digests, &point, out, diag);
+    }
+    free(at);
+    free(digests);
+    return st;
+}
+
+void
+dop_stored_load_finish(dop_stored_load *load)
+{
+    for (uint32_t i = 0; i < load->n_images; i++)
+        dop_image_release(load->images[i]);
+    free(load->images);
+    *load = (dop_stored_load){0};
+}
+
+/* --- going on ----------------------------------------------------------------------------------------------------------- */
+
+dop_status
+dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    dop_status st = DOP_OK;
+    s->n_kept = UINT32_MAX;
+    s->logits = NULL;
+    for (uint32_t i = 0; i < load->n_images && st == DOP_OK; i++) {
+        dop_image_head h;
+        memcpy(&h, load->images[i]->bytes, sizeof h);
+        const dop_states x = {
+            .place = s->place, .from = h.from, .to = h.to, .rows = true, .whole = (h.flags & DOP_IMAGE_WHOLE) != 0};
+        if (dop_transfer_size(m, &x) != dop_image_states_size(&h))
+            return DOP_FAIL(diag, DOP_E_INPUT, "states of another size");
+        if (h.to > h.from)
+            st = dop_sequence_reserve(s, h.from, h.to, diag);
+        if (st == DOP_OK)
+            st = dop_stored_write(m, &x, load->images[i]->bytes + dop_image_states_at(&h), diag);
+        if (st == DOP_OK) {
+            s->n_fed = h.to;
+            s->n_written = h.to + h.over;
+        }
+    }
+    return st;
+}
