@@ -7,8 +7,7 @@
 #define NONE UINT32_MAX
 
 dop_status
-dop_pages_init(const dop_plan_model *model, bool shares, volatile uint32_t *device_tables, dop_diag *diag,
-               dop_pages *out_pages)
+dop_pages_init(const dop_plan_model *model, volatile uint32_t *device_tables, dop_diag *diag, dop_pages *out_pages)
 {
     dop_pages *p = out_pages;
     memset(p, 0, sizeof *p);
@@ -17,7 +16,6 @@ dop_pages_init(const dop_plan_model *model, bool shares, volatile uint32_t *devi
     p->page = model->page;
     p->n_pages = model->n_pages;
     p->per = model->ctx / model->page;
-    p->shares = shares;
     p->device_tables = device_tables;
     for (p->n_buckets = 1; p->n_buckets < p->n_pages; p->n_buckets *= 2)
         ;
@@ -63,6 +61,13 @@ static uint32_t
 bucket_of(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 {
     return (uint32_t)XXH3_64bits_withSeed(tokens, p->page * sizeof *tokens, before) & (p->n_buckets - 1);
+}
+
+/* The number of the empty prefix: never one that a page has. */
+static uint64_t
+first(uint64_t seed)
+{
+    return seed ? seed | 1ull << 63 : 0;
 }
 
 /* The known page with these tokens after that prefix; NONE: there is none. */
@@ -221,16 +226,16 @@ dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n)
 }
 
 void
-dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_t n)
+dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, uint32_t n)
 {
     dop_pages *p = pages;
-    if (!p->shares)
+    if (p->page == 0)
         return;
     dop_page_list *list = &p->of[place];
     uint64_t *prefixes = p->prefixes + (size_t)place * p->per;
     for (; list->n_known < list->n && (list->n_known + 1) * p->page <= n; list->n_known++) {
         const uint32_t i = list->n_known, *own = tokens + (size_t)i * p->page;
-        const uint64_t before = i > 0 ? prefixes[i - 1] : 0;
+        const uint64_t before = i > 0 ? prefixes[i - 1] : first(seed);
         const uint32_t mine = of(p, place, i);
         uint32_t page = look_up(p, before, own);
         if (page == NONE) {
@@ -254,13 +259,30 @@ dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_
 }
 
 uint32_t
-dop_pages_find(dop_pages *pages, uint32_t place, const uint32_t *tokens, size_t n)
+dop_pages_match(const dop_pages *pages, uint64_t seed, const uint32_t *tokens, size_t n)
+{
+    uint64_t before = first(seed);
+    uint32_t i = 0;
+    if (pages->page == 0)
+        return 0;
+    while (i < pages->per && (size_t)(i + 1) * pages->page <= n) {
+        const uint32_t page = look_up(pages, before, tokens + (size_t)i * pages->page);
+        if (page == NONE)
+            break;
+        before = pages->rows[page].prefix;
+        i++;
+    }
+    return i * pages->page;
+}
+
+uint32_t
+dop_pages_find(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, size_t n)
 {
     dop_pages *p = pages;
-    if (!p->shares)
+    if (p->page == 0)
         return 0;
     dop_page_list *list = &p->of[place];
-    uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = 0;
+    uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = first(seed);
     while (list->n < p->per && (size_t)(list->n + 1) * p->page <= n) {
         uint32_t page = look_up(p, before, tokens + (size_t)list->n * p->page);
         if (page == NONE)

@@ -1,5 +1,6 @@
 /* Sequences as tokens and a place in the plan's states: creating, destroying, forking and rewinding them. */
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/restore_point.h"
 #include "runtime/step/speculator.h"
 
 #include <stdlib.h>
@@ -70,7 +71,7 @@ dop_sequence_destroy(dop_sequence *sequence)
             (void)dop_step_drain(m, NULL); /* a lost device says so again */
         if (dop_step_has(&m->step, sequence))
             dop_step_rollback(m);
-        dop_pages_note(&m->pages, sequence->place, sequence->tokens, sequence->n_fed);
+        dop_sequence_note(sequence);
         dop_pages_keep(&m->pages, sequence->place, 0);
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
@@ -79,6 +80,7 @@ dop_sequence_destroy(dop_sequence *sequence)
     dop_sampler_finish(&sequence->sampler);
     free(sequence->mask);
     free(sequence->masked_logits);
+    dop_prefix_finish(&sequence->prefix);
     free(sequence->tokens);
     free(sequence);
 }
@@ -89,7 +91,7 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_replay *r = &s->model->replay;
     uint64_t ticket;
-    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    dop_sequence_note(s);
     dop_pages_keep(&s->model->pages, s->place, 0);
     s->n_fed = s->n_written = 0;
     s->n_kept = UINT32_MAX;
@@ -107,7 +109,31 @@ dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag)
 {
     uint32_t rewind = sequence->model->plan.model->rewind, end = sequence->n_written;
     bool lost = rewind != DOP_PLAN_NO_RINGS && end > next && end - next > rewind;
-    return lost ? dop_sequence_empty(sequence, diag) : DOP_OK;
+    return lost ? dop_sequence_fall_back(sequence, next, diag) : DOP_OK;
+}
+
+/* The longest checkpoint of at most the first n tokens, for which the sequence has the rows of caches; NULL: none. */
+static dop_restore_point *
+checkpoint_of(dop_sequence *s, uint32_t n)
+{
+    const uint32_t most = n < s->n_fed ? n : s->n_fed, *keys = dop_prefix_keys(&s->prefix, s->tokens, most);
+    return keys ? dop_restore_point_find(s->model, s->prefix.seed, keys, most, most) : NULL;
+}
+
+dop_status
+dop_sequence_fall_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    dop_restore_point *c = checkpoint_of(s, n);
+    if (!c)
+        return dop_sequence_empty(s, diag);
+    dop_sequence_note(s);
+    dop_status st = dop_restore_point_take(s, c, false, diag);
+    if (st == DOP_OK)
+        dop_sequence_trim(s);
+    else
+        s->n_fed = 0;
+    return st;
 }
 
 dop_status
@@ -116,9 +142,12 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
     dop_sequence *s = sequence;
     if (s->n_fed <= n)
         return DOP_OK;
-    if (s->model->plan.replaces && s->n_kept > n)
-        return dop_sequence_empty(s, diag);
-    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    if (s->model->plan.replaces) {
+        const dop_restore_point *c = checkpoint_of(s, n);
+        if (s->n_kept > n || (c && c->n > s->n_kept))
+            return dop_sequence_fall_back(s, n, diag);
+    }
+    dop_sequence_note(s);
     if (s->model->plan.replaces) {
         dop_step_swap_states(s->model, s->place);
         s->n_fed = s->n_kept;
@@ -160,6 +189,7 @@ dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
     st = dop_step_drain(m, diag);
     dop_speculator_forget(s->speculator);
     s->n_tokens = n_tokens;
+    dop_prefix_rewind(&s->prefix, n_tokens);
     s->logits = NULL;
     if (st == DOP_OK)
         return n_tokens == 0 ? dop_sequence_empty(s, diag) : dop_sequence_go_back(s, n_tokens, diag);
@@ -182,6 +212,7 @@ dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *d
     if (st != DOP_OK || n == 0)
         return st;
     memmove(s->tokens + first, s->tokens + first + n, (s->n_tokens - first - n) * sizeof *s->tokens);
+    dop_prefix_cut(&s->prefix, first, n);
     s->n_tokens -= n;
     s->logits = NULL;
     return DOP_OK;
@@ -199,7 +230,8 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
     if (st != DOP_OK || to == from)
         return st;
     dop_speculator_forget(to->speculator);
-    if ((st = dop_sequence_settle(from, diag)) != DOP_OK || (st = dop_sequence_empty(to, diag)) != DOP_OK)
+    if ((st = dop_sequence_settle(from, diag)) != DOP_OK || (st = dop_sequence_empty(to, diag)) != DOP_OK ||
+        (st = dop_prefix_copy(&to->prefix, &from->prefix, diag)) != DOP_OK)
         return st;
     memcpy(to->tokens, from->tokens, from->n_tokens * sizeof *to->tokens);
     to->n_tokens = from->n_tokens;
