@@ -41,8 +41,7 @@ static const dop_option options[] = {
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter; "
         "repeatable"),
-    NUM(0, "adapters", COUNT, adapters, "N", "leave room for N adapters that come at run time (--lora of doppler-exec)",
-        1, 64),
+    NUM(0, "adapters", COUNT, adapters, "N", "leave room for N adapters that doppler-exec --lora loads", 1, 64),
     NUM(0, "rank", COUNT, rank, "R", "with --adapters: the largest rank that they may have", 1, 512),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
