@@ -79,8 +79,8 @@ static const dop_option_rule rules[] = {
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
     {.options = "device", .modes = STEPS " check", .why = "is for what runs on a device"},
     {.options = "lora",
-     .modes = "generation interactive embed score ppl profile",
-     .why = "is for what one sequence does"},
+     .modes = "generation interactive serve embed score ppl profile",
+     .why = "is for steps of a plan with room for adapters"},
     {.options = "chunk", .modes = STEPS, .why = "is for prompts"},
     {.options = "ordering", .modes = STEPS " check", .why = "is for steps"},
 };

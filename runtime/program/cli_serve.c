@@ -69,6 +69,19 @@ check_addresses(const dop_cli *cli, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Loads the adapters of --lora, which requests name. */
+static dop_status
+open_adapters(const dop_cli *cli, served *s, dop_diag *diag)
+{
+    dop_adapter_use *uses = NULL;
+    size_t n = 0;
+    dop_status st = cli->lora.count ? dop_cli_adapters(cli, s->model, diag, &uses, &n) : DOP_OK;
+    if (st == DOP_OK && n > 0)
+        st = dop_adapter_list_create(s->model, uses, n, diag, &s->api.adapters);
+    free(uses);
+    return st;
+}
+
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
 {
@@ -95,6 +108,8 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     dop_model_facts(s->model, &s->api.facts);
     if (dop_model_program(s->model, 0, &s->api.program) && s->api.program.merge) /* it makes no vectors */
         s->api.program = (dop_program_facts){0};
+    if ((st = open_adapters(cli, s, diag)) != DOP_OK)
+        return st;
     s->api.prompts = s->prompts = dop_prompts_of(s->info.plan);
     st = cli->tokenizer ? dop_text_of_file(cli->tokenizer, diag, &s->text)
                         : dop_cli_text(cli, s->model, "--serve", diag, &s->text);
@@ -157,6 +172,7 @@ close_all(served *s)
     dop_response_store_destroy(s->api.store);
     dop_engine_destroy(s->engine);
     dop_constraints_destroy(s->api.shapes);
+    dop_adapter_list_destroy(s->api.adapters);
     dop_vocab_destroy(s->vocab);
     dop_tool_form_destroy(s->form);
     dop_chat_destroy(s->chat);

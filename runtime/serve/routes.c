@@ -48,18 +48,26 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
 
 /* A model as both OpenAI and Anthropic describe it. */
 static json_t *
-model_entry(const dop_api *api)
+model_entry(const dop_api *api, const char *name)
 {
     char when[32];
     const time_t created = (time_t)api->created;
     struct tm t;
     gmtime_r(&created, &t);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name,
-                     "object", "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
-                     "display_name", api->facts.name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab,
-                     "context", (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", name, "object",
+                     "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
+                     "display_name", name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab, "context",
+                     (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
                      api->facts.family, "device", api->facts.device, "chat", api->chat != NULL);
+}
+
+/* The name under which requests reach the model with adapter i: "base:adapter". */
+static const char *
+model_name(const dop_api *api, uint32_t i, char *out, size_t size)
+{
+    snprintf(out, size, "%s:%s", api->facts.name, dop_adapter_list_name(api->adapters, i));
+    return out;
 }
 
 static void
@@ -69,17 +77,46 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
     (void)root, (void)out_call;
     static const char prefix[] = "/v1/models/";
     if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
+        json_t *all = json_array(), *last = NULL;
+        for (uint32_t i = 0;; i++) {
+            char own[256];
+            json_array_append_new(all, model_entry(api, i ? model_name(api, i - 1, own, sizeof own) : api->facts.name));
+            if (!dop_adapter_list_name(api->adapters, i))
+                break;
+        }
+        last = json_incref(json_object_get(json_array_get(all, json_array_size(all) - 1), "id"));
         dop_answer_json(answer, 200,
-                        json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", model_entry(api), "has_more",
-                                  0, "first_id", api->facts.name, "last_id", api->facts.name));
+                        json_pack("{s:s, s:o, s:b, s:s, s:o}", "object", "list", "data", all, "has_more", 0, "first_id",
+                                  api->facts.name, "last_id", last));
         return;
     }
     const char *name = request->path + strlen(prefix);
-    if (strcmp(name, api->facts.name) == 0)
-        dop_answer_json(answer, 200, model_entry(api));
+    bool known = strcmp(name, api->facts.name) == 0;
+    for (uint32_t i = 0; !known && dop_adapter_list_name(api->adapters, i); i++) {
+        char own[256];
+        known = strcmp(name, model_name(api, i, own, sizeof own)) == 0;
+    }
+    if (known)
+        dop_answer_json(answer, 200, model_entry(api, name));
     else
         dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "model_not_found", "model"},
                          "The model '%.200s' does not exist", name);
+}
+
+static void
+get_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+             dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_answer_json(answer, 200, dop_adapter_list_json(api->adapters));
+}
+
+static void
+post_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)request, (void)out_call;
+    dop_adapter_list_set(api, root, answer);
 }
 
 static void
@@ -215,36 +252,43 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 
 enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 
+enum {
+    ROUTE_LIST = 1, /* the body is a list, not an object */
+    ROUTE_WAITS = 2 /* the handler may wait for the engine, although it is no POST: a worker calls it */
+};
+
 typedef struct route {
     const char *path; /* a * at the end stands for any rest */
     const char *method;
     handler_fn *handler;
-    bool waits; /* the handler may wait for the engine, although it is no POST: a worker calls it */
+    unsigned kind; /* ROUTE_* */
 } route;
 
 static const route routes[] = {
-    {"/", "GET", get_page, false},
-    {"/health", "GET", get_health, false},
-    {"/metrics", "GET", get_metrics, false},
-    {"/props", "GET", get_props, false},
-    {"/slots", "GET", get_slots, false},
-    {"/v1/models", "GET", get_models, false},
-    {"/v1/models/*", "GET", get_models, false},
-    {"/v1/completions", "POST", post_completions, false},
-    {"/v1/chat/completions", "POST", post_chat, false},
-    {"/v1/messages", "POST", dop_messages_begin, false},
-    {"/v1/messages/count_tokens", "POST", dop_messages_count, false},
-    {"/v1/responses", "POST", dop_responses_begin, false},
-    {"/v1/responses/*", "GET", dop_responses_get, true},
-    {"/v1/responses/*", "DELETE", dop_responses_delete, true},
-    {"/v1/responses/*", "POST", dop_responses_cancel, false},
-    {"/v1/embeddings", "POST", post_embeddings, false},
-    {"/v1/rerank", "POST", post_rerank, false},
-    {"/v2/rerank", "POST", post_rerank, false}, /* Cohere's */
-    {"/rerank", "POST", post_rerank, false},
-    {"/apply-template", "POST", post_template, false},
-    {"/tokenize", "POST", post_tokenize, false},
-    {"/detokenize", "POST", post_detokenize, false},
+    {"/", "GET", get_page, 0},
+    {"/health", "GET", get_health, 0},
+    {"/metrics", "GET", get_metrics, 0},
+    {"/props", "GET", get_props, 0},
+    {"/slots", "GET", get_slots, 0},
+    {"/v1/models", "GET", get_models, 0},
+    {"/v1/models/*", "GET", get_models, 0},
+    {"/lora-adapters", "GET", get_adapters, 0},
+    {"/lora-adapters", "POST", post_adapters, ROUTE_LIST},
+    {"/v1/completions", "POST", post_completions, 0},
+    {"/v1/chat/completions", "POST", post_chat, 0},
+    {"/v1/messages", "POST", dop_messages_begin, 0},
+    {"/v1/messages/count_tokens", "POST", dop_messages_count, 0},
+    {"/v1/responses", "POST", dop_responses_begin, 0},
+    {"/v1/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
+    {"/v1/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
+    {"/v1/responses/*", "POST", dop_responses_cancel, 0},
+    {"/v1/embeddings", "POST", post_embeddings, 0},
+    {"/v1/rerank", "POST", post_rerank, 0},
+    {"/v2/rerank", "POST", post_rerank, 0}, /* Cohere's */
+    {"/rerank", "POST", post_rerank, 0},
+    {"/apply-template", "POST", post_template, 0},
+    {"/tokenize", "POST", post_tokenize, 0},
+    {"/detokenize", "POST", post_detokenize, 0},
 };
 
 static bool
@@ -314,7 +358,7 @@ dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop
     const route *found = find_route(method, path, out_answer);
     if (!found)
         return true;
-    if (strcmp(method, "POST") == 0 || found->waits)
+    if (strcmp(method, "POST") == 0 || found->kind & ROUTE_WAITS)
         return false;
     found->handler(api, &request, NULL, out_answer, &call);
     return true;
@@ -326,7 +370,8 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     const route *found = find_route(request->method, request->path, out_answer);
     json_t *root = NULL;
     *out_call = NULL;
-    if (!found || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
+    if (!found || (strcmp(request->method, "POST") == 0 &&
+                   !(root = dop_request_json(request, found->kind & ROUTE_LIST, out_answer))))
         return;
     found->handler(api, request, root, out_answer, out_call);
     json_decref(root);

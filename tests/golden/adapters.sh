@@ -57,7 +57,8 @@ for model in qwen3 gemma3 mixtral mamba2; do
     "$TOOLS/adapt" "$SRC/tests/golden/$model" own 4 5 $word >/dev/null
     "$TOOLS/expect" tokens "$SRC/tests/golden/$model/expected.json" . >prompt
     check "$model: compiles" "$DOPPLERC" own/merged -o m.plan --quiet --target lavapipe --chunks 7 --kv f32 &&
-        check "$model: compiles with room" "$DOPPLERC" "$SRC/tests/golden/$model" -o r.plan --quiet --target lavapipe --chunks 7 --kv f32 --adapters 2 --rank 4 &&
+        check "$model: compiles with room" "$DOPPLERC" "$SRC/tests/golden/$model" -o r.plan --quiet \
+            --target lavapipe --chunks 7 --kv f32 --adapters 2 --rank 4 &&
         check "$model: runs merged" logits m.f32 m.plan && check "$model: runs loaded" logits r.f32 r.plan --lora own &&
         check "$model: loaded as merged" "$TOOLS/expect" logits "$SRC/tests/golden/$model/expected.json" . m.f32 r.f32 5e-3
     rm -rf own

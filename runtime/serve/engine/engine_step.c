@@ -23,12 +23,19 @@ n_tokens(const dop_job *job)
     return (uint32_t)job->request.n_prompt + job->gen.n_written;
 }
 
+/* What states of the job's tokens depend on beside these: its adapters. */
+static uint64_t
+seed_of(const dop_engine *e, const dop_job *job)
+{
+    return dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
+}
+
 /* How many of a job's tokens a slot's sequence covers when it is rewound.  At least the job's last token has to be fed, because the
  * logits after it are wanted. */
 static size_t
 common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
-    return e->encodes ? 0 : dop_sequence_reach(slot->sequence, 0, job->tokens_of, n_tokens(job) - 1);
+    return e->encodes ? 0 : dop_sequence_reach(slot->sequence, seed_of(e, job), job->tokens_of, n_tokens(job) - 1);
 }
 
 /* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */
@@ -212,9 +219,13 @@ next_reader(const dop_engine *e)
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
-    const dop_prompt prompt = {.ids = job->tokens_of, .n = n_tokens(job), .most = n_tokens(job) - 1};
+    const dop_prompt prompt = {
+        .ids = job->tokens_of, .n = n_tokens(job), .most = n_tokens(job) - 1, .seed = seed_of(e, job)};
     dop_resumed got;
-    dop_status st = dop_sequence_resume(e->slots[job->slot].sequence, &prompt, diag, &got);
+    dop_sequence *s = e->slots[job->slot].sequence;
+    dop_status st = dop_sequence_set_adapters(s, job->request.uses, job->request.n_uses, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_resume(s, &prompt, diag, &got);
     if (st != DOP_OK)
         return st;
     job->n_read = got.n;
