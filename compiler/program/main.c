@@ -117,6 +117,12 @@ show_line(const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
+static void
+show_share(double done)
+{
+    fprintf(stderr, "\rmeasuring %3.0f%%%s", done * 100, done >= 1 ? "\r              \r" : "");
+}
+
 static dop_status
 add_adapter(const char *argument, dop_inputs *inputs, dop_diag *diag)
 {
@@ -129,12 +135,6 @@ add_adapter(const char *argument, dop_inputs *inputs, dop_diag *diag)
         st = dop_inputs_add(inputs, path, diag);
     dop_arena_finish(&arena);
     return st;
-}
-
-static void
-show_share(double done)
-{
-    fprintf(stderr, "\rmeasuring %3.0f%%%s", done * 100, done >= 1 ? "\r              \r" : "");
 }
 
 /* Fails where an output would replace an input, another output, or a plan that a program has open.  Fills `inputs`. */
