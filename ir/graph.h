@@ -159,7 +159,11 @@ typedef enum dop_origin_kind {
     DOP_FROM_ROPE,     /* the model's rotary table of this index */
     DOP_FROM_TEMPER,   /* the model's table of factors by which queries are multiplied */
     DOP_FROM_RELATIVE, /* the model's table of what scores grow by with the distance */
-    DOP_FROM_TURNS     /* the table of rotations by row and column of the model's vision part */
+    DOP_FROM_TURNS,    /* the table of rotations by row and column of the model's vision part */
+    /* Room for adapters of the model's weight of this index: their matrices A, and B; and the factors of each sequence's ranks. */
+    DOP_FROM_LORA_A,
+    DOP_FROM_LORA_B,
+    DOP_FROM_LORA_FACTORS
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;

@@ -47,14 +47,14 @@ runtime/sample          runtime/plan
 runtime/cache           base
 runtime/model           runtime/device runtime/sample
 runtime/parts/lead      runtime/model runtime/cache
-runtime/step            runtime/parts/lead
+compiler/import/format  ir base/read
+runtime/adapter         compiler/import/format
+runtime/step            runtime/parts/lead runtime/adapter
 runtime/text/jinja      base/json
 runtime/text            runtime/text/jinja runtime/include/doppler base/program
 runtime/text/grammar    runtime/text
 runtime/text/grammar/schema runtime/text/grammar
 runtime/media           base
-compiler/import/format  ir base/read
-runtime/adapter         compiler/import/format
 runtime/library         runtime/adapter runtime/step runtime/text/grammar/schema
 runtime/parts           runtime/library
 compiler/import/text    compiler/import/format base/json runtime/text

@@ -682,7 +682,8 @@ logits(builder *b, dop_node_id x)
 {
     const dop_arch *a = b->a;
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
-    x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
+    dop_node_id y = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
+    x = a->tied ? y : dop_build_adapted(b, DOP_W_lm_head, w, x, y);
     if (a->head_bias)
         x = op2(b, DOP_OP_add, "logits_b", x, weight(b, DOP_W_lm_head_bias), NULL, DOP_TYPE_none);
     x = scaled(b, "logits_s", x, a->logit_scale, DOP_TYPE_none);
@@ -755,6 +756,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->name = "encode";
     inputs(&b);
     dop_build_encode_inputs(&b);
+    dop_build_adapter_factors(&b);
     dop_node_id x = embedding(&b);
     b.first = x;
     b.inputs = layer_inputs(&b, x);

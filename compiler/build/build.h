@@ -28,12 +28,15 @@ typedef struct dop_build_options {
     /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder
      * says. */
     bool encodes;
+    uint32_t ranks; /* ranks of all adapters for which products have room; 0: no room */
 } dop_build_options;
 
 /* The role, in labels, of the nodes behind the last layer. */
 #define DOP_ROLE_HEAD "head"
 
 /* Builds the graph of a phase.
+ * With ranks: weights "lora_a.NAME" f16 [ranks, cols] and "lora_b.NAME" f16 [rows, ranks] for each matrix NAME of a product, and "lora"
+ * f32 [Q, ranks], the factors of each sequence.
  * Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
  * one of several sequences, weight NAME with its type, each weight with its origin, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
  * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers

@@ -138,7 +138,8 @@ dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
     if (s->selective) /* dt and the other inputs come from the convolution's result */
         y = in = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
     dt = s->dt_rank ? norm(b, "dt_norm", DOP_W_dt_norm, project(b, DOP_W_mix_dt_a, in)) : in;
-    dt = op2(b, DOP_OP_matmul, "mix_dt", dt, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
+    const dop_node_id by = weight(b, DOP_W_mix_dt);
+    dt = dop_build_adapted(b, DOP_W_mix_dt, by, dt, op2(b, DOP_OP_matmul, "mix_dt", dt, by, NULL, DOP_TYPE_none));
     dop_node_id dt_in = weight(b, DOP_W_mix_dt_in);
     if (dt_in)
         dt = op2(b, DOP_OP_add, "mix_dti", dt, dt_in, NULL, DOP_TYPE_none);

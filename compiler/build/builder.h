@@ -26,8 +26,9 @@ typedef struct builder {
     dop_node_id lasts, types;         /* inputs of the program `encode`; 0: there is none */
     dop_node_id relative;             /* weight with the table of dop_relative_table(); 0: none */
     dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper; /* weight with the table of dop_temper_table(); 0: none */
-    dop_node_id first;  /* the residual stream before the first layer */
+    dop_node_id temper;  /* weight with the table of dop_temper_table(); 0: none */
+    dop_node_id factors; /* factors of adapters' ranks, [T, ranks]; 0: there is no room for adapters */
+    dop_node_id first;   /* the residual stream before the first layer */
     /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
     dop_node_id router[2];
     dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
@@ -50,6 +51,10 @@ void dop_build_corrections(builder *b, dop_node_id *streams, dop_node_id x);
 void dop_build_encode_inputs(builder *b);
 dop_node_id dop_build_types(builder *b, dop_node_id x);
 dop_node_id dop_build_dense(builder *b, dop_node_id x);
+/* build_adapter.c.  adapter_factors: adds what all products with room for adapters read.  adapted: y, the product of x with the weight w,
+ * plus what adapters make of x. */
+void dop_build_adapter_factors(builder *b);
+dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_node_id y);
 /* build_activation.c: the activation function of x. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
@@ -202,7 +207,8 @@ static inline dop_node_id
 project(builder *b, dop_role role, dop_node_id x)
 {
     char name[48];
-    dop_node_id y = op2(b, DOP_OP_matmul, dop_role_name(role), x, weight(b, role), NULL, b->act_type);
+    dop_node_id w = weight(b, role), y = op2(b, DOP_OP_matmul, dop_role_name(role), x, w, NULL, b->act_type);
+    y = dop_build_adapted(b, role, w, x, y);
     dop_node_id bias = weight(b, dop_role_bias(role));
     if (!bias)
         return y;

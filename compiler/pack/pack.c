@@ -80,6 +80,13 @@ dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
     return dop_div_up_u32(even, unit) * unit;
 }
 
+/* Is it room for adapters, which a plan has as zeros? */
+static bool
+is_room(dop_origin_kind kind)
+{
+    return kind == DOP_FROM_LORA_A || kind == DOP_FROM_LORA_B || kind == DOP_FROM_LORA_FACTORS;
+}
+
 static dop_status
 add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
 {
@@ -96,6 +103,9 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         item.experts = dop_weight_experts(item.source);
     } else if (item.from.kind == DOP_FROM_ROPE && item.from.index < m->arch.n_ropes) {
         item.rows = dop_rope_rows(p->ctx);
+        item.cols = dop_node_cols(g, id);
+    } else if (is_room(item.from.kind)) {
+        item.rows = n->shape.dim[0].mul;
         item.cols = dop_node_cols(g, id);
     } else if (item.from.kind == DOP_FROM_TEMPER) {
         item.rows = p->ctx;
@@ -409,6 +419,10 @@ dop_status
 dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
     uint64_t bytes = 0;
+    if (is_room(item->from.kind)) {
+        memset(out, 0, item->size);
+        return DOP_OK;
+    }
     if (!item->source)
         return write_table(p, item, out, diag);
     memset(out, 0, item->size);

@@ -41,6 +41,8 @@ static const dop_option options[] = {
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter; "
         "repeatable"),
+    NUM(0, "adapters", COUNT, adapters, "N", "leave room for N adapters that doppler-exec --lora loads", 1, 64),
+    NUM(0, "rank", COUNT, rank, "R", "with --adapters: the largest rank that they may have", 1, 512),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
     NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
@@ -129,6 +131,11 @@ static const dop_option_rule rules[] = {
      .why = "has steps of one size, which --chunks gives, in one part"},
     {.options = "json", .needs = "simulate", .why = "is the form of a prediction: give --simulate"},
     {.options = "parts", .needs = "output simulate", .why = "is about a plan: give -o FILE, or --simulate"},
+    {.options = "adapters",
+     .needs = "rank",
+     .excludes = "parts",
+     .why = "is room for adapters of a rank: give --rank R"},
+    {.options = "rank", .needs = "adapters", .why = "is that of adapters for which there is room: give --adapters N"},
     {.options = "split", .needs = "output", .why = "is about the files of a plan: give -o FILE"},
     {.options = "weights=embed weights=external", .needs = "output", .why = "is about a plan: give -o FILE"},
 };
@@ -338,6 +345,8 @@ dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag
                                  .imatrix = o->imatrix,
                                  .loras = o->lora.items,
                                  .n_loras = (uint32_t)o->lora.count,
+                                 .adapters = o->adapters,
+                                 .rank = o->rank,
                                  .threads = o->threads,
                                  .tuning = o->tuning,
                                  .kernel_path = o->kernel_path,

@@ -151,6 +151,11 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     dop_pack_init(&c->pack, &c->model, c->ctx);
     c->pack.threads = c->options.threads;
     c->pack.imatrix = c->imatrix;
+    if (c->model.arch.encoder.used && c->options.adapters) {
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, model_path,
+                         "--adapters is for models that write: an adapter of an encoder is merged (--lora)");
+        goto error;
+    }
     if (c->model.arch.encoder.used) {
         for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
             st = dop_schedule_add_encode(c, c->options.chunks[i], diag);

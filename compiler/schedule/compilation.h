@@ -43,6 +43,7 @@ typedef struct dop_compile_options {
     const char *imatrix;        /* file of an importance matrix, or NULL */
     const char *const *loras;   /* [n_loras] adapters to merge, each FILE or FILE:SCALE */
     uint32_t n_loras;
+    uint32_t adapters, rank; /* adapters for which the plan has room at run time, each of up to this rank; 0: none */
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
@@ -98,6 +99,13 @@ dop_compilation_max_segment(const dop_compilation *c)
 {
     const uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target->max_alloc, most = 1ull << 31;
     return limit < most ? limit : most;
+}
+
+/* Ranks of all adapters for which the plan has room, a multiple of what kernels load at once. */
+static inline uint32_t
+dop_compilation_ranks(const dop_compilation *c)
+{
+    return (c->options.adapters * c->options.rank + 7) / 8 * 8;
 }
 
 #endif

@@ -321,7 +321,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .mixed = mixed,
                                .invariant = c->options.invariant && !encodes,
                                .embeds = embeds,
-                               .encodes = encodes};
+                               .encodes = encodes,
+                               .ranks = dop_compilation_ranks(c)};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     for (uint32_t i = 0; i < c->options.n_rows; i++) /* all rows of a step may be of one sequence */

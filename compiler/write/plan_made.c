@@ -108,6 +108,10 @@ dop_plan_made(const dop_compilation *c)
     put_list(made, "forced", forced, &failed);
     put_list(made, "apart", apart, &failed);
     put_list(made, "skipped", skipped, &failed);
+    if (o->adapters) {
+        put(made, "roomForAdapters", json_integer(o->adapters), &failed);
+        put(made, "rank", json_integer(o->rank), &failed);
+    }
     if (o->embed)
         put(made, "embed", json_true(), &failed);
     if (failed) {

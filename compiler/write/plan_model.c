@@ -180,6 +180,7 @@ dop_plan_writer_model(dop_plan_writer *w)
     if (types.failed)
         dop_plan_writer_no_memory(w);
     dop_buf_finish(&types);
+    dop_plan_writer_adapters(w, &m);
     dop_buf_append(&w->sections.sec[DOP_SEC_MODEL], &m, sizeof m);
     json_t *card =
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",

@@ -51,6 +51,8 @@ void dop_plan_writer_model(dop_plan_writer *w);
 void dop_plan_writer_part(dop_plan_writer *w);
 /* Writes the rows of the programs that the plan has beside steps of sequences. */
 void dop_plan_writer_programs(dop_plan_writer *w);
+/* Writes what the plan's room for adapters is, if it has any. */
+void dop_plan_writer_adapters(dop_plan_writer *w, dop_plan_model *model);
 void dop_plan_writer_text(dop_plan_writer *w);
 /* plan_made.c: how the plan was made, the card's "made": {release, kernels (digest of their templates), quant, imatrix, kernelPath,
  * tuning, ignored (rules of the tuning file that are not followed), forced, apart (--no-fuse A+B), skipped (passes), embed}.  NULL: out

@@ -369,6 +369,7 @@ dop_model_close(dop_model *model)
         dop_sequence_destroy(model->sequences[i]);
     dop_model_end_loader(model); /* before the plan that it reads is closed */
     dop_ranks_end(model);
+    dop_adapters_finish(model);
     free(model->step.kept);
     dop_store_destroy(model->store);
     dop_restore_points_finish(model);

@@ -146,6 +146,14 @@ typedef struct dop_device_counts {
     uint64_t allocations, recordings, submissions;
 } dop_device_counts;
 
+/* Room for one adapter. */
+typedef struct dop_adapter_slot {
+    char *path;      /* owned; NULL: the room is free */
+    uint64_t digest; /* of what was loaded */
+    bool written;    /* its ranks are not all 0 */
+    double scale;    /* factor that its file states, which is not in its matrices: these keep their digits so */
+} dop_adapter_slot;
+
 struct dop_model {
     dop_plan plan;
     dop_instance instance;
@@ -178,11 +186,13 @@ struct dop_model {
     bool has_rows;           /* sequences have caches that keep every position, in any part */
     uint64_t tokens_saved,
         tokens_loaded; /* that prompts need not read again; and those of them that came from `store` */
-    uint32_t parity[DOP_STEP_MAX_SEQUENCES]; /* the current copy of replaced states, while no step is in flight */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];  /* the current copy of replaced states, while no step is in flight */
+    bool factors_set[DOP_STEP_MAX_SEQUENCES]; /* the factors of adapters are not all 0 */
 
     dop_in_flight flight;
     dop_open_step step;
-    struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
+    dop_adapter_slot *adapters; /* owned, [plan.model->adapters]; NULL: none was loaded yet */
+    struct dop_ranks *ranks;    /* owned: the other parts of the plan; NULL: it is in one part */
 };
 
 typedef struct dop_speculator dop_speculator; /* speculator.h */
@@ -214,6 +224,9 @@ struct dop_sequence {
     bool masked;          /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
     uint32_t *mask;       /* owned, [(vocab + 31) / 32], equal to the device's; NULL: there never was one */
     float *masked_logits; /* owned, [vocab], where there is a mask */
+    dop_adapter_use uses[DOP_ADAPTERS_AT_ONCE];
+    uint32_t n_uses;
+    uint64_t adapters; /* a name for what `uses` says; 0: none */
 };
 
 /* step.c, and step_rows.c for the steps of doppler.h */
@@ -390,6 +403,15 @@ dop_status dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag);
 /* How many tokens of a prompt, by its keys, the sequence itself covers when it is rewound. */
 uint32_t dop_sequence_reach(dop_sequence *sequence, uint64_t seed, const uint32_t *keys, size_t most);
 
+/* adapters.c.  finish: frees what is known of loaded adapters.  name: what names these uses, the seed of the sequence's keys (prefix.h);
+ * 0: there are none.  apply: makes a sequence without states use them, with nothing in flight. */
+void dop_adapters_finish(dop_model *model);
+uint64_t dop_adapters_name(const dop_model *model, const dop_adapter_use *uses, uint32_t n);
+dop_status dop_adapters_apply(dop_sequence *sequence, const dop_adapter_use *uses, uint32_t n, dop_diag *diag);
+
+/* transfer.c: writes bytes of a slot of weights, or reads them.  Nothing may be in flight. */
+dop_status dop_transfer_tensor(dop_model *model, uint32_t slot, uint64_t offset, void *bytes, uint64_t size, bool write,
+                               dop_diag *diag);
 /* transfer.c: the states of the sequence at a place, with nothing in flight: the first n positions of append state, and the
  * current copy of state that steps replace. */
 bool dop_transfer_can(const dop_model *model); /* whether the plan says where each state is */

@@ -31,6 +31,7 @@ typedef struct dop_plan {
     const dop_plan_part *part; /* NULL: the plan is of the whole model */
     const dop_plan_crossing *crossings;
     const dop_plan_program *programs;
+    const dop_plan_adapter_place *places;
     const char *card; /* the four texts and blobs are not 0-terminated; NULL when absent */
     const char *ir;
     const char *chat_template;
@@ -39,7 +40,7 @@ typedef struct dop_plan {
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, weights_size; /* bytes */
     uint64_t weights_digest; /* XXH3, as the section table says */
     uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states,
-        n_crossings, n_programs;
+        n_crossings, n_programs, n_places;
     uint64_t n_spirv;   /* 32-bit words */
     uint32_t step_slot; /* index of the only slot of kind DOP_SLOT_STEP */
     bool replaces;      /* a slot holds state that steps replace, here or in another part, so that steps have to be

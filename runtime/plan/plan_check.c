@@ -454,6 +454,43 @@ check_programs(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Is it a matrix of 16-bit or 32-bit floats without padding inside its rows' bytes, of this many rows and columns? */
+static bool
+is_room(const dop_plan *plan, uint32_t i, uint32_t rows, uint32_t cols, uint32_t bytes)
+{
+    const dop_plan_tensor *t = i < plan->n_tensors ? &plan->tensors[i] : NULL;
+    return t && t->rows == rows && t->cols == cols && t->experts == 1 && rows > 0 && t->size % rows == 0 &&
+           t->size / rows >= (uint64_t)cols * bytes && t->size / rows % 4 == 0;
+}
+
+/* Room for adapters: all tensors have the same ranks, and every place lies inside them. */
+static dop_status
+check_places(const dop_plan *plan, dop_diag *diag)
+{
+    const dop_plan_model *m = plan->model;
+    const uint32_t ranks =
+        m->adapters && m->adapter_factors < plan->n_tensors ? plan->tensors[m->adapter_factors].cols : 0;
+    if (!string_ok(plan, m->adapter_archs) || m->tied > 1 || m->adapters > 64 || m->adapter_rank > 512 ||
+        (m->adapters > 0) != (m->adapter_rank > 0) || (plan->n_places > 0 && m->adapters == 0))
+        return DAMAGED("room for %u adapters of rank %u", m->adapters, m->adapter_rank);
+    if (m->adapters &&
+        (ranks < m->adapters * m->adapter_rank || !is_room(plan, m->adapter_factors, m->n_sequences, ranks, 4)))
+        return DAMAGED("no factors of %u adapters of rank %u", m->adapters, m->adapter_rank);
+    for (uint32_t i = 0; i < plan->n_places; i++) {
+        const dop_plan_adapter_place *p = &plan->places[i];
+        const uint64_t last = p->n > 0 ? p->n - 1 : 0;
+        const bool tensors = string_ok(plan, p->tensor) && p->a < plan->n_tensors && p->b < plan->n_tensors &&
+                             is_room(plan, p->a, ranks, plan->tensors[p->a].cols, 2) &&
+                             is_room(plan, p->b, plan->tensors[p->b].rows, ranks, 2);
+        if (!tensors || p->n == 0 || !range_ok(p->first, p->n, plan->tensors[p->b].rows) || p->order > 2 ||
+            (p->order && (p->head < 2 || p->head % 2 || p->n % p->head)) || p->total > 1u << 28 ||
+            p->start + (p->block ? last / p->block * p->step + (last < p->block ? last : p->block - 1) : last) >=
+                p->total)
+            return DAMAGED("place %u of adapters leaves its tensors", i);
+    }
+    return DOP_OK;
+}
+
 dop_status
 dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
 {
@@ -467,7 +504,7 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
             return st;
     if ((st = check_slots(plan, diag)) != DOP_OK || (st = check_args(plan, diag)) != DOP_OK ||
         (st = check_dispatches(plan, diag)) != DOP_OK || (st = check_tensors(plan, diag)) != DOP_OK ||
-        (st = check_states(plan, diag)) != DOP_OK)
+        (st = check_states(plan, diag)) != DOP_OK || (st = check_places(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_schedules; i++)
         if ((st = check_schedule(plan, i, diag)) != DOP_OK)

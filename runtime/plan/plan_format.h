@@ -20,30 +20,31 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 18u
+#define DOP_PLAN_VERSION 19u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
-#define DOP_PLAN_SECTIONS(SECTION)                                                        \
-    SECTION(1, STRINGS, char, "0-terminated strings")                                     \
-    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                 \
-    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                 \
-    SECTION(4, IR, char, "the graphs after all passes, golden text")                      \
-    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for") \
-    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                              \
-    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                            \
-    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                    \
-    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                            \
-    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                     \
-    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                   \
-    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                     \
-    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")          \
-    SECTION(14, TEMPLATE, char, "chat template text")                                     \
-    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                         \
-    SECTION(16, FILES, dop_plan_file, "files of external weights")                        \
-    SECTION(17, STATES, dop_plan_state, "directory of the states")                        \
-    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")            \
-    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")      \
-    SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences")
+#define DOP_PLAN_SECTIONS(SECTION)                                                           \
+    SECTION(1, STRINGS, char, "0-terminated strings")                                        \
+    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                    \
+    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                    \
+    SECTION(4, IR, char, "the graphs after all passes, golden text")                         \
+    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for")    \
+    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                                 \
+    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                               \
+    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                       \
+    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                               \
+    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                        \
+    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                      \
+    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                        \
+    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")             \
+    SECTION(14, TEMPLATE, char, "chat template text")                                        \
+    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                            \
+    SECTION(16, FILES, dop_plan_file, "files of external weights")                           \
+    SECTION(17, STATES, dop_plan_state, "directory of the states")                           \
+    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")               \
+    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")         \
+    SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences") \
+    SECTION(21, PLACES, dop_plan_adapter_place, "where the rows of adapters' matrices go")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -92,6 +93,11 @@ typedef struct dop_plan_model {
     uint32_t family;      /* string */
     uint32_t quant;       /* string: how the weights are stored, as text */
     uint32_t kernel_path; /* string: which path made it, "" for the default */
+    /* Room for adapters: how many, of up to which rank; the row of TENSORS with the factors of each sequence, f32 [n_sequences, ranks]:
+     * rank r of adapter i is column i * rank + r; what GGUF files call such models, several names with spaces between them (string).
+     * Without room all are 0. */
+    uint32_t adapters, adapter_rank, adapter_factors, adapter_archs;
+    uint32_t tied; /* 1: the output matrix is the embedding */
 } dop_plan_model;
 
 /* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
@@ -308,6 +314,17 @@ typedef struct dop_plan_state {
     uint64_t sequence_stride; /* bytes */
     uint64_t copy_stride;     /* bytes; append: 0 */
 } dop_plan_state;
+
+/* Where rows of a matrix in adapters' files go (dop_adapter_place of runtime/adapter/adapter.h): to these rows of the product whose low
+ * ranks are the rows a and b of TENSORS, f16 [ranks, cols] and [rows, ranks]. */
+typedef struct dop_plan_adapter_place {
+    uint32_t tensor; /* string: the matrix's name in files, without ".weight"; rows are in the order of names */
+    uint32_t a, b;
+    uint32_t first, n; /* rows of b */
+    uint32_t start, block, step, total;
+    uint32_t order, head;
+    uint32_t reserved;
+} dop_plan_adapter_place;
 
 typedef struct dop_plan_file {
     uint32_t name; /* string: file name relative to the plan's directory */

@@ -86,6 +86,9 @@ static const dop_option_rule rules[] = {
     {.options = "prompt-name", .modes = "embed", .why = "is for --embed"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
     {.options = "device", .modes = STEPS " check report", .why = "is for what runs on a device"},
+    {.options = "lora",
+     .modes = "generation interactive serve embed score ppl profile",
+     .why = "is for steps of a plan with room for adapters"},
     {.options = "chunk", .modes = STEPS, .why = "is for prompts"},
     {.options = "ordering", .modes = STEPS " check", .why = "is for steps"},
 };

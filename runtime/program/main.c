@@ -56,6 +56,8 @@ static const dop_option options[] = {
         "use this instead of the model's: chatml, llama3, ..., or a Jinja file"),
     OPT(0, "session", TEXT, session, "FILE",
         "continue the sequence in FILE, if it exists, and save it there afterwards"),
+    OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
+        "load a LoRA adapter into a plan that has room for it (dopplerc --adapters), times SCALE; repeatable"),
     OPT(0, "draft", TEXT, draft, "PLAN",
         "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time"),
     NUM(0, "draft-ngram", COUNT, draft_ngram, "N",
@@ -283,6 +285,7 @@ main(int argc, char **argv)
     dop_cli_mpi_end(&cli, st);
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
+    dop_texts_finish(&cli.lora);
     dop_texts_finish(&cli.logit_bias);
     dop_texts_finish(&cli.cors);
     free(cli.biases);

@@ -71,6 +71,19 @@ open_text(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
     return dop_cli_chat_open(cli, s->text, diag, &s->chat);
 }
 
+/* Loads the adapters of --lora, which requests name. */
+static dop_status
+open_adapters(const dop_cli *cli, dop_hosted *s, dop_diag *diag)
+{
+    dop_adapter_use *uses = NULL;
+    size_t n = 0;
+    dop_status st = cli->lora.count ? dop_cli_adapters(cli, s->model, diag, &uses, &n) : DOP_OK;
+    if (st == DOP_OK && n > 0)
+        st = dop_adapter_list_create(s->model, uses, n, diag, &s->api.adapters);
+    free(uses);
+    return st;
+}
+
 static dop_status
 open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
 {
@@ -86,6 +99,8 @@ open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
     dop_model_facts(s->model, &s->api.facts);
     if (dop_model_program(s->model, 0, &s->api.program) && s->api.program.merge) /* it makes no vectors */
         s->api.program = (dop_program_facts){0};
+    if ((st = open_adapters(cli, s, diag)) != DOP_OK)
+        return st;
     s->api.prompts = s->prompts = dop_prompts_of(s->info.plan);
     if ((st = open_text(cli, path, s, diag)) != DOP_OK ||
         (st = dop_cli_sampling(cli, &s->api.facts, diag, &s->api.sampling)) != DOP_OK ||
@@ -133,6 +148,7 @@ dop_host_close(dop_hosted *hosted)
         return;
     dop_engine_destroy(s->engine);
     dop_constraints_destroy(s->api.shapes);
+    dop_adapter_list_destroy(s->api.adapters);
     dop_vocab_destroy(s->vocab);
     dop_tool_form_destroy(s->form);
     dop_chat_destroy(s->chat);

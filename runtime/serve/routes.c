@@ -98,17 +98,17 @@ refuse_model(const char *name, dop_answer *answer)
 
 /* A model as both OpenAI and Anthropic describe it. */
 static json_t *
-model_entry(const dop_api *api)
+model_entry(const dop_api *api, const char *name)
 {
     char when[32];
     const time_t created = (time_t)api->created;
     struct tm t;
     gmtime_r(&created, &t);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name,
-                     "object", "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
-                     "display_name", api->facts.name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab,
-                     "context", (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", name, "object",
+                     "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
+                     "display_name", name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab, "context",
+                     (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
                      api->facts.family, "device", api->facts.device, "chat", api->chat != NULL);
 }
 
@@ -130,17 +130,29 @@ typedef struct listing {
     int64_t created;
 } listing;
 
+/* Adds the names under which requests reach the model with each of its adapters: "base:adapter".  api: may be NULL. */
+static void
+list_adapters(const dop_api *api, json_t *list)
+{
+    for (uint32_t i = 0; api && dop_adapter_list_name(api->adapters, i); i++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s:%s", api->facts.name, dop_adapter_list_name(api->adapters, i));
+        json_array_append_new(list, model_entry(api, name));
+    }
+}
+
 /* dop_models_fn */
 static void
 list_model(void *user, const dop_models_entry *entry, const char *status, const dop_api *api)
 {
     listing *l = user;
-    json_t *one = api ? model_entry(api) : short_entry(entry->id, l->created), *names = json_array();
+    json_t *one = api ? model_entry(api, api->facts.name) : short_entry(entry->id, l->created), *names = json_array();
     for (size_t i = 0; i < entry->n_aliases; i++)
         json_array_append_new(names, json_string(entry->aliases[i]));
     json_object_set_new(one, "aliases", names);
     json_object_set_new(one, "status", json_string(status));
     json_array_append_new(l->list, one);
+    list_adapters(api, l->list);
 }
 
 /* The model of this id or alias; NULL: there is none. */
@@ -166,10 +178,12 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
     (void)root, (void)out_call;
     static const char prefix[] = "/v1/models/";
     listing l = {json_array(), api->created};
-    if (api->models)
+    if (api->models) {
         dop_models_each(api->models, list_model, &l);
-    else
-        json_array_append_new(l.list, model_entry(api));
+    } else {
+        json_array_append_new(l.list, model_entry(api, api->facts.name));
+        list_adapters(api, l.list);
+    }
     if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
         const json_t *last = json_array_get(l.list, json_array_size(l.list) - 1);
         dop_answer_json(answer, 200,
@@ -186,6 +200,22 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
     else
         refuse_model(name, answer);
     json_decref(l.list);
+}
+
+static void
+get_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+             dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_answer_json(answer, 200, dop_adapter_list_json(api->adapters));
+}
+
+static void
+post_adapters(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)request, (void)out_call;
+    dop_adapter_list_set(api, root, answer);
 }
 
 static void
@@ -326,38 +356,45 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 
 enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 
+enum {
+    ROUTE_LIST = 1, /* the body is a list, not an object */
+    ROUTE_WAITS = 2, /* the handler may wait for the engine, although it is no POST: a worker calls it */
+    ROUTE_MODEL = 4  /* it is about a model, and not about the server */
+};
+
 typedef struct route {
     const char *path; /* a * at the end stands for any rest */
     const char *method;
     handler_fn *handler;
-    bool waits;    /* the handler may wait for the engine, although it is no POST: a worker calls it */
-    bool of_model; /* it is about a model, and not about the server */
+    unsigned kind; /* ROUTE_* */
 } route;
 
 static const route routes[] = {
-    {"/", "GET", get_page, false, false},
-    {"/health", "GET", get_health, false, false},
-    {"/metrics", "GET", get_metrics, false, false},
-    {"/props", "GET", get_props, false, true},
-    {"/slots", "GET", get_slots, false, true},
-    {"/v1/models", "GET", get_models, false, false},
-    {"/v1/models/*", "GET", get_models, false, false},
-    {"/v1/completions", "POST", post_completions, false, true},
-    {"/v1/chat/completions", "POST", post_chat, false, true},
-    {"/v1/messages", "POST", dop_messages_begin, false, true},
-    {"/v1/messages/count_tokens", "POST", dop_messages_count, false, true},
-    {"/v1/responses", "POST", dop_responses_begin, false, true},
-    {"/v1/responses/*", "GET", dop_responses_get, true, false},
-    {"/v1/responses/*", "DELETE", dop_responses_delete, true, false},
-    {"/v1/responses/*", "POST", dop_responses_cancel, false, false},
-    {"/infill", "POST", dop_infill_begin, false, true},
-    {"/v1/embeddings", "POST", post_embeddings, false, true},
-    {"/v1/rerank", "POST", post_rerank, false, true},
-    {"/v2/rerank", "POST", post_rerank, false, true}, /* Cohere's */
-    {"/rerank", "POST", post_rerank, false, true},
-    {"/apply-template", "POST", post_template, false, true},
-    {"/tokenize", "POST", post_tokenize, false, true},
-    {"/detokenize", "POST", post_detokenize, false, true},
+    {"/", "GET", get_page, 0},
+    {"/health", "GET", get_health, 0},
+    {"/metrics", "GET", get_metrics, 0},
+    {"/props", "GET", get_props, ROUTE_MODEL},
+    {"/slots", "GET", get_slots, ROUTE_MODEL},
+    {"/v1/models", "GET", get_models, 0},
+    {"/v1/models/*", "GET", get_models, 0},
+    {"/lora-adapters", "GET", get_adapters, ROUTE_MODEL},
+    {"/lora-adapters", "POST", post_adapters, ROUTE_LIST | ROUTE_MODEL},
+    {"/v1/completions", "POST", post_completions, ROUTE_MODEL},
+    {"/v1/chat/completions", "POST", post_chat, ROUTE_MODEL},
+    {"/v1/messages", "POST", dop_messages_begin, ROUTE_MODEL},
+    {"/v1/messages/count_tokens", "POST", dop_messages_count, ROUTE_MODEL},
+    {"/v1/responses", "POST", dop_responses_begin, ROUTE_MODEL},
+    {"/v1/responses/*", "GET", dop_responses_get, ROUTE_WAITS},
+    {"/v1/responses/*", "DELETE", dop_responses_delete, ROUTE_WAITS},
+    {"/v1/responses/*", "POST", dop_responses_cancel, 0},
+    {"/infill", "POST", dop_infill_begin, ROUTE_MODEL},
+    {"/v1/embeddings", "POST", post_embeddings, ROUTE_MODEL},
+    {"/v1/rerank", "POST", post_rerank, ROUTE_MODEL},
+    {"/v2/rerank", "POST", post_rerank, ROUTE_MODEL}, /* Cohere's */
+    {"/rerank", "POST", post_rerank, ROUTE_MODEL},
+    {"/apply-template", "POST", post_template, ROUTE_MODEL},
+    {"/tokenize", "POST", post_tokenize, ROUTE_MODEL},
+    {"/detokenize", "POST", post_detokenize, ROUTE_MODEL},
 };
 
 static bool
@@ -427,9 +464,9 @@ dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop
     const route *found = find_route(method, path, out_answer);
     if (!found)
         return true;
-    if (strcmp(method, "POST") == 0 || found->waits)
+    if (strcmp(method, "POST") == 0 || found->kind & ROUTE_WAITS)
         return false;
-    const dop_api *own = api->models && found->of_model ? dop_models_peek(api->models) : api;
+    const dop_api *own = api->models && (found->kind & ROUTE_MODEL) ? dop_models_peek(api->models) : api;
     if (own)
         found->handler(own, &request, NULL, out_answer, &call);
     else
@@ -489,9 +526,10 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     const route *found = find_route(request->method, request->path, out_answer);
     json_t *root = NULL;
     *out_call = NULL;
-    if (!found || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
+    if (!found || (strcmp(request->method, "POST") == 0 &&
+                   !(root = dop_request_json(request, found->kind & ROUTE_LIST, out_answer))))
         return;
-    const dop_api *own = api->models && found->of_model ? find_model(api, request, root, out_answer) : api;
+    const dop_api *own = api->models && (found->kind & ROUTE_MODEL) ? find_model(api, request, root, out_answer) : api;
     if (own)
         found->handler(own, request, root, out_answer, out_call);
     json_decref(root);

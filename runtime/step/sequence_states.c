@@ -49,6 +49,9 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
     if (st == DOP_OK && m->states_used[place] && (st = dop_step_none_open(m, diag)) == DOP_OK &&
         (st = dop_step_drain(m, diag)) == DOP_OK)
         st = dop_sequence_empty(s, diag);
+    if (st == DOP_OK && m->factors_set[place] && (st = dop_step_none_open(m, diag)) == DOP_OK &&
+        (st = dop_step_drain(m, diag)) == DOP_OK)
+        st = dop_adapters_apply(s, NULL, 0, diag);
     if (st != DOP_OK) {
         dop_sequence_destroy(s);
         return st;
@@ -231,7 +234,8 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
         return st;
     dop_speculator_forget(to->speculator);
     if ((st = dop_sequence_settle(from, diag)) != DOP_OK || (st = dop_sequence_empty(to, diag)) != DOP_OK ||
-        (st = dop_prefix_copy(&to->prefix, &from->prefix, diag)) != DOP_OK)
+        (st = dop_prefix_copy(&to->prefix, &from->prefix, diag)) != DOP_OK ||
+        (st = dop_adapters_apply(to, from->uses, from->n_uses, diag)) != DOP_OK)
         return st;
     memcpy(to->tokens, from->tokens, from->n_tokens * sizeof *to->tokens);
     to->n_tokens = from->n_tokens;

@@ -85,12 +85,24 @@ be_ready(dop_model *m, dop_diag *diag)
     return st;
 }
 
+/* A file does not say which adapters its states were computed with. */
+static dop_status
+check_plain(const dop_sequence *s, dop_diag *diag)
+{
+    return s->n_uses == 0 ? DOP_OK
+                          : DOP_FAIL(diag, DOP_E_INPUT,
+                                     "a sequence that uses adapters is neither saved nor loaded: merge the adapter "
+                                     "(dopplerc --lora)");
+}
+
 dop_status
 dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, size_t n_note, dop_diag *diag)
 {
     dop_diag_clear(diag);
     saver f = {.digest = NULL};
-    dop_status st = be_ready(sequence->model, diag);
+    dop_status st = check_plain(sequence, diag);
+    if (st == DOP_OK)
+        st = be_ready(sequence->model, diag);
     if (st == DOP_OK)
         st = dop_sequence_settle(sequence, diag);
     if (st == DOP_OK)
@@ -169,8 +181,8 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     dop_map map = {0};
     dop_image_head h = {.version = 0};
     char *note = NULL;
-    dop_status st = be_ready(m, diag);
-    if (st != DOP_OK || (st = dop_map_open(path, diag, &map)) != DOP_OK)
+    dop_status st = check_plain(s, diag);
+    if (st != DOP_OK || (st = be_ready(m, diag)) != DOP_OK || (st = dop_map_open(path, diag, &map)) != DOP_OK)
         return st;
     if ((st = check_file(s, path, &map, &h, diag)) != DOP_OK ||
         (out_note && (st = take_note(&map, &h, diag, &note)) != DOP_OK))

@@ -375,6 +375,39 @@ move_all(batch *b, const dop_states *x)
     return st;
 }
 
+static dop_status
+keep(void *user, const void *bytes, size_t size, dop_diag *diag)
+{
+    uint8_t **to = user;
+    (void)diag;
+    memcpy(*to, bytes, size);
+    *to += size;
+    return DOP_OK;
+}
+
+dop_status
+dop_transfer_tensor(dop_model *model, uint32_t slot, uint64_t offset, void *bytes, uint64_t size, bool write,
+                    dop_diag *diag)
+{
+    const dop_slot_place *at = &model->memory.places[slot];
+    const dop_block *block = &model->memory.blocks[at->block];
+    uint8_t *to = bytes;
+    if (block->mapped) {
+        uint8_t *there = block->mapped + at->offset + offset;
+        memcpy(write ? there : to, write ? to : there, (size_t)size);
+        return DOP_OK;
+    }
+    batch b = {.m = model, .diag = diag, .bytes = write ? bytes : NULL, .take = keep, .user = &to};
+    const piece p = {block->buffer, at->offset + offset, size};
+    dop_status st = make_staging(model, diag, &b.staging);
+    if (st == DOP_OK)
+        st = move(&b, &p);
+    if (st == DOP_OK)
+        st = flush(&b);
+    dop_block_destroy(&model->device, &b.staging);
+    return st;
+}
+
 dop_status
 dop_transfer_keep_staging(dop_model *model, dop_diag *diag)
 {

@@ -2,11 +2,11 @@
 # adapter as a single file, scaled, merged twice, on a quantized model.
 . "$(dirname "$0")/../lib.sh"
 golden=$SRC/tests/adapters/lora
-"$TOOLS/expect" tokens "$golden/expected.json" . >prompt
+sed 's/.*"prompt": \[\([^]]*\)\].*/\1/; s/,/ /g' "$golden/expected.json" >prompt
 
 # logits NAME PLAN: of every token of the prompt
 logits() {
-    "$EXEC" "$2" --quiet --tokens-file prompt -n 0 --logits "$1"
+    "$EXEC" "$2" --quiet --tokens-file prompt -n 0 --logits "$1" "${@:3}"
 }
 
 # near NAME REFERENCE BOUND OPTION...: the golden model, compiled with the options, gives the reference's logits.
@@ -26,4 +26,41 @@ near "merged, its file" merged.f32 5e-4 --kv f32 --lora "$golden/adapter/adapter
 near "merged in two halves" "$golden/logits_adapter.f32" 5e-4 --kv f32 --lora "$golden/adapter:0.5" --lora "$golden/adapter:0.5"
 near "merged with nothing" "$golden/logits.f32" 5e-4 --kv f32 --lora "$golden/adapter:0"
 near "merged in f16" "$golden/logits_adapter.f32" 2e-2 --lora "$golden/adapter" --quant f16
+
+# ---- loaded while the plan runs ------------------------------------------------------------------------------------------------
+room() { # NAME OPTION...: the golden model with room, alone and with the adapter
+    local name=$1
+    shift
+    check "$name: compiles" "$DOPPLERC" "$golden" -o a.plan --quiet --target lavapipe --chunks 7 --kv f32 --adapters 3 --rank 5 "$@" || return
+    check "$name: runs alone" logits a.f32 a.plan &&
+        check "$name: logits alone" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" a.f32 5e-4
+    check "$name: runs" logits a.f32 a.plan --lora "$golden/adapter" &&
+        check "$name: logits" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits_adapter.f32" a.f32 5e-4
+}
+room "with room, unfused" --no-fuse
+room "with room" --sequences 4 --rows 2,4
+check "in halves: runs" logits a.f32 a.plan --lora "$golden/adapter:0.25" --lora "$golden/adapter:0.75" &&
+    check "in halves: logits" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits_adapter.f32" a.f32 5e-4
+"$TOOLS/adapt" "$golden" one 5 1 - 0.2 >/dev/null && "$TOOLS/adapt" "$golden" two 3 2 mlp 0.2 >/dev/null
+for seed in 1 2 3; do
+    check "mixtures of adapters, seed $seed" "$TOOLS/adapters" a.plan $seed "$golden/adapter" one two
+done
+"$TOOLS/adapt" "$golden" large 6 3 >/dev/null
+check_fails "a larger rank" 1 "a rank of 6, and the plan has room for 5" logits a.f32 a.plan --lora large
+check_fails "one too many" 1 "the plan has room for 3 adapters" logits a.f32 a.plan --lora one --lora one --lora two --lora two
+"$DOPPLERC" "$golden" -o none.plan --quiet --target lavapipe --chunks 7 --kv f32
+check_fails "no room" 1 "the plan has no room for adapters" logits a.f32 none.plan --lora one
+
+# Families: loaded as merged by hand.
+for model in qwen3 gemma3 mixtral mamba2; do
+    word=- && [ $model != mixtral ] || word=self_attn
+    "$TOOLS/adapt" "$SRC/tests/golden/$model" own 4 5 $word >/dev/null
+    "$TOOLS/expect" tokens "$SRC/tests/golden/$model/expected.json" . >prompt
+    check "$model: compiles" "$DOPPLERC" own/merged -o m.plan --quiet --target lavapipe --chunks 7 --kv f32 &&
+        check "$model: compiles with room" "$DOPPLERC" "$SRC/tests/golden/$model" -o r.plan --quiet \
+            --target lavapipe --chunks 7 --kv f32 --adapters 2 --rank 4 &&
+        check "$model: runs merged" logits m.f32 m.plan && check "$model: runs loaded" logits r.f32 r.plan --lora own &&
+        check "$model: loaded as merged" "$TOOLS/expect" logits "$SRC/tests/golden/$model/expected.json" . m.f32 r.f32 5e-3
+    rm -rf own
+done
 finish

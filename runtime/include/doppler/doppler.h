@@ -251,6 +251,27 @@ void dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *
  * DOP_E_USAGE: a step is open; both change nothing.  A sampler of the caller's still gets all logits.  While there is a mask
  * nothing is speculated.  Forks do not inherit it. */
 dop_status dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *diag);
+/* Adapters (LoRA) that come while the model is open, in a plan that has room for them (dopplerc --adapters N --rank R).  The thread
+ * that drives the model calls these functions.
+ * room: how many may be loaded at once; 0: the plan has no room.  adapter: the path that an adapter was loaded from, valid until it is
+ * unloaded; NULL: no adapter has this number. */
+uint32_t dop_model_adapter_room(const dop_model *model);
+const char *dop_model_adapter(const dop_model *model, uint32_t adapter);
+/* Loads a PEFT directory, its .safetensors file or a GGUF adapter.  *out_adapter: its number, below the room.  DOP_E_INPUT: it is of
+ * another model or rank, or damaged; DOP_E_FULL: as many are loaded as there is room for; nothing is changed then. */
+dop_status dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *out_adapter);
+/* DOP_E_USAGE: a sequence uses it. */
+dop_status dop_adapter_unload(dop_model *model, uint32_t adapter, dop_diag *diag);
+/* An adapter, and the factor of what it adds. */
+typedef struct dop_adapter_use {
+    uint32_t adapter;
+    float scale;
+} dop_adapter_use;
+enum { DOP_ADAPTERS_AT_ONCE = 16 };
+/* Sets which adapters the tokens of a sequence go through from now on; n 0: none, as for a new sequence.  Rows of different adapters
+ * may share a step.  Where this changes anything, tokens that the sequence has are computed again before its next ones.  Forks and
+ * copies use the adapters of their origin.  DOP_E_INPUT: no such adapter, or more than DOP_ADAPTERS_AT_ONCE; nothing is changed. */
+dop_status dop_sequence_set_adapters(dop_sequence *sequence, const dop_adapter_use *uses, size_t n, dop_diag *diag);
 /* Announces that at most this many tokens will be taken, by dop_sequence_next or as picks of committed steps, so that no further
  * steps are submitted ahead.  UINT32_MAX: unknown. */
 void dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens);

@@ -28,7 +28,7 @@ typedef struct dop_cli {
     dop_bias *biases; /* owned: the biases of the sampling that dop_cli_sampling gives */
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
-    dop_texts stop;
+    dop_texts stop, lora;
     /* scoring */
     const char *logits, *ppl;
     const char *imatrix;     /* file to write the importance matrix to */
@@ -132,7 +132,10 @@ dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_pat
 void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
 /* For -i and --serve: prompts that come again are kept, as the options say.  DOP_E_USAGE: a size that is none. */
 dop_status dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_options);
-/* Opens the plan as a model, and creates a sequence. */
+/* Loads the adapters of --lora, and gives their uses. The caller frees *out_uses. */
+dop_status dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapter_use **out_uses,
+                            size_t *out_n);
+/* Opens the plan as a model, and creates a sequence, which uses the adapters of --lora. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* Opens as dop_cli_open does, with these values of dop_open_options.first_tokens and .no_scoring. */
 dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag,

@@ -1,3 +1,4 @@
+#include "runtime/adapter/adapter.h"
 #include "runtime/program/common/cli.h"
 #include "runtime/program/common/text_file.h"
 
@@ -122,6 +123,42 @@ dop_cli_keep_prompts(const dop_cli *cli, dop_diag *diag, dop_open_options *io_op
 }
 
 dop_status
+dop_cli_adapters(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_adapter_use **out_uses, size_t *out_n)
+{
+    dop_status st = DOP_OK;
+    *out_n = 0;
+    *out_uses = calloc(cli->lora.count + 1, sizeof **out_uses);
+    if (!*out_uses)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < cli->lora.count && st == DOP_OK; i++) {
+        dop_arena arena;
+        const char *path = NULL;
+        double scale = 1;
+        dop_arena_init(&arena);
+        st = dop_adapter_argument(cli->lora.items[i], &arena, diag, &path, &scale);
+        if (st == DOP_OK)
+            st = dop_adapter_load(model, path, diag, &(*out_uses)[i].adapter);
+        (*out_uses)[i].scale = (float)scale;
+        *out_n += st == DOP_OK;
+        dop_arena_finish(&arena);
+    }
+    return st;
+}
+
+/* Creates a sequence that uses the adapters of --lora. */
+static dop_status
+create_sequence(const dop_cli *cli, dop_model *model, dop_diag *diag, dop_sequence **out_sequence)
+{
+    dop_adapter_use *uses = NULL;
+    size_t n = 0;
+    dop_status st = dop_sequence_create(model, diag, out_sequence);
+    if (st == DOP_OK && cli->lora.count > 0 && (st = dop_cli_adapters(cli, model, diag, &uses, &n)) == DOP_OK)
+        st = dop_sequence_set_adapters(*out_sequence, uses, n, diag);
+    free(uses);
+    return st;
+}
+
+dop_status
 dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_model **out_model,
                  dop_sequence **out_sequence)
 {
@@ -139,7 +176,7 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     if (shows)
         fputs("loading ...", stderr);
     if ((st = dop_model_open(path, &o, diag, out_model)) == DOP_OK)
-        st = dop_sequence_create(*out_model, diag, out_sequence);
+        st = create_sequence(cli, *out_model, diag, out_sequence);
     if (shows)
         fputs("\r           \r", stderr);
     if (st != DOP_OK) {

@@ -23,6 +23,12 @@ typedef struct dop_response_store dop_response_store;
 dop_status dop_response_store_create(uint32_t n, dop_diag *diag, dop_response_store **out_store);
 void dop_response_store_destroy(dop_response_store *store); /* ends their calls; accepts NULL */
 
+/* The adapters that are loaded, with the factors of requests that state none: uses[n], which are copied.  Any thread. */
+typedef struct dop_adapter_list dop_adapter_list;
+dop_status dop_adapter_list_create(const dop_model *model, const dop_adapter_use *uses, size_t n, dop_diag *diag,
+                                   dop_adapter_list **out_list);
+void dop_adapter_list_destroy(dop_adapter_list *list); /* accepts NULL */
+
 enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* most choices, and most inputs for embeddings, of a request */
 
 /* What reading one request may cost, from its JSON to its jobs; 0: no limit. */
@@ -44,6 +50,7 @@ typedef struct dop_api {
     const dop_tokenizer *tok;
     const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
     dop_constraints *shapes;
+    dop_adapter_list *adapters;       /* NULL: there are none */
     dop_response_store *store;        /* NULL: no responses are kept */
     const char *system;               /* message of conversations that have none of their own; NULL: none */
     const struct dop_tool_form *form; /* how its answers are read; with chat */

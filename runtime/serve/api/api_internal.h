@@ -23,6 +23,12 @@ typedef struct dop_reader {
 void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A member that exists and is not null; NULL otherwise. */
 const json_t *dop_reader_get(dop_reader *r, const char *name);
+/* api_adapters.c.  reader_adapters: what "lora" and a name "base:adapter" in "model" ask for.  name: that of an adapter; NULL: there are
+ * no more.  json and set: GET and POST /lora-adapters. */
+void dop_reader_adapters(dop_reader *r, const dop_api *api, dop_job_request *job);
+const char *dop_adapter_list_name(const dop_adapter_list *list, uint32_t i);
+json_t *dop_adapter_list_json(dop_adapter_list *list);
+void dop_adapter_list_set(const dop_api *api, const json_t *value, dop_answer *answer);
 /* When everything has been read: names the members that have no effect in the header X-Doppler-Ignored of the answer; with "strict"
  * the request is refused for them. */
 void dop_reader_report(dop_reader *r);
@@ -35,7 +41,7 @@ const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
 /* Makes a JSON value the answer, and takes ownership of it. */
 void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
 /* Parses a request's body within its budget; NULL: refused, and the answer says why. */
-json_t *dop_request_json(const dop_api_request *request, dop_answer *answer);
+json_t *dop_request_json(const dop_api_request *request, bool list, dop_answer *answer);
 /* Answers a failure of something that a request asked for: 400, or 408 where its time is up, or 503 where there is no memory. */
 void dop_reader_fail(dop_reader *r, const char *param, const dop_diag *diag, const dop_budget *budget);
 /* Base64: a string with four characters for three bytes (RFC 4648, section 4). */

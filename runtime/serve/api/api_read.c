@@ -15,13 +15,13 @@ answer_limit(dop_answer *answer, const char *param, const dop_budget *budget, co
 }
 
 json_t *
-dop_request_json(const dop_api_request *request, dop_answer *answer)
+dop_request_json(const dop_api_request *request, bool list, dop_answer *answer)
 {
     const dop_json_how how = {.flags = DOP_JSON_EXACT | DOP_JSON_UNIQUE, .budget = request->budget};
     dop_diag diag = {0};
     json_t *root = NULL;
     const dop_status st = dop_json_decode(request->body, request->n_body, &how, &diag, &root);
-    if (st == DOP_OK && json_is_object(root))
+    if (st == DOP_OK && (list ? json_is_array(root) : json_is_object(root)))
         return root;
     if (st == DOP_E_LIMIT)
         answer_limit(answer, NULL, request->budget, diag.message);
@@ -30,7 +30,7 @@ dop_request_json(const dop_api_request *request, dop_answer *answer)
     else
         dop_answer_error(answer, &(dop_api_error){400, "invalid_request_error", "invalid_json", NULL},
                          "We could not parse the JSON body of your request: %s",
-                         st == DOP_OK ? "it is not an object" : diag.message);
+                         st == DOP_OK ? list ? "it is not a list" : "it is not an object" : diag.message);
     json_decref(root);
     return NULL;
 }

@@ -145,7 +145,8 @@ take_form(gathering *g)
     (void)dop_reader_text(r, "suffix", &n);
     if (n > 0)
         dop_reader_refuse(r, "suffix", "suffix is not supported");
-    (void)dop_reader_text(r, "model", &n); /* checks its type only: there is one model, under any name */
+    (void)dop_reader_text(r, "model", &n); /* there is one model, under any name */
+    dop_reader_adapters(r, g->api, &g->job);
 }
 
 /* --- prompts ----------------------------------------------------------------------------------------------------------------- */

@@ -39,7 +39,9 @@ typedef struct dop_job_request {
     bool ignore_end;             /* continue after the model's end token */
     bool keep_special;           /* special tokens appear in the text */
     struct dop_matcher *matcher; /* what may be written; NULL: everything */
-    bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
+    dop_adapter_use uses[DOP_ADAPTERS_AT_ONCE];
+    uint32_t n_uses; /* adapters that the job's tokens go through */
+    bool embeds;     /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
     uint32_t second;     /* a prompt that is a pair of texts: tokens before the second text; 0: a single text */
     uint64_t client;     /* whose job it is */

@@ -7,7 +7,8 @@
 static size_t
 common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
-    return e->encodes ? 0 : dop_sequence_reach(slot->sequence, 0, job->tokens_of, dop_job_tokens(job) - 1);
+    const uint64_t seed = dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
+    return e->encodes ? 0 : dop_sequence_reach(slot->sequence, seed, job->tokens_of, dop_job_tokens(job) - 1);
 }
 
 /* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */

@@ -102,7 +102,9 @@ static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
     enum { WORTH_STORING = 1024 }; /* tokens of a text that loses its sequence while others wait */
-    const dop_prompt prompt = {.ids = job->tokens_of, .n = dop_job_tokens(job), .most = dop_job_tokens(job) - 1};
+    const uint64_t seed = dop_adapters_name(e->model, job->request.uses, job->request.n_uses);
+    const dop_prompt prompt = {
+        .ids = job->tokens_of, .n = dop_job_tokens(job), .most = dop_job_tokens(job) - 1, .seed = seed};
     dop_slot *slot = &e->slots[job->slot];
     dop_resumed got;
     size_t n;
@@ -112,7 +114,9 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     else if (slot->ended && dop_step_drain(e->model, NULL) == DOP_OK)
         (void)dop_sequence_mark(slot->sequence, NULL);
     slot->ended = false;
-    dop_status st = dop_sequence_resume(e->slots[job->slot].sequence, &prompt, diag, &got);
+    dop_status st = dop_sequence_set_adapters(slot->sequence, job->request.uses, job->request.n_uses, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_resume(slot->sequence, &prompt, diag, &got);
     if (st != DOP_OK)
         return st;
     job->n_read = got.n;

@@ -1,0 +1,68 @@
+/* What a plan says about its room for adapters: where the rows of matrices in adapters' files go. */
+#include "compiler/import/adapter_places.h"
+#include "compiler/write/plan_writer.h"
+
+#include <string.h>
+
+/* The row of DOP_SEC_TENSORS of what was packed for this origin, which is the number of the packed item; UINT32_MAX: nothing was. */
+static uint32_t
+tensor_of(const dop_plan_writer *w, dop_origin_kind kind, uint32_t index)
+{
+    const dop_packed *x = dop_pack_find(w->sections.pack, &(dop_origin){.kind = kind, .index = index});
+    return x ? (uint32_t)(x - w->sections.pack->items) : UINT32_MAX;
+}
+
+/* Is there room for all that a tensor of an adapter changes?  Some of it alone would be another adapter. */
+static bool
+has_room(const dop_plan_writer *w, const dop_adapter_map *map, const char *tensor)
+{
+    uint32_t least = 0, most = map->n_places; /* the first place of the tensor */
+    while (least < most) {
+        const uint32_t half = least + (most - least) / 2;
+        if (strcmp(map->places[half].tensor, tensor) < 0)
+            least = half + 1;
+        else
+            most = half;
+    }
+    for (; least < map->n_places && strcmp(map->places[least].tensor, tensor) == 0; least++)
+        if (tensor_of(w, DOP_FROM_LORA_B, map->places[least].target) == UINT32_MAX)
+            return false;
+    return true;
+}
+
+void
+dop_plan_writer_adapters(dop_plan_writer *w, dop_plan_model *model)
+{
+    const dop_compilation *c = w->targets[0].c;
+    dop_arena arena;
+    dop_adapter_map map = {0};
+    if (c->options.adapters == 0)
+        return;
+    dop_arena_init(&arena);
+    const dop_status st = dop_adapter_places(&c->model, &arena, w->diag, &map);
+    w->status = w->status == DOP_OK ? st : w->status;
+    model->adapters = c->options.adapters;
+    model->adapter_rank = c->options.rank;
+    model->adapter_factors = tensor_of(w, DOP_FROM_LORA_FACTORS, 0);
+    model->adapter_archs = dop_plan_writer_string(w, map.archs ? map.archs : "");
+    model->tied = map.tied;
+    for (uint32_t i = 0; i < map.n_places; i++) {
+        const dop_adapter_place *p = &map.places[i];
+        const uint32_t a = tensor_of(w, DOP_FROM_LORA_A, p->target), b = tensor_of(w, DOP_FROM_LORA_B, p->target);
+        if (!has_room(w, &map, p->tensor))
+            continue;
+        const dop_plan_adapter_place row = {.tensor = dop_plan_writer_string(w, p->tensor),
+                                            .a = a,
+                                            .b = b,
+                                            .first = p->first,
+                                            .n = p->n,
+                                            .start = p->start,
+                                            .block = p->block,
+                                            .step = p->step,
+                                            .total = p->total,
+                                            .order = p->order,
+                                            .head = p->head};
+        dop_buf_append(&w->sections.sec[DOP_SEC_PLACES], &row, sizeof row);
+    }
+    dop_arena_finish(&arena);
+}

@@ -1,0 +1,337 @@
+/* Adapters that are loaded while a model is open: their matrices in the plan's room for them, and which of them a sequence uses. */
+#include "runtime/adapter/adapter.h"
+#include "runtime/model/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+uint32_t
+dop_model_adapter_room(const dop_model *model)
+{
+    return model->plan.model->adapters;
+}
+
+const char *
+dop_model_adapter(const dop_model *model, uint32_t adapter)
+{
+    return model->adapters && adapter < dop_model_adapter_room(model) ? model->adapters[adapter].path : NULL;
+}
+
+/* The map of the plan's room, in the arena: targets are the products, by the row of their b in TENSORS. */
+static dop_status
+make_map(const dop_plan *plan, dop_arena *arena, dop_diag *diag, dop_adapter_map *out)
+{
+    dop_adapter_place *places = dop_arena_alloc(arena, (plan->n_places + 1) * sizeof *places);
+    dop_adapter_target *targets = dop_arena_alloc(arena, (plan->n_tensors + 1) * sizeof *targets);
+    if (!places || !targets)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < plan->n_places; i++) {
+        const dop_plan_adapter_place *p = &plan->places[i];
+        places[i] = (dop_adapter_place){.tensor = dop_plan_string(plan, p->tensor),
+                                        .target = p->b,
+                                        .first = p->first,
+                                        .n = p->n,
+                                        .start = p->start,
+                                        .block = p->block,
+                                        .step = p->step,
+                                        .total = p->total,
+                                        .order = p->order,
+                                        .head = p->head};
+        targets[p->b] = (dop_adapter_target){.name = dop_plan_string(plan, plan->tensors[p->b].name),
+                                             .rows = plan->tensors[p->b].rows,
+                                             .cols = plan->tensors[p->a].cols,
+                                             .experts = 1};
+    }
+    dop_adapter_sort_places(places, plan->n_places);
+    *out = (dop_adapter_map){.targets = targets,
+                             .n_targets = plan->n_tensors,
+                             .places = places,
+                             .n_places = plan->n_places,
+                             .archs = dop_plan_string(plan, plan->model->adapter_archs),
+                             .tied = plan->model->tied != 0};
+    return DOP_OK;
+}
+
+/* The row of TENSORS with A of the product whose B is this row. */
+static uint32_t
+a_of(const dop_plan *plan, uint32_t b)
+{
+    uint32_t i = 0;
+    while (i < plan->n_places && plan->places[i].b != b)
+        i++;
+    return i < plan->n_places ? plan->places[i].a : UINT32_MAX;
+}
+
+/* One matrix of the room in host memory: changed there, and written back. */
+typedef struct matrix {
+    const dop_plan_tensor *t;
+    uint16_t *values;
+    size_t row; /* values of a row, with padding */
+} matrix;
+
+static dop_status
+fetch(dop_model *m, uint32_t tensor, dop_diag *diag, matrix *out)
+{
+    *out = (matrix){.t = &m->plan.tensors[tensor]};
+    out->row = (size_t)(out->t->size / out->t->rows / sizeof *out->values);
+    out->values = malloc((size_t)out->t->size);
+    if (!out->values)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return dop_transfer_tensor(m, out->t->slot, out->t->offset, out->values, out->t->size, false, diag);
+}
+
+static dop_status
+put_back(dop_model *m, dop_status st, matrix *x, dop_diag *diag)
+{
+    if (st == DOP_OK)
+        st = dop_transfer_tensor(m, x->t->slot, x->t->offset, x->values, x->t->size, true, diag);
+    free(x->values);
+    return st;
+}
+
+/* A power of two that balances the sizes of two matrices, so that small values keep their digits in f16. */
+static float
+balance(const dop_adapter_part *p, double scale, uint32_t cols)
+{
+    float a = 0, b = 0;
+    for (size_t i = 0; i < (size_t)p->rank * cols; i++)
+        a = fmaxf(a, fabsf(p->a[i]));
+    for (size_t i = 0; i < (size_t)p->n * p->rank; i++)
+        b = fmaxf(b, (float)fabs(scale * (double)p->b[i]));
+    return a > 0 && b > 0 ? exp2f(roundf(0.5f * log2f(b / a))) : 1;
+}
+
+/* Writes the parts [first, end), which are of one product, into the ranks of a slot; other ranks of the slot become zeros. */
+static dop_status
+write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32_t n, uint32_t b_row, dop_diag *diag)
+{
+    const uint32_t most = m->plan.model->adapter_rank, from = slot * most;
+    matrix a, b;
+    dop_status st = fetch(m, a_of(&m->plan, b_row), diag, &a);
+    for (uint32_t r = 0; r < most && st == DOP_OK; r++)
+        memset(a.values + (from + r) * a.row, 0, a.row * sizeof *a.values);
+    dop_status second = fetch(m, b_row, diag, &b);
+    for (uint32_t r = 0; second == DOP_OK && r < b.t->rows; r++)
+        memset(b.values + r * b.row + from, 0, most * sizeof *b.values);
+    st = st == DOP_OK ? second : st;
+    uint32_t at = from;
+    for (uint32_t i = 0; i < n && st == DOP_OK; at += parts[i++].rank) {
+        const dop_adapter_part *p = &parts[i];
+        const double scale = p->scale / m->adapters[slot].scale;
+        const float by = balance(p, scale, a.t->cols);
+        for (uint32_t r = 0; r < p->rank; r++)
+            for (uint32_t k = 0; k < a.t->cols; k++)
+                a.values[(at + r) * a.row + k] = dop_f32_to_f16(p->a[(size_t)r * a.t->cols + k] * by);
+        for (uint32_t o = 0; o < p->n; o++)
+            for (uint32_t r = 0; r < p->rank; r++)
+                b.values[(p->first + o) * b.row + at + r] =
+                    dop_f32_to_f16((float)(scale * (double)p->b[(size_t)o * p->rank + r]) / by);
+    }
+    st = put_back(m, st, &a, diag);
+    return put_back(m, st, &b, diag);
+}
+
+static int
+by_target(const void *x, const void *y)
+{
+    const dop_adapter_part *a = x, *b = y;
+    return a->target != b->target ? (a->target < b->target ? -1 : 1) : a->first < b->first ? -1 : a->first > b->first;
+}
+
+/* Checks that an adapter fits the room, before anything is written. */
+static dop_status
+check_parts(const dop_model *m, const char *path, const dop_adapter *x, dop_diag *diag)
+{
+    const uint32_t most = m->plan.model->adapter_rank;
+    for (uint32_t i = 0, sum = 0; i < x->n_parts; i++) {
+        const dop_adapter_part *p = &x->parts[i];
+        sum = i > 0 && x->parts[i - 1].target == p->target ? sum + p->rank : p->rank;
+        if (p->whole || p->lengths)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s: %s can only be merged, by dopplerc --lora", p->tensor,
+                               p->whole ? "a matrix that replaces the model's" : "a magnitude vector (DoRA)");
+        if (sum > most)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                               "%s: a rank of %u, and the plan has room for %u: compile with a larger --rank",
+                               p->tensor, sum, most);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
+{
+    const uint32_t n = dop_model_adapter_room(m);
+    uint32_t i = 0;
+    if (n == 0)
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, m->plan.path,
+            "the plan has no room for adapters: compile with --adapters N --rank R, or merge with dopplerc "
+            "--lora");
+    if (!m->adapters && !(m->adapters = calloc(n, sizeof *m->adapters)))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    while (i < n && m->adapters[i].path)
+        i++;
+    *out_slot = i;
+    return i < n ? DOP_OK
+                 : DOP_FAIL_IN(diag, DOP_E_FULL, m->plan.path,
+                               "the plan has room for %u adapters, and as many are loaded: unload one, or compile with "
+                               "more --adapters",
+                               n);
+}
+
+/* Empties a slot's ranks in all products that parts of x do not change, and writes those that they change. */
+static dop_status
+write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t t = 0; t < m->plan.n_tensors && st == DOP_OK; t++) {
+        uint32_t first = 0, n = 0;
+        while (first < x->n_parts && x->parts[first].target != t)
+            first++;
+        while (first + n < x->n_parts && x->parts[first + n].target == t)
+            n++;
+        if (n > 0 || (m->adapters[slot].written && a_of(&m->plan, t) != UINT32_MAX))
+            st = write_product(m, slot, x->parts + first, n, t, diag);
+    }
+    return st;
+}
+
+/* The same for the same adapter in every run, because files of states are found by it. */
+static uint64_t
+digest_of(const dop_plan *plan, const dop_adapter *x)
+{
+    uint64_t h = 0;
+    for (uint32_t i = 0; i < x->n_parts; i++) {
+        const dop_adapter_part *p = &x->parts[i];
+        const uint32_t cols = plan->tensors[a_of(plan, p->target)].cols;
+        const double facts[] = {p->target, p->first, p->n, p->rank, p->scale};
+        h = XXH3_64bits_withSeed(facts, sizeof facts, h);
+        h = XXH3_64bits_withSeed(p->a, (size_t)p->rank * cols * sizeof *p->a, h);
+        h = XXH3_64bits_withSeed(p->b, (size_t)p->n * p->rank * sizeof *p->b, h);
+    }
+    return h;
+}
+
+dop_status
+dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *out_adapter)
+{
+    dop_diag_clear(diag);
+    dop_model *m = model;
+    dop_arena arena;
+    dop_adapter_map map;
+    dop_adapter x = {0};
+    uint32_t slot = 0;
+    char *own = NULL;
+    dop_status st = find_slot(m, diag, &slot);
+    if (st == DOP_OK && (st = dop_step_none_open(m, diag)) == DOP_OK)
+        st = dop_step_drain(m, diag);
+    if (st != DOP_OK)
+        return st;
+    dop_arena_init(&arena);
+    st = make_map(&m->plan, &arena, diag, &map);
+    if (st == DOP_OK)
+        st = dop_adapter_read(path, &map, &arena, diag, &x);
+    if (st == DOP_OK && x.n_parts)
+        qsort(x.parts, x.n_parts, sizeof *x.parts, by_target);
+    if (st == DOP_OK)
+        st = check_parts(m, path, &x, diag);
+    if (st == DOP_OK && !(own = strdup(path)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < x.n_parts && st == DOP_OK; i++)
+        m->adapters[slot].scale = i == 0 || m->adapters[slot].scale == 0 ? x.parts[i].scale : m->adapters[slot].scale;
+    if (st == DOP_OK && m->adapters[slot].scale == 0)
+        m->adapters[slot].scale = 1;
+    if (st == DOP_OK)
+        st = write_all(m, slot, &x, diag);
+    const uint64_t digest = st == DOP_OK ? digest_of(&m->plan, &x) : 0;
+    dop_arena_finish(&arena);
+    if (st == DOP_OK || own)
+        m->adapters[slot].written = true;
+    if (st != DOP_OK) {
+        free(own);
+        return st;
+    }
+    m->adapters[slot].path = own;
+    m->adapters[slot].digest = digest;
+    *out_adapter = slot;
+    return DOP_OK;
+}
+
+dop_status
+dop_adapter_unload(dop_model *model, uint32_t adapter, dop_diag *diag)
+{
+    dop_diag_clear(diag);
+    dop_model *m = model;
+    if (!dop_model_adapter(m, adapter))
+        return DOP_FAIL(diag, DOP_E_INPUT, "there is no adapter %u", adapter);
+    for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
+        for (uint32_t k = 0; m->sequences[i] && k < m->sequences[i]->n_uses; k++)
+            if (m->sequences[i]->uses[k].adapter == adapter)
+                return DOP_FAIL(diag, DOP_E_USAGE, "adapter %u is used by a sequence", adapter);
+    free(m->adapters[adapter].path);
+    m->adapters[adapter].path = NULL;
+    return DOP_OK;
+}
+
+void
+dop_adapters_finish(dop_model *model)
+{
+    for (uint32_t i = 0; model->adapters && i < dop_model_adapter_room(model); i++)
+        free(model->adapters[i].path);
+    free(model->adapters);
+    model->adapters = NULL;
+}
+
+/* ---- sequences ------------------------------------------------------------------------------------------------------ */
+
+/* Writes the factors of the ranks at a sequence's place. */
+static dop_status
+write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_t n, dop_diag *diag)
+{
+    const dop_plan_tensor *t = &m->plan.tensors[m->plan.model->adapter_factors];
+    const uint32_t most = m->plan.model->adapter_rank;
+    const uint64_t row = t->size / t->rows;
+    float *values = calloc((size_t)row, 1);
+    if (!values)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t r = 0; r < most; r++)
+            values[uses[i].adapter * most + r] += (float)((double)uses[i].scale * m->adapters[uses[i].adapter].scale);
+    dop_status st = dop_transfer_tensor(m, t->slot, t->offset + place * row, values, row, true, diag);
+    free(values);
+    return st;
+}
+
+uint64_t
+dop_adapters_name(const dop_model *m, const dop_adapter_use *uses, uint32_t n)
+{
+    uint64_t h = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct {
+            uint64_t digest;
+            float scale;
+            uint32_t zero;
+        } one = {m->adapters[uses[i].adapter].digest, uses[i].scale, 0};
+        h = XXH3_64bits_withSeed(&one, sizeof one, h);
+    }
+    return n && h == 0 ? 1 : h;
+}
+
+dop_status
+dop_adapters_apply(dop_sequence *sequence, const dop_adapter_use *uses, uint32_t n, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    dop_status st = n > 0 || m->factors_set[s->place] ? write_factors(m, s->place, uses, n, diag) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    if (n)
+        memmove(s->uses, uses, n * sizeof *uses);
+    s->n_uses = n;
+    s->adapters = dop_adapters_name(m, uses, n);
+    s->prefix.seed = s->adapters;
+    m->factors_set[s->place] = n > 0;
+    return DOP_OK;
+}
