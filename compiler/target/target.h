@@ -13,8 +13,9 @@ dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_
 /* Parses a setting of the integer dot product: "allow", "prefer" or "off".  False: it is another word. */
 bool dop_int_dot_parse(const char *word, dop_int_dot *out);
 
-/* Finds the targets of a comma-separated list: at least one, no name twice. */
-dop_status dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS],
-                               uint32_t *out_n);
+/* Finds the targets of a comma-separated list: at least one, no name twice.  device: the one of "auto", as dop_device_probe() takes
+ * it. */
+dop_status dop_targets_resolve(const char *list, const char *device, dop_diag *diag,
+                               dop_target out_targets[DOP_MAX_TARGETS], uint32_t *out_n);
 
 #endif

@@ -137,6 +137,7 @@ struct dop_model {
     dop_loader loader;
     dop_spans spans; /* times of opening */
     dop_log log;
+    dop_progress progress; /* of opening; nothing afterwards */
     dop_model_info info;
     uint32_t max_chunk, steps_ahead, steps_per_submit;
     bool no_scoring;
@@ -179,9 +180,10 @@ struct dop_sequence {
     bool drawn;                 /* the device draws from the last row of the current step */
     /* The pick of the sequence's only row in its last step of dop_step_run, and flight.n_commits when that step was committed. */
     uint32_t row_pick, row_commit;
-    bool masked;          /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
-    uint32_t *mask;       /* owned, [(vocab + 31) / 32], equal to the device's; NULL: there never was one */
-    float *masked_logits; /* owned, [vocab], where there is a mask */
+    bool masked;           /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
+    uint32_t *mask;        /* owned, [(vocab + 31) / 32], equal to the device's; NULL: there never was one */
+    float *masked_logits;  /* owned, [vocab], where there is a mask */
+    dop_progress progress; /* of feeding */
 };
 
 /* step.c, and step_rows.c for the steps of doppler.h */

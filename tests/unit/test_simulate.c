@@ -4,7 +4,7 @@
 #include "compiler/parts/pipeline.h"
 #include "compiler/parts/simulate.h"
 #include "compiler/parts/stage_times.h"
-#include "compiler/program/compile.h"
+#include "compiler/library/make.h"
 #include "compiler/target/target.h"
 #include "tests/unit/import_util.h"
 
@@ -200,7 +200,7 @@ Test(simulate, a_model)
 {
     const dop_cuts cuts = {.n_parts = 2, .end = {1, 2}};
     dop_target target;
-    dop_compile_options o = {.target = &target,
+    dop_compilation_options o = {.target = &target,
                              .ctx = 56,
                              .n_chunks = 2,
                              .chunks = {4, 16},
@@ -220,7 +220,7 @@ Test(simulate, a_model)
                  "sequences: 4\nprompt: 40\n");
     o.passes.stop_after = -1;
     cr_assert_eq(dop_target_resolve("lavapipe", &diag, &target), DOP_OK, "%s", diag.message);
-    cr_assert_eq(dop_compile(DOP_SOURCE_DIR "/tests/golden/llama", &o, &diag, &c), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_compilation_make(DOP_SOURCE_DIR "/tests/golden/llama", &o, &diag, &c), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_parts_make(&c, 1, &cuts, &diag, parts), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_sim_load("s.yaml", &diag, &s), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_simulate(&s, "s.yaml", parts, 2, &diag, &two), DOP_OK, "%s", diag.message);
