@@ -76,7 +76,8 @@ runtime/inspect/check   runtime/step ir base/program public
 runtime/inspect/imatrix runtime/inspect/check public
 runtime/serve/engine    runtime/library public
 runtime/serve/api       runtime/serve/engine base/program public
-runtime/serve           runtime/serve/api public
+runtime/serve/protocols runtime/serve/api public
+runtime/serve           runtime/serve/protocols public
 runtime/parts/mpi       runtime/parts
 runtime/program/common  runtime/library compiler/import/text compiler/include/doppler public
 runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
@@ -84,7 +85,7 @@ runtime/fetch           base
 runtime/program/cache   runtime/program/common runtime/parts/lead compiler/include/doppler runtime/fetch public
 runtime/program         runtime/program/cache runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
 runtime/program         runtime/inspect/profile runtime/inspect/check runtime/inspect/imatrix
-compiler/library        compiler/parts compiler/include/doppler
+compiler/library        compiler/parts compiler/include/doppler runtime/model
 compiler/program        compiler/library runtime/inspect/bench
 hook dop_replay_observer
 end

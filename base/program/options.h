@@ -80,8 +80,8 @@ typedef struct dop_options_given {
 } dop_options_given;
 
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
- * --name=VALUE, -x VALUE, -xVALUE and -- , and -name VALUE where the row has one_dash.  Everything wrong is DOP_E_USAGE; an unknown option names the nearest one, or
- * what to use instead of it.
+ * --name=VALUE, -x VALUE, -xVALUE and -- , and -name VALUE where the row has one_dash.  Everything wrong is DOP_E_USAGE; an unknown
+ * option names the nearest one, or what to use instead of it.
  * Lists in values must be finished by the caller, also after a failure. */
 dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
                              dop_texts *out_rest, dop_options_given *out_given);

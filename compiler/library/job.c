@@ -24,7 +24,7 @@ find_own_path(char *out, size_t cap)
 
 /* Lists the files that the compilation reads: the model's, and those that options name. */
 static dop_status
-list_inputs(dop_job *job, dop_diag *diag)
+list_inputs(dop_compile_job *job, dop_diag *diag)
 {
     const dop_compile_options *a = job->asked;
     const char *read[] = {job->model, a->kernel_path, a->tuning, a->quant, a->imatrix};
@@ -35,9 +35,9 @@ list_inputs(dop_job *job, dop_diag *diag)
 }
 
 dop_status
-dop_job_prepare(const char *model, const dop_compile_options *asked, dop_diag *diag, dop_job *job)
+dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop_diag *diag, dop_compile_job *job)
 {
-    *job = (dop_job){.model = model, .asked = asked};
+    *job = (dop_compile_job){.model = model, .asked = asked};
     dop_arena_init(&job->arena);
     find_own_path(job->own_path, sizeof job->own_path);
     dop_status st = dop_compile_options_read(asked, &job->arena, diag, &job->options);
@@ -51,7 +51,7 @@ dop_job_prepare(const char *model, const dop_compile_options *asked, dop_diag *d
 
 /* Fails where the file `path`, or `path`.weights, is an input. */
 static dop_status
-refuse(const dop_job *job, const char *path, dop_diag *diag)
+refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
 {
     char *weights;
     dop_status st = dop_inputs_refuse(&job->inputs, path, diag);
@@ -65,7 +65,7 @@ refuse(const dop_job *job, const char *path, dop_diag *diag)
 }
 
 dop_status
-dop_job_refuse_plan(const dop_job *job, const char *plan, dop_diag *diag)
+dop_compile_job_refuse_plan(const dop_compile_job *job, const char *plan, dop_diag *diag)
 {
     dop_status st = refuse(job, plan, diag);
     return st == DOP_OK ? dop_plan_refuse_open(plan, diag) : st;
@@ -74,7 +74,7 @@ dop_job_refuse_plan(const dop_job *job, const char *plan, dop_diag *diag)
 /* Compiles the model for target i.  cuts: where it will be cut between parts with different targets, or NULL.  like: the
  * compilation whose sizes of steps it takes, or NULL. */
 static dop_status
-make_target(dop_job *job, uint32_t i, const dop_cuts *cuts, const dop_compilation *like, dop_diag *diag)
+make_target(dop_compile_job *job, uint32_t i, const dop_cuts *cuts, const dop_compilation *like, dop_diag *diag)
 {
     dop_compilation_options opt = job->options;
     opt.target = &job->targets[i];
@@ -96,7 +96,7 @@ make_target(dop_job *job, uint32_t i, const dop_cuts *cuts, const dop_compilatio
 /* Chooses the cuts by the first compilation.  With several targets the first compilation is made again with these cuts, because no
  * region may then cross one. */
 static dop_status
-choose_cuts(dop_job *job, dop_diag *diag)
+choose_cuts(dop_compile_job *job, dop_diag *diag)
 {
     dop_compilation sized = {.options = job->list[0].options};
     dop_status st = dop_parts_choose(&job->list[0], job->asked->parts, job->asked->part_memory, diag, &job->cuts);
@@ -111,7 +111,7 @@ choose_cuts(dop_job *job, dop_diag *diag)
 }
 
 dop_status
-dop_job_make(dop_job *job, dop_diag *diag)
+dop_compile_job_make(dop_compile_job *job, dop_diag *diag)
 {
     const bool cut = job->asked->parts != NULL;
     dop_status st = DOP_OK;
@@ -132,7 +132,7 @@ dop_job_make(dop_job *job, dop_diag *diag)
 }
 
 dop_status
-dop_job_write(const dop_job *job, const char *plan, dop_diag *diag)
+dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *diag)
 {
     const dop_compile_options *a = job->asked;
     dop_status st = DOP_OK;
@@ -157,7 +157,7 @@ file_bytes(const char *path)
 }
 
 void
-dop_job_facts(const dop_job *job, const char *path, dop_compile_facts *out)
+dop_compile_job_facts(const dop_compile_job *job, const char *path, dop_compile_facts *out)
 {
     *out = (dop_compile_facts){.bytes = file_bytes(path), .n_parts = job->parts ? job->cuts.n_parts : 1};
     snprintf(out->target, sizeof out->target, "%s", job->list[0].target->name);
@@ -177,7 +177,7 @@ dop_job_facts(const dop_job *job, const char *path, dop_compile_facts *out)
 }
 
 void
-dop_job_finish(dop_job *job)
+dop_compile_job_finish(dop_compile_job *job)
 {
     if (job->parts)
         dop_parts_finish(job->parts, job->cuts.n_parts);

@@ -13,7 +13,7 @@ typedef struct again {
 
 /* Reports a note about weights that the model stores as quantized blocks and that --quant converts to another type. */
 static void
-note_requantized(const dop_job *job, const dop_log *log)
+note_requantized(const dop_compile_job *job, const dop_log *log)
 {
     enum { MOST = 16 };
     const dop_compilation *c = &job->list[0];
@@ -52,7 +52,7 @@ note_requantized(const dop_job *job, const dop_log *log)
 }
 
 static void
-note_targets(const dop_job *job, const dop_log *log)
+note_targets(const dop_compile_job *job, const dop_log *log)
 {
     const dop_target *t = job->list[0].target;
     if (job->n == 1 && t->device[0]) {
@@ -68,7 +68,7 @@ note_targets(const dop_job *job, const dop_log *log)
 }
 
 static void
-note_parts(const dop_job *job, const dop_log *log)
+note_parts(const dop_compile_job *job, const dop_log *log)
 {
     dop_buf line = {0};
     for (uint32_t i = 0; i < job->cuts.n_parts; i++)
@@ -78,7 +78,7 @@ note_parts(const dop_job *job, const dop_log *log)
 }
 
 void
-dop_job_note_stale(const dop_job *job, const dop_log *log)
+dop_compile_job_note_stale(const dop_compile_job *job, const dop_log *log)
 {
     if (job->list[0].stale)
         dop_log_printf(log, "%s: note: measured %s: ignored; make it again with --tune", job->list[0].stale_file,
@@ -86,7 +86,7 @@ dop_job_note_stale(const dop_job *job, const dop_log *log)
 }
 
 void
-dop_job_notes(const dop_job *job, bool writes, const dop_log *log)
+dop_compile_job_notes(const dop_compile_job *job, bool writes, const dop_log *log)
 {
     const dop_compilation *c = &job->list[0];
     const dop_checkpoint *m = &c->model;

@@ -124,6 +124,7 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .sequences = a->sequences,
                                    .ctx_total = a->ctx_total,
                                    .embed = a->embed,
+                                   .invariant = a->invariant,
                                    .in_parts = a->parts != NULL,
                                    .progress = a->progress};
     dop_status st = read_passes(a, o, diag);

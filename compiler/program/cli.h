@@ -10,7 +10,8 @@
 typedef struct dop_compiler_cli {
     dop_compile_options
         plan; /* what the library is asked for; lists are in skip, force and no_fuse until dop_cli_fill */
-    const char *output, *stop_after, *emit, *dump_dir, *dumps, *report, *weights, *explain, *tune, *simulate;
+    const char *output, *stop_after, *emit, *dump_dir, *dumps, *report, *weights, *explain, *tune, *target_out,
+        *simulate;
     dop_texts skip, force, no_fuse;
     bool json, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
@@ -54,10 +55,10 @@ typedef struct dop_dumper {
 void dop_dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed);
 /* Writes and prints everything that the options ask for of the compilations: files of --dump-dir, --emit and --explain, the report,
  * the prediction, the plan. */
-dop_status dop_cli_write(const dop_compiler_cli *o, dop_job *job, dop_dumper *d, dop_diag *diag);
+dop_status dop_cli_write(const dop_compiler_cli *o, dop_compile_job *job, dop_dumper *d, dop_diag *diag);
 
 /* cli_summary.c */
 /* Prints the last line: what was written since start_ms (dop_now_ms), its size, its memory on the device, types of weights. */
-void dop_cli_say_summary(const dop_compiler_cli *o, const dop_job *job, double start_ms);
+void dop_cli_say_summary(const dop_compiler_cli *o, const dop_compile_job *job, double start_ms);
 
 #endif

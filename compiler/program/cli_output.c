@@ -107,7 +107,7 @@ put(const char *path, const dop_buf *text, dop_diag *diag)
 
 /* Makes a report in the form that the ending of the file name says; text by default. */
 static dop_status
-make_report(const char *file, const dop_compilation *c, const dop_job *job, dop_diag *diag, dop_buf *out)
+make_report(const char *file, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag, dop_buf *out)
 {
     const char *dot = dop_cli_ending(file);
     dop_report report;
@@ -129,7 +129,7 @@ make_report(const char *file, const dop_compilation *c, const dop_job *job, dop_
 /* Prints what --emit, --explain and --report ask for of one target's compilation.  With several
  * targets a line with the name precedes it. */
 static dop_status
-print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_job *job, dop_diag *diag)
+print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag)
 {
     const bool several = job->n > 1;
     dop_buf text = {0};
@@ -156,7 +156,7 @@ print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_job
 }
 
 static dop_status
-simulate(const dop_compiler_cli *o, const dop_job *job, dop_diag *diag)
+simulate(const dop_compiler_cli *o, const dop_compile_job *job, dop_diag *diag)
 {
     const dop_compilation *whole = &job->list[0];
     dop_sim_setup setup;
@@ -180,7 +180,7 @@ simulate(const dop_compiler_cli *o, const dop_job *job, dop_diag *diag)
 }
 
 dop_status
-dop_cli_write(const dop_compiler_cli *o, dop_job *job, dop_dumper *d, dop_diag *diag)
+dop_cli_write(const dop_compiler_cli *o, dop_compile_job *job, dop_dumper *d, dop_diag *diag)
 {
     dop_buf text = {0};
     dop_status st = d->status;
@@ -199,5 +199,5 @@ dop_cli_write(const dop_compiler_cli *o, dop_job *job, dop_dumper *d, dop_diag *
     }
     if (st == DOP_OK && o->simulate)
         st = simulate(o, job, diag);
-    return st == DOP_OK && o->output ? dop_job_write(job, o->output, diag) : st;
+    return st == DOP_OK && o->output ? dop_compile_job_write(job, o->output, diag) : st;
 }

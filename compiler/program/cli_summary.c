@@ -93,14 +93,14 @@ put_memory(const dop_plan *plan, dop_buf *out)
 }
 
 void
-dop_cli_say_summary(const dop_compiler_cli *o, const dop_job *job, double start_ms)
+dop_cli_say_summary(const dop_compiler_cli *o, const dop_compile_job *job, double start_ms)
 {
     dop_buf types = {0}, memory = {0};
     dop_compile_facts facts;
     char bytes[32] = "";
     if (o->quiet || !o->output)
         return;
-    dop_job_facts(job, o->output, &facts);
+    dop_compile_job_facts(job, o->output, &facts);
     for (uint32_t i = 0; i < facts.n_parts && facts.bytes; i++) { /* a pipe cannot be read again */
         dop_plan plan;
         if (dop_plan_open_part(o->output, job->parts ? facts.n_parts : 0, i, NULL, &plan) != DOP_OK)

@@ -3,12 +3,14 @@
 #include "base/program/process.h"
 #include "compiler/program/cli.h"
 #include "compiler/program/tune.h"
+#include "compiler/program/tune_target.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #ifdef DOP_COMMIT /* set by the build where it is known */
 #define RELEASE "dopplerc " DOP_VERSION " (" DOP_COMMIT ")"
@@ -20,6 +22,12 @@ static void
 show_line(const char *text)
 {
     fprintf(stderr, "%s\n", text);
+}
+
+static void
+show_share(double done)
+{
+    fprintf(stderr, "\rmeasuring %3.0f%%%s", done * 100, done >= 1 ? "\r              \r" : "");
 }
 
 static void
@@ -38,7 +46,7 @@ begin_target(void *user, const char *target)
 
 /* Compiles the model for each target, and writes and prints what the options ask for. */
 static dop_status
-compile_targets(const dop_compiler_cli *o, dop_job *job, dop_diag *diag)
+compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 {
     const double start_ms = dop_now_ms();
     dop_dumper d = {.c = o, .inputs = &job->inputs, .diag = diag};
@@ -49,13 +57,13 @@ compile_targets(const dop_compiler_cli *o, dop_job *job, dop_diag *diag)
         job->options.passes.user = &d;
     }
     const dop_log notes = {show_note, NULL};
-    dop_status st = dop_job_make(job, diag);
+    dop_status st = dop_compile_job_make(job, diag);
     if (st == DOP_OK)
-        dop_job_note_stale(job, &notes);
+        dop_compile_job_note_stale(job, &notes);
     if (st == DOP_OK)
         st = dop_cli_write(o, job, &d, diag);
     if (st == DOP_OK && !o->quiet)
-        dop_job_notes(job, o->output != NULL, &notes);
+        dop_compile_job_notes(job, o->output != NULL, &notes);
     if (st == DOP_OK)
         dop_cli_say_summary(o, job, start_ms);
     return st;
@@ -63,13 +71,16 @@ compile_targets(const dop_compiler_cli *o, dop_job *job, dop_diag *diag)
 
 /* Fails where an output would replace an input, another output, or a plan that a program has open. */
 static dop_status
-check_outputs(const dop_compiler_cli *o, dop_job *job, dop_diag *diag)
+check_outputs(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
 {
     const char *report = o->report && *o->report ? o->report : NULL;
     char *weights = NULL;
     dop_status st = o->simulate ? dop_inputs_add(&job->inputs, o->simulate, diag) : DOP_OK;
     if (st == DOP_OK && o->output)
-        st = o->tune ? dop_inputs_refuse(&job->inputs, o->output, diag) : dop_job_refuse_plan(job, o->output, diag);
+        st = o->tune ? dop_inputs_refuse(&job->inputs, o->output, diag)
+                     : dop_compile_job_refuse_plan(job, o->output, diag);
+    if (st == DOP_OK && o->target_out && !o->output)
+        st = dop_inputs_refuse(&job->inputs, o->target_out, diag);
     if (st == DOP_OK && report)
         st = dop_inputs_refuse(&job->inputs, report, diag);
     if (st != DOP_OK || !o->output || !report)
@@ -85,11 +96,11 @@ check_outputs(const dop_compiler_cli *o, dop_job *job, dop_diag *diag)
 static dop_status
 compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
 {
-    dop_job job = {.model = NULL};
+    dop_compile_job job = {.model = NULL};
     dop_cli_fill(o);
     dop_status st = dop_cli_check(o, diag);
     if (st == DOP_OK)
-        st = dop_job_prepare(model, &o->plan, diag, &job);
+        st = dop_compile_job_prepare(model, &o->plan, diag, &job);
     if (st == DOP_OK)
         st = dop_cli_adjust(o, &job.options, diag);
     if (st == DOP_OK)
@@ -99,13 +110,16 @@ compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
                       o->report);
     if (st == DOP_OK && o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
         st = DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno));
-    if (st == DOP_OK && o->tune) {
+    if (st == DOP_OK && (o->tune || o->target_out)) {
         job.options.target = &job.targets[0];
-        st = dop_tune(model, &job.options, *o->tune ? o->tune : NULL, o->output, o->quiet ? NULL : show_line, diag);
+        st = o->target_out ? dop_tune_target(model, &job.options, o->target_out, o->quiet ? NULL : show_line,
+                                             !o->quiet && isatty(2) ? show_share : NULL, diag)
+                           : dop_tune(model, &job.options, *o->tune ? o->tune : NULL, o->output,
+                                      o->quiet ? NULL : show_line, diag);
     } else if (st == DOP_OK) {
         st = compile_targets(o, &job, diag);
     }
-    dop_job_finish(&job);
+    dop_compile_job_finish(&job);
     return st;
 }
 

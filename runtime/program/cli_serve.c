@@ -124,6 +124,8 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     s->api.form = s->form;
     if ((st = dop_constraints_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
         return st;
+    if (cli->store && (st = dop_response_store_create(cli->store, diag, &s->api.store)) != DOP_OK)
+        return st;
     dop_http_options http = {
         .address = cli->serve,
         .keys = &s->keys,
@@ -153,6 +155,7 @@ static void
 close_all(served *s)
 {
     dop_http_destroy(s->http);
+    dop_response_store_destroy(s->api.store);
     dop_engine_destroy(s->engine);
     dop_constraints_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);

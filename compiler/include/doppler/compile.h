@@ -33,6 +33,7 @@ typedef struct dop_compile_options {
     uint32_t ctx, sequences, ctx_total; /* positions of a sequence, sequences, positions of all of them */
     uint32_t threads;                   /* 0: one per core */
     bool embed;                         /* the plan also computes hidden states, for embeddings */
+    bool invariant;                     /* the same bits for a row in every batch and chunk */
     bool external_weights;              /* weights are a file of their own, PLAN.weights */
     bool split;                         /* with parts: one file for each, PLAN.part0 and so on */
     /* Progress of the steps "kernels" (in kernels) and "weights" (in bytes of the plan). */

@@ -300,6 +300,8 @@ dop_compile_options_text(const dop_compile_options *o, dop_buf *out)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (size_t k = 0; k < lists[i].n; k++)
             dop_buf_printf(out, *lists[i].items[k] ? " --%s=%s" : " --%s", lists[i].name, lists[i].items[k]);
+    if (o->invariant)
+        dop_buf_puts(out, " --invariant");
     if (o->embed)
         dop_buf_puts(out, " --embed");
 }

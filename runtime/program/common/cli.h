@@ -72,6 +72,7 @@ typedef struct dop_cli {
         serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
     dop_texts serve_hosts, cors;
     const char *prefix, *log;
+    uint32_t store;       /* responses that the server keeps */
     double serve_comment; /* seconds; 0: never */
     /* models in the place of plans (runtime/program/cache) */
     dop_compile_options compile; /* its lists are in the next line */
@@ -109,6 +110,7 @@ typedef struct dop_cli {
         NUM(0, "ctx-total", COUNT, compile.ctx_total, "N", "cache positions of all sequences together", 1, 1u << 30),  \
         OPT(0, "rows", TEXT, compile.rows, "LIST", "sizes of steps of several sequences (dopplerc)"),                  \
         OPT(0, "kv", TEXT, compile.kv, "TYPE", "storage of the cache: f16 (default), f32, q8_0, q4_0 (dopplerc)"),     \
+        OPT(0, "invariant", FLAG, compile.invariant, NULL, "the same bits for a row in every batch (dopplerc)"),       \
         OPT(0, "act", TEXT, compile.act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"), \
         OPT(0, "kernel-path", TEXT, compile.kernel_path, "NAME|FILE", "which kernel each op uses (dopplerc)"),         \
         OPT(0, "tuning", TEXT, compile.tuning, "FILE", "use what dopplerc --tune has measured"),                       \

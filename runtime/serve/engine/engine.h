@@ -76,6 +76,8 @@ typedef struct dop_job_state {
     bool by_request;  /* with DOP_JOB_FAILED: the request itself is the cause, and would fail again */
     const char *text; /* written so far, without stop texts; n_text bytes */
     size_t n_text;
+    const char *stop; /* with DOP_JOB_STOP_TEXT: the stop text that was met; NULL: none was */
+    size_t stop_index;
     const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
     uint32_t n_tokens;           /* tokens written, including the end token */
     const float *embedding;      /* [n_embedding], once a job that embeds has ended */

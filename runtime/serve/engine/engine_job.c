@@ -168,6 +168,8 @@ dop_job_look(const dop_job *job)
         .by_request = job->gen.refused || job->diag.code == DOP_E_LIMIT || job->diag.code == DOP_E_FULL,
         .text = job->gen.output.text.size ? job->gen.output.text.data : "",
         .n_text = job->gen.output.text.size,
+        .stop = job->gen.output.stopped ? job->gen.output.stops[job->gen.output.stop] : NULL,
+        .stop_index = job->gen.output.stop,
         .tokens = job->tokens,
         .n_tokens = job->gen.n_written,
         .embedding = job->embedding,
