@@ -158,7 +158,7 @@ static const dop_option options[] = {
         "remove them, and compiled pipelines; all: and models that were downloaded", .values = "all"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
-    DOP_OPTION_POINTER('m', "model", "the plan, or the model, comes without an option: doppler-exec PLAN"),
+    DOP_OPTION_POINTER('m', "model", "the plan comes without an option: doppler-exec PLAN, and so does a model"),
     DOP_OPTION_POINTER(
         'c', "ctx-size",
         "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN, or doppler-exec MODEL --ctx N"),

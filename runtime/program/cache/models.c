@@ -233,6 +233,9 @@ refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_
     static const char *const names[] = {"target",    "quant", "imatrix", "ctx",         "chunks",      "sequences",
                                         "ctx-total", "rows",  "kv",      "act",         "kernel-path", "tuning",
                                         "force",     "parts", "no-fuse", "part-memory", "skip", "invariant"};
+    for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
+        if (access(cli->plans.items[i], F_OK) != 0)
+            return DOP_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (dop_option_given(table, n, given, names[i]))
             return DOP_FAIL(diag, DOP_E_USAGE,
