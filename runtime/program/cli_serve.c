@@ -109,8 +109,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;
-    dop_engine_options engine = {
-        .max_queue = cli->serve_queue, .rewind = s->info.plan->model->rewind, .replaces = s->info.plan->replaces};
+    dop_engine_options engine = {.max_queue = cli->serve_queue};
     if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
         return st;
     s->api.model = s->model;

@@ -1,4 +1,5 @@
 /* Sequences: feeding, scoring, and picking the next token, where the device can with in-flight steps. */
+#include "runtime/step/restore_point.h"
 #include "runtime/step/speculator.h"
 
 #include <stdlib.h>
@@ -129,7 +130,8 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     uint32_t schedule, take;
-    dop_step_choose(m, DOP_SCHED_PREFILL, s->n_tokens - s->n_fed, &schedule, &take);
+    const bool parts = s->parts_at > s->n_fed && s->parts_at < s->n_tokens;
+    dop_step_choose(m, DOP_SCHED_PREFILL, (parts ? s->parts_at : s->n_tokens) - s->n_fed, &schedule, &take);
     const uint32_t at = s->n_fed;
     const bool last = at + take == s->n_tokens;
     dop_status st;
@@ -181,9 +183,14 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     dop_step_choose_chunks(sequence->model, DOP_SCHED_PREFILL, sequence->n_tokens - sequence->n_fed);
     const uint32_t from = sequence->n_fed;
-    while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
-        if ((st = feed_chunk(sequence, diag)) == DOP_OK)
+    while (st == DOP_OK && sequence->n_fed < sequence->n_tokens) {
+        st = feed_chunk(sequence, diag);
+        if (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
+            st = sequence->n_fed == sequence->parts_at ? dop_sequence_mark(sequence, diag)
+                                                       : dop_sequence_mark_chunk(sequence, diag);
+        if (st == DOP_OK)
             st = report_fed(sequence, from, diag);
+    }
     return st;
 }
 
@@ -191,37 +198,6 @@ void
 dop_sequence_set_progress(dop_sequence *sequence, const dop_progress *progress)
 {
     sequence->progress = progress ? *progress : (dop_progress){NULL, NULL};
-}
-
-dop_status
-dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
-{
-    dop_diag_clear(diag);
-    dop_sequence *s = sequence;
-    dop_model *m = s->model;
-    *out_found = 0;
-    if (s->n_tokens > 0)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
-                        s->n_tokens);
-    dop_status st = check_ids(s, ids, n, diag);
-    if (st == DOP_OK && (st = dop_step_none_has(m, s, diag)) == DOP_OK && (st = dop_step_drain(m, diag)) == DOP_OK)
-        st = dop_sequence_settle(s, diag);
-    if (st != DOP_OK || n == 0)
-        return st;
-    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
-        if (m->sequences[i])
-            dop_sequence_note(m->sequences[i]);
-    /* The last token is fed in any case, for its logits. */
-    const uint32_t *keys = dop_prefix_keys(&s->prefix, ids, n);
-    if (!keys)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    const uint32_t found = dop_pages_find(&m->pages, s->place, s->prefix.seed, keys, n - 1);
-    memcpy(s->tokens, ids, found * sizeof *ids);
-    s->n_tokens = s->n_fed = s->n_written = found;
-    s->n_kept = UINT32_MAX;
-    s->logits = NULL;
-    *out_found = found;
-    return DOP_OK;
 }
 
 dop_status

@@ -40,7 +40,7 @@ else
     check "a plan of falcon_h1 for two" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o two.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 --quiet
     check "drafts, with such states of two sequences" "$TOOLS/drafts" two.plan 40 3 two.plan
     check "steps of both" grep -q '"tg4b2"' <("$EXEC" --bench two.plan -p 0 -n 4 -b 2 -r 1 -o csv --quiet)
-    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3 --rows 4
+    run qwen3_5 80 1 5e-4 --kv f32 --sequences 3 --rows 4
     run falcon_h1 40 14 0 --sequences 3 --invariant --chunks 4
     [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
     run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed

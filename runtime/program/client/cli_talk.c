@@ -70,18 +70,15 @@ static dop_status
 encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
 {
     dop_ids all = {0};
-    size_t n, same = 0;
-    const uint32_t *tokens = dop_sequence_tokens(t->gen.sequence, &n);
+    size_t same = 0;
     dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, diag, &all);
     if (st == DOP_OK && all.failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
-        while (same < n && same + 1 < all.count && tokens[same] == all.data[same])
-            same++;
-        for (size_t i = same; i < all.count; i++)
-            dop_ids_push(out_ids, all.data[i]);
-        st = dop_sequence_rewind(t->gen.sequence, (uint32_t)same, diag);
-    }
+    if (st == DOP_OK)
+        st = dop_sequence_reuse(t->gen.sequence, all.data, all.count < t->gen.facts.ctx ? all.count : t->gen.facts.ctx,
+                                diag, &same);
+    for (size_t i = same; i < all.count && st == DOP_OK; i++)
+        dop_ids_push(out_ids, all.data[i]);
     dop_ids_finish(&all);
     return st;
 }

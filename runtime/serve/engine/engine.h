@@ -23,11 +23,7 @@ enum { DOP_JOB_MAX_TOP = 20, DOP_JOB_MAX_STOPS = 16, DOP_JOB_MAX_BIAS = 1024 };
 
 typedef struct dop_engine_options {
     uint32_t max_queue; /* jobs that may wait; 0: 256 */
-    /* How far a sequence can be rewound without being fed again (dop_plan_model.rewind), and whether steps replace states,
-     * so that it cannot be rewound at all. */
-    uint32_t rewind;
-    bool replaces;
-    uint32_t threads; /* threads that pick tokens from logits; 0: one per core, at most 8 */
+    uint32_t threads;   /* threads that pick tokens from logits; 0: one per core, at most 8 */
 } dop_engine_options;
 
 /* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */

@@ -97,6 +97,7 @@ dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *dia
 {
     if (job->phase == DOP_JOB_READS || job->phase == DOP_JOB_WRITES) {
         e->slots[job->slot].job = NULL;
+        e->slots[job->slot].ended = !job->request.embeds;
         e->metrics.running--;
     }
     job->phase = DOP_JOB_ENDED;
