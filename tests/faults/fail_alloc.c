@@ -15,8 +15,8 @@
  *
  * tests/CMakeLists.txt links this program with --wrap for every function with a __wrap_ here.  The shader compiler is
  * asked once for each kernel, in the first run; it is not what is tested, and it ends the program when memory runs out. */
-#include "compiler/parts/parts.h"
 #include "compiler/library/make.h"
+#include "compiler/parts/parts.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_write.h"
 #include "tests/faults/points.h"
@@ -162,13 +162,13 @@ run_parts(job *j)
 {
     static dop_compilation c; /* never finished: it is for all runs */
     const dop_compilation_options o = {.target = &j->target,
-                                   .own_path = "",
-                                   .ctx = 64,
-                                   .n_chunks = 1,
-                                   .chunks = {8},
-                                   .threads = 1,
-                                   .in_parts = true,
-                                   .passes = {.stop_after = -1}};
+                                       .own_path = "",
+                                       .ctx = 64,
+                                       .n_chunks = 1,
+                                       .chunks = {8},
+                                       .threads = 1,
+                                       .in_parts = true,
+                                       .passes = {.stop_after = -1}};
     dop_compilation parts[2];
     dop_cuts cuts;
     dop_status st = DOP_OK;

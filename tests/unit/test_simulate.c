@@ -1,10 +1,10 @@
 /* dopplerc --simulate: steps through parts, times of stages for other shapes, and the file that describes devices and
  * links.  All numbers are worked out by hand. */
+#include "compiler/library/make.h"
 #include "compiler/parts/parts.h"
 #include "compiler/parts/pipeline.h"
 #include "compiler/parts/simulate.h"
 #include "compiler/parts/stage_times.h"
-#include "compiler/library/make.h"
 #include "compiler/target/target.h"
 #include "tests/unit/import_util.h"
 
@@ -201,14 +201,14 @@ Test(simulate, a_model)
     const dop_cuts cuts = {.n_parts = 2, .end = {1, 2}};
     dop_target target;
     dop_compilation_options o = {.target = &target,
-                             .ctx = 56,
-                             .n_chunks = 2,
-                             .chunks = {4, 16},
-                             .sequences = 5,
-                             .n_rows = 2,
-                             .rows = {2, 8},
-                             .no_spirv = true,
-                             .in_parts = true};
+                                 .ctx = 56,
+                                 .n_chunks = 2,
+                                 .chunks = {4, 16},
+                                 .sequences = 5,
+                                 .n_rows = 2,
+                                 .rows = {2, 8},
+                                 .no_spirv = true,
+                                 .in_parts = true};
     dop_diag diag = {0};
     dop_compilation c, parts[2];
     dop_sim_setup s;

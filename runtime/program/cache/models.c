@@ -232,7 +232,7 @@ refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_
 {
     static const char *const names[] = {"target",    "quant", "imatrix", "ctx",         "chunks",      "sequences",
                                         "ctx-total", "rows",  "kv",      "act",         "kernel-path", "tuning",
-                                        "force",     "parts", "no-fuse", "part-memory", "skip", "invariant"};
+                                        "force",     "parts", "no-fuse", "part-memory", "skip",        "invariant"};
     for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
         if (access(cli->plans.items[i], F_OK) != 0)
             return DOP_OK;
