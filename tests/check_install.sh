@@ -53,10 +53,10 @@ nothing "under a version" "$(nm -D --defined-only "$lib/libdoppler.so" | awk '$2
 mkdir -p other
 private=DOPPLER_PRIVATE_$("$installed" --version | awk '{ print $2 }')
 LC_ALL=C sed "s/$private/${private%?}x/g" "$lib/libdoppler.so" >other/libdoppler.so.0
-for program in dopplerc doppler-exec; do
-    check_fails "a library of another release is refused" 1 "version \`$private' not found" \
-        env LD_LIBRARY_PATH="$WORK/other" "$prefix/bin/$program" --version
-done
+check_fails "a library of another release is refused" 1 "version \`$private' not found" \
+    env LD_LIBRARY_PATH="$WORK/other" "$prefix/bin/doppler-exec" --version
+check "also by the compiler and its library" sh -c '! LD_LIBRARY_PATH=$1 "$2" --version >said 2>&1 && [ "$(grep -cF "$3" said)" -ge 1 ]' \
+    sh "$WORK/other" "$prefix/bin/dopplerc" "version \`$private' not found"
 nothing "the library prints nothing" \
     "$(nm -D --undefined-only "$lib/libdoppler.so" | awk '{ print $2 }' | grep -E '^(printf|puts|putchar|stdout|stderr|perror|exit)(@|$)')"
 nothing "nor does the compiler's, which asks for no environment either" \

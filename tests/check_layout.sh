@@ -206,7 +206,7 @@ done <"$WORK/words" | none "no name that is to go is used more often"
 
 # Functions of the library that its page names.
 grep -ohE '\bdop_[a-z_]+' docs/library.md | sort -u | while read -r name; do
-    grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h || echo "$name"
+    grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h compiler/include/doppler/*.h || echo "$name"
 done | none "every name in docs/library.md is in a header"
 for target in examples/targets/*.yaml; do
     grep -qF "\`$(basename "$target" .yaml)\`" docs/kernel-paths-and-targets.md || echo "$target"
