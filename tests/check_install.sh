@@ -41,7 +41,8 @@ check "and makes the same plan" cmp build.plan installed.plan
 # ---- libdoppler -----------------------------------------------------------------------------------------------------
 prefix=$WORK/moved
 # Functions that the headers declare: lines that begin with a type and name one.
-find "$prefix/include/doppler" -name '*.h' ! -name compile.h -exec grep -hoE '^[a-z].*\bdop_[a-z_0-9]+\(' {} + | grep -v '^typedef' | grep -oE 'dop_[a-z_0-9]+\($' |
+find "$prefix/include/doppler" -name '*.h' ! -name compile.h -exec grep -hoE '^[a-z].*\bdop_[a-z_0-9]+\(' {} + |
+    grep -v '^typedef' | grep -oE 'dop_[a-z_0-9]+\($' |
     tr -d '(' | sort -u >declared
 nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@DOPPLER_PRIVATE_/ { sub(/@.*/, "", $3); print $3 }' | sort -u >exported
 check "libdoppler.so exports what its headers declare" diff declared exported

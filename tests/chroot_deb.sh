@@ -20,7 +20,8 @@ if ! debootstrap --variant=minbase bookworm "$root" "$mirror" >debootstrap.log 2
 fi
 cp packages/*.deb "$root/tmp/"
 check "its packages are listed" inside apt-get update -qq
-check "installs" inside sh -c 'apt-get install -y -qq --no-install-recommends /tmp/doppler_*.deb /tmp/doppler-compiler_*.deb /tmp/libdoppler0_*.deb /tmp/libdopplerc0_*.deb'
+check "installs" inside sh -c 'cd /tmp && apt-get install -y -qq --no-install-recommends ./doppler_*.deb ./doppler-compiler_*.deb \
+    ./libdoppler0_*.deb ./libdopplerc0_*.deb'
 check "no compiler came with it" sh -c '! [ -e "$1/usr/bin/gcc" ] && ! [ -e "$1/usr/bin/clang" ]' sh "$root"
 check "both programs run" inside sh -c 'dopplerc --version && doppler-exec --version'
 check_fails "without a driver it says so" 1 "no Vulkan driver was found: install one (Debian: mesa-vulkan-drivers)" inside doppler-exec --list-devices
