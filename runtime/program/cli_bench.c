@@ -33,10 +33,10 @@ static const dop_option bench_options[] = {
         .values = DOP_CLI_ORDERINGS),
     NUM(0, "chunk", COUNT, chunk, "N", "feed prompts in pieces of at most N tokens", 1, 4096),
     NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
-    DOP_CLI_MODEL_OPTIONS,
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
     OPT('v', "verbose", FLAG, verbose, NULL, "show what is decided, and every round"),
     OPT(0, "help", FLAG, help, NULL, "this text"),
+    DOP_CLI_MODEL_OPTIONS,
 };
 
 const dop_option *

@@ -196,7 +196,10 @@ print_help(dop_diag *diag)
     size_t n_bench;
     const dop_option *bench = dop_cli_bench_options(&n_bench);
     dop_options_help(options, N_OPTIONS, &text);
-    dop_options_help(bench, n_bench, &text);
+    size_t n_own = 1; /* rows of --bench alone: those of models follow under a heading, and are above already */
+    while (n_own < n_bench && (bench[n_own].name || bench[n_own].letter))
+        n_own++;
+    dop_options_help(bench, n_own, &text);
     dop_status st = dop_cli_print_buf(&text, diag);
     dop_buf_finish(&text);
     return st;
