@@ -4,6 +4,7 @@
 #include "compiler/target/target.h"
 #include "compiler/write/plan_file.h"
 #include "compiler/write/plan_write.h"
+#include "runtime/adapter/adapter.h"
 #include "runtime/model/info.h"
 
 #include <dlfcn.h>
@@ -22,6 +23,20 @@ find_own_path(char *out, size_t cap)
         snprintf(out, cap, "%s", info.dli_fname);
 }
 
+static dop_status
+add_adapter(const char *argument, dop_inputs *inputs, dop_diag *diag)
+{
+    dop_arena arena;
+    const char *path = NULL;
+    double scale;
+    dop_arena_init(&arena);
+    dop_status st = dop_adapter_argument(argument, &arena, diag, &path, &scale);
+    if (st == DOP_OK)
+        st = dop_inputs_add(inputs, path, diag);
+    dop_arena_finish(&arena);
+    return st;
+}
+
 /* Lists the files that the compilation reads: the model's, and those that options name. */
 static dop_status
 list_inputs(dop_compile_job *job, dop_diag *diag)
@@ -31,6 +46,8 @@ list_inputs(dop_compile_job *job, dop_diag *diag)
     dop_status st = a->target ? dop_inputs_add_list(&job->inputs, a->target, diag) : DOP_OK;
     for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)
         st = read[i] ? dop_inputs_add(&job->inputs, read[i], diag) : DOP_OK;
+    for (size_t i = 0; i < a->n_loras && st == DOP_OK; i++)
+        st = add_adapter(a->loras[i], &job->inputs, diag);
     return st;
 }
 

@@ -37,8 +37,8 @@ void dop_compile_job_facts(const dop_compile_job *job, const char *plan, dop_com
 void dop_compile_job_finish(dop_compile_job *job); /* accepts a zeroed one */
 
 /* notes.c */
-/* Reports what may surprise about the compilations, and that rules which were measured elsewhere are left out. */
-void dop_compile_job_notes(const dop_compile_job *job, bool writes, const dop_log *log);
+/* Reports what may surprise about the compilations (plan: the file that was written, or NULL), and that rules which were measured elsewhere are left out. */
+void dop_compile_job_notes(const dop_compile_job *job, const char *plan, const dop_log *log);
 void dop_compile_job_note_stale(const dop_compile_job *job, const dop_log *log);
 
 /* no_memory.c: for programs: one that gets no memory for the shader compiler ends with a line on stderr and status 1. */

@@ -21,7 +21,7 @@ dop_compile(const char *model, const char *plan, const dop_compile_options *opti
         st = dop_compile_job_write(&job, plan, diag);
     if (st == DOP_OK) {
         dop_compile_job_note_stale(&job, &options->notes);
-        dop_compile_job_notes(&job, true, &options->notes);
+        dop_compile_job_notes(&job, plan, &options->notes);
     }
     if (st == DOP_OK && out_facts)
         dop_compile_job_facts(&job, plan, out_facts);

@@ -52,12 +52,18 @@ note_requantized(const dop_compile_job *job, const dop_log *log)
 }
 
 static void
-note_targets(const dop_compile_job *job, const dop_log *log)
+note_targets(const dop_compile_job *job, const char *writes, const dop_log *log)
 {
     const dop_target *t = job->list[0].target;
     if (job->n == 1 && t->device[0]) {
         dop_log_printf(log, "target %s: for %s, the device that doppler-exec picks here%s", t->name, t->device,
                        t->nearest ? "; no target file is for it, and this is the nearest one: costs are guesses" : "");
+        if (t->nearest && writes)
+            dop_log_printf(
+                log,
+                "nobody has said that it works there: doppler-exec %s --check compares every kernel with the "
+                "reference, dopplerc %s --tune --target-out FILE.yaml measures a target for it",
+                writes, job->model);
         return;
     }
     dop_buf line = {0};
@@ -86,11 +92,11 @@ dop_compile_job_note_stale(const dop_compile_job *job, const dop_log *log)
 }
 
 void
-dop_compile_job_notes(const dop_compile_job *job, bool writes, const dop_log *log)
+dop_compile_job_notes(const dop_compile_job *job, const char *plan, const dop_log *log)
 {
     const dop_compilation *c = &job->list[0];
     const dop_checkpoint *m = &c->model;
-    note_targets(job, log);
+    note_targets(job, plan, log);
     if (job->parts)
         note_parts(job, log);
     if (m->note)
@@ -110,6 +116,6 @@ dop_compile_job_notes(const dop_compile_job *job, bool writes, const dop_log *lo
                        "writes past them may make no sense; tables of positions take %.1f MiB",
                        job->model, c->ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }
-    if (writes && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
+    if (plan && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
         dop_log_printf(log, "%s: note: no tokenizer is here: the plan takes and gives token ids only", job->model);
 }

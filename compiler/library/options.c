@@ -118,6 +118,8 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .ctx = a->ctx,
                                    .quant = a->quant,
                                    .imatrix = a->imatrix,
+                                   .loras = a->loras,
+                                   .n_loras = (uint32_t)a->n_loras,
                                    .threads = a->threads,
                                    .tuning = a->tuning,
                                    .kernel_path = a->kernel_path,

@@ -9,10 +9,10 @@
 /* Options as they were given.  Texts point into argv; what is not given is NULL, 0 or false. */
 typedef struct dop_compiler_cli {
     dop_compile_options
-        plan; /* what the library is asked for; lists are in skip, force and no_fuse until dop_cli_fill */
+        plan; /* what the library is asked for; lists are in skip, force, no_fuse and lora until dop_cli_fill */
     const char *output, *stop_after, *emit, *dump_dir, *dumps, *report, *weights, *explain, *tune, *target_out,
         *simulate;
-    dop_texts skip, force, no_fuse;
+    dop_texts skip, force, no_fuse, lora;
     bool json, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;

@@ -33,6 +33,10 @@ static const dop_option options[] = {
     OPT(0, "imatrix", TEXT, plan.imatrix, "FILE",
         "with --quant: how much the inputs of each product matter, as doppler-exec --imatrix-out or llama.cpp's "
         "imatrix tool measured it"),
+    OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
+        "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
+        "adapter; "
+        "repeatable"),
     NUM(0, "ctx", COUNT, plan.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, plan.chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
     NUM(0, "sequences", COUNT, plan.sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
@@ -138,6 +142,7 @@ dop_cli_finish(dop_compiler_cli *o)
     dop_texts_finish(&o->skip);
     dop_texts_finish(&o->force);
     dop_texts_finish(&o->no_fuse);
+    dop_texts_finish(&o->lora);
 }
 
 void
@@ -211,6 +216,8 @@ dop_cli_fill(dop_compiler_cli *o)
     p->n_apart = o->no_fuse.count;
     p->skips = o->skip.items;
     p->n_skips = o->skip.count;
+    p->loras = o->lora.items;
+    p->n_loras = o->lora.count;
     p->external_weights = o->weights && strcmp(o->weights, "external") == 0;
     o->progress = (dop_progress_line){.program = "dopplerc", .quiet = o->quiet, .verbose = o->verbose};
     p->progress = (dop_progress){dop_progress_line_show, &o->progress};

@@ -63,7 +63,7 @@ compile_targets(const dop_compiler_cli *o, dop_compile_job *job, dop_diag *diag)
     if (st == DOP_OK)
         st = dop_cli_write(o, job, &d, diag);
     if (st == DOP_OK && !o->quiet)
-        dop_compile_job_notes(job, o->output != NULL, &notes);
+        dop_compile_job_notes(job, o->output, &notes);
     if (st == DOP_OK)
         dop_cli_say_summary(o, job, start_ms);
     return st;

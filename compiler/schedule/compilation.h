@@ -1,5 +1,5 @@
 /* The state of one compilation: what was asked for, and what was made so far.  Its steps are in files of their own:
- * compile_options.c, schedule.c, persistent.c, kernel_set.c, pack.c; compile.c calls them in turn. */
+ * settle.c, schedule.c, persistent.c, kernel_set.c, pack.c; make.c calls them in turn. */
 #ifndef DOPPLER_COMPILER_SCHEDULE_COMPILATION_H
 #define DOPPLER_COMPILER_SCHEDULE_COMPILATION_H
 
@@ -14,6 +14,12 @@ enum { DOP_MAX_SCHEDULES = 24, DOP_MAX_CHUNKS = 5, DOP_MAX_ROWS_SIZES = 8, DOP_M
 typedef struct dop_force {
     const char *op, *variant;
 } dop_force;
+
+/* An option --lora FILE:SCALE. */
+typedef struct dop_lora {
+    const char *path;
+    double scale;
+} dop_lora;
 
 typedef struct dop_compilation_options {
     const dop_target *target; /* the device to compile for; NULL: the one at hand */
@@ -36,6 +42,8 @@ typedef struct dop_compilation_options {
     const char *kernel_path;    /* name or file of a kernel path; NULL: the model's own */
     const char *quant;          /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
     const char *imatrix;        /* file of an importance matrix, or NULL */
+    const char *const *loras;   /* [n_loras] adapters to merge, each FILE or FILE:SCALE */
+    uint32_t n_loras;
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
@@ -63,6 +71,7 @@ struct dop_compilation {
     dop_arena arena;
     dop_checkpoint model;
     dop_compilation_options options;
+    dop_lora *loras;          /* [options.n_loras] */
     const dop_target *target; /* the target, changed where model and options rule out what it offers; in the arena */
     uint32_t ctx;
     dop_kernel_path path;

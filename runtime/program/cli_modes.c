@@ -17,6 +17,7 @@ static const struct mode {
     {"score", dop_mode_classify},
     {"profile", dop_mode_profile},
     {"trace-kernels", dop_mode_trace},
+    {"report", dop_mode_report},
     {"info", dop_mode_info},
     {"disasm", dop_mode_disasm},
     {"check", dop_mode_check},
@@ -28,9 +29,10 @@ static const struct mode {
     {"cache-list", dop_mode_cache_list},
     {"cache-clear", dop_mode_cache_clear},
 };
-#define MODES                                                                                                    \
-    "interactive list-devices serve ppl embed rerank score profile trace-kernels info disasm check imatrix-out " \
-    "compare tokenize "                                                                                          \
+#define MODES                                                                                               \
+    "interactive list-devices serve ppl embed rerank score profile trace-kernels report info disasm check " \
+    "imatrix-out "                                                                                          \
+    "compare tokenize "                                                                                     \
     "detokenize render-chat cache-list cache-clear"
 #define STEPS \
     "generation interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
@@ -64,8 +66,9 @@ static const dop_option_rule rules[] = {
      .why = "is for --tokenize, --detokenize, --render-chat and --serve"},
     {.options = "ppl-ctx", .modes = "ppl imatrix-out compare", .why = "is for --ppl, --imatrix-out and --compare"},
     {.options = "imatrix-out compare", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
-    {.options = "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
-                "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store",
+    {.options =
+         "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
+         "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store systemd",
      .modes = "serve",
      .why = "is for --serve"},
     {.options = "system chat-template",
@@ -79,7 +82,7 @@ static const dop_option_rule rules[] = {
      .why = "is for prompts in words"},
     {.options = "prompt-name", .modes = "embed", .why = "is for --embed"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
-    {.options = "device", .modes = STEPS " check", .why = "is for what runs on a device"},
+    {.options = "device", .modes = STEPS " check report", .why = "is for what runs on a device"},
     {.options = "chunk", .modes = STEPS, .why = "is for prompts"},
     {.options = "ordering", .modes = STEPS " check", .why = "is for steps"},
 };

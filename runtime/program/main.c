@@ -106,6 +106,8 @@ static const dop_option options[] = {
     OPT(0, "log", TEXT, log, "text|json", "a line on stderr for each request", .values = "text json"),
     NUM(0, "serve-comment", REAL, serve_comment, "S",
         "seconds after which a stream without news gets a comment; 0: never (default 10)", 0, 1e6),
+    OPT(0, "systemd", FLAG, systemd, NULL,
+        "take the socket that systemd passes, if it does, and tell it when the server is ready, reloads and stops"),
     NUM(0, "store", COUNT, store, "N",
         "keep the last N responses of /v1/responses in memory, so that requests may name one; 0: none (default)", 0,
         1e6),
@@ -144,6 +146,8 @@ static const dop_option options[] = {
         "times for dopplerc --simulate to FILE.yaml"),
     OPT('b', "batch", TEXT, bench_batches, "N", "with --profile: steps with a row of each of N sequences (default 1)"),
     OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
+    OPT(0, "report", FLAG, report, NULL,
+        "what the device's driver made of each kernel: registers, spilled ones, scratch and shared memory"),
     OPT(0, "info", FLAG, info, NULL, "what the plan contains and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
     OPT(0, "check", FLAG, check, NULL, "compare every kernel with the reference, on random inputs and this device"),
@@ -206,7 +210,7 @@ print_help(dop_diag *diag)
 }
 
 /* Plans of models, downloads and pipelines are kept where the user's caches are.  Beside that only the marks of a launcher
- * (launched), and HF_ENDPOINT and HF_TOKEN for -hf, come from the environment. */
+ * (launched), HF_ENDPOINT and HF_TOKEN for -hf and, if it is asked for, what systemd says (hear_systemd) come from the environment. */
 static void
 find_cache_dir(dop_buf *out)
 {
@@ -222,6 +226,14 @@ static bool
 launched(void)
 {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
+}
+
+static void
+hear_systemd(dop_cli *cli)
+{
+    cli->notify_socket = getenv("NOTIFY_SOCKET");
+    cli->listen_pid = getenv("LISTEN_PID");
+    cli->listen_fds = getenv("LISTEN_FDS");
 }
 
 int
@@ -249,6 +261,8 @@ main(int argc, char **argv)
         cli.launched = launched();
         cli.hf_endpoint = getenv("HF_ENDPOINT");
         cli.hf_token = getenv("HF_TOKEN");
+        if (cli.systemd)
+            hear_systemd(&cli);
         if (!cli.bench)
             st = dop_cli_choose(options, N_OPTIONS, &cli, &given, &diag, &mode);
         bool done = false;

@@ -72,8 +72,10 @@ typedef struct dop_cli {
         serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
     dop_texts serve_hosts, cors;
     const char *prefix, *log;
-    uint32_t store;       /* responses that the server keeps */
-    double serve_comment; /* seconds; 0: never */
+    uint32_t store; /* responses that the server keeps */
+    bool systemd;
+    const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
+    double serve_comment;                                /* seconds; 0: never */
     /* models in the place of plans (runtime/program/cache) */
     dop_compile_options compile; /* its lists are in the next line */
     dop_texts force, no_fuse, skip;
@@ -86,7 +88,7 @@ typedef struct dop_cli {
     dop_device_fn *chosen;              /* with its user, for dop_open_options */
     void *chosen_user;
     /* about */
-    bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
+    bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
     const char *cache_dir; /* from an option or, like `launched`, from the environment; owned by main */
@@ -135,6 +137,7 @@ dop_mode_fn dop_mode_list_devices;              /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
 dop_mode_fn dop_mode_trace;
+dop_mode_fn dop_mode_report;   /* cli_report.c */
 dop_mode_fn dop_mode_tokenize; /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
