@@ -36,7 +36,7 @@ settle_rows(dop_compilation_options *o, bool cpu)
 static dop_status
 settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
 {
-    dop_compile_options *o = &c->options;
+    dop_compilation_options *o = &c->options;
     if (o->n_chunks > 1)
         return DOP_FAIL(diag, DOP_E_USAGE, "--invariant has steps of one size: give one to --chunks");
     if (o->n_chunks == 0)

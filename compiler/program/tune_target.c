@@ -361,7 +361,7 @@ dop_tune_target(const char *model, const dop_compilation_options *options, const
         t->options = *options;
         t->options.no_spirv = true;
         t->options.tuning = NULL;
-        t->options.progress = NULL;
+        t->options.progress = (dop_progress){NULL, NULL};
         t->diag = diag;
         t->line = line;
         t->start_ms = dop_now_ms();
