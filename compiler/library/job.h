@@ -37,7 +37,8 @@ void dop_compile_job_facts(const dop_compile_job *job, const char *plan, dop_com
 void dop_compile_job_finish(dop_compile_job *job); /* accepts a zeroed one */
 
 /* notes.c */
-/* Reports what may surprise about the compilations (plan: the file that was written, or NULL), and that rules which were measured elsewhere are left out. */
+/* Reports what may surprise about the compilations, and that rules which were measured elsewhere are left out.  plan: the file that was
+ * written, or NULL. */
 void dop_compile_job_notes(const dop_compile_job *job, const char *plan, const dop_log *log);
 void dop_compile_job_note_stale(const dop_compile_job *job, const dop_log *log);
 
