@@ -112,7 +112,7 @@ ir_plan_make(ir_plan *plan, const char *text, const dop_target *target)
     dop_checkpoint_leaves_name(&c->model.weights, &copy);
     ok(p, dop_schedule_add_graph(c, DOP_PHASE_DECODE, &copy, &p->diag), "schedule");
     ok(p, dop_pack_layout(&c->pack, 1u << 30, &p->diag), "weights");
-    ok(p, dop_kernel_set_compile(&c->kernels, c->target, 1, NULL, NULL, &p->diag), "kernels");
+    ok(p, dop_kernel_set_compile(&c->kernels, c->target, 1, &c->options.progress, &p->diag), "kernels");
     memcpy(plan->path, "/tmp/doppler-test-XXXXXX", 25);
     int fd = mkstemp(plan->path);
     cr_assert(fd >= 0);
