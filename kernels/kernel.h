@@ -16,8 +16,8 @@ typedef struct dop_templates {
         glsl_compiler; /* as long as one exists, glslang keeps its parsed built-ins, which take longer than most kernels */
 } dop_templates;
 
-/* Finds and reads the template folder: the installed one beside the program (exe_path), else the source tree's. */
-dop_status dop_templates_load(const char *exe_path, dop_templates *out, dop_diag *diag);
+/* Finds and reads the template folder: the installed one beside the program or library (own_path), else the source tree's. */
+dop_status dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag);
 void dop_templates_finish(dop_templates *t);
 const char *dop_templates_get(const dop_templates *t, const char *name); /* NULL: no such file */
 

@@ -117,13 +117,13 @@ fill_common(dop_templates *t, dop_diag *diag)
 }
 
 dop_status
-dop_templates_load(const char *exe_path, dop_templates *out, dop_diag *diag)
+dop_templates_load(const char *own_path, dop_templates *out, dop_diag *diag)
 {
     memset(out, 0, sizeof *out);
     char exe[900] = "";
-    const char *slash = exe_path ? strrchr(exe_path, '/') : NULL;
-    if (slash && (size_t)(slash - exe_path) < sizeof exe)
-        memcpy(exe, exe_path, (size_t)(slash - exe_path));
+    const char *slash = own_path ? strrchr(own_path, '/') : NULL;
+    if (slash && (size_t)(slash - own_path) < sizeof exe)
+        memcpy(exe, own_path, (size_t)(slash - own_path));
     snprintf(out->dir, sizeof out->dir, "%s/%s", exe, DOP_GLSL_INSTALL_REL);
     if (!*exe || access(out->dir, R_OK) != 0)
         snprintf(out->dir, sizeof out->dir, "%s", DOP_GLSL_SOURCE_DIR);

@@ -18,6 +18,7 @@ nothing "the runtime library calls no compiler" \
         awk '$1 == "U" && $2 ~ /^(shaderc|spvc|dop_(ir|graph|pass|kernel))/ { print $2 }' | sort -u)"
 # A list of models (--models) is YAML, so the program has libyaml.
 nothing "doppler-exec loads no compiler" "$(ldd "$EXEC" | grep -E 'shaderc|spirv')"
+nothing "doppler-exec loads no compiler and no libcurl at its start" "$(ldd "$EXEC" | grep -E 'libdopplerc|curl')"
 nothing "doppler-exec loads no MPI" "$(ldd "$EXEC" "$build/libdoppler.so" | grep -E 'mpi|pmix|open-(rte|pal)')"
 
 # ---- installation ---------------------------------------------------------------------------------------------------
@@ -41,26 +42,32 @@ check "and makes the same plan" cmp build.plan installed.plan
 # ---- libdoppler -----------------------------------------------------------------------------------------------------
 prefix=$WORK/moved
 # Functions that the headers declare: lines that begin with a type and name one.
-grep -hoE '^[a-z].*\bdop_[a-z_0-9]+\(' "$prefix"/include/doppler/*.h | grep -v '^typedef' | grep -oE 'dop_[a-z_0-9]+\($' |
+find "$prefix/include/doppler" -name '*.h' ! -name compile.h -exec grep -hoE '^[a-z].*\bdop_[a-z_0-9]+\(' {} + |
+    grep -v '^typedef' | grep -oE 'dop_[a-z_0-9]+\($' |
     tr -d '(' | sort -u >declared
 nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@DOPPLER_PRIVATE_/ { sub(/@.*/, "", $3); print $3 }' | sort -u >exported
 check "libdoppler.so exports what its headers declare" diff declared exported
+nm -D --defined-only "$lib/libdopplerc.so" | awk '$2 == "T" && $3 !~ /@DOPPLERC_PRIVATE_/ { sub(/@.*/, "", $3); print $3 }' | sort -u >compiles
+check "libdopplerc.so exports what its header declares" [ "$(cat compiles)" = dop_compile ]
+nothing "under a version too" "$(nm -D --defined-only "$lib/libdopplerc.so" | awk '$2 == "T" && $3 !~ /@@DOPPLERC_/ { print $3 }')"
 nothing "under a version" "$(nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@@DOPPLER_/ { print $3 }')"
 # What the programs have beside that is of one release: another library's file is refused.
 mkdir -p other
 private=DOPPLER_PRIVATE_$("$installed" --version | awk '{ print $2 }')
 LC_ALL=C sed "s/$private/${private%?}x/g" "$lib/libdoppler.so" >other/libdoppler.so.0
-for program in dopplerc doppler-exec; do
-    check_fails "a library of another release is refused" 1 "version \`$private' not found" \
-        env LD_LIBRARY_PATH="$WORK/other" "$prefix/bin/$program" --version
-done
+check_fails "a library of another release is refused" 1 "version \`$private' not found" \
+    env LD_LIBRARY_PATH="$WORK/other" "$prefix/bin/doppler-exec" --version
+check "also by the compiler and its library" sh -c '! LD_LIBRARY_PATH=$1 "$2" --version >said 2>&1 && [ "$(grep -cF "$3" said)" -ge 1 ]' \
+    sh "$WORK/other" "$prefix/bin/dopplerc" "version \`$private' not found"
 nothing "the library prints nothing" \
     "$(nm -D --undefined-only "$lib/libdoppler.so" | awk '{ print $2 }' | grep -E '^(printf|puts|putchar|stdout|stderr|perror|exit)(@|$)')"
+nothing "nor does the compiler's, which asks for no environment either" \
+    "$(nm -D --undefined-only "$lib/libdopplerc.so" | awk '{ print $2 }' | grep -E '^(printf|puts|putchar|stdout|perror|exit|(secure_)?getenv)(@|$)')"
 nothing "and asks for no environment" \
     "$(nm -D --undefined-only "$lib/libdoppler.so" | awk '{ print $2 }' | grep -E '^(secure_)?getenv(@|$)')"
 nothing "no private headers" "$(grep -rhE '^ *# *include +"' "$prefix/include")"
 for language in "cc -std=c11" "c++ -std=c++11 -x c++"; do
-    printf '#include <doppler/doppler.h>\n#include <doppler/generation.h>\nint main(void) { return 0; }\n' >empty.c
+    printf '#include <doppler/doppler.h>\n#include <doppler/generation.h>\n#include <doppler/compile.h>\nint main(void) { return 0; }\n' >empty.c
     # shellcheck disable=SC2086 # words
     check "headers alone: $language" $language -Wall -Wextra -pedantic -Wshadow -Werror -I"$prefix/include" -c empty.c -o empty.o
 done
@@ -146,7 +153,7 @@ else
     check "packages" cpack --config "$build/CPackConfig.cmake" -B packages
     mpi=
     [ -e "$lib/doppler/doppler-mpi.so" ] && mpi=doppler-mpi
-    for package in doppler libdoppler0 libdoppler-dev $mpi; do
+    for package in doppler doppler-compiler libdoppler0 libdopplerc0 libdoppler-dev $mpi; do
         check "$package: unpacks" sh -c 'dpkg-deb -x packages/"$1"_*.deb root' sh "$package"
         check "$package: its licence" cmp "$SRC/LICENSE" "root/usr/share/doc/$package/copyright"
     done
@@ -156,8 +163,9 @@ else
     check "the documents are in the package" cmp "$SRC/docs/manual.md" root/usr/share/doc/doppler/docs/manual.md
     check "the programs need the library of their release" sh -c \
         'dpkg-deb -f packages/doppler_*.deb Depends | grep -qF "libdoppler0 (= $(dpkg-deb -f packages/libdoppler0_*.deb Version))"'
-    check "the programs name the libraries they need" sh -c \
-        'dpkg-deb -f packages/doppler_*.deb Depends | grep -q "libvulkan1.*libyaml\|libyaml.*libvulkan1"'
+    check "doppler names the libraries it needs, and no compiler" sh -c \
+        'dpkg-deb -f packages/doppler_*.deb Depends | grep libvulkan1 | grep -qv libyaml'
+    check "the compiler's library names its own" sh -c 'dpkg-deb -f packages/libdopplerc0_*.deb Depends | grep -q "libyaml"'
     check "a packaged compiler" root/usr/bin/dopplerc "$model" -o packaged.plan --quiet
     check "makes the same plan" cmp build.plan packaged.plan
 fi

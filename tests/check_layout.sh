@@ -31,6 +31,7 @@ find . -mindepth 1 -maxdepth 1 ! -name '.*' ! -name 'build' ! -name 'build-*' -p
 # A folder, and what its files may use beside itself: folders above it here, and what these may use (layout.awk).
 cat >"$WORK/rooms" <<'end'
 base/include/doppler
+compiler/include/doppler base/include/doppler
 base                    base/include/doppler
 base/encoding           base
 base/json               base/encoding
@@ -80,11 +81,14 @@ runtime/serve/api       runtime/serve/engine base/program public
 runtime/serve/protocols runtime/serve/api public
 runtime/serve           runtime/serve/protocols public
 runtime/parts/mpi       runtime/parts
-runtime/program/common  runtime/library compiler/import/text public
+runtime/program/common  runtime/library compiler/import/text compiler/include/doppler public
 runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public
-runtime/program         runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
+runtime/fetch           base
+runtime/program/cache   runtime/program/common runtime/parts/lead compiler/include/doppler runtime/fetch public
+runtime/program         runtime/program/cache runtime/program/client runtime/program/common runtime/serve runtime/parts/mpi public
 runtime/program         runtime/inspect/profile runtime/inspect/check runtime/inspect/imatrix
-compiler/program        compiler/parts runtime/inspect/bench
+compiler/library        compiler/parts compiler/include/doppler runtime/model
+compiler/program        compiler/library runtime/inspect/bench
 hook dop_replay_observer
 hook dop_models_how
 end
@@ -208,7 +212,7 @@ done <"$WORK/words" | none "no name that is to go is used more often"
 
 # Functions of the library that its page names.
 grep -ohE '\bdop_[a-z_]+' docs/library.md | sort -u | while read -r name; do
-    grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h || echo "$name"
+    grep -qw "$name" runtime/include/doppler/*.h base/include/doppler/*.h compiler/include/doppler/*.h || echo "$name"
 done | none "every name in docs/library.md is in a header"
 for target in examples/targets/*.yaml; do
     grep -qF "\`$(basename "$target" .yaml)\`" docs/kernel-paths-and-targets.md || echo "$target"
@@ -259,6 +263,7 @@ find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
     grep -vE '^runtime/program/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
     grep -vE '^runtime/program/main\.c:.*getenv\("(OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # that mpirun started it
+    grep -vE '^runtime/program/main\.c:.*getenv\("HF_(ENDPOINT|TOKEN)"\)' | # where -hf downloads from
     grep -vE '^runtime/program/main\.c:.*getenv\("(NOTIFY_SOCKET|LISTEN_PID|LISTEN_FDS)"\)' | # what systemd says, with --systemd
     none "no environment, no shell"
 find base compiler ir kernels passes -name '*.[ch]' -print0 |

@@ -20,7 +20,8 @@ if ! debootstrap --variant=minbase bookworm "$root" "$mirror" >debootstrap.log 2
 fi
 cp packages/*.deb "$root/tmp/"
 check "its packages are listed" inside apt-get update -qq
-check "installs" inside sh -c 'apt-get install -y -qq --no-install-recommends /tmp/doppler_*.deb /tmp/libdoppler0_*.deb'
+check "installs" inside sh -c 'cd /tmp && apt-get install -y -qq --no-install-recommends ./doppler_*.deb ./doppler-compiler_*.deb \
+    ./libdoppler0_*.deb ./libdopplerc0_*.deb'
 check "no compiler came with it" sh -c '! [ -e "$1/usr/bin/gcc" ] && ! [ -e "$1/usr/bin/clang" ]' sh "$root"
 check "both programs run" inside sh -c 'dopplerc --version && doppler-exec --version'
 check_fails "without a driver it says so" 1 "no Vulkan driver was found: install one (Debian: mesa-vulkan-drivers)" inside doppler-exec --list-devices
@@ -31,11 +32,11 @@ check "generates" inside sh -c 'doppler-exec /demo.plan -p ROMEO: -n 24 --temp 0
 "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.plan --ctx 64 --chunks 8 --target lavapipe --quiet
 "$EXEC" demo.plan -p ROMEO: -n 24 --temp 0 --quiet >want
 check "what it generates here" cmp want "$root/said"
-for package in doppler libdoppler0; do
+for package in doppler doppler-compiler libdoppler0 libdopplerc0; do
     check "$package: its licence" cmp "$SRC/LICENSE" "$root/usr/share/doc/$package/copyright"
 done
-check "licences of what is linked into the programs" sh -c 'ls "$1"/usr/share/doc/doppler/copyright.* | grep -q shaderc' sh "$root"
-check "goes away" inside apt-get remove -y -qq doppler libdoppler0
+check "licences of what is linked into the programs" sh -c 'ls "$1"/usr/share/doc/libdopplerc0/copyright.* | grep -q shaderc' sh "$root"
+check "goes away" inside apt-get remove -y -qq doppler doppler-compiler libdoppler0 libdopplerc0
 check "and leaves nothing" sh -c '! find "$1/usr" -name "*doppler*" | grep .' sh "$root"
 rm -rf "$root"
 finish

@@ -62,7 +62,7 @@ FNR == 1 {
     if (sub(/^ *# *include +"/, "", to)) sub(/".*/, "", to)
     else if (sub(/^ *# *include +<doppler\//, "", to)) {
         sub(/>.*/, "", to)
-        to = (to == "status.h" ? "base" : "runtime") "/include/doppler/" to
+        to = (to == "status.h" ? "base" : to == "compile.h" ? "compiler" : "runtime") "/include/doppler/" to
     } else next
     included[file] = included[file] " " to
     if (!test) includes[file, to]

@@ -191,6 +191,8 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
         if (!o)
             return unknown(table, n, shown + 2, shown, diag);
         value = equals ? equals + 1 : NULL;
+    } else if ((o = find_long(table, n, arg + 1, strlen(arg + 1))) != NULL && o->one_dash) {
+        snprintf(shown, sizeof shown, "-%s", o->name);
     } else {
         snprintf(shown, sizeof shown, "-%c", arg[1]);
         o = find_letter(table, n, arg[1]);

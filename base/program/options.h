@@ -38,6 +38,7 @@ typedef struct dop_option {
     const char *help;
     double min, max;    /* COUNT and REAL */
     const char *values; /* TEXT and OPTIONAL: the words that it may be, between spaces; NULL: any text */
+    bool one_dash;      /* also as -name */
 } dop_option;
 
 /* Rows of a table of options for the structure `type`; programs define shorter names for them.  The text of --help comes last, and
@@ -73,14 +74,14 @@ typedef struct dop_option_rule {
     const char *why; /* text of the error behind the option's name; @ stands for the option that it does not go with */
 } dop_option_rule;
 
-enum { DOP_OPTIONS_MOST = 128 };
+enum { DOP_OPTIONS_MOST = 192 };
 typedef struct dop_options_given {
     bool row[DOP_OPTIONS_MOST]; /* for each row of the table: the option is given */
 } dop_options_given;
 
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
- * --name=VALUE, -x VALUE, -xVALUE and -- .  Everything wrong is DOP_E_USAGE; an unknown option names the nearest one, or
- * what to use instead of it.
+ * --name=VALUE, -x VALUE, -xVALUE and -- , and -name VALUE where the row has one_dash.  Everything wrong is DOP_E_USAGE; an unknown
+ * option names the nearest one, or what to use instead of it.
  * Lists in values must be finished by the caller, also after a failure. */
 dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
                              dop_texts *out_rest, dop_options_given *out_given);

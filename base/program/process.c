@@ -102,6 +102,7 @@ dop_process_prepare(const char *program)
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes is a write that fails */
     program_name = program;
     sigemptyset(&bus.sa_mask);
     sigaction(SIGBUS, &bus, NULL);

@@ -100,7 +100,7 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     own.n = p->kernels.n - c->kernels.n;
     own.items = p->kernels.items + c->kernels.n;
     if (st == DOP_OK && own.n > 0)
-        st = dop_kernel_set_compile(&own, c->target, c->options.threads, c->options.progress, c->options.user, diag);
+        st = dop_kernel_set_compile(&own, c->target, c->options.threads, &c->options.progress, diag);
     if (st == DOP_OK)
         dop_compilation_drop_persistent(p);
     return st;

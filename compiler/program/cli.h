@@ -3,21 +3,20 @@
 #define DOPPLER_COMPILER_PROGRAM_CLI_H
 
 #include "base/program/options.h"
-#include "compiler/parts/parts.h"
-#include "compiler/program/inputs.h"
-#include "compiler/schedule/compilation.h"
+#include "base/program/progress_line.h"
+#include "compiler/library/job.h"
 
 /* Options as they were given.  Texts point into argv; what is not given is NULL, 0 or false. */
 typedef struct dop_compiler_cli {
-    const char *output, *target, *quant, *imatrix, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps,
-        *report, *weights, *explain, *tune, *target_out, *tuning, *kernel_path, *parts, *part_memory, *simulate;
-    uint32_t ctx, threads, sequences, ctx_total, adapters, rank;
+    dop_compile_options
+        plan; /* what the library is asked for; lists are in skip, force, no_fuse and lora until dop_cli_fill */
+    const char *output, *stop_after, *emit, *dump_dir, *dumps, *report, *weights, *explain, *tune, *target_out,
+        *simulate;
     dop_texts skip, force, no_fuse, lora;
-    bool split, json, embed, invariant, check, quiet, verbose, help, version;
+    bool json, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;
-    const char *shown_what; /* what the last line of progress was about, and its tenths; NULL: none */
-    int shown_tenth;
+    dop_progress_line progress;
 } dop_compiler_cli;
 
 /* cli_options.c */
@@ -27,8 +26,10 @@ dop_status dop_cli_parse(int argc, char **argv, dop_diag *diag, dop_compiler_cli
 void dop_cli_finish(dop_compiler_cli *o); /* accepts a zeroed one */
 /* Refuses values that are not known and options that make no sense together. */
 dop_status dop_cli_check(const dop_compiler_cli *o, dop_diag *diag);
-/* Makes the options of dop_compile() from those of the command line, except the target.  *out points into *o, which must outlive it. */
-dop_status dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *out, dop_diag *diag);
+/* Completes o->plan, which points into *o then. */
+void dop_cli_fill(dop_compiler_cli *o);
+/* Sets what only dopplerc offers. */
+dop_status dop_cli_adjust(const dop_compiler_cli *o, dop_compilation_options *io_options, dop_diag *diag);
 void dop_cli_print_help(void);
 /* Is the stage of --emit printed once, for all targets together? */
 bool dop_cli_emits_all(const dop_compiler_cli *o);
@@ -40,36 +41,24 @@ const char *dop_cli_ending(const char *file);
 bool dop_cli_print_lists(const dop_compiler_cli *o);
 
 /* cli_output.c */
-/* A plan in parts, as --parts asks for. */
-typedef struct dop_cli_parts {
-    dop_cuts cuts;
-    dop_compilation *list; /* owned, [cuts.n_parts]: the parts; NULL: the plan is in one piece */
-} dop_cli_parts;
-
 /* Writes the files of --dump-dir and prints the graphs of -d. */
 typedef struct dop_dumper {
     const dop_compiler_cli *c;
     uint32_t serial;          /* number of the next file */
     const char *target;       /* target in names of files; NULL: there is only one */
-    const dop_inputs *inputs; /* files that no output may replace */
+    const dop_inputs *inputs; /* files that no file may replace */
     dop_diag *diag;
     dop_status status; /* the first failure to write a file; no file is written after it */
 } dop_dumper;
 
 /* Fits `dump` of the pass driver's options (passes/pass.h), with a dop_dumper as `user`. */
 void dop_dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed);
-/* Writes and prints everything that the options ask for of list[n], a compilation for each target: files of --dump-dir, --emit and
- * --explain, the report, the prediction, the plan. */
-dop_status dop_cli_write(const dop_compiler_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p,
-                         dop_dumper *d, dop_diag *diag);
-/* Prints notes: the targets, and facts of the plan that may surprise.  Called when everything is written, so that an error is the only
- * line. */
-void dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compilation *list, uint32_t n,
-                       const dop_cli_parts *p);
+/* Writes and prints everything that the options ask for of the compilations: files of --dump-dir, --emit and --explain, the report,
+ * the prediction, the plan. */
+dop_status dop_cli_write(const dop_compiler_cli *o, dop_compile_job *job, dop_dumper *d, dop_diag *diag);
 
 /* cli_summary.c */
 /* Prints the last line: what was written since start_ms (dop_now_ms), its size, its memory on the device, types of weights. */
-void dop_cli_say_summary(const dop_compiler_cli *o, const dop_compilation *list, const dop_cli_parts *p,
-                         double start_ms);
+void dop_cli_say_summary(const dop_compiler_cli *o, const dop_compile_job *job, double start_ms);
 
 #endif

@@ -1,15 +1,11 @@
 /* The options of dopplerc: their table, what their values may be, and what they ask of a compilation. */
 #include "base/words.h"
 #include "compiler/program/cli.h"
-#include "ir/cache_row.h"
-#include "runtime/plan/plan_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { MOST_CHUNK = 4096 };
 
 #define OPT(...) DOP_OPTION(dop_compiler_cli, __VA_ARGS__)
 #define NUM(...) DOP_NUMBER_OPTION(dop_compiler_cli, __VA_ARGS__)
@@ -28,43 +24,43 @@ static const dop_option options[] = {
     OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as a numbered file"),
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
     HEADING("Model"),
-    OPT(0, "target", TEXT, target, "NAME|FILE",
+    OPT(0, "target", TEXT, plan.target, "NAME|FILE",
         "the device to compile for: auto (default), tier1, tier2, tier3, lavapipe, ...; with a comma-separated list a "
         "device uses the first target that it can run"),
-    OPT(0, "quant", TEXT, quant, "SPEC",
+    OPT(0, "quant", TEXT, plan.quant, "SPEC",
         "storage of the weights: keep (default), f16, q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, int4_g128, ...; by class as "
         "attn=q8_0,ffn=q4_k,embed=q6_k; or a .yaml of name patterns"),
-    OPT(0, "imatrix", TEXT, imatrix, "FILE",
+    OPT(0, "imatrix", TEXT, plan.imatrix, "FILE",
         "with --quant: how much the inputs of each product matter, as doppler-exec --imatrix-out or llama.cpp's "
         "imatrix tool measured it"),
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter; "
         "repeatable"),
-    NUM(0, "adapters", COUNT, adapters, "N", "leave room for N adapters that doppler-exec --lora loads", 1, 64),
-    NUM(0, "rank", COUNT, rank, "R", "with --adapters: the largest rank that they may have", 1, 512),
-    NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
-    OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
-    NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
-    NUM(0, "ctx-total", COUNT, ctx_total, "N", "cache positions that all sequences share (default: sequences x ctx)", 1,
-        1u << 30),
-    OPT(0, "rows", TEXT, rows, "LIST",
+    NUM(0, "adapters", COUNT, plan.adapters, "N", "leave room for N adapters that doppler-exec --lora loads", 1, 64),
+    NUM(0, "rank", COUNT, plan.rank, "R", "with --adapters: the largest rank that they may have", 1, 512),
+    NUM(0, "ctx", COUNT, plan.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
+    OPT(0, "chunks", TEXT, plan.chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
+    NUM(0, "sequences", COUNT, plan.sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
+    NUM(0, "ctx-total", COUNT, plan.ctx_total, "N",
+        "cache positions that all sequences share (default: sequences x ctx)", 1, 1u << 30),
+    OPT(0, "rows", TEXT, plan.rows, "LIST",
         "sizes of steps with rows of several sequences, for example 4,16 (default: a row of each sequence, and a "
         "quarter and less of that)"),
-    OPT(0, "invariant", FLAG, invariant, NULL,
+    OPT(0, "invariant", FLAG, plan.invariant, NULL,
         "the same bits for a row in every batch and chunk: all steps run the kernels of one size, --chunks (default "
         "64)"),
-    OPT(0, "embed", FLAG, embed, NULL, "let the plan also compute hidden states, for embeddings"),
-    OPT(0, "kv", TEXT, kv, "TYPE",
+    OPT(0, "embed", FLAG, plan.embed, NULL, "let the plan also compute hidden states, for embeddings"),
+    OPT(0, "kv", TEXT, plan.kv, "TYPE",
         "storage of the cache: f16 (default), f32, q8_0 or q4_0; keys and values apart as k=q8_0,v=q4_0"),
-    OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"),
+    OPT(0, "act", TEXT, plan.act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"),
     OPT(0, "weights", TEXT, weights, "HOW",
         "embed (default), or external: in a separate file FILE.weights beside the plan", .values = "embed external"),
-    OPT(0, "parts", TEXT, parts, "N|LIST|auto",
+    OPT(0, "parts", TEXT, plan.parts, "N|LIST|auto",
         "cut the model at layers into parts for one device each: a number of parts, their layers as 20,12, or auto for "
         "as many as --part-memory requires"),
-    OPT(0, "part-memory", TEXT, part_memory, "LIST", "memory of the parts' devices, for example 24GiB,16GiB"),
-    OPT(0, "split", FLAG, split, NULL, "with --parts: one file for each part, FILE.part0 and so on"),
+    OPT(0, "part-memory", TEXT, plan.part_memory, "LIST", "memory of the parts' devices, for example 24GiB,16GiB"),
+    OPT(0, "split", FLAG, plan.split, NULL, "with --parts: one file for each part, FILE.part0 and so on"),
     OPT(0, "simulate", TEXT, simulate, "FILE.yaml",
         "with --parts: predict their speed from measured stage times and the links that FILE describes"),
     OPT(0, "json", FLAG, json, NULL, "with --simulate: as JSON"),
@@ -73,17 +69,17 @@ static const dop_option options[] = {
         "one dispatch per op; with A+B keep only this pair apart, named as for --explain; repeatable"),
     OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable"),
     OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop after this pass; for --emit ir"),
-    OPT(0, "kernel-path", TEXT, kernel_path, "NAME|FILE", "which kernel each op uses, and what is fused"),
+    OPT(0, "kernel-path", TEXT, plan.kernel_path, "NAME|FILE", "which kernel each op uses, and what is fused"),
     OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
     OPT(0, "tune", OPTIONAL, tune, "OP",
         "time all possible kernels and tiles on this device (or only those of OP) and write -o FILE.yaml for --tuning"),
     OPT(0, "target-out", TEXT, target_out, "FILE",
         "with --tune: try other numbers of the target on this device, 14 minutes at most, and write a target file that "
         "replaces it"),
-    OPT(0, "tuning", TEXT, tuning, "FILE",
+    OPT(0, "tuning", TEXT, plan.tuning, "FILE",
         "use what --tune has measured; ignored for another device, driver or version of the kernels"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
-    NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
+    NUM('j', "threads", COUNT, plan.threads, "N", "threads (default: one per core)", 1, 256),
     HEADING("What there is"),
     OPT(0, "list-targets", FLAG, list_targets, NULL, "the targets that --target knows by name"),
     OPT(0, "list-types", FLAG, list_types, NULL, "storage types of weights and caches"),
@@ -174,62 +170,6 @@ dop_cli_print_help(void)
     dop_buf_finish(&text);
 }
 
-/* Parses a list of sizes from 1 to `largest`; each is kept once, and there may be `most` of them. */
-static dop_status
-parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t most, dop_diag *diag, uint32_t *out_sizes,
-            uint32_t *out_n)
-{
-    const char *p = list;
-    uint32_t n = 0;
-    while (*p) {
-        char *end = NULL;
-        unsigned long v = strtoul(p, &end, 10);
-        if (end == p || v < 1 || v > largest || (*end && *end != ','))
-            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: expected sizes from 1 to %u, separated by commas", option,
-                            list, largest);
-        bool there = false;
-        for (uint32_t i = 0; i < n; i++)
-            there = there || out_sizes[i] == v;
-        if (!there && n == most)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: at most %u sizes", option, list, most);
-        if (!there)
-            out_sizes[n++] = (uint32_t)v;
-        p = *end ? end + 1 : end;
-    }
-    *out_n = n;
-    return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
-}
-
-static bool
-cache_type(const char *text, size_t len, dop_type *out)
-{
-    return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
-}
-
-/* Parses --kv: one type for keys and values, or k=TYPE,v=TYPE in either order. */
-static dop_status
-parse_cache(const char *text, dop_compile_options *o, dop_diag *diag)
-{
-    if (!text || cache_type(text, strlen(text), &o->kv_type))
-        return DOP_OK;
-    dop_type types[2] = {DOP_TYPE_none, DOP_TYPE_none};
-    for (const char *p = text; p;) {
-        const char *end = strchr(p, ',');
-        size_t len = end ? (size_t)(end - p) : strlen(p);
-        dop_type *which = p[0] == 'k' ? &types[0] : p[0] == 'v' ? &types[1] : NULL;
-        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !cache_type(p + 2, len - 2, which))
-            break;
-        p = end ? end + 1 : NULL;
-        if (!p && types[0] != DOP_TYPE_none && types[1] != DOP_TYPE_none) {
-            o->kv_type = types[0];
-            o->v_type = types[1];
-            return DOP_OK;
-        }
-    }
-    return DOP_FAIL(diag, DOP_E_USAGE, "--kv %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE",
-                    text);
-}
-
 static dop_status
 check_letters(const char *letters, dop_diag *diag)
 {
@@ -239,51 +179,6 @@ check_letters(const char *letters, dop_diag *diag)
             i++;
         if (i == DOP_PASS_COUNT)
             return DOP_FAIL(diag, DOP_E_USAGE, "-d: no pass has the letter %c; see --help", *letters);
-    }
-    return DOP_OK;
-}
-
-static dop_status
-unknown_pass(const char *name, dop_diag *diag)
-{
-    dop_buf list = {0};
-    for (int i = 0; i < DOP_PASS_COUNT; i++)
-        dop_buf_printf(&list, " %s", dop_pass_of((dop_pass_id)i)->name);
-    dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "unknown pass %s; known:%s", name, list.data ? list.data : "");
-    dop_buf_finish(&list);
-    return st;
-}
-
-static dop_status
-parse_passes(const dop_compiler_cli *c, dop_compile_options *o, dop_diag *diag)
-{
-    dop_pass_id p;
-    o->passes.stop_after = -1;
-    o->passes.check = c->check;
-    for (size_t i = 0; i < c->skip.count; i++) {
-        if (!dop_pass_parse(c->skip.items[i], &p))
-            return unknown_pass(c->skip.items[i], diag);
-        o->passes.skip[p] = true;
-    }
-    if (c->stop_after) {
-        if (!dop_pass_parse(c->stop_after, &p))
-            return unknown_pass(c->stop_after, diag);
-        o->passes.stop_after = (int)p;
-    }
-    for (size_t i = 0; i < c->no_fuse.count; i++) {
-        if (!*c->no_fuse.items[i])
-            dop_passes_skip_fusion(&o->passes);
-        else if (o->n_apart == DOP_MAX_FORCES)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--no-fuse: at most %d pairs", DOP_MAX_FORCES);
-        else
-            o->apart[o->n_apart++] = c->no_fuse.items[i];
-    }
-    for (size_t i = 0; i < c->force.count; i++) {
-        char *eq = strchr(c->force.items[i], '=');
-        if (!eq || o->n_forces == DOP_MAX_FORCES)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--force %s: expected OP=VARIANT", c->force.items[i]);
-        *eq = 0; /* argv may be changed */
-        o->forces[o->n_forces++] = (dop_force){c->force.items[i], eq + 1};
     }
     return DOP_OK;
 }
@@ -318,54 +213,33 @@ dop_cli_check(const dop_compiler_cli *o, dop_diag *diag)
     return st;
 }
 
-static void
-show_progress(void *user, const char *what, double done)
+void
+dop_cli_fill(dop_compiler_cli *o)
 {
-    dop_compiler_cli *o = user;
-    if (o->quiet)
-        return;
-    if (!isatty(2)) { /* with -v, a line for each tenth */
-        const int tenth = (int)(done * 10);
-        const bool fresh = !o->shown_what || strcmp(o->shown_what, what) != 0;
-        if (o->verbose && (fresh || tenth > o->shown_tenth))
-            fprintf(stderr, "dopplerc: %s %d%%\n", what, tenth * 10);
-        if (fresh || tenth > o->shown_tenth)
-            o->shown_tenth = tenth;
-        o->shown_what = what;
-        return;
-    }
-    fprintf(stderr, "\r%-8s %3.0f%%%s", what, done * 100, done >= 1 ? "\r              \r" : "");
+    dop_compile_options *p = &o->plan;
+    p->forces = o->force.items;
+    p->n_forces = o->force.count;
+    p->apart = o->no_fuse.items;
+    p->n_apart = o->no_fuse.count;
+    p->skips = o->skip.items;
+    p->n_skips = o->skip.count;
+    p->loras = o->lora.items;
+    p->n_loras = o->lora.count;
+    p->external_weights = o->weights && strcmp(o->weights, "external") == 0;
+    o->progress = (dop_progress_line){.program = "dopplerc", .quiet = o->quiet, .verbose = o->verbose};
+    p->progress = (dop_progress){dop_progress_line_show, &o->progress};
 }
 
 dop_status
-dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag)
+dop_cli_adjust(const dop_compiler_cli *o, dop_compilation_options *opt, dop_diag *diag)
 {
-    *opt = (dop_compile_options){.ctx = o->ctx,
-                                 .quant = o->quant,
-                                 .imatrix = o->imatrix,
-                                 .loras = o->lora.items,
-                                 .n_loras = (uint32_t)o->lora.count,
-                                 .adapters = o->adapters,
-                                 .rank = o->rank,
-                                 .threads = o->threads,
-                                 .tuning = o->tuning,
-                                 .kernel_path = o->kernel_path,
-                                 .progress = show_progress,
-                                 .user = (void *)(uintptr_t)o};
+    dop_pass_id p;
+    opt->passes.check = o->check;
     opt->no_spirv = !o->output && !o->report && !o->dump_dir && !dop_cli_emits_all(o);
-    dop_status st = parse_passes(o, opt, diag);
-    if (st == DOP_OK && o->chunks)
-        st = parse_sizes("chunks", o->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, opt->chunks, &opt->n_chunks);
-    opt->sequences = o->sequences;
-    opt->ctx_total = o->ctx_total;
-    opt->embed = o->embed;
-    opt->invariant = o->invariant;
-    opt->in_parts = o->parts != NULL;
-    if (st == DOP_OK && o->rows)
-        st = parse_sizes("rows", o->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, opt->rows, &opt->n_rows);
-    if (st == DOP_OK)
-        st = parse_cache(o->kv, opt, diag);
-    if (o->act)
-        dop_type_parse(o->act, strlen(o->act), &opt->act_type);
-    return st;
+    if (!o->stop_after)
+        return DOP_OK;
+    if (!dop_pass_parse(o->stop_after, &p))
+        return dop_unknown_pass(o->stop_after, diag);
+    opt->passes.stop_after = (int)p;
+    return DOP_OK;
 }

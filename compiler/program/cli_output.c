@@ -1,4 +1,4 @@
-/* What dopplerc prints and writes of compilations, and its notes. */
+/* What dopplerc prints and writes of compilations. */
 #include "compiler/parts/simulate.h"
 #include "compiler/program/cli.h"
 #include "compiler/program/modules_tar.h"
@@ -107,15 +107,15 @@ put(const char *path, const dop_buf *text, dop_diag *diag)
 
 /* Makes a report in the form that the ending of the file name says; text by default. */
 static dop_status
-make_report(const char *file, const dop_compilation *c, const dop_cli_parts *p, dop_diag *diag, dop_buf *out)
+make_report(const char *file, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag, dop_buf *out)
 {
     const char *dot = dop_cli_ending(file);
     dop_report report;
     dop_status st = dop_report_make(c, diag, &report);
     if (st != DOP_OK)
         return st;
-    report.parts = p->list;
-    report.n_parts = p->list ? p->cuts.n_parts : 0;
+    report.parts = job->parts;
+    report.n_parts = job->parts ? job->cuts.n_parts : 0;
     if (strcmp(dot, ".json") == 0)
         st = dop_report_json(&report, diag, out);
     else if (strcmp(dot, ".html") == 0)
@@ -126,11 +126,12 @@ make_report(const char *file, const dop_compilation *c, const dop_cli_parts *p, 
     return st;
 }
 
-/* Prints what --emit, --explain and --report ask for of one target's compilation.  several: a line with the target's name precedes
- * it. */
+/* Prints what --emit, --explain and --report ask for of one target's compilation.  With several
+ * targets a line with the name precedes it. */
 static dop_status
-print_outputs(const dop_compiler_cli *o, const dop_compilation *c, bool several, const dop_cli_parts *p, dop_diag *diag)
+print_outputs(const dop_compiler_cli *o, const dop_compilation *c, const dop_compile_job *job, dop_diag *diag)
 {
+    const bool several = job->n > 1;
     dop_buf text = {0};
     dop_status st = DOP_OK;
     if (o->emit && !dop_cli_emits_all(o)) {
@@ -141,13 +142,13 @@ print_outputs(const dop_compiler_cli *o, const dop_compilation *c, bool several,
     if (o->explain) {
         if (several)
             dop_buf_printf(&text, "target %s\n", c->target->name);
-        st = dop_report_explain(c, o->explain, p->list, p->list ? p->cuts.n_parts : 0, diag, &text);
+        st = dop_report_explain(c, o->explain, job->parts, job->parts ? job->cuts.n_parts : 0, diag, &text);
     }
     if (st == DOP_OK)
         st = put(NULL, &text, diag);
     dop_buf_finish(&text);
     if (st == DOP_OK && o->report) {
-        st = make_report(o->report, c, p, diag, &text);
+        st = make_report(o->report, c, job, diag, &text);
         st = st == DOP_OK ? put(*o->report ? o->report : NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
@@ -155,15 +156,16 @@ print_outputs(const dop_compiler_cli *o, const dop_compilation *c, bool several,
 }
 
 static dop_status
-simulate(const dop_compiler_cli *o, const dop_compilation *whole, const dop_cli_parts *p, dop_diag *diag)
+simulate(const dop_compiler_cli *o, const dop_compile_job *job, dop_diag *diag)
 {
+    const dop_compilation *whole = &job->list[0];
     dop_sim_setup setup;
     dop_sim_result in_parts, one;
     dop_buf text = {0};
     dop_status st = dop_sim_load(o->simulate, diag, &setup);
     if (st != DOP_OK)
         return st;
-    st = dop_simulate(&setup, o->simulate, p->list, p->cuts.n_parts, diag, &in_parts);
+    st = dop_simulate(&setup, o->simulate, job->parts, job->cuts.n_parts, diag, &in_parts);
     if (st == DOP_OK)
         st = dop_simulate(&setup, o->simulate, whole, 1, diag, &one);
     if (st == DOP_OK && o->json)
@@ -177,148 +179,25 @@ simulate(const dop_compiler_cli *o, const dop_compilation *whole, const dop_cli_
     return st;
 }
 
-/* Fails where a file of a plan in parts would replace an input. */
-static dop_status
-refuse_inputs(const dop_compiler_cli *o, const dop_cli_parts *p, const dop_inputs *inputs, bool external,
-              dop_diag *diag)
-{
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; p->list && o->output && i < p->cuts.n_parts && st == DOP_OK; i++) {
-        char *part = NULL, *weights = NULL;
-        if (asprintf(&part, "%s.part%u", o->output, i) < 0 || asprintf(&weights, "%s.weights", part) < 0)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        if (st == DOP_OK && o->split)
-            st = dop_inputs_refuse(inputs, part, diag);
-        if (st == DOP_OK && external)
-            st = dop_inputs_refuse(inputs, weights, diag);
-        free(part);
-        free(weights);
-    }
-    return st;
-}
-
 dop_status
-dop_cli_write(const dop_compiler_cli *o, dop_compilation *list, uint32_t n, const dop_cli_parts *p, dop_dumper *d,
-              dop_diag *diag)
+dop_cli_write(const dop_compiler_cli *o, dop_compile_job *job, dop_dumper *d, dop_diag *diag)
 {
     dop_buf text = {0};
-    const bool external = o->weights && strcmp(o->weights, "external") == 0;
     dop_status st = d->status;
-    if (st == DOP_OK)
-        st = refuse_inputs(o, p, d->inputs, external, diag);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        d->target = n > 1 ? list[i].target->name : NULL;
+    for (uint32_t i = 0; i < job->n && st == DOP_OK; i++) {
+        d->target = job->n > 1 ? job->list[i].target->name : NULL;
         if (o->dump_dir)
-            st = dump_kernels(d, &list[i]);
+            st = dump_kernels(d, &job->list[i]);
         if (st == DOP_OK)
-            st = print_outputs(o, &list[i], n > 1, p, diag);
+            st = print_outputs(o, &job->list[i], job, diag);
     }
     if (st == DOP_OK && dop_cli_emits_all(o)) {
-        st = strcmp(o->emit, "plan") == 0 ? dop_plan_listing(list, n, diag, &text)
-                                          : dop_modules_tar(list, n, diag, &text);
+        st = strcmp(o->emit, "plan") == 0 ? dop_plan_listing(job->list, job->n, diag, &text)
+                                          : dop_modules_tar(job->list, job->n, diag, &text);
         st = st == DOP_OK ? put(NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
     if (st == DOP_OK && o->simulate)
-        st = simulate(o, &list[0], p, diag);
-    if (st == DOP_OK && o->output)
-        st = p->list ? dop_plan_write_parts(p->list, p->cuts.n_parts, o->output, external, o->split, diag)
-                     : dop_plan_write(list, n, o->output, external, diag);
-    return st;
-}
-
-/* Weights that were converted from one stored type to one packed type. */
-typedef struct again {
-    dop_type from, to;
-    uint32_t count;
-    uint64_t before, after; /* bytes as stored, and in the plan */
-} again;
-
-/* Prints a note about weights that the model stores as quantized blocks and that --quant converts to another type. */
-static void
-say_requantized(const char *model, const dop_compilation *c)
-{
-    enum { MOST = 16 };
-    again list[MOST];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->pack.n; i++) {
-        const dop_packed *x = &c->pack.items[i];
-        uint64_t row = 0;
-        uint32_t k = 0;
-        if (!x->source || x->source->type == x->type || dop_type_of(x->source->type)->kind != DOP_KIND_QUANT)
-            continue;
-        while (k < n && (list[k].from != x->source->type || list[k].to != x->type))
-            k++;
-        if (k == MOST)
-            continue;
-        if (k == n)
-            list[n++] = (again){.from = x->source->type, .to = x->type};
-        (void)dop_type_row_bytes(x->source->type, x->cols, &row);
-        list[k].count++;
-        list[k].before += row * x->rows * x->experts;
-        list[k].after += x->size;
-    }
-    for (uint32_t k = 0; k < n; k++) {
-        const bool rounds = dop_type_of(list[k].to)->kind == DOP_KIND_QUANT;
-        fprintf(
-            stderr,
-            "dopplerc: %s: note: %u weight%s that the model stores as %s become%s %s (%.1f MiB become %.1f): %s; leave "
-            "them with --quant keep%s\n",
-            model, list[k].count, list[k].count == 1 ? "" : "s", dop_type_of(list[k].from)->name,
-            list[k].count == 1 ? "s" : "", dop_type_of(list[k].to)->name, (double)list[k].before / (1 << 20),
-            (double)list[k].after / (1 << 20),
-            rounds ? "they are rounded a second time, and both errors add up"
-                   : "what was lost when they were rounded does not come back",
-            rounds ? ", or quantize the model as it was before" : "");
-    }
-}
-
-void
-dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compilation *list, uint32_t n,
-                  const dop_cli_parts *p)
-{
-    const dop_checkpoint *m = &list[0].model;
-    if (o->quiet)
-        return;
-    if (n == 1 && list[0].target->device[0]) {
-        fprintf(stderr, "dopplerc: target %s: for %s, the device that doppler-exec picks here%s\n",
-                list[0].target->name, list[0].target->device,
-                list[0].target->nearest ? "; no target file is for it, and this is the nearest one: costs are guesses"
-                                        : "");
-        if (list[0].target->nearest && o->output)
-            fprintf(
-                stderr,
-                "dopplerc: nobody has said that it works there: doppler-exec %s --check compares every kernel with the "
-                "reference, dopplerc %s --tune --target-out FILE.yaml measures a target for it\n",
-                o->output, model);
-    } else {
-        fprintf(stderr, "dopplerc: target");
-        for (uint32_t i = 0; i < n; i++)
-            fprintf(stderr, "%s %s", i ? "," : "", list[i].target->name);
-        fprintf(stderr, ": as --target says\n");
-    }
-    for (uint32_t i = 0; p->list && i < p->cuts.n_parts; i++)
-        fprintf(stderr, "%s%s %u to %u%s",
-                i ? "," : "dopplerc: ", i ? "" : "layers of the parts:", i ? p->cuts.end[i - 1] : 0, p->cuts.end[i] - 1,
-                i + 1 == p->cuts.n_parts ? "\n" : "");
-    if (m->note)
-        fprintf(stderr, "dopplerc: %s: note: %s\n", model, m->note);
-    if (list[0].options.quant && strcmp(list[0].options.quant, "keep") != 0)
-        say_requantized(model, &list[0]);
-    if (list[0].n_unweighed)
-        fprintf(stderr,
-                "dopplerc: %s: note: %s has nothing about %u of the quantized weights: all of their inputs matter the "
-                "same\n",
-                model, o->imatrix, list[0].n_unweighed);
-    if (list[0].ctx > m->arch.ctx_train) {
-        uint64_t tables = 0;
-        for (uint32_t i = 0; i < list[0].pack.n; i++)
-            tables += list[0].pack.items[i].source ? 0 : list[0].pack.items[i].size;
-        fprintf(stderr,
-                "dopplerc: %s: note: --ctx %u is more than the %u positions that the model was trained for: what it "
-                "writes past them may make no sense; tables of positions take %.1f MiB\n",
-                model, list[0].ctx, m->arch.ctx_train, (double)tables / (1 << 20));
-    }
-    if (o->output && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
-        fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
+        st = simulate(o, job, diag);
+    return st == DOP_OK && o->output ? dop_compile_job_write(job, o->output, diag) : st;
 }

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MOST_KINDS = 16 };
 
@@ -93,39 +92,29 @@ put_memory(const dop_plan *plan, dop_buf *out)
     }
 }
 
-static uint64_t
-file_bytes(const char *path)
-{
-    struct stat sb;
-    return path && stat(path, &sb) == 0 && S_ISREG(sb.st_mode) ? (uint64_t)sb.st_size : 0;
-}
-
 void
-dop_cli_say_summary(const dop_compiler_cli *o, const dop_compilation *list, const dop_cli_parts *p, double start_ms)
+dop_cli_say_summary(const dop_compiler_cli *o, const dop_compile_job *job, double start_ms)
 {
-    const uint32_t n_parts = p->list ? p->cuts.n_parts : 1;
     dop_buf types = {0}, memory = {0};
-    uint64_t size = file_bytes(o->output);
+    dop_compile_facts facts;
     char bytes[32] = "";
     if (o->quiet || !o->output)
         return;
-    for (uint32_t i = 0; i < n_parts && (size || p->list); i++) { /* a pipe cannot be read again */
+    dop_compile_job_facts(job, o->output, &facts);
+    for (uint32_t i = 0; i < facts.n_parts && facts.bytes; i++) { /* a pipe cannot be read again */
         dop_plan plan;
-        if (dop_plan_open_part(o->output, p->list ? n_parts : 0, i, NULL, &plan) != DOP_OK)
+        if (dop_plan_open_part(o->output, job->parts ? facts.n_parts : 0, i, NULL, &plan) != DOP_OK)
             continue;
-        if (p->list && o->split)
-            size += plan.size;
-        for (uint32_t f = 0; f < plan.n_files; f++)
-            size += plan.files[f].size;
         put_memory(&plan, &memory);
         dop_plan_close(&plan);
     }
-    if (size)
-        dop_report_bytes((double)size, bytes, sizeof bytes);
-    put_types(&list[0].pack, &types);
-    fprintf(stderr, "dopplerc: %s: %s%sin %.1f s", o->output, bytes, size ? " " : "", (dop_now_ms() - start_ms) / 1e3);
+    if (facts.bytes)
+        dop_report_bytes((double)facts.bytes, bytes, sizeof bytes);
+    put_types(&job->list[0].pack, &types);
+    fprintf(stderr, "dopplerc: %s: %s%sin %.1f s", o->output, bytes, facts.bytes ? " " : "",
+            (dop_now_ms() - start_ms) / 1e3);
     if (memory.size && !memory.failed)
-        fprintf(stderr, "; %s on the device%s", memory.data, p->list ? "s of the parts" : "");
+        fprintf(stderr, "; %s on the device%s", memory.data, job->parts ? "s of the parts" : "");
     if (types.size && !types.failed)
         fprintf(stderr, "; weights %s", types.data);
     fputs("\n", stderr);

@@ -268,10 +268,10 @@ tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
 }
 
 dop_status
-dop_tune(const char *model, const dop_compile_options *options, const char *only, const char *out_path,
+dop_tune(const char *model, const dop_compilation_options *options, const char *only, const char *out_path,
          void (*line)(const char *text), dop_diag *diag)
 {
-    dop_compile_options o = *options;
+    dop_compilation_options o = *options;
     dop_measured here;
     tuner *t = calloc(1, sizeof *t);
     if (!t)
@@ -280,7 +280,7 @@ dop_tune(const char *model, const dop_compile_options *options, const char *only
     t->only = only;
     o.no_spirv = true;
     o.tuning = NULL;
-    dop_status st = dop_compile(model, &o, diag, &t->c);
+    dop_status st = dop_compilation_make(model, &o, diag, &t->c);
     if (st != DOP_OK) {
         free(t);
         return st;

@@ -32,7 +32,7 @@ typedef struct times {
 
 typedef struct tuner {
     const char *model;
-    dop_compile_options options;
+    dop_compilation_options options;
     dop_target builtin, base, now; /* builtin: the built-in target with base's name */
     dop_kernel_bench *bench;
     dop_diag *diag;
@@ -154,12 +154,12 @@ static dop_status
 measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *out, bool *out_good)
 {
     dop_compilation c;
-    dop_compile_options o = t->options;
+    dop_compilation_options o = t->options;
     dop_diag why = {0};
     o.target = target;
     out->n = 0;
     *out_good = false;
-    dop_status st = dop_compile(t->model, &o, &why, &c);
+    dop_status st = dop_compilation_make(t->model, &o, &why, &c);
     if (st != DOP_OK) { /* the numbers rule out every kernel of some op */
         if (t->before.n == 0)
             *t->diag = why;
@@ -349,7 +349,7 @@ tune_all(tuner *t, void (*progress)(double done))
 }
 
 dop_status
-dop_tune_target(const char *model, const dop_compile_options *options, const char *out_path,
+dop_tune_target(const char *model, const dop_compilation_options *options, const char *out_path,
                 void (*line)(const char *text), void (*progress)(double done), dop_diag *diag)
 {
     tuner *t = calloc(1, sizeof *t);
@@ -361,7 +361,7 @@ dop_tune_target(const char *model, const dop_compile_options *options, const cha
         t->options = *options;
         t->options.no_spirv = true;
         t->options.tuning = NULL;
-        t->options.progress = NULL;
+        t->options.progress = (dop_progress){NULL, NULL};
         t->diag = diag;
         t->line = line;
         t->start_ms = dop_now_ms();

@@ -1,5 +1,5 @@
 /* The state of one compilation: what was asked for, and what was made so far.  Its steps are in files of their own:
- * compile_options.c, schedule.c, persistent.c, kernel_set.c, pack.c; compile.c calls them in turn. */
+ * settle.c, schedule.c, persistent.c, kernel_set.c, pack.c; make.c calls them in turn. */
 #ifndef DOPPLER_COMPILER_SCHEDULE_COMPILATION_H
 #define DOPPLER_COMPILER_SCHEDULE_COMPILATION_H
 
@@ -21,10 +21,11 @@ typedef struct dop_lora {
     double scale;
 } dop_lora;
 
-typedef struct dop_compile_options {
+typedef struct dop_compilation_options {
     const dop_target *target; /* the device to compile for; NULL: the one at hand */
     uint64_t max_alloc;       /* bytes of one allocation of weights, 0: the target's */
-    const char *exe_path;     /* path of the running program, to find the templates */
+    const char *device;       /* the device at hand that tunings are compared with; NULL: the best one */
+    const char *own_path;     /* file of the program or library that this code is in, to find the templates */
     uint32_t ctx;      /* positions that one sequence may have; 0: as many as the model was trained for, at most 4096 */
     uint32_t n_chunks; /* number of `chunks`, which are tokens of a piece of a prompt; 0: sizes that suit the target */
     uint32_t chunks[DOP_MAX_CHUNKS];
@@ -56,10 +57,8 @@ typedef struct dop_compile_options {
      * whatever the target.  NULL: nowhere. */
     const struct dop_cuts *cuts;
     bool in_parts; /* the schedules will be cut into parts (parts.h), so no persistent form of a whole one is made */
-    /* Called with the progress of long steps of the compilation, done from 0 to 1; may be NULL. */
-    void (*progress)(void *user, const char *what, double done);
-    void *user;
-} dop_compile_options;
+    dop_progress progress; /* steps "kernels" and "weights" */
+} dop_compilation_options;
 
 /* What a compilation of one part knows about the others. */
 typedef struct dop_cut {
@@ -72,7 +71,7 @@ typedef struct dop_cut {
 struct dop_compilation {
     dop_arena arena;
     dop_checkpoint model;
-    dop_compile_options options;
+    dop_compilation_options options;
     dop_lora *loras;          /* [options.n_loras] */
     const dop_target *target; /* the target, changed where model and options rule out what it offers; in the arena */
     uint32_t ctx;

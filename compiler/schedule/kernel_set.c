@@ -31,8 +31,7 @@ dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_template tpl, dop
 typedef struct job {
     dop_kernel_set *set;
     const dop_target *target;
-    void (*progress)(void *user, const char *what, double done);
-    void *user;
+    const dop_progress *progress;
     pthread_mutex_t lock; /* guards `done` and calls of `progress` */
     uint32_t done;
 } job;
@@ -53,17 +52,17 @@ compile_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     }
     pthread_mutex_lock(&j->lock);
     j->done++;
-    if (j->progress)
-        j->progress(j->user, "kernels", (double)j->done / j->set->n);
+    if (!dop_progress_report(j->progress, "kernels", j->done, j->set->n) && st == DOP_OK)
+        st = DOP_CANCELLED(diag);
     pthread_mutex_unlock(&j->lock);
     return st;
 }
 
 dop_status
-dop_kernel_set_compile(dop_kernel_set *s, const dop_target *target, uint32_t threads,
-                       void (*progress)(void *user, const char *what, double done), void *user, dop_diag *diag)
+dop_kernel_set_compile(dop_kernel_set *s, const dop_target *target, uint32_t threads, const dop_progress *progress,
+                       dop_diag *diag)
 {
-    job j = {.set = s, .target = target, .progress = progress, .user = user};
+    job j = {.set = s, .target = target, .progress = progress};
     pthread_mutex_init(&j.lock, NULL);
     dop_status st = dop_parallel_for(s->n, threads, compile_one, &j, diag);
     pthread_mutex_destroy(&j.lock);

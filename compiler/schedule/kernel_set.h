@@ -2,6 +2,7 @@
 #ifndef DOPPLER_COMPILER_SCHEDULE_KERNEL_SET_H
 #define DOPPLER_COMPILER_SCHEDULE_KERNEL_SET_H
 
+#include "base/progress.h"
 #include "kernels/kernel.h"
 
 /* A distinct kernel: equal GLSL text is one kernel. */
@@ -23,10 +24,10 @@ typedef struct dop_kernel_set {
 /* Adds the kernel unless an equal one exists, and gives its index in the set.  The label's role is not copied. */
 dop_status dop_kernel_set_add(dop_kernel_set *set, const dop_kernel *k, dop_template tpl, dop_label label,
                               dop_diag *diag, uint32_t *out_index);
-/* Compiles all to SPIR-V on `threads` threads, 0: one per core.  progress may be NULL; it is called by one thread at a time. */
+/* Compiles all to SPIR-V on `threads` threads, 0: one per core.  Reports kernels as the step
+ * "kernels". */
 dop_status dop_kernel_set_compile(dop_kernel_set *set, const dop_target *target, uint32_t threads,
-                                  void (*progress)(void *user, const char *what, double done), void *user,
-                                  dop_diag *diag);
+                                  const dop_progress *progress, dop_diag *diag);
 void dop_kernel_set_finish(dop_kernel_set *set); /* accepts a zeroed one */
 
 #endif

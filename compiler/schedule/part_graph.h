@@ -10,7 +10,7 @@ typedef struct dop_cuts {
     uint32_t end[DOP_MAX_PARTS]; /* the layer after each part; for the last part, the number of layers */
 } dop_cuts;
 
-/* Are the two regions on different sides of a cut?  Then they are not fused (dop_compile_options.cuts). */
+/* Are the two regions on different sides of a cut?  Then they are not fused (dop_compilation_options.cuts). */
 bool dop_parts_divide(const dop_cuts *cuts, const dop_graph *g, const dop_region *a, const dop_region *b);
 
 /* layers[g->n_regions]: the layer of each region, which is never before the layer of a region that it reads from.  Regions

@@ -233,11 +233,12 @@ of_device(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
 }
 
 static dop_status
-at_hand(dop_target *out, dop_diag *diag)
+at_hand(const char *device, dop_target *out, dop_diag *diag)
 {
     dop_device_caps caps;
     dop_diag why = {0};
-    if (dop_device_probe(NULL, &why, &caps) != DOP_OK)
+    memset(out, 0, sizeof *out);
+    if (dop_device_probe(device, &why, &caps) != DOP_OK)
         return DOP_FAIL(diag, why.code, "no device here to compile for: name one with --target, as lavapipe (%s)",
                         why.message);
     return of_device(&caps, out, diag);
@@ -261,7 +262,7 @@ resolve(const char *name, const base_chain *from, dop_diag *diag, dop_target *ou
     size_t len = strlen(name);
     memset(out_target, 0, sizeof *out_target);
     if (strcmp(name, "auto") == 0)
-        return at_hand(out_target, diag);
+        return at_hand(NULL, out_target, diag);
     for (const dop_target_file *f = dop_target_files; f->name; f++)
         if (strcmp(f->name, name) == 0)
             return from_yaml(name, *f->text, from, out_target, diag);
@@ -277,7 +278,8 @@ dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
 }
 
 dop_status
-dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS], uint32_t *out_n)
+dop_targets_resolve(const char *list, const char *device, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS],
+                    uint32_t *out_n)
 {
     *out_n = 0;
     for (const char *at = list, *end; *at || at == list; at = *end ? end + 1 : end) {
@@ -289,7 +291,8 @@ dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP
         if (*out_n == DOP_MAX_TARGETS)
             return DOP_FAIL(diag, DOP_E_USAGE, "--target %s: at most %d targets", list, DOP_MAX_TARGETS);
         snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
-        dop_status st = dop_target_resolve(name, diag, &out_targets[*out_n]);
+        dop_status st = strcmp(name, "auto") == 0 ? at_hand(device, &out_targets[*out_n], diag)
+                                                  : dop_target_resolve(name, diag, &out_targets[*out_n]);
         if (st != DOP_OK)
             return st;
         for (uint32_t i = 0; i < *out_n; i++)

@@ -29,8 +29,9 @@ bool dop_schedule_table_drop(dop_schedule_numbers *s, uint32_t table, uint32_t r
  * differ. */
 uint32_t dop_schedule_print(const dop_schedule_numbers *base, const dop_schedule_numbers *now, dop_buf *out);
 
-/* Finds the targets of a comma-separated list: at least one, no name twice. */
-dop_status dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS],
-                               uint32_t *out_n);
+/* Finds the targets of a comma-separated list: at least one, no name twice.  device: the one of "auto", as dop_device_probe() takes
+ * it. */
+dop_status dop_targets_resolve(const char *list, const char *device, dop_diag *diag,
+                               dop_target out_targets[DOP_MAX_TARGETS], uint32_t *out_n);
 
 #endif

@@ -78,9 +78,8 @@ put_packed(weights_out *o, const void *bytes, uint64_t size, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
     o->at += size;
     o->held += size;
-    if (o->parts->progress && o->parts->weights_size)
-        o->parts->progress(o->parts->user, "weights", (double)o->at / (double)o->parts->weights_size);
-    return DOP_OK;
+    return dop_progress_report(&o->parts->progress, "weights", o->at, o->parts->weights_size) ? DOP_OK
+                                                                                              : DOP_CANCELLED(diag);
 }
 
 static dop_status

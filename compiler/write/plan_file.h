@@ -2,6 +2,7 @@
 #ifndef DOPPLER_COMPILER_WRITE_PLAN_FILE_H
 #define DOPPLER_COMPILER_WRITE_PLAN_FILE_H
 
+#include "base/progress.h"
 #include "compiler/pack/pack.h"
 #include "runtime/plan/plan.h"
 
@@ -11,8 +12,7 @@ typedef struct dop_plan_sections {
     uint64_t weights_size;      /* bytes of the packed weights */
     /* Weights are written to a file beside the plan; size and digest in its row of DOP_SEC_FILES are set then. */
     bool external;
-    void (*progress)(void *user, const char *what, double done); /* may be NULL */
-    void *user;
+    dop_progress progress; /* step "weights", in bytes */
 } dop_plan_sections;
 
 void dop_plan_sections_finish(dop_plan_sections *sections); /* accepts a zeroed one */

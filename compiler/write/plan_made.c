@@ -76,7 +76,7 @@ put_list(json_t *object, const char *key, json_t *list, bool *io_failed)
 json_t *
 dop_plan_made(const dop_compilation *c)
 {
-    const dop_compile_options *o = &c->options;
+    const dop_compilation_options *o = &c->options;
     bool failed = false;
     json_t *made = json_object(), *forced = json_array(), *apart = json_array(), *skipped = json_array(),
            *loras = json_array();

@@ -612,7 +612,6 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
     w->sections.external = weights != NULL;
     w->sections.pack = &list[0].pack;
     w->sections.progress = list[0].options.progress;
-    w->sections.user = list[0].options.user;
     for (uint32_t i = 0; i < n; i++)
         w->targets[i].c = &list[i];
     dop_plan_writer_string(w, "");

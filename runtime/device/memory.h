@@ -9,6 +9,7 @@
 #define DOPPLER_RUNTIME_DEVICE_MEMORY_H
 
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/spans.h"
 #include "runtime/device/device.h"
 #include "runtime/device/views.h"
@@ -111,8 +112,8 @@ enum { DOP_UPLOAD_MOST_STAGING = 32 << 20 }; /* bytes of host memory for staging
 /* memory: placed, but not necessarily allocated yet.  Returns at once; spans gets one from here to the last byte. */
 dop_status dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, uint32_t n_threads,
                             dop_spans *spans, dop_diag *diag, dop_upload **out_upload);
-/* Blocks until everything is on the device; after dop_memory_allocate. */
-dop_status dop_upload_wait(dop_upload *upload, dop_diag *diag);
+/* Blocks until everything is on the device, and reports how much is; after dop_memory_allocate. */
+dop_status dop_upload_wait(dop_upload *upload, const dop_progress *progress, dop_diag *diag);
 /* Ends the threads, which free their staging buffers after the upload, or stop where it is not finished.
  * Accepts NULL. */
 void dop_upload_destroy(dop_upload *upload);

@@ -107,6 +107,7 @@ typedef struct dop_pipeline_build {
     pthread_cond_t changed;
     bool cache_loaded;
     bool *made; /* [n_kernels]: the pipeline of the kernel is created */
+    uint32_t n_made;
     dop_status st;
     dop_diag diag;
 } dop_pipeline_build;
@@ -190,6 +191,7 @@ build_pipelines(void *user, uint32_t member)
         pthread_mutex_lock(&b->lock);
         b->out->rows[i] = pipeline;
         b->made[i] = st == DOP_OK;
+        b->n_made += st == DOP_OK;
         if (st != DOP_OK && b->st == DOP_OK) {
             b->st = st;
             b->diag = diag;
@@ -258,15 +260,24 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *or
 }
 
 dop_status
-dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, dop_diag *diag)
+dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progress *progress, dop_diag *diag)
 {
     dop_pipeline_build *b = pipelines->build;
     dop_status st = DOP_OK;
     pthread_mutex_lock(&b->lock);
     for (uint32_t i = 0; i < pipelines->n_rows && st == DOP_OK; i++) {
-        while (used[i] && !b->made[i] && b->st == DOP_OK)
+        while (used[i] && !b->made[i] && b->st == DOP_OK && st == DOP_OK) {
+            const uint32_t n = b->n_made;
             pthread_cond_wait(&b->changed, &b->lock);
-        if (used[i] && !b->made[i]) {
+            if (b->n_made == n || !progress->fn)
+                continue;
+            const uint32_t made = b->n_made;
+            pthread_mutex_unlock(&b->lock);
+            if (!dop_progress_report(progress, "kernels", made, b->n_order))
+                st = DOP_CANCELLED(diag);
+            pthread_mutex_lock(&b->lock);
+        }
+        if (used[i] && !b->made[i] && st == DOP_OK) {
             st = b->st;
             if (diag)
                 *diag = b->diag;

@@ -5,6 +5,7 @@
 #define DOPPLER_RUNTIME_DEVICE_PIPELINES_H
 
 #include "base/log.h"
+#include "base/progress.h"
 #include "runtime/device/device.h"
 #include "runtime/plan/plan.h"
 
@@ -27,9 +28,9 @@ void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, con
 dop_status dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *order, uint32_t n_order,
                                uint32_t n_threads, const char *cache_dir, const dop_log *log, dop_diag *diag,
                                dop_pipelines *out_pipelines);
-/* Waits until the kernels with used[kernel], which must be in the order, are finished.  After a failure no
- * more are created. */
-dop_status dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, dop_diag *diag);
+/* Waits until the kernels with used[kernel], which must be in the order, are finished, and reports how many of all are.  After a failure
+ * no more are created. */
+dop_status dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, const dop_progress *progress, dop_diag *diag);
 /* Waits until all are finished and the cache is saved.  One thread may do this while others wait. */
 void dop_pipelines_end(dop_pipelines *pipelines);
 /* No thread may be inside any of the above; threads that create pipelines stop.  Accepts a zeroed one. */

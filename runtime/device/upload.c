@@ -54,7 +54,8 @@ struct dop_upload {
     bool inline_only; /* no thread could be created: the caller of dop_upload_wait copies */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint32_t n_busy; /* workers that still have bytes to write, under the lock */
+    uint32_t n_busy;         /* workers that still have bytes to write, under the lock */
+    uint64_t written, bytes; /* of all pieces; the first one is under the lock */
 };
 
 static dop_status
@@ -160,6 +161,10 @@ work(void *user, uint32_t member)
         if (i >= up->n_pieces)
             break;
         w->st = write_piece(w, &up->pieces[i], &wanted, &w->diag);
+        pthread_mutex_lock(&up->lock);
+        up->written += up->pieces[i].size;
+        pthread_cond_broadcast(&up->changed);
+        pthread_mutex_unlock(&up->lock);
     }
     if (w->submitted > 0 && w->st == DOP_OK)
         w->st = dop_device_wait(up->device, w->timeline, w->submitted, &w->diag);
@@ -193,6 +198,7 @@ cut_pieces(const dop_plan *plan, const dop_memory *memory, dop_upload *up, dop_d
         const uint8_t *src = dop_plan_slot_bytes(plan, i);
         for (uint64_t at = 0; at < s->size; at += PIECE_BYTES) {
             uint64_t left = s->size - at;
+            up->bytes += left < PIECE_BYTES ? left : PIECE_BYTES;
             up->pieces[up->n_pieces++] =
                 (piece){src + at, left < PIECE_BYTES ? left : PIECE_BYTES, pl->offset + at, pl->block};
         }
@@ -243,17 +249,28 @@ dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, u
 }
 
 dop_status
-dop_upload_wait(dop_upload *upload, dop_diag *diag)
+dop_upload_wait(dop_upload *upload, const dop_progress *progress, dop_diag *diag)
 {
     dop_upload *up = upload;
+    dop_status st = DOP_OK;
     if (up->inline_only) {
         up->inline_only = false;
         work(up, 0);
     }
     pthread_mutex_lock(&up->lock);
-    while (up->n_busy > 0)
+    for (uint64_t shown = 0; up->n_busy > 0 && st == DOP_OK;) {
         pthread_cond_wait(&up->changed, &up->lock);
+        if (!progress->fn || up->written == shown)
+            continue;
+        shown = up->written;
+        pthread_mutex_unlock(&up->lock);
+        if (!dop_progress_report(progress, "weights", shown, up->bytes))
+            st = DOP_CANCELLED(diag);
+        pthread_mutex_lock(&up->lock);
+    }
     pthread_mutex_unlock(&up->lock);
+    if (st != DOP_OK) /* dop_upload_destroy ends the threads */
+        return st;
     for (uint32_t i = 0; i < up->n_workers; i++)
         if (up->workers[i].st != DOP_OK) {
             if (diag)

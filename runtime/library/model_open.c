@@ -3,6 +3,7 @@
 #include "runtime/step/stored.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,6 +106,30 @@ verify_main(void *arg)
     return NULL;
 }
 
+/* Calls fn with facts about a device. */
+static dop_status
+show_device(const dop_device_info *d, dop_device_fn *fn, void *user, dop_diag *diag)
+{
+    dop_buf line = {0};
+    dop_status st;
+    dop_device_describe(d, &line);
+    if (line.failed) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    } else {
+        line.data[line.size - 1] = 0; /* without the line's newline */
+        const dop_device_facts facts = {.number = d->index,
+                                        .name = d->caps.name,
+                                        .driver = d->caps.driver,
+                                        .missing = d->missing,
+                                        .memory = d->caps.memory,
+                                        .software = d->caps.cpu,
+                                        .line = line.data};
+        st = fn(user, &facts, diag);
+    }
+    dop_buf_finish(&line);
+    return st;
+}
+
 static dop_status
 open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
 {
@@ -115,6 +140,8 @@ open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
         return st;
     const dop_device_info *info = &m->instance.devices[index];
     dop_log_printf(&m->log, "device: %s, %s", info->caps.name, info->caps.driver);
+    if (o->chosen && (st = show_device(info, o->chosen, o->chosen_user, diag)) != DOP_OK)
+        return st;
     if ((st = choose_profile(m, info, o->ordering, &m->used, diag)) != DOP_OK)
         return st;
     uint32_t caps = 0;
@@ -223,7 +250,7 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
     if (st != DOP_OK || (st = make_first(m, first, diag)) != DOP_OK)
         return st;
     m->info.pipelines_ms = dop_now_ms() - start;
-    if ((st = dop_upload_wait(m->upload, diag)) != DOP_OK)
+    if ((st = dop_upload_wait(m->upload, &m->progress, diag)) != DOP_OK)
         return st;
     uint32_t span = dop_spans_begin(&m->spans, "clearing");
     uint64_t ticket;
@@ -234,13 +261,23 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
     return st;
 }
 
+/* Where a plan is. */
+typedef struct source {
+    const char *path;   /* NULL: in memory */
+    const void *memory; /* [size] */
+    size_t size;
+} source;
+
 static dop_status
-open_plan(dop_model *m, const char *path, const dop_open_options *o, dop_diag *diag)
+open_plan(dop_model *m, const source *from, const dop_open_options *o, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "plan");
-    dop_status st = dop_plan_open_part(path, o->parts, o->part, diag, &m->plan);
+    dop_status st = from->path ? dop_plan_open_part(from->path, o->parts, o->part, diag, &m->plan)
+                               : dop_plan_open_memory(from->memory, from->size, diag, &m->plan);
     dop_spans_end(&m->spans, span);
-    return st == DOP_OK && o->parts == 0 && m->plan.part ? dop_plan_wants_ranks(path, m->plan.part->n_parts, diag) : st;
+    return st == DOP_OK && o->parts == 0 && m->plan.part
+               ? dop_plan_wants_ranks(from->path ? from->path : "the plan", m->plan.part->n_parts, diag)
+               : st;
 }
 
 static dop_status
@@ -257,7 +294,8 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
         (st = choose_first(m, o->first_tokens, &first, &mine)) == DOP_OK)
         st = load(m, o, threads, first, &mine);
     free(first);
-    bool loaded = m->memory.n_blocks > 0; /* damaged weights may have caused the failure, so they are reported first */
+    /* Damaged weights may have caused a failure, so they are reported first. */
+    bool loaded = m->memory.n_blocks > 0 && st != DOP_E_CANCELLED;
     atomic_store(&v.stop, st != DOP_OK && !loaded);
     if (v.started)
         pthread_join(v.thread, NULL);
@@ -295,8 +333,8 @@ choose_part(const dop_wire *wire, dop_open_options *out)
     out->nth_device = wire->local;
 }
 
-dop_status
-dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
+static dop_status
+open_source(const source *from, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
 {
     dop_diag_clear(diag);
     dop_open_options own = {0}, *o = &own;
@@ -311,9 +349,10 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
     if (own.wire)
         choose_part(own.wire, &own);
     m->log = o->log;
+    m->progress = o->progress;
     m->no_scoring = o->no_scoring;
-    if ((st = open_plan(m, plan_path, o, diag)) != DOP_OK ||
-        (o->wire && (st = dop_ranks_start(m, plan_path, o, diag)) != DOP_OK) ||
+    if ((st = open_plan(m, from, o, diag)) != DOP_OK ||
+        (o->wire && (st = dop_ranks_start(m, from->path, o, diag)) != DOP_OK) ||
         (st = open_opened(m, o, diag)) != DOP_OK)
         goto error;
     if ((st = open_pages(m, diag)) != DOP_OK || (o->wire && (st = dop_ranks_join(m, diag)) != DOP_OK) ||
@@ -336,12 +375,44 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
                        (uint64_t)m->device.second_best, (uint64_t)m->device.allocations);
     dop_log_printf(&m->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", m->info.load_ms,
                    m->info.pipelines_ms, m->info.upload_ms, m->info.verify_ms);
+    m->progress = (dop_progress){NULL, NULL};
     if ((st = dop_model_start_loader(m, diag)) == DOP_OK)
         *out_model = m;
 error:
     if (st != DOP_OK)
         dop_model_close(m);
     return st;
+}
+
+dop_status
+dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
+{
+    return open_source(&(source){.path = plan_path}, options, diag, out_model);
+}
+
+dop_status
+dop_model_open_memory(const void *plan, size_t size, const dop_open_options *options, dop_diag *diag,
+                      dop_model **out_model)
+{
+    dop_diag_clear(diag);
+    *out_model = NULL;
+    if ((uintptr_t)plan % 16 != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "a plan in memory must be aligned to 16 bytes");
+    if (options && (options->wire || options->parts))
+        return DOP_FAIL(diag, DOP_E_USAGE, "a plan in parts is opened by its path");
+    return open_source(&(source){.memory = plan, .size = size}, options, diag, out_model);
+}
+
+dop_status
+dop_model_open_fd(int fd, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
+{
+    char path[32]; /* the file itself, also where it has no name any more */
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    dop_diag_clear(diag);
+    *out_model = NULL;
+    if (options && (options->wire || options->parts))
+        return DOP_FAIL(diag, DOP_E_USAGE, "a plan in parts is opened by its path");
+    return open_source(&(source){.path = path}, options, diag, out_model);
 }
 
 dop_status
@@ -393,37 +464,6 @@ dop_model_close(dop_model *model)
     free(model);
 }
 
-void
-dop_model_facts(const dop_model *model, dop_facts *out_facts)
-{
-    const dop_plan *plan = &model->plan;
-    const dop_plan_model *m = plan->model;
-    *out_facts = (dop_facts){
-        .name = dop_plan_string(plan, m->name),
-        .family = dop_plan_string(plan, m->family),
-        .quant = dop_plan_string(plan, m->quant),
-        .device = model->device.info.caps.name,
-        .driver = model->device.info.caps.driver,
-        .target = dop_plan_string(plan, plan->profiles[model->info.profile].name),
-        .software = model->device.info.caps.cpu,
-        .digest = plan->digest,
-        .vocab = m->vocab,
-        .ctx = m->ctx,
-        .ctx_trained = m->ctx_train,
-        .n_layers = m->n_layers,
-        .n_sequences = m->n_sequences,
-        .page = m->page,
-        .n_pages = m->n_pages,
-        .has_text = plan->tokenizer_size > 0,
-        .bos_id = m->bos_id,
-        .n_end_ids = m->n_end_ids,
-        .end_ids = m->end_ids,
-        .sampling = dop_plan_sampling(plan),
-        .device_bytes = model->memory.total,
-        .load_ms = model->info.load_ms,
-    };
-}
-
 dop_counters
 dop_model_counters(const dop_model *model)
 {
@@ -472,25 +512,8 @@ dop_devices(dop_device_fn *fn, void *user, dop_diag *diag)
     dop_status st = dop_instance_create(diag, &instance);
     if (st != DOP_OK)
         return st;
-    for (uint32_t i = 0; i < instance.n_devices && st == DOP_OK; i++) {
-        const dop_device_info *d = &instance.devices[i];
-        dop_buf line = {0};
-        dop_device_describe(d, &line);
-        if (line.failed) {
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        } else {
-            line.data[line.size - 1] = 0; /* without the line's newline */
-            const dop_device_facts facts = {.number = d->index,
-                                            .name = d->caps.name,
-                                            .driver = d->caps.driver,
-                                            .missing = d->missing,
-                                            .memory = d->caps.memory,
-                                            .software = d->caps.cpu,
-                                            .line = line.data};
-            st = fn(user, &facts, diag);
-        }
-        dop_buf_finish(&line);
-    }
+    for (uint32_t i = 0; i < instance.n_devices && st == DOP_OK; i++)
+        st = show_device(&instance.devices[i], fn, user, diag);
     dop_instance_destroy(&instance);
     return st;
 }

@@ -166,6 +166,7 @@ struct dop_model {
     dop_loader loader;
     dop_spans spans; /* times of opening */
     dop_log log;
+    dop_progress progress; /* of opening; nothing afterwards */
     dop_model_info info;
     uint32_t max_chunk, steps_ahead, steps_per_submit;
     bool no_scoring;
@@ -226,7 +227,8 @@ struct dop_sequence {
     float *masked_logits; /* owned, [vocab], where there is a mask */
     dop_adapter_use uses[DOP_ADAPTERS_AT_ONCE];
     uint32_t n_uses;
-    uint64_t adapters; /* a name for what `uses` says; 0: none */
+    uint64_t adapters;     /* a name for what `uses` says; 0: none */
+    dop_progress progress; /* of feeding */
 };
 
 /* step.c, and step_rows.c for the steps of doppler.h */

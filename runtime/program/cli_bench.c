@@ -36,6 +36,7 @@ static const dop_option bench_options[] = {
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
     OPT('v', "verbose", FLAG, verbose, NULL, "show what is decided, and every round"),
     OPT(0, "help", FLAG, help, NULL, "this text"),
+    DOP_CLI_MODEL_OPTIONS,
 };
 
 const dop_option *

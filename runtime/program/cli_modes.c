@@ -1,5 +1,5 @@
 /* Finds out what doppler-exec is asked to do, and refuses options that this would ignore. */
-#include "runtime/program/common/cli.h"
+#include "runtime/program/cache/models.h"
 
 #include <string.h>
 
@@ -26,12 +26,14 @@ static const struct mode {
     {"tokenize", dop_mode_tokenize},
     {"detokenize", dop_mode_detokenize},
     {"render-chat", dop_mode_render_chat},
+    {"cache-list", dop_mode_cache_list},
+    {"cache-clear", dop_mode_cache_clear},
 };
 #define MODES                                                                                               \
     "interactive list-devices serve ppl embed rerank score profile trace-kernels report info disasm check " \
     "imatrix-out "                                                                                          \
     "compare tokenize "                                                                                     \
-    "detokenize render-chat"
+    "detokenize render-chat cache-list cache-clear"
 #define STEPS \
     "generation interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
 

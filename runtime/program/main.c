@@ -1,5 +1,6 @@
 /* doppler-exec: options, the choice of what to do, and how it ends. */
 #include "base/program/process.h"
+#include "runtime/program/cache/models.h"
 #include "runtime/program/cli_mpi.h"
 #include "runtime/program/common/cli.h"
 
@@ -129,6 +130,7 @@ static const dop_option options[] = {
     NUM(0, "serve-connections", COUNT, serve_connections, "N", "most connections at once (default 1024)", 4, 1e6),
     NUM(0, "serve-grace", REAL, serve_grace, "S", "seconds that answers may continue after SIGTERM (default 30)", 0,
         1e6),
+    DOP_CLI_MODEL_OPTIONS,
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, as one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N",
@@ -171,12 +173,15 @@ static const dop_option options[] = {
     OPT(0, "render-chat", TEXT, render_chat, "FILE",
         "print what the chat template makes of [{\"role\", \"content\"}, ...]"),
     OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "use a tokenizer's file, its folder, or a .gguf, instead of a plan"),
+    OPT(0, "cache-list", FLAG, cache_list, NULL, "the plans of models that are kept, one a line"),
+    OPT(0, "cache-clear", OPTIONAL, cache_clear, "all",
+        "remove them, and compiled pipelines; all: and models that were downloaded", .values = "all"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
-    DOP_OPTION_POINTER('m', "model",
-                       "the plan comes without an option: doppler-exec PLAN (dopplerc makes one from a model)"),
-    DOP_OPTION_POINTER('c', "ctx-size", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
-    DOP_OPTION_POINTER(0, "ctx", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
+    DOP_OPTION_POINTER('m', "model", "the plan comes without an option: doppler-exec PLAN, and so does a model"),
+    DOP_OPTION_POINTER(
+        'c', "ctx-size",
+        "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN, or doppler-exec MODEL --ctx N"),
     DOP_OPTION_POINTER('t', NULL, "-j N is for threads while loading; the device does the rest"),
     DOP_OPTION_POINTER(0, "n-predict", "use -n N"),
     DOP_OPTIONS_OF_GPU_LAYERS("the whole model runs on the device of --device"),
@@ -205,19 +210,24 @@ static dop_status
 print_help(dop_diag *diag)
 {
     dop_buf text = {0};
-    dop_buf_puts(&text, "usage: doppler-exec PLAN [options]\n\n"
-                        "Runs a plan made by dopplerc on a Vulkan device and prints what the model writes.\n");
+    dop_buf_puts(&text,
+                 "usage: doppler-exec PLAN|MODEL [options]\n\n"
+                 "Runs a plan made by dopplerc on a Vulkan device and prints what the model writes.  A MODEL (a\n"
+                 "Hugging Face or RDRR directory, or a .gguf file) is compiled first, and its plan is kept.\n");
     size_t n_bench;
     const dop_option *bench = dop_cli_bench_options(&n_bench);
     dop_options_help(options, N_OPTIONS, &text);
-    dop_options_help(bench, n_bench, &text);
+    size_t n_own = 1; /* rows of --bench alone: those of models follow under a heading, and are above already */
+    while (n_own < n_bench && (bench[n_own].name || bench[n_own].letter))
+        n_own++;
+    dop_options_help(bench, n_own, &text);
     dop_status st = dop_cli_print_buf(&text, diag);
     dop_buf_finish(&text);
     return st;
 }
 
-/* Pipeline caches live where the user's caches live.  Beside that only the marks of a launcher (launched) and, if it is
- * asked for, what systemd says (hear_systemd) come from the environment. */
+/* Plans of models, downloads and pipelines are kept where the user's caches are.  Beside that only the marks of a launcher
+ * (launched), HF_ENDPOINT and HF_TOKEN for -hf and, if it is asked for, what systemd says (hear_systemd) come from the environment. */
 static void
 find_cache_dir(dop_buf *out)
 {
@@ -263,19 +273,28 @@ main(int argc, char **argv)
         st = dop_cli_print(RELEASE "\n", strlen(RELEASE "\n"), &diag);
     } else if (st == DOP_OK) {
         find_cache_dir(&cache_dir);
-        cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
+        if (!cli.cache_dir)
+            cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
         cli.launched = launched();
+        cli.hf_endpoint = getenv("HF_ENDPOINT");
+        cli.hf_token = getenv("HF_TOKEN");
         if (cli.systemd)
             hear_systemd(&cli);
         if (!cli.bench)
             st = dop_cli_choose(options, N_OPTIONS, &cli, &given, &diag, &mode);
         bool done = false;
         if (st == DOP_OK)
+            st = dop_cli_refuse_outputs(&cli, &diag); /* which would replace a model */
+        if (st == DOP_OK)
+            st = dop_models_take(&cli, RELEASE, rows, n_rows, &given, &diag);
+        if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
         if (st == DOP_OK && !done)
             st = dop_cli_refuse_outputs(&cli, &diag);
         if (st == DOP_OK && !done)
-            st = mode(&cli, &diag);
+            do
+                st = mode(&cli, &diag);
+            while (dop_models_again(&cli, &st, &diag));
         quiet = done; /* rank 0 says it */
     }
     if (st != DOP_OK && !quiet) {
@@ -288,6 +307,10 @@ main(int argc, char **argv)
     dop_texts_finish(&cli.lora);
     dop_texts_finish(&cli.logit_bias);
     dop_texts_finish(&cli.cors);
+    dop_texts_finish(&cli.force);
+    dop_texts_finish(&cli.no_fuse);
+    dop_texts_finish(&cli.skip);
+    dop_models_finish(&cli);
     free(cli.biases);
     dop_buf_finish(&cache_dir);
     /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */

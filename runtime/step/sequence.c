@@ -163,6 +163,14 @@ dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
     return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
 }
 
+/* Reports tokens that were fed since `from`.  Cancelling when all are fed is too late. */
+static dop_status
+report_fed(const dop_sequence *s, uint32_t from, dop_diag *diag)
+{
+    const bool wanted = dop_progress_report(&s->progress, "tokens", s->n_fed - from, s->n_tokens - from);
+    return wanted || s->n_fed == s->n_tokens ? DOP_OK : DOP_CANCELLED(diag);
+}
+
 dop_status
 dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
 {
@@ -175,13 +183,22 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     sequence->logits = NULL;
     st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     dop_step_choose_chunks(sequence->model, DOP_SCHED_PREFILL, sequence->n_tokens - sequence->n_fed);
+    const uint32_t from = sequence->n_fed;
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens) {
         st = feed_chunk(sequence, diag);
         if (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
             st = sequence->n_fed == sequence->parts_at ? dop_sequence_mark(sequence, diag)
                                                        : dop_sequence_mark_chunk(sequence, diag);
+        if (st == DOP_OK)
+            st = report_fed(sequence, from, diag);
     }
     return st;
+}
+
+void
+dop_sequence_set_progress(dop_sequence *sequence, const dop_progress *progress)
+{
+    sequence->progress = progress ? *progress : (dop_progress){NULL, NULL};
 }
 
 dop_status
@@ -214,6 +231,8 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
         if (st == DOP_OK)
             st = fn(user, at - first, take, rows, diag);
         s->logits = rows + (size_t)(take - 1) * vocab;
+        if (st == DOP_OK)
+            st = report_fed(s, first, diag);
     }
     return st;
 }

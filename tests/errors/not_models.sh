@@ -2,10 +2,16 @@
 # file, which is a model.
 . "$(dirname "$0")/../lib.sh"
 
-# refused NAME PATH TEXT [TEXT OF DOPPLER-EXEC]: by both programs
+export LD_LIBRARY_PATH=$TOOLS/as_written # the compiler that doppler-exec loads
+
+# refused NAME PATH TEXT [TEXT OF DOPPLER-EXEC [FOLDER]]: by both programs.  What doppler-exec would compile it refuses with TEXT, too.
 refused() {
-    check_fails "$1" 1 "$2: error: $3" "$DOPPLERC" "${5:-$2}" -o made.plan
-    [ -z "${4:-}" ] || check_fails "$1, in place of a plan" 1 "${5:-$2}: error: $4" "$EXEC" "${5:-$2}" -p x
+    local given=${5:-$2} path=${5:-$2} text=${4:-}
+    check_fails "$1" 1 "$2: error: $3" "$DOPPLERC" "$given" -o made.plan
+    if [ -d "$given" ] || [ "$(head -c 4 "$given" | tr -d '\0')" = GGUF ]; then
+        path=$2 text=$3
+    fi
+    [ -z "$text" ] || check_fails "$1, in place of a plan" 1 "$path: error: $text" "$EXEC" "$given" -p x
 }
 
 # gguf FILE KEY VALUE...: metadata of strings, and no tensors
@@ -98,9 +104,8 @@ check "a GGUF file" "$TOOLS/hf_to_gguf" "$SRC/tests/golden/llama" one/model.gguf
 cp "$SRC/tests/golden/llama/config.json" one # as some publishers leave it there
 touch one/mmproj-model.gguf
 check "a folder with one GGUF file is a model" "$DOPPLERC" one -o one.plan --emit ir --target lavapipe
-check_fails "... and no plan" 1 "one: error: this is a model, not a plan" "$EXEC" one -p x
+check "... which doppler-exec compiles and runs" "$EXEC" one --target lavapipe --ctx 64 --chunks 8 --tokens "5 6" -n 1
 gguf model-plan.gguf general.architecture llama
-check_fails "a GGUF file is no plan" 1 "this is a model, not a plan: compile it first (dopplerc model-plan.gguf -o model.plan)" \
-    "$EXEC" model-plan.gguf -p x
+check_fails "a GGUF file without tensors" 1 "model-plan.gguf: error: " "$EXEC" model-plan.gguf -p x
 
 finish

@@ -13,7 +13,8 @@ run good.plan >good.ids
 # ---- not a plan -----------------------------------------------------------------------------------------------------
 check_fails "no plan" 1 "nowhere.plan: error: cannot open: No such file or directory" run nowhere.plan
 mkdir folder
-check_fails "a folder" 1 "folder: error: this is a folder, not a plan" run folder
+check_fails "a folder" 1 "folder: error: not a model: no config.json and no manifest.json here" \
+    env LD_LIBRARY_PATH="$TOOLS/as_written" "$EXEC" folder --tokens 1 -n 1
 mkfifo pipe
 check_fails "a pipe" 1 "pipe: error: not a regular file" timeout 20 "$EXEC" pipe -p x
 : >empty.plan

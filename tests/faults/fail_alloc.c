@@ -15,8 +15,8 @@
  *
  * tests/CMakeLists.txt links this program with --wrap for every function with a __wrap_ here.  The shader compiler is
  * asked once for each kernel, in the first run; it is not what is tested, and it ends the program when memory runs out. */
+#include "compiler/library/make.h"
 #include "compiler/parts/parts.h"
-#include "compiler/program/compile.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_write.h"
 #include "tests/faults/points.h"
@@ -136,11 +136,11 @@ read_plan(dop_buf *out)
 static dop_status
 run_compile(job *j, bool plan)
 {
-    dop_compile_options o = {
-        .target = &j->target, .exe_path = "", .ctx = 64, .n_chunks = 1, .chunks = {8}, .threads = 1, .no_spirv = !plan};
+    dop_compilation_options o = {
+        .target = &j->target, .own_path = "", .ctx = 64, .n_chunks = 1, .chunks = {8}, .threads = 1, .no_spirv = !plan};
     dop_compilation c;
     o.passes.stop_after = -1;
-    dop_status st = dop_compile(j->model, &o, &j->diag, &c);
+    dop_status st = dop_compilation_make(j->model, &o, &j->diag, &c);
     bool compiled = st == DOP_OK;
     if (compiled && plan)
         st = dop_plan_write(&c, 1, plan_name, false, &j->diag);
@@ -161,20 +161,20 @@ static dop_status
 run_parts(job *j)
 {
     static dop_compilation c; /* never finished: it is for all runs */
-    const dop_compile_options o = {.target = &j->target,
-                                   .exe_path = "",
-                                   .ctx = 64,
-                                   .n_chunks = 1,
-                                   .chunks = {8},
-                                   .threads = 1,
-                                   .in_parts = true,
-                                   .passes = {.stop_after = -1}};
+    const dop_compilation_options o = {.target = &j->target,
+                                       .own_path = "",
+                                       .ctx = 64,
+                                       .n_chunks = 1,
+                                       .chunks = {8},
+                                       .threads = 1,
+                                       .in_parts = true,
+                                       .passes = {.stop_after = -1}};
     dop_compilation parts[2];
     dop_cuts cuts;
     dop_status st = DOP_OK;
     points_armed = false;
     if (c.n_schedules == 0)
-        st = dop_compile(j->model, &o, &j->diag, &c);
+        st = dop_compilation_make(j->model, &o, &j->diag, &c);
     points_armed = true;
     if (st == DOP_OK)
         st = dop_parts_choose(&c, "2", NULL, &j->diag, &cuts);

@@ -91,7 +91,7 @@ ir_plan_make(ir_plan *plan, const char *text, const dop_target *target)
     ok(p, dop_graph_parse("text", text, strlen(text), &c->arena, &p->diag, &p->plain, &end), "parse");
     ok(p, dop_graph_verify(&p->plain, "text", &p->diag), "verify");
     const dop_graph *g = &p->plain;
-    c->options = (dop_compile_options){.kv_type = DOP_TYPE_f16, .act_type = DOP_TYPE_f32, .threads = 1};
+    c->options = (dop_compilation_options){.kv_type = DOP_TYPE_f16, .act_type = DOP_TYPE_f32, .threads = 1};
     c->options.passes.stop_after = -1;
     c->target = target;
     c->ctx = g->max_s;
@@ -112,7 +112,7 @@ ir_plan_make(ir_plan *plan, const char *text, const dop_target *target)
     dop_checkpoint_leaves_name(&c->model.weights, &copy);
     ok(p, dop_schedule_add_graph(c, DOP_PHASE_DECODE, &copy, &p->diag), "schedule");
     ok(p, dop_pack_layout(&c->pack, 1u << 30, &p->diag), "weights");
-    ok(p, dop_kernel_set_compile(&c->kernels, c->target, 1, NULL, NULL, &p->diag), "kernels");
+    ok(p, dop_kernel_set_compile(&c->kernels, c->target, 1, &c->options.progress, &p->diag), "kernels");
     memcpy(plan->path, "/tmp/doppler-test-XXXXXX", 25);
     int fd = mkstemp(plan->path);
     cr_assert(fd >= 0);

@@ -1,6 +1,6 @@
 #include "tests/unit/kernels_util.h"
 
-#include "compiler/program/compile.h"
+#include "compiler/library/make.h"
 #include "ir/interp.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"

@@ -1,7 +1,7 @@
 /* What a kernel's descriptor says it can make is what it can make: for odd shapes on all kinds of targets, fused and not,
  * a variant that fits is generated and compiled when it is asked for, one that does not fit is refused with its reason, and
  * where one fits a region gets a kernel. */
-#include "compiler/program/compile.h"
+#include "compiler/library/make.h"
 #include "compiler/target/target.h"
 #include "passes/pass.h"
 #include "tests/unit/kernels_util.h"

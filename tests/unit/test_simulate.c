@@ -1,10 +1,10 @@
 /* dopplerc --simulate: steps through parts, times of stages for other shapes, and the file that describes devices and
  * links.  All numbers are worked out by hand. */
+#include "compiler/library/make.h"
 #include "compiler/parts/parts.h"
 #include "compiler/parts/pipeline.h"
 #include "compiler/parts/simulate.h"
 #include "compiler/parts/stage_times.h"
-#include "compiler/program/compile.h"
 #include "compiler/target/target.h"
 #include "tests/unit/import_util.h"
 
@@ -200,15 +200,15 @@ Test(simulate, a_model)
 {
     const dop_cuts cuts = {.n_parts = 2, .end = {1, 2}};
     dop_target target;
-    dop_compile_options o = {.target = &target,
-                             .ctx = 56,
-                             .n_chunks = 2,
-                             .chunks = {4, 16},
-                             .sequences = 5,
-                             .n_rows = 2,
-                             .rows = {2, 8},
-                             .no_spirv = true,
-                             .in_parts = true};
+    dop_compilation_options o = {.target = &target,
+                                 .ctx = 56,
+                                 .n_chunks = 2,
+                                 .chunks = {4, 16},
+                                 .sequences = 5,
+                                 .n_rows = 2,
+                                 .rows = {2, 8},
+                                 .no_spirv = true,
+                                 .in_parts = true};
     dop_diag diag = {0};
     dop_compilation c, parts[2];
     dop_sim_setup s;
@@ -220,7 +220,7 @@ Test(simulate, a_model)
                  "sequences: 4\nprompt: 40\n");
     o.passes.stop_after = -1;
     cr_assert_eq(dop_target_resolve("lavapipe", &diag, &target), DOP_OK, "%s", diag.message);
-    cr_assert_eq(dop_compile(DOP_SOURCE_DIR "/tests/golden/llama", &o, &diag, &c), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_compilation_make(DOP_SOURCE_DIR "/tests/golden/llama", &o, &diag, &c), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_parts_make(&c, 1, &cuts, &diag, parts), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_sim_load("s.yaml", &diag, &s), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_simulate(&s, "s.yaml", parts, 2, &diag, &two), DOP_OK, "%s", diag.message);

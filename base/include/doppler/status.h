@@ -5,6 +5,9 @@
 #ifndef DOPPLER_BASE_INCLUDE_DOPPLER_STATUS_H
 #define DOPPLER_BASE_INCLUDE_DOPPLER_STATUS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,7 +25,8 @@ typedef enum dop_status {
     DOP_E_USAGE,    /* calls in the wrong order, unknown names; in a program: a wrong command line */
     DOP_E_INTERNAL, /* a broken invariant of the library */
     DOP_E_FULL,     /* no page of the caches is free; try again after another sequence has released some */
-    DOP_E_LIMIT     /* the work on outside data reached a bound of steps, bytes or time, and was given up */
+    DOP_E_LIMIT,    /* the work on outside data reached a bound of steps, bytes or time, and was given up */
+    DOP_E_CANCELLED /* the caller's dop_progress ended the work */
 } dop_status;
 
 /* One diagnostic: the first cause of a failed call.  The caller owns it; no initialization is needed.  Every function that takes one
@@ -44,6 +48,17 @@ typedef struct dop_log {
     void (*line)(void *user, const char *text);
     void *user;
 } dop_log;
+
+/* Receives how far long work is: `done` of `all`, in the unit that the step counts in, which the function that takes a
+ * dop_progress names.  False cancels the work: the call fails with DOP_E_CANCELLED.  One thread at a time calls it, not always the
+ * caller's, and it must not use the object that the work is on. */
+typedef bool dop_progress_fn(void *user, const char *step, uint64_t done, uint64_t all);
+
+/* A zeroed struct reports nothing. */
+typedef struct dop_progress {
+    dop_progress_fn *fn;
+    void *user;
+} dop_progress;
 
 /* Frees memory that a function of the library returned to the caller; accepts NULL.  Any thread. */
 void dop_free(void *memory);

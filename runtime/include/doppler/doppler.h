@@ -89,6 +89,13 @@ typedef struct dop_open_options {
     double timeout_s;      /* longest wait for one submission; 0: depends on the device */
     /* For a plan in parts: what carries rows between parts (doppler-exec implements it with MPI); NULL: a plan in one part. */
     const struct dop_wire *wire;
+    /* Called with the device that was chosen, before anything is made on it; NULL: any is welcome.  When it does not return DOP_OK,
+     * dop_model_open returns that. */
+    dop_device_fn *chosen;
+    void *chosen_user;
+    /* Progress of opening, reported by the calling thread: steps "kernels" (in kernels; all, though opening may wait for the first ones
+     * only) and "weights" (in bytes). */
+    dop_progress progress;
     dop_log log; /* decisions and sizes; may be called by another thread until dop_model_close ends */
 } dop_open_options;
 
@@ -127,6 +134,12 @@ typedef struct dop_sampling {
  * such device). */
 dop_status dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag,
                           dop_model **out_model);
+/* The same for a plan in memory: `size` bytes that are aligned to 16 bytes and stay as they are until the model is closed; and for one
+ * in an open file, of which the file descriptor may be closed when this returns (needs /proc).  DOP_E_INPUT also: the plan's weights
+ * are in a file of their own; DOP_E_USAGE: a wrong alignment, or a plan in parts. */
+dop_status dop_model_open_memory(const void *plan, size_t size, const dop_open_options *options, dop_diag *diag,
+                                 dop_model **out_model);
+dop_status dop_model_open_fd(int fd, const dop_open_options *options, dop_diag *diag, dop_model **out_model);
 /* Destroys the model's sequences too, whose handles become invalid.  Accepts NULL. */
 void dop_model_close(dop_model *model);
 
@@ -142,10 +155,13 @@ typedef struct dop_facts {
     uint32_t ctx;                /* most positions of a sequence */
     uint32_t ctx_trained;        /* positions that the model was trained for; 0: unknown */
     uint32_t n_layers;
-    uint32_t n_sequences;    /* most sequences at once */
-    uint32_t page;           /* positions in a page of the caches; 0: each sequence has one piece of ctx positions */
-    uint32_t n_pages;        /* shared by all sequences (dopplerc --ctx-total); 0 where page is 0 */
-    bool has_text;           /* the plan has a tokenizer for dop_text_of_model */
+    uint32_t n_sequences; /* most sequences at once */
+    uint32_t page;        /* positions in a page of the caches; 0: each sequence has one piece of ctx positions */
+    uint32_t n_pages;     /* shared by all sequences (dopplerc --ctx-total); 0 where page is 0 */
+    uint32_t n_chunks;    /* number of `chunks` */
+    uint32_t
+        chunks[8]; /* ascending: how many tokens of a prompt a step takes, so that multiples of the last feed fastest */
+    bool has_text; /* the plan has a tokenizer for dop_text_of_model */
     int32_t bos_id;          /* the id that begins a text; -1: none */
     uint32_t n_end_ids;      /* number of ids that end generation */
     const uint32_t *end_ids; /* [n_end_ids] */
@@ -181,6 +197,30 @@ typedef struct dop_counters {
 dop_counters dop_model_counters(const dop_model *model);
 /* How the dispatches of decode steps are ordered now: "barriers" or "persistent"; static. */
 const char *dop_model_ordering(const dop_model *model);
+
+/* One of the targets of a plan. */
+typedef struct dop_plan_target {
+    const char *name;
+    uint64_t device_bytes; /* memory of the device that the plan takes with it */
+} dop_plan_target;
+
+/* What is known of a plan without a device. */
+typedef struct dop_plan_facts {
+    const char *name, *family, *quant; /* as in dop_facts */
+    const char *made;                  /* how the plan was made, JSON; "": not known */
+    uint64_t digest;
+    uint64_t bytes; /* size of the plan, with weights in files of their own */
+    uint32_t vocab, ctx, ctx_trained, n_layers, n_sequences, page, n_pages;
+    uint32_t part, n_parts; /* which part of a model it is; 0 of 1: the whole model */
+    bool has_text;
+    uint32_t n_targets;
+    const dop_plan_target *targets; /* [n_targets], in the order in which devices try them */
+} dop_plan_facts;
+
+/* Reads a plan's facts; *out_facts with all it points to is one piece of memory, the caller's to free with dop_free.  The plan is
+ * checked as dop_model_open does, but for the digests of its weights.  part: number of the part of a plan in several, else 0.  Any
+ * thread. */
+dop_status dop_plan_read(const char *plan_path, uint32_t part, dop_diag *diag, dop_plan_facts **out_facts);
 
 /* --- sequences ------------------------------------------------------------------------------------------------------- */
 
@@ -276,6 +316,10 @@ dop_status dop_sequence_set_adapters(dop_sequence *sequence, const dop_adapter_u
  * steps are submitted ahead.  UINT32_MAX: unknown. */
 void dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens);
 
+/* From now on dop_sequence_feed and dop_sequence_score report their progress as the step "tokens", after each piece of the prompt.
+ * progress: copied; NULL: none.  Cancelling is as if a step had failed: the tokens are in the sequence, and later calls compute the
+ * missing states, or dop_sequence_rewind takes tokens out. */
+void dop_sequence_set_progress(dop_sequence *sequence, const dop_progress *progress);
 /* Appends n tokens, in as many steps as that takes.  Tokens that dop_sequence_next returned are part of the sequence already.
  * When a step fails, the tokens are in the sequence, and later calls compute the missing states. */
 dop_status dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag);

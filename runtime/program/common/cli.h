@@ -8,12 +8,14 @@
 #include "base/spans.h"
 #include "runtime/text/ids.h"
 
+#include <doppler/compile.h>
 #include <doppler/doppler.h>
 #include <doppler/text.h>
 
 #include <stdio.h>
 
 struct dop_plan;
+struct dop_cli_models;
 
 /* Values of the options; options that were not given keep the value that dop_cli_init set. */
 typedef struct dop_cli {
@@ -78,16 +80,57 @@ typedef struct dop_cli {
     const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
     double serve_comment;                                /* seconds; 0: never */
     const char *cache_memory, *prompt_cache, *prompt_cache_size; /* for -i and --serve */
+    /* models in the place of plans (runtime/program/cache) */
+    dop_compile_options compile; /* its lists are in the next line */
+    dop_texts force, no_fuse, skip;
+    uint32_t cache_limit; /* MiB; 0: the default */
+    bool cache_list;
+    const char *cache_clear;            /* what to remove, "" for the default; NULL: nothing */
+    const char *hf;                     /* the model to download */
+    const char *hf_endpoint, *hf_token; /* from the environment; NULL: not set */
+    struct dop_cli_models *models;      /* owned; NULL: there was no model */
+    dop_device_fn *chosen;              /* with its user, for dop_open_options */
+    void *chosen_user;
     /* about */
     bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
-    const char *cache_dir; /* owned by main; from the environment, as `launched` is */
+    const char *cache_dir; /* from an option or, like `launched`, from the environment; owned by main */
     bool launched;         /* mpirun or another launcher started this process */
     double start_ms;       /* dop_now_ms when the process started */
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX
+/* Rows of tables of options, with OPT and NUM for dop_cli: those of dopplerc that a model needs, and those of the cache. */
+#define DOP_CLI_MODEL_OPTIONS                                                                                          \
+    DOP_OPTION_HEADING("Models (MODEL in the place of PLAN: compiled once, and kept)"),                                \
+        OPT(0, "hf", TEXT, hf, "USER/REPO[:FILE]", "download a model of huggingface.co, and run it; also -hf",         \
+            .one_dash = true),                                                                                         \
+        OPT(0, "target", TEXT, compile.target, "NAME|FILE",                                                            \
+            "compile for this target instead of the device (dopplerc)"),                                               \
+        OPT(0, "quant", TEXT, compile.quant, "SPEC", "storage of the weights (dopplerc)"),                             \
+        OPT(0, "imatrix", TEXT, compile.imatrix, "FILE", "with --quant: how much inputs matter (dopplerc)"),           \
+        NUM(0, "ctx", COUNT, compile.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),      \
+        OPT(0, "chunks", TEXT, compile.chunks, "LIST", "prefill chunk sizes (dopplerc)"),                              \
+        NUM(0, "sequences", COUNT, compile.sequences, "N", "sequences at once (default 1)", 1, 64),                    \
+        NUM(0, "adapters", COUNT, compile.adapters, "N", "leave room for N adapters of --lora (dopplerc)", 1, 64),     \
+        NUM(0, "rank", COUNT, compile.rank, "R", "with --adapters: their largest rank (dopplerc)", 1, 512),            \
+        NUM(0, "ctx-total", COUNT, compile.ctx_total, "N", "cache positions of all sequences together", 1, 1u << 30),  \
+        OPT(0, "rows", TEXT, compile.rows, "LIST", "sizes of steps of several sequences (dopplerc)"),                  \
+        OPT(0, "kv", TEXT, compile.kv, "TYPE", "storage of the cache: f16 (default), f32, q8_0, q4_0 (dopplerc)"),     \
+        OPT(0, "invariant", FLAG, compile.invariant, NULL, "the same bits for a row in every batch (dopplerc)"),       \
+        OPT(0, "act", TEXT, compile.act, "TYPE", "storage of activations: f32 (default) or f16", .values = "f16 f32"), \
+        OPT(0, "kernel-path", TEXT, compile.kernel_path, "NAME|FILE", "which kernel each op uses (dopplerc)"),         \
+        OPT(0, "tuning", TEXT, compile.tuning, "FILE", "use what dopplerc --tune has measured"),                       \
+        OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable (dopplerc)"),                          \
+        OPT(0, "no-fuse", PAIRS, no_fuse, "A+B", "one dispatch per op, or only A and B apart (dopplerc)"),             \
+        OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable (dopplerc)"),                                 \
+        OPT(0, "parts", TEXT, compile.parts, "N|LIST|auto", "cut the model into parts, for mpirun (dopplerc)"),        \
+        OPT(0, "part-memory", TEXT, compile.part_memory, "LIST", "memory of the parts' devices (dopplerc)"),           \
+        OPT(0, "cache-dir", TEXT, cache_dir, "DIR", "keep plans, downloads and compiled pipelines here"),              \
+        NUM(0, "cache-limit", COUNT, cache_limit, "MIB",                                                               \
+            "what plans in the cache may take; the least recently used are removed (default 65536)", 1, 1u << 30)
+
 #define DOP_CLI_ORDERINGS "auto barriers persistent" /* values of --ordering, as in dop_ordering */
 
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);

@@ -62,6 +62,8 @@ dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
         .max_chunk = cli->chunk,
         .steps_per_submit = cli->gpu_loop,
         .wire = cli->wire,
+        .chosen = cli->chosen,
+        .chosen_user = cli->chosen_user,
     };
     if (cli->verbose)
         out_options->log.line = print_log_line;
@@ -246,8 +248,14 @@ dop_cli_take_ids(uint32_t *ids, size_t n, dop_ids *out_ids)
 dop_status
 dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
 {
+    static dop_buf once; /* the standard input can be read only once, and a mode may be run again with another plan */
+    static bool was_read;
     char chunk[65536];
     bool is_stdin = strcmp(path, "-") == 0;
+    if (is_stdin && was_read) {
+        dop_buf_append(out, once.data, once.size);
+        return out->failed || once.failed ? DOP_FAIL_IN(diag, DOP_E_NOMEM, path, "out of memory") : DOP_OK;
+    }
     FILE *f = is_stdin ? stdin : fopen(path, "rbe");
     if (!f)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
@@ -261,6 +269,9 @@ dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
         st = DOP_FAIL_IN(diag, DOP_E_NOMEM, path, "out of memory");
     if (!is_stdin)
         fclose(f);
+    else if (st == DOP_OK)
+        dop_buf_append(&once, out->data, out->size);
+    was_read = was_read || (is_stdin && st == DOP_OK);
     return st;
 }
 

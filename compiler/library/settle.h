@@ -1,7 +1,7 @@
 /* Settles the options of a compilation before anything is built: defaults, and contradictions of options, kernel path, target and
  * model. */
-#ifndef DOPPLER_COMPILER_PROGRAM_COMPILE_OPTIONS_H
-#define DOPPLER_COMPILER_PROGRAM_COMPILE_OPTIONS_H
+#ifndef DOPPLER_COMPILER_LIBRARY_SETTLE_H
+#define DOPPLER_COMPILER_LIBRARY_SETTLE_H
 
 #include "compiler/schedule/compilation.h"
 

@@ -1,4 +1,4 @@
-#include "compiler/program/inputs.h"
+#include "compiler/library/inputs.h"
 
 #include "runtime/plan/plan_format.h"
 

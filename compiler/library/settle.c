@@ -1,4 +1,4 @@
-#include "compiler/program/compile_options.h"
+#include "compiler/library/settle.h"
 
 #include "compiler/target/target.h"
 #include "ir/cache_row.h"
@@ -17,7 +17,7 @@ compare_sizes(const void *a, const void *b)
 /* Chooses the sizes of steps of rows: one row for each sequence, and a quarter of that and less for when some sequences have nothing to
  * do.  GPUs, whose steps cost little more with more rows, also get a larger size, for a piece of a prompt beside rows of others. */
 static void
-settle_rows(dop_compile_options *o, bool cpu)
+settle_rows(dop_compilation_options *o, bool cpu)
 {
     if (o->sequences == 0)
         o->sequences = 1;
@@ -36,7 +36,7 @@ settle_rows(dop_compile_options *o, bool cpu)
 static dop_status
 settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
 {
-    dop_compile_options *o = &c->options;
+    dop_compilation_options *o = &c->options;
     if (o->n_chunks > 1)
         return DOP_FAIL(diag, DOP_E_USAGE, "--invariant has steps of one size: give one to --chunks");
     if (o->n_chunks == 0)
@@ -59,7 +59,7 @@ settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
 static dop_status
 settle_encoder(dop_compilation *c, const dop_target *device, const char *path, dop_diag *diag)
 {
-    dop_compile_options *o = &c->options;
+    dop_compilation_options *o = &c->options;
     static const uint32_t gpu[] = {64, 512, DOP_STEP_MAX_ROWS}, cpu[] = {32, 256};
     uint32_t most = 0;
     if (o->in_parts || o->sequences > 1)
@@ -193,7 +193,7 @@ drop_stale(dop_compilation *c, const char *file, dop_kernel_path *p, dop_diag *d
     dop_diag ignored = {0};
     if (!p->measured.device)
         return DOP_OK;
-    (void)dop_device_probe(NULL, &ignored, &device);
+    (void)dop_device_probe(c->options.device, &ignored, &device);
     dop_status st = dop_measured_here(&device, &c->templates, &c->arena, diag, &here);
     const char *why = st == DOP_OK ? dop_kernel_path_stale(p, &here) : NULL;
     if (why) {
@@ -208,7 +208,7 @@ drop_stale(dop_compilation *c, const char *file, dop_kernel_path *p, dop_diag *d
 static dop_status
 add_rules(dop_compilation *c, dop_diag *diag)
 {
-    const dop_compile_options *o = &c->options;
+    const dop_compilation_options *o = &c->options;
     dop_kernel_path tuned;
     dop_status st = o->kernel_path ? drop_stale(c, o->kernel_path, &c->path, diag) : DOP_OK;
     if (st == DOP_OK && o->tuning) {
@@ -228,7 +228,7 @@ add_rules(dop_compilation *c, dop_diag *diag)
 dop_status
 dop_settle_path(dop_compilation *c, const dop_target *device, dop_diag *diag)
 {
-    dop_compile_options *o = &c->options;
+    dop_compilation_options *o = &c->options;
     bool f16 = (device->caps & DOP_CAP_f16_storage) != 0;
     dop_status st;
     if (o->kernel_path) {

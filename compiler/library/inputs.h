@@ -1,6 +1,6 @@
 /* The files that a compilation reads, so that no output replaces one of them. */
-#ifndef DOPPLER_COMPILER_PROGRAM_INPUTS_H
-#define DOPPLER_COMPILER_PROGRAM_INPUTS_H
+#ifndef DOPPLER_COMPILER_LIBRARY_INPUTS_H
+#define DOPPLER_COMPILER_LIBRARY_INPUTS_H
 
 #include "base/base.h"
 

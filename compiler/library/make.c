@@ -1,11 +1,11 @@
-#include "compiler/program/compile.h"
+#include "compiler/library/make.h"
 
 #include "compiler/import/adapter_places.h"
+#include "compiler/library/settle.h"
 #include "compiler/model/leftovers.h"
 #include "compiler/model/vision.h"
 #include "compiler/pack/imatrix.h"
 #include "compiler/pack/quant.h"
-#include "compiler/program/compile_options.h"
 #include "compiler/schedule/persistent.h"
 #include "compiler/target/target.h"
 #include "runtime/device/probe.h"
@@ -16,8 +16,7 @@
 static dop_status
 compile_kernels(dop_compilation *c, dop_diag *diag)
 {
-    dop_status st =
-        dop_kernel_set_compile(&c->kernels, c->target, c->options.threads, c->options.progress, c->options.user, diag);
+    dop_status st = dop_kernel_set_compile(&c->kernels, c->target, c->options.threads, &c->options.progress, diag);
     dop_compilation_drop_persistent(c);
     return st;
 }
@@ -114,7 +113,8 @@ merge_adapters(dop_compilation *c, dop_diag *diag)
 }
 
 dop_status
-dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
+dop_compilation_make(const char *model_path, const dop_compilation_options *options, dop_diag *diag,
+                     dop_compilation *out)
 {
     dop_compilation *c = out;
     memset(c, 0, sizeof *c);
@@ -134,7 +134,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     if (st == DOP_OK)
         st = dop_settle_sizes(c, device, model_path, diag);
     if (st == DOP_OK)
-        st = dop_templates_load(options->exe_path, &c->templates, diag);
+        st = dop_templates_load(options->own_path, &c->templates, diag);
     if (st == DOP_OK)
         st = dop_settle_path(c, device, diag);
     if (st == DOP_OK) {

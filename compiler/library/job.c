@@ -1,0 +1,208 @@
+#include "compiler/library/job.h"
+
+#include "compiler/library/make.h"
+#include "compiler/target/target.h"
+#include "compiler/write/plan_file.h"
+#include "compiler/write/plan_write.h"
+#include "runtime/adapter/adapter.h"
+#include "runtime/model/info.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Finds the file that this code was loaded from; "": it is unknown, and templates are those of the source tree. */
+static void
+find_own_path(char *out, size_t cap)
+{
+    static const char here = 0;
+    Dl_info info;
+    if (dladdr(&here, &info) && info.dli_fname)
+        snprintf(out, cap, "%s", info.dli_fname);
+}
+
+static dop_status
+add_adapter(const char *argument, dop_inputs *inputs, dop_diag *diag)
+{
+    dop_arena arena;
+    const char *path = NULL;
+    double scale;
+    dop_arena_init(&arena);
+    dop_status st = dop_adapter_argument(argument, &arena, diag, &path, &scale);
+    if (st == DOP_OK)
+        st = dop_inputs_add(inputs, path, diag);
+    dop_arena_finish(&arena);
+    return st;
+}
+
+/* Lists the files that the compilation reads: the model's, and those that options name. */
+static dop_status
+list_inputs(dop_compile_job *job, dop_diag *diag)
+{
+    const dop_compile_options *a = job->asked;
+    const char *read[] = {job->model, a->kernel_path, a->tuning, a->quant, a->imatrix};
+    dop_status st = a->target ? dop_inputs_add_list(&job->inputs, a->target, diag) : DOP_OK;
+    for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)
+        st = read[i] ? dop_inputs_add(&job->inputs, read[i], diag) : DOP_OK;
+    for (size_t i = 0; i < a->n_loras && st == DOP_OK; i++)
+        st = add_adapter(a->loras[i], &job->inputs, diag);
+    return st;
+}
+
+dop_status
+dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop_diag *diag, dop_compile_job *job)
+{
+    *job = (dop_compile_job){.model = model, .asked = asked};
+    dop_arena_init(&job->arena);
+    find_own_path(job->own_path, sizeof job->own_path);
+    dop_status st = dop_compile_options_read(asked, &job->arena, diag, &job->options);
+    job->options.own_path = job->own_path;
+    if (st == DOP_OK)
+        st = list_inputs(job, diag);
+    return st == DOP_OK
+               ? dop_targets_resolve(asked->target ? asked->target : "auto", asked->device, diag, job->targets, &job->n)
+               : st;
+}
+
+/* Fails where the file `path`, or `path`.weights, is an input. */
+static dop_status
+refuse(const dop_compile_job *job, const char *path, dop_diag *diag)
+{
+    char *weights;
+    dop_status st = dop_inputs_refuse(&job->inputs, path, diag);
+    if (st != DOP_OK || !job->asked->external_weights)
+        return st;
+    if (asprintf(&weights, "%s.weights", path) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    st = dop_inputs_refuse(&job->inputs, weights, diag);
+    free(weights);
+    return st;
+}
+
+dop_status
+dop_compile_job_refuse_plan(const dop_compile_job *job, const char *plan, dop_diag *diag)
+{
+    dop_status st = refuse(job, plan, diag);
+    return st == DOP_OK ? dop_plan_refuse_open(plan, diag) : st;
+}
+
+/* Compiles the model for target i.  cuts: where it will be cut between parts with different targets, or NULL.  like: the
+ * compilation whose sizes of steps it takes, or NULL. */
+static dop_status
+make_target(dop_compile_job *job, uint32_t i, const dop_cuts *cuts, const dop_compilation *like, dop_diag *diag)
+{
+    dop_compilation_options opt = job->options;
+    opt.target = &job->targets[i];
+    opt.cuts = cuts;
+    for (uint32_t k = 0; k < job->n && !job->asked->parts; k++) /* one layout of weights fits all targets */
+        if (opt.max_alloc == 0 || job->targets[k].max_alloc < opt.max_alloc)
+            opt.max_alloc = job->targets[k].max_alloc;
+    if (like) {
+        opt.n_chunks = like->options.n_chunks;
+        memcpy(opt.chunks, like->options.chunks, sizeof opt.chunks);
+        opt.n_rows = like->options.n_rows;
+        memcpy(opt.rows, like->options.rows, sizeof opt.rows);
+    }
+    if (job->begin)
+        job->begin(job->user, job->n > 1 ? job->targets[i].name : NULL);
+    return dop_compilation_make(job->model, &opt, diag, &job->list[i]);
+}
+
+/* Chooses the cuts by the first compilation.  With several targets the first compilation is made again with these cuts, because no
+ * region may then cross one. */
+static dop_status
+choose_cuts(dop_compile_job *job, dop_diag *diag)
+{
+    dop_compilation sized = {.options = job->list[0].options};
+    dop_status st = dop_parts_choose(&job->list[0], job->asked->parts, job->asked->part_memory, diag, &job->cuts);
+    if (st == DOP_OK && job->n > 1 && job->n != job->cuts.n_parts)
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--target names %u targets for %u parts: name one for all, or one for each",
+                      job->n, job->cuts.n_parts);
+    if (st != DOP_OK || job->n == 1)
+        return st;
+    sized.options = job->list[0].options;
+    dop_compilation_finish(&job->list[0]);
+    return make_target(job, 0, &job->cuts, &sized, diag);
+}
+
+dop_status
+dop_compile_job_make(dop_compile_job *job, dop_diag *diag)
+{
+    const bool cut = job->asked->parts != NULL;
+    dop_status st = DOP_OK;
+    if (!(job->list = calloc(job->n, sizeof *job->list)))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < job->n && st == DOP_OK; i++) {
+        st = make_target(job, i, i && cut ? &job->cuts : NULL, i && cut ? &job->list[0] : NULL, diag);
+        if (i == 0 && st == DOP_OK && cut)
+            st = choose_cuts(job, diag);
+    }
+    if (st == DOP_OK && job->options.passes.stop_after < 0 && !cut)
+        st = dop_compilations_share(job->list, job->n, diag);
+    if (st != DOP_OK || !cut)
+        return st;
+    if (!(job->parts = calloc(job->cuts.n_parts, sizeof *job->parts)))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return dop_parts_make(job->list, job->n, &job->cuts, diag, job->parts);
+}
+
+dop_status
+dop_compile_job_write(const dop_compile_job *job, const char *plan, dop_diag *diag)
+{
+    const dop_compile_options *a = job->asked;
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; job->parts && i < job->cuts.n_parts && st == DOP_OK; i++) {
+        char *part = NULL;
+        if (asprintf(&part, "%s.part%u", plan, i) < 0)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = refuse(job, part, diag);
+        free(part);
+    }
+    if (st != DOP_OK)
+        return st;
+    return job->parts ? dop_plan_write_parts(job->parts, job->cuts.n_parts, plan, a->external_weights, a->split, diag)
+                      : dop_plan_write(job->list, job->n, plan, a->external_weights, diag);
+}
+
+static uint64_t
+file_bytes(const char *path)
+{
+    struct stat sb;
+    return stat(path, &sb) == 0 && S_ISREG(sb.st_mode) ? (uint64_t)sb.st_size : 0;
+}
+
+void
+dop_compile_job_facts(const dop_compile_job *job, const char *path, dop_compile_facts *out)
+{
+    *out = (dop_compile_facts){.bytes = file_bytes(path), .n_parts = job->parts ? job->cuts.n_parts : 1};
+    snprintf(out->target, sizeof out->target, "%s", job->list[0].target->name);
+    for (uint32_t i = 0; i < out->n_parts && (out->bytes || job->parts); i++) { /* a pipe cannot be read again */
+        uint64_t kinds[DOP_SLOT_KINDS];
+        dop_plan plan;
+        if (dop_plan_open_part(path, job->parts ? out->n_parts : 0, i, NULL, &plan) != DOP_OK)
+            continue;
+        out->bytes += job->parts && job->asked->split ? plan.size : 0;
+        for (uint32_t f = 0; f < plan.n_files; f++)
+            out->bytes += plan.files[f].size;
+        if (dop_used_memory(&plan, 0, NULL, kinds) == DOP_OK)
+            for (uint32_t k = 0; k < DOP_SLOT_KINDS; k++)
+                out->device_bytes += kinds[k];
+        dop_plan_close(&plan);
+    }
+}
+
+void
+dop_compile_job_finish(dop_compile_job *job)
+{
+    if (job->parts)
+        dop_parts_finish(job->parts, job->cuts.n_parts);
+    free(job->parts);
+    for (uint32_t i = 0; job->list && i < job->n; i++)
+        dop_compilation_finish(&job->list[i]);
+    free(job->list);
+    dop_inputs_finish(&job->inputs);
+    dop_arena_finish(&job->arena);
+    memset(job, 0, sizeof *job);
+}

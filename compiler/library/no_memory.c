@@ -1,0 +1,32 @@
+/* What becomes of a program whose shader compiler gets no memory. */
+#include "compiler/library/job.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* std::set_new_handler of the C++ library.  The shader compiler is C++ and may hold a lock when memory is refused to it: threads that
+ * wait for that lock would wait for ever, so the program ends instead. */
+void (*set_new_handler(void (*handler)(void)))(void) __asm__("_ZSt15set_new_handlerPFvvE");
+
+static const char *program_name = ""; /* a handler is given nothing */
+
+static void
+end_without_memory(void)
+{
+    static const char text[] = ": error: out of memory in the shader compiler: fewer threads (-j) need less\n";
+    static atomic_flag ends = ATOMIC_FLAG_INIT;
+    while (atomic_flag_test_and_set(&ends)) /* another thread ends the program */
+        pause();
+    ssize_t n = write(STDERR_FILENO, program_name, strlen(program_name));
+    n = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)n;
+    _exit(1);
+}
+
+void
+dop_compiler_prepare(const char *program)
+{
+    program_name = program;
+    (void)set_new_handler(end_without_memory);
+}

@@ -1,0 +1,148 @@
+/* Options of a compilation as texts, as dop_compile() and dopplerc take them, turned into values. */
+#include "compiler/library/job.h"
+#include "ir/cache_row.h"
+#include "runtime/plan/plan_format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CHUNK = 4096 };
+
+/* Parses a list of sizes from 1 to `largest`; each is kept once, and there may be `most` of them. */
+static dop_status
+parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t most, dop_diag *diag, uint32_t *out_sizes,
+            uint32_t *out_n)
+{
+    const char *p = list;
+    uint32_t n = 0;
+    while (*p) {
+        char *end = NULL;
+        unsigned long v = strtoul(p, &end, 10);
+        if (end == p || v < 1 || v > largest || (*end && *end != ','))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: expected sizes from 1 to %u, separated by commas", option,
+                            list, largest);
+        bool there = false;
+        for (uint32_t i = 0; i < n; i++)
+            there = there || out_sizes[i] == v;
+        if (!there && n == most)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: at most %u sizes", option, list, most);
+        if (!there)
+            out_sizes[n++] = (uint32_t)v;
+        p = *end ? end + 1 : end;
+    }
+    *out_n = n;
+    return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
+}
+
+static bool
+cache_type(const char *text, size_t len, dop_type *out)
+{
+    return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
+}
+
+/* Parses --kv: one type for keys and values, or k=TYPE,v=TYPE in either order. */
+static dop_status
+parse_cache(const char *text, dop_compilation_options *o, dop_diag *diag)
+{
+    if (!text || cache_type(text, strlen(text), &o->kv_type))
+        return DOP_OK;
+    dop_type types[2] = {DOP_TYPE_none, DOP_TYPE_none};
+    for (const char *p = text; p;) {
+        const char *end = strchr(p, ',');
+        size_t len = end ? (size_t)(end - p) : strlen(p);
+        dop_type *which = p[0] == 'k' ? &types[0] : p[0] == 'v' ? &types[1] : NULL;
+        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !cache_type(p + 2, len - 2, which))
+            break;
+        p = end ? end + 1 : NULL;
+        if (!p && types[0] != DOP_TYPE_none && types[1] != DOP_TYPE_none) {
+            o->kv_type = types[0];
+            o->v_type = types[1];
+            return DOP_OK;
+        }
+    }
+    return DOP_FAIL(diag, DOP_E_USAGE, "--kv %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE",
+                    text);
+}
+
+dop_status
+dop_unknown_pass(const char *name, dop_diag *diag)
+{
+    dop_buf list = {0};
+    for (int i = 0; i < DOP_PASS_COUNT; i++)
+        dop_buf_printf(&list, " %s", dop_pass_of((dop_pass_id)i)->name);
+    dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "unknown pass %s; known:%s", name, list.data ? list.data : "");
+    dop_buf_finish(&list);
+    return st;
+}
+
+static dop_status
+read_passes(const dop_compile_options *a, dop_compilation_options *o, dop_diag *diag)
+{
+    dop_pass_id p;
+    o->passes.stop_after = -1;
+    for (size_t i = 0; i < a->n_skips; i++) {
+        if (!dop_pass_parse(a->skips[i], &p))
+            return dop_unknown_pass(a->skips[i], diag);
+        o->passes.skip[p] = true;
+    }
+    for (size_t i = 0; i < a->n_apart; i++) {
+        if (!*a->apart[i])
+            dop_passes_skip_fusion(&o->passes);
+        else if (o->n_apart == DOP_MAX_FORCES)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--no-fuse: at most %d pairs", DOP_MAX_FORCES);
+        else
+            o->apart[o->n_apart++] = a->apart[i];
+    }
+    return DOP_OK;
+}
+
+static dop_status
+read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_options *o, dop_diag *diag)
+{
+    for (size_t i = 0; i < a->n_forces; i++) {
+        char *op = dop_arena_strdup(arena, a->forces[i]), *eq = op ? strchr(op, '=') : NULL;
+        if (!op)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        if (!eq || o->n_forces == DOP_MAX_FORCES)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--force %s: expected OP=VARIANT", a->forces[i]);
+        *eq = 0;
+        o->forces[o->n_forces++] = (dop_force){op, eq + 1};
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_diag *diag, dop_compilation_options *o)
+{
+    *o = (dop_compilation_options){.device = a->device,
+                                   .ctx = a->ctx,
+                                   .quant = a->quant,
+                                   .imatrix = a->imatrix,
+                                   .loras = a->loras,
+                                   .n_loras = (uint32_t)a->n_loras,
+                                   .adapters = a->adapters,
+                                   .rank = a->rank,
+                                   .threads = a->threads,
+                                   .tuning = a->tuning,
+                                   .kernel_path = a->kernel_path,
+                                   .sequences = a->sequences,
+                                   .ctx_total = a->ctx_total,
+                                   .embed = a->embed,
+                                   .invariant = a->invariant,
+                                   .in_parts = a->parts != NULL,
+                                   .progress = a->progress};
+    dop_status st = read_passes(a, o, diag);
+    if (st == DOP_OK)
+        st = read_forces(a, arena, o, diag);
+    if (st == DOP_OK && a->chunks)
+        st = parse_sizes("chunks", a->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, o->chunks, &o->n_chunks);
+    if (st == DOP_OK && a->rows)
+        st = parse_sizes("rows", a->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, o->rows, &o->n_rows);
+    if (st == DOP_OK)
+        st = parse_cache(a->kv, o, diag);
+    if (st == DOP_OK && a->act &&
+        !(dop_type_parse(a->act, strlen(a->act), &o->act_type) &&
+          (o->act_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f32)))
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--act %s: known are f16 and f32", a->act);
+    return st;
+}

@@ -1,0 +1,15 @@
+/* What doppler-exec loads when it is given a model: libdopplerc.so, and doppler-fetch.so for -hf. */
+#ifndef DOPPLER_RUNTIME_PROGRAM_CACHE_COMPILER_H
+#define DOPPLER_RUNTIME_PROGRAM_CACHE_COMPILER_H
+
+#include "runtime/fetch/fetch.h"
+
+#include <doppler/compile.h>
+
+/* dop_compile() of the library.  DOP_E_USAGE: it is not installed. */
+dop_status dop_load_and_compile(const char *model, const char *plan, const dop_compile_options *options, dop_diag *diag,
+                                dop_compile_facts *out_facts);
+/* dop_fetch() of the module.  DOP_E_USAGE: it is not installed. */
+dop_status dop_load_and_fetch(const dop_fetch_request *request, dop_diag *diag, char **out_path);
+
+#endif

@@ -1,0 +1,20 @@
+/* What a plan of a model depends on beside the device: the contents of the model's files, the options, the release. */
+#ifndef DOPPLER_RUNTIME_PROGRAM_CACHE_MODEL_KEY_H
+#define DOPPLER_RUNTIME_PROGRAM_CACHE_MODEL_KEY_H
+
+#include "runtime/program/cache/plan_cache.h"
+
+#include <doppler/compile.h>
+
+/* Would doppler-exec compile this path?  A folder, a GGUF file, or the manifest.json of an RDRR model. */
+bool dop_is_model(const char *path);
+
+/* Appends the options that differ from the defaults, as dopplerc has them: " --ctx 512 --quant q8_0". */
+void dop_compile_options_text(const dop_compile_options *options, dop_buf *out);
+
+/* Computes the key.  Digests of files whose size, times and place on disk have not changed are taken from the cache; others are
+ * computed, which reports the step "files" in bytes.  *out_bytes: size of the model's files. */
+dop_status dop_model_key(const dop_plan_cache *cache, const char *model, const dop_compile_options *options,
+                         const char *release, dop_diag *diag, dop_cache_key *out_key, uint64_t *out_bytes);
+
+#endif

@@ -1,0 +1,433 @@
+#include "runtime/program/cache/models.h"
+
+#include "base/clock.h"
+#include "base/program/print.h"
+#include "base/program/progress_line.h"
+#include "runtime/device/device.h"
+#include "runtime/plan/plan.h"
+#include "runtime/program/cache/compiler.h"
+#include "runtime/program/cache/model_key.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { MOST_TRIES = 3 };
+#define DEFAULT_LIMIT (UINT64_C(64) << 30)
+
+/* A model of the command line, and its plan. */
+typedef struct model_plan {
+    const char *model;  /* as it was given */
+    const char **place; /* where the command line has it */
+    char *plan;         /* owned: its path in the cache */
+    dop_cache_key key;
+    uint64_t bytes; /* size of the model's files */
+} model_plan;
+
+/* A device as doppler-exec would choose it. */
+typedef struct chosen_device {
+    dop_cache_device id;
+    uint32_t number;
+    char *name; /* owned */
+} chosen_device;
+
+struct dop_cli_models {
+    dop_plan_cache cache;
+    dop_compile_options options;
+    dop_progress_line line;
+    model_plan *list; /* owned, [n] */
+    size_t n;
+    bool tied;          /* plans are for one device, as no target was named */
+    bool looked, other; /* a device was compared with the plan's; it was another one */
+    chosen_device here; /* the device that `looked` or identify() saw */
+    dop_cache_device expected;
+    uint32_t tries;
+    char *fetched; /* owned: the model of -hf; NULL: none */
+};
+
+/* --- devices ---------------------------------------------------------------------------------------------------------------- */
+
+/* A digest of all that is known about a device but its number. */
+static dop_status
+note_device(struct dop_cli_models *m, uint32_t number, const char *name, const char *line, dop_diag *diag)
+{
+    const char *colon = strchr(line, ':');
+    const size_t len = colon ? strcspn(colon, "\n") : 0;
+    snprintf(m->here.id.text, sizeof m->here.id.text, "%016" PRIx64, (uint64_t)XXH3_64bits(colon ? colon : line, len));
+    m->here.number = number;
+    free(m->here.name);
+    m->here.name = strdup(name);
+    return m->here.name ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* Fits dop_open_options.chosen: fails where the plans are for another device. */
+static dop_status
+compare_device(void *user, const dop_device_facts *facts, dop_diag *diag)
+{
+    struct dop_cli_models *m = user;
+    dop_status st = note_device(m, facts->number, facts->name, facts->line, diag);
+    m->looked = true;
+    m->other = st == DOP_OK && strcmp(m->here.id.text, m->expected.text) != 0;
+    return m->other ? DOP_FAIL(diag, DOP_E_DEVICE, "the plan is for another device") : st;
+}
+
+/* Finds the device that will be chosen. */
+static dop_status
+identify(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_instance instance;
+    uint32_t index = 0;
+    const bool listed = cli->device && strchr(cli->device, ','); /* of ranks */
+    dop_buf line = {0};
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    if ((st = dop_instance_choose(&instance, listed ? NULL : cli->device, diag, &index)) == DOP_OK) {
+        const dop_device_info *d = &instance.devices[index];
+        dop_device_describe(d, &line);
+        st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                         : note_device(m, d->index, d->caps.name, line.data, diag);
+    }
+    dop_buf_finish(&line);
+    dop_instance_destroy(&instance);
+    return st;
+}
+
+/* --- compiling ---------------------------------------------------------------------------------------------------------------- */
+
+/* Shows notes about a model; what else the compiler says is for -v. */
+static void
+show_note(void *user, const char *text)
+{
+    const dop_cli *cli = user;
+    if (cli->verbose || (!cli->quiet && strstr(text, ": note: ")))
+        fprintf(stderr, "doppler-exec: %s\n", text);
+}
+
+static dop_status
+compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+{
+    dop_compile_options o = m->options;
+    dop_compile_facts facts;
+    char number[16];
+    dop_buf text = {0};
+    const double start_ms = dop_now_ms();
+    snprintf(number, sizeof number, "%u", m->here.number);
+    o.device = m->tied ? number : cli->device;
+    o.notes = (dop_log){show_note, (void *)(uintptr_t)cli};
+    dop_plan_cache_trim(&m->cache, x->bytes, NULL);
+    dop_status st = dop_load_and_compile(x->model, x->plan, &o, diag, &facts);
+    dop_progress_line_end(&m->line);
+    if (st != DOP_OK)
+        return st;
+    dop_compile_options_text(&m->options, &text);
+    char *full = realpath(x->model, NULL);
+    /* Only --cache-list misses it. */
+    (void)dop_plan_cache_describe(x->plan, full ? full : x->model, text.data ? text.data + 1 : "",
+                                  m->tied ? m->here.name : facts.target, NULL);
+    free(full);
+    dop_buf_finish(&text);
+    dop_plan_cache_trim(&m->cache, 0, x->plan);
+    if (cli->verbose)
+        fprintf(stderr, "doppler-exec: compiled %s for %s in %.1f s: %s\n", x->model, facts.target,
+                (dop_now_ms() - start_ms) / 1e3, x->plan);
+    return DOP_OK;
+}
+
+/* Makes the plan of a model unless another process does so first. */
+static dop_status
+make(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_diag *diag)
+{
+    bool waited;
+    dop_status st = dop_plan_cache_lock(&m->cache, &x->key, diag, &waited);
+    if (st != DOP_OK)
+        return st;
+    if (waited && cli->verbose)
+        fprintf(stderr, "doppler-exec: another process was compiling %s\n", x->model);
+    st = dop_plan_cache_use(x->plan) ? DOP_OK : compile(cli, m, x, diag);
+    dop_plan_cache_unlock(&m->cache, &x->key);
+    return st;
+}
+
+/* Sets the plan's path to that of the device `id`. */
+static dop_status
+place(struct dop_cli_models *m, model_plan *x, const dop_cache_device *id, dop_diag *diag)
+{
+    free(x->plan);
+    x->plan = dop_plan_cache_path(&m->cache, &x->key, id);
+    *x->place = x->plan;
+    return x->plan ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* Finds or makes the plans of all models for the device m->here. */
+static dop_status
+make_all(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    m->expected = m->here.id;
+    for (size_t i = 0; i < m->n && st == DOP_OK; i++) {
+        st = place(m, &m->list[i], &m->expected, diag);
+        if (st == DOP_OK && !dop_plan_cache_use(m->list[i].plan))
+            st = make(cli, m, &m->list[i], diag);
+    }
+    return st;
+}
+
+/* Finds the plans of all models for one device, the one that the first model was used on last.  False: one is missing. */
+static bool
+find_all(struct dop_cli_models *m, dop_status *out_st, dop_diag *diag)
+{
+    dop_cache_device id = {"0000000000000000"};
+    bool found = !m->tied || dop_plan_cache_last(&m->cache, &m->list[0].key, &id);
+    *out_st = DOP_OK;
+    for (size_t i = 0; i < m->n && found && *out_st == DOP_OK; i++)
+        if ((*out_st = place(m, &m->list[i], &id, diag)) == DOP_OK)
+            found = dop_plan_cache_use(m->list[i].plan);
+    m->expected = id;
+    if (!m->tied)
+        m->here.id = id;
+    return found;
+}
+
+/* --- the command line ----------------------------------------------------------------------------------------------------------- */
+
+static uint64_t
+limit_of(const dop_cli *cli)
+{
+    return cli->cache_limit ? (uint64_t)cli->cache_limit << 20 : DEFAULT_LIMIT;
+}
+
+static dop_status
+need_folder(const dop_cli *cli, dop_diag *diag)
+{
+    return cli->cache_dir ? DOP_OK
+                          : DOP_FAIL(diag, DOP_E_USAGE,
+                                     "there is no cache, as neither XDG_CACHE_HOME nor HOME is set: name one with "
+                                     "--cache-dir");
+}
+
+/* The options of a compilation that the command line has. */
+static void
+read_options(dop_cli *cli, struct dop_cli_models *m)
+{
+    dop_compile_options *o = &m->options;
+    *o = cli->compile;
+    o->forces = cli->force.items;
+    o->n_forces = cli->force.count;
+    o->apart = cli->no_fuse.items;
+    o->n_apart = cli->no_fuse.count;
+    o->skips = cli->skip.items;
+    o->n_skips = cli->skip.count;
+    o->threads = cli->threads;
+    o->embed = cli->embed != NULL;
+    o->progress = (dop_progress){dop_progress_line_show, &m->line};
+    m->tied = !o->target || strstr(o->target, "auto") != NULL;
+}
+
+/* DOP_E_USAGE: an option of a compilation is given, and there is nothing to compile. */
+static dop_status
+refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given, dop_diag *diag)
+{
+    static const char *const names[] = {"target",    "quant", "imatrix", "ctx",         "chunks",      "sequences",
+                                        "adapters", "rank", "ctx-total", "rows",  "kv",      "act",         "kernel-path", "tuning",
+                                        "force",     "parts", "no-fuse", "part-memory", "skip",        "invariant"};
+    for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
+        if (access(cli->plans.items[i], F_OK) != 0)
+            return DOP_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (dop_option_given(table, n, given, names[i]))
+            return DOP_FAIL(diag, DOP_E_USAGE,
+                            "--%s is part of the plan: dopplerc MODEL --%s ... -o PLAN makes one with it%s", names[i],
+                            names[i], cli->plans.count ? ", or name the model here instead of a plan" : "");
+    return DOP_OK;
+}
+
+static dop_status
+add(struct dop_cli_models *m, const char **place_of, dop_diag *diag)
+{
+    if (!*place_of || !dop_is_model(*place_of))
+        return DOP_OK;
+    model_plan *list = realloc(m->list, (m->n + 1) * sizeof *list);
+    if (!list)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    m->list = list;
+    m->list[m->n++] = (model_plan){.model = *place_of, .place = place_of};
+    return DOP_OK;
+}
+
+/* Downloads the model of -hf, which becomes a model of the command line. */
+static dop_status
+fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_fetch_request r = {.name = cli->hf, .endpoint = cli->hf_endpoint, .token = cli->hf_token};
+    char *dir = NULL, *endpoint = NULL;
+    dop_status st = need_folder(cli, diag);
+    if (st != DOP_OK)
+        return st;
+    if (asprintf(&dir, "%s/models", cli->cache_dir) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    endpoint = strdup(cli->hf_endpoint && *cli->hf_endpoint ? cli->hf_endpoint : "https://huggingface.co");
+    for (size_t n = endpoint ? strlen(endpoint) : 0; n > 0 && endpoint[n - 1] == '/'; n--)
+        endpoint[n - 1] = 0;
+    r.endpoint = endpoint;
+    r.dir = dir;
+    r.token = cli->hf_token && *cli->hf_token ? cli->hf_token : NULL;
+    r.progress = (dop_progress){dop_progress_line_show, &m->line};
+    r.log = (dop_log){show_note, cli};
+    st = endpoint ? dop_load_and_fetch(&r, diag, &m->fetched) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_progress_line_end(&m->line);
+    free(endpoint);
+    free(dir);
+    return st == DOP_OK ? dop_texts_push(&cli->plans, m->fetched, diag) : st;
+}
+
+dop_status
+dop_models_take(dop_cli *cli, const char *release, const dop_option *table, size_t n, const dop_options_given *given,
+                dop_diag *diag)
+{
+    struct dop_cli_models *m = calloc(1, sizeof *m);
+    if (!m)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    m->cache.lock = -1;
+    m->line = (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
+    cli->models = m;
+    dop_status st = DOP_OK;
+    if (cli->hf)
+        st = fetch(cli, m, diag);
+    for (size_t i = 0; i < cli->plans.count && st == DOP_OK; i++)
+        st = add(m, &cli->plans.items[i], diag);
+    if (st == DOP_OK)
+        st = add(m, &cli->draft, diag);
+    if (st == DOP_OK)
+        st = add(m, &cli->compare, diag);
+    if (st == DOP_OK && m->n == 0)
+        return refuse_options(cli, table, n, given, diag);
+    if (st != DOP_OK)
+        return st;
+    if ((st = need_folder(cli, diag)) != DOP_OK)
+        return st;
+    read_options(cli, m);
+    if ((st = dop_plan_cache_open(cli->cache_dir, limit_of(cli), diag, &m->cache)) != DOP_OK)
+        return st;
+    for (size_t i = 0; i < m->n && st == DOP_OK; i++)
+        st = dop_model_key(&m->cache, m->list[i].model, &m->options, release, diag, &m->list[i].key, &m->list[i].bytes);
+    dop_progress_line_end(&m->line);
+    if (st != DOP_OK || find_all(m, &st, diag) || st != DOP_OK)
+        goto end;
+    if (m->tied)
+        st = identify(cli, m, diag);
+    if (st == DOP_OK)
+        st = make_all(cli, m, diag);
+end:
+    if (m->tied && st == DOP_OK && !cli->launched) {
+        cli->chosen = compare_device;
+        cli->chosen_user = m;
+    }
+    return st;
+}
+
+/* Removes a plan that is damaged.  True: it is gone. */
+static bool
+drop_damaged(const char *path)
+{
+    dop_plan plan;
+    const _Atomic bool stop = false;
+    bool sound = false;
+    if (access(path, F_OK) != 0)
+        return true;
+    if (dop_plan_is_set(path)) { /* of several parts: any of them may be damaged */
+        const uint32_t n = dop_plan_count_parts(path);
+        sound = n > 0;
+        for (uint32_t i = 0; i < n && sound; i++) {
+            sound = dop_plan_open_part(path, n, i, NULL, &plan) == DOP_OK;
+            if (sound) {
+                sound = dop_plan_verify_weights(&plan, &stop, NULL) == DOP_OK;
+                dop_plan_close(&plan);
+            }
+        }
+    } else if (dop_plan_open(path, NULL, &plan) == DOP_OK) {
+        sound = dop_plan_verify_weights(&plan, &stop, NULL) == DOP_OK;
+        dop_plan_close(&plan);
+    }
+    if (!sound)
+        dop_plan_cache_remove(path);
+    return !sound;
+}
+
+bool
+dop_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
+{
+    struct dop_cli_models *m = cli->models;
+    bool again = false;
+    if (!m || m->n == 0 || *io_st == DOP_OK || *io_st == DOP_E_USAGE || !m->list[0].plan)
+        return false;
+    if (++m->tries < MOST_TRIES) {
+        for (size_t i = 0; i < m->n; i++)
+            if (!m->other && m->list[i].plan && strcmp(diag->path, m->list[i].plan) == 0 &&
+                drop_damaged(m->list[i].plan)) {
+                again = true;
+                if (!cli->quiet)
+                    fprintf(stderr, "doppler-exec: %s: note: its plan in the cache was damaged: it is made again\n",
+                            m->list[i].model);
+            }
+        again = again || m->other;
+    }
+    if (again) {
+        dop_diag_clear(diag);
+        *io_st = m->tied && !m->looked ? identify(cli, m, diag) : DOP_OK;
+        m->other = m->looked = false;
+        if (*io_st == DOP_OK)
+            *io_st = make_all(cli, m, diag);
+    }
+    for (size_t i = 0; i < m->n && *io_st != DOP_OK; i++)
+        if (m->list[i].plan && strcmp(diag->path, m->list[i].plan) == 0 && *io_st != DOP_E_IO)
+            snprintf(diag->path, sizeof diag->path, "%s", m->list[i].model);
+    return again && *io_st == DOP_OK;
+}
+
+void
+dop_models_finish(dop_cli *cli)
+{
+    struct dop_cli_models *m = cli->models;
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->n; i++)
+        free(m->list[i].plan);
+    free(m->list);
+    free(m->here.name);
+    free(m->fetched);
+    dop_plan_cache_close(&m->cache);
+    free(m);
+    cli->models = NULL;
+}
+
+dop_status
+dop_mode_cache_list(dop_cli *cli, dop_diag *diag)
+{
+    dop_buf text = {0};
+    dop_status st = need_folder(cli, diag);
+    if (st == DOP_OK)
+        st = dop_plan_cache_list(cli->cache_dir, limit_of(cli), diag, &text);
+    if (st == DOP_OK)
+        st = dop_cli_print_buf(&text, diag);
+    dop_buf_finish(&text);
+    return st;
+}
+
+dop_status
+dop_mode_cache_clear(dop_cli *cli, dop_diag *diag)
+{
+    uint64_t bytes = 0;
+    dop_buf text = {0};
+    dop_status st = need_folder(cli, diag);
+    if (st == DOP_OK)
+        st = dop_cache_clear(cli->cache_dir, strcmp(cli->cache_clear, "all") == 0, diag, &bytes);
+    if (st == DOP_OK) {
+        dop_buf_printf(&text, "%.1f MB freed in %s\n", (double)bytes / 1e6, cli->cache_dir);
+        st = dop_cli_print_buf(&text, diag);
+    }
+    dop_buf_finish(&text);
+    return st;
+}
