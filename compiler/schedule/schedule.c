@@ -294,6 +294,21 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return st;
 }
 
+/* Lists the values that the host gives, in the order of the graph. */
+static dop_status
+find_received(dop_schedule *s, dop_diag *diag)
+{
+    s->n_received = 0;
+    for (dop_node_id id = 1; id < s->g.n_nodes; id++) {
+        if (dop_node_at(&s->g, id)->op != DOP_OP_received)
+            continue;
+        if (s->n_received == DOP_PART_MAX_VALUES)
+            return DOP_FAIL(diag, DOP_E_INTERNAL, "%s receives more than %d values", s->g.name, DOP_PART_MAX_VALUES);
+        s->received[s->n_received++] = id;
+    }
+    return DOP_OK;
+}
+
 static dop_status
 add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes, dop_diag *diag)
 {
@@ -308,7 +323,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .max_q = c->options.sequences,
                                .mixed = mixed,
                                .embeds = embeds,
-                               .encodes = encodes};
+                               .encodes = encodes,
+                               .pictures = c->pictures};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     for (uint32_t i = 0; i < c->options.n_rows; i++) /* all rows of a step may be of one sequence */
@@ -319,7 +335,9 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
     s->embeds = embeds;
     s->program = encodes ? DOP_SCHED_ENCODE : 0;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
-    return st == DOP_OK ? build_schedule(c, s, diag) : st;
+    if (st == DOP_OK)
+        st = build_schedule(c, s, diag);
+    return st == DOP_OK ? find_received(s, diag) : st;
 }
 
 dop_status
@@ -344,21 +362,6 @@ dop_status
 dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
     return add_schedule(c, DOP_PHASE_SCORE, max_t, false, false, true, diag);
-}
-
-/* Lists the values that the host gives, in the order of the graph. */
-static dop_status
-find_received(dop_schedule *s, dop_diag *diag)
-{
-    s->n_received = 0;
-    for (dop_node_id id = 1; id < s->g.n_nodes; id++) {
-        if (dop_node_at(&s->g, id)->op != DOP_OP_received)
-            continue;
-        if (s->n_received == DOP_PART_MAX_VALUES)
-            return DOP_FAIL(diag, DOP_E_INTERNAL, "%s receives more than %d values", s->g.name, DOP_PART_MAX_VALUES);
-        s->received[s->n_received++] = id;
-    }
-    return DOP_OK;
 }
 
 static dop_status

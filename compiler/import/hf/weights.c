@@ -580,15 +580,36 @@ read_vision(filler *f)
     return st;
 }
 
+/* Has the checkpoint an output matrix? */
+static bool
+has_head(filler *f)
+{
+    const dop_tensor_name *head = dop_find_tensor_name(f->hf->family->more_names, f->hf->family->names, DOP_W_lm_head);
+    const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
+    char name[256];
+    dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
+    return has_tensor(f, name);
+}
+
+/* Models of several parts state twice whether the output matrix is the embedding, and the outer statement, which is the one that
+ * counts, may differ: then a checkpoint without output matrix settles it. */
+static dop_status
+settle_tied(filler *f)
+{
+    dop_hf *hf = f->hf;
+    bool outer = false;
+    dop_status st = dop_json_bool_or(&hf->top, "tie_word_embeddings", false, &outer);
+    if (st == DOP_OK && outer && !hf->model->arch.tied && !has_head(f))
+        hf->model->arch.tied = true;
+    return st;
+}
+
 /* A model without output matrix computes hidden states; the embedding is then taken for the matrix, as if the two were tied. */
 static dop_status
 do_without_head(filler *f)
 {
-    const dop_tensor_name *head = dop_find_tensor_name(f->hf->family->more_names, f->hf->family->names, DOP_W_lm_head);
-    const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
-    char name[256], note[256];
-    dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
-    if (has_tensor(f, name))
+    char note[256];
+    if (has_head(f))
         return DOP_OK;
     f->hf->model->arch.tied = true;
     snprintf(note, sizeof note,
@@ -608,7 +629,7 @@ dop_hf_weights(dop_hf *hf)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
-    st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : DOP_OK;
+    st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
     if (st == DOP_OK)
         st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)
