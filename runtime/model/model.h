@@ -7,6 +7,7 @@
 #include "runtime/device/replay.h"
 #include "runtime/model/info.h"
 #include "runtime/model/pages.h"
+#include "runtime/model/prefix.h"
 
 struct dop_ranks; /* ranks.h */
 
@@ -164,6 +165,7 @@ struct dop_sequence {
     uint32_t place;   /* index of the sequence in the plan's states */
     uint32_t *tokens; /* owned, [ctx + 1] */
     uint32_t n_tokens, n_fed;
+    dop_prefix prefix; /* what the states depend on besides the tokens */
     /* The other copy of states that steps replace is of tokens[0 .. n_kept): those before the last step, also while
      * that step is in flight.  UINT32_MAX: that copy is not valid. */
     uint32_t n_kept;
@@ -329,6 +331,8 @@ dop_status dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t 
 uint32_t dop_sequence_end(const dop_sequence *sequence, uint32_t schedule, uint32_t end);
 /* Releases the pages after the tokens that are in the states.  Nothing may be in flight. */
 void dop_sequence_trim(dop_sequence *sequence);
+/* Makes full pages of what is fed known by their keys (dop_pages_note). */
+void dop_sequence_note(dop_sequence *sequence);
 
 /* transfer.c: the states of the sequence at a place, with nothing in flight: the first n positions of append state, and the
  * current copy of state that steps replace. */

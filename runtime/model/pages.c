@@ -65,6 +65,13 @@ bucket_of(const dop_pages *p, uint64_t before, const uint32_t *tokens)
     return (uint32_t)XXH3_64bits_withSeed(tokens, p->page * sizeof *tokens, before) & (p->n_buckets - 1);
 }
 
+/* The number of the empty prefix: never one that a page has. */
+static uint64_t
+first(uint64_t seed)
+{
+    return seed ? seed | 1ull << 63 : 0;
+}
+
 /* The known page with these tokens after that prefix; NONE: there is none. */
 static uint32_t
 look_up(const dop_pages *p, uint64_t before, const uint32_t *tokens)
@@ -221,7 +228,7 @@ dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n)
 }
 
 void
-dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_t n)
+dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, uint32_t n)
 {
     dop_pages *p = pages;
     if (!p->shares)
@@ -230,7 +237,7 @@ dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_
     uint64_t *prefixes = p->prefixes + (size_t)place * p->per;
     for (; list->n_known < list->n && (list->n_known + 1) * p->page <= n; list->n_known++) {
         const uint32_t i = list->n_known, *own = tokens + (size_t)i * p->page;
-        const uint64_t before = i > 0 ? prefixes[i - 1] : 0;
+        const uint64_t before = i > 0 ? prefixes[i - 1] : first(seed);
         const uint32_t mine = of(p, place, i);
         uint32_t page = look_up(p, before, own);
         if (page == NONE) {
@@ -254,13 +261,13 @@ dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_
 }
 
 uint32_t
-dop_pages_find(dop_pages *pages, uint32_t place, const uint32_t *tokens, size_t n)
+dop_pages_find(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, size_t n)
 {
     dop_pages *p = pages;
     if (!p->shares)
         return 0;
     dop_page_list *list = &p->of[place];
-    uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = 0;
+    uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = first(seed);
     while (list->n < p->per && (size_t)(list->n + 1) * p->page <= n) {
         uint32_t page = look_up(p, before, tokens + (size_t)list->n * p->page);
         if (page == NONE)

@@ -59,10 +59,10 @@ void dop_pages_own(dop_pages *pages, uint32_t place, uint32_t i, uint32_t *out_o
 void dop_pages_keep(dop_pages *pages, uint32_t place, uint32_t n);
 /* Gives `to`, which has no pages, those of the first n positions of `from`. */
 void dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n);
-/* Records that the first n tokens of a sequence are in its pages.  Full pages are known from now on, or are exchanged for known
- * ones with the same tokens.  No step that reads them may be in flight. */
-void dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_t n);
+/* Records that the first n keys (prefix.h: seed and tokens) of a sequence are in its pages.  Full pages are known from now on, or are
+ * exchanged for known ones with the same keys.  No step that reads them may be in flight. */
+void dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, uint32_t n);
 /* Gives a sequence without pages the known pages for the beginning of these tokens, and returns how many tokens they cover. */
-uint32_t dop_pages_find(dop_pages *pages, uint32_t place, const uint32_t *tokens, size_t n);
+uint32_t dop_pages_find(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, size_t n);
 
 #endif

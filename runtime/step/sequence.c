@@ -194,9 +194,12 @@ dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_di
         return st;
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
-            dop_pages_note(&m->pages, i, m->sequences[i]->tokens, m->sequences[i]->n_fed);
+            dop_sequence_note(m->sequences[i]);
     /* The last token is fed in any case, for its logits. */
-    const uint32_t found = dop_pages_find(&m->pages, s->place, ids, n - 1);
+    const uint32_t *keys = dop_prefix_keys(&s->prefix, ids, n);
+    if (!keys)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const uint32_t found = dop_pages_find(&m->pages, s->place, s->prefix.seed, keys, n - 1);
     memcpy(s->tokens, ids, found * sizeof *ids);
     s->n_tokens = s->n_fed = s->n_written = found;
     s->n_kept = UINT32_MAX;

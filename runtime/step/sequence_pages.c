@@ -36,6 +36,15 @@ dop_sequence_end(const dop_sequence *sequence, uint32_t schedule, uint32_t end)
 }
 
 void
+dop_sequence_note(dop_sequence *sequence)
+{
+    dop_sequence *s = sequence;
+    const uint32_t *keys = dop_prefix_keys(&s->prefix, s->tokens, s->n_fed);
+    if (keys) /* else its pages are not found again */
+        dop_pages_note(&s->model->pages, s->place, s->prefix.seed, keys, s->n_fed);
+}
+
+void
 dop_sequence_trim(dop_sequence *sequence)
 {
     dop_pages_keep(&sequence->model->pages, sequence->place, sequence->n_fed);

@@ -70,7 +70,7 @@ dop_sequence_destroy(dop_sequence *sequence)
             (void)dop_step_drain(m, NULL); /* a lost device says so again */
         if (dop_step_has(&m->step, sequence))
             dop_step_rollback(m);
-        dop_pages_note(&m->pages, sequence->place, sequence->tokens, sequence->n_fed);
+        dop_sequence_note(sequence);
         dop_pages_keep(&m->pages, sequence->place, 0);
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
@@ -79,6 +79,7 @@ dop_sequence_destroy(dop_sequence *sequence)
     dop_sampler_finish(&sequence->sampler);
     free(sequence->mask);
     free(sequence->masked_logits);
+    dop_prefix_finish(&sequence->prefix);
     free(sequence->tokens);
     free(sequence);
 }
@@ -89,7 +90,7 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_replay *r = &s->model->replay;
     uint64_t ticket;
-    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    dop_sequence_note(s);
     dop_pages_keep(&s->model->pages, s->place, 0);
     s->n_fed = s->n_written = 0;
     s->n_kept = UINT32_MAX;
@@ -118,7 +119,7 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
         return DOP_OK;
     if (s->model->plan.replaces && s->n_kept > n)
         return dop_sequence_empty(s, diag);
-    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    dop_sequence_note(s);
     if (s->model->plan.replaces) {
         dop_step_swap_states(s->model, s->place);
         s->n_fed = s->n_kept;
@@ -160,6 +161,7 @@ dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
     st = dop_step_drain(m, diag);
     dop_speculator_forget(s->speculator);
     s->n_tokens = n_tokens;
+    dop_prefix_rewind(&s->prefix, n_tokens);
     s->logits = NULL;
     if (st == DOP_OK)
         return n_tokens == 0 ? dop_sequence_empty(s, diag) : dop_sequence_go_back(s, n_tokens, diag);
@@ -182,6 +184,7 @@ dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *d
     if (st != DOP_OK || n == 0)
         return st;
     memmove(s->tokens + first, s->tokens + first + n, (s->n_tokens - first - n) * sizeof *s->tokens);
+    dop_prefix_cut(&s->prefix, first, n);
     s->n_tokens -= n;
     s->logits = NULL;
     return DOP_OK;
@@ -199,7 +202,8 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
     if (st != DOP_OK || to == from)
         return st;
     dop_speculator_forget(to->speculator);
-    if ((st = dop_sequence_settle(from, diag)) != DOP_OK || (st = dop_sequence_empty(to, diag)) != DOP_OK)
+    if ((st = dop_sequence_settle(from, diag)) != DOP_OK || (st = dop_sequence_empty(to, diag)) != DOP_OK ||
+        (st = dop_prefix_copy(&to->prefix, &from->prefix, diag)) != DOP_OK)
         return st;
     memcpy(to->tokens, from->tokens, from->n_tokens * sizeof *to->tokens);
     to->n_tokens = from->n_tokens;

@@ -351,34 +351,60 @@ Test(sequences, pages_come_and_go)
     dop_pages_keep(&p, 1, 0);
     cr_assert_eq(dop_pages_available(&p), 2);
     /* What is let go is found again, but for the last page, which is not full, and for another text. */
-    dop_pages_note(&p, 0, a, 13);
+    dop_pages_note(&p, 0, 0, a, 13);
     const uint32_t second = device[1];
     dop_pages_keep(&p, 0, 0);
     cr_assert_eq(dop_pages_available(&p), 6);
-    cr_assert_eq(dop_pages_find(&p, 1, a, 15), 12);
+    cr_assert_eq(dop_pages_find(&p, 1, 0, a, 15), 12);
     cr_assert_eq(device[5], second);
-    cr_assert_eq(dop_pages_find(&p, 2, b, 15), 4);
-    cr_assert_eq(dop_pages_find(&p, 0, b + 1, 15), 0);
+    cr_assert_eq(dop_pages_find(&p, 2, 0, b, 15), 4);
+    cr_assert_eq(dop_pages_find(&p, 0, 0, b + 1, 15), 0);
+    cr_assert_eq(dop_pages_find(&p, 0, 9, a, 15), 0); /* another adapter */
     cr_assert_eq(p.reused, 16);
     dop_pages_keep(&p, 1, 0);
     dop_pages_keep(&p, 2, 0);
     /* The same text in pages of its own: those that are known take their place. */
     cr_assert(grow(&p, 0, 0, 8) && dop_pages_available(&p) == 4);
-    dop_pages_note(&p, 0, a, 8);
+    dop_pages_note(&p, 0, 0, a, 8);
     cr_assert(device[1] == second && dop_pages_available(&p) == 4);
     /* Pages that are not known are taken first, then the end of what is known. */
     cr_assert(grow(&p, 1, 0, 16) && dop_pages_available(&p) == 0);
     dop_pages_keep(&p, 1, 0);
     dop_pages_keep(&p, 0, 0);
-    cr_assert_eq(dop_pages_find(&p, 2, a, 15), 8);
+    cr_assert_eq(dop_pages_find(&p, 2, 0, a, 15), 8);
     /* What is written again is not what it was. */
     dop_pages_own(&p, 2, 1, &old);
     cr_assert_eq(old, UINT32_MAX);
     dop_pages_keep(&p, 2, 0);
-    cr_assert_eq(dop_pages_find(&p, 0, a, 15), 4);
+    cr_assert_eq(dop_pages_find(&p, 0, 0, a, 15), 4);
     dop_pages_keep(&p, 0, 0);
     cr_assert_eq(dop_pages_available(&p), 6);
     dop_pages_finish(&p);
+}
+
+/* Rows of an image are known by its digest, not by their tokens. */
+Test(sequences, keys_of_a_prefix)
+{
+    uint32_t ids[8] = {1, 2, 9, 9, 9, 3, 4, 5};
+    dop_prefix p = {0}, q = {0};
+    cr_assert(dop_prefix_keys(&p, ids, 8) == ids, "tokens are keys");
+    ok(dop_prefix_set(&p, 7, (dop_prefix_mark[]){{.pos = 2, .n = 3, .digest = {5, 6}}}, 1, &diag));
+    ok(dop_prefix_copy(&q, &p, &diag));
+    const uint32_t *a = dop_prefix_keys(&p, ids, 8), *b = dop_prefix_keys(&q, ids, 8);
+    cr_assert(q.seed == 7 && dop_prefix_same(a, b, 8) == 8 && a[2] != 9 && a[2] != a[3] && a[2] >= 1u << 31);
+    q.marks[0].digest[1]++;
+    b = dop_prefix_keys(&q, ids, 8);
+    cr_assert(dop_prefix_same(a, b, 8) == 2 && a[5] == 3 && b[7] == 5, "another image");
+    dop_prefix_cut(&p, 0, 1);
+    const uint32_t first = a[2];
+    a = dop_prefix_keys(&p, ids + 1, 7);
+    cr_assert(a[0] == 2 && a[1] == first && a[4] == 3, "it moves up");
+    dop_prefix_rewind(&p, 3);
+    cr_assert(p.n_marks == 1 && p.marks[0].n == 2);
+    dop_prefix_rewind(&p, 1);
+    cr_assert_eq(p.n_marks, 0);
+    dop_prefix_finish(&p);
+    dop_prefix_finish(&q);
 }
 
 /* --- files ------------------------------------------------------------------------------------------------------------ */
