@@ -43,7 +43,7 @@ typedef struct dop_build_options {
  * A graph that encodes has no states; it may have inputs "lasts" u32[T] (the last position that a row sees) and "types" u32[T].
  * With pictures, received "features" f32 [T, hidden], and "deep<i>" of the same shape for the stream after layer i (deepstack); in
  * models with multimodal rotary embedding "picture_shift" u32[T], added to positions before rotation, and "picture_turns" u32[T], row
- * of a picture * DOP_VISION_EDGE + column, with weight "rope.<i>.places" (dop_rope_places); "picture_lasts" u32[T] where rows of a
+ * of a picture * DOP_STEP_EDGE + column, with weight "rope.<i>.places" (dop_rope_places); "picture_lasts" u32[T] where rows of a
  * picture see one another, except in decode.
  * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; every final cache
  * is an output too. */
@@ -62,7 +62,7 @@ uint32_t dop_rope_rows(uint32_t n_pos);
 dop_status dop_rope_frequency(const dop_rope *r, uint32_t pair, uint32_t n_pos, dop_diag *diag, double *out_frequency);
 dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
 
-/* Multimodal rotary embedding: computes the table of rotations by place in a picture, [2 * DOP_VISION_EDGE, dims] as that of
+/* Multimodal rotary embedding: computes the table of rotations by place in a picture, [2 * DOP_STEP_EDGE, dims] as that of
  * dop_vision_turns: only pairs of the sections for columns and rows turn. */
 dop_status dop_rope_places(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
 

@@ -42,11 +42,10 @@ dop_build_picture_inputs(builder *b)
     }
     for (uint32_t i = 0; i < b->a->n_ropes && turned; i++) {
         char name[24];
-        const dop_shape table = {2, {dop_dim_n(2 * DOP_VISION_EDGE), dop_dim_n(b->a->ropes[i].dims)}};
+        const dop_shape table = {2, {dop_dim_n(2 * DOP_STEP_EDGE), dop_dim_n(b->a->ropes[i].dims)}};
         snprintf(name, sizeof name, "rope.%u.places", i);
         if (b->ropes[i] && dop_rope_sectioned(&b->a->ropes[i]))
-            b->places[i] =
-                comes_from(b, leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table), DOP_FROM_PLACES, i);
+            b->places[i] = comes_from(b, leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table), DOP_FROM_PLACES, i);
     }
 }
 
@@ -95,9 +94,8 @@ dop_rope_places(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *d
         dop_status st = dop_rope_frequency(r, i, n_pos, diag, &freq);
         if (st != DOP_OK)
             return st;
-        for (uint32_t k = 0; k < 2 * DOP_VISION_EDGE; k++) {
-            const double angle =
-                section_of(r, i) == (k < DOP_VISION_EDGE ? 2u : 1u) ? (k % DOP_VISION_EDGE) * freq : 0;
+        for (uint32_t k = 0; k < 2 * DOP_STEP_EDGE; k++) {
+            const double angle = section_of(r, i) == (k < DOP_STEP_EDGE ? 2u : 1u) ? (k % DOP_STEP_EDGE) * freq : 0;
             out_table[(size_t)k * r->dims + i] = (float)cos(angle);
             out_table[(size_t)k * r->dims + half + i] = (float)sin(angle);
         }

@@ -531,6 +531,9 @@ typedef struct dop_checkpoint {
     dop_weights weights;
     /* Facts of the vision part (vision.h), whose weights are among `weights`; in the arena.  NULL: the model has none. */
     const struct dop_vision *vision;
+    /* How pictures are prepared for it, as a plan holds that (runtime/media/image_processor.def); in the arena.  NULL: not known. */
+    const uint8_t *images;
+    size_t n_images; /* bytes of `images` */
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */

@@ -253,6 +253,7 @@ typedef struct dop_family {
     const dop_class_head *class_head; /* NULL: no scores of classes */
     const dop_hf_keys *keys;
     const dop_expert_keys *experts; /* NULL: all layers are dense */
+    bool experts_either;            /* tensors with the matrices of all experts may be stored transposed */
     const dop_tensor_name *names;
     const dop_tensor_name *more_names;      /* names that are searched before `names`; NULL: none */
     const char *prefix;                     /* prefix of tensor names where the tensors show no known one */

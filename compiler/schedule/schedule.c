@@ -370,12 +370,14 @@ add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
     dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
     const dop_vision_model m = {.facts = *c->model.vision, .weights = c->model.weights};
     const dop_vision_options build = {
-        .max_t = max_t, .act_type = c->options.act_type, .no_deep = true, .types = c->packed_types};
+        .max_t = max_t, .act_type = c->options.act_type, .together = true, .types = c->packed_types};
     s->program = program;
     dop_status st = program == DOP_SCHED_IMAGE ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
                                                : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
+    for (uint32_t i = 1; i < s->g.n_outs && st == DOP_OK && i < DOP_PART_MAX_VALUES; i++)
+        s->sent[s->n_sent++] = s->g.outs[i]; /* of other layers: the first output is the program's own */
     return st == DOP_OK ? find_received(s, diag) : st;
 }
 

@@ -369,6 +369,8 @@ dop_model_close(dop_model *model)
     dop_model_end_loader(model); /* before the plan that it reads is closed */
     dop_ranks_end(model);
     free(model->step.kept);
+    while (model->features)
+        dop_features_drop(model, model->features->first);
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);
     /* A device that was only slow has finished by now, so that everything can be freed. */

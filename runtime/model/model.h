@@ -126,6 +126,15 @@ typedef struct dop_device_counts {
     uint64_t allocations, recordings, submissions;
 } dop_device_counts;
 
+/* Features of a picture: rows of steps under ids of their own. */
+typedef struct dop_features {
+    struct dop_features *next;
+    uint32_t first, n;      /* ids first .. first + n - 1 */
+    uint32_t height, width; /* rows and columns of features, whose product is n; 0: a row has no place of its own */
+    bool together;          /* rows see one another, and have to be in one step */
+    float *rows;            /* owned, [dop_model_features_depth][n][hidden] */
+} dop_features;
+
 struct dop_model {
     dop_plan plan;
     dop_instance instance;
@@ -151,6 +160,10 @@ struct dop_model {
     bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states are no longer zero, as a new sequence needs them */
     dop_pages pages;                          /* of the sequences' caches; zeros where each sequence has one piece */
     uint32_t parity[DOP_STEP_MAX_SEQUENCES];  /* the current copy of replaced states, while no step is in flight */
+
+    bool takes_features;    /* rows of steps may be features */
+    dop_features *features; /* owned, a list */
+    uint32_t n_features;    /* ids that features have had, from the end of the vocabulary on */
 
     dop_in_flight flight;
     dop_open_step step;
@@ -191,6 +204,10 @@ struct dop_sequence {
 dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
 /* The schedule with which to feed n tokens next, and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
+/* The schedule with which to feed the next tokens of a sequence, and how many of them it takes: as above, but rows that see one another
+ * are in one step.  DOP_E_INPUT: no schedule holds them. */
+dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, dop_diag *diag, uint32_t *out_schedule,
+                                uint32_t *out_take);
 /* Call before n tokens are fed as `kind` to a plan in parts: sets the size of the chunks that the above chooses from then on. */
 void dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n);
 /* The decode schedule for n steps from pos on. */
