@@ -135,9 +135,7 @@ store_pick(dop_emit *e, dop_buf *store)
                    "        %s.rows[0] = Row(at, row.position + 1u, row.sequence, row.flags);\n"
                    "        %s.n_rows = 1u;\n",
                    s, DOP_STEP_RING, s, s, s);
-    /* The step is complete, so the states that it wrote become the current ones. */
-    if (dop_graph_replaces(g) && dop_graph_mixes(g))
-        e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
+    /* The step, all of whose rows are of one sequence, is complete, so the states that it wrote become the current ones. */
     if (dop_graph_replaces(g))
         dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
 }

@@ -291,6 +291,17 @@ sed '1s/kernels: "/&a/' tuned.yaml >kernels.yaml
 check "--tuning of another device" stale device.yaml "on another device"
 check "--tuning of another driver" stale driver.yaml "with another driver"
 check "--tuning of other kernels" stale kernels.yaml "with other kernels"
+# --tune --target-out: the numbers of a target, measured here.
+target_file() {
+    "$DOPPLERC" "$golden/llama" --tune --target-out here.yaml --ctx 64 --chunks 1 --quiet && grep -q '^base: lavapipe$' here.yaml &&
+        grep -q '^devices: {vendor: 0x' here.yaml && "$DOPPLERC" "$golden/llama" --target here.yaml -o here.plan --ctx 64 --quiet &&
+        "$EXEC" here.plan --tokens "1 17 200 3" -n 4 --temp 0 --quiet --print-ids >ids
+}
+check "--tune --target-out writes a target that works" target_file
+check_fails "--target-out alone" 2 "--target-out is the file of --tune" "$DOPPLERC" "$golden/llama" --target-out t.yaml
+check_fails "--target-out of one op" 2 "--target-out is the file of --tune" "$DOPPLERC" "$golden/llama" --tune=head --target-out t.yaml
+check_fails "--target-out and a tuning file" 2 "--target-out is the file of --tune" "$DOPPLERC" "$golden/llama" --tune --target-out t.yaml -o u.yaml
+check_fails "--target-out over the model" 2 "" "$DOPPLERC" "$golden/llama/config.json" --tune --target-out "$golden/llama/config.json"
 check_fails "--tune and something else" 2 "--tune writes a tuning file and nothing else: give -o FILE.yaml" \
     "$DOPPLERC" "$golden/llama" --tune -o t.yaml --report
 finish

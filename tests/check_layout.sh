@@ -75,7 +75,8 @@ runtime/inspect/check   runtime/step ir base/program public
 runtime/inspect/imatrix runtime/inspect/check public
 runtime/serve/engine    runtime/library public
 runtime/serve/api       runtime/serve/engine base/program public
-runtime/serve           runtime/serve/api public
+runtime/serve/protocols runtime/serve/api public
+runtime/serve           runtime/serve/protocols public
 runtime/parts/mpi       runtime/parts
 runtime/program/common  runtime/library compiler/import/text public
 runtime/program/client  runtime/include/doppler =runtime/sample =runtime/text =runtime/program/common base/program base/json public

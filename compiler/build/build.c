@@ -623,7 +623,7 @@ inputs(builder *b)
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
     dop_shape one = {1, {{1, DOP_SYM_1}}};
-    bool several = b->g->max_q > 1 && !b->opt->mixed && !b->opt->encodes;
+    bool several = b->g->max_q > 1 && !b->opt->mixed && !b->opt->invariant && !b->opt->encodes;
     b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
     bool used[DOP_MAX_ROPES] = {false};
     for (uint32_t i = 0; i < b->a->n_layers; i++) {
@@ -703,12 +703,15 @@ static void
 head(builder *b, dop_node_id x)
 {
     set_role(b, DOP_ROLE_HEAD);
-    if (b->opt->phase == DOP_PHASE_PREFILL)
+    const bool one = b->opt->phase == DOP_PHASE_PREFILL || (b->opt->phase == DOP_PHASE_DECODE && b->opt->invariant);
+    if (one && !b->opt->invariant)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     x = norm(b, "final_norm", DOP_W_final_norm, x);
     if (b->opt->encodes)
         x = dop_build_dense(b, x);
     x = b->opt->embeds || b->opt->encodes ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
+    if (one && b->opt->invariant)
+        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
     dop_node_id outs[2] = {x, 0};
     uint32_t n = 1;
     if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
@@ -740,8 +743,8 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
             "a context of %u tokens is longer than the %u positions of which this model's attention sees all; "
             "lower it",
             opt->max_s, m->arch.ctx_limit);
-    b.status = dop_graph_init(out_graph, arena, names[opt->phase], opt->phase == DOP_PHASE_DECODE ? 1 : opt->max_t,
-                              opt->max_s, diag);
+    const bool one_row = opt->phase == DOP_PHASE_DECODE && !opt->invariant;
+    b.status = dop_graph_init(out_graph, arena, names[opt->phase], one_row ? 1 : opt->max_t, opt->max_s, diag);
     if (opt->max_q > 1)
         out_graph->max_q = opt->max_q;
     if (opt->mixed || opt->embeds)

@@ -23,7 +23,8 @@ typedef struct dop_build_options {
     const dop_type *types; /* [model weights] storage type of each in the plan; NULL: the stored ones */
     uint32_t max_q;        /* number of sequences that states have room for; 0: 1 */
     bool mixed;            /* score: a step may have rows of several sequences */
-    bool embeds;           /* score: hidden states after the final norm instead of logits */
+    bool invariant; /* batch invariance: the graph of any phase is that of a step of max_t rows up to its logits */
+    bool embeds;    /* score: hidden states after the final norm instead of logits */
     /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder
      * says. */
     bool encodes;

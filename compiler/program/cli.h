@@ -10,10 +10,10 @@
 /* Options as they were given.  Texts point into argv; what is not given is NULL, 0 or false. */
 typedef struct dop_compiler_cli {
     const char *output, *target, *quant, *imatrix, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps,
-        *report, *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory, *simulate;
+        *report, *weights, *explain, *tune, *target_out, *tuning, *kernel_path, *parts, *part_memory, *simulate;
     uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force, no_fuse;
-    bool split, json, embed, check, quiet, verbose, help, version;
+    bool split, json, embed, invariant, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;
     const char *shown_what; /* what the last line of progress was about, and its tenths; NULL: none */

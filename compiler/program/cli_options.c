@@ -45,6 +45,9 @@ static const dop_option options[] = {
     OPT(0, "rows", TEXT, rows, "LIST",
         "sizes of steps with rows of several sequences, for example 4,16 (default: a row of each sequence, and a "
         "quarter and less of that)"),
+    OPT(0, "invariant", FLAG, invariant, NULL,
+        "the same bits for a row in every batch and chunk: all steps run the kernels of one size, --chunks (default "
+        "64)"),
     OPT(0, "embed", FLAG, embed, NULL, "let the plan also compute hidden states, for embeddings"),
     OPT(0, "kv", TEXT, kv, "TYPE",
         "storage of the cache: f16 (default), f32, q8_0 or q4_0; keys and values apart as k=q8_0,v=q4_0"),
@@ -68,6 +71,9 @@ static const dop_option options[] = {
     OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
     OPT(0, "tune", OPTIONAL, tune, "OP",
         "time all possible kernels and tiles on this device (or only those of OP) and write -o FILE.yaml for --tuning"),
+    OPT(0, "target-out", TEXT, target_out, "FILE",
+        "with --tune: try other numbers of the target on this device, 14 minutes at most, and write a target file that "
+        "replaces it"),
     OPT(0, "tuning", TEXT, tuning, "FILE",
         "use what --tune has measured; ignored for another device, driver or version of the kernels"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
@@ -96,12 +102,16 @@ static const dop_option_rule rules[] = {
     {.options = "emit=spirv",
      .excludes = "explain dump report=",
      .why = "makes an archive of stdout, which has no room for more"},
-    {.needs = "output emit report explain dump-dir dump simulate",
+    {.needs = "output emit report explain dump-dir dump simulate target-out",
      .why = "nothing to do: name the plan with -o FILE, or ask for --emit or --report"},
     {.options = "tune",
-     .needs = "output",
+     .needs = "output target-out",
      .excludes = "emit report explain dump-dir dump tuning parts simulate",
      .why = "writes a tuning file and nothing else: give -o FILE.yaml"},
+    {.options = "target-out",
+     .needs = "tune=",
+     .excludes = "output",
+     .why = "is the file of --tune that measures a target, and of nothing else"},
     {.options = "stop-after",
      .excludes = "output report explain",
      .why = "leaves no plan: use it with --emit ir or --dump-dir"},
@@ -110,6 +120,9 @@ static const dop_option_rule rules[] = {
      .why = "leaves no kernels for @: use it with --emit ir"},
     {.options = "imatrix", .needs = "quant kernel-path", .why = "is about what --quant makes: give --quant"},
     {.options = "split part-memory simulate", .needs = "parts", .why = "is about a plan in parts: give --parts"},
+    {.options = "invariant",
+     .excludes = "rows parts",
+     .why = "has steps of one size, which --chunks gives, in one part"},
     {.options = "json", .needs = "simulate", .why = "is the form of a prediction: give --simulate"},
     {.options = "parts", .needs = "output simulate", .why = "is about a plan: give -o FILE, or --simulate"},
     {.options = "split", .needs = "output", .why = "is about the files of a plan: give -o FILE"},
@@ -330,6 +343,7 @@ dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag
     opt->sequences = o->sequences;
     opt->ctx_total = o->ctx_total;
     opt->embed = o->embed;
+    opt->invariant = o->invariant;
     opt->in_parts = o->parts != NULL;
     if (st == DOP_OK && o->rows)
         st = parse_sizes("rows", o->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, opt->rows, &opt->n_rows);

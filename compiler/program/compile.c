@@ -150,7 +150,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
             st = dop_schedule_add_encode(c, c->options.chunks[i], diag);
         goto scheduled;
     }
-    st = dop_schedule_add(c, DOP_PHASE_DECODE, 1, diag);
+    st = dop_schedule_add(c, DOP_PHASE_DECODE, c->options.invariant ? c->options.chunks[0] : 1, diag);
     for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
         if (c->options.chunks[i] > 1)
             st = dop_schedule_add(c, DOP_PHASE_PREFILL, c->options.chunks[i], diag);

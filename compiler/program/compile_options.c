@@ -32,6 +32,27 @@ settle_rows(dop_compile_options *o, bool cpu)
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
+/* The one size of all steps of an invariant plan: chunks[0], for pieces of prompts, steps of several sequences and single tokens. */
+static dop_status
+settle_invariant(dop_compilation *c, bool cpu, dop_diag *diag)
+{
+    dop_compile_options *o = &c->options;
+    if (o->n_chunks > 1)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--invariant has steps of one size: give one to --chunks");
+    if (o->n_chunks == 0)
+        o->chunks[o->n_chunks++] = cpu ? 8 : 64;
+    if (o->chunks[0] < o->sequences)
+        o->chunks[0] = o->sequences;
+    if (o->chunks[0] > c->ctx)
+        o->chunks[0] = c->ctx;
+    if (o->chunks[0] > DOP_STEP_MAX_ROWS)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--invariant --chunks %u: at most %d", o->chunks[0], DOP_STEP_MAX_ROWS);
+    o->rows[0] = o->chunks[0];
+    o->n_rows = o->sequences > 1;
+    dop_passes_hold_rows(&o->passes);
+    return DOP_OK;
+}
+
 /* Chooses the sizes of an encoder's steps: for a text of some words, for several texts or a page, and for as many rows as fit,
  * because a step with many texts fills a GPU better.  The largest size holds the longest text, because each row of a text sees all
  * others. */
@@ -69,7 +90,12 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
     if (a->learned_positions && c->ctx > a->ctx_train)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
+    if (c->options.invariant && a->encoder.used)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path,
+                           "--invariant is for models that give tokens, and this one encodes texts");
     settle_rows(&c->options, device->cpu);
+    if (c->options.invariant && (st = settle_invariant(c, device->cpu, diag)) != DOP_OK)
+        return st;
     if (c->options.ctx_total && c->options.sequences == 1)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)
@@ -138,6 +164,11 @@ settle_target(dop_compilation *c, const dop_target *device, dop_diag *diag)
         t->caps &= ~(uint32_t)DOP_CAP_coop;
         if (t->int_dot == DOP_INT_DOT_PREFER)
             t->int_dot = DOP_INT_DOT_ALLOW;
+    }
+    if (c->options
+            .invariant) { /* chunks of a scan would begin where a step does, and a persistent form has other kernels */
+        t->persistent = 0;
+        t->schedule.scan_chunk_least = t->schedule.scan_units_least = UINT32_MAX;
     }
     t->rows_as_stages = rows_as_stages(c, device);
     if (c->path.int_dot)

@@ -4,6 +4,7 @@
 #include "compiler/program/cli.h"
 #include "compiler/program/compile.h"
 #include "compiler/program/tune.h"
+#include "compiler/program/tune_target.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_file.h"
 
@@ -115,6 +116,12 @@ show_line(const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
+static void
+show_share(double done)
+{
+    fprintf(stderr, "\rmeasuring %3.0f%%%s", done * 100, done >= 1 ? "\r              \r" : "");
+}
+
 /* Fails where an output would replace an input, another output, or a plan that a program has open.  Fills `inputs`. */
 static dop_status
 check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
@@ -127,7 +134,8 @@ check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, 
     if (st == DOP_OK && o->output && o->weights && strcmp(o->weights, "external") == 0 &&
         asprintf(&weights, "%s.weights", o->output) < 0)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    const char *written[] = {o->output, weights, o->report && *o->report ? o->report : NULL};
+    const char *written[] = {o->output ? o->output : o->target_out, weights,
+                             o->report && *o->report ? o->report : NULL};
     for (size_t i = 0; i < sizeof written / sizeof *written && st == DOP_OK; i++) {
         st = written[i] ? dop_inputs_refuse(inputs, written[i], diag) : DOP_OK;
         if (st == DOP_OK && i < 2 && written[i] && written[2] && strcmp(written[i], written[2]) == 0)
@@ -166,7 +174,12 @@ compile(const dop_compiler_cli *o, const char *model, dop_diag *diag)
             snprintf(exe, sizeof exe, "%s", (const char *)getauxval(AT_EXECFN));
         opt.exe_path = exe;
         opt.target = &targets[0];
-        st = o->tune ? dop_tune(model, &opt, *o->tune ? o->tune : NULL, o->output, o->quiet ? NULL : show_line, diag)
+        if (o->target_out)
+            st = dop_tune_target(model, &opt, o->target_out, o->quiet ? NULL : show_line,
+                                 !o->quiet && isatty(2) ? show_share : NULL, diag);
+        else
+            st = o->tune
+                     ? dop_tune(model, &opt, *o->tune ? o->tune : NULL, o->output, o->quiet ? NULL : show_line, diag)
                      : compile_targets(o, model, &opt, targets, n, &inputs, diag);
     }
     dop_inputs_finish(&inputs);

@@ -1,22 +1,14 @@
 #include "compiler/program/tune.h"
 
+#include "compiler/program/tune_memory.h"
 #include "compiler/schedule/region_facts.h"
 #include "kernels/descriptor.h"
 #include "passes/region.h"
-#include "runtime/inspect/bench/bench_kernels.h"
-#include "runtime/plan/plan_format.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_WAYS = 24,
-    MOST_SHAPES = 16,
-    ROUNDS = 9,
-    AT_POSITION = 511,
-    SLACK = 4096,
-    STATE_ROWS = 32 /* rows behind a cache, which tiles may reach */
-};
+enum { MOST_WAYS = 24, MOST_SHAPES = 16, ROUNDS = 9 };
 /* The share of the default's time that a candidate must stay below: a smaller gain may be noise. */
 static const double worth = 0.97;
 
@@ -45,11 +37,8 @@ typedef struct tuner {
     way ways[MOST_WAYS];
     dop_kernel_run runs[MOST_WAYS * MOST_SHAPES]; /* [n_ways][n_shapes] */
     double us[MOST_WAYS * MOST_SHAPES];
-    uint64_t *places; /* [n_nodes of s->g] where each value's memory begins, in bytes from the step record; 0: none */
-    uint64_t used;    /* bytes of memory that have been placed */
-    uint64_t sums_at, sums_bytes; /* memory for split-K sums, which all kernels share */
+    dop_tune_memory memory;
     dop_buf out;
-    dop_step step;
 } tuner;
 
 static const char *
@@ -85,84 +74,6 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
     return true;
 }
 
-/* --- memory ---------------------------------------------------------------------------------------------------------- */
-
-/* The layout of memory: the step record and what may lie behind it (page tables), then counters of workgroups at COUNTS_AT, then values
- * at VALUES_AT.  All before VALUES_AT but the step record is zero. */
-enum { VALUES_AT = 1 << 20, COUNTS_AT = VALUES_AT - 8192 };
-
-static uint64_t
-bytes_of(const tuner *t, dop_node_id id)
-{
-    const dop_graph *g = &t->s->g;
-    const dop_node *n = dop_node_at(g, id);
-    const dop_packed *x = n->op == DOP_OP_weight ? dop_pack_find(&t->c.pack, &n->origin) : NULL;
-    const uint64_t bytes = x ? x->size : dop_node_bytes(g, id);
-    if (n->op != DOP_OP_state)
-        return bytes;
-    return dop_shape_appends(&n->shape) ? bytes + STATE_ROWS * (bytes / dop_node_rows(g, id, 1)) : 2 * bytes;
-}
-
-/* Makes the arguments of a kernel's run.  A value gets memory of its own when a kernel first has it as an argument; all kernels
- * share it. */
-static dop_status
-place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
-{
-    *out = (dop_kernel_run){.grid = {k->grid[0], k->grid[1], k->grid[2]},
-                            .n_args = k->n_args,
-                            .args = dop_arena_alloc(&t->c.arena, k->n_args * sizeof *out->args + 1),
-                            .kinds = dop_arena_alloc(&t->c.arena, k->n_args * sizeof *out->kinds + 1)};
-    if (!out->args || !out->kinds)
-        return DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < k->n_args; i++) {
-        const dop_kernel_arg *a = &k->args[i];
-        if (a->numbers) {
-            out->args[i] = a->number[0] | (uint64_t)a->number[1] << 32;
-            out->kinds[i] = DOP_RUN_NUMBERS;
-            continue;
-        }
-        if (a->value && !t->places[a->value]) {
-            t->places[a->value] = t->used;
-            t->used = dop_align_u64(t->used + bytes_of(t, a->value) + SLACK, 256);
-        }
-        if (a->kind == DOP_ARG_SUMS && a->bytes > t->sums_bytes) {
-            t->sums_at = t->used;
-            t->sums_bytes = a->bytes;
-            t->used = dop_align_u64(t->used + a->bytes, 256);
-        }
-        out->args[i] = a->value                    ? t->places[a->value]
-                       : a->kind == DOP_ARG_COUNTS ? COUNTS_AT
-                       : a->kind == DOP_ARG_SUMS   ? t->sums_at
-                                                   : 0;
-        out->kinds[i] = a->view ? DOP_RUN_VIEW : DOP_RUN_ADDRESS;
-    }
-    return DOP_OK;
-}
-
-/* Allocates the memory of all runs, and sets what kernels depend on: a step with rows; ids and counts of zero. */
-static dop_status
-make_memory(tuner *t)
-{
-    const dop_graph *g = &t->s->g;
-    uint64_t base = 0;
-    memset(&t->step, 0, sizeof t->step);
-    t->step.n_rows = g->max_t;
-    for (uint32_t i = 0; i < g->max_t; i++)
-        t->step.rows[i].position = g->max_t > 1 ? i : AT_POSITION < t->c.ctx ? AT_POSITION : t->c.ctx - 1;
-    dop_status st = dop_kernel_bench_memory(t->bench, t->used, t->diag, &base);
-    if (st == DOP_OK)
-        st = dop_kernel_bench_write(t->bench, 0, &t->step, sizeof t->step, t->diag);
-    if (st == DOP_OK)
-        st = dop_kernel_bench_write(t->bench, sizeof t->step, NULL, VALUES_AT - sizeof t->step, t->diag);
-    for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
-        if (t->places[id] && dop_node_at(g, id)->type == DOP_TYPE_u32)
-            st = dop_kernel_bench_write(t->bench, t->places[id], NULL, dop_align_u64(bytes_of(t, id), 4), t->diag);
-    for (uint32_t i = 0; i < t->n_ways * t->n_shapes; i++)
-        for (uint32_t k = 0; k < t->runs[i].n_args; k++)
-            t->runs[i].args[k] += t->runs[i].kinds[k] == DOP_RUN_ADDRESS ? base : 0;
-    return st;
-}
-
 /* --- ways ------------------------------------------------------------------------------------------------------------ */
 
 static bool
@@ -177,20 +88,6 @@ known(const tuner *t, const way *w)
             return true;
     }
     return false;
-}
-
-static dop_status
-compile(tuner *t, const dop_kernel *k, dop_diag *diag, uint32_t *out_kernel)
-{
-    dop_buf spirv = {0};
-    uint32_t shared = 0;
-    dop_status st = dop_kernel_compile("--tune", k, t->c.target, diag, &spirv, &shared);
-    if (st == DOP_OK && shared > t->c.target->shared_bytes)
-        st = DOP_FAIL(diag, DOP_E_INPUT, "too much shared memory");
-    if (st == DOP_OK)
-        st = dop_kernel_bench_add(t->bench, &spirv, k->subgroup, k->local, diag, out_kernel);
-    dop_buf_finish(&spirv);
-    return st;
 }
 
 /* Adds a candidate: makes its kernels and their runs.  A candidate that cannot be made, or that equals another, is left out.  The
@@ -211,8 +108,8 @@ add_way(tuner *t, const dop_selection *choice)
         return DOP_OK;
     for (uint32_t k = 0; k < t->n_shapes && st == DOP_OK; k++) {
         dop_kernel_run *run = &t->runs[t->n_ways * t->n_shapes + k];
-        if ((st = place(t, &w->kernel[k], run)) == DOP_OK)
-            st = compile(t, &w->kernel[k], diag, &run->kernel);
+        if ((st = dop_tune_place(&t->memory, &w->kernel[k], run)) == DOP_OK)
+            st = dop_tune_compile(&t->memory, &w->kernel[k], diag, &run->kernel);
     }
     if (st != DOP_OK)
         return t->n_ways ? DOP_OK : st;
@@ -324,15 +221,13 @@ static dop_status
 tune_op(tuner *t, const char *op, dop_template tpl, void (*line)(const char *))
 {
     t->n_ways = 0;
-    t->used = VALUES_AT;
-    t->sums_bytes = 0;
-    memset(t->places, 0, t->s->g.n_nodes * sizeof *t->places);
+    dop_tune_memory_clear(&t->memory);
     if (!find_shapes(t, op, tpl))
         return DOP_OK;
     dop_status st = add_ways(t);
     if (st != DOP_OK || t->n_ways < 2)
         return st;
-    st = make_memory(t);
+    st = dop_tune_memory_make(&t->memory, t->runs, t->n_ways * t->n_shapes);
     if (st == DOP_OK)
         st = dop_kernel_bench_time(t->bench, t->runs, t->n_ways * t->n_shapes, ROUNDS, t->diag, t->us);
     if (st != DOP_OK)
@@ -353,11 +248,8 @@ tune_op(tuner *t, const char *op, dop_template tpl, void (*line)(const char *))
 static dop_status
 tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
 {
-    dop_status st = DOP_OK;
     t->s = s;
-    t->places = calloc(s->g.n_nodes, sizeof *t->places);
-    if (!t->places)
-        return DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_tune_memory_init(&t->c, s, t->bench, t->diag, &t->memory);
     for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
         const char *op = op_of(s, r);
         bool first = !s->g.regions[r].dead;
@@ -369,8 +261,7 @@ tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
         if (first)
             st = tune_op(t, op, s->g.regions[r].tpl, line);
     }
-    free(t->places);
-    t->places = NULL;
+    dop_tune_memory_finish(&t->memory);
     return st;
 }
 

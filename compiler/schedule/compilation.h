@@ -27,6 +27,9 @@ typedef struct dop_compile_options {
     uint32_t n_rows;                   /* number of `rows`; 0: sizes that suit the number of sequences */
     uint32_t rows[DOP_MAX_ROWS_SIZES]; /* rows of steps that may mix sequences and give the logits of each row */
     bool embed;                        /* adds a schedule that returns hidden states */
+    /* Batch invariance: every step runs the same kernels, those of steps of chunks[0] rows, so that the logits of a row have the same
+     * bits whatever other rows its step has. */
+    bool invariant;
     dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
     dop_type v_type;            /* storage type of cached values; none: kv_type, which is otherwise for keys only */
     const char *kernel_path;    /* name or file of a kernel path; NULL: the model's own */

@@ -16,6 +16,12 @@ dop_schedule_name(const dop_schedule *s)
     return s->g.name;
 }
 
+uint32_t
+dop_schedule_rows(const dop_schedule *s)
+{
+    return s->phase == DOP_PHASE_DECODE ? 1 : s->g.max_t;
+}
+
 static dop_status
 take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const dop_kernel *k, dop_built_region *b,
             dop_diag *diag)
@@ -85,6 +91,12 @@ dop_passes_skip_fusion(dop_pass_options *o)
                                          DOP_PASS_share_row,     DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
     for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
         o->skip[fusing[i]] = true;
+}
+
+void
+dop_passes_hold_rows(dop_pass_options *o)
+{
+    o->skip[DOP_PASS_hoist_last] = true;
 }
 
 typedef struct path_in_phase {
@@ -262,7 +274,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
     path_in_phase in;
     dop_graph built = {0};
-    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name() names it */
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, dop_schedule_rows(s)); /* as dop_plan_schedule_name() */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
@@ -322,6 +334,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .types = c->packed_types,
                                .max_q = c->options.sequences,
                                .mixed = mixed,
+                               .invariant = c->options.invariant && !encodes,
                                .embeds = embeds,
                                .encodes = encodes,
                                .pictures = c->pictures};

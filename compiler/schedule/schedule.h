@@ -53,8 +53,12 @@ dop_status dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_dia
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 
+/* Skips the pass that leaves rows out which only some steps need: --invariant. */
+void dop_passes_hold_rows(dop_pass_options *o);
 /* Skips every pass that joins ops or splits them for fusion: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);
+/* The most rows of a step that the schedule runs. */
+uint32_t dop_schedule_rows(const dop_schedule *s);
 /* The name of a schedule: "decode1", "prefill64", ... */
 const char *dop_schedule_name(const dop_schedule *s);
 

@@ -295,3 +295,55 @@ dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP
     }
     return DOP_OK;
 }
+
+/* Prints a field's value as target files have it. */
+static void
+print_value(const field *f, const void *at, dop_buf *out)
+{
+    static const char *const words[] = {
+        [DOP_INT_DOT_ALLOW] = "allow", [DOP_INT_DOT_PREFER] = "prefer", [DOP_INT_DOT_OFF] = "off"};
+    const uint32_t v = f->kind == FLAG || f->kind == BYTES || f->kind == AMOUNT ? 0 : *(const uint32_t *)at;
+    switch (f->kind) {
+    case CAPS:
+        dop_buf_puts(out, "[");
+#define CAP(bit, name, what) \
+    if (v & DOP_CAP_##name)  \
+        dop_buf_printf(out, "%s%s", out->data[out->size - 1] == '[' ? "" : ", ", #name);
+        DOP_CAPS(CAP)
+#undef CAP
+        dop_buf_puts(out, "]");
+        break;
+    case SHAPE:
+        dop_buf_printf(out, v ? "%ux%ux%u" : "none", dop_matrix_m(v), dop_matrix_n(v), dop_matrix_k(v));
+        break;
+    case INT_DOT:
+        dop_buf_puts(out, words[v]);
+        break;
+    case FLAG:
+        dop_buf_puts(out, *(const bool *)at ? "true" : "false");
+        break;
+    case BYTES:
+        dop_buf_printf(out, "%llu", (unsigned long long)*(const uint64_t *)at);
+        break;
+    case AMOUNT:
+        dop_buf_printf(out, "%.9g", *(const double *)at);
+        break;
+    default:
+        dop_buf_printf(out, "%u", v);
+    }
+}
+
+void
+dop_target_print(const dop_target *base, const dop_target *now, dop_buf *out)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        dop_buf is = {0}, was = {0};
+        print_value(&fields[i], (const char *)now + fields[i].offset, &is);
+        print_value(&fields[i], (const char *)base + fields[i].offset, &was);
+        if (is.data && was.data && strcmp(is.data, was.data) != 0)
+            dop_buf_printf(out, "%s: %s\n", fields[i].name, is.data);
+        out->failed = out->failed || is.failed || was.failed;
+        dop_buf_finish(&is);
+        dop_buf_finish(&was);
+    }
+}

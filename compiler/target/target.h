@@ -13,6 +13,22 @@ dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_
 /* Parses a setting of the integer dot product: "allow", "prefer" or "off".  False: it is another word. */
 bool dop_int_dot_parse(const char *word, dop_int_dot *out);
 
+/* Appends the fields of `now` that differ from `base`, as lines of a target file; not its schedule. */
+void dop_target_print(const dop_target *base, const dop_target *now, dop_buf *out);
+
+/* Numbers of a schedule by index (ir/schedule_numbers.def), to change them one by one.  *out_least: the smallest valid value. */
+uint32_t dop_schedule_count(void);
+uint32_t *dop_schedule_number(dop_schedule_numbers *s, uint32_t i, const char **out_name, uint32_t *out_least);
+/* Tables of a schedule by index. */
+uint32_t dop_schedule_table_count(void);
+const char *dop_schedule_table_name(uint32_t table);
+uint32_t dop_schedule_table_rows(const dop_schedule_numbers *s, uint32_t table);
+/* Takes a row out of a table.  False: kernels rely on the row, and *s is no longer valid. */
+bool dop_schedule_table_drop(dop_schedule_numbers *s, uint32_t table, uint32_t row);
+/* Appends the numbers and tables of `now` that differ from `base`, as lines of a target file's field `schedule`.  Returns how many
+ * differ. */
+uint32_t dop_schedule_print(const dop_schedule_numbers *base, const dop_schedule_numbers *now, dop_buf *out);
+
 /* Finds the targets of a comma-separated list: at least one, no name twice. */
 dop_status dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS],
                                uint32_t *out_n);

@@ -192,3 +192,97 @@ dop_target_read_schedule(const yaml_node_t *node, yaml_document_t *doc, const ch
             st = DOP_FAIL_NODE(diag, path, node, "schedule: %s is missing", numbers[i].name);
     return st == DOP_OK ? check_tiles(io_schedule, path, diag) : st;
 }
+
+/* --- changing and printing numbers ------------------------------------------------------------------------------------- */
+
+uint32_t
+dop_schedule_count(void)
+{
+    return (uint32_t)(sizeof numbers / sizeof *numbers);
+}
+
+uint32_t *
+dop_schedule_number(dop_schedule_numbers *s, uint32_t i, const char **out_name, uint32_t *out_least)
+{
+    *out_name = numbers[i].name;
+    *out_least = numbers[i].least;
+    return (uint32_t *)(void *)((char *)s + numbers[i].offset);
+}
+
+uint32_t
+dop_schedule_table_count(void)
+{
+    return (uint32_t)(sizeof tables / sizeof *tables);
+}
+
+const char *
+dop_schedule_table_name(uint32_t table)
+{
+    return tables[table].name;
+}
+
+uint32_t
+dop_schedule_table_rows(const dop_schedule_numbers *s, uint32_t table)
+{
+    return *(const uint32_t *)(const void *)((const char *)s + tables[table].count);
+}
+
+bool
+dop_schedule_table_drop(dop_schedule_numbers *s, uint32_t table, uint32_t row)
+{
+    const struct table *t = &tables[table];
+    const size_t bytes = t->columns * sizeof(uint32_t);
+    char *rows = (char *)s + t->offset;
+    uint32_t *n = (uint32_t *)(void *)((char *)s + t->count);
+    dop_diag ignored = {0};
+    if (row >= *n)
+        return false;
+    memmove(rows + row * bytes, rows + (row + 1) * bytes, (*n - row - 1) * bytes);
+    --*n;
+    return check_tiles(s, "", &ignored) == DOP_OK;
+}
+
+static void
+print_row(const struct table *t, const uint32_t *row, dop_buf *out)
+{
+    dop_buf_puts(out, "    - [");
+    for (uint32_t i = 0; i < t->columns; i++) {
+        const char *comma = i ? ", " : "", *word = t->words;
+        if (i + 1 < t->columns || (word && !*word)) {
+            dop_buf_printf(out, "%s%u", comma, row[i]);
+        } else if (!word) {
+            dop_buf_printf(out, "%s%s", comma, dop_type_of((dop_type)row[i])->name);
+        } else {
+            for (uint32_t k = 0; k < row[i]; k++)
+                word = strchr(word, ' ') + 1;
+            dop_buf_printf(out, "%s%.*s", comma, (int)strcspn(word, " "), word);
+        }
+    }
+    dop_buf_puts(out, "]\n");
+}
+
+uint32_t
+dop_schedule_print(const dop_schedule_numbers *base, const dop_schedule_numbers *now, dop_buf *out)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const uint32_t was = *(const uint32_t *)(const void *)((const char *)base + numbers[i].offset),
+                       is = *(const uint32_t *)(const void *)((const char *)now + numbers[i].offset);
+        if (was != is)
+            dop_buf_printf(out, "  %s: %u # %u before\n", numbers[i].name, is, was);
+        n += was != is;
+    }
+    for (uint32_t i = 0; i < dop_schedule_table_count(); i++) {
+        const struct table *t = &tables[i];
+        const size_t bytes = t->columns * sizeof(uint32_t);
+        const char *rows = (const char *)now + t->offset;
+        const uint32_t is = dop_schedule_table_rows(now, i), was = dop_schedule_table_rows(base, i);
+        if (is == was && memcmp(rows, (const char *)base + t->offset, is * bytes) == 0)
+            continue;
+        n++;
+        dop_buf_printf(out, "  %s:\n", t->name);
+        for (uint32_t k = 0; k < is; k++)
+            print_row(t, (const uint32_t *)(const void *)(rows + k * bytes), out);
+    }
+    return n;
+}

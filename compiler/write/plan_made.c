@@ -65,6 +65,8 @@ dop_plan_made(const dop_compilation *c)
     put(made, "release", json_string("dopplerc " DOP_VERSION), &failed);
     put(made, "kernels", json_sprintf("%016llx", (unsigned long long)dop_templates_digest(&c->templates)), &failed);
     put(made, "quant", o->quant ? spec_json(o->quant) : json_string("keep"), &failed);
+    if (o->invariant)
+        put(made, "invariant", json_true(), &failed);
     if (o->imatrix)
         put(made, "imatrix", file_json(o->imatrix), &failed);
     if (o->kernel_path)

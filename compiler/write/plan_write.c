@@ -439,7 +439,7 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                                      : s->program ? s->program
                                                   : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
-                             .max_rows = s->g.max_t,
+                             .max_rows = dop_schedule_rows(s),
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,

@@ -374,6 +374,8 @@ dop_generation_next(dop_generation *generation, dop_diag *diag, dop_generation_t
         st = dop_sequence_logprobs(g->sequence, g->n_top, diag, &g->logprobs[0], &g->logprobs[1]);
     if (st == DOP_OK)
         st = dop_generation_write(g, diag, &from, &end);
+    if (st == DOP_OK && end != DOP_END_NOT_YET)
+        st = dop_sequence_end_turn(g->sequence, diag);
     if (st == DOP_OK)
         *out_token = token_from(g, from, end);
     return st;
@@ -385,6 +387,8 @@ dop_generation_stop(dop_generation *generation, dop_diag *diag, dop_generation_t
     size_t from;
     dop_diag_clear(diag);
     dop_status st = dop_generation_flush(generation, diag, &from);
+    if (st == DOP_OK)
+        st = dop_sequence_end_turn(generation->sequence, diag);
     *out_token = token_from(generation, from, DOP_END_NOT_YET);
     return st;
 }

@@ -1,5 +1,6 @@
 /* Opens a model: everything that happens before the first token. */
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/restore_point.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -270,20 +271,16 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return damaged ? v.st : st;
 }
 
-/* Sets up the pool of pages.  Cached pages can be found by their tokens (dop_sequence_reuse) if a sequence has no other state. */
+/* Sets up the pool of pages. */
 static dop_status
 open_pages(dop_model *m, dop_diag *diag)
 {
-    bool shares = !m->plan.part || !(m->plan.part->flags & DOP_PART_UNPAGED);
-    for (uint32_t i = 0; i < m->plan.n_states; i++)
-        shares = shares && (m->plan.states[i].paged || m->memory.places[m->plan.states[i].slot].block == UINT32_MAX);
     uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
     dop_status st =
-        dop_pages_init(m->plan.model, shares, (volatile uint32_t *)(void *)(step + sizeof(dop_step)), diag, &m->pages);
+        dop_pages_init(m->plan.model, (volatile uint32_t *)(void *)(step + sizeof(dop_step)), diag, &m->pages);
     if (st == DOP_OK && m->pages.page)
-        dop_log_printf(&m->log, "pages: %u of %u positions, for %u sequences of at most %u; prefixes are %s",
-                       m->pages.n_pages, m->pages.page, m->plan.model->n_sequences, m->pages.per,
-                       shares ? "found again" : "not found again: sequences have other states too");
+        dop_log_printf(&m->log, "pages: %u of %u positions, for %u sequences of at most %u", m->pages.n_pages,
+                       m->pages.page, m->plan.model->n_sequences, m->pages.per);
     return st;
 }
 
@@ -320,7 +317,7 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
         (st = open_opened(m, o, diag)) != DOP_OK)
         goto error;
     if ((st = open_pages(m, diag)) != DOP_OK || (o->wire && (st = dop_ranks_join(m, diag)) != DOP_OK) ||
-        (st = dop_step_prepare_model(m, diag)) != DOP_OK)
+        (st = dop_step_prepare_model(m, diag)) != DOP_OK || (st = dop_restore_points_open(m, o, diag)) != DOP_OK)
         goto error;
     m->replay.looks = m->replay.looks && !(o->wire && o->wire->crowded);
     m->base.allocations = m->device.allocations;
@@ -352,6 +349,7 @@ dop_model_open_part(const char *path, const dop_open_options *options, const dop
 {
     dop_open_options o = *options;
     o.wire = NULL;
+    o.checkpoints = 0; /* rank 0 says how many */
     choose_part(wire, &o);
     dop_status st = dop_model_open(path, &o, diag, out_model);
     if (st == DOP_OK && wire->crowded)
@@ -371,12 +369,14 @@ dop_model_close(dop_model *model)
     free(model->step.kept);
     while (model->features)
         dop_features_drop(model, model->features->first);
+    dop_restore_points_finish(model);
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);
     /* A device that was only slow has finished by now, so that everything can be freed. */
     if (model->device.lost && model->replay.timeline && dop_replay_is_idle(&model->replay))
         model->device.lost = false;
     dop_replay_destroy(&model->replay);
+    dop_transfer_finish(model);
     dop_pipelines_destroy(&model->pipelines);
     dop_memory_destroy(&model->memory);
     bool lost = model->device.lost;

@@ -17,17 +17,19 @@ dop_output_finish(dop_output *out)
     dop_buf_finish(&out->text);
 }
 
-/* Offset of the first stop text in the held text; its size when there is none. */
+/* Offset of the first stop text in the held text, and its index; its size when there is none. */
 static size_t
-find_stop(const dop_output *out)
+find_stop(const dop_output *out, size_t *out_index)
 {
     size_t first = out->held.size;
     for (size_t i = 0; i < out->n_stops; i++) {
         const char *stop = out->stops[i];
         size_t n = strlen(stop);
         const char *hit = n && out->held.size ? memmem(out->held.data, out->held.size, stop, n) : NULL;
-        if (hit && (size_t)(hit - out->held.data) < first)
+        if (hit && (size_t)(hit - out->held.data) < first) {
             first = (size_t)(hit - out->held.data);
+            *out_index = i;
+        }
     }
     return first;
 }
@@ -50,9 +52,10 @@ stop_prefix(const dop_output *out)
 static dop_status
 release(dop_output *out, size_t keep, dop_diag *diag)
 {
-    size_t stop = find_stop(out), n = out->held.size - keep;
+    size_t index = 0, stop = find_stop(out, &index), n = out->held.size - keep;
     if (stop < out->held.size) {
         out->stopped = true;
+        out->stop = index;
         n = stop;
         keep = 0;
     }

@@ -10,6 +10,7 @@ typedef struct dop_output {
     dop_buf held; /* text that may be the start of a stop text */
     dop_buf text; /* everything released so far */
     bool stopped; /* a stop text was seen; nothing is released any more */
+    size_t stop;  /* stopped: index of that stop text */
 } dop_output;
 
 /* The stop texts must outlive the output. */

@@ -11,7 +11,7 @@
 
 struct dop_ranks; /* ranks.h */
 
-enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4 };
+enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4, DOP_MAX_SLOTS = 64 };
 
 /* What the chosen profile uses of the plan; one allocation behind three pointers. */
 typedef struct dop_used {
@@ -121,6 +121,25 @@ typedef struct dop_in_flight {
     uint64_t n_taken, n_dropped; /* dop_counters: steps_ahead, rows_dropped */
 } dop_in_flight;
 
+/* Slots for checkpoints (transfer.c). */
+typedef struct dop_slots {
+    uint32_t n;
+    uint64_t bytes;    /* of one, in this part */
+    uint64_t *offsets; /* owned, by state: bytes into a slot */
+    dop_block block, staging;
+} dop_slots;
+
+/* A checkpoint, in the slot with its index (runtime/step/restore_point.h). */
+typedef struct dop_restore_point {
+    uint64_t id;      /* never used again; 0: the slot is free */
+    uint32_t n;       /* tokens whose states it has */
+    uint32_t over;    /* later positions that had been written and dropped when it was made: rings have lost as many */
+    uint32_t *tokens; /* owned, [n] */
+    dop_prefix prefix;
+    uint64_t used; /* dop_model.checkpoint_clock when it was made or last used */
+    uint32_t held; /* handles (dop_sequence_checkpoint) */
+} dop_restore_point;
+
 /* Counts of a device and its replay. */
 typedef struct dop_device_counts {
     uint64_t allocations, recordings, submissions;
@@ -159,7 +178,11 @@ struct dop_model {
     uint32_t n_sequences;
     bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states are no longer zero, as a new sequence needs them */
     dop_pages pages;                          /* of the sequences' caches; zeros where each sequence has one piece */
-    uint32_t parity[DOP_STEP_MAX_SEQUENCES];  /* the current copy of replaced states, while no step is in flight */
+    dop_slots slots;
+    bool one_position; /* sequences have states of one position: rings, or what steps replace, in any part */
+    dop_restore_point checkpoints[DOP_MAX_SLOTS];
+    uint64_t checkpoint_clock, checkpoints_made, checkpoints_used;
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES]; /* the current copy of replaced states, while no step is in flight */
 
     bool takes_features;    /* rows of steps may be features */
     dop_features *features; /* owned, a list */
@@ -191,7 +214,9 @@ struct dop_sequence {
     const float *logits;        /* after the last token that was fed, for the host to pick from; NULL: none */
     const float *picked_from;   /* logits that the last pick is from, until the next step; NULL: the device picked */
     dop_speculator *speculator; /* owned; NULL: none */
-    bool drawn;                 /* the device draws from the last row of the current step */
+    uint32_t parts_at; /* where its prompt parts from others that were read before: feeding makes a checkpoint there */
+    uint64_t chunk_marks[2]; /* checkpoints at the ends of the last two chunks; 0: none */
+    bool drawn;              /* the device draws from the last row of the current step */
     /* The pick of the sequence's only row in its last step of dop_step_run, and flight.n_commits when that step was committed. */
     uint32_t row_pick, row_commit;
     bool masked;          /* picks are among the ids of `mask`, which is kept for later comparison when they are not */
@@ -204,10 +229,10 @@ struct dop_sequence {
 dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
 /* The schedule with which to feed n tokens next, and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
-/* The schedule with which to feed the next tokens of a sequence, and how many of them it takes: as above, but rows that see one another
- * are in one step.  DOP_E_INPUT: no schedule holds them. */
-dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, dop_diag *diag, uint32_t *out_schedule,
-                                uint32_t *out_take);
+/* The schedule with which to feed the next tokens of a sequence, those before `end` if it can be, and how many of them it takes: as
+ * above, but rows that see one another are in one step.  DOP_E_INPUT: no schedule holds them. */
+dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag,
+                                uint32_t *out_schedule, uint32_t *out_take);
 /* Call before n tokens are fed as `kind` to a plan in parts: sets the size of the chunks that the above chooses from then on. */
 void dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n);
 /* The decode schedule for n steps from pos on. */
@@ -329,13 +354,15 @@ uint32_t dop_sequence_largest(const dop_sequence *sequence, const float *logits)
 
 /* sequence_states.c */
 /* Rings may have lost positions that the row at `next` sees, because later positions were written and dropped again.  In that
- * case this empties the states, so that everything is fed again.  Nothing may be in flight. */
+ * case this takes the states to a checkpoint, or empties them, so that everything is fed again.  Nothing may be in flight. */
 dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag);
 /* Takes the states back to at most the first n tokens, to fewer where steps replace them and no copy from that point is left.
  * Nothing may be in flight. */
 dop_status dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag);
 /* Drops tokens that speculation has made and nobody took, also from the states.  Nothing may be in flight. */
 dop_status dop_sequence_settle(dop_sequence *sequence, dop_diag *diag);
+/* Takes the states to the longest checkpoint of at most the first n tokens, or empties the sequence.  Nothing may be in flight. */
+dop_status dop_sequence_fall_back(dop_sequence *sequence, uint32_t n, dop_diag *diag);
 /* Empties the sequence and zeroes its states.  Nothing may be in flight. */
 dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
 
@@ -351,6 +378,32 @@ void dop_sequence_trim(dop_sequence *sequence);
 /* Makes full pages of what is fed known by their keys (dop_pages_note). */
 void dop_sequence_note(dop_sequence *sequence);
 
+/* resume.c */
+/* A prompt, by whose keys cached states are found. */
+typedef struct dop_prompt {
+    const uint32_t *ids;
+    size_t n,
+        most; /* number of ids, and how many of them at most may come from states: fewer than n where logits are wanted */
+    uint64_t seed; /* as in dop_prefix */
+    const dop_prefix_mark *marks;
+    uint32_t n_marks;
+} dop_prompt;
+typedef struct dop_resumed {
+    uint32_t n; /* tokens that the sequence has now, all in its states */
+    uint32_t
+        common; /* tokens that the prompt has in common with anything cached: where prompts part a checkpoint pays */
+} dop_resumed;
+/* Makes the sequence the beginning of the prompt that any state covers; runs no step. */
+dop_status dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *diag, dop_resumed *out);
+/* At the end of a turn: a checkpoint of what is fed; drops steps that ran ahead. */
+dop_status dop_sequence_end_turn(dop_sequence *sequence, dop_diag *diag);
+/* Ends of chunks, and where prompts part: a checkpoint, if one is of use and nothing is in flight.  At the ends of chunks
+ * the last two stay, because formats write the end of a prompt anew, and some that are spread over the prompt. */
+dop_status dop_sequence_mark(dop_sequence *sequence, dop_diag *diag);
+dop_status dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag);
+/* How many tokens of a prompt, by its keys, the sequence itself covers when it is rewound. */
+uint32_t dop_sequence_reach(dop_sequence *sequence, uint64_t seed, const uint32_t *keys, size_t most);
+
 /* transfer.c: the states of the sequence at a place, with nothing in flight: the first n positions of append state, and the
  * current copy of state that steps replace. */
 bool dop_transfer_can(const dop_model *model); /* whether the plan says where each state is */
@@ -358,12 +411,25 @@ dop_status dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag);
 dop_status dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_diag *diag);
 /* Copies the first rows of a page to another page.  Of the other functions only those that read and write states access pages. */
 dop_status dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t rows, dop_diag *diag);
-/* Size of the states in bytes, and reading and writing them, in the order of the plan's states. */
-uint64_t dop_transfer_size(dop_model *model, uint32_t n);
+/* States of the sequence at a place, or (at n_sequences and above) in a slot: of caches that keep every position the rows
+ * [from, to), and the states that belong to one position (rings of windows, what steps replace) as they are after `to` tokens. */
+typedef struct dop_states {
+    uint32_t place, from, to;
+    bool rows, whole; /* which of the two */
+} dop_states;
+/* Size of states in bytes, and reading and writing them, in the order of the plan's states.  A slot has rows of its last page only. */
+uint64_t dop_transfer_size(dop_model *model, const dop_states *states);
 typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
-dop_status dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user,
+dop_status dop_transfer_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, void *user,
                              dop_diag *diag);
-dop_status dop_transfer_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag);
+dop_status dop_transfer_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag);
+/* Makes n slots, in all parts. */
+dop_status dop_transfer_make_slots(dop_model *model, uint32_t n, dop_diag *diag);
+/* Copies the whole states of the first n tokens between a place and a slot; tail: also the rows of a last page that is not full. */
+dop_status dop_transfer_copy_slot(dop_model *model, uint32_t from, uint32_t to, uint32_t n, bool tail, dop_diag *diag);
+/* Keeps the memory through which states go to and from the host, which each call would allocate otherwise. */
+dop_status dop_transfer_keep_staging(dop_model *model, dop_diag *diag);
+void dop_transfer_finish(dop_model *model); /* accepts a model that has none of these */
 
 /* model_load.c */
 /* Starts creating pipelines: those of the schedules with first[schedule], then those of decoding, then the rest. */

@@ -7,8 +7,7 @@
 #define NONE UINT32_MAX
 
 dop_status
-dop_pages_init(const dop_plan_model *model, bool shares, volatile uint32_t *device_tables, dop_diag *diag,
-               dop_pages *out_pages)
+dop_pages_init(const dop_plan_model *model, volatile uint32_t *device_tables, dop_diag *diag, dop_pages *out_pages)
 {
     dop_pages *p = out_pages;
     memset(p, 0, sizeof *p);
@@ -17,7 +16,6 @@ dop_pages_init(const dop_plan_model *model, bool shares, volatile uint32_t *devi
     p->page = model->page;
     p->n_pages = model->n_pages;
     p->per = model->ctx / model->page;
-    p->shares = shares;
     p->device_tables = device_tables;
     for (p->n_buckets = 1; p->n_buckets < p->n_pages; p->n_buckets *= 2)
         ;
@@ -231,7 +229,7 @@ void
 dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, uint32_t n)
 {
     dop_pages *p = pages;
-    if (!p->shares)
+    if (p->page == 0)
         return;
     dop_page_list *list = &p->of[place];
     uint64_t *prefixes = p->prefixes + (size_t)place * p->per;
@@ -261,10 +259,27 @@ dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *
 }
 
 uint32_t
+dop_pages_match(const dop_pages *pages, uint64_t seed, const uint32_t *tokens, size_t n)
+{
+    uint64_t before = first(seed);
+    uint32_t i = 0;
+    if (pages->page == 0)
+        return 0;
+    while (i < pages->per && (size_t)(i + 1) * pages->page <= n) {
+        const uint32_t page = look_up(pages, before, tokens + (size_t)i * pages->page);
+        if (page == NONE)
+            break;
+        before = pages->rows[page].prefix;
+        i++;
+    }
+    return i * pages->page;
+}
+
+uint32_t
 dop_pages_find(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, size_t n)
 {
     dop_pages *p = pages;
-    if (!p->shares)
+    if (p->page == 0)
         return 0;
     dop_page_list *list = &p->of[place];
     uint64_t *prefixes = p->prefixes + (size_t)place * p->per, before = first(seed);

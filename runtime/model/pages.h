@@ -29,7 +29,6 @@ typedef struct dop_page_list {
 typedef struct dop_pages {
     uint32_t page, n_pages;           /* positions of a page; number of pages */
     uint32_t per;                     /* most pages of a sequence */
-    bool shares;                      /* pages are shared by prefix, because they are the only state of a sequence */
     volatile uint32_t *device_tables; /* not owned: [sequences][per] of the step record */
     uint32_t *tables;                 /* owned, the same for the host */
     uint64_t *prefixes;               /* owned, [sequences][per] */
@@ -44,7 +43,7 @@ typedef struct dop_pages {
 } dop_pages;
 
 /* Initializes for a plan with pages, or to zeros for one without; device_tables: after the step record. */
-dop_status dop_pages_init(const dop_plan_model *model, bool shares, volatile uint32_t *device_tables, dop_diag *diag,
+dop_status dop_pages_init(const dop_plan_model *model, volatile uint32_t *device_tables, dop_diag *diag,
                           dop_pages *out_pages);
 void dop_pages_finish(dop_pages *pages); /* accepts a zeroed one */
 
@@ -62,6 +61,8 @@ void dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n);
 /* Records that the first n keys (prefix.h: seed and tokens) of a sequence are in its pages.  Full pages are known from now on, or are
  * exchanged for known ones with the same keys.  No step that reads them may be in flight. */
 void dop_pages_note(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, uint32_t n);
+/* How many of these keys known pages cover, from the first on. */
+uint32_t dop_pages_match(const dop_pages *pages, uint64_t seed, const uint32_t *tokens, size_t n);
 /* Gives a sequence without pages the known pages for the beginning of these tokens, and returns how many tokens they cover. */
 uint32_t dop_pages_find(dop_pages *pages, uint32_t place, uint64_t seed, const uint32_t *tokens, size_t n);
 

@@ -12,7 +12,7 @@ typedef struct follower {
     uint64_t to_write;  /* bytes of states that are expected */
     uint64_t n_written; /* bytes of them that have arrived */
     uint8_t *states;    /* owned: their memory; NULL: none are expected */
-    uint32_t write[2];  /* index of the sequence and number of positions that the states belong to */
+    dop_states write;   /* what is written when all bytes are there */
     /* The order after the current one, if it has arrived already. */
     dop_order next;
     bool has_next;
@@ -72,7 +72,6 @@ open_part(follower *f, const dop_order *o)
         opened.digest = dop_ranks_digest(&m->plan);
         opened.device_bytes = m->memory.total;
         opened.replaces = m->plan.replaces;
-        opened.shares = m->pages.page == 0 || m->pages.shares;
         opened.rewind = m->plan.model->rewind;
         snprintf(opened.device, sizeof opened.device, "%.95s", m->device.info.caps.name);
         list_schedules(m, &opened, &rows);
@@ -334,15 +333,21 @@ send_bytes(void *user, const void *bytes, size_t size, dop_diag *diag)
     return size > 0 ? answer(f, bytes, size) : DOP_OK;
 }
 
+static void
+take_parity(dop_model *m, const dop_order *o)
+{
+    if (o->args[0] < m->plan.model->n_sequences) /* else it is a slot */
+        m->parity[o->args[0]] = o->args[4];
+}
+
 static dop_status
 begin_write(follower *f, const dop_order *o)
 {
     if (f->states)
         return DOP_FAIL(f->diag, DOP_E_INTERNAL, "states while others are still to come");
-    f->write[0] = o->args[0];
-    f->write[1] = o->args[1];
-    f->model->parity[o->args[0]] = o->args[2];
-    f->to_write = dop_transfer_size(f->model, o->args[1]);
+    f->write = dop_order_states(o);
+    take_parity(f->model, o);
+    f->to_write = dop_transfer_size(f->model, &f->write);
     f->n_written = 0;
     if (f->to_write == 0)
         return DOP_OK;
@@ -359,10 +364,18 @@ take_bytes(follower *f, const dop_order *o)
     f->n_written += o->n_rows;
     if (f->n_written < f->to_write)
         return DOP_OK;
-    dop_status st = dop_transfer_write(f->model, f->write[0], f->write[1], f->states, f->diag);
+    dop_status st = dop_transfer_write(f->model, &f->write, f->states, f->diag);
     free(f->states);
     f->states = NULL;
     return st;
+}
+
+static dop_status
+read_states(follower *f, const dop_order *o)
+{
+    const dop_states states = dop_order_states(o);
+    take_parity(f->model, o);
+    return dop_transfer_read(f->model, &states, send_bytes, f, f->diag);
 }
 
 static dop_status
@@ -374,9 +387,10 @@ clear(dop_model *m, uint32_t what, dop_diag *diag)
 }
 
 static dop_status
-answer_size(const follower *f, uint32_t n)
+answer_size(const follower *f, const dop_order *o)
 {
-    const uint64_t size = dop_transfer_size(f->model, n);
+    const dop_states states = dop_order_states(o);
+    const uint64_t size = dop_transfer_size(f->model, &states);
     return answer(f, &size, sizeof size);
 }
 
@@ -413,13 +427,17 @@ obey(follower *f, const dop_order *o)
         m->parity[a[0]] = a[3];
         m->parity[a[1]] = a[4];
         return dop_transfer_copy(m, a[0], a[1], a[2], f->diag);
+    case DOP_ORDER_SLOTS:
+        return dop_transfer_make_slots(m, a[0], f->diag);
+    case DOP_ORDER_COPY_SLOT:
+        m->parity[a[0] < a[1] ? a[0] : a[1]] = a[3];
+        return dop_transfer_copy_slot(m, a[0], a[1], a[2], a[4] != 0, f->diag);
     case DOP_ORDER_COPY_PAGE:
         return dop_transfer_copy_page(m, a[0], a[1], a[2], f->diag);
     case DOP_ORDER_SIZE:
-        return answer_size(f, a[0]);
+        return answer_size(f, o);
     case DOP_ORDER_READ:
-        m->parity[a[0]] = a[2];
-        return dop_transfer_read(m, a[0], a[1], send_bytes, f, f->diag);
+        return read_states(f, o);
     case DOP_ORDER_WRITE:
         return begin_write(f, o);
     case DOP_ORDER_BYTES:

@@ -109,8 +109,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;
-    dop_engine_options engine = {
-        .max_queue = cli->serve_queue, .rewind = s->info.plan->model->rewind, .replaces = s->info.plan->replaces};
+    dop_engine_options engine = {.max_queue = cli->serve_queue};
     if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
         return st;
     s->api.model = s->model;
@@ -123,6 +122,8 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         return st;
     s->api.form = s->form;
     if ((st = dop_constraints_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
+        return st;
+    if (cli->store && (st = dop_response_store_create(cli->store, diag, &s->api.store)) != DOP_OK)
         return st;
     dop_http_options http = {
         .address = cli->serve,
@@ -153,6 +154,7 @@ static void
 close_all(served *s)
 {
     dop_http_destroy(s->http);
+    dop_response_store_destroy(s->api.store);
     dop_engine_destroy(s->engine);
     dop_constraints_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);

@@ -247,11 +247,12 @@ write_sharing(dop_connection *c, dop_buf *out)
         return;
     dop_buf_printf(out,
                    "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: X-Request-Id, "
-                   "X-Doppler-Ignored, X-Doppler-Unenforced, Retry-After\r\n",
+                   "Request-Id, X-Doppler-Ignored, X-Doppler-Unenforced, Retry-After\r\n",
                    c->head.origin);
     if (c->head.asked_method && strcmp(c->head.method, "OPTIONS") == 0)
-        dop_buf_puts(out, "Access-Control-Allow-Methods: GET, HEAD, POST\r\nAccess-Control-Allow-Headers: "
-                          "Authorization, Content-Type, X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n");
+        dop_buf_puts(out, "Access-Control-Allow-Methods: GET, HEAD, POST, DELETE\r\nAccess-Control-Allow-Headers: "
+                          "Authorization, Content-Type, X-Request-Id, X-Api-Key, Anthropic-Version, Anthropic-Beta\r\n"
+                          "Access-Control-Max-Age: 600\r\n");
 }
 
 /* Writes the head of an answer. length: bytes of the answer's body; UINT64_MAX: not known yet. */
@@ -265,6 +266,7 @@ write_head(dop_connection *c, const dop_answer *a, uint64_t length)
     c->wrote_ms = dop_now_ms();
     c->status = a->status;
     c->comments = a->streams && a->type && strcmp(a->type, "text/event-stream") == 0;
+    c->pings = c->comments && a->errors == DOP_ERRORS_ANTHROPIC;
     c->chunked = length == UINT64_MAX && c->head.chunks;
     c->closes |= !c->head.persists || (length == UINT64_MAX && !c->chunked);
     dop_buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, reason(a->status));
@@ -272,6 +274,8 @@ write_head(dop_connection *c, const dop_answer *a, uint64_t length)
     dop_buf_printf(out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
                    a->type ? a->type : "application/json");
     dop_buf_printf(out, "X-Request-Id: %s\r\n", c->id);
+    if (a->errors == DOP_ERRORS_ANTHROPIC)
+        dop_buf_printf(out, "Request-Id: %s\r\n", c->id);
     write_sharing(c, out);
     if (a->streams)
         dop_buf_puts(out, "X-Accel-Buffering: no\r\n");
@@ -336,7 +340,7 @@ answer_all(dop_connection *c, dop_answer *a)
 static void
 refuse(dop_connection *c, const dop_api_error *error, const char *text)
 {
-    dop_answer a = {0};
+    dop_answer a = {.errors = dop_api_error_form(c->head.path)};
     c->closes |= c->state != DOP_CONNECTION_WAITS;
     dop_answer_error(&a, error, "%s", text);
     answer_all(c, &a);
@@ -394,7 +398,8 @@ static bool
 lacks_key(const dop_connection *c)
 {
     pthread_mutex_lock(&c->http->lock); /* keys may be replaced */
-    const bool lacks = needs_key(c) && !dop_http_keys_admit(c->http->options.keys, c->head.authorization);
+    const bool lacks =
+        needs_key(c) && !dop_http_keys_admit(c->http->options.keys, c->head.authorization, c->head.api_key);
     pthread_mutex_unlock(&c->http->lock);
     return lacks;
 }
@@ -404,7 +409,7 @@ static bool
 take_prefix(dop_connection *c)
 {
     const char *prefix = c->http->options.prefix, *rest = dop_http_behind_prefix(prefix, c->head.path);
-    dop_answer a = {.status = 308};
+    dop_answer a = {.status = 308, .errors = dop_api_error_form(c->head.path)};
     if (!rest) {
         c->closes = true; /* the body has not been read */
         dop_answer_error(&a, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
@@ -552,7 +557,7 @@ take_chunks(dop_connection *c, dop_http_fault *fault)
 static void
 begin_answer(dop_connection *c)
 {
-    dop_answer a = {0};
+    dop_answer a = {.errors = dop_api_error_form(c->head.path)};
     enter(c, DOP_CONNECTION_WAITS);
     if (c->body.failed) {
         refuse(c, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
@@ -656,13 +661,14 @@ dop_connection_ready(dop_connection *c, uint32_t events)
 
 /* --- deadlines ----------------------------------------------------------------------------------------------------------------- */
 
-/* Keeps a stream alive with a comment, as proxies and clients end connections on which nothing comes.  Events are written
- * whole, so a comment may stand between any two. */
+/* Keeps a stream alive with a comment, or with the event that Anthropic has for this, as proxies and clients end connections on
+ * which nothing comes.  Events are written whole, so a comment may stand between any two. */
 static void
 write_comment(dop_connection *c)
 {
-    static char text[] = ": waiting\n\n";
-    write_body(c, &(dop_buf){.data = text, .size = sizeof text - 1});
+    static char text[] = ": waiting\n\n", ping[] = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+    write_body(c, c->pings ? &(dop_buf){.data = ping, .size = sizeof ping - 1}
+                           : &(dop_buf){.data = text, .size = sizeof text - 1});
     if (c->out.failed)
         dop_connection_close(c);
     else

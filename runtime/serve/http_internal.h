@@ -81,6 +81,7 @@ struct dop_connection {
     bool begun;           /* the head of the answer is written */
     bool chunked;         /* the answer is sent in chunks */
     bool comments;        /* the answer is a stream of events, which may have comments */
+    bool pings;           /* in place of comments, Anthropic's event `ping` */
     double wrote_ms;      /* dop_now_ms when something was last written to `out` */
     char client[48];      /* the client's address */
     char id[DOP_HTTP_ID]; /* the request's id */

@@ -171,6 +171,8 @@ take_field(const char *name, const char *value, dop_http_head *head, fields *f, 
         return set_once(&head->authorization, value, fault, "the field Authorization comes twice");
     if (strcasecmp(name, "Content-Type") == 0)
         return set_once(&head->content_type, value, fault, "the field Content-Type comes twice");
+    if (strcasecmp(name, "X-Api-Key") == 0)
+        return set_once(&head->api_key, value, fault, "the field X-Api-Key comes twice");
     if (strcasecmp(name, "X-Request-Id") == 0 && !head->request_id)
         head->request_id = value;
     if (strcasecmp(name, "Access-Control-Request-Method") == 0)

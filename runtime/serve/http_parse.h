@@ -26,6 +26,7 @@ typedef struct dop_http_head {
     const char *method, *path; /* path: percent-decoded, without the query */
     const char *host;          /* NAME[:PORT], of the request target or of the Host field */
     const char *origin, *authorization, *content_type;
+    const char *api_key;      /* X-Api-Key: a key as Anthropic's clients send it */
     const char *request_id;   /* X-Request-Id, the first one */
     const char *asked_method; /* Access-Control-Request-Method: a browser asks whether it may send this method */
     bool persists;            /* the connection may have another request */

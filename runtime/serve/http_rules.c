@@ -54,14 +54,9 @@ dop_http_keys_finish(dop_http_keys *keys)
     *keys = (dop_http_keys){0};
 }
 
-bool
-dop_http_keys_admit(const dop_http_keys *keys, const char *authorization)
+static bool
+has_key(const dop_http_keys *keys, const char *given)
 {
-    static const char scheme[] = "Bearer ";
-    if (!authorization || strncasecmp(authorization, scheme, strlen(scheme)) != 0)
-        return false;
-    const char *given = authorization + strlen(scheme);
-    given += strspn(given, " ");
     const size_t len = strlen(given);
     unsigned found = 0;
     for (size_t k = 0; k < keys->n; k++) {
@@ -72,6 +67,18 @@ dop_http_keys_admit(const dop_http_keys *keys, const char *authorization)
         found |= !different;
     }
     return found;
+}
+
+bool
+dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const char *api_key)
+{
+    static const char scheme[] = "Bearer ";
+    bool admits = api_key && has_key(keys, api_key);
+    if (authorization && strncasecmp(authorization, scheme, strlen(scheme)) == 0) {
+        const char *given = authorization + strlen(scheme);
+        admits |= has_key(keys, given + strspn(given, " "));
+    }
+    return admits;
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------------------- */

@@ -20,8 +20,9 @@ typedef struct dop_http_keys {
 /* Reads the text of a file of that name.  DOP_E_INPUT: there is no key in it, or one that no header can carry. */
 dop_status dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_keys *out_keys);
 void dop_http_keys_finish(dop_http_keys *keys); /* accepts a zeroed one */
-/* Does the value of Authorization have one of the keys?  The time that this takes does not depend on how much of a key is right. */
-bool dop_http_keys_admit(const dop_http_keys *keys, const char *authorization);
+/* Does the value of Authorization, or that of X-Api-Key, have one of the keys?  NULL: there is no such field.  The time that this takes
+ * does not depend on how much of a key is right. */
+bool dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const char *api_key);
 
 /* Under which names the server may be addressed. */
 typedef struct dop_http_names {

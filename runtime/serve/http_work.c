@@ -116,6 +116,7 @@ dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_
     x->connection = c;
     x->body = *io_body;
     *io_body = (dop_buf){0};
+    x->answer.errors = dop_api_error_form(path);
     x->large = x->body.size > LARGE_BODY;
     dop_api_budget(h->api, &x->cancelled, &x->budget);
     pthread_mutex_lock(&h->lock);

@@ -1,4 +1,5 @@
 /* Sequences: feeding, scoring, and picking the next token, where the device can with in-flight steps. */
+#include "runtime/step/restore_point.h"
 #include "runtime/step/speculator.h"
 #include "runtime/step/features.h"
 
@@ -130,7 +131,8 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     uint32_t schedule, take;
-    dop_status st = dop_step_choose_rows(s, DOP_SCHED_PREFILL, diag, &schedule, &take);
+    const bool parts = s->parts_at > s->n_fed && s->parts_at < s->n_tokens;
+    dop_status st = dop_step_choose_rows(s, DOP_SCHED_PREFILL, parts ? s->parts_at : s->n_tokens, diag, &schedule, &take);
     if (st != DOP_OK)
         return st;
     const uint32_t at = s->n_fed;
@@ -174,40 +176,13 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     sequence->logits = NULL;
     st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     dop_step_choose_chunks(sequence->model, DOP_SCHED_PREFILL, sequence->n_tokens - sequence->n_fed);
-    while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
+    while (st == DOP_OK && sequence->n_fed < sequence->n_tokens) {
         st = feed_chunk(sequence, diag);
+        if (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
+            st = sequence->n_fed == sequence->parts_at ? dop_sequence_mark(sequence, diag)
+                                                       : dop_sequence_mark_chunk(sequence, diag);
+    }
     return st;
-}
-
-dop_status
-dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
-{
-    dop_diag_clear(diag);
-    dop_sequence *s = sequence;
-    dop_model *m = s->model;
-    *out_found = 0;
-    if (s->n_tokens > 0)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
-                        s->n_tokens);
-    dop_status st = check_ids(s, ids, n, diag);
-    if (st == DOP_OK && (st = dop_step_none_has(m, s, diag)) == DOP_OK && (st = dop_step_drain(m, diag)) == DOP_OK)
-        st = dop_sequence_settle(s, diag);
-    if (st != DOP_OK || n == 0)
-        return st;
-    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
-        if (m->sequences[i])
-            dop_sequence_note(m->sequences[i]);
-    /* The last token is fed in any case, for its logits. */
-    const uint32_t *keys = dop_prefix_keys(&s->prefix, ids, n);
-    if (!keys)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    const uint32_t found = dop_pages_find(&m->pages, s->place, s->prefix.seed, keys, n - 1);
-    memcpy(s->tokens, ids, found * sizeof *ids);
-    s->n_tokens = s->n_fed = s->n_written = found;
-    s->n_kept = UINT32_MAX;
-    s->logits = NULL;
-    *out_found = found;
-    return DOP_OK;
 }
 
 dop_status
@@ -228,7 +203,7 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
     dop_step_choose_chunks(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed);
     while (st == DOP_OK && s->n_fed < s->n_tokens) {
         uint32_t schedule, take;
-        if ((st = dop_step_choose_rows(s, DOP_SCHED_SCORE, diag, &schedule, &take)) != DOP_OK)
+        if ((st = dop_step_choose_rows(s, DOP_SCHED_SCORE, s->n_tokens, diag, &schedule, &take)) != DOP_OK)
             break;
         const uint32_t at = s->n_fed;
         st = dop_step_finish(s, take, at, DOP_FORM_READ, &schedule, diag);

@@ -1,5 +1,6 @@
 /* Sequences as tokens and a place in the plan's states: creating, destroying, forking and rewinding them. */
 #include "runtime/parts/lead/ranks.h"
+#include "runtime/step/restore_point.h"
 #include "runtime/step/speculator.h"
 
 #include <stdlib.h>
@@ -108,7 +109,31 @@ dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag)
 {
     uint32_t rewind = sequence->model->plan.model->rewind, end = sequence->n_written;
     bool lost = rewind != DOP_PLAN_NO_RINGS && end > next && end - next > rewind;
-    return lost ? dop_sequence_empty(sequence, diag) : DOP_OK;
+    return lost ? dop_sequence_fall_back(sequence, next, diag) : DOP_OK;
+}
+
+/* The longest checkpoint of at most the first n tokens, for which the sequence has the rows of caches; NULL: none. */
+static dop_restore_point *
+checkpoint_of(dop_sequence *s, uint32_t n)
+{
+    const uint32_t most = n < s->n_fed ? n : s->n_fed, *keys = dop_prefix_keys(&s->prefix, s->tokens, most);
+    return keys ? dop_restore_point_find(s->model, s->prefix.seed, keys, most, most) : NULL;
+}
+
+dop_status
+dop_sequence_fall_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    dop_restore_point *c = checkpoint_of(s, n);
+    if (!c)
+        return dop_sequence_empty(s, diag);
+    dop_sequence_note(s);
+    dop_status st = dop_restore_point_take(s, c, false, diag);
+    if (st == DOP_OK)
+        dop_sequence_trim(s);
+    else
+        s->n_fed = 0;
+    return st;
 }
 
 dop_status
@@ -117,8 +142,11 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
     dop_sequence *s = sequence;
     if (s->n_fed <= n)
         return DOP_OK;
-    if (s->model->plan.replaces && s->n_kept > n)
-        return dop_sequence_empty(s, diag);
+    if (s->model->plan.replaces) {
+        const dop_restore_point *c = checkpoint_of(s, n);
+        if (s->n_kept > n || (c && c->n > s->n_kept))
+            return dop_sequence_fall_back(s, n, diag);
+    }
     dop_sequence_note(s);
     if (s->model->plan.replaces) {
         dop_step_swap_states(s->model, s->place);

@@ -78,7 +78,9 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
     memcpy(h.magic, magic, sizeof magic);
     if (n_note > INT32_MAX)
         return DOP_FAIL(diag, DOP_E_INPUT, "a note of %zu bytes", n_note);
-    h.file_size = states_offset(&h) + dop_transfer_size(m, s->n_fed) + sizeof(uint64_t);
+    h.file_size = states_offset(&h) +
+                  dop_transfer_size(m, &(dop_states){.place = s->place, .to = s->n_fed, .rows = true, .whole = true}) +
+                  sizeof(uint64_t);
     dop_status st = put(f, &h, sizeof h, diag);
     if (st == DOP_OK)
         st = put(f, s->tokens, s->n_tokens * sizeof *s->tokens, diag);
@@ -89,7 +91,8 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
     if (st == DOP_OK)
         st = put(f, &zero, dop_align_u64(n_note, 8) - n_note, diag);
     if (st == DOP_OK)
-        st = dop_transfer_read(m, s->place, s->n_fed, put, f, diag);
+        st = dop_transfer_read(m, &(dop_states){.place = s->place, .to = s->n_fed, .rows = true, .whole = true}, put, f,
+                               diag);
     uint64_t digest = XXH3_64bits_digest(f->digest);
     return st == DOP_OK ? put(f, &digest, sizeof digest, diag) : st;
 }
@@ -118,6 +121,9 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
         st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     if (st != DOP_OK)
         return st;
+    for (uint32_t i = 0; i < sequence->n_tokens; i++)
+        if (sequence->tokens[i] >= sequence->model->plan.model->vocab)
+            return DOP_FAIL(diag, DOP_E_INPUT, "a sequence with pictures cannot be saved: ids of their rows end with the model");
     f.digest = XXH3_createState();
     if (!f.digest || XXH3_64bits_reset(f.digest) != XXH_OK) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -161,7 +167,9 @@ check_file(dop_model *m, const char *path, const dop_map *map, session_header *o
                            "the sequence was saved by another of the plan's targets, which lays out its states "
                            "differently");
     if (h.n_fed > h.n_tokens || h.n_tokens > m->plan.model->ctx + 1 || h.n_fed > m->plan.model->ctx ||
-        states_offset(&h) + dop_transfer_size(m, h.n_fed) + sizeof digest != map->size)
+        states_offset(&h) + dop_transfer_size(m, &(dop_states){.to = h.n_fed, .rows = true, .whole = true}) +
+                sizeof digest !=
+            map->size)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: %u tokens, %u with states",
                            h.n_tokens, h.n_fed);
     const uint32_t *tokens = (const uint32_t *)(const void *)(map->data + sizeof h);
@@ -220,7 +228,8 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     dop_speculator_forget(s->speculator);
     s->n_tokens = 0;
     if ((st = dop_sequence_empty(s, diag)) != DOP_OK || (st = dop_sequence_reserve(s, 0, h.n_fed, diag)) != DOP_OK ||
-        (st = dop_transfer_write(m, s->place, h.n_fed, map.data + states_offset(&h), diag)) != DOP_OK)
+        (st = dop_transfer_write(m, &(dop_states){.place = s->place, .to = h.n_fed, .rows = true, .whole = true},
+                                 map.data + states_offset(&h), diag)) != DOP_OK)
         goto error;
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);
     s->n_tokens = h.n_tokens;

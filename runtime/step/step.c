@@ -62,12 +62,12 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
 }
 
 dop_status
-dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, dop_diag *diag, uint32_t *out_schedule,
+dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag, uint32_t *out_schedule,
                      uint32_t *out_take)
 {
     const dop_sequence *s = sequence;
     const uint32_t n = s->n_tokens - s->n_fed;
-    dop_step_choose(s->model, kind, n, out_schedule, out_take);
+    dop_step_choose(s->model, kind, end - s->n_fed, out_schedule, out_take);
     const uint32_t take = dop_features_uncut(s->model, s->tokens, s->n_fed, *out_take, s->n_tokens);
     if (take == *out_take)
         return DOP_OK;

@@ -1,7 +1,12 @@
-/* Transfers states of a sequence: to another place of the same plan, to the host, and back.  Each call records its own command
- * buffer, which depends on the places and on the number of positions. */
+/* Transfers states of a sequence: to another place of the same plan, to a slot for checkpoints, to the host, and back.  Each call
+ * records its own command buffer, which depends on the places and on the number of positions.
+ *
+ * States are of two kinds here.  *Rows* are caches that keep every position, in pages or in one piece.  *Whole* states belong to one
+ * position: rings of windows, and what steps replace.  A slot is as large as the whole states of a sequence and one page; it is named
+ * like a place, from the number of the plan's sequences on. */
 #include "runtime/parts/lead/ranks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Size of the staging memory, bytes. */
@@ -30,18 +35,33 @@ is_paged(const dop_model *m, uint32_t i)
 
 /* Does the chosen profile have the state, and is it kept in one piece for each sequence? */
 static bool
-is_whole(const dop_model *m, uint32_t i)
+is_own(const dop_model *m, uint32_t i)
 {
     return m->memory.places[m->plan.states[i].slot].block != UINT32_MAX && !is_paged(m, i);
 }
 
 static bool
-has_whole(const dop_model *m)
+has_own(const dop_model *m)
 {
     for (uint32_t i = 0; i < m->plan.n_states; i++)
-        if (is_whole(m, i))
+        if (is_own(m, i))
             return true;
     return false;
+}
+
+/* Does the state keep every position?  Where a plan has pages, what is not in them belongs to windows. */
+static bool
+is_rows(const dop_model *m, uint32_t i)
+{
+    const dop_plan_state *s = &m->plan.states[i];
+    return s->paged || (m->pages.page == 0 && m->plan.slots[s->slot].state == DOP_PLAN_STATE_APPEND &&
+                        s->rows >= m->plan.model->ctx);
+}
+
+static bool
+is_slot(const dop_model *m, uint32_t place)
+{
+    return place >= m->plan.model->n_sequences;
 }
 
 /* The first `rows` rows of a page, in a state that lies in pages. */
@@ -72,17 +92,61 @@ find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
                    p->offset + s->offset + place * s->sequence_stride + copy * s->copy_stride, rows * s->row_bytes};
 }
 
-/* Piece k of what belongs to the first n positions: of state that steps replace the current copy; size 0: there is none. */
+/* A state that is in one piece, as far as it belongs to the first n positions: of state that steps replace the current copy. */
 static piece
-current(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t k)
+current(const dop_model *m, uint32_t i, uint32_t place, uint32_t n)
 {
-    if (!is_paged(m, i))
-        return k == 0 ? find(m, i, place, n, m->parity[place]) : (piece){0};
-    const uint32_t page = m->pages.page;
-    if ((uint64_t)k * page >= n)
+    return find(m, i, place, n, m->parity[place]);
+}
+
+/* Positions [from, to) of a page of a state in pages, or of the slot's page where `page` is UINT32_MAX. */
+static piece
+find_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t from, uint32_t to)
+{
+    const uint64_t row_bytes = m->plan.states[i].row_bytes;
+    piece p = page == UINT32_MAX ? (piece){m->slots.block.buffer, slot * m->slots.bytes + m->slots.offsets[i], 0}
+                                 : find_page(m, i, page, to);
+    p.offset += from * row_bytes;
+    p.size = (to - from) * row_bytes;
+    return p;
+}
+
+/* Piece k of states, in the order in which they are read and written; size 0: there is no more of state i. */
+static piece
+part_of(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
+{
+    if (m->memory.places[m->plan.states[i].slot].block == UINT32_MAX || (is_rows(m, i) ? !x->rows : !x->whole))
         return (piece){0};
-    const uint32_t left = n - k * page;
-    return find_page(m, i, m->pages.tables[(size_t)place * m->pages.per + k], left < page ? left : page);
+    if (!is_rows(m, i)) {
+        if (k > 0)
+            return (piece){0};
+        if (!is_slot(m, x->place))
+            return current(m, i, x->place, x->to);
+        const uint32_t slot = x->place - m->plan.model->n_sequences;
+        return (piece){m->slots.block.buffer, slot * m->slots.bytes + m->slots.offsets[i],
+                       find(m, i, 0, x->to, 0).size};
+    }
+    if (!is_paged(m, i)) {
+        piece p = find(m, i, x->place, x->to, 0);
+        const uint64_t skipped = x->from * m->plan.states[i].row_bytes;
+        return k == 0 && x->from < x->to ? (piece){p.buffer, p.offset + skipped, p.size - skipped} : (piece){0};
+    }
+    const uint32_t page = m->pages.page, at = x->from / page + k, first = at * page;
+    if (x->from >= x->to || first >= x->to)
+        return (piece){0};
+    const uint32_t from = k == 0 ? x->from - first : 0, to = x->to - first < page ? x->to - first : page;
+    if (is_slot(m, x->place))
+        return find_rows(m, i, x->place - m->plan.model->n_sequences, UINT32_MAX, from, to);
+    return find_rows(m, i, 0, m->pages.tables[(size_t)x->place * m->pages.per + at], from, to);
+}
+
+static uint64_t
+bytes_of(const dop_model *m, uint32_t i, const dop_states *x)
+{
+    const dop_plan_state *s = &m->plan.states[i];
+    if (m->memory.places[s->slot].block == UINT32_MAX || (is_rows(m, i) ? !x->rows : !x->whole))
+        return 0;
+    return is_rows(m, i) ? (x->to - x->from) * s->row_bytes : find(m, i, 0, x->to, 0).size;
 }
 
 static dop_status
@@ -105,11 +169,11 @@ dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag)
     dop_model *m = model;
     VkCommandBuffer commands;
     dop_status st = dop_ranks_order(m, DOP_ORDER_CLEAR_PLACE, (uint32_t[]){place}, 1, diag);
-    if (st != DOP_OK || !has_whole(m))
+    if (st != DOP_OK || !has_own(m))
         return st;
     st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
-        for (uint32_t copy = 0; copy < 2 && is_whole(m, i); copy++) {
+        for (uint32_t copy = 0; copy < 2 && is_own(m, i); copy++) {
             piece p = find(m, i, place, m->plan.model->ctx, copy);
             if (copy == 0 || m->plan.states[i].copy_stride > 0)
                 vkCmdFillBuffer(commands, p.buffer, p.offset, p.size, 0);
@@ -126,14 +190,67 @@ dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_
         return DOP_OK;
     dop_status st =
         dop_ranks_order(m, DOP_ORDER_COPY_PLACE, (uint32_t[]){from, to, n, m->parity[from], m->parity[to]}, 5, diag);
-    if (st != DOP_OK || !has_whole(m))
+    if (st != DOP_OK || !has_own(m))
         return st;
     st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
-        if (is_whole(m, i)) {
-            piece a = current(m, i, from, n, 0), b = current(m, i, to, n, 0);
+        if (is_own(m, i)) {
+            piece a = current(m, i, from, n), b = current(m, i, to, n);
             vkCmdCopyBuffer(commands, a.buffer, b.buffer, 1, &(VkBufferCopy){a.offset, b.offset, a.size});
         }
+    return st == DOP_OK ? end(m, diag) : st;
+}
+
+/* --- slots ------------------------------------------------------------------------------------------------------------- */
+
+dop_status
+dop_transfer_make_slots(dop_model *model, uint32_t n, dop_diag *diag)
+{
+    dop_model *m = model;
+    uint64_t bytes = 0;
+    dop_status st = dop_ranks_order(m, DOP_ORDER_SLOTS, (uint32_t[]){n}, 1, diag);
+    if (st != DOP_OK || n == 0)
+        return st;
+    m->slots.offsets = calloc((size_t)m->plan.n_states + 1, sizeof *m->slots.offsets);
+    if (!m->slots.offsets)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const dop_states all = {.to = m->plan.model->ctx, .whole = true}, page = {.to = m->pages.page, .rows = true};
+    for (uint32_t i = 0; i < m->plan.n_states; i++) {
+        m->slots.offsets[i] = bytes;
+        bytes += dop_align_u64(bytes_of(m, i, is_paged(m, i) ? &page : &all), 16);
+    }
+    m->slots.bytes = bytes;
+    m->slots.n = n;
+    return bytes == 0 ? DOP_OK
+                      : dop_block_create(&m->device, n * bytes, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0, diag,
+                                         &m->slots.block);
+}
+
+dop_status
+dop_transfer_copy_slot(dop_model *model, uint32_t from, uint32_t to, uint32_t n, bool tail, dop_diag *diag)
+{
+    dop_model *m = model;
+    VkCommandBuffer commands;
+    const uint32_t place = is_slot(m, from) ? to : from, slot = is_slot(m, from) ? from : to,
+                   rest = m->pages.page ? n % m->pages.page : 0;
+    if (slot - m->plan.model->n_sequences >= m->slots.n)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "no slot %u", slot);
+    dop_status st = tail && rest > 0 ? dop_ranks_tell_pages(m, place, n, diag) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_ranks_order(m, DOP_ORDER_COPY_SLOT, (uint32_t[]){from, to, n, m->parity[place], tail}, 5, diag);
+    if (st != DOP_OK || m->slots.bytes == 0)
+        return st;
+    const dop_states at = {.place = place, .from = n - rest, .to = n, .rows = tail && rest > 0, .whole = true};
+    st = begin(m, diag, &commands);
+    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
+        dop_states in = at;
+        in.place = slot;
+        const piece own = is_rows(m, i) && !is_paged(m, i) ? (piece){0} : part_of(m, i, &at, 0);
+        const piece kept = own.size > 0 ? part_of(m, i, &in, 0) : own, *a = from == place ? &own : &kept,
+                    *b = from == place ? &kept : &own;
+        if (own.size > 0)
+            vkCmdCopyBuffer(commands, a->buffer, b->buffer, 1, &(VkBufferCopy){a->offset, b->offset, a->size});
+    }
     return st == DOP_OK ? end(m, diag) : st;
 }
 
@@ -155,18 +272,18 @@ dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t ro
 
 /* The size in bytes of the states in this part. */
 static uint64_t
-size_here(const dop_model *m, uint32_t n)
+size_here(const dop_model *m, const dop_states *x)
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < m->plan.n_states; i++)
-        size += is_paged(m, i) ? find_page(m, i, 0, n).size : find(m, i, 0, n, 0).size;
+        size += bytes_of(m, i, x);
     return size;
 }
 
 uint64_t
-dop_transfer_size(dop_model *model, uint32_t n)
+dop_transfer_size(dop_model *model, const dop_states *states)
 {
-    return size_here(model, n) + dop_ranks_size(model, n);
+    return size_here(model, states) + dop_ranks_size(model, states);
 }
 
 /* Staging memory: host memory that the device copies from and to.  dop_model_counters does not count it. */
@@ -233,37 +350,57 @@ move(batch *b, const piece *p)
 }
 
 static dop_status
-move_all(batch *b, uint32_t place, uint32_t n)
+move_all(batch *b, const dop_states *x)
 {
     dop_model *m = b->m;
-    dop_status st = make_staging(m, b->diag, &b->staging);
-    if (st != DOP_OK)
-        return st;
+    const bool own = !m->slots.staging.mapped;
+    dop_status st = DOP_OK;
+    if (size_here(m, x) == 0)
+        return DOP_OK;
+    if (own)
+        st = make_staging(m, b->diag, &b->staging);
+    else
+        b->staging = m->slots.staging;
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
-        piece p = current(m, i, place, n, 0);
+        piece p = part_of(m, i, x, 0);
         for (uint32_t k = 1; p.size > 0 && st == DOP_OK; k++) {
             st = move(b, &p);
-            p = current(m, i, place, n, k);
+            p = part_of(m, i, x, k);
         }
     }
     if (st == DOP_OK)
         st = flush(b);
-    dop_block_destroy(&m->device, &b->staging);
+    if (own)
+        dop_block_destroy(&m->device, &b->staging);
     return st;
 }
 
 dop_status
-dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user, dop_diag *diag)
+dop_transfer_keep_staging(dop_model *model, dop_diag *diag)
 {
-    batch b = {.m = model, .diag = diag, .take = take, .user = user};
-    dop_status st = move_all(&b, place, n);
-    return st == DOP_OK ? dop_ranks_read(model, place, n, take, user, diag) : st;
+    return model->slots.staging.mapped ? DOP_OK : make_staging(model, diag, &model->slots.staging);
+}
+
+void
+dop_transfer_finish(dop_model *model)
+{
+    dop_block_destroy(&model->device, &model->slots.staging);
+    dop_block_destroy(&model->device, &model->slots.block);
+    free(model->slots.offsets);
 }
 
 dop_status
-dop_transfer_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag)
+dop_transfer_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, void *user, dop_diag *diag)
+{
+    batch b = {.m = model, .diag = diag, .take = take, .user = user};
+    dop_status st = move_all(&b, states);
+    return st == DOP_OK ? dop_ranks_read(model, states, take, user, diag) : st;
+}
+
+dop_status
+dop_transfer_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag)
 {
     batch b = {.m = model, .diag = diag, .bytes = bytes};
-    dop_status st = move_all(&b, place, n);
-    return st == DOP_OK ? dop_ranks_write(model, place, n, bytes + size_here(model, n), diag) : st;
+    dop_status st = move_all(&b, states);
+    return st == DOP_OK ? dop_ranks_write(model, states, bytes + size_here(model, states), diag) : st;
 }

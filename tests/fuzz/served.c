@@ -189,7 +189,7 @@ api(void)
     dop_chat *chat = NULL;
     dop_tool_form *form = NULL;
     dop_diag diag = {0};
-    const dop_engine_options options = {.rewind = DOP_PLAN_NO_RINGS, .threads = 1};
+    const dop_engine_options options = {.threads = 1};
     if (a.engine)
         return &a;
     a = (dop_api){.model = model(), .tok = fuzz_tokenizer(), .sampling = {.repeat_penalty = 1}, .max_choices = 4};

@@ -22,6 +22,14 @@ if [ "${1:-}" = whole ]; then
     run qwen3 3000 10 5e-4 --kv f32 --sequences 8 --ctx-total 120
     run gemma3 2000 11 5e-4 --kv f32 --sequences 6 --ctx-total 104
     run mixtral 2000 12 2e-2 --sequences 5 --ctx-total 80 --rows 1
+    # The same bits in every batch and chunk.
+    for model in "$SRC"/tests/golden/*/config.json; do
+        model=${model%/config.json}
+        run "${model##*/}" 100 14 0 --sequences 5 --invariant --chunks 8
+    done
+    for model in llama gemma3 mistral_window qwen3_5; do
+        run "$model" 100 15 0 --sequences 5 --invariant --chunks 64 --ctx 400 --kv q8_0
+    done
     # Heads that are long enough for lanes of a row, as on GPUs.
     printf '%s\n' "base: lavapipe" "name: lanes" "max_workgroup: 256" "cpu: false" >lanes.yaml
     run gemma3_hd256 500 13 2e-2 --sequences 5 --rows 4 --target lanes.yaml
@@ -32,7 +40,8 @@ else
     check "a plan of falcon_h1 for two" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o two.plan --ctx 64 --chunks 4 --sequences 2 --rows 2,4 --quiet
     check "drafts, with such states of two sequences" "$TOOLS/drafts" two.plan 40 3 two.plan
     check "steps of both" grep -q '"tg4b2"' <("$EXEC" --bench two.plan -p 0 -n 4 -b 2 -r 1 -o csv --quiet)
-    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3 --rows 4
+    run qwen3_5 80 1 5e-4 --kv f32 --sequences 3 --rows 4
+    run falcon_h1 40 14 0 --sequences 3 --invariant --chunks 4
     [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
     run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
     # Embeddings, of more tokens than a piece has.
@@ -49,6 +58,7 @@ else
     run llama 20 12 2e-2 --sequences 8 --rows 8 --chunks 4 --target draws.yaml
     cp .out drawn
     check "draws" grep -q "^draws of 3 ways" drawn
+    run gemma2 80 15 0 --sequences 5 --invariant --chunks 8 # the same bits in every batch and chunk
     run mistral_window 200 2 2e-2 --sequences 4 --rows 3
     check_fails "--bench of more rows than a step takes" 1 "tg1b4 needs steps of 4 rows and the plan's take 3: compile with --rows 4" \
         "$EXEC" --bench mistral_window.plan -p 0 -n 1 -b 4 --quiet
@@ -68,5 +78,8 @@ check_fails "--ctx-total with one sequence" 2 "--ctx-total is for plans of sever
     "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --ctx-total 100
 check_fails "--ctx-total below --ctx" 2 "--ctx-total 20 has no room for one sequence of --ctx 56" \
     "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --sequences 2 --ctx 56 --ctx-total 20
+check_fails "--invariant has one size" 2 "--invariant has steps of one size: give one to --chunks" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --invariant --chunks 4,16
+check_fails "--invariant --rows" 2 "--invariant" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --invariant --rows 4
 check_fails "--rows wants sizes" 2 "--rows 4,x: expected sizes" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --rows 4,x
 finish

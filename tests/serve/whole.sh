@@ -50,10 +50,11 @@ printf 'secret-1\n' >keys
 serve demo --chat-template ./chat.jinja --temp 1 --api-key-file keys
 if ! command -v node >/dev/null; then
     skip "OpenAI's client" "there is no node"
-elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --no-fund openai@6 ajv@8 >../npm.log 2>&1); then
+elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --no-fund openai@6 @anthropic-ai/sdk@1 ajv@8 >../npm.log 2>&1); then
     skip "OpenAI's client" "npm cannot install it: $(tail -n 1 npm.log)"
 else
     check "OpenAI's client" node "$SRC/tests/serve/openai.mjs" "$url" "$PWD/npm"
+    check "Anthropic's client, and OpenAI's for responses" node "$SRC/tests/serve/anthropic.mjs" "$url" "$PWD/npm" secret-1
     stop "it ends well"
     mkdir -p forms
     check "templates of many forms of calls" node "$SRC/tests/serve/tools.mjs" forms forms

@@ -322,6 +322,52 @@ Test(grammar, schemas)
                 (unsigned long long)all.masks_found);
 }
 
+/* Is there white space between the tokens of a JSON text? */
+static bool
+has_blanks(const dop_buf *text)
+{
+    bool quoted = false;
+    for (size_t i = 0; i < text->size; i++) {
+        const char c = text->data[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && strchr(" \n\t\r", c))
+            return true;
+    }
+    return false;
+}
+
+/* With DOP_SCHEMA_COMPACT, and within the part {"compact"}, JSON has no white space between its tokens; otherwise it may. */
+Test(grammar, compact)
+{
+    size_t i, n_blank = 0;
+    json_t *schema;
+    json_array_foreach(json_object_get(corpus, "schemas"), i, schema)
+    {
+        dop_grammar *g[3];
+        json_t *parts = json_pack("{s:{s:O}}", "compact", "schema", schema);
+        if (i % 4 != 0) {
+            json_decref(parts);
+            continue;
+        }
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, DOP_SCHEMA_COMPACT, NULL, NULL, &g[0]), DOP_OK);
+        cr_assert_eq(dop_grammar_from_parts(vocab, parts, NULL, NULL, &g[1]), DOP_OK);
+        cr_assert_eq(dop_grammar_from_schema(vocab, schema, NULL, NULL, 0, NULL, NULL, &g[2]), DOP_OK);
+        for (size_t k = 0; k < 3; k++) {
+            dop_buf text = {0};
+            cr_assert(write_text(g[k], i * 100 + k, &text));
+            cr_assert(k == 2 || !has_blanks(&text), "%s", text.data);
+            n_blank += k == 2 && has_blanks(&text);
+            dop_buf_finish(&text);
+            dop_grammar_release(g[k]);
+        }
+        json_decref(parts);
+    }
+    cr_assert_gt(n_blank, 2);
+}
+
 /* What is written under schemas of zod, pydantic and OpenAPI is valid, as the validator says. */
 Test(grammar, generated)
 {

@@ -255,10 +255,12 @@ Test(http, keys)
                                                                                                  "Bearer abc ",
                                                                                                  "Bearer ABC"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        cr_expect(dop_http_keys_admit(&keys, good[i]), "%s", good[i]);
+        cr_expect(dop_http_keys_admit(&keys, good[i], NULL), "%s", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        cr_expect(!dop_http_keys_admit(&keys, bad[i]), "%s", bad[i]);
-    cr_assert(!dop_http_keys_admit(&keys, NULL));
+        cr_expect(!dop_http_keys_admit(&keys, bad[i], NULL), "%s", bad[i]);
+    cr_assert(!dop_http_keys_admit(&keys, NULL, NULL));
+    cr_assert(dop_http_keys_admit(&keys, NULL, good[0] + strlen("Bearer ")));
+    cr_assert(!dop_http_keys_admit(&keys, NULL, "") && !dop_http_keys_admit(&keys, NULL, good[0]));
     dop_http_keys_finish(&keys);
     static const char *const none[] = {"", "\n\r\n", "  \n\t\n", "# only this\n", "\xef\xbb\xbf", "\xef\xbb\xbf\n#\n"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {

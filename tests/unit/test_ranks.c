@@ -477,7 +477,7 @@ Test(ranks, orders)
         {DOP_ORDER_STEP, 2, {1, 8, DOP_FORM_READ, DOP_ANSWER_ROWS}, rows},
         {DOP_ORDER_PAGES, 2, {3, 2}, pages},
         {DOP_ORDER_COPY_PLACE, 0, {0, 3, 64, 1, 0}, NULL},
-        {DOP_ORDER_READ, 0, {3, 64, 1}, NULL},
+        {DOP_ORDER_READ, 0, {3, 0, 64, 3, 1}, NULL},
         {DOP_ORDER_BYTES, 4, {0}, "plan"},
         {DOP_ORDER_END, 0, {0}, NULL},
     };
@@ -491,7 +491,7 @@ Test(ranks, orders)
         {DOP_ORDER_PAGES, 2, {0, 3}, pages},
         {DOP_ORDER_CLEAR_PLACE, 0, {4}, NULL},
         {DOP_ORDER_COPY_PAGE, 0, {0, 1, 17}, NULL},
-        {DOP_ORDER_SIZE, 0, {65}, NULL},
+        {DOP_ORDER_SIZE, 0, {0, 0, 65, 3}, NULL},
         {DOP_ORDER_CLOSE, 0, {1}, NULL},
     };
     static const size_t row_bytes[] = {

@@ -340,7 +340,7 @@ Test(sequences, pages_come_and_go)
         a[i] = i;
         b[i] = i < 4 ? i : 100 + i;
     }
-    ok(dop_pages_init(&model, true, device, &diag, &p));
+    ok(dop_pages_init(&model, device, &diag, &p));
     cr_assert(grow(&p, 0, 0, 13) && dop_pages_available(&p) == 2);
     cr_assert(!grow(&p, 1, 0, 12) && p.of[1].n == 0, "three pages of two");
     /* A fork has the same pages until it writes. */

@@ -67,6 +67,11 @@ typedef struct dop_open_options {
      * GPUs).  Where steps replace states, at most two submissions of one step each are in flight, because more could not be
      * undone. */
     uint32_t steps_ahead, steps_per_submit;
+    /* Checkpoints (dop_sequence_checkpoint and those that are made by themselves, at the ends of chunks and turns) that the device
+     * holds at once, at most 64; 0: none, so that sequences with windows or recurrent layers are fed again where they are rewound.
+     * checkpoint_bytes: most device memory for them; 0: a sixteenth of the device's memory. */
+    uint32_t checkpoints;
+    uint64_t checkpoint_bytes;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* How many tokens the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, dop_model_open returns
      * as soon as that call has what it needs.  A thread prepares the rest meanwhile, and calls that need it wait for it. */
@@ -170,11 +175,11 @@ dop_status dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **
 /* An open step with rows of this sequence is rolled back.  Accepts NULL. */
 void dop_sequence_destroy(dop_sequence *sequence);
 
-/* Fills the sequence, which must be empty (else DOP_E_INPUT), with as many of the n tokens, from the first one on, as are
- * cached in whole pages (dop_facts.page).  *out_found is their number and less than n, so that at least one token is left to
- * feed for its logits; the caller feeds ids[*out_found] and the rest.  What this model's sequences were fed stays cached,
- * even after they are rewound or destroyed, until its pages are needed.  This runs no step.  It finds 0 tokens where the
- * plan holds one sequence, or where layers keep other states than caches of the whole context (windows, recurrent layers). */
+/* Makes the sequence begin with as many of the n tokens, from the first one on, as any states are there for: its own, as far as
+ * they are of these tokens; those of another sequence; or what is cached, in whole pages (dop_facts.page) and, where layers keep
+ * states of one position (windows, recurrent layers), up to a checkpoint.  *out_found is their number and less than n, so that
+ * at least one token is left to feed for its logits; the caller feeds ids[*out_found] and the rest.  What this model's
+ * sequences were fed stays cached, even after they are rewound or destroyed, until its pages are needed.  This runs no step. */
 dop_status dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found);
 
 /* Creates a sequence with the tokens, states and sampling of this one, without its speculation.  Pages are
@@ -184,13 +189,24 @@ dop_status dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequenc
  * device fails, `to` has the tokens, and later calls compute the missing states. */
 dop_status dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag);
 /* Forgets everything after the first n_tokens, which must exist (else DOP_E_INPUT).  0 empties the sequence.  States that
- * steps replace are computed again from the tokens unless a copy from that position is left. */
+ * steps replace, and windows that have lost what they need, are computed again from the longest checkpoint. */
 dop_status dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag);
 /* Removes the tokens [first, first + n), which must exist (else DOP_E_INPUT).  Later tokens move up and are fed again, because
  * their states depend on what came before them; the next call that needs the states does this. */
 dop_status dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *diag);
 /* The tokens so far, fed and picked; owned by the sequence, valid until it changes. */
 const uint32_t *dop_sequence_tokens(const dop_sequence *sequence, size_t *out_n);
+
+/* Makes a checkpoint: a copy of what brings this or any other sequence of the model back to where this one is.  Tokens that are
+ * not in the states yet are fed first.  It takes device memory that dop_open_options.checkpoints reserved, and costs one copy of the
+ * states of windows and recurrent layers; caches of the whole context are not copied.  *out_id: a handle, which is never 0, until
+ * dop_model_drop_checkpoint.  DOP_E_FULL: all checkpoints are held.  DOP_E_INPUT: the sequence is empty. */
+dop_status dop_sequence_checkpoint(dop_sequence *sequence, dop_diag *diag, uint64_t *out_id);
+/* Gives the sequence, whatever it had, the tokens of a checkpoint, and their states.  What is no longer cached of them (pages that
+ * were needed) is computed again by the next call that needs it.  Runs no step.  DOP_E_INPUT: there is no such checkpoint. */
+dop_status dop_sequence_restore(dop_sequence *sequence, uint64_t id, dop_diag *diag);
+/* Ends a handle.  The checkpoint stays until its memory is needed.  Does nothing with one that has ended, and with 0. */
+void dop_model_drop_checkpoint(dop_model *model, uint64_t id);
 
 /* Writes tokens and states to a file, which appears under its name when it is complete, with a note from the caller (n_note
  * bytes; NULL and 0: none).  The file is tied to the plan (its digest) and the layout of its states, but not to the device. */

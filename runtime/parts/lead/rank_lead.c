@@ -149,7 +149,6 @@ dop_ranks_join(dop_model *model, dop_diag *diag)
         if (st != DOP_OK)
             break;
         m->plan.replaces = m->plan.replaces || opened.replaces;
-        m->pages.shares = m->pages.shares && opened.shares;
         r->facts.rewind = opened.rewind < r->facts.rewind ? opened.rewind : r->facts.rewind;
     }
     if (st == DOP_OK)
@@ -351,10 +350,23 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
 
 /* --- states ---------------------------------------------------------------------------------------------------------- */
 
-static dop_status
-size_of(dop_model *m, uint32_t rank, uint32_t n, dop_diag *diag, uint64_t *out_size)
+/* The parity of the place; slots have one copy. */
+static uint32_t
+parity_of(const dop_model *m, const dop_states *x)
 {
-    const dop_order order = {.kind = DOP_ORDER_SIZE, .args = {n}};
+    return x->place < m->plan.model->n_sequences ? m->parity[x->place] : 0;
+}
+
+static dop_status
+tell_pages(dop_model *m, const dop_states *x, dop_diag *diag)
+{
+    return x->rows && x->place < m->plan.model->n_sequences ? dop_ranks_tell_pages(m, x->place, x->to, diag) : DOP_OK;
+}
+
+static dop_status
+size_of(dop_model *m, uint32_t rank, const dop_states *x, dop_diag *diag, uint64_t *out_size)
+{
+    const dop_order order = dop_order_of_states(DOP_ORDER_SIZE, x, parity_of(m, x));
     dop_status st = send_held(m, diag);
     if (st == DOP_OK)
         st = send_order(m->ranks, rank, &order, diag);
@@ -364,24 +376,24 @@ size_of(dop_model *m, uint32_t rank, uint32_t n, dop_diag *diag, uint64_t *out_s
 }
 
 uint64_t
-dop_ranks_size(dop_model *model, uint32_t n)
+dop_ranks_size(dop_model *model, const dop_states *states)
 {
     uint64_t all = 0, size;
     for (uint32_t i = 1; model->ranks && i < model->ranks->wire->n; i++)
-        if (size_of(model, i, n, NULL, &size) == DOP_OK) /* the next call reports a lost rank */
+        if (size_of(model, i, states, NULL, &size) == DOP_OK) /* the next call reports a lost rank */
             all += size;
     return all;
 }
 
 dop_status
-dop_ranks_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user, dop_diag *diag)
+dop_ranks_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, void *user, dop_diag *diag)
 {
     dop_ranks *r = model->ranks;
-    dop_status st = dop_ranks_tell_pages(model, place, n, diag);
+    dop_status st = r ? tell_pages(model, states, diag) : DOP_OK;
     for (uint32_t i = 1; r && i < r->wire->n && st == DOP_OK; i++) {
-        const dop_order order = {.kind = DOP_ORDER_READ, .args = {place, n, model->parity[place]}};
+        const dop_order order = dop_order_of_states(DOP_ORDER_READ, states, parity_of(model, states));
         uint64_t left = 0;
-        if ((st = size_of(model, i, n, diag, &left)) == DOP_OK)
+        if ((st = size_of(model, i, states, diag, &left)) == DOP_OK)
             st = send_order(r, i, &order, diag);
         while (left > 0 && st == DOP_OK) {
             const uint8_t *bytes;
@@ -399,14 +411,14 @@ dop_ranks_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take,
 }
 
 dop_status
-dop_ranks_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag)
+dop_ranks_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag)
 {
     dop_ranks *r = model->ranks;
-    dop_status st = dop_ranks_tell_pages(model, place, n, diag);
+    dop_status st = r ? tell_pages(model, states, diag) : DOP_OK;
     for (uint32_t i = 1; r && i < r->wire->n && st == DOP_OK; i++) {
-        const dop_order order = {.kind = DOP_ORDER_WRITE, .args = {place, n, model->parity[place]}};
+        const dop_order order = dop_order_of_states(DOP_ORDER_WRITE, states, parity_of(model, states));
         uint64_t size = 0;
-        if ((st = size_of(model, i, n, diag, &size)) == DOP_OK)
+        if ((st = size_of(model, i, states, diag, &size)) == DOP_OK)
             st = send_order(r, i, &order, diag);
         for (uint64_t at = 0, piece; at < size && st == DOP_OK; at += piece) {
             piece = size - at < DOP_WIRE_MOST / 2 ? size - at : DOP_WIRE_MOST / 2;

@@ -59,11 +59,15 @@ fits(const dop_order *o, const dop_plan_model *m)
         return a[0] < n && a[1] < n && a[2] <= m->ctx && a[3] <= 1 && a[4] <= 1;
     case DOP_ORDER_COPY_PAGE:
         return a[0] < m->n_pages && a[1] < m->n_pages && a[2] <= m->page;
+    case DOP_ORDER_SLOTS:
+        return a[0] <= DOP_MAX_SLOTS;
+    case DOP_ORDER_COPY_SLOT:
+        return (a[0] < n) != (a[1] < n) && a[0] < n + DOP_MAX_SLOTS && a[1] < n + DOP_MAX_SLOTS && a[2] <= m->ctx &&
+               a[3] <= 1 && a[4] <= 1;
     case DOP_ORDER_SIZE:
-        return a[0] <= m->ctx;
     case DOP_ORDER_READ:
     case DOP_ORDER_WRITE:
-        return a[0] < n && a[1] <= m->ctx && a[2] <= 1;
+        return a[0] < n + DOP_MAX_SLOTS && a[1] <= a[2] && a[2] <= m->ctx && a[3] <= 3 && a[4] <= 1;
     default:
         return true;
     }

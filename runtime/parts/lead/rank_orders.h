@@ -8,9 +8,9 @@
 #define DOPPLER_RUNTIME_PARTS_LEAD_RANK_ORDERS_H
 
 #include "base/base.h"
-#include "runtime/plan/plan_format.h"
+#include "runtime/model/model.h"
 
-#define DOP_ORDERS_VERSION 2u
+#define DOP_ORDERS_VERSION 3u
 
 /* ORDER(name, words, bytes of a row, what): words is how many of dop_order.args are used. */
 #define DOP_ORDERS(ORDER)                                                                                   \
@@ -23,9 +23,11 @@
     ORDER(CLEAR_PLACE, 1, 0, "place: its states in one piece are zeros")                                    \
     ORDER(COPY_PLACE, 5, 0, "places from and to, positions, the parity of each: states in one piece")       \
     ORDER(COPY_PAGE, 3, 0, "pages from and to, rows")                                                       \
-    ORDER(SIZE, 1, 0, "positions: answer how many bytes their states take")                                 \
-    ORDER(READ, 3, 0, "place, positions, parity: answer the states")                                        \
-    ORDER(WRITE, 3, 0, "place, positions, parity: states come in messages of bytes, as many as SIZE says")  \
+    ORDER(SLOTS, 1, 0, "make so many slots for checkpoints")                                                \
+    ORDER(COPY_SLOT, 5, 0, "place and slot or slot and place, positions, parity of the place, with rows")   \
+    ORDER(SIZE, 5, 0, "dop_states: answer how many bytes they take")                                        \
+    ORDER(READ, 5, 0, "dop_states: answer the states")                                                      \
+    ORDER(WRITE, 5, 0, "dop_states: states come in messages of bytes, as many as SIZE says")                \
     ORDER(BYTES, 0, 1, "the next bytes of states")
 
 typedef enum dop_order_kind {
@@ -51,6 +53,23 @@ typedef struct dop_order {
     uint32_t args[DOP_ORDER_WORDS];
     const void *rows; /* not owned */
 } dop_order;
+
+/* The arguments of SIZE, READ and WRITE: place, from, to, which of them (bit 0: rows, bit 1: whole), parity. */
+static inline dop_order
+dop_order_of_states(dop_order_kind kind, const dop_states *x, uint32_t parity)
+{
+    const uint32_t which = (x->rows ? 1u : 0) | (x->whole ? 2u : 0);
+    return (dop_order){.kind = (uint32_t)kind, .args = {x->place, x->from, x->to, which, parity}};
+}
+static inline dop_states
+dop_order_states(const dop_order *o)
+{
+    return (dop_states){.place = o->args[0],
+                        .from = o->args[1],
+                        .to = o->args[2],
+                        .rows = (o->args[3] & 1) != 0,
+                        .whole = (o->args[3] & 2) != 0};
+}
 
 /* Appends the message. */
 void dop_order_encode(const dop_order *order, dop_buf *out);

@@ -18,8 +18,8 @@ typedef struct dop_rank_opened {
     uint32_t status;  /* dop_status; anything but DOP_OK: `text` says why, and there is no more */
     uint64_t digest;  /* the digest that all parts of the plan share (dop_ranks_digest) */
     uint64_t device_bytes;
-    uint32_t replaces, shares, rewind; /* dop_plan.replaces, dop_pages.shares, dop_plan_model.rewind */
-    uint32_t n_schedules;
+    uint32_t replaces, rewind; /* dop_plan.replaces, dop_plan_model.rewind */
+    uint32_t n_schedules, reserved;
     char device[96];
     char text[1024];
 } dop_rank_opened;
@@ -89,11 +89,11 @@ dop_status dop_ranks_order(dop_model *model, dop_order_kind kind, const uint32_t
                            dop_diag *diag);
 /* Tells the other ranks which pages hold the first n positions of the sequence at a place. */
 dop_status dop_ranks_tell_pages(dop_model *model, uint32_t place, uint32_t n, dop_diag *diag);
-/* Saving and restoring: the size in bytes, reading and writing of the states of the first n positions that the other ranks have,
+/* Saving and restoring: the size in bytes, reading and writing of the states that the other ranks have,
  * one rank after the other; see transfer.c. */
-uint64_t dop_ranks_size(dop_model *model, uint32_t n);
-dop_status dop_ranks_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user, dop_diag *diag);
-dop_status dop_ranks_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag);
+uint64_t dop_ranks_size(dop_model *model, const dop_states *states);
+dop_status dop_ranks_read(dop_model *model, const dop_states *states, dop_bytes_fn *take, void *user, dop_diag *diag);
+dop_status dop_ranks_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag);
 
 /* --- all ranks ------------------------------------------------------------------------------------------------------- */
 

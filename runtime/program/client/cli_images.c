@@ -42,16 +42,26 @@ dop_cli_images_add(dop_cli_images *x, const dop_cli *cli, dop_model *model, dop_
 }
 
 void
-dop_cli_images_cut(dop_cli_images *x, size_t from)
+dop_cli_images_drop(dop_cli_images *x, size_t from, size_t n)
 {
-    while (x->n > from)
-        dop_image_close(x->list[--x->n]);
+    const size_t left = from < x->n ? x->n - from : 0, drops = n < left ? n : left;
+    for (size_t i = from; i < from + drops; i++)
+        dop_image_close(x->list[i]);
+    if (drops > 0)
+        memmove(x->list + from, x->list + from + drops, (left - drops) * sizeof *x->list);
+    x->n -= drops;
+}
+
+size_t
+dop_cli_images_of(const json_t *message)
+{
+    return (size_t)json_integer_value(json_object_get(message, "n_images"));
 }
 
 void
 dop_cli_images_finish(dop_cli_images *x)
 {
-    dop_cli_images_cut(x, 0);
+    dop_cli_images_drop(x, 0, SIZE_MAX);
     free(x->list);
     dop_images_close(x->images);
     *x = (dop_cli_images){0};
@@ -113,6 +123,9 @@ dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, cons
     dop_status st = n > 0 ? dop_images_mark(x->images, text, len, n, diag, &marked, &len) : DOP_OK;
     if (st == DOP_OK)
         st = dop_chat_add_message(messages, "user", marked ? marked : text, len, diag);
+    if (st == DOP_OK && n > 0 &&
+        json_object_set_new(json_array_get(messages, json_array_size(messages) - 1), "n_images", json_integer((json_int_t)n)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_free(marked);
     return st;
 }

@@ -16,8 +16,9 @@ typedef struct dop_cli_images {
 dop_status dop_cli_image_add(dop_cli_images *x, dop_model *model, const char *path, dop_diag *diag);
 /* Adds those of --image. */
 dop_status dop_cli_images_add(dop_cli_images *x, const dop_cli *cli, dop_model *model, dop_diag *diag);
-/* Drops the pictures from number `from` on. */
-void dop_cli_images_cut(dop_cli_images *x, size_t from);
+/* Drops at most n pictures from number `from` on. */
+void dop_cli_images_drop(dop_cli_images *x, size_t from, size_t n);
+size_t dop_cli_images_of(const json_t *message); /* number of pictures of a message that was added with some */
 void dop_cli_images_finish(dop_cli_images *x); /* before the model is closed; accepts a zeroed one */
 /* Replaces marks in a prompt, and then ids; without pictures nothing changes.  special: flags of dop_text_encode. */
 dop_status dop_cli_images_encode(const dop_cli_images *x, const dop_text *text, const char *prompt, size_t n,

@@ -71,18 +71,15 @@ static dop_status
 encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
 {
     dop_ids all = {0};
-    size_t n, same = 0;
-    const uint32_t *tokens = dop_sequence_tokens(t->gen.sequence, &n);
+    size_t same = 0;
     dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, &t->images, diag, &all);
     if (st == DOP_OK && all.failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK) {
-        while (same < n && same + 1 < all.count && tokens[same] == all.data[same])
-            same++;
-        for (size_t i = same; i < all.count; i++)
-            dop_ids_push(out_ids, all.data[i]);
-        st = dop_sequence_rewind(t->gen.sequence, (uint32_t)same, diag);
-    }
+    if (st == DOP_OK)
+        st = dop_sequence_reuse(t->gen.sequence, all.data, all.count < t->gen.facts.ctx ? all.count : t->gen.facts.ctx,
+                                diag, &same);
+    for (size_t i = same; i < all.count && st == DOP_OK; i++)
+        dop_ids_push(out_ids, all.data[i]);
     dop_ids_finish(&all);
     return st;
 }
@@ -134,6 +131,9 @@ drop_oldest(dop_talk *t, dop_diag *diag)
     uint32_t begin = t->turns[0], end = t->n_turns > 1 ? t->turns[1] : n_tokens(t);
     dop_status st = DOP_OK;
     if (t->chat) {
+        const size_t n = dop_cli_images_of(json_array_get(t->messages, 0));
+        dop_cli_images_drop(&t->images, 0, n);
+        t->n_asked -= n;
         json_array_remove(t->messages, 0);
         if (json_array_size(t->messages) > 0)
             json_array_remove(t->messages, 0); /* the answer */
@@ -200,7 +200,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     if (t->refused && added)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
     if (t->refused) {
-        dop_cli_images_cut(&t->images, asked);
+        dop_cli_images_drop(&t->images, asked, SIZE_MAX);
         t->n_asked = asked;
     }
     if (st != DOP_OK || (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) != DOP_OK)
@@ -228,8 +228,13 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
     *out_there_was = t->n_turns > 0;
     if (t->n_turns == 0)
         return DOP_OK;
-    for (uint32_t i = 0; i < 2 && t->chat; i++)
-        json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    for (uint32_t i = 0; i < 2 && t->chat; i++) {
+        const size_t last = json_array_size(t->messages) - 1,
+                     n = dop_cli_images_of(json_array_get(t->messages, last));
+        t->n_asked -= n;
+        dop_cli_images_drop(&t->images, t->n_asked, n);
+        json_array_remove(t->messages, last);
+    }
     draw_anew(t);
     t->n_turns--;
     /* Tokens of a conversation stay in the sequence, because the next line is rendered with them and feeds only what differs. */
@@ -240,7 +245,7 @@ dop_status
 dop_talk_reset(dop_talk *talk, dop_diag *diag)
 {
     json_array_clear(talk->messages);
-    dop_cli_images_cut(&talk->images, 0);
+    dop_cli_images_drop(&talk->images, 0, SIZE_MAX);
     talk->n_asked = 0;
     talk->n_turns = 0;
     draw_anew(talk);

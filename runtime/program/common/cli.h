@@ -72,6 +72,7 @@ typedef struct dop_cli {
         serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
     dop_texts serve_hosts, cors;
     const char *prefix, *log;
+    uint32_t store;       /* responses that the server keeps */
     double serve_comment; /* seconds; 0: never */
     /* about */
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;

@@ -54,6 +54,7 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
 void
 dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
 {
+    enum { MOST_CHECKPOINTS = 64 };
     *out_options = (dop_open_options){
         .device = cli->device,
         .cache_dir = cli->cache_dir,
@@ -62,6 +63,8 @@ dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
         .steps_per_submit = cli->gpu_loop,
         .wire = cli->wire,
     };
+    if (cli->serve || cli->interactive) /* their prompts come again */
+        out_options->checkpoints = MOST_CHECKPOINTS;
     if (cli->verbose)
         out_options->log.line = print_log_line;
     if (cli->ordering)

@@ -18,6 +18,11 @@ void dop_constraints_destroy(dop_constraints *shapes); /* accepts NULL */
 
 typedef struct dop_call dop_call;
 
+/* Responses (POST /v1/responses) that are kept in memory: at most n of them, and 64 MiB.  Any thread. */
+typedef struct dop_response_store dop_response_store;
+dop_status dop_response_store_create(uint32_t n, dop_diag *diag, dop_response_store **out_store);
+void dop_response_store_destroy(dop_response_store *store); /* ends their calls; accepts NULL */
+
 enum { DOP_MAX_ANSWERS = 64, DOP_MAX_INPUTS = 2048 }; /* most choices, and most inputs for embeddings, of a request */
 
 /* What reading one request may cost, from its JSON to its jobs; 0: no limit. */
@@ -32,6 +37,7 @@ typedef struct dop_api {
     const dop_tokenizer *tok;
     const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
     dop_constraints *shapes;
+    dop_response_store *store;        /* NULL: no responses are kept */
     const char *system;               /* message of conversations that have none of their own; NULL: none */
     const struct dop_tool_form *form; /* how its answers are read; with chat */
     dop_facts facts;
@@ -62,25 +68,29 @@ typedef struct dop_answer_counts {
     uint32_t prompt, reused, written; /* reused: tokens of the prompts that were cached */
 } dop_answer_counts;
 
+/* Whose form errors have. */
+typedef enum dop_error_form { DOP_ERRORS_OPENAI, DOP_ERRORS_ANTHROPIC } dop_error_form;
+
 typedef struct dop_answer {
-    unsigned status;   /* HTTP status; 0: not known yet */
-    const char *type;  /* Content-Type */
-    const char *allow; /* with status 405: the methods that the path takes */
-    bool streams;      /* the body grows until the call is over */
-    bool more;         /* the call has more to write as soon as there is room, and will not wake anybody for it */
+    dop_error_form errors; /* set before anything is answered */
+    unsigned status;       /* HTTP status; 0: not known yet */
+    const char *type;      /* Content-Type */
+    const char *allow;     /* with status 405: the methods that the path takes */
+    bool streams;          /* the body grows until the call is over */
+    bool more;             /* the call has more to write as soon as there is room, and will not wake anybody for it */
     dop_answer_counts counts; /* when the call is over */
     dop_buf headers;          /* "NAME: VALUE\r\n" of each further header field */
     dop_buf body;
 } dop_answer;
 
-void dop_answer_finish(dop_answer *answer); /* frees what it owns; accepts a zeroed one */
+void dop_answer_finish(dop_answer *answer); /* frees what it owns, and keeps the form of errors; accepts a zeroed one */
 /* Adds a header field, whose value is a list of at most about 20 names; of the values only printable ASCII is kept.  The field may
  * be added several times. */
 void dop_answer_header(dop_answer *answer, const char *name, const char *const *values, size_t n);
 
 /* The budget of a new request, which ends when *cancelled is set. */
 void dop_api_budget(const dop_api *api, const atomic_bool *cancelled, dop_budget *out_budget);
-/* Answers what needs neither work nor waiting: GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
+/* Answers what needs neither work nor waiting: most of GET, and paths and methods that do not exist.  False: it is for dop_api_begin. */
 bool dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop_answer *out_answer);
 
 /* Reads a request, which may take as long as its budget allows, and answers it, or gives the call that will answer: *out_call, which
@@ -92,7 +102,9 @@ bool dop_call_poll(dop_call *call, dop_answer *io_answer);
 /* Ends the call, whatever it was doing.  Accepts NULL. */
 void dop_call_end(dop_call *call);
 
-/* Replaces the answer so far by an error in the API's own form. */
+/* The form of errors for requests to this path. */
+dop_error_form dop_api_error_form(const char *path);
+/* Replaces the answer so far by an error in the form answer->errors. */
 typedef struct dop_api_error {
     unsigned status;
     const char *type, *code, *param; /* code and param: NULL for none */

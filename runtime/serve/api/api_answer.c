@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *
-finish_reason(const dop_job_state *s, const json_t *calls)
+const char *
+dop_finish_reason(const dop_job_state *s, const json_t *calls)
 {
     if (s->end == DOP_JOB_LENGTH) /* a last call may have been cut */
         return "length";
@@ -20,8 +20,8 @@ is_good(dop_job_end end)
     return end == DOP_JOB_GOES_ON || end == DOP_JOB_END_TOKEN || end == DOP_JOB_STOP_TEXT || end == DOP_JOB_LENGTH;
 }
 
-static void
-fail(dop_answer *answer, const dop_job_state *s)
+void
+dop_answer_failure(dop_answer *answer, const dop_job_state *s)
 {
     if (s->end == DOP_JOB_TIMEOUT)
         dop_answer_error(answer, &(dop_api_error){408, "timeout_error", "timeout", NULL},
@@ -181,6 +181,14 @@ logprobs(const dop_call *c, const glance *g, uint32_t from, size_t *io_offset)
     return all;
 }
 
+json_t *
+dop_call_logprobs(const dop_call *call)
+{
+    size_t offset = 0;
+    const glance g = {.state = dop_job_look(call->choices[0].job)};
+    return logprobs(call, &g, 0, &offset);
+}
+
 /* Counts the tokens of all choices.  A prompt that several choices share counts once. */
 static json_t *
 usage(const dop_call *c)
@@ -263,9 +271,9 @@ write_before(dop_call *c, uint32_t index, dop_buf *out)
     const dop_job_state s = dop_job_look(own->job);
     if (c->chat)
         dop_reading_feed(&own->reading, s.text, s.n_text, true);
-    append_open(out,
-                json_pack("{s:i, s:s}", "index", (int)index, "finish_reason", finish_reason(&s, own->reading.calls)),
-                strlen("}"));
+    append_open(
+        out, json_pack("{s:i, s:s}", "index", (int)index, "finish_reason", dop_finish_reason(&s, own->reading.calls)),
+        strlen("}"));
     if (!c->logprobs)
         dop_buf_puts(out, ",\"logprobs\":null");
 }
@@ -407,6 +415,20 @@ stop_early(dop_call *c)
     }
 }
 
+static void read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out);
+
+/* Writes the whole answer of a call with a writer. */
+static void
+write_by_writer(dop_call *c, dop_answer *answer)
+{
+    dop_news news;
+    const dop_job_state s = dop_job_look(c->choices[0].job);
+    read_on(c, 0, &s, &news);
+    answer->status = 200;
+    answer->type = "application/json";
+    c->writer->whole(c, &news, answer);
+}
+
 static bool
 poll_whole(dop_call *c, dop_answer *answer)
 {
@@ -415,8 +437,12 @@ poll_whole(dop_call *c, dop_answer *answer)
         if (c->terms.single && c->terms.tools && is_good(s.end))
             stop_early(c);
         if (!is_good(s.end))
-            fail(answer, &s);
+            dop_answer_failure(answer, &s);
         return !is_good(s.end);
+    }
+    if (c->writer) {
+        write_by_writer(c, answer);
+        return true;
     }
     answer->status = 200;
     answer->type = "application/json";
@@ -427,9 +453,11 @@ poll_whole(dop_call *c, dop_answer *answer)
 
 /* --- streams ------------------------------------------------------------------------------------------------------------------ */
 
-static void
-event(dop_answer *answer, json_t *value)
+void
+dop_answer_event(dop_answer *answer, const char *name, json_t *value)
 {
+    if (name)
+        dop_buf_printf(&answer->body, "event: %s\n", name);
     dop_buf_puts(&answer->body, "data: ");
     dop_json_encode(&answer->body, value);
     dop_buf_puts(&answer->body, "\n\n");
@@ -450,7 +478,7 @@ chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json
     json_t *all = envelope(c, true, choices);
     if (c->include_usage)
         json_object_set_new(all, "usage", json_null());
-    event(answer, all);
+    dop_answer_event(answer, NULL, all);
 }
 
 /* Appends the events of a call of a tool as OpenAI streams it: its name first, then its arguments in pieces. */
@@ -482,7 +510,7 @@ static void
 stream_error(const dop_job_state *s, dop_answer *answer)
 {
     dop_answer error = {0};
-    fail(&error, s);
+    dop_answer_failure(&error, s);
     dop_buf_printf(&answer->body, "data: %s\n\n", error.body.data ? error.body.data : "{}");
     dop_buf_finish(&error.body);
 }
@@ -496,41 +524,52 @@ whole_characters(const dop_buf *text)
     return n - good < 4 ? good : n; /* longer ones are not characters at all */
 }
 
-/* Sends what is new in a part of the answer as a delta of this name. */
-static void
-stream_text(const dop_call *c, uint32_t index, const char *name, const dop_buf *text, bool ended, size_t *io_sent,
-            json_t *probabilities, dop_answer *answer)
+/* How many bytes of a text behind those that were sent can be sent now. */
+static size_t
+new_bytes(const dop_buf *text, bool ended, size_t sent)
 {
-    const size_t n = ended ? text->size : whole_characters(text), from = *io_sent < n ? *io_sent : n;
-    chunk(c, index, json_pack("{s:o}", name, dop_json_text(text->size ? text->data + from : "", n - from)), NULL,
-          probabilities, answer);
-    *io_sent = n > *io_sent ? n : *io_sent;
+    const size_t n = ended ? text->size : whole_characters(text);
+    return n > sent ? n - sent : 0;
 }
 
+/* Reads on in a choice's answer, and sees what can be sent of it: pieces of its content and reasoning that have not been sent, and its
+ * calls.  White space at the beginning waits, because a call may follow. */
 static void
-stream_message(dop_call *c, uint32_t index, const glance *g, bool ended, dop_answer *answer)
+read_on(dop_call *c, uint32_t index, const dop_job_state *s, dop_news *out)
 {
     dop_choice *choice = &c->choices[index];
-    const dop_job_state *s = &g->state;
     dop_reading *r = &choice->reading;
-    const bool was_over = r->over;
+    const bool was_over = r->over, ended = s->end != DOP_JOB_GOES_ON;
     dop_reading_feed(r, s->text, s->n_text, ended);
     if (r->over && !was_over && !ended)
         dop_job_stop(c->api->engine, choice->job);
-    if (r->reasoning.size > choice->sent_reasoning)
-        stream_text(c, index, "reasoning_content", &r->reasoning, ended, &choice->sent_reasoning, json_null(), answer);
-    const bool more =
-        r->content.size > choice->sent && !(choice->sent == 0 && is_blank(&r->content) && (!ended || r->calls));
-    /* White space at the beginning waits, because a call may follow. */
-    if (more)
-        stream_text(c, index, "content", &r->content, ended, &choice->sent,
-                    logprobs(c, g, choice->sent_tokens, &choice->offset), answer);
-    else if (c->logprobs && s->n_tokens > choice->sent_tokens)
-        chunk(c, index, json_pack("{s:s}", "content", ""), NULL, logprobs(c, g, choice->sent_tokens, &choice->offset),
-              answer);
-    choice->sent_tokens = s->n_tokens;
-    for (; choice->sent_calls < json_array_size(r->calls); choice->sent_calls++)
-        stream_call(c, index, choice->sent_calls, json_array_get(r->calls, choice->sent_calls), answer);
+    *out = (dop_news){.state = *s, .ended = ended, .good = is_good(s->end), .calls = r->calls};
+    out->reasoning = r->reasoning.size ? r->reasoning.data + choice->sent_reasoning : "";
+    out->n_reasoning = new_bytes(&r->reasoning, ended, choice->sent_reasoning);
+    const bool waits = choice->sent == 0 && is_blank(&r->content) && (!ended || r->calls);
+    out->content = r->content.size ? r->content.data + choice->sent : "";
+    out->n_content = waits ? 0 : new_bytes(&r->content, ended, choice->sent);
+    out->first_call = choice->sent_calls;
+    choice->sent_reasoning += out->n_reasoning;
+    choice->sent += out->n_content;
+    choice->sent_calls = json_array_size(r->calls);
+}
+
+static void
+stream_message(dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
+{
+    dop_choice *choice = &c->choices[index];
+    dop_news news;
+    read_on(c, index, &g->state, &news);
+    if (news.n_reasoning)
+        chunk(c, index, json_pack("{s:o}", "reasoning_content", dop_json_text(news.reasoning, news.n_reasoning)), NULL,
+              json_null(), answer);
+    if (news.n_content || (c->logprobs && g->state.n_tokens > choice->sent_tokens))
+        chunk(c, index, json_pack("{s:o}", "content", dop_json_text(news.content, news.n_content)), NULL,
+              logprobs(c, g, choice->sent_tokens, &choice->offset), answer);
+    choice->sent_tokens = g->state.n_tokens;
+    for (size_t i = news.first_call; i < json_array_size(news.calls); i++)
+        stream_call(c, index, i, json_array_get(news.calls, i), answer);
 }
 
 static void
@@ -551,7 +590,7 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
         chunk(c, index, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, json_null(), answer);
     choice->begun |= s.n_tokens > 0 || ended;
     if (c->chat) {
-        stream_message(c, index, &g, ended, answer);
+        stream_message(c, index, &g, answer);
     } else if (s.n_text > choice->sent || (c->logprobs && s.n_tokens > choice->sent_tokens)) {
         chunk(c, index, json_stringn(s.text + choice->sent, s.n_text - choice->sent), NULL,
               logprobs(c, &g, choice->sent_tokens, &choice->offset), answer);
@@ -560,11 +599,27 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
     }
     choice->over = ended;
     if (ended && is_good(s.end))
-        chunk(c, index, c->chat ? json_object() : json_string(""), finish_reason(&s, choice->reading.calls),
+        chunk(c, index, c->chat ? json_object() : json_string(""), dop_finish_reason(&s, choice->reading.calls),
               json_null(), answer);
     else if (ended)
         stream_error(&s, answer);
     look_away(&g);
+}
+
+/* Streams what is new of a call with a writer; true: the answer is complete. */
+static bool
+stream_by_writer(dop_call *c, dop_answer *answer)
+{
+    glance g;
+    dop_news news;
+    look(c, 0, UINT32_MAX, &g);
+    const bool failed = look_failed(&g);
+    if (!failed) {
+        read_on(c, 0, &g.state, &news);
+        c->writer->stream(c, &news, answer);
+    }
+    look_away(&g);
+    return !failed && news.ended;
 }
 
 static bool
@@ -574,6 +629,8 @@ poll_stream(dop_call *c, dop_answer *answer)
     answer->status = 200;
     answer->type = "text/event-stream";
     answer->streams = true;
+    if (c->writer)
+        return stream_by_writer(c, answer);
     for (uint32_t i = 0; i < c->n_choices; i++) {
         stream_choice(c, i, answer);
         over &= c->choices[i].over;
@@ -583,14 +640,14 @@ poll_stream(dop_call *c, dop_answer *answer)
     if (c->include_usage) {
         json_t *all = envelope(c, true, json_array());
         json_object_set_new(all, "usage", usage(c));
-        event(answer, all);
+        dop_answer_event(answer, NULL, all);
     }
     dop_buf_puts(&answer->body, "data: [DONE]\n\n");
     return true;
 }
 
-static dop_answer_counts
-count_tokens(const dop_call *c)
+dop_answer_counts
+dop_call_count(const dop_call *c)
 {
     dop_answer_counts n = {.known = true};
     dop_engine_lock(c->api->engine);
@@ -611,7 +668,7 @@ dop_call_poll(dop_call *call, dop_answer *io_answer)
 {
     const bool over = call->stream ? poll_stream(call, io_answer) : poll_whole(call, io_answer);
     if (over)
-        io_answer->counts = count_tokens(call);
+        io_answer->counts = dop_call_count(call);
     return over;
 }
 
@@ -628,5 +685,7 @@ dop_call_end(dop_call *call)
     json_decref(call->tools);
     json_decref(call->schema);
     json_decref(call->documents);
+    if (call->writer)
+        call->writer->finish(call->state);
     free(call);
 }

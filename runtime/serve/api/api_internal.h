@@ -129,8 +129,27 @@ typedef struct dop_writing {
     size_t offset;  /* bytes of the tokens before it */
 } dop_writing;
 
+typedef struct dop_news dop_news;
+
+/* How the answer of a call is written: the public form of another API than that of chat completions (runtime/serve/protocols).  Calls
+ * with a writer have one choice. */
+typedef struct dop_writer {
+    const char *id; /* what ids of answers begin with */
+    /* Appends the whole answer, whose job has ended well. */
+    void (*whole)(dop_call *call, const dop_news *news, dop_answer *answer);
+    /* Appends what is new in a stream. */
+    void (*stream)(dop_call *call, const dop_news *news, dop_answer *answer);
+    void (*finish)(void *state); /* frees the state; accepts NULL */
+    /* An answer that may become longer than fits is made shorter; otherwise the request is refused. */
+    bool clamps;
+} dop_writer;
+
 struct dop_call {
     const dop_api *api;
+    const dop_writer *writer; /* NULL: the form of chat completions, completions, embeddings or ranks */
+    void *state;              /* owned: the writer's */
+    bool clamped;             /* the context has no room for all that the answer was allowed */
+    size_t n_own_stops;       /* how many of the stop texts, the first ones, are the model's */
     bool chat, embeds, ranks, stream, include_usage, logprobs;
     bool base64;         /* how embeddings are written */
     uint32_t dimensions; /* values of an embedding that are written */
@@ -153,10 +172,37 @@ struct dop_call {
 void dop_texts_write_vector(const dop_call *c, uint32_t index, dop_buf *out);
 void dop_texts_write_ranks(const dop_call *c, dop_buf *out);
 
+/* What a call with a writer has written, and what of it is new since the last look.  Texts belong to the call. */
+struct dop_news {
+    dop_job_state state; /* without tokens */
+    bool ended, good;    /* the job has ended; it goes on, or has ended well */
+    const char *reasoning, *content;
+    size_t n_reasoning, n_content; /* bytes that are new; all of them for a whole answer */
+    const json_t *calls;           /* NULL: there is none */
+    size_t first_call;             /* the first call that is new */
+};
+
+/* api_answer.c: why an answer ended, as OpenAI names it; the error for a job that has not ended well; the counts of an ended call. */
+const char *dop_finish_reason(const dop_job_state *state, const json_t *calls);
+void dop_answer_failure(dop_answer *answer, const dop_job_state *state);
+dop_answer_counts dop_call_count(const dop_call *call);
+/* Log-probabilities of an ended chat, as chat completions have them. */
+json_t *dop_call_logprobs(const dop_call *call);
+/* Appends an event with a name of its own, and takes ownership of the value. */
+void dop_answer_event(dop_answer *answer, const char *name, json_t *value);
+
 /* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */
 typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING, DOP_CALL_RERANK } dop_call_kind;
-dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
+typedef struct dop_call_how {
+    dop_call_kind kind;
+    const dop_writer *writer; /* NULL: the kind's own form */
+    void *state;              /* the writer's, which is freed with the call, or when there is none */
+} dop_call_how;
+dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_how how,
                          dop_answer *answer);
+/* The number of tokens of a conversation's prompt; false: refused, and the answer says why. */
+bool dop_call_measure(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                      size_t *out_n);
 /* POST /apply-template: the prompt that a conversation becomes. */
 void dop_call_render(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer);
 #endif

@@ -63,7 +63,7 @@ dop_answer_finish(dop_answer *answer)
 {
     dop_buf_finish(&answer->headers);
     dop_buf_finish(&answer->body);
-    *answer = (dop_answer){0};
+    *answer = (dop_answer){.errors = answer->errors};
 }
 
 void
@@ -86,6 +86,30 @@ dop_answer_header(dop_answer *answer, const char *name, const char *const *value
     dop_buf_puts(out, n > MOST_VALUES ? ", ...\r\n" : "\r\n");
 }
 
+dop_error_form
+dop_api_error_form(const char *path)
+{
+    static const char messages[] = "/v1/messages"; /* perhaps behind a prefix */
+    const char *at = path ? strstr(path, messages) : NULL;
+    return at && (!at[strlen(messages)] || at[strlen(messages)] == '/') ? DOP_ERRORS_ANTHROPIC : DOP_ERRORS_OPENAI;
+}
+
+/* What Anthropic calls errors with this HTTP status. */
+static const char *
+anthropic_type(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *type;
+    } rows[] = {
+        {401, "authentication_error"}, {403, "permission_error"}, {404, "not_found_error"}, {408, "timeout_error"},
+        {413, "request_too_large"},    {429, "rate_limit_error"}, {500, "api_error"},       {503, "overloaded_error"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].status == status)
+            return rows[i].type;
+    return "invalid_request_error";
+}
+
 void
 dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
 {
@@ -95,9 +119,15 @@ dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt
     dop_buf_vprintf(&message, fmt, ap);
     va_end(ap);
     json_t *text = dop_json_text(message.size ? message.data : "", message.size);
-    dop_answer_json(answer, error->status,
-                    json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text ? text : json_null(), "type",
-                              error->type, "param", error->param, "code", error->code));
+    text = text ? text : json_null();
+    if (answer->errors == DOP_ERRORS_ANTHROPIC)
+        dop_answer_json(answer, error->status,
+                        json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type",
+                                  anthropic_type(error->status), "message", text));
+    else
+        dop_answer_json(answer, error->status,
+                        json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text, "type", error->type, "param",
+                                  error->param, "code", error->code));
     answer->streams = false;
     dop_buf_finish(&message);
 }

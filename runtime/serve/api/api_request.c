@@ -49,7 +49,7 @@ take_stops(gathering *g)
     size_t known = 0;
     for (const char *const *s = g->call->chat ? dop_chat_stops(g->api->chat) : NULL; s && *s; s++)
         g->stops[known++] = *s;
-    const size_t own = known;
+    const size_t own = g->call->n_own_stops = known;
     for (size_t i = 0; i < n && !g->r.failed; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
@@ -367,6 +367,13 @@ take_lengths(gathering *g)
     if (r->failed)
         return;
     uint32_t room = longest < ctx ? ctx - longest : 0;
+    const uint64_t fits = tokens_that_fit(g);
+    if (g->call->writer && g->call->writer->clamps) {
+        g->call->clamped = wanted > (int64_t)room && room <= most;
+        wanted = wanted > (int64_t)room && room > 0 ? (int64_t)room : wanted;
+        wanted = wanted > (int64_t)most ? (int64_t)most : wanted;
+        wanted = wanted > 0 && (uint64_t)wanted > fits ? (int64_t)fits : wanted;
+    }
     if (wanted > (int64_t)most && most < ctx) {
         dop_reader_refuse(r, "max_tokens", "this server writes at most %u tokens", most);
     } else if (room == 0 || wanted > (int64_t)room) {
@@ -377,7 +384,6 @@ take_lengths(gathering *g)
                          "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
                          room ? ": the answer that is asked for does not fit" : "");
     }
-    const uint64_t fits = tokens_that_fit(g);
     if (wanted > 0 && (uint64_t)wanted > fits) {
         dop_reader_refuse(
             r, g->n_each > 1 ? "n" : "max_tokens",
@@ -394,13 +400,17 @@ take_lengths(gathering *g)
 
 /* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
 
-/* Takes over a demand on the answer for the parameter `param`; wrong: why the demand cannot be met, or NULL. */
+/* Takes over a demand on the answer for the parameter `param`; wrong: why the demand cannot be met, or NULL.  compact: whether JSON is
+ * written without white space, where the request does not say it. */
 static void
-take_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand)
+take_demand(gathering *g, const char *param, const char *wrong, const dop_shape_demand *demand, bool compact)
 {
     if (wrong)
         dop_reader_refuse(&g->r, param, "%s", wrong);
     g->parts = demand->parts;
+    if (dop_reader_bool(&g->r, "compact_json", compact) && g->parts &&
+        !(g->parts = json_pack("{s:o}", "compact", g->parts)))
+        dop_gather_no_memory(g);
     g->param = param;
     g->call->begin = demand->begin;
 }
@@ -411,7 +421,7 @@ take_schema(gathering *g, const json_t *schema)
     static const dop_tool_form plain;
     dop_shape_demand demand = {.parts = NULL};
     const char *wrong = dop_answer_require(g->call->chat && g->api->form ? g->api->form : &plain, schema, &demand);
-    take_demand(g, "response_format", wrong, &demand);
+    take_demand(g, "response_format", wrong, &demand, false);
 }
 
 static void
@@ -485,7 +495,7 @@ take_tools(gathering *g)
         if (shaped || g->grammar)
             dop_reader_refuse(r, "tool_choice", "response_format and required calls exclude one another");
         else
-            take_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand);
+            take_demand(g, "tools", dop_tool_require(g->api->form, tools, only, &demand), &demand, true);
     }
     if (!shaped) /* an answer that a schema shapes is no call */
         g->call->tools = json_deep_copy(tools);
@@ -566,7 +576,10 @@ static void
 name_call(dop_call *c)
 {
     uint64_t number = any_seed();
-    snprintf(c->id, sizeof c->id, "%s-%016llx", c->chat ? "chatcmpl" : "cmpl", (unsigned long long)number);
+    if (c->writer)
+        snprintf(c->id, sizeof c->id, "%s_%016llx", c->writer->id, (unsigned long long)number);
+    else
+        snprintf(c->id, sizeof c->id, "%s-%016llx", c->chat ? "chatcmpl" : "cmpl", (unsigned long long)number);
     c->created = (int64_t)time(NULL);
 }
 
@@ -626,6 +639,8 @@ finish_gathering(gathering *g, bool ends)
     json_decref(g->call->tools);
     json_decref(g->call->schema);
     json_decref(g->call->documents);
+    if (g->call->writer)
+        g->call->writer->finish(g->call->state);
     free(g->call);
     g->call = NULL;
 }
@@ -674,19 +689,44 @@ dop_call_render(const dop_api *api, const dop_api_request *request, const json_t
     dop_buf_finish(&text);
 }
 
+bool
+dop_call_measure(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                 size_t *out_n)
+{
+    gathering g;
+    if (!begin_gathering(api, request, root, true, answer, &g))
+        return false;
+    if (!g.r.failed)
+        take_response_format(&g);
+    const json_t *tools = g.r.failed ? NULL : take_tools(&g);
+    if (!g.r.failed)
+        take_messages(&g, tools);
+    const bool good = !g.r.failed && g.n_prompts == 1 && !g.prompts[0].failed;
+    *out_n = good ? g.prompts[0].count : 0;
+    if (!good && !g.r.failed)
+        dop_gather_no_memory(&g);
+    finish_gathering(&g, true);
+    return good;
+}
+
 dop_call *
-dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
+dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_how how,
                dop_answer *answer)
 {
-    bool chat = kind == DOP_CALL_CHAT;
+    bool chat = how.kind == DOP_CALL_CHAT;
     gathering g;
-    if (!begin_gathering(api, request, root, chat, answer, &g))
+    if (!begin_gathering(api, request, root, chat, answer, &g)) {
+        if (how.writer)
+            how.writer->finish(how.state);
         return NULL;
+    }
     g.job.wake = request->wake;
     g.job.user = request->user;
+    g.call->writer = how.writer;
+    g.call->state = how.state;
     name_call(g.call);
-    g.call->ranks = kind == DOP_CALL_RERANK;
-    g.call->embeds = kind == DOP_CALL_EMBEDDING || g.call->ranks;
+    g.call->ranks = how.kind == DOP_CALL_RERANK;
+    g.call->embeds = how.kind == DOP_CALL_EMBEDDING || g.call->ranks;
     if (!g.call->embeds && api->program.width)
         dop_reader_refuse(&g.r, "model", "the model encodes texts and writes none: use /v1/embeddings%s",
                           api->program.classes ? " or /v1/rerank" : "");

@@ -56,8 +56,6 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->tok = tok;
     dop_model_facts(model, &e->facts);
     e->max_queue = options->max_queue ? options->max_queue : 256;
-    e->rewind = options->rewind;
-    e->replaces = options->replaces;
     dop_program_facts program;
     e->encodes = dop_model_program(model, 0, &program) && program.merge == 0;
     e->n_slots = e->encodes ? (uint32_t)DOP_ENGINE_TEXTS : e->facts.n_sequences;

@@ -23,11 +23,7 @@ enum { DOP_JOB_MAX_TOP = 20, DOP_JOB_MAX_STOPS = 16, DOP_JOB_MAX_BIAS = 1024 };
 
 typedef struct dop_engine_options {
     uint32_t max_queue; /* jobs that may wait; 0: 256 */
-    /* How far a sequence can be rewound without being fed again (dop_plan_model.rewind), and whether steps replace states,
-     * so that it cannot be rewound at all. */
-    uint32_t rewind;
-    bool replaces;
-    uint32_t threads; /* threads that pick tokens from logits; 0: one per core, at most 8 */
+    uint32_t threads;   /* threads that pick tokens from logits; 0: one per core, at most 8 */
 } dop_engine_options;
 
 /* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */
@@ -76,6 +72,8 @@ typedef struct dop_job_state {
     bool by_request;  /* with DOP_JOB_FAILED: the request itself is the cause, and would fail again */
     const char *text; /* written so far, without stop texts; n_text bytes */
     size_t n_text;
+    const char *stop; /* with DOP_JOB_STOP_TEXT: the stop text that was met; NULL: none was */
+    size_t stop_index;
     const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
     uint32_t n_tokens;           /* tokens written, including the end token */
     const float *embedding;      /* [n_embedding], once a job that embeds has ended */

@@ -30,6 +30,7 @@ struct dop_job {
     /* used by the engine's thread only */
     float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
     uint32_t n_embedding;
+    uint32_t parts_at;  /* tokens that the prompt has in common with others that were read before */
     uint32_t n_read;    /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
     uint32_t *written;  /* [max_tokens], in tokens_of */
     uint32_t row;       /* row of the current step that gives the job's next token; UINT32_MAX: none */
@@ -49,7 +50,8 @@ typedef struct dop_slot {
     dop_sequence *sequence;
     dop_job *job;  /* NULL: free, and the sequence still has the last job's cache */
     uint64_t used; /* dop_engine.n_given when a job last got this slot: the least is the least recently used */
-    uint32_t end;  /* most tokens that the sequence has had since it was empty */
+    bool reads;    /* tokens of a prompt are in the step under way */
+    bool ended;    /* a job has ended, of which a checkpoint is to be made */
     /* A step with this slot's sequence is in flight, in group `group`; until that step ends, sequence and job are left alone. */
     bool flies;
     uint32_t group;
@@ -67,8 +69,6 @@ struct dop_engine {
     const dop_tokenizer *tok;
     dop_facts facts;
     uint32_t max_queue;
-    uint32_t rewind;
-    bool replaces;
     bool encodes;       /* the model has no sequences: slots are texts of one step of its program */
     uint32_t max_rows;  /* most rows of a step of several sequences; 1: one replay for each sequence */
     uint32_t max_chunk; /* most tokens of a prompt in one step */
@@ -155,8 +155,10 @@ void dop_engine_ready_picks(dop_engine *e);
 void dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks);
 /* Under the lock: appends the picked tokens to their jobs. */
 void dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks);
-/* Records how many positions steps have written in each sequence since it was empty (dop_slot.end). */
-void dop_engine_note_ends(dop_engine *e);
+/* After a step: checkpoints of prompts whose tokens it has read. */
+void dop_engine_mark_chunks(dop_engine *e);
+/* Checkpoints of texts that have ended. */
+void dop_engine_end_turns(dop_engine *e);
 /* After a step did not find enough pages: makes other jobs release theirs; what they had read of their prompts is read again.
  * False: there is no other job. */
 bool dop_engine_make_pages(dop_engine *e);

@@ -97,6 +97,7 @@ dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *dia
 {
     if (job->phase == DOP_JOB_READS || job->phase == DOP_JOB_WRITES) {
         e->slots[job->slot].job = NULL;
+        e->slots[job->slot].ended = !job->request.embeds;
         e->metrics.running--;
     }
     job->phase = DOP_JOB_ENDED;
@@ -168,6 +169,8 @@ dop_job_look(const dop_job *job)
         .by_request = job->gen.refused || job->diag.code == DOP_E_LIMIT || job->diag.code == DOP_E_FULL,
         .text = job->gen.output.text.size ? job->gen.output.text.data : "",
         .n_text = job->gen.output.text.size,
+        .stop = job->gen.output.stopped ? job->gen.output.stops[job->gen.output.stop] : NULL,
+        .stop_index = job->gen.output.stop,
         .tokens = job->tokens,
         .n_tokens = job->gen.n_written,
         .embedding = job->embedding,

@@ -44,7 +44,7 @@ finish_group(dop_engine *e)
     set_flying(e, group, false);
     if (st == DOP_OK) {
         dop_step_commit(e->model);
-        dop_engine_note_ends(e);
+        dop_engine_mark_chunks(e);
     } else if (st == DOP_E_DEVICE) {
         dop_engine_give_up(e, &diag);
         land(e);
@@ -125,7 +125,7 @@ void *
 dop_engine_run(void *engine)
 {
     dop_engine *e = engine;
-    while (dop_engine_take_jobs(e)) {
+    while (dop_engine_end_turns(e), dop_engine_take_jobs(e)) {
         dop_engine_prepare_masks(e);
         if (e->n_groups > 1) {
             run_groups(e);

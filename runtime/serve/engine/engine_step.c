@@ -23,20 +23,12 @@ n_tokens(const dop_job *job)
     return (uint32_t)job->request.n_prompt + job->gen.n_written;
 }
 
-/* How many of its tokens a slot's sequence has in common with a job and need not be fed again.  At least the job's last token has
- * to be fed, because the logits after it are wanted. */
+/* How many of a job's tokens a slot's sequence covers when it is rewound.  At least the job's last token has to be fed, because the
+ * logits after it are wanted. */
 static size_t
 common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
-    size_t n, same = 0, most = n_tokens(job) - 1;
-    if (e->encodes)
-        return 0;
-    const uint32_t *tokens = dop_sequence_tokens(slot->sequence, &n);
-    while (same < n && same < most && tokens[same] == job->tokens_of[same])
-        same++;
-    uint32_t end = slot->end > n ? slot->end : (uint32_t)n;
-    bool kept = e->replaces ? same == n : end - same <= e->rewind;
-    return kept ? same : 0;
+    return e->encodes ? 0 : dop_sequence_reach(slot->sequence, 0, job->tokens_of, n_tokens(job) - 1);
 }
 
 /* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */
@@ -60,10 +52,7 @@ choose_slot(const dop_engine *e, const dop_job *job)
 static dop_status
 rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
 {
-    dop_status st = slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
-    if (n == 0)
-        slot->end = 0;
-    return st;
+    return slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
 }
 
 /* Makes sequences without a job release their pages.  Full pages can still be found by their tokens until they are used anew. */
@@ -219,42 +208,21 @@ next_reader(const dop_engine *e)
     return best == UINT32_MAX ? NULL : e->slots[best].job;
 }
 
-/* Prefix reuse, before the first token of a prompt is read: the job's sequence keeps the tokens that it has in common with the
- * prompt, or takes cached pages that hold the prompt's beginning, or becomes a copy of a sequence that has more of the prompt.  A
- * copy has to save enough tokens to be cheaper than computing them. */
+/* Prefix reuse, before the first token of a prompt is read. */
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
-    enum { WORTH_A_COPY = 32 };
-    dop_slot *own = &e->slots[job->slot];
-    size_t same = common(e, own, job), best_same = 0;
-    uint32_t best = UINT32_MAX;
-    bool cached = e->facts.page > 0 && same + e->facts.page < n_tokens(job);
-    dop_status st = rewind_slot(own, cached ? 0 : same, diag);
-    if (st == DOP_OK && cached &&
-        (st = dop_sequence_reuse(own->sequence, job->tokens_of, n_tokens(job), diag, &same)) == DOP_OK)
-        own->end = (uint32_t)same;
-    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++) {
-        size_t others = i != job->slot && !e->slots[i].flies ? common(e, &e->slots[i], job) : 0;
-        if (others > best_same && others >= same + WORTH_A_COPY) {
-            best = i;
-            best_same = others;
-        }
-    }
-    if (st == DOP_OK && best != UINT32_MAX) {
-        st = dop_sequence_copy(own->sequence, e->slots[best].sequence, diag);
-        own->end = e->slots[best].end;
-        same = best_same;
-        if (st == DOP_OK)
-            st = rewind_slot(own, same, diag);
-    }
+    const dop_prompt prompt = {.ids = job->tokens_of, .n = n_tokens(job), .most = n_tokens(job) - 1};
+    dop_resumed got;
+    dop_status st = dop_sequence_resume(e->slots[job->slot].sequence, &prompt, diag, &got);
     if (st != DOP_OK)
         return st;
-    job->n_read = (uint32_t)same;
+    job->n_read = got.n;
+    job->parts_at = got.common;
     dop_engine_lock(e);
     if (job->gen.n_written == 0) {
-        job->n_reused = (uint32_t)same;
-        e->metrics.reused_tokens += same;
+        job->n_reused = got.n;
+        e->metrics.reused_tokens += got.n;
         e->metrics.prompt_tokens += job->request.n_prompt;
     }
     dop_engine_unlock(e);
@@ -299,9 +267,13 @@ add_writers(dop_engine *e, uint32_t most)
     return n;
 }
 
+/* The next tokens of a prompt.  Where it parts from others that were read before, a step ends, so that there is a checkpoint. */
 static void
 add_prompt(dop_engine *e, dop_job *job, uint32_t n)
 {
+    if (job->parts_at > job->n_read && job->parts_at - job->n_read < n)
+        n = job->parts_at - job->n_read;
+    e->slots[job->slot].reads = true;
     for (uint32_t i = 0; i < n; i++, job->n_read++)
         add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == n_tokens(job));
 }
@@ -478,6 +450,8 @@ dop_engine_plan_step(dop_engine *e)
         }
         if (e->n_rows > 0 && e->n_rows + left <= e->max_rows) {
             add_prompt(e, job, left);
+            if (job->n_read < n_tokens(job)) /* it parts from others there */
+                return;
             continue;
         }
         if (alone || e->n_rows > n) /* other prompts have joined this step: a long one has to wait for the next */
@@ -592,12 +566,32 @@ dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows)
 }
 
 void
-dop_engine_note_ends(dop_engine *e)
+dop_engine_mark_chunks(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_slots; i++) {
-        size_t n;
-        (void)dop_sequence_tokens(e->slots[i].sequence, &n);
-        e->slots[i].end = n > e->slots[i].end ? (uint32_t)n : e->slots[i].end;
+        dop_slot *slot = &e->slots[i];
+        const dop_job *job = slot->job;
+        if (!slot->reads || slot->flies)
+            continue;
+        slot->reads = false;
+        if (!job || job->n_read == UINT32_MAX)
+            continue;
+        if (job->n_read == job->parts_at || job->n_read == n_tokens(job))
+            (void)dop_sequence_mark(slot->sequence, NULL); /* what fails here is read again later */
+        else
+            (void)dop_sequence_mark_chunk(slot->sequence, NULL);
+    }
+}
+
+void
+dop_engine_end_turns(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_slot *slot = &e->slots[i];
+        if (!slot->ended || slot->job || slot->flies || !slot->sequence)
+            continue;
+        slot->ended = false;
+        (void)dop_sequence_end_turn(slot->sequence, NULL);
     }
 }
 
@@ -666,7 +660,7 @@ dop_engine_run_step(dop_engine *e)
         dop_engine_pick_all(e, false, 0, &p);
         picked = dop_now_ms();
         dop_step_commit(e->model);
-        dop_engine_note_ends(e);
+        dop_engine_mark_chunks(e);
     } else if (st == DOP_E_FULL && dop_engine_make_pages(e)) {
         return;
     } else if (st == DOP_E_DEVICE) {

@@ -35,7 +35,9 @@ enum {
     /* Schemas mean what the standard says: members that no keyword names are allowed, and keywords say nothing about types.  Without
      * the flag, unnamed members are written only where `additionalProperties` or the like is there, and a schema without `type` means
      * the types that its keywords are about. */
-    DOP_SCHEMA_OPEN = 1
+    DOP_SCHEMA_OPEN = 1,
+    /* No white space between the tokens of JSON.  Without the flag some is allowed. */
+    DOP_SCHEMA_COMPACT = 2
 };
 /* Compiles a grammar from a JSON schema (draft 2020-12); NULL: any JSON object.  The text begins with `before` and ends with `after`
  * (NULL: ""), which are not part of the JSON.  Where a keyword cannot be enforced exactly, the grammar allows a superset
@@ -48,7 +50,7 @@ dop_status dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *
  * between them; "": all are enforced. */
 const char *dop_grammar_unenforced(const dop_grammar *grammar);
 /* Compiles a grammar from a tree of parts in JSON.  A part is a text; {"seq": [part...]}, parts one after another; {"any": [part...]},
- * one of several; {"schema": S}, a JSON value (S null: any object);
+ * one of several; {"schema": S}, a JSON value (S null: any object); {"compact": P}, a part in which JSON has no white space;
  * {"until": T}, any text and then T, which it does not have before; {"string": Q}, a string between quotation marks Q, with escapes
  * where Q is one character; {"id": n}, n letters and digits; {"list": [{"part": P, "required": bool}...], "between": T}.  A text that
  * is a special token of the vocabulary is written as that token. */

@@ -4,7 +4,7 @@
 
 #include <doppler/doppler.h>
 
-enum { TEXTS = 5, LENGTH = 40, LONGEST = 240, MAX = 64 };
+enum { TEXTS = 5, LENGTH = 40, LONGEST = 240, MAX = 64, CHECKPOINTS = 3 };
 
 typedef struct state {
     dop_model *m;
@@ -17,10 +17,14 @@ typedef struct state {
     struct {
         dop_sequence *s; /* NULL: none */
         uint32_t text, n;
+        bool restored;  /* from a checkpoint, so that the states of some of its tokens may still have to be computed */
         uint32_t *mask; /* [(vocab + 31) / 32] that picks are among; NULL: all ids */
     } of[MAX];
     char file[MAX][512]; /* what was saved by number, and of which text: */
     uint32_t file_text[MAX], file_n[MAX], n_files;
+    uint64_t checkpoint[CHECKPOINTS]; /* handles, of which text and how much of it: */
+    uint32_t checkpoint_text[CHECKPOINTS], checkpoint_n[CHECKPOINTS];
+    uint64_t held, restored;
     uint64_t x;
     double bound, worst;
     uint64_t rows, full;

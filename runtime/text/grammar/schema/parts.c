@@ -12,6 +12,7 @@ enum { DEEPEST = 60, LONGEST_MARK = 200 };
 typedef struct maker {
     const dop_vocab *vocab;
     dop_auto a;
+    unsigned flags; /* DOP_SCHEMA_* bits */
     dop_status status;
     dop_diag *diag;
 } maker;
@@ -203,9 +204,16 @@ add(maker *m, uint32_t from, const json_t *part, unsigned depth)
         return identifier(m, from, json_integer_value(v));
     if ((v = json_object_get(part, "list")))
         return list(m, from, v, json_string_value(json_object_get(part, "between")), depth);
+    if ((v = json_object_get(part, "compact"))) {
+        const unsigned before = m->flags;
+        m->flags |= DOP_SCHEMA_COMPACT;
+        from = add(m, from, v, depth + 1);
+        m->flags = before;
+        return from;
+    }
     if ((v = json_object_get(part, "schema"))) {
         uint32_t rule = 0;
-        m->status = dop_schema_add(&m->a, json_is_null(v) ? NULL : v, m->diag, &rule);
+        m->status = dop_schema_add(&m->a, json_is_null(v) ? NULL : v, m->flags, m->diag, &rule);
         return stopped(m) ? from : dop_auto_call(&m->a, from, rule);
     }
     m->status = DOP_FAIL(m->diag, DOP_E_INPUT, "a part of the grammar is of no known kind");

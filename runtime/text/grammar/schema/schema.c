@@ -226,6 +226,7 @@ begin(dop_schema *s, const json_t *schema, unsigned flags, dop_diag *diag)
     const uint32_t none = DOP_AUTO_NONE;
     *s = (dop_schema){.root = schema,
                       .open = flags & DOP_SCHEMA_OPEN,
+                      .compact = flags & DOP_SCHEMA_COMPACT,
                       .made = json_array(),
                       .by_text = json_object(),
                       .for_one_of = json_array(),
@@ -252,10 +253,10 @@ root_rule(dop_schema *s, const json_t *schema)
 }
 
 dop_status
-dop_schema_add(dop_auto *automaton, const struct json_t *schema, dop_diag *diag, uint32_t *out_rule)
+dop_schema_add(dop_auto *automaton, const struct json_t *schema, unsigned flags, dop_diag *diag, uint32_t *out_rule)
 {
     dop_schema s;
-    begin(&s, schema, 0, diag);
+    begin(&s, schema, flags, diag);
     s.a = *automaton;
     *out_rule = root_rule(&s, schema);
     *automaton = s.a;

@@ -138,12 +138,14 @@ dop_schema_grow(dop_schema *s, void *items, size_t n, size_t *io_cap, size_t siz
     return p;
 }
 
-/* Adds optional white space.  Where JSON allows any number of blanks, the automaton accepts none, one, or a line break with some
- * indentation, because a model could go on writing blanks for ever. */
+/* Adds optional white space, unless JSON is to be compact.  Where JSON allows any number of blanks, the automaton accepts none, one,
+ * or a line break with some indentation, because a model could go on writing blanks for ever. */
 uint32_t
 dop_schema_blank(dop_schema *s, uint32_t from)
 {
     enum { INDENTATION = 20 };
+    if (s->compact)
+        return from;
     if (s->blank == DOP_AUTO_NONE) {
         uint32_t start, space_start;
         uint32_t space = dop_schema_rule_new(s, &space_start);

@@ -52,7 +52,7 @@ typedef struct dop_schema {
     dop_auto a;
     dop_schema_index *index;
     const json_t *root;
-    bool open;          /* DOP_SCHEMA_OPEN */
+    bool open, compact; /* DOP_SCHEMA_OPEN, DOP_SCHEMA_COMPACT */
     dop_frame *frames;  /* owned: list of all frames, the last one first */
     json_t *made;       /* owned list: schemas that were made while compiling */
     json_t *by_text;    /* owned: rules of schemas without subschemas, by the schemas' texts */

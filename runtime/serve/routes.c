@@ -1,9 +1,10 @@
-/* Which function answers which path, and the answers that need no job. */
+/* Which function answers which path, and the answers that need no job (runtime/serve/api/api.h). */
 #include "runtime/serve/api/api.h"
 
 #include "base/clock.h"
 #include "base/program/page.h"
 #include "runtime/serve/api/api_internal.h"
+#include "runtime/serve/protocols/protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +46,20 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
     dop_metrics_write(&m, &answer->body);
 }
 
+/* A model as both OpenAI and Anthropic describe it. */
 static json_t *
 model_entry(const dop_api *api)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name, "object", "model",
-                     "created", (json_int_t)api->created, "owned_by", "doppler", "meta", "vocab",
-                     (json_int_t)api->facts.vocab, "context", (json_int_t)api->facts.ctx, "sequences",
-                     (json_int_t)api->facts.n_sequences, "family", api->facts.family, "device", api->facts.device,
-                     "chat", api->chat != NULL);
+    char when[32];
+    const time_t created = (time_t)api->created;
+    struct tm t;
+    gmtime_r(&created, &t);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &t);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name,
+                     "object", "model", "created", (json_int_t)api->created, "owned_by", "doppler", "type", "model",
+                     "display_name", api->facts.name, "created_at", when, "meta", "vocab", (json_int_t)api->facts.vocab,
+                     "context", (json_int_t)api->facts.ctx, "sequences", (json_int_t)api->facts.n_sequences, "family",
+                     api->facts.family, "device", api->facts.device, "chat", api->chat != NULL);
 }
 
 static void
@@ -62,7 +69,9 @@ get_models(const dop_api *api, const dop_api_request *request, const json_t *roo
     (void)root, (void)out_call;
     static const char prefix[] = "/v1/models/";
     if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
-        dop_answer_json(answer, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_entry(api)));
+        dop_answer_json(answer, 200,
+                        json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", model_entry(api), "has_more",
+                                  0, "first_id", api->facts.name, "last_id", api->facts.name));
         return;
     }
     const char *name = request->path + strlen(prefix);
@@ -77,28 +86,28 @@ static void
 post_completions(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                  dop_call **out_call)
 {
-    *out_call = dop_call_begin(api, request, root, DOP_CALL_COMPLETION, answer);
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_COMPLETION}, answer);
 }
 
 static void
 post_chat(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
           dop_call **out_call)
 {
-    *out_call = dop_call_begin(api, request, root, DOP_CALL_CHAT, answer);
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_CHAT}, answer);
 }
 
 static void
 post_embeddings(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                 dop_call **out_call)
 {
-    *out_call = dop_call_begin(api, request, root, DOP_CALL_EMBEDDING, answer);
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_EMBEDDING}, answer);
 }
 
 static void
 post_rerank(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
             dop_call **out_call)
 {
-    *out_call = dop_call_begin(api, request, root, DOP_CALL_RERANK, answer);
+    *out_call = dop_call_begin(api, request, root, (dop_call_how){.kind = DOP_CALL_RERANK}, answer);
 }
 
 static void
@@ -204,27 +213,38 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
     dop_buf_finish(&text);
 }
 
-static const struct {
+enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
+
+typedef struct route {
     const char *path; /* a * at the end stands for any rest */
     const char *method;
     handler_fn *handler;
-} routes[] = {
-    {"/", "GET", get_page},
-    {"/health", "GET", get_health},
-    {"/metrics", "GET", get_metrics},
-    {"/props", "GET", get_props},
-    {"/slots", "GET", get_slots},
-    {"/v1/models", "GET", get_models},
-    {"/v1/models/*", "GET", get_models},
-    {"/v1/completions", "POST", post_completions},
-    {"/v1/chat/completions", "POST", post_chat},
-    {"/v1/embeddings", "POST", post_embeddings},
-    {"/v1/rerank", "POST", post_rerank},
-    {"/v2/rerank", "POST", post_rerank}, /* Cohere's */
-    {"/rerank", "POST", post_rerank},
-    {"/apply-template", "POST", post_template},
-    {"/tokenize", "POST", post_tokenize},
-    {"/detokenize", "POST", post_detokenize},
+    bool waits; /* the handler may wait for the engine, although it is no POST: a worker calls it */
+} route;
+
+static const route routes[] = {
+    {"/", "GET", get_page, false},
+    {"/health", "GET", get_health, false},
+    {"/metrics", "GET", get_metrics, false},
+    {"/props", "GET", get_props, false},
+    {"/slots", "GET", get_slots, false},
+    {"/v1/models", "GET", get_models, false},
+    {"/v1/models/*", "GET", get_models, false},
+    {"/v1/completions", "POST", post_completions, false},
+    {"/v1/chat/completions", "POST", post_chat, false},
+    {"/v1/messages", "POST", dop_messages_begin, false},
+    {"/v1/messages/count_tokens", "POST", dop_messages_count, false},
+    {"/v1/responses", "POST", dop_responses_begin, false},
+    {"/v1/responses/*", "GET", dop_responses_get, true},
+    {"/v1/responses/*", "DELETE", dop_responses_delete, true},
+    {"/v1/responses/*", "POST", dop_responses_cancel, false},
+    {"/v1/embeddings", "POST", post_embeddings, false},
+    {"/v1/rerank", "POST", post_rerank, false},
+    {"/v2/rerank", "POST", post_rerank, false}, /* Cohere's */
+    {"/rerank", "POST", post_rerank, false},
+    {"/apply-template", "POST", post_template, false},
+    {"/tokenize", "POST", post_tokenize, false},
+    {"/detokenize", "POST", post_detokenize, false},
 };
 
 static bool
@@ -234,27 +254,41 @@ fits(const char *pattern, const char *path)
     return pattern[n - 1] == '*' ? strncmp(pattern, path, n - 1) == 0 : strcmp(pattern, path) == 0;
 }
 
-/* Finds what answers a request; otherwise the answer says that there is no such path or method. */
-static handler_fn *
+/* Which methods the routes that fit a path take. */
+static unsigned
+methods_of(const char *path)
+{
+    unsigned found = 0;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (fits(routes[i].path, path))
+            found |= strcmp(routes[i].method, "GET") == 0      ? TAKES_GET
+                     : strcmp(routes[i].method, "DELETE") == 0 ? TAKES_DELETE
+                                                               : TAKES_POST;
+    return found;
+}
+
+/* Finds the route of a request; NULL: the answer says that there is no such path or method. */
+static const route *
 find_route(const char *method, const char *path, dop_answer *answer)
 {
-    const char *allowed = NULL;
+    static const char *const allowed[] = {"",       "GET, HEAD",         "POST",         "GET, HEAD, POST",
+                                          "DELETE", "GET, HEAD, DELETE", "POST, DELETE", "GET, HEAD, POST, DELETE"};
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        if (!fits(routes[i].path, path))
-            continue;
-        allowed = routes[i].method;
-        if (strcmp(allowed, method) == 0 ||
-            (strcmp(allowed, "GET") == 0 && strcmp(method, "HEAD") == 0)) /* the body is dropped later */
-            return routes[i].handler;
+        const char *takes = routes[i].method;
+        if (fits(routes[i].path, path) &&
+            (strcmp(takes, method) == 0 ||
+             (strcmp(takes, "GET") == 0 && strcmp(method, "HEAD") == 0))) /* the body is dropped later */
+            return &routes[i];
     }
-    if (!allowed) {
+    const unsigned methods = methods_of(path);
+    if (!methods) {
         dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
                          "Unknown request URL: %s %.200s", method, path);
         return NULL;
     }
     dop_answer_error(answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
-                     "%.200s takes %s only", path, allowed);
-    answer->allow = strcmp(allowed, "GET") == 0 ? "GET, HEAD" : allowed;
+                     "%.200s takes %s only", path, methods == TAKES_GET ? "GET" : allowed[methods]);
+    answer->allow = allowed[methods];
     return NULL;
 }
 
@@ -277,23 +311,23 @@ dop_api_answer_now(const dop_api *api, const char *method, const char *path, dop
 {
     const dop_api_request request = {.method = method, .path = path};
     dop_call *call = NULL;
-    handler_fn *handler = find_route(method, path, out_answer);
-    if (!handler)
+    const route *found = find_route(method, path, out_answer);
+    if (!found)
         return true;
-    if (strcmp(method, "POST") == 0)
+    if (strcmp(method, "POST") == 0 || found->waits)
         return false;
-    handler(api, &request, NULL, out_answer, &call);
+    found->handler(api, &request, NULL, out_answer, &call);
     return true;
 }
 
 void
 dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call)
 {
-    handler_fn *handler = find_route(request->method, request->path, out_answer);
+    const route *found = find_route(request->method, request->path, out_answer);
     json_t *root = NULL;
     *out_call = NULL;
-    if (!handler || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
+    if (!found || (strcmp(request->method, "POST") == 0 && !(root = dop_request_json(request, out_answer))))
         return;
-    handler(api, request, root, out_answer, out_call);
+    found->handler(api, request, root, out_answer, out_call);
     json_decref(root);
 }

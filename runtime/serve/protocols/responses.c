@@ -1,0 +1,159 @@
+/* The paths of OpenAI's Responses. */
+#include "runtime/serve/protocols/protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* dop_response_settle: an answer in the background. */
+static bool
+take_answer(dop_call *call, bool cancels, dop_buf *io_response, dop_buf *io_items)
+{
+    dop_answer answer = {0};
+    dop_response *p = call->state;
+    json_t *response = NULL;
+    p->terms.keeps = false; /* the store has a place for it */
+    const bool over = !cancels && dop_call_poll(call, &answer);
+    if (cancels) {
+        response = dop_response_json(call, p, NULL, "cancelled");
+    } else if (over && answer.status == 200) {
+        (void)dop_json_decode(answer.body.data, answer.body.size, &(dop_json_how){.flags = DOP_JSON_EXACT}, NULL,
+                              &response);
+    } else if (over) { /* the job has failed */
+        dop_engine_lock(call->api->engine);
+        const dop_job_state s = dop_job_look(call->choices[0].job);
+        dop_engine_unlock(call->api->engine);
+        response = dop_response_json(call, p, &(dop_news){.state = s, .ended = true}, NULL);
+    }
+    if (cancels || over) {
+        io_response->size = io_items->size = 0;
+        dop_json_encode(io_response, response);
+        json_array_extend(p->terms.items, json_object_get(response, "output"));
+        dop_json_encode(io_items, p->terms.items);
+    }
+    json_decref(response);
+    dop_answer_finish(&answer);
+    return cancels || over;
+}
+
+/* Answers with a response that is made in the background, and leaves its call to the store. */
+static void
+detach(const dop_api *api, dop_call *call, dop_answer *answer)
+{
+    json_t *all = dop_response_json(call, call->state, NULL, "in_progress");
+    char id[sizeof call->id];
+    memcpy(id, call->id, sizeof id);
+    if (all && dop_response_store_put_call(api->store, id, all, call))
+        dop_answer_json(answer, 200, json_incref(all));
+    else
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+    json_decref(all);
+}
+
+void
+dop_responses_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                    dop_call **out_call)
+{
+    dop_reader r = {.root = root, .answer = answer};
+    dop_response *p = calloc(1, sizeof *p);
+    json_t *chat = p ? dop_responses_translate(api, &r, take_answer, &p->terms) : NULL;
+    dop_api_request own = *request;
+    if (p && p->terms.detached) /* nobody waits for the call */
+        own.wake = NULL;
+    if (p)
+        p->output = json_array();
+    if (p && p->output && chat) {
+        const bool detached = p->terms.detached;
+        dop_call *call =
+            dop_call_begin(api, &own, chat,
+                           (dop_call_how){.kind = DOP_CALL_CHAT, .writer = &dop_responses_writer, .state = p}, answer);
+        if (call && detached)
+            detach(api, call, answer);
+        else
+            *out_call = call;
+    } else {
+        if (!p || (chat && !p->output))
+            dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");
+        dop_responses_writer.finish(p);
+    }
+    json_decref(chat);
+}
+
+static const char prefix[] = "/v1/responses/";
+
+/* The id in a path /v1/responses/ID[/...], and what follows it; false: the server keeps no responses, and the answer says so. */
+static bool
+id_of(const dop_api *api, const dop_api_request *request, char *id, size_t size, const char **out_rest,
+      dop_answer *answer)
+{
+    const char *at = request->path + strlen(prefix);
+    const size_t n = strcspn(at, "/");
+    *out_rest = at + n;
+    snprintf(id, size, "%.*s", n < size ? (int)n : 0, at);
+    if (!api->store)
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "not_found", NULL},
+                         "this server keeps no responses (--store)");
+    return api->store != NULL;
+}
+
+/* Answers with a stored value, or says that there is none. */
+static void
+answer_stored(json_t *value, const char *id, dop_answer *answer)
+{
+    if (value)
+        dop_answer_json(answer, 200, value);
+    else
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "not_found", NULL},
+                         "Response with id '%.80s' not found.", id);
+}
+
+void
+dop_responses_get(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                  dop_call **out_call)
+{
+    char id[80];
+    const char *rest;
+    (void)root, (void)out_call;
+    if (!id_of(api, request, id, sizeof id, &rest, answer))
+        return;
+    if (*rest && strcmp(rest, "/input_items") != 0) {
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: GET %.200s", request->path);
+        return;
+    }
+    json_t *items = *rest ? dop_response_store_get(api->store, id, true, take_answer, false) : NULL;
+    if (!*rest)
+        answer_stored(dop_response_store_get(api->store, id, false, take_answer, false), id, answer);
+    else
+        answer_stored(items ? json_pack("{s:s, s:o, s:b}", "object", "list", "data", items, "has_more", 0) : NULL, id,
+                      answer);
+}
+
+void
+dop_responses_delete(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                     dop_call **out_call)
+{
+    char id[80];
+    const char *rest;
+    (void)root, (void)out_call;
+    if (id_of(api, request, id, sizeof id, &rest, answer))
+        answer_stored(!*rest && dop_response_store_delete(api->store, id)
+                          ? json_pack("{s:s, s:s, s:b}", "id", id, "object", "response.deleted", "deleted", 1)
+                          : NULL,
+                      id, answer);
+}
+
+void
+dop_responses_cancel(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                     dop_call **out_call)
+{
+    char id[80];
+    const char *rest;
+    (void)root, (void)out_call;
+    if (!id_of(api, request, id, sizeof id, &rest, answer))
+        return;
+    if (strcmp(rest, "/cancel") == 0)
+        answer_stored(dop_response_store_get(api->store, id, false, take_answer, true), id, answer);
+    else
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: POST %.200s", request->path);
+}

@@ -1,0 +1,230 @@
+/* Prefix reuse: a sequence begins with as much of a prompt as anything holds -- itself, another sequence, pages and a checkpoint. */
+#include "runtime/step/restore_point.h"
+
+#include <string.h>
+
+/* Copying another sequence must save so many tokens more than what is there without. */
+enum { WORTH_A_COPY = 32 };
+
+static bool
+has_rings(const dop_sequence *s, uint32_t n)
+{
+    const uint32_t rewind = s->model->plan.model->rewind;
+    return rewind == DOP_PLAN_NO_RINGS || s->n_written <= n || s->n_written - n <= rewind;
+}
+
+/* How many of the tokens that are common to the sequence and a prompt stay in the states without a checkpoint. */
+static uint32_t
+stays(const dop_sequence *s, uint32_t same)
+{
+    uint32_t n = same < s->n_fed ? same : s->n_fed;
+    if (s->model->plan.replaces && n < s->n_fed)
+        n = s->n_kept <= n ? s->n_kept : 0;
+    return has_rings(s, n) ? n : 0;
+}
+
+static uint32_t
+same_keys(dop_sequence *s, uint64_t seed, const uint32_t *keys, size_t most)
+{
+    const size_t n = s->n_tokens < most ? s->n_tokens : most;
+    const uint32_t *own = s->prefix.seed == seed ? dop_prefix_keys(&s->prefix, s->tokens, n) : NULL;
+    return own ? (uint32_t)dop_prefix_same(own, keys, n) : 0;
+}
+
+uint32_t
+dop_sequence_reach(dop_sequence *sequence, uint64_t seed, const uint32_t *keys, size_t most)
+{
+    dop_sequence *s = sequence;
+    const uint32_t same = same_keys(s, seed, keys, most), fed = same < s->n_fed ? same : s->n_fed, n = stays(s, same);
+    const dop_restore_point *c = n < fed ? dop_restore_point_find(s->model, seed, keys, fed, fed) : NULL;
+    return c && c->n > n ? c->n : n;
+}
+
+/* Where the states of a prompt may come from. */
+typedef struct source {
+    uint32_t n;               /* tokens that they cover */
+    dop_sequence *other;      /* to copy */
+    bool pages;               /* from pages, */
+    dop_restore_point *point; /* with a checkpoint, where there are states of one position */
+    uint32_t rows;            /* tokens in known pages */
+} source;
+
+typedef struct search {
+    dop_sequence *s;
+    const dop_prompt *prompt;
+    const uint32_t *keys;
+    uint32_t most, common;
+} search;
+
+static void
+note_common(search *x, uint32_t n)
+{
+    x->common = n > x->common ? n : x->common;
+}
+
+static source
+find_pages(search *x)
+{
+    dop_model *m = x->s->model;
+    source from = {.pages = true, .rows = dop_pages_match(&m->pages, x->prompt->seed, x->keys, x->most)};
+    note_common(x, from.rows);
+    from.n = from.rows;
+    if (m->one_position) {
+        from.point = dop_restore_point_find(m, x->prompt->seed, x->keys, x->most, from.rows);
+        from.n = from.point ? from.point->n : 0;
+    }
+    return from;
+}
+
+/* Sequences that nothing in flight changes. */
+static source
+find_other(search *x)
+{
+    dop_model *m = x->s->model;
+    source best = {0};
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++) {
+        dop_sequence *o = m->sequences[i];
+        if (!o || o == x->s || o->n_fed > o->n_tokens)
+            continue;
+        const uint32_t same = same_keys(o, x->prompt->seed, x->keys, x->most);
+        note_common(x, same);
+        if (dop_step_none_has(m, o, NULL) != DOP_OK)
+            continue;
+        /* A copy has no second copy of states that steps replace. */
+        const uint32_t n = m->plan.replaces && same < o->n_fed ? 0 : stays(o, same);
+        if (n > best.n)
+            best = (source){.n = n, .other = o};
+    }
+    return best;
+}
+
+static void
+note_checkpoints(search *x)
+{
+    dop_model *m = x->s->model;
+    for (uint32_t i = 0; i < m->slots.n; i++) {
+        dop_restore_point *c = &m->checkpoints[i];
+        const uint32_t n = c->n < x->most ? c->n : x->most;
+        const uint32_t *own =
+            c->id && c->prefix.seed == x->prompt->seed ? dop_prefix_keys(&c->prefix, c->tokens, n) : NULL;
+        if (own)
+            note_common(x, (uint32_t)dop_prefix_same(own, x->keys, n));
+    }
+}
+
+static dop_status
+take_pages(dop_sequence *s, const source *from, const uint32_t *keys, uint64_t seed, dop_diag *diag, uint32_t *out_n)
+{
+    dop_model *m = s->model;
+    const uint32_t rest = m->pages.page ? from->n % m->pages.page : 0;
+    const uint64_t reused = m->pages.reused;
+    const bool tail = rest > 0 && from->rows < from->n;
+    *out_n = 0;
+    s->n_tokens = 0;
+    dop_status st = dop_sequence_empty(s, diag);
+    if (st != DOP_OK || from->n == 0)
+        return st;
+    (void)dop_pages_find(&m->pages, s->place, seed, keys, from->n + (tail ? 0 : m->pages.page));
+    m->pages.reused = reused + from->n;
+    dop_pages_keep(&m->pages, s->place, tail ? from->n - rest : from->n);
+    if (tail && dop_sequence_reserve(s, from->n - rest, from->n, NULL) != DOP_OK) {
+        m->pages.reused = reused;
+        return dop_sequence_empty(s, diag); /* there is no page for the rows behind the last full one */
+    }
+    st = from->point ? dop_restore_point_take(s, from->point, tail, diag) : DOP_OK;
+    if (st != DOP_OK) {
+        s->n_fed = 0;
+        return st;
+    }
+    *out_n = from->n;
+    if (!from->point) {
+        s->n_fed = s->n_written = from->n;
+        s->n_kept = UINT32_MAX;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+apply(search *x, const source *from, uint32_t own, dop_diag *diag, uint32_t *out_n)
+{
+    dop_sequence *s = x->s;
+    dop_status st;
+    *out_n = own;
+    if (from->pages)
+        return take_pages(s, from, x->keys, x->prompt->seed, diag, out_n);
+    if (from->other) {
+        *out_n = from->n;
+        st = dop_sequence_copy(s, from->other, diag);
+        return st == DOP_OK ? dop_sequence_rewind(s, from->n, diag) : st;
+    }
+    return dop_sequence_rewind(s, own, diag);
+}
+
+dop_status
+dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *diag, dop_resumed *out)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    dop_prefix prefix = {0};
+    *out = (dop_resumed){0};
+    dop_status st = dop_step_none_has(m, s, diag);
+    if (st == DOP_OK && (st = dop_step_drain(m, diag)) == DOP_OK && (st = dop_sequence_settle(s, diag)) == DOP_OK)
+        st = dop_prefix_set(&prefix, prompt->seed, prompt->marks, prompt->n_marks, diag);
+    if (st != DOP_OK)
+        return st;
+    search x = {.s = s, .prompt = prompt, .most = (uint32_t)prompt->most};
+    x.keys = dop_prefix_keys(&prefix, prompt->ids, prompt->n);
+    if (!x.keys) {
+        dop_prefix_finish(&prefix);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i] && m->sequences[i]->n_fed <= m->sequences[i]->n_tokens)
+            dop_sequence_note(m->sequences[i]);
+    note_common(&x, same_keys(s, prompt->seed, x.keys, x.most));
+    note_checkpoints(&x);
+    const uint32_t own = dop_sequence_reach(s, prompt->seed, x.keys, x.most);
+    source best = {.n = own}, next = find_pages(&x);
+    if (next.n > best.n)
+        best = next;
+    next = find_other(&x);
+    if (next.n > best.n && (next.n >= best.n + WORTH_A_COPY || best.n == 0))
+        best = next;
+    st = apply(&x, &best, own, diag, &out->n);
+    if (st == DOP_OK) {
+        memcpy(s->tokens, prompt->ids, out->n * sizeof *s->tokens);
+        s->n_tokens = out->n;
+        s->logits = NULL;
+        out->common = s->parts_at = x.common;
+    }
+    dop_prefix_finish(&s->prefix);
+    if (st == DOP_OK)
+        s->prefix = prefix;
+    else
+        dop_prefix_finish(&prefix);
+    return st;
+}
+
+dop_status
+dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
+{
+    dop_diag_clear(diag);
+    dop_sequence *s = sequence;
+    dop_resumed got = {0};
+    const dop_prompt prompt = {.ids = ids,
+                               .n = n,
+                               .most = n > 0 ? n - 1 : 0, /* the last token is fed in any case, for its logits */
+                               .seed = s->prefix.seed,
+                               .marks = s->prefix.marks,
+                               .n_marks = s->prefix.n_marks};
+    *out_found = 0;
+    const uint32_t vocab = s->model->plan.model->vocab;
+    if (n > s->model->plan.model->ctx)
+        return DOP_FAIL(diag, DOP_E_INPUT, "%zu tokens and a context of %u", n, s->model->plan.model->ctx);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= vocab)
+            return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], vocab);
+    dop_status st = dop_sequence_resume(s, &prompt, diag, &got);
+    *out_found = got.n;
+    return st;
+}

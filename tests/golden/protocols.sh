@@ -1,0 +1,52 @@
+# --serve in the public forms of other APIs: Anthropic's Messages and OpenAI's Responses answer what chat completions answer, and
+# refuse what is wrong in their own form.
+. "$(dirname "$0")/../lib.sh"
+command -v python3 >/dev/null || { skip "the public forms of other APIs" "there is no python3"; finish; }
+server= url=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
+check "a plan" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.plan --ctx 1024 --chunks 32 --sequences 4 --rows 4 \
+    --target lavapipe --quiet
+serve() { # OPTION...
+    "$EXEC" demo.plan --serve 0 "$@" >log 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
+        [ -n "$url" ] && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    fail "the server starts" "$(cat log)"
+    finish
+}
+stop() {
+    kill -TERM "$server"
+    check "it ends well" wait "$server"
+    server=
+}
+ask() { python3 "$SRC/tests/serve/protocols.py" "$url" "$@"; }
+cat >chat.jinja <<'END'
+{% for tool in tools or [] %}{{ tool | tojson }} as <tool_call>{"name", "arguments"}</tool_call>
+{% endfor %}{% for m in messages %}{{ '<start_of_turn>' + m.role + '\n' + m.content + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n' }}
+END
+cat >think.jinja <<'END'
+{% for m in messages %}{{ '<start_of_turn>' + m.role + '\n' -}}
+{% if m.reasoning_content %}{{ '<think>\n' + m.reasoning_content + '\n</think>\n\n' }}{% endif -%}
+{{ m.content + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n<think>\n' }}
+END
+serve --chat-template ./chat.jinja --serve-tokens 160
+check "the same answers in three forms" ask same
+check "what coding agents send" ask recorded
+check "wrong values, sizes and depths" ask hostile:7
+failures() { curl -s "$url/metrics" | grep -E 'answers_total.*5xx.* [1-9]'; }
+check "no failure of the server's own" eval '! failures'
+stop
+printf 'key-1\n' >keys
+serve --chat-template ./think.jinja --api-key-file keys
+check "reasoning" ask thinking key-1
+refused() { curl -s -H 'X-Api-Key: key-2' -H 'Content-Type: application/json' -d '{}' "$url/v1/messages" | grep -q '"authentication_error"'; }
+check "a wrong key" refused
+stop
+serve --chat-template ./chat.jinja --store 3
+check "stored responses" ask store
+stop
+finish

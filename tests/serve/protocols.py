@@ -1,0 +1,389 @@
+"""Anthropic's Messages and OpenAI's Responses on a server, beside chat completions, which they must agree with.
+
+python3 protocols.py URL WHAT [KEY]   prints a line for each thing that is wrong, and how many were right; WHAT: same, thinking,
+store, recorded, or hostile:SEED (values of wrong types, sizes and depths, which are refused in the form of their API).
+"""
+import http.client
+import json
+import os
+import random
+import sys
+from urllib.parse import urlsplit
+
+url, what = urlsplit(sys.argv[1]), sys.argv[2]
+key = sys.argv[3] if len(sys.argv) > 3 else None
+right = 0
+wrong = 0
+
+
+def check(good, *about):
+    global right, wrong
+    if good:
+        right += 1
+        return
+    wrong += 1
+    if wrong < 20:
+        print("wrong:", *(str(a)[:400] for a in about))
+
+
+def ask(path, body=None, headers=None, method=None):
+    """Status, head and text of an answer; body: JSON, or bytes."""
+    c = http.client.HTTPConnection(url.hostname, url.port, timeout=120)
+    head = {"Content-Type": "application/json", **(headers or {})}
+    if key:
+        head["X-Api-Key"] = key
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    c.request(method or ("POST" if data is not None else "GET"), path, data, head)
+    r = c.getresponse()
+    text = r.read().decode()
+    c.close()
+    return r.status, {k.lower(): v for k, v in r.getheaders()}, text
+
+
+def post(path, body):
+    status, _, text = ask(path, body)
+    check(status == 200, path, status, text)
+    return json.loads(text)
+
+
+def events(text):
+    """The events of a stream: (name, data); comments and pings between them are left out."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
+        if "data" in lines and lines["data"] != "[DONE]":
+            found.append((lines.get("event"), json.loads(lines["data"])))
+    return found
+
+
+# ---- reading streams, strictly --------------------------------------------------------------------------------------------
+
+
+def read_messages(text):
+    """The message that the events of a stream make."""
+    message, block, parts = None, None, ""
+    for name, e in events(text):
+        check(name == e["type"], "the event's name is its type", name, e)
+        if name == "ping":
+            continue
+        if name == "message_start":
+            check(message is None and e["message"]["content"] == [], "one beginning", e)
+            message = e["message"]
+        elif name == "content_block_start":
+            check(block is None and e["index"] == len(message["content"]), "a block begins when the last one has ended", e)
+            block, parts = e["content_block"], ""
+        elif name == "content_block_delta":
+            d = e["delta"]
+            of = {"text": ["text_delta"], "thinking": ["thinking_delta", "signature_delta"], "tool_use": ["input_json_delta"]}
+            check(block and e["index"] == len(message["content"]) and d["type"] in of[block["type"]], "a delta of its block", e)
+            if d["type"] == "text_delta":
+                block["text"] += d["text"]
+            elif d["type"] == "thinking_delta":
+                block["thinking"] += d["thinking"]
+            elif d["type"] == "input_json_delta":
+                parts += d["partial_json"]
+        elif name == "content_block_stop":
+            if block["type"] == "tool_use":
+                block["input"] = json.loads(parts)
+            message["content"].append(block)
+            block = None
+        elif name == "message_delta":
+            check(block is None, "all blocks have ended")
+            message.update(e["delta"])
+            message["usage"].update(e["usage"])
+        else:
+            check(name == "message_stop" and message["stop_reason"], "a known event", name, e)
+    check(message and text.rstrip().endswith('{"type":"message_stop"}'), "the stream has an end", text[-200:])
+    return message
+
+
+def read_response(text):
+    """The response that the events of a stream make."""
+    items, response, open_item, number = [], None, None, 0
+    for name, e in events(text):
+        check(name == e["type"] and e["sequence_number"] == number, "names and numbers of events", name, e)
+        number += 1
+        kind = name.removeprefix("response.")
+        if kind in ("created", "in_progress"):
+            check(e["response"]["status"] == "in_progress" and number <= 2, "it begins", e)
+        elif kind == "output_item.added":
+            check(open_item is None and e["output_index"] == len(items), "one item at a time", e)
+            open_item = e["item"]
+        elif kind == "content_part.added":
+            open_item["content"].append(e["part"])
+        elif kind in ("output_text.delta", "reasoning_text.delta"):
+            check(e["item_id"] == open_item["id"], "ids", e)
+            open_item["content"][e["content_index"]]["text"] += e["delta"]
+        elif kind in ("output_text.done", "reasoning_text.done"):
+            check(open_item["content"][0]["text"] == e["text"], "the whole text", e)
+        elif kind == "function_call_arguments.delta":
+            open_item["arguments"] += e["delta"]
+        elif kind == "custom_tool_call_input.delta":
+            open_item["input"] += e["delta"]
+        elif kind == "function_call_arguments.done":
+            check(open_item["arguments"] == e["arguments"] and json.loads(e["arguments"]) is not None, "arguments", e)
+        elif kind == "custom_tool_call_input.done":
+            check(open_item["input"] == e["input"], "input", e)
+        elif kind == "content_part.done":
+            check(open_item["content"][0]["text"] == e["part"]["text"], "the whole part", e)
+        elif kind == "output_item.done":
+            open_item["status"] = e["item"]["status"]
+            if "content" in open_item and e["item"]["content"]:
+                open_item["content"][0].update({k: v for k, v in e["item"]["content"][0].items() if k == "logprobs"})
+            check(open_item == e["item"], "the item that grew", open_item, e["item"])
+            items.append(e["item"])
+            open_item = None
+        else:
+            check(kind in ("completed", "incomplete", "failed") and open_item is None, "it ends", e)
+            response = e["response"]
+            check(response["output"] == items and response["status"] == kind, "the whole response", response)
+    check(response is not None, "the stream has an end", text[-200:])
+    return response
+
+
+def text_of(answer):
+    if "choices" in answer:
+        return answer["choices"][0]["message"]["content"]
+    if "content" in answer:
+        return "".join(b["text"] for b in answer["content"] if b["type"] == "text")
+    return "".join(p["text"] for i in answer["output"] if i["type"] == "message" for p in i["content"])
+
+
+# ---- the same answers ---------------------------------------------------------------------------------------------------------
+
+
+def same():
+    plain = {"model": "small", "temperature": 0}
+    for n, system, turns in (
+        (12, None, ["Speak."]),
+        (20, "Be brief.", ["Who is there?", "Nay, answer me.", "Long live the king!"]),
+        (7, "Zwei W\u00f6rter \u2014 \U0001f600.", ["a\nb", "", "c"]),
+    ):
+        talk = [{"role": "user" if i % 2 == 0 else "assistant", "content": t} for i, t in enumerate(turns)]
+        chat = post("/v1/chat/completions", {**plain, "max_tokens": n,
+                                             "messages": ([{"role": "system", "content": system}] if system else []) + talk})
+        ours = {**plain, "max_tokens": n, "messages": talk, **({"system": system} if system else {})}
+        m = post("/v1/messages", ours)
+        r = post("/v1/responses", {**plain, "max_output_tokens": n, "input": talk, **({"instructions": system} if system else {})})
+        prompt = chat["usage"]["prompt_tokens"]
+        check(text_of(m) == text_of(chat) == text_of(r), "one text", chat, m, r)
+        check(m["usage"]["input_tokens"] + m["usage"]["cache_read_input_tokens"] == prompt == r["usage"]["input_tokens"], "tokens", m, r)
+        check(m["usage"]["output_tokens"] == r["usage"]["output_tokens"] == chat["usage"]["completion_tokens"], "tokens", m, r)
+        check(post("/v1/messages/count_tokens", {k: v for k, v in ours.items() if k != "max_tokens"}) == {"input_tokens": prompt}, "count_tokens")
+        blocks = [{"role": t["role"], "content": [{"type": "text", "text": t["content"]}]} for t in talk]
+        status, _, text = ask("/v1/messages", {**ours, "messages": blocks, "stream": True})
+        s = read_messages(text)
+        check(text_of(s) == text_of(m) and s["stop_reason"] == m["stop_reason"], "a stream says the same", s, m)
+        parts = [{"type": "message", "role": t["role"], "content": [
+            {"type": "output_text" if t["role"] == "assistant" else "input_text", "text": t["content"]}]} for t in talk]
+        status, _, text = ask("/v1/responses", {**plain, "max_output_tokens": n, "input": parts, "stream": True,
+                                                **({"instructions": system} if system else {})})
+        check(text_of(read_response(text)) == text_of(r), "a stream says the same", text)
+        full = chat["choices"][0]["finish_reason"] == "length"
+        check(m["stop_reason"] == ("max_tokens" if full else "end_turn"), "stop_reason", m)
+        check(r["status"] == ("incomplete" if full else "completed"), "status", r)
+    whole = text_of(post("/v1/messages", {**plain, "max_tokens": 30, "messages": [{"role": "user", "content": "Speak."}]}))
+    stop = whole[len(whole) // 2:len(whole) // 2 + 3]
+    m = post("/v1/messages", {**plain, "max_tokens": 30, "stop_sequences": ["\x01never", stop], "messages": [{"role": "user", "content": "Speak."}]})
+    check(m["stop_reason"] == "stop_sequence" and m["stop_sequence"] == stop and text_of(m) == whole[:whole.index(stop)], "stop", m)
+    logs = post("/v1/responses", {**plain, "max_output_tokens": 4, "input": "Speak.", "include": ["message.output_text.logprobs"], "top_logprobs": 2})
+    found = logs["output"][0]["content"][0]["logprobs"]
+    check(len(found) == 4 and len(found[0]["top_logprobs"]) == 2 and found[0]["logprob"] <= 0, "log-probabilities", logs)
+    # An answer never fills more than the context.
+    words = "word " * 800
+    n = post("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": words}]})["input_tokens"]
+    words = words[: len(words) * 1010 // n // 5 * 5] # the context has 1024
+    m = post("/v1/messages", {"max_tokens": 100000, "messages": [{"role": "user", "content": words}], "temperature": 1})
+    check(m["stop_reason"] in ("model_context_window_exceeded", "end_turn", "max_tokens"), "clamped", m)
+    tools = [{"name": "weather", "input_schema": {"type": "object", "properties": {
+        "town": {"enum": ["Verona", "Elsinore"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+        "required": ["town", "days"], "additionalProperties": False}}]
+    talk = [{"role": "user", "content": "What weather?"}]
+    for i in range(3):
+        stream = i % 2 == 0
+        body = {"model": "small", "max_tokens": 200, "messages": talk, "tools": tools, "tool_choice": {"type": "any"}, "temperature": 1, "stream": stream}
+        status, _, text = ask("/v1/messages", body)
+        m = read_messages(text) if stream else json.loads(text)
+        call = m["content"][-1]
+        good = call["type"] == "tool_use" and m["stop_reason"] == "tool_use" and call["id"].startswith("toolu_")
+        check(good and call["input"]["town"] in ("Verona", "Elsinore") and 1 <= call["input"]["days"] <= 9, "a call", m)
+        if not good:
+            return
+        talk += [{"role": "assistant", "content": m["content"]},
+                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": "Rain."}]}]
+    # What is constrained has no blanks that nobody asked for.
+    flat = [{"type": "function", "name": t["name"], "parameters": t["input_schema"]} for t in tools]
+    r = post("/v1/responses", {"input": "What weather?", "max_output_tokens": 150, "tools": flat, "tool_choice": "required", "temperature": 1})
+    item = r["output"][-1]
+    check(item["type"] == "function_call" and " " not in item["arguments"] and r["status"] == "completed", "compact", r)
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"type": "array", "items": {"enum": [3]}, "minItems": 2, "maxItems": 2}}, "required": ["a", "b"]}
+    for _ in range(3):
+        r = post("/v1/responses", {"input": "x", "compact_json": True, "temperature": 1.5,
+                                   "text": {"format": {"type": "json_schema", "name": "x", "schema": schema}}})
+        check(text_of(r) in ('{"a":1,"b":[3,3]}', '{"a":2,"b":[3,3]}'), "compact", r)
+    models = json.loads(ask("/v1/models")[2])
+    check(models["data"][0]["type"] == "model" and models["first_id"] == models["data"][0]["id"], "models for both", models)
+
+
+def thinking():
+    """The server's template begins every answer within reasoning."""
+    m = post("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "Speak."}], "thinking": {"type": "enabled", "budget_tokens": 1024}})
+    check([b["type"] for b in m["content"]] == ["thinking"] and m["content"][0]["signature"] == "", "reasoning", m)
+    text = ask("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "Speak."}], "stream": True})[2]
+    check([b["type"] for b in read_messages(text)["content"]] == ["thinking"], "reasoning in a stream", text)
+    m = post("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "Speak."}], "thinking": {"type": "disabled"}})
+    check([b["type"] for b in m["content"]] == ["text"], "no reasoning", m)
+    r = post("/v1/responses", {"max_output_tokens": 9, "input": "Speak."})
+    check([i["type"] for i in r["output"]] == ["reasoning"] and r["output"][0]["content"][0]["type"] == "reasoning_text", "reasoning", r)
+    r = read_response(ask("/v1/responses", {"max_output_tokens": 9, "input": "Speak.", "stream": True})[2])
+    check([i["type"] for i in r["output"]] == ["reasoning"], "reasoning in a stream", r)
+    back = [{"role": "user", "content": "a"}, *r["output"], {"type": "message", "role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    post("/v1/responses", {"max_output_tokens": 2, "input": back})
+    r = post("/v1/responses", {"max_output_tokens": 9, "input": "Speak.", "reasoning": {"effort": "none"}})
+    check([i["type"] for i in r["output"]] == ["message"], "no reasoning", r)
+
+
+def store():
+    """The server keeps three responses."""
+    first = post("/v1/responses", {"input": "Who is there?", "max_output_tokens": 8, "temperature": 0})
+    check(json.loads(ask("/v1/responses/" + first["id"])[2]) == first, "it is kept")
+    items = json.loads(ask(f"/v1/responses/{first['id']}/input_items")[2])["data"]
+    check([i["role"] for i in items] == ["user", "assistant"], "its items", items)
+    second = post("/v1/responses", {"input": "Nay.", "previous_response_id": first["id"], "max_output_tokens": 8, "temperature": 0})
+    whole = post("/v1/responses", {"input": [{"role": "user", "content": "Who is there?"}, *first["output"], {"role": "user", "content": "Nay."}],
+                                   "store": False, "max_output_tokens": 8, "temperature": 0})
+    check(text_of(second) == text_of(whole) and second["usage"]["input_tokens"] == whole["usage"]["input_tokens"], "as if sent whole", second)
+    check(ask("/v1/responses/" + whole["id"])[0] == 404, "store: false")
+    slow = post("/v1/responses", {"input": "Speak.", "background": True, "max_output_tokens": 30})
+    check(slow["status"] == "in_progress" and slow["background"], "in the background", slow)
+    for _ in range(600):
+        now = json.loads(ask("/v1/responses/" + slow["id"])[2])
+        if now["status"] != "in_progress":
+            break
+    check(now["status"] in ("completed", "incomplete") and text_of(now), "it ends", now)
+    slow = post("/v1/responses", {"input": "Speak.", "background": True, "max_output_tokens": 900, "temperature": 1})
+    gone = json.loads(ask(f"/v1/responses/{slow['id']}/cancel", {})[2])
+    check(gone["status"] in ("cancelled", "completed"), "cancelled", gone)
+    check(ask("/v1/responses/" + first["id"])[0] == 404, "the oldest ones make room")
+    check(ask("/v1/responses/" + slow["id"], method="DELETE")[0] == 200, "deleted")
+    check(ask("/v1/responses/" + slow["id"], method="DELETE")[0] == 404, "deleted twice")
+    check(ask("/v1/responses", {"input": "x", "previous_response_id": slow["id"]})[0] == 400, "no such response")
+    check(ask("/v1/responses", {"input": "x", "background": True, "stream": True})[0] == 400, "no stream in the background")
+    check(ask("/v1/responses/x", {}, method="PUT")[0] == 405, "methods")
+    post("/v1/responses", {"input": "Speak.", "background": True, "max_output_tokens": 900}) # the server ends with it
+
+
+def recorded():
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded")
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".json"):
+            continue
+        for q in json.load(open(os.path.join(folder, name), encoding="utf-8")):
+            status, head, text = ask(q["path"], q["body"], q.get("headers"))
+            about = (name, q["path"], status, text)
+            check(status == q.get("status", 200), *about)
+            if status != 200 or "count_tokens" in q["path"]:
+                continue
+            if "ignored" in q:
+                check(q["ignored"] in head.get("x-doppler-ignored", ""), "ignored", head)
+            if name == "messages.json":
+                m = read_messages(text) if q["body"].get("stream") else json.loads(text)
+                calls = [b["name"] for b in m["content"] if b["type"] == "tool_use"]
+                check("request-id" in head and m["type"] == "message", *about)
+            elif name == "responses.json":
+                r = read_response(text) if q["body"].get("stream") else json.loads(text)
+                calls = [i["name"] for i in r["output"] if i["type"].endswith("_call")]
+            else:
+                deltas = [c["delta"] for _, e in events(text) for c in e["choices"]]
+                calls = [t["function"]["name"] for d in deltas for t in d.get("tool_calls", []) if "name" in t["function"]]
+                check(events(text)[-1][1]["usage"]["total_tokens"] > 0 and "data: [DONE]" in text, *about)
+            if "call" in q:
+                check(calls == [q["call"]], "calls", *about)
+
+
+# ---- hostile ---------------------------------------------------------------------------------------------------------------------
+
+SAMPLES = {
+    "/v1/messages": {"model": "x", "max_tokens": 2, "stream": False, "temperature": 1, "top_p": 1, "top_k": 1, "stop_sequences": ["x"],
+                     "system": [{"type": "text", "text": "s"}], "thinking": {"type": "enabled", "budget_tokens": 2000},
+                     "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]},
+                                  {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": ""}, {"type": "tool_use", "id": "i", "name": "f", "input": {"a": 1}}]},
+                                  {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "i", "content": [{"type": "text", "text": "r"}], "is_error": False},
+                                                               {"type": "document", "title": "t", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
+                                                               {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}]}]}],
+                     "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}],
+                     "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}, "output_config": {"effort": "low"}, "metadata": {"user_id": "u"}},
+    "/v1/responses": {"model": "x", "max_output_tokens": 2, "stream": False, "temperature": 1, "top_p": 1, "instructions": "i", "store": False, "truncation": "auto",
+                      "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]},
+                                {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "s"}], "content": [{"type": "reasoning_text", "text": "t"}]},
+                                {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                                {"type": "function_call_output", "call_id": "c", "output": "o"},
+                                {"type": "custom_tool_call", "call_id": "d", "name": "g", "input": "x"},
+                                {"type": "custom_tool_call_output", "call_id": "d", "output": [{"type": "input_text", "text": "a"}]}],
+                      "tools": [{"type": "function", "name": "f", "description": "d", "strict": False, "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+                                {"type": "custom", "name": "g", "description": "d"}],
+                      "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}, "parallel_tool_calls": False,
+                      "text": {"format": {"type": "text"}, "verbosity": "low"}, "reasoning": {"effort": "low", "summary": "auto"}, "include": ["message.output_text.logprobs"],
+                      "top_logprobs": 1, "metadata": {"a": "b"}, "stream_options": {"include_obfuscation": False}},
+    "/v1/completions": {"model": "x", "prompt": ["a", "b"], "max_tokens": 1, "logprobs": 2, "echo": True, "n": 1, "stream": False, "stop": ["x"], "temperature": 0.5},
+}
+SAMPLES["/v1/messages/count_tokens"] = {k: v for k, v in SAMPLES["/v1/messages"].items() if k not in ("max_tokens", "stream")}
+
+
+def places(value, at=()):
+    yield at
+    if isinstance(value, dict):
+        for k in value:
+            yield from places(value[k], at + (k,))
+    elif isinstance(value, list):
+        for i in range(len(value)):
+            yield from places(value[i], at + (i,))
+
+
+def changed(value, at, by):
+    if not at:
+        return by
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[at[0]] = changed(value[at[0]], at[1:], by)
+    return copy
+
+
+def deep(n):
+    return "[" * n + "]" * n
+
+
+def hostile(seed):
+    r = random.Random(seed)
+    values = [None, True, False, 0, -1, 1e308, 1 << 62, -(1 << 62), 0.5, "", "x", "\x00", "\ud83d\ude00" * 50, "auto", [], {}, [[]], [{}], {"": {}}, {"type": "text"},
+              [None] * 50, "y" * 100000]
+    for path, sample in SAMPLES.items():
+        status, _, text = ask(path, sample)
+        check(status in (200, 400), path, "the sample", status, text)
+        all_places = list(places(sample))
+        for _ in range(15):
+            at = r.choice(all_places)
+            if r.random() < 0.15: # written by hand: what json.dumps would not write
+                mark = json.dumps(changed(sample, at, "MARK"))
+                by = r.choice([deep(100), deep(20000), "1e999", "1" * 400, '{"a":1,"a":2}', '"\\ud800"', "NaN"])
+                body = mark.replace('"MARK"', by).encode()
+            else:
+                body = json.dumps(changed(sample, at, r.choice(values))).encode()
+            status, head, text = ask(path, body)
+            about = (path, at, body[:200], status, text)
+            check(status in (200, 400, 408, 413), *about)
+            if status == 200:
+                continue
+            e = json.loads(text)
+            if path.startswith("/v1/messages"):
+                check(e["type"] == "error" and e["error"]["type"] in ("invalid_request_error", "timeout_error", "request_too_large") and e["error"]["message"], *about)
+            else:
+                check(isinstance(e["error"]["message"], str) and e["error"]["type"], *about)
+    check(ask("/health")[0] == 200, "it works on")
+
+
+if what.startswith("hostile:"):
+    hostile(int(what.split(":")[1]))
+else:
+    {"same": same, "thinking": thinking, "store": store, "recorded": recorded}[what]()
+print(f"{right} right, {wrong} wrong")
+sys.exit(wrong > 0)
