@@ -160,7 +160,7 @@ typedef enum dop_origin_kind {
     DOP_FROM_TEMPER,   /* the model's table of factors by which queries are multiplied */
     DOP_FROM_RELATIVE, /* the model's table of what scores grow by with the distance */
     DOP_FROM_TURNS,    /* the table of rotations by row and column of the model's vision part */
-    DOP_FROM_PLACES    /* the table of rotations by row and column of a picture, of the model's rotary embedding of this index */
+    DOP_FROM_PLACES /* the table of rotations by row and column of a picture, of the model's rotary embedding of this index */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;

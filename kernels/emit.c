@@ -333,9 +333,8 @@ emit_angle(dop_emit *e, const angle *a, const char *k, const char *s, bool sine,
         const char *c1 = dop_emit_value(e, a->table[i], (dop_index){a->row[i], k}, width),
                    *s1 = dop_emit_value(e, a->table[i], (dop_index){a->row[i], s}, width);
         const bool last = i + 1 == a->n;
-        const char *c2 = i > 0 && !(last && sine)
-                             ? temp(e, width, dop_emit_str(e, "%s * %s - %s * %s", c0, c1, s0, s1))
-                             : c1;
+        const char *c2 =
+            i > 0 && !(last && sine) ? temp(e, width, dop_emit_str(e, "%s * %s - %s * %s", c0, c1, s0, s1)) : c1;
         s0 = i > 0 && !(last && !sine) ? temp(e, width, dop_emit_str(e, "%s * %s + %s * %s", s0, c1, c0, s1)) : s1;
         c0 = c2;
     }

@@ -144,7 +144,9 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
                         {.f = t->softcap},
                         {.i = chunk},
                         {.i = t->alibi},
-                        {.i = t->both ? DOP_MASK_full : blocks ? DOP_MASK_segments : DOP_MASK_causal},
+                        {.i = t->both  ? DOP_MASK_full
+                              : blocks ? DOP_MASK_segments
+                                       : DOP_MASK_causal},
                         {.i = t->relative ? b->a->encoder.relative.most : 0}};
     dop_want want = {.type = b->opt->act_type};
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &want);

@@ -9,7 +9,7 @@
 typedef struct dop_vision_options {
     uint32_t max_t;    /* most rows of a step */
     dop_type act_type; /* f16 or f32: storage of activations between regions */
-    bool together;     /* one graph of features has those of all outputs of the tower, received as "rows" and "deep<n>" */
+    bool together; /* one graph of features has those of all outputs of the tower, received as "rows" and "deep<n>" */
     /* [m->weights.n] storage type of each weight in the plan; NULL: the stored ones. */
     const dop_type *types;
 } dop_vision_options;

@@ -619,7 +619,8 @@ by_stem(const char *arch, size_t n)
 {
     static const char *const heads[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", NULL};
     for (uint32_t i = 0; i < dop_n_families; i++)
-        for (unsigned k = 0; n > 0 && k < sizeof dop_families[i].archs / sizeof *dop_families[i].archs && dop_families[i].archs[k]; k++)
+        for (unsigned k = 0;
+             n > 0 && k < sizeof dop_families[i].archs / sizeof *dop_families[i].archs && dop_families[i].archs[k]; k++)
             if (stem(dop_families[i].archs[k], heads) == n && memcmp(dop_families[i].archs[k], arch, n) == 0)
                 return &dop_families[i];
     return NULL;

@@ -4,6 +4,7 @@
 #include "runtime/model/part.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -15,7 +16,7 @@ typedef struct seen {
     struct seen *next; /* used less recently */
     uint64_t digest[2];
     uint32_t first, n; /* ids */
-    uint32_t refs;     /* pictures of the caller's */
+    atomic_uint refs;  /* pictures of the caller's */
     uint64_t bytes;
 } seen;
 
@@ -28,6 +29,7 @@ struct dop_images {
 };
 
 struct dop_image {
+    atomic_uint owners;
     dop_images *images;
     uint64_t digest[2];
     dop_image_layout layout;
@@ -120,7 +122,10 @@ dop_image_read(const dop_images *images, const void *bytes, size_t n, bool anima
     if (!x)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     const XXH128_hash_t h = XXH3_128bits(bytes, n);
-    *x = (dop_image){.images = (dop_images *)(uintptr_t)images, .digest = {h.low64, h.high64}};
+    x->images = (dop_images *)(uintptr_t)images;
+    x->digest[0] = h.low64;
+    x->digest[1] = h.high64;
+    atomic_init(&x->owners, 1);
     dop_status st = !animated && dop_picture_is_animated(bytes, n)
                         ? DOP_FAIL(diag, DOP_E_INPUT, "the picture is animated: send one of its frames")
                         : dop_picture_decode(bytes, n, images->max_pixels, NULL, diag, &picture);
@@ -136,13 +141,20 @@ dop_image_read(const dop_images *images, const void *bytes, size_t n, bool anima
     return st;
 }
 
+dop_image *
+dop_image_share(dop_image *image)
+{
+    atomic_fetch_add(&image->owners, 1);
+    return image;
+}
+
 void
 dop_image_close(dop_image *image)
 {
-    if (!image)
+    if (!image || atomic_fetch_sub(&image->owners, 1) > 1)
         return;
-    if (image->seen)
-        image->seen->refs--;
+    if (image->seen) /* which the model's thread may free as soon as nobody has it */
+        atomic_fetch_sub(&image->seen->refs, 1);
     free(image->values);
     free(image);
 }
@@ -270,8 +282,9 @@ evict(dop_images *x)
         uint64_t bytes = 0;
         seen **last = NULL;
         for (seen **at = &x->list; *at; at = &(*at)->next) {
-            bytes += (*at)->refs == 0 ? (*at)->bytes : 0;
-            last = (*at)->refs == 0 ? at : last;
+            const bool free_now = atomic_load(&(*at)->refs) == 0;
+            bytes += free_now ? (*at)->bytes : 0;
+            last = free_now ? at : last;
         }
         if (!last || bytes <= x->keep_bytes)
             return;
@@ -338,7 +351,7 @@ dop_image_see(dop_image *image, dop_diag *diag)
         st = make(image, diag);
     if (st != DOP_OK)
         return st;
-    image->seen->refs++;
+    atomic_fetch_add(&image->seen->refs, 1);
     free(image->values);
     image->values = NULL;
     evict(image->images);
@@ -444,6 +457,17 @@ dop_images_expand(const dop_images *images, const char *text, size_t n, dop_imag
         from = at + n_mark;
     }
     return give(&out, st, diag, out_text, out_n);
+}
+
+bool
+dop_images_fit(const dop_images *images, const uint32_t *ids, size_t n, dop_image *const *list, size_t n_list)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)
+        left += ids[i] == images->processor.image_id;
+    for (size_t i = 0; i < n_list; i++)
+        left -= list[i]->layout.features;
+    return left == 0;
 }
 
 dop_status

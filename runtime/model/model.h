@@ -233,6 +233,19 @@ void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *
  * above, but rows that see one another are in one step.  DOP_E_INPUT: no schedule holds them. */
 dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag,
                                 uint32_t *out_schedule, uint32_t *out_take);
+/* features.c */
+/* Is the id that of a row of features that the model has? */
+bool dop_features_has(const dop_model *model, uint32_t id);
+/* Of the rows at `pos` that a step could take: at most `take`, and fewer where rows that see one another would not be in one step.
+ * 0: `take` rows do not hold those that begin at `pos`. */
+uint32_t dop_features_uncut(const dop_model *model, const uint32_t *tokens, uint32_t pos, uint32_t take, uint32_t end);
+/* As the former, but with up to `most` rows where n do not hold those at `pos`; n: not even these do. */
+uint32_t dop_features_whole(const dop_model *model, const uint32_t *tokens, uint32_t pos, uint32_t n, uint32_t end,
+                            uint32_t most);
+/* Writes what a step receives about its rows beside the row table, where the schedule says.  known: the rows' tokens are known; else
+ * the device has made them, and they are text.  DOP_E_INPUT: features of a row are gone. */
+dop_status dop_features_write(dop_model *model, uint32_t schedule, const dop_sequence_rows *rows, uint32_t n,
+                              bool known, dop_diag *diag);
 /* Call before n tokens are fed as `kind` to a plan in parts: sets the size of the chunks that the above chooses from then on. */
 void dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n);
 /* The decode schedule for n steps from pos on. */

@@ -23,26 +23,26 @@
 #define DOP_PLAN_VERSION 19u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
-#define DOP_PLAN_SECTIONS(SECTION)                                                        \
-    SECTION(1, STRINGS, char, "0-terminated strings")                                     \
-    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                 \
-    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                 \
-    SECTION(4, IR, char, "the graphs after all passes, golden text")                      \
-    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for") \
-    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                              \
-    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                            \
-    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                    \
-    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                            \
-    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                     \
-    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                   \
-    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                     \
-    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")          \
-    SECTION(14, TEMPLATE, char, "chat template text")                                     \
-    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                         \
-    SECTION(16, FILES, dop_plan_file, "files of external weights")                        \
-    SECTION(17, STATES, dop_plan_state, "directory of the states")                        \
-    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")            \
-    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")      \
+#define DOP_PLAN_SECTIONS(SECTION)                                                           \
+    SECTION(1, STRINGS, char, "0-terminated strings")                                        \
+    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                    \
+    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                    \
+    SECTION(4, IR, char, "the graphs after all passes, golden text")                         \
+    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for")    \
+    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                                 \
+    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                               \
+    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                       \
+    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                               \
+    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                        \
+    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                      \
+    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                        \
+    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")             \
+    SECTION(14, TEMPLATE, char, "chat template text")                                        \
+    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                            \
+    SECTION(16, FILES, dop_plan_file, "files of external weights")                           \
+    SECTION(17, STATES, dop_plan_state, "directory of the states")                           \
+    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")               \
+    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")         \
     SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences") \
     SECTION(21, IMAGES, uint8_t, "how pictures are prepared (runtime/media/image_processor.def)")
 

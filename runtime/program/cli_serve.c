@@ -8,6 +8,8 @@
 #include "runtime/serve/http.h"
 #include "runtime/text/grammar/grammar.h"
 
+#include <doppler/images.h>
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +111,9 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;
+    dop_diag blind = {0}; /* a plan that takes no pictures is served without */
+    if (dop_images_open(s->model, NULL, &blind, &s->api.eyes) == DOP_E_NOMEM)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_engine_options engine = {.max_queue = cli->serve_queue};
     if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
         return st;
@@ -156,6 +161,7 @@ close_all(served *s)
     dop_http_destroy(s->http);
     dop_response_store_destroy(s->api.store);
     dop_engine_destroy(s->engine);
+    dop_images_close(s->api.eyes);
     dop_constraints_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);
     dop_tool_form_destroy(s->form);

@@ -1,5 +1,4 @@
-#include "runtime/step/features.h"
-
+/* Rows of steps that are no tokens: features of pictures, under ids of their own behind the vocabulary. */
 #include "runtime/model/part.h"
 
 #include <stdlib.h>
@@ -226,4 +225,17 @@ dop_features_write(dop_model *model, uint32_t schedule, const dop_sequence_rows 
         }
     }
     return st;
+}
+
+uint32_t
+dop_features_whole(const dop_model *model, const uint32_t *tokens, uint32_t pos, uint32_t n, uint32_t end,
+                   uint32_t most)
+{
+    const uint32_t whole = dop_features_uncut(model, tokens, pos, n, end);
+    if (whole > 0 || n == 0)
+        return whole;
+    for (uint32_t more = n + 1; more <= most && pos + more <= end; more++)
+        if (dop_features_uncut(model, tokens, pos, more, end) == more)
+            return more;
+    return n;
 }

@@ -14,11 +14,12 @@ typedef struct job {
     size_t n_inputs;
     const uint32_t *lengths; /* rows of tiles */
     size_t n_tiles, n_rows;
-    float *out_rows;                       /* NULL: not wanted */
-    float *out_features[DOP_MAX_FEATURES]; /* features, then those for single layers of the text model; NULL: not wanted */
-    uint32_t n_kinds;                      /* of features, at least 1 */
-    float *patches;                        /* [n_kinds] rows of a step without class rows */
-    size_t kind_values;                    /* values of a kind in `patches` */
+    float *out_rows; /* NULL: not wanted */
+    float *
+        out_features[DOP_MAX_FEATURES]; /* features, then those for single layers of the text model; NULL: not wanted */
+    uint32_t n_kinds;                   /* of features, at least 1 */
+    float *patches;                     /* [n_kinds] rows of a step without class rows */
+    size_t kind_values;                 /* values of a kind in `patches` */
 } job;
 
 static uint32_t
@@ -161,7 +162,8 @@ check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag
     const bool turns = strcmp(name, "turns") == 0, place = strcmp(name, "places") == 0 || strcmp(name, "corners") == 0;
     for (size_t i = 0; i < v->n; i++)
         if ((turns && x[i] >= DOP_STEP_EDGE * DOP_STEP_EDGE) || (place && x[i] >= places))
-            return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i], turns ? DOP_STEP_EDGE * DOP_STEP_EDGE : places);
+            return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i],
+                            turns ? DOP_STEP_EDGE * DOP_STEP_EDGE : places);
     return DOP_OK;
 }
 
@@ -189,7 +191,8 @@ check_inputs(const job *j, dop_diag *diag)
     uint32_t n_of, n = 0;
     const uint32_t *of = dop_used_of(&j->m->used, DOP_SCHED_IMAGE, DOP_ORDER_BARRIERS, &n_of);
     for (uint32_t i = 0; i < p->n_crossings && n_of > 0; i++)
-        if (p->crossings[i].schedule == of[0] && p->crossings[i].way == DOP_CROSSING_RECEIVED && n < DOP_PART_MAX_VALUES)
+        if (p->crossings[i].schedule == of[0] && p->crossings[i].way == DOP_CROSSING_RECEIVED &&
+            n < DOP_PART_MAX_VALUES)
             in[n++] = (dop_part_value){.name = dop_plan_string(p, p->crossings[i].name),
                                        .row_bytes = p->crossings[i].row_bytes};
     for (size_t i = 0; i < j->n_inputs; i++) {
@@ -314,8 +317,7 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
         st = dop_value_check(rows, j.n_rows * j.image->width, diag);
     for (size_t i = 0; i < n_outputs && st == DOP_OK; i++)
         if (&outputs[i] != rows)
-            st = dop_value_check(&outputs[i],
-                                 (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width,
-                                 diag);
+            st = dop_value_check(
+                &outputs[i], (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width, diag);
     return st == DOP_OK ? run(&j, diag) : st;
 }

@@ -1,7 +1,6 @@
 /* Sequences: feeding, scoring, and picking the next token, where the device can with in-flight steps. */
 #include "runtime/step/restore_point.h"
 #include "runtime/step/speculator.h"
-#include "runtime/step/features.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +131,8 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
     dop_model *m = s->model;
     uint32_t schedule, take;
     const bool parts = s->parts_at > s->n_fed && s->parts_at < s->n_tokens;
-    dop_status st = dop_step_choose_rows(s, DOP_SCHED_PREFILL, parts ? s->parts_at : s->n_tokens, diag, &schedule, &take);
+    dop_status st =
+        dop_step_choose_rows(s, DOP_SCHED_PREFILL, parts ? s->parts_at : s->n_tokens, diag, &schedule, &take);
     if (st != DOP_OK)
         return st;
     const uint32_t at = s->n_fed;

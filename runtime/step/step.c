@@ -1,7 +1,6 @@
 /* Steps: choosing a schedule, submitting, and waiting. */
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/plan/chunks.h"
-#include "runtime/step/features.h"
 
 static uint32_t
 schedule_cap(const dop_model *m, uint32_t schedule)

@@ -1,6 +1,5 @@
 /* Steps of rows that the caller gives, and later commits or rolls back (step_ahead.c). */
 #include "runtime/parts/lead/ranks.h"
-#include "runtime/step/features.h"
 
 #include <stdlib.h>
 #include <string.h>

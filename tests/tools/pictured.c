@@ -120,7 +120,7 @@ make_inputs(const picture *p, inputs *in)
                 places[first + i] = patch;
             if (corners)
                 dop_image_corners((uint32_t)lround(sqrt(v->n_places)), y, x, p->x.grid_height, p->x.grid_width,
-                                   corners + (first + i) * 4, shares + (first + i) * 4);
+                                  corners + (first + i) * 4, shares + (first + i) * 4);
             if (turns)
                 turns[first + i] = y * DOP_STEP_EDGE + x;
             if (windows) {

@@ -119,7 +119,7 @@ leaf_values(part *v, const char *name, uint32_t cols, uint64_t *out_n)
         const uint32_t y = patch / v->x.grid_width, x = patch % v->x.grid_width;
         if (cols == 4)
             dop_image_corners((uint32_t)lround(sqrt(v->m.facts.n_places)), y, x, v->x.grid_height, v->x.grid_width,
-                               corners, shares);
+                              corners, shares);
         for (uint32_t k = 0; k < cols; k++)
             out[(uint64_t)i * cols + k] = strcmp(name, "positions") == 0      ? (float)i
                                           : strcmp(name, "lasts") == 0        ? (float)(v->n_rows - 1)

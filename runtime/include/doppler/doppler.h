@@ -370,8 +370,8 @@ dop_status dop_program_run(dop_model *model, const char *name, const dop_value *
  * first; the others follow it, and no id is given twice.  drop frees them: sequences that have these ids cannot go on if they
  * need their rows again, or later positions.  DOP_E_INPUT: the plan takes none, or another number; DOP_E_FULL: no id is left. */
 uint32_t dop_model_features_depth(const dop_model *model);
-dop_status dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t height, uint32_t width, dop_diag *diag,
-                            uint32_t *out_first);
+dop_status dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t height, uint32_t width,
+                            dop_diag *diag, uint32_t *out_first);
 void dop_features_drop(dop_model *model, uint32_t first);
 
 /* A text as tokens, or a pair of texts, the second of which begins at ids[second]. */

@@ -26,7 +26,8 @@ typedef struct dop_images_options {
 
 /* *out_images is the caller's to close, after its pictures and before the model.  DOP_E_INPUT: the plan takes no pictures.  The model's
  * thread. */
-dop_status dop_images_open(dop_model *model, const dop_images_options *options, dop_diag *diag, dop_images **out_images);
+dop_status dop_images_open(dop_model *model, const dop_images_options *options, dop_diag *diag,
+                           dop_images **out_images);
 void dop_images_close(dop_images *images); /* accepts NULL */
 
 /* Decodes and prepares a PNG, JPEG, WebP or GIF of n bytes.  animated: a picture of several frames is its first one; else it is
@@ -36,8 +37,10 @@ dop_status dop_image_read(const dop_images *images, const void *bytes, size_t n,
                           dop_image **out_image);
 /* Makes the picture's features, or finds those that the same bytes had.  Does nothing the second time.  The model's thread. */
 dop_status dop_image_see(dop_image *image, dop_diag *diag);
-void dop_image_close(dop_image *image);                  /* accepts NULL.  The model's thread, once it was seen */
-uint32_t dop_image_features(const dop_image *image);     /* rows that stand for the picture */
+/* Another owner of the picture, who closes it too.  Any thread. */
+dop_image *dop_image_share(dop_image *image);
+void dop_image_close(dop_image *image);              /* accepts NULL.  Any thread */
+uint32_t dop_image_features(const dop_image *image); /* rows that stand for the picture */
 /* The features of a picture that was seen, f32 [dop_image_features][*out_width], owned by the model; NULL: it was not. */
 const float *dop_image_rows_of(const dop_image *image, uint32_t *out_width);
 
@@ -46,8 +49,8 @@ dop_status dop_images_mark(const dop_images *images, const char *text, size_t n,
                            char **out_text, size_t *out_n);
 /* Replaces the model's mark of a picture in a text by the texts of the tokens that stand for the pictures, in order.  *out_text is the caller's (free), ends with a 0 and has *out_n bytes before it.  DOP_E_INPUT: the text has
  * another number of marks.  Any thread. */
-dop_status dop_images_expand(const dop_images *images, const char *text, size_t n, dop_image *const *list, size_t n_list,
-                             dop_diag *diag, char **out_text, size_t *out_n);
+dop_status dop_images_expand(const dop_images *images, const char *text, size_t n, dop_image *const *list,
+                             size_t n_list, dop_diag *diag, char **out_text, size_t *out_n);
 /* Replaces the ids of the tokens that stand for pictures, which have been seen, by those of their features, in order.  DOP_E_INPUT: as
  * many ids as features are not there. */
 dop_status dop_images_place(const dop_images *images, uint32_t *ids, size_t n, dop_image *const *list, size_t n_list,

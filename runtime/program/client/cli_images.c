@@ -124,7 +124,8 @@ dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, cons
     if (st == DOP_OK)
         st = dop_chat_add_message(messages, "user", marked ? marked : text, len, diag);
     if (st == DOP_OK && n > 0 &&
-        json_object_set_new(json_array_get(messages, json_array_size(messages) - 1), "n_images", json_integer((json_int_t)n)))
+        json_object_set_new(json_array_get(messages, json_array_size(messages) - 1), "n_images",
+                            json_integer((json_int_t)n)))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_free(marked);
     return st;

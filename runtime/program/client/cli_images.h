@@ -19,7 +19,7 @@ dop_status dop_cli_images_add(dop_cli_images *x, const dop_cli *cli, dop_model *
 /* Drops at most n pictures from number `from` on. */
 void dop_cli_images_drop(dop_cli_images *x, size_t from, size_t n);
 size_t dop_cli_images_of(const json_t *message); /* number of pictures of a message that was added with some */
-void dop_cli_images_finish(dop_cli_images *x); /* before the model is closed; accepts a zeroed one */
+void dop_cli_images_finish(dop_cli_images *x);   /* before the model is closed; accepts a zeroed one */
 /* Replaces marks in a prompt, and then ids; without pictures nothing changes.  special: flags of dop_text_encode. */
 dop_status dop_cli_images_encode(const dop_cli_images *x, const dop_text *text, const char *prompt, size_t n,
                                  unsigned special, dop_diag *diag, dop_ids *out_ids);

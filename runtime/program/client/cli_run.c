@@ -14,9 +14,9 @@ typedef struct run {
     dop_ids prompt;
     dop_buf prompt_text; /* as given; empty for ids */
     dop_cli_images images;
-    bool as_ids;         /* ids instead of text */
-    size_t n_before;     /* tokens of the sequence that --session restored */
-    uint32_t n;          /* tokens to generate */
+    bool as_ids;     /* ids instead of text */
+    size_t n_before; /* tokens of the sequence that --session restored */
+    uint32_t n;      /* tokens to generate */
     dop_cli_constraint shape;
     double feed_ms;   /* when feeding began, dop_now_ms */
     double waited_ms; /* dop_counters.waited_ms when feeding began */
@@ -66,13 +66,13 @@ prepare(run *r, dop_diag *diag)
 {
     dop_cli *cli = r->cli;
     dop_status st;
-    const char *needed = cli->chat                  ? "--chat"
-                         : cli->prompt              ? "-p"
-                         : cli->file                ? "-f"
+    const char *needed = cli->chat                                                ? "--chat"
+                         : cli->prompt                                            ? "-p"
+                         : cli->file                                              ? "-f"
                          : cli->images.count && !cli->tokens && !cli->tokens_file ? "--image"
-                         : cli->stop.count          ? "--stop"
-                         : dop_cli_wants_shape(cli) ? "a shape of what is generated"
-                                                    : NULL;
+                         : cli->stop.count                                        ? "--stop"
+                         : dop_cli_wants_shape(cli)                               ? "a shape of what is generated"
+                                                                                  : NULL;
     if ((st = dop_cli_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
     const dop_text *text = r->gen.text;
@@ -82,8 +82,8 @@ prepare(run *r, dop_diag *diag)
     if (r->images.n && (cli->tokens || cli->tokens_file))
         st = dop_cli_images_place(&r->images, &r->prompt, diag);
     else if (r->images.n && !cli->chat)
-        st = dop_cli_images_encode(&r->images, text, r->prompt_text.data, r->prompt_text.size, dop_cli_special(cli), diag,
-                                   &r->prompt);
+        st = dop_cli_images_encode(&r->images, text, r->prompt_text.data, r->prompt_text.size, dop_cli_special(cli),
+                                   diag, &r->prompt);
     if (st != DOP_OK)
         return st;
     if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {

@@ -229,8 +229,7 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
     if (t->n_turns == 0)
         return DOP_OK;
     for (uint32_t i = 0; i < 2 && t->chat; i++) {
-        const size_t last = json_array_size(t->messages) - 1,
-                     n = dop_cli_images_of(json_array_get(t->messages, last));
+        const size_t last = json_array_size(t->messages) - 1, n = dop_cli_images_of(json_array_get(t->messages, last));
         t->n_asked -= n;
         dop_cli_images_drop(&t->images, t->n_asked, n);
         json_array_remove(t->messages, last);

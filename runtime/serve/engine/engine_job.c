@@ -53,6 +53,9 @@ dop_job_free(dop_job *job)
         return;
     dop_matcher_destroy(job->gen.matcher);
     dop_generation_finish(&job->gen);
+    for (uint32_t i = 0; i < job->request.n_images && job->images; i++)
+        dop_image_close(job->images[i]);
+    free(job->images);
     free(job->tokens_of);
     free(job->embedding);
     free(job->tokens);
@@ -76,7 +79,11 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
                                         .ignore_end = r->ignore_end,
                                         .keep_special = r->keep_special};
     /* The caller keeps the matcher until the job is submitted. */
-    if (!job->tokens_of || dop_generation_init(&job->gen, e->model, e->tok, NULL, &how, NULL) != DOP_OK) {
+    if (r->n_images > 0 && (job->images = calloc(r->n_images, sizeof *job->images)))
+        for (uint32_t i = 0; i < r->n_images; i++)
+            job->images[i] = dop_image_share(r->images[i]);
+    if ((r->n_images > 0 && !job->images) || !job->tokens_of ||
+        dop_generation_init(&job->gen, e->model, e->tok, NULL, &how, NULL) != DOP_OK) {
         dop_job_free(job);
         return NULL;
     }
