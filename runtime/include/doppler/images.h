@@ -47,8 +47,9 @@ const float *dop_image_rows_of(const dop_image *image, uint32_t *out_width);
 /* Puts marks in front of a text that has fewer of them than there are pictures.  *out_text is the caller's (free). */
 dop_status dop_images_mark(const dop_images *images, const char *text, size_t n, size_t n_images, dop_diag *diag,
                            char **out_text, size_t *out_n);
-/* Replaces the model's mark of a picture in a text by the texts of the tokens that stand for the pictures, in order.  *out_text is the caller's (free), ends with a 0 and has *out_n bytes before it.  DOP_E_INPUT: the text has
- * another number of marks.  Any thread. */
+/* Replaces the model's mark of a picture in a text by the texts of the tokens that stand for the pictures, in order.
+ * *out_text is the caller's (free), ends with a 0 and has *out_n bytes before it.  DOP_E_INPUT: the text has another number of marks.
+ * Any thread. */
 dop_status dop_images_expand(const dop_images *images, const char *text, size_t n, dop_image *const *list,
                              size_t n_list, dop_diag *diag, char **out_text, size_t *out_n);
 /* Replaces the ids of the tokens that stand for pictures, which have been seen, by those of their features, in order.  DOP_E_INPUT: as

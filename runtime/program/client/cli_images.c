@@ -114,19 +114,3 @@ dop_cli_features_write(const dop_cli_images *x, const char *path, dop_diag *diag
     dop_status closed = dop_out_file_close(&file, st == DOP_OK, diag);
     return st != DOP_OK ? st : closed;
 }
-
-dop_status
-dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, const char *text, size_t len,
-                       dop_diag *diag)
-{
-    char *marked = NULL;
-    dop_status st = n > 0 ? dop_images_mark(x->images, text, len, n, diag, &marked, &len) : DOP_OK;
-    if (st == DOP_OK)
-        st = dop_chat_add_message(messages, "user", marked ? marked : text, len, diag);
-    if (st == DOP_OK && n > 0 &&
-        json_object_set_new(json_array_get(messages, json_array_size(messages) - 1), "n_images",
-                            json_integer((json_int_t)n)))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_free(marked);
-    return st;
-}

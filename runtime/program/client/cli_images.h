@@ -2,7 +2,9 @@
 #ifndef DOPPLER_RUNTIME_PROGRAM_CLIENT_CLI_IMAGES_H
 #define DOPPLER_RUNTIME_PROGRAM_CLIENT_CLI_IMAGES_H
 
-#include "runtime/program/client/cli_chat.h"
+#include "runtime/program/client/cli_generate.h"
+
+#include <jansson.h>
 
 #include <doppler/images.h>
 
@@ -26,7 +28,7 @@ dop_status dop_cli_images_encode(const dop_cli_images *x, const dop_text *text, 
 dop_status dop_cli_images_place(const dop_cli_images *x, dop_ids *ids, dop_diag *diag);
 /* Writes the features of all pictures to a file, raw f32 [rows, hidden]. */
 dop_status dop_cli_features_write(const dop_cli_images *x, const char *path, dop_diag *diag);
-/* Adds a message of the user's with n pictures, in front of which marks are put where it lacks them. */
+/* cli_chat.c: adds a message of the user's with n pictures, in front of which marks are put where it lacks them. */
 dop_status dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, const char *text, size_t len,
                                   dop_diag *diag);
 

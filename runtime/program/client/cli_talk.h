@@ -2,6 +2,7 @@
 #ifndef DOPPLER_RUNTIME_PROGRAM_CLIENT_CLI_TALK_H
 #define DOPPLER_RUNTIME_PROGRAM_CLIENT_CLI_TALK_H
 
+#include "runtime/program/client/cli_chat.h"
 #include "runtime/program/client/cli_images.h"
 
 typedef struct dop_talk {
