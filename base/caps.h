@@ -119,14 +119,16 @@ dop_push_bytes(uint32_t n_args)
 /* What one device offers, for a compiler that targets the device at hand (dop_device_probe). */
 typedef struct dop_device_caps {
     char name[256];
-    char driver[512];              /* name and version in words */
-    uint32_t vendor_id, device_id; /* as in VkPhysicalDeviceProperties */
-    uint32_t caps;                 /* DOP_CAP_* */
-    uint32_t subgroup;             /* invocations per subgroup; 1 when caps lacks subgroup */
-    uint32_t max_workgroup;        /* invocations */
-    uint32_t shared_bytes;         /* per workgroup */
+    char driver[512];                    /* name and version in words */
+    uint32_t vendor_id, device_id;       /* as in VkPhysicalDeviceProperties */
+    uint32_t caps;                       /* DOP_CAP_* */
+    uint32_t subgroup;                   /* invocations per subgroup; 1 when caps lacks subgroup */
+    uint32_t subgroup_min, subgroup_max; /* sizes that a kernel may require; both `subgroup` where it may not */
+    uint32_t max_workgroup;              /* invocations */
+    uint32_t shared_bytes;               /* per workgroup */
+    uint32_t max_subgroups;              /* per workgroup of a kernel that requires a size; 0: any */
     uint32_t push_bytes;
-    uint32_t cores;     /* multiprocessors or CPU cores; 0: the driver does not say */
+    uint32_t cores;     /* multiprocessors, compute units, or CPU cores; 0: the driver does not say */
     uint64_t max_alloc; /* bytes of one device allocation */
     uint64_t memory;    /* bytes of device-local memory */
     uint32_t matrix;    /* DOP_MATRIX_SHAPE that kernels can use, through whichever form; 0: none */

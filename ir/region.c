@@ -286,13 +286,13 @@ number_of_act(walk *w, dop_node_id id)
 {
     dop_product_facts *a = &w->a->product;
     const dop_node_id act = dop_node_at(w->g, id)->src[0];
-    for (uint32_t i = 0; i < a->n_acts; i++)
-        if (dop_node_base(w->g, a->acts[i], NULL) == dop_node_base(w->g, act, NULL))
+    for (uint32_t i = 0; i < a->n_activations; i++)
+        if (dop_node_base(w->g, a->activations[i], NULL) == dop_node_base(w->g, act, NULL))
             return i;
-    if (a->n_acts == DOP_MAX_ACTS)
+    if (a->n_activations == DOP_MAX_ACTS)
         return DOP_MAX_ACTS;
-    a->acts[a->n_acts++] = act;
-    return a->n_acts - 1;
+    a->activations[a->n_activations++] = act;
+    return a->n_activations - 1;
 }
 
 /* Adds a node that is computed from products to the part of these products.  Called twice per node: to size the part's lists, then
@@ -424,8 +424,8 @@ describe_products(walk *w, dop_node_id *ids, dop_segment *parts)
     list_parts(w, parts, mats, outs);
     describe_experts(w, ids + 6 * n);
     memset(w->mark, 0, n * sizeof *w->mark);
-    for (uint32_t i = 0; i < a->n_acts; i++) {
-        const int32_t act = position(r, dop_node_base(w->g, a->acts[i], NULL));
+    for (uint32_t i = 0; i < a->n_activations; i++) {
+        const int32_t act = position(r, dop_node_base(w->g, a->activations[i], NULL));
         if (act >= 0)
             w->mark[act] = true;
     }
@@ -683,8 +683,8 @@ bool
 dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value)
 {
     const dop_product_facts *p = &r->info->product;
-    for (uint32_t i = 0; i < p->n_acts; i++)
-        if (dop_node_base(g, p->acts[i], NULL) == value)
+    for (uint32_t i = 0; i < p->n_activations; i++)
+        if (dop_node_base(g, p->activations[i], NULL) == value)
             return true;
     for (uint32_t i = 0; i < r->n_nodes && p->feeds; i++)
         for (uint32_t k = 0; p->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++)

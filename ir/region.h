@@ -45,8 +45,8 @@ typedef struct dop_product_facts {
     /* The distinct activations of the region's products, in the order of the parts, all of one length.  In template gemv products
      * of different parts may read different ones that are computed from one row (say from a residual and the weights of several
      * norms). */
-    uint32_t n_acts;
-    dop_node_id acts[DOP_MAX_ACTS];
+    uint32_t n_activations;
+    dop_node_id activations[DOP_MAX_ACTS];
     uint32_t depth; /* K: values of an activation that one output sums over */
     /* [n_nodes of the region] the part that the node belongs to; n_parts: it is computed from no product */
     const uint32_t *part_of;

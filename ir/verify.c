@@ -319,9 +319,9 @@ verify_analysis(verify_ctx *v, dop_region_id id)
     for (uint32_t i = 0; i < r->info->product.n_parts; i++)
         if (r->info->product.parts[i].rows == 0)
             return BAD(v, "region @%u: products of different shape meet", id);
-    const uint32_t acts = dop_template_of(r->tpl)->acts;
-    if (r->info->product.n_acts > (acts > 1 ? acts : 1))
-        return BAD(v, "region @%u: its products read %u different rows", id, r->info->product.n_acts);
+    const uint32_t activations = dop_template_of(r->tpl)->activations;
+    if (r->info->product.n_activations > (activations > 1 ? activations : 1))
+        return BAD(v, "region @%u: its products read %u different rows", id, r->info->product.n_activations);
     dop_region_storers(r, v->place); /* not more outputs than nodes, as was checked */
     for (uint32_t i = 0; i < r->n_outs; i++)
         if (v->place[i] != 1)

@@ -1,6 +1,7 @@
 /* Compiles GLSL to SPIR-V with shaderc, and compares what SPIRV-Cross reads from the module with what the plan will say. */
 #include "kernels/kernel.h"
 #include "kernels/link.h"
+#include "kernels/spirv_addresses.h"
 #include "kernels/spirv_khr_matrix.h"
 
 #include <shaderc/shaderc.h>
@@ -281,6 +282,8 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
     dop_arena_init(&arena);
     dop_status st = k->n_stages ? compile_stages(name, k, diag, out_spirv)
                                 : compile_text(name, k->glsl, true, (k->caps & DOP_CAP_coop_khr) != 0, diag, out_spirv);
+    if (st == DOP_OK)
+        st = dop_spirv_addresses(name, out_spirv, diag);
     if (st != DOP_OK)
         goto error;
     st = check_capabilities(name, k, out_spirv, diag);

@@ -207,8 +207,8 @@ typedef struct dop_parts {
     dop_node_id act; /* activation: source 0 of every matmul, or of the part at hand */
     bool ints;       /* products are of packed integers (in a record for one part: that part's) */
     bool mixed;      /* some parts have products of packed integers, and workgroups of the other parts stage floats */
-    uint32_t n_acts; /* activations of the region's products, by dop_segment.act */
-    const dop_node_id *acts;
+    uint32_t n_activations; /* activations of the region's products, by dop_segment.act */
+    const dop_node_id *activations;
     uint32_t k;
     bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
     uint32_t n_stats; /* statistics of the activation row that are needed only after the sum */

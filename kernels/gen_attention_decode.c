@@ -146,99 +146,129 @@ set_apart(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t held, dop_bu
     dop_keys_set(keys, "SUMS_OF_V", tree->data);
 }
 
+/* Texts of the kernel that are filled in as a whole. */
+typedef struct texts {
+    dop_buf decls, prologue, store, whole, merge, sums, sums_v, made;
+} texts;
+
+static void
+texts_finish(texts *x)
+{
+    dop_buf *const all[] = {&x->decls, &x->prologue, &x->store, &x->whole, &x->merge, &x->sums, &x->sums_v, &x->made};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        dop_buf_finish(all[i]);
+}
+
+/* Keys of the row that a workgroup computes, and of the position from which the step itself makes keys and values. */
+static void
+set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, texts *x, dop_keys *keys)
+{
+    dop_emit *e = &gen->e;
+    dop_attn_sequence(gen, a, rows ? "t" : "0u", keys, &x->decls);
+    dop_keys_set(keys, "T", rows ? "DOP_GROUP.y" : "0u");
+    dop_keys_set(
+        keys, "ROW",
+        made_rows ? "    uint t = DOP_GROUP.y;\n"
+        : rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
+               : "");
+    /* Rows of a sequence follow one another in the step, and so do their positions. */
+    dop_keys_set(keys, "FIRST_MADE",
+                 made_rows ? "    uint row0 = t;\n    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == "
+                             "dop_stage.rows[t].sequence)\n        row0--;\n    made = dop_stage.rows[row0].position;\n"
+                           : "");
+    dop_keys_num(gen, keys, "MADE_ROWS", made_rows ? e->g->max_t : 1);
+    dop_keys_set(keys, "POSITION", dop_emit_position(e, rows ? "t" : "0"));
+}
+
+/* Keys of how lanes and subgroups share positions, values and sums. */
+static void
+set_shares(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t at_once, texts *x, dop_keys *keys)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t held = at_once * lanes / tile->wg,
+                   halvings = sums("s", held * a->rows, tile->apart ? left_heads(a, lanes) : 1, 1, lanes, &x->sums);
+    const uint32_t batch = heads_at_once(a, tile, gen->e.target);
+    set_apart(gen, a, lanes, held, &x->sums_v, keys);
+    dop_attn_shape(gen, a, keys);
+    dop_keys_num(gen, keys, "LANES", lanes);
+    dop_keys_num(gen, keys, "CK", a->dim / 8 / lanes);
+    dop_keys_num(gen, keys, "CV", a->value_dim / 8 / lanes);
+    dop_keys_num(gen, keys, "SUMS_V", a->rows * a->value_dim / 4 / lanes);
+    dop_keys_num(gen, keys, "R", a->rows);
+    dop_keys_set(keys, "SUMS", x->sums.data);
+    dop_keys_num(gen, keys, "CP", at_once);
+    dop_keys_num(gen, keys, "NP", held);
+    dop_keys_num(gen, keys, "LEFT", (held * a->rows) >> halvings);
+    dop_keys_num(gen, keys, "BATCHES", dop_div_up_u32(a->rows, batch));
+    dop_keys_num(gen, keys, "SHARE", at_once / gen->e.target->subgroup);
+    dop_keys_num(gen, keys, "HALVINGS", halvings);
+    dop_keys_num(gen, keys, "BATCH", batch);
+}
+
+/* Keys of the array of weighted values, which stands before the queries where stages of several rows have their largest array. */
+static void
+set_array(dop_gen *gen, const dop_attn *a, bool made_rows, dop_keys *keys)
+{
+    dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t summed = subgroups_at_once(a, tile, e->target);
+    take_turns(gen, summed, keys);
+    const char *array =
+        dop_emit_str(e, "shared vec4 dop_acc[%uu * %s * DV / 4u];\n", heads_at_once(a, tile, e->target),
+                     summed < tile->wg / e->target->subgroup ? dop_emit_str(e, "%uu", summed) : "SUBGROUPS");
+    dop_keys_set(keys, "ACC_FIRST", made_rows ? array : "");
+    dop_keys_set(keys, "ACC", made_rows ? "" : array);
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_attn a = dop_attn_find(gen);
-    dop_node_id merged = e->r->info->attn.merged;
+    const dop_node_id merged = e->r->info->attn.merged;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0}, tree_v = {0}, made = {0};
-    uint32_t group_wgs = shape(gen, &a);
+    texts x = {0};
+    const uint32_t group_wgs = shape(gen, &a);
     if (tile->splits)
         e->splits = tile->splits;
     gen->merges = merged != 0 && !e->routes;
-    dop_buf_printf(&decls,
+    dop_buf_printf(&x.decls,
                    "#define SPLITS %u\n#define ROUND %uu\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K "
                    "%d\n#define KEEPS_V %d\n",
                    a.splits, a.round, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
-    uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(&a, tile, e->target);
-    dop_buf_printf(&decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
-    dop_attn_positions(gen, &a, &decls);
+    const uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(&a, tile, e->target);
+    dop_buf_printf(&x.decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
+    dop_attn_positions(gen, &a, &x.decls);
     const bool rows = e->g->max_t > 1, made_rows = rows && e->routes;
-    dop_attn_sequence(gen, &a, rows ? "t" : "0u", &keys, &decls);
-    dop_keys_set(&keys, "T", rows ? "DOP_GROUP.y" : "0u");
-    dop_keys_set(
-        &keys, "ROW",
-        made_rows ? "    uint t = DOP_GROUP.y;\n"
-        : rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
-               : "");
-    /* Rows of a sequence follow one another in the step, and so do their positions. */
-    dop_keys_set(&keys, "FIRST_MADE",
-                 made_rows ? "    uint row0 = t;\n    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == "
-                             "dop_stage.rows[t].sequence)\n        row0--;\n    made = dop_stage.rows[row0].position;\n"
-                           : "");
-    dop_keys_num(gen, &keys, "MADE_ROWS", made_rows ? e->g->max_t : 1);
-    dop_attn_prologue(gen, &a, &prologue);
-    dop_attn_store(gen, &a, &store);
-    dop_attn_store_whole(gen, &a, merged, &whole);
-    dop_attn_merge(gen, &a, merged, &merge);
-    dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), &decls, &keys);
-    uint32_t held = at_once * lanes / tile->wg,
-             halvings = sums("s", held * a.rows, tile->apart ? left_heads(&a, lanes) : 1, 1, lanes, &tree);
-    set_apart(gen, &a, lanes, held, &tree_v, &keys);
-    uint32_t batch = heads_at_once(&a, tile, e->target);
-    dop_attn_shape(gen, &a, &keys);
-    dop_keys_num(gen, &keys, "LANES", lanes);
-    dop_keys_num(gen, &keys, "CK", a.dim / 8 / lanes);
-    dop_keys_num(gen, &keys, "CV", a.value_dim / 8 / lanes);
-    dop_keys_num(gen, &keys, "SUMS_V", a.rows * a.value_dim / 4 / lanes);
-    dop_keys_num(gen, &keys, "R", a.rows);
+    set_rows(gen, &a, rows, made_rows, &x, &keys);
+    dop_attn_prologue(gen, &a, &x.prologue);
+    dop_attn_store(gen, &a, &x.store);
+    dop_attn_store_whole(gen, &a, merged, &x.whole);
+    dop_attn_merge(gen, &a, merged, &x.merge);
+    dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), &x.decls, &keys);
+    set_shares(gen, &a, lanes, at_once, &x, &keys);
     dop_keys_num(gen, &keys, "GROUP_WGS", group_wgs);
-    dop_keys_set(&keys, "SUMS", tree.data);
-    dop_keys_num(gen, &keys, "CP", at_once);
-    dop_keys_num(gen, &keys, "NP", held);
-    dop_keys_num(gen, &keys, "LEFT", (held * a.rows) >> halvings);
-    dop_keys_num(gen, &keys, "BATCHES", dop_div_up_u32(a.rows, batch));
-    dop_keys_num(gen, &keys, "SHARE", at_once / e->target->subgroup);
-    dop_keys_num(gen, &keys, "HALVINGS", halvings);
-    dop_keys_num(gen, &keys, "BATCH", batch);
-    const uint32_t summed = subgroups_at_once(&a, tile, e->target);
-    take_turns(gen, summed, &keys);
-    /* Before the queries, where stages of several rows have their largest array. */
-    const char *sums_of =
-        dop_emit_str(e, "shared vec4 dop_acc[%uu * %s * DV / 4u];\n", batch,
-                     summed < tile->wg / e->target->subgroup ? dop_emit_str(e, "%uu", summed) : "SUBGROUPS");
-    dop_keys_set(&keys, "ACC_FIRST", made_rows ? sums_of : "");
-    dop_keys_set(&keys, "ACC", made_rows ? "" : sums_of);
-    dop_keys_set(&keys, "POSITION", dop_emit_position(e, rows ? "t" : "0"));
-    dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &decls);
-    dop_attn_made(gen, &a, &made);
-    dop_keys_set(&keys, "MADE", made.data);
+    set_array(gen, &a, made_rows, &keys);
+    dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &x.decls);
+    dop_attn_made(gen, &a, &x.made);
+    dop_keys_set(&keys, "MADE", x.made.data);
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    bool send = merged && e->routes; /* the splits go through a mailbox */
+    const bool send = merged && e->routes; /* the splits go through a mailbox */
     dop_keys_set(&keys, "COUNTS", merged && !send ? dop_emit_counts(e) : "0");
     dop_keys_set(&keys, "MAILBOX", send ? dop_emit_mailbox_arg(e, a.id, true) : "0");
-    dop_keys_set(&keys, "MERGE_BODY", merge.data);
-    dop_keys_set(&keys, "STORE_WHOLE", whole.data);
-    dop_keys_set(&keys, "STORE", store.data);
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "PROLOGUE", prologue.data);
+    dop_keys_set(&keys, "MERGE_BODY", x.merge.data);
+    dop_keys_set(&keys, "STORE_WHOLE", x.whole.data);
+    dop_keys_set(&keys, "STORE", x.store.data);
+    dop_keys_set(&keys, "DECLS", x.decls.data);
+    dop_keys_set(&keys, "PROLOGUE", x.prologue.data);
     gen->grid[0] = a.kv * group_wgs;
     gen->grid[1] = e->g->max_t;
     gen->grid[2] = a.splits;
-    dop_status st =
+    const dop_status st =
         e->status == DOP_OK ? dop_template_fill(gen, "attention_decode.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&prologue);
-    dop_buf_finish(&store);
-    dop_buf_finish(&whole);
-    dop_buf_finish(&merge);
-    dop_buf_finish(&tree);
-    dop_buf_finish(&tree_v);
-    dop_buf_finish(&made);
+    texts_finish(&x);
     return st;
 }
 

@@ -59,8 +59,8 @@ program_of(const dop_parts *p)
                          .staged = p->act,
                          .stage = "DOP_X",
                          .stage_base = "0u",
-                         .others = p->acts + 1,
-                         .n_others = p->n_acts - 1,
+                         .others = p->activations + 1,
+                         .n_others = p->n_activations - 1,
                          .which = "dop_act"};
 }
 
@@ -157,8 +157,8 @@ static bool
 are_wide(const dop_emit *e, const dop_parts *p)
 {
     bool wide = true;
-    for (uint32_t i = 0; i < p->n_acts; i++)
-        wide = wide && dop_emit_wide(e, p->acts[i]);
+    for (uint32_t i = 0; i < p->n_activations; i++)
+        wide = wide && dop_emit_wide(e, p->activations[i]);
     return wide;
 }
 
@@ -306,7 +306,7 @@ call_of(dop_gen *gen, const dop_parts *p, uint32_t i, uint32_t first, uint32_t n
             dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first, n_wg);
     if (p->mixed)
         call = dop_emit_str(e, "dop_floats = %s; %s", dop_int8_part(e->g, &p->part[i]) ? "false" : "true", call);
-    if (p->n_acts > 1)
+    if (p->n_activations > 1)
         call = dop_emit_str(e, "dop_act = %uu; %s", p->part[i].act, call);
     return tails ? dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first) : call;
 }
@@ -396,7 +396,7 @@ dop_gemv_emit(dop_gen *gen)
         dop_expert_begin(gen, &p, &decls, &before);
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
-    if (p.n_acts > 1) /* number of the activation that the workgroup's part reads */
+    if (p.n_activations > 1) /* number of the activation that the workgroup's part reads */
         dop_buf_puts(&decls, "uint dop_act;\n");
     dop_nest_hole(&n, "experts, statistics", dop_gen_keep(gen, &decls));
     decls = (dop_buf){0};

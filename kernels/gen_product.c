@@ -522,7 +522,7 @@ dop_product_part(dop_gen *gen, const dop_parts *p, dop_nest *n, const dop_produc
     dop_parts own = *p;
     part_of o = {.gen = gen, .p = &own, .n = n, .x = x, .part = part, .index = index, .n_wg = n_wg};
     dop_buf early = {0}, end = {0}, begin = {0}, finish = {0}, decls = {0};
-    own.act = p->acts[part->act];
+    own.act = p->activations[part->act];
     own.ints = p->ints && (!p->mixed || dop_int8_part(gen->e.g, part));
     o.mats = part->n_mats + (p->beside != 0);
     o.t = pl->at[DOP_PLACE_t][DOP_LEVEL_reg];

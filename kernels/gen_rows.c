@@ -58,8 +58,8 @@ program_of(rows_gen *s)
                          .staged = s->staged ? s->p.act : 0,
                          .stage = "DOP_X",
                          .stage_base = dop_emit_str(&s->gen->e, "j * %uu", s->k_pad),
-                         .others = s->p.acts + 1,
-                         .n_others = s->p.n_acts - 1,
+                         .others = s->p.activations + 1,
+                         .n_others = s->p.n_activations - 1,
                          .apart = s->tb * s->k_pad};
 }
 
@@ -116,7 +116,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     const char *until = many && !s->blocks.id ? "    DOP_UNTIL(++j >= min(TB, n_tokens - t0))\n" : "";
     if (each)
         dop_buf_printf(body, "    [[dont_unroll]] for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", s->summed);
-    for (uint32_t i = 0; i < p->n_acts && s->staged && s->k_pad > p->k; i++)
+    for (uint32_t i = 0; i < p->n_activations && s->staged && s->k_pad > p->k; i++)
         dop_buf_printf(body,
                        "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
                        "        dop_x[(%s + i) >> 2][i & 3u] = 0.0;\n",
@@ -178,7 +178,7 @@ static bool
 quickly_made(const rows_gen *s)
 {
     const dop_parts *p = &s->p;
-    return (s->gen->e.caps & DOP_CAP_texels) && !p->staged && !p->experts && !p->beside && p->n_acts == 1 &&
+    return (s->gen->e.caps & DOP_CAP_texels) && !p->staged && !p->experts && !p->beside && p->n_activations == 1 &&
            dop_emit_wide(&s->gen->e, p->act) && dop_gen_operations(s->gen, p->act, 3) < 3;
 }
 
@@ -554,7 +554,7 @@ emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t gr
         }
         blocks += blocks_of(s, parts[i]) * slots_of(s);
     }
-    s->p.act = s->p.acts[parts[0]->act];
+    s->p.act = s->p.activations[parts[0]->act];
     emit_load(s, parts[0], &load);
     emit_ahead(s, parts[0], &ahead);
     emit_dots(s, parts[0], &dots);
@@ -645,7 +645,7 @@ begin(rows_gen *s, dop_gen *gen)
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
     s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
     s->summed = s->p.sum ? s->p.slots : 1;
-    s->held = s->summed * s->p.n_acts; /* one factor is 1, because no sum over slots has several activations */
+    s->held = s->summed * s->p.n_activations; /* one factor is 1, because no sum over slots has several activations */
     s->p.t = s->tb > 1 ? "t" : "0u";
     bool fours = true;
     for (uint32_t i = 0; i < s->p.n; i++)

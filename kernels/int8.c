@@ -63,8 +63,8 @@ is_wide(const dop_site *s)
 {
     const dop_product_facts *a = &s->r->info->product;
     bool wide = a->depth % UNIT == 0;
-    for (uint32_t i = 0; i < a->n_acts; i++)
-        wide = wide && dop_region_wide(s->g, s->r, a->acts[i]);
+    for (uint32_t i = 0; i < a->n_activations; i++)
+        wide = wide && dop_region_wide(s->g, s->r, a->activations[i]);
     for (uint32_t i = 0; i < a->prog.n_nodes; i++) {
         const dop_node_id id = a->prog.nodes[i];
         wide = wide &&

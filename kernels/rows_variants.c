@@ -18,9 +18,10 @@ trips(const dop_site *s, const dop_tile *tile)
         uint32_t unit = dop_part_unit(s->g, part);
         unit = unit > tile->bk ? unit : tile->bk;
         /* Values of a row that do not come in fours are gathered one by one, which takes longer. */
-        const uint64_t load = dop_region_wide(s->g, s->r, a->product.acts[part->act]) && a->product.depth % 4 == 0
-                                  ? 1
-                                  : 1 + tile->bm * 6u;
+        const uint64_t load =
+            dop_region_wide(s->g, s->r, a->product.activations[part->act]) && a->product.depth % 4 == 0
+                ? 1
+                : 1 + tile->bm * 6u;
         const uint64_t beside =
             a->product.beside
                 ? dop_turns(dop_div_up_u32(dop_product_depth(s->g, a->product.beside), unit), 1) * load + 1

@@ -9,6 +9,8 @@
 /* SPIR-V 1.6, section 3.52 (Instructions). */
 enum {
     OP_UNDEF = 1,
+    OP_NAME = 5,
+    OP_MEMBER_NAME = 6,
     OP_EXTENSION = 10,
     OP_CAPABILITY = 17,
     OP_TYPE_VOID = 19,
@@ -33,6 +35,8 @@ enum {
     OP_COPY_MEMORY = 63,
     OP_ACCESS_CHAIN = 65,
     OP_IN_BOUNDS_ACCESS_CHAIN = 66,
+    OP_DECORATE = 71,
+    OP_MEMBER_DECORATE = 72,
     OP_COMPOSITE_CONSTRUCT = 80,
     OP_COMPOSITE_EXTRACT = 81,
     OP_COMPOSITE_INSERT = 82,
@@ -363,8 +367,6 @@ spread_wants(rewriter *r, const uint32_t *defs, size_t n)
         id_facts *f = facts(r, w[is_type_op(op) ? 1 : 2]);
         if (!f->has_matrix || op == OP_TYPE_FUNCTION)
             continue;
-        if (!f->uses) /* unused: harmless, and names stay valid */
-            f->uses = 1u << DOP_MATRIX_SUM;
         if (f->is_constant)
             facts(r, f->type)->uses |= f->uses;
         if (op == OP_CONSTANT_COMPOSITE || op == OP_TYPE_STRUCT || op == OP_TYPE_ARRAY || op == OP_TYPE_POINTER)
@@ -604,6 +606,18 @@ put_extension(rewriter *r, const uint32_t *w)
     put(r, words, sizeof words / 4);
 }
 
+/* A type or constant that nothing uses is left out: a device must support every matrix type that a module declares
+ * (VUID-RuntimeSpirv-OpTypeCooperativeMatrixKHR-10163), with its use.  So are its names and decorations. */
+static bool
+is_left_out(const rewriter *r, const uint32_t *w)
+{
+    const uint32_t op = opcode(w);
+    const bool names = op == OP_NAME || op == OP_MEMBER_NAME || op == OP_DECORATE || op == OP_MEMBER_DECORATE;
+    const id_facts *f = facts(r, names && length(w) > 1 ? w[1] : 0);
+    const bool function = f->at && opcode(r->w + f->at) == OP_TYPE_FUNCTION;
+    return f->has_matrix && (f->is_type || f->is_constant) && !function && !f->uses;
+}
+
 static void
 write_module(rewriter *r)
 {
@@ -623,7 +637,7 @@ write_module(rewriter *r)
             put_extension(r, w);
         else if (f->has_matrix && (f->is_type || f->is_constant))
             put_definition(r, at, made);
-        else
+        else if (!is_left_out(r, w))
             put_code(r, at, function, types);
     }
     if (r->out->failed)

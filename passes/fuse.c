@@ -139,7 +139,7 @@ compare_units(const tile *t, dop_node_id n)
     if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole && !t->r->info->product.n_mats)
         return dop_node_cols(g, dop_node_space(g, n)) == dop_node_cols(g, t->r->info->root) ? DOP_REASON_none
                                                                                             : DOP_REASON_tile_mismatch;
-    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->mixed || dop_node_at(g, n)->shape.rank == 1 ||
+    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->lengths || dop_node_at(g, n)->shape.rank == 1 ||
         same_unit(u, unit))
         return DOP_REASON_none;
     if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan.root && dop_node_space(g, n) == t->r->info->scan.made[1])
@@ -464,9 +464,9 @@ check_rows(const stage *s)
     const dop_graph *g = s->g;
     const dop_region *p = s->p, *c = s->c;
     const dop_template_info *t = s->has;
-    if (s->unit.units != 1 || (!t->mixed && (!c->info->product.n_mats || s->unit.len != c->info->product.depth)))
+    if (s->unit.units != 1 || (!t->lengths && (!c->info->product.n_mats || s->unit.len != c->info->product.depth)))
         return DOP_REASON_tile_mismatch;
-    const dop_node_id made = t->mixed ? c->outs[0] : c->info->product.mats[0];
+    const dop_node_id made = t->lengths ? c->outs[0] : c->info->product.mats[0];
     if (reads_windows(g, made, 0))
         return DOP_REASON_tile_mismatch; /* not one row */
     bool scalar = p->n_outs == 1;
@@ -477,7 +477,7 @@ check_rows(const stage *s)
             dop_node_base(g, dop_node_at(g, c->info->product.beside)->src[0], NULL) == p->outs[i])
             return DOP_REASON_template_limit; /* only one row is made */
         /* The load phase makes the rows that the root reads, no others: not all of them for the last one. */
-        if ((t->mixed || g->max_t > 1) && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, made))
+        if ((t->lengths || g->max_t > 1) && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, made))
             return DOP_REASON_tile_mismatch;
         scalar = scalar && dop_node_is(g, p->outs[i], DOP_ALONGSIDE) && !dop_region_feeds(g, c, p->outs[i]);
     }
@@ -488,7 +488,7 @@ check_rows(const stage *s)
             return DOP_REASON_multiple_readers; /* nothing would store it */
         return t->statistics && c->info->product.n_stats + 1 > t->statistics ? DOP_REASON_capacity : DOP_REASON_none;
     }
-    if (!scalar && !t->mixed && !dop_fuse_fits_shared(s->cx->target, s->unit.len))
+    if (!scalar && !t->lengths && !dop_fuse_fits_shared(s->cx->target, s->unit.len))
         return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
@@ -662,7 +662,7 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
     if (!dop_fuse_is_program(p) || !p->info->has_unit || !dop_fuse_stages(c) ||
-        (kind == DOP_JOIN_ROW && !s.has->mixed && any_node(g, p, walks_twice)))
+        (kind == DOP_JOIN_ROW && !s.has->lengths && any_node(g, p, walks_twice)))
         return DOP_OK;
     *out_reason = DOP_REASON_tile_mismatch;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)

@@ -39,8 +39,8 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id *producers
             return st;
         if (why != DOP_REASON_none)
             continue;
-        uint32_t a = dop_template_of(g->regions[producers[i]].tpl)->heavy,
-                 b = best ? dop_template_of(g->regions[best].tpl)->heavy : 0;
+        uint32_t a = dop_template_of(g->regions[producers[i]].tpl)->cost,
+                 b = best ? dop_template_of(g->regions[best].tpl)->cost : 0;
         if (a > b || (a == b && producers[i] > best))
             best = producers[i];
     }

@@ -4,7 +4,7 @@
 #include "ir/access.h"
 #include "passes/fuse.h"
 
-/* Should the region wait for fuse-epilogue?  That is so when it may join a heavy region that makes one of its sources for it
+/* Should the region wait for fuse-epilogue?  That is so when it may join a costly region that makes one of its sources for it
  * alone: that source then need not be stored.  It is also so behind a region that waits for the same reason (`later`). */
 static dop_status
 prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_region_id r, bool *out_yes)
@@ -39,7 +39,7 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_reg
 static bool
 recompute_pays(const dop_graph *g, const dop_target *t, const dop_region *reg, const dop_region_id *readers, uint32_t n)
 {
-    bool gathers = false, heavy = false;
+    bool gathers = false, costly = false;
     for (uint32_t i = 0; i < reg->n_nodes; i++) {
         gathers = gathers || dop_node_gathers(g, reg->nodes[i]);
         for (uint32_t k = 0; k < dop_node_at(g, reg->nodes[i])->n_srcs; k++)
@@ -47,8 +47,8 @@ recompute_pays(const dop_graph *g, const dop_target *t, const dop_region *reg, c
                 return false;
     }
     for (uint32_t i = 0; i < n; i++)
-        heavy = heavy || !dop_fuse_is_element(&g->regions[readers[i]]);
-    if (gathers && heavy)
+        costly = costly || !dop_fuse_is_element(&g->regions[readers[i]]);
+    if (gathers && costly)
         return false;
     const dop_fuse_times times = dop_fuse_times_of(g, t, reg, n);
     return times.again_us <= times.stored_us;

@@ -37,7 +37,7 @@ are_siblings(const dop_graph *g, const dop_region *a, const dop_region *b)
     if (x->product.n_mats)
         return x->product.act == y->product.act && x->experts.ids == y->experts.ids &&
                x->experts.blocks == y->experts.blocks && x->experts.slots == y->experts.slots;
-    return dop_template_of(a->tpl)->twins && p->n_srcs == q->n_srcs &&
+    return dop_template_of(a->tpl)->siblings && p->n_srcs == q->n_srcs &&
            memcmp(p->src, q->src, p->n_srcs * sizeof *p->src) == 0;
 }
 
@@ -69,8 +69,8 @@ rows_of(const dop_graph *g, const dop_region *r)
 {
     const dop_product_facts *a = &r->info->product;
     rows out = {0};
-    for (uint32_t i = 0; i < a->n_acts; i++) {
-        const dop_node_id act = dop_node_base(g, a->acts[i], NULL);
+    for (uint32_t i = 0; i < a->n_activations; i++) {
+        const dop_node_id act = dop_node_base(g, a->activations[i], NULL);
         if (!dop_region_has(r, act))
             add_row(g, act, &out);
     }
@@ -104,9 +104,10 @@ static bool
 are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const dop_product_facts *x = &a->info->product, *y = &b->info->product;
-    if (a->tpl != b->tpl || dop_template_of(a->tpl)->acts < 2 || x->depth != y->depth || x->staged || y->staged ||
-        x->beside || y->beside || a->info->tail.id || b->info->tail.id || dop_node_has_experts(g, x->mats[0]) ||
-        dop_node_has_experts(g, y->mats[0]) || dop_node_per_token(g, x->mats[0]) != dop_node_per_token(g, y->mats[0]))
+    if (a->tpl != b->tpl || dop_template_of(a->tpl)->activations < 2 || x->depth != y->depth || x->staged ||
+        y->staged || x->beside || y->beside || a->info->tail.id || b->info->tail.id ||
+        dop_node_has_experts(g, x->mats[0]) || dop_node_has_experts(g, y->mats[0]) ||
+        dop_node_per_token(g, x->mats[0]) != dop_node_per_token(g, y->mats[0]))
         return false;
     for (uint32_t i = 0; i < x->n_parts + y->n_parts; i++)
         if ((i < x->n_parts ? x->parts[i] : y->parts[i - x->n_parts]).argmax)
@@ -117,11 +118,11 @@ are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
 static dop_reason
 fits_acts(const dop_pass_ctx *cx, const dop_region *a, const dop_region *b)
 {
-    const uint32_t acts = a->info->product.n_acts + b->info->product.n_acts;
-    if (acts > dop_template_of(a->tpl)->acts)
+    const uint32_t activations = a->info->product.n_activations + b->info->product.n_activations;
+    if (activations > dop_template_of(a->tpl)->activations)
         return DOP_REASON_capacity;
     /* The few workgroups of a CPU make products of all parts. */
-    return cx->target->cpu && !dop_fuse_fits_shared(cx->target, acts * a->info->product.depth)
+    return cx->target->cpu && !dop_fuse_fits_shared(cx->target, activations * a->info->product.depth)
                ? DOP_REASON_shared_memory
                : DOP_REASON_none;
 }
@@ -241,7 +242,7 @@ may_meet(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     if (!dop_template_of(c->tpl)->beside || b->n_mats != 1 || b->beside || c->info->tail.id ||
         (dop_node_has_experts(g, b->mats[0]) && !c->info->experts.sum))
         return DOP_REASON_template_limit;
-    if (!dop_template_of(p->tpl)->acts || a->n_mats != 1 || a->staged || a->n_stats || p->info->tail.id ||
+    if (!dop_template_of(p->tpl)->activations || a->n_mats != 1 || a->staged || a->n_stats || p->info->tail.id ||
         a->parts[0].argmax)
         return DOP_REASON_template_limit;
     if (dop_product_cols(g, a->mats[0]) != dop_product_cols(g, b->mats[0]) ||

@@ -118,7 +118,7 @@ completes() {
 }
 first_words() { "$prefix/bin/dopplerc" "$1" | cut -d' ' -f1 | paste -sd' '; }
 check "targets are completed" [ "$(completes dopplerc --target "")" = "$(first_words --list-targets)" ]
-check "a target in a list, after =" [ "$(completes dopplerc --target = tier1,intel)" = tier1,intel-xe2 ]
+check "a target in a list, after =" [ "$(completes dopplerc --target = tier1,intel-xe2)" = tier1,intel-xe2 ]
 check "types are completed" [ "$(completes dopplerc --quant q8)" = q8_0 ]
 check "only those of caches for --kv" [ "$(completes dopplerc --kv q)" = "q4_0 q8_0" ]
 check "passes are completed" [ "$(completes dopplerc --skip "")" = \

@@ -52,16 +52,17 @@ runtime/text            runtime/text/jinja runtime/include/doppler base/program
 runtime/text/grammar    runtime/text
 runtime/text/grammar/schema runtime/text/grammar
 runtime/media           base
-runtime/library         runtime/step runtime/media runtime/text/grammar/schema
+compiler/import/format  ir base/read
+runtime/adapter         compiler/import/format
+runtime/library         runtime/adapter runtime/step runtime/media runtime/text/grammar/schema
 runtime/parts           runtime/library
-compiler/import/format  base/read
 compiler/import/text    compiler/import/format base/json runtime/text
 compiler/model/families
 compiler/model          ir base/read compiler/import/text compiler/model/families
 compiler/import/gguf    compiler/model
 compiler/import/hf      compiler/model compiler/import/text runtime/media
 compiler/import/rdrr    compiler/model
-compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr
+compiler/import         compiler/import/hf compiler/import/gguf compiler/import/rdrr runtime/adapter
 compiler/build          compiler/model
 compiler/target         ir base/read runtime/device
 compiler/pack           compiler/build kernels
@@ -136,6 +137,9 @@ for folder in $(find base compiler runtime -type d); do
 done | none "no folder of base/, compiler/ and runtime/ with more than 25 files"
 [ "$(find compiler runtime -mindepth 1 -maxdepth 1 -type f | wc -l)" -le 14 ] &&
     pass "files of compiler/ and runtime/ are in rooms" || fail "files of compiler/ and runtime/ are in rooms"
+# A schedule to run is looked up in the table of used ones (dop_used_of); what remains loads, checks, clears and lists all of them.
+n=$(grep -rnE 'for \(.*n_schedules' runtime --include='*.c' --include='*.h' | wc -l)
+[ "$n" -le 12 ] && pass "few loops over a plan's schedules" || fail "few loops over a plan's schedules" "$n, expected at most 12"
 find runtime/text base -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
     none "runtime/text/ and base/ know no device"
 find base ir passes kernels -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
@@ -253,6 +257,7 @@ find base compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
     grep -vE '^runtime/program/main\.c:.*getenv\("(XDG_CACHE_HOME|HOME)"\)' | # where the program keeps compiled pipelines
     grep -vE '^runtime/program/main\.c:.*getenv\("(OMPI_COMM_WORLD_SIZE|PMIX_RANK|PMI_RANK)"\)' | # that mpirun started it
+    grep -vE '^runtime/program/main\.c:.*getenv\("(NOTIFY_SOCKET|LISTEN_PID|LISTEN_FDS)"\)' | # what systemd says, with --systemd
     none "no environment, no shell"
 find base compiler ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(time|gettimeofday|clock|rand|random|srand) *\(' | none "the compiler asks no clock and no dice"

@@ -21,7 +21,7 @@ head_norms(builder *b, const char *name, dop_role role, dop_node_id x, uint32_t 
     snprintf(weights, sizeof weights, "%sw", name);
     dop_node_id w = weight(b, role);
     w = add_node(b, DOP_OP_reshape, weights, &w, 1, NULL, &each);
-    return op2(b, DOP_OP_mul, name, plain_norm(b, plain, &n, x), w, NULL, b->opt->act_type);
+    return op2(b, DOP_OP_mul, name, plain_norm(b, plain, &n, x), w, NULL, b->act_type);
 }
 
 /* A projection of queries, keys or values, with its values clamped to -clip .. clip. */
@@ -33,8 +33,8 @@ clipped(builder *b, const dop_attention *t, const char *name, dop_node_id x)
         return x;
     snprintf(most, sizeof most, "%s_m", name);
     snprintf(least, sizeof least, "%s_c", name);
-    x = op1(b, DOP_OP_at_most, most, x, &(dop_attr){.f = t->clip}, b->opt->act_type);
-    return op1(b, DOP_OP_at_least, least, x, &(dop_attr){.f = -t->clip}, b->opt->act_type);
+    x = op1(b, DOP_OP_at_most, most, x, &(dop_attr){.f = t->clip}, b->act_type);
+    return op1(b, DOP_OP_at_least, least, x, &(dop_attr){.f = -t->clip}, b->act_type);
 }
 
 /* Queries, keys or values as heads, from their projection y: clamped and normed as the facts say. */
@@ -62,7 +62,7 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
         return x;
     const dop_rope *r = &b->a->ropes[t->rope];
     dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}, {.i = dop_rope_low(b->opt->max_s)}};
-    dop_want want = {.type = b->opt->act_type};
+    dop_want want = {.type = b->act_type};
     const dop_node_id srcs[] = {x, b->pos, b->ropes[t->rope], b->shift, b->turns, b->places[t->rope]};
     return add_node(b, DOP_OP_rope, name, srcs, b->places[t->rope] ? 6 : 3, attrs, &want);
 }
@@ -113,7 +113,7 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
     b->layer = -1;
     if (scale != 1) {
         dop_attr by = {.f = scale};
-        branch = op1(b, DOP_OP_scale, scaled, branch, &by, b->opt->act_type);
+        branch = op1(b, DOP_OP_scale, scaled, branch, &by, b->act_type);
     }
     /* The stream itself stays f32, because its error would grow with every layer. */
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
@@ -139,24 +139,21 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
         srcs[n_srcs++] = blocks ? b->picture_lasts : b->lasts;
     /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
-    dop_attr attrs[] = {{.f = t->scale},
-                        {.i = window},
-                        {.f = t->softcap},
-                        {.i = chunk},
-                        {.i = t->alibi},
-                        {.i = t->both  ? DOP_MASK_full
-                              : blocks ? DOP_MASK_segments
-                                       : DOP_MASK_causal},
-                        {.i = t->relative ? b->a->encoder.relative.most : 0}};
-    dop_want want = {.type = b->opt->act_type};
-    return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &want);
+    const attention_attrs how = {.scale = t->scale,
+                                 .cap = t->softcap,
+                                 .window = window,
+                                 .chunk = chunk,
+                                 .alibi = t->alibi,
+                                 .mask = t->both ? DOP_MASK_full : blocks ? DOP_MASK_segments : DOP_MASK_causal,
+                                 .relative = t->relative ? b->a->encoder.relative.most : 0};
+    return add_attention(b, srcs, n_srcs, &how);
 }
 
 /* The product of every head of x with a matrix of its own. */
 static dop_node_id
 head_product(builder *b, const char *name, dop_role role, dop_node_id x)
 {
-    dop_want want = {.type = b->opt->act_type};
+    dop_want want = {.type = b->act_type};
     return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
 }
 
@@ -167,7 +164,7 @@ static dop_node_id
 latent_attention(builder *b, const dop_attention *t, dop_node_id in)
 {
     const dop_latent *l = &t->latent;
-    const dop_type act = b->opt->act_type;
+    const dop_type act = b->act_type;
     dop_node_id x = l->q_rank ? norm(b, "q_an", DOP_W_q_a_norm, project(b, DOP_W_q_a, in)) : in;
     dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
     dop_node_id kr = project(b, DOP_W_k_rotated, in);
@@ -204,8 +201,8 @@ difference(builder *b, const dop_attention *t, dop_node_id y)
     const uint32_t n = dop_result_dim(t);
     const dop_norm each = {.kind = DOP_NORM_RMS, .eps = dop_arch_norm(b->a, b->layer, DOP_W_attn_norm).eps};
     dop_node_id second = slice(b, "attn_2", y, n, n);
-    second = op2(b, DOP_OP_mul, "attn_2l", second, weight(b, DOP_W_diff_lambda), NULL, b->opt->act_type);
-    y = op2(b, DOP_OP_sub, "attn_d", slice(b, "attn_1", y, 0, n), second, NULL, b->opt->act_type);
+    second = op2(b, DOP_OP_mul, "attn_2l", second, weight(b, DOP_W_diff_lambda), NULL, b->act_type);
+    y = op2(b, DOP_OP_sub, "attn_d", slice(b, "attn_1", y, 0, n), second, NULL, b->act_type);
     y = reshape(b, "attn_dh", y, t->n_heads / 2, dop_value_dim(t));
     return reshape(b, "attn_dr", plain_norm(b, "attn_dn", &each, y), 0, n);
 }
@@ -216,7 +213,7 @@ static void
 bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q, dop_node_id *k)
 {
     enum { TIMES = 4 };
-    const dop_type act = b->opt->act_type;
+    const dop_type act = b->act_type;
     dop_want four = {.shape = {3, {{1, DOP_SYM_T}, dop_dim_n(t->n_heads), dop_dim_n(TIMES)}}};
     dop_node_id y = op2(b, DOP_OP_matmul, "bias_dt", values, weight(b, DOP_W_key_bias), NULL, DOP_TYPE_none);
     y = op1(b, DOP_OP_softplus, "bias_sp", y, NULL, DOP_TYPE_none);
@@ -247,7 +244,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         k = norm(b, "kn", DOP_W_k_norm, k);
     }
     if (t->tempered)
-        q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
+        q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->act_type);
     if (t->key_bias)
         bias_keys(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
     if (!t->shares && b->opt->encodes) {
@@ -262,14 +259,14 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id y = attend(b, t, q, b->caches[from][0], b->caches[from][1]);
     set_role(b, "o");
     if (t->gate)
-        gate = op1(b, t->gate_softplus ? DOP_OP_softplus : DOP_OP_sigmoid, "attn_gs", gate, NULL, b->opt->act_type);
+        gate = op1(b, t->gate_softplus ? DOP_OP_softplus : DOP_OP_sigmoid, "attn_gs", gate, NULL, b->act_type);
     if (t->gate && t->gate_heads)
-        y = op2(b, DOP_OP_mul, "attn_g", y, reshape(b, "attn_gh", gate, t->n_heads, 1), NULL, b->opt->act_type);
+        y = op2(b, DOP_OP_mul, "attn_g", y, reshape(b, "attn_gh", gate, t->n_heads, 1), NULL, b->act_type);
     y = reshape(b, "attn_r", y, 0, t->n_heads * dop_value_dim(t));
     if (t->differential)
         y = difference(b, t, y);
     if (t->gate && !t->gate_heads)
-        y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->opt->act_type);
+        y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->act_type);
     return project(b, DOP_W_o, norm(b, "o_norm", DOP_W_o_norm, y));
 }
 
@@ -278,7 +275,7 @@ static dop_node_id
 adapted(builder *b, dop_role role, dop_role own, const char *name, dop_node_id in, dop_node_id low)
 {
     dop_node_id y = project(b, role, in);
-    return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->opt->act_type) : y;
+    return low ? op2(b, DOP_OP_add, name, y, project(b, own, low), NULL, b->act_type) : y;
 }
 
 /* What the block that layers share (arch.h) adds to the input of the layer's mixer. */
@@ -293,8 +290,7 @@ side_part(builder *b, const dop_layer *l, dop_node_id x)
     dop_node_id low = l->side.rank ? project(b, DOP_W_side_a, y) : 0;
     dop_node_id gate = adapted(b, DOP_W_side_gate, DOP_W_side_gate_b, "side_gates", y, low);
     dop_node_id up = adapted(b, DOP_W_side_up, DOP_W_side_up_b, "side_ups", y, low);
-    y = op2(b, DOP_OP_mul, "side_gated", dop_build_activation(b, l->side.act, "side_act", gate), up, NULL,
-            b->opt->act_type);
+    y = op2(b, DOP_OP_mul, "side_gated", dop_build_activation(b, l->side.act, "side_act", gate), up, NULL, b->act_type);
     set_role(b, "side_down");
     return project(b, DOP_W_side_out, project(b, DOP_W_side_down, y));
 }
@@ -317,8 +313,8 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
         dop_node_id y = m->kind == DOP_MIXER_LATENT ? latent_attention(b, &m->attn, in)
                         : attends                   ? attention(b, &m->attn, in)
                                                     : dop_build_recurrent(b, &m->rec, in);
-        y = scaled(b, name, y, m->scale, b->opt->act_type);
-        sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->opt->act_type) : y;
+        y = scaled(b, name, y, m->scale, b->act_type);
+        sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->act_type) : y;
     }
     return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
 }
@@ -328,7 +324,7 @@ static dop_node_id
 clamped(builder *b, dop_node_id gate, dop_node_id up)
 {
     const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
-    const dop_type t = b->opt->act_type;
+    const dop_type t = b->act_type;
     gate = op1(b, DOP_OP_at_most, "gate_c", gate, &limit, t);
     up = op1(b, DOP_OP_at_least, "up_c", op1(b, DOP_OP_at_most, "up_m", up, &limit, t), &below, t);
     dop_node_id s = op1(b, DOP_OP_sigmoid, "gate_g", op1(b, DOP_OP_scale, "gate_s", gate, &by, t), NULL, t);
@@ -347,7 +343,7 @@ gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node
     if (!gate)
         return dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
     gate = dop_build_activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
-    return op2(b, DOP_OP_mul, name, gate, up, NULL, b->opt->act_type);
+    return op2(b, DOP_OP_mul, name, gate, up, NULL, b->act_type);
 }
 
 /* Routing: the ids and weights [T,k] of each row's chosen experts, from the router's logits [T,n].  Normalized softmax scores of the
@@ -401,7 +397,7 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
 static dop_node_id
 expert_product(builder *b, dop_role role, dop_node_id x, dop_node_id ids)
 {
-    dop_want want = {.type = b->opt->act_type};
+    dop_want want = {.type = b->act_type};
     return add_node(b, DOP_OP_matmul_at, dop_role_name(role), (dop_node_id[]){x, weight(b, role), ids}, 3, NULL, &want);
 }
 
@@ -417,7 +413,7 @@ static dop_node_id
 expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_node_id ids)
 {
     dop_node_id y = expert_product(b, role, x, ids), bias = expert_bias(b, role, ids);
-    return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->opt->act_type) : y;
+    return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->act_type) : y;
 }
 
 /* The result of the shared expert, times its own gate where it has one. */
@@ -432,7 +428,7 @@ shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
     dop_node_id y = gated(b, f, "shared_gated", gate, up);
     set_role(b, "shared_down");
     y = project(b, DOP_W_shared_down, y);
-    return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
+    return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->act_type) : y;
 }
 
 /* The sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts read; by:
@@ -457,21 +453,21 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
     dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
     if (x->scales_input) { /* the product of a scaled input is the scaled product */
         weights = reshape(b, "weightsh", weights, 1, 1);
-        gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->opt->act_type) : 0;
-        y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->opt->act_type);
+        gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->act_type) : 0;
+        y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->act_type);
     }
     y = gated(b, f, "gated", gate, y);
     set_role(b, "expert_down");
     y = expert_product(b, DOP_W_expert_down, y, ids);
     y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
-                        : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
+                        : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->act_type);
     /* Biases are summed separately, so that the sum over slots can be fused with the product. */
     bias = expert_bias(b, DOP_W_expert_down, ids);
     if (bias) {
         bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
-        y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->opt->act_type);
+        y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->act_type);
     }
-    return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->opt->act_type) : y;
+    return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->act_type) : y;
 }
 
 /* A sparse gate: relu(x - (mean + sparsity * standard deviation)), with mean and deviation of the row. */
@@ -486,7 +482,7 @@ sparse(builder *b, const dop_ffn *f, dop_node_id x)
             DOP_TYPE_none);
     x = op1(b, DOP_OP_offset, "gate_o", x, &(dop_attr){.f = -f->sparsity}, DOP_TYPE_none);
     x = op1(b, DOP_OP_relu, "gate_p", x, NULL, DOP_TYPE_none);
-    return op2(b, DOP_OP_div, "gate_t", x, k, NULL, b->opt->act_type);
+    return op2(b, DOP_OP_div, "gate_t", x, k, NULL, b->act_type);
 }
 
 static dop_node_id
@@ -494,11 +490,11 @@ dense_part(builder *b, const dop_ffn *f, dop_node_id in)
 {
     dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
     if (f->gated)
-        gate = sparse(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type));
+        gate = sparse(b, f, scaled(b, "gate_by", gate, f->gate_scale, b->act_type));
     dop_node_id y = gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
     set_role(b, "ffn_down");
     y = norm(b, "down_norm", DOP_W_down_norm, y);
-    y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
+    y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->act_type);
     return norm(b, "post_dense_norm", DOP_W_post_dense_norm, y);
 }
 
@@ -519,7 +515,7 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
         y = norm(b, "post_expert_norm", DOP_W_post_expert_norm, experts_part(b, f, in, by));
     }
     if (dense && y != dense)
-        y = op2(b, DOP_OP_add, "both", dense, y, NULL, b->opt->act_type);
+        y = op2(b, DOP_OP_add, "both", dense, y, NULL, b->act_type);
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
@@ -532,7 +528,7 @@ input_part(builder *b, uint32_t i, dop_node_id x)
     b->layer = (int32_t)i;
     set_role(b, "input_gate");
     dop_node_id y = dop_build_activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
-    y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->opt->act_type);
+    y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->act_type);
     set_role(b, "input_up");
     return norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
 }
@@ -730,7 +726,14 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
 {
     static const char *const names[] = {
         [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
-    builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .label = {-1, ""}, .layer = -1};
+    builder b = {.m = m,
+                 .a = &m->arch,
+                 .opt = opt,
+                 .g = out_graph,
+                 .diag = diag,
+                 .label = {-1, ""},
+                 .layer = -1,
+                 .act_type = opt->act_type};
     b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
     b.caches = dop_arena_alloc(arena, m->arch.n_layers * sizeof *b.caches);
     if (!b.states || !b.caches)

@@ -80,7 +80,7 @@ modalities(builder *b, const char *name, dop_node_id x)
     snprintf(routed, sizeof routed, "%s_r", name);
     snprintf(by, sizeof by, "%s_s", name);
     const dop_attr attrs[] = {{.f = b->a->altup.norm.eps}, {.f = b->a->altup.norm.add}};
-    x = op2(b, DOP_OP_rmsnorm, normed, x, b->router[0], attrs, b->opt->act_type);
+    x = op2(b, DOP_OP_rmsnorm, normed, x, b->router[0], attrs, b->act_type);
     x = op2(b, DOP_OP_matmul, routed, x, b->router[1], NULL, DOP_TYPE_none);
     return op1(b, DOP_OP_tanh, name, scaled(b, by, x, 1.0 / b->a->hidden, DOP_TYPE_none), NULL, DOP_TYPE_none);
 }

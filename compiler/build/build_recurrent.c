@@ -27,7 +27,7 @@ static dop_node_id
 convolution(builder *b, const dop_recurrent *s, dop_node_id x)
 {
     const uint32_t channels = dop_conv_channels(s, b->a->hidden);
-    dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->opt->act_type};
+    dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->act_type};
     dop_shape kept = {3, {{1, DOP_SYM_Q}, dop_dim_n(s->taps - 1), dop_dim_n(channels)}};
     dop_node_id taps = weight(b, DOP_W_taps), old = old_state(b, "conv", &kept);
     taps = add_node(b, DOP_OP_reshape, "taps", &taps, 1, NULL, &want);
@@ -103,7 +103,7 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
 static dop_node_id
 gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
 {
-    const dop_type type = b->opt->act_type;
+    const dop_type type = b->act_type;
     const uint32_t width = s->n_heads * s->head_dim;
     if (!s->norm_first)
         y = op2(b, DOP_OP_mul, "mix_g", y, z, NULL, type);
@@ -123,7 +123,7 @@ gated_rows(builder *b, const dop_recurrent *s, dop_node_id y, dop_node_id z)
 dop_node_id
 dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
 {
-    const dop_type type = b->opt->act_type;
+    const dop_type type = b->act_type;
     dop_node_id y, z, dt, beta = 0;
     if (s->n_heads == 0) {
         dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);

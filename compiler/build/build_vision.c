@@ -1,59 +1,44 @@
 #include "compiler/build/build_vision.h"
+#include "compiler/build/builder.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* The state of building a vision graph.  Functions add nodes as those of builder.h do, but find weights by name, not by role. */
+/* The state of building a vision graph.  Layers are those of the tower, and weights are found by name, not by role. */
 typedef struct vision_builder {
+    builder base; /* without facts and options of a text model */
     const dop_vision_model *m;
     const dop_vision *v;
     const dop_vision_options *opt;
-    dop_graph *g;
-    dop_diag *diag;
-    dop_status status;
-    char place[16]; /* prefix of names of nodes and weights, as "L0." */
     dop_node_id positions, sequences, lasts, in_window, window_lasts, turns, table;
 } vision_builder;
 
+/* Adds a node whose value is stored as opt->act_type (act2) or as f32 (full2). */
 static dop_node_id
-node(vision_builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n, const dop_attr *attrs,
-     const dop_want *want)
+act2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y)
 {
-    dop_node_id id = 0;
-    char full[96];
-    if (b->status != DOP_OK)
-        return 0;
-    snprintf(full, sizeof full, "%s%s", b->place, name);
-    b->status = dop_graph_add(b->g, op, full, srcs, n, attrs, want, b->diag, &id);
-    return id;
-}
-
-/* Adds a node whose value is stored as opt->act_type; y 0: the op has one source. */
-static dop_node_id
-act2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const dop_attr *attrs)
-{
-    const dop_node_id srcs[] = {x, y};
-    return node(b, op, name, srcs, y ? 2 : 1, attrs, &(dop_want){.type = b->opt->act_type});
+    return op2(&b->base, op, name, x, y, NULL, b->base.act_type);
 }
 
 static dop_node_id
 full2(vision_builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y)
 {
-    return node(b, op, name, (dop_node_id[]){x, y}, 2, NULL, NULL);
+    return op2(&b->base, op, name, x, y, NULL, DOP_TYPE_none);
 }
 
 static dop_node_id
 given(vision_builder *b, dop_op op, const char *name, dop_type type, uint32_t cols)
 {
-    dop_want want = {.type = type, .shape = {cols ? 2 : 1, {{1, DOP_SYM_T}, dop_dim_n(cols)}}};
-    return node(b, op, name, NULL, 0, &(dop_attr){.s = name}, &want);
+    const dop_shape shape = {cols ? 2 : 1, {{1, DOP_SYM_T}, dop_dim_n(cols)}};
+    return leaf(&b->base, op, name, name, type, &shape);
 }
 
 static const dop_weight *
 find(const vision_builder *b, const char *role, const char *suffix)
 {
-    char name[64];
-    snprintf(name, sizeof name, "v.%s%s%s", b->place, role, suffix);
+    char place[PLACE], name[64];
+    place_of(&b->base, place);
+    snprintf(name, sizeof name, "v.%s%s%s", place, role, suffix);
     return dop_weights_find(&b->m->weights, name);
 }
 
@@ -61,20 +46,8 @@ find(const vision_builder *b, const char *role, const char *suffix)
 static dop_node_id
 weight_of(vision_builder *b, const char *role, const char *suffix)
 {
-    char place[16];
     const dop_weight *w = find(b, role, suffix);
-    if (!w || b->status != DOP_OK)
-        return 0;
-    const uint32_t index = (uint32_t)(w - b->m->weights.items);
-    const dop_want want = {.type = b->opt->types ? b->opt->types[index] : w->type,
-                           .shape = {w->rank, {dop_dim_n(w->rank == 1 ? w->cols : w->rows), dop_dim_n(w->cols)}}};
-    snprintf(place, sizeof place, "%s", b->place);
-    b->place[0] = 0;
-    dop_node_id id = node(b, DOP_OP_weight, w->name, NULL, 0, &(dop_attr){.s = w->name}, &want);
-    snprintf(b->place, sizeof b->place, "%s", place);
-    if (b->status == DOP_OK)
-        dop_node_at(b->g, id)->origin = (dop_origin){.kind = DOP_FROM_WEIGHT, .index = index};
-    return id;
+    return w ? weight_leaf(&b->base, w->name, &b->m->weights, w, b->opt->types) : 0;
 }
 
 /* x times the matrix of a role, plus its bias where there is one. */
@@ -84,8 +57,8 @@ product(vision_builder *b, const char *role, dop_node_id x)
     char name[48];
     const dop_node_id w = weight_of(b, role, ""), bias = weight_of(b, role, "_bias");
     snprintf(name, sizeof name, "%s_b", role);
-    x = act2(b, DOP_OP_matmul, role, x, w, NULL);
-    return bias ? act2(b, DOP_OP_add, name, x, bias, NULL) : x;
+    x = act2(b, DOP_OP_matmul, role, x, w);
+    return bias ? act2(b, DOP_OP_add, name, x, bias) : x;
 }
 
 /* x through the norm of a role; x itself where the norm has no weights. */
@@ -97,31 +70,9 @@ normed(vision_builder *b, const char *role, dop_node_id x, double eps, double su
     if (!w)
         return x;
     if (bias)
-        return node(b, DOP_OP_layernorm, role, (dop_node_id[]){x, w, bias}, 3, &(dop_attr){.f = eps}, &want);
-    return node(b, DOP_OP_rmsnorm, role, (dop_node_id[]){x, w}, 2, (dop_attr[]){{.f = eps}, {.f = sum}}, &want);
-}
-
-static dop_node_id
-activated(vision_builder *b, dop_vision_act act, const char *name, dop_node_id x)
-{
-    char inner[48];
-    if (act != DOP_VISION_QUICK_GELU)
-        return act2(b,
-                    act == DOP_VISION_SILU   ? DOP_OP_silu
-                    : act == DOP_VISION_GELU ? DOP_OP_gelu
-                                             : DOP_OP_gelu_tanh,
-                    name, x, 0, NULL);
-    snprintf(inner, sizeof inner, "%s_s", name);
-    dop_node_id y = act2(b, DOP_OP_scale, inner, x, 0, &(dop_attr){.f = 1.702});
-    snprintf(inner, sizeof inner, "%s_g", name);
-    return act2(b, DOP_OP_mul, name, x, act2(b, DOP_OP_sigmoid, inner, y, 0, NULL), NULL);
-}
-
-static dop_node_id
-heads(vision_builder *b, const char *name, dop_node_id x, uint32_t n, uint32_t dim)
-{
-    const dop_want want = {.shape = {n ? 3 : 2, {{1, DOP_SYM_T}, dop_dim_n(n ? n : dim), dop_dim_n(dim)}}};
-    return node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
+        return add_node(&b->base, DOP_OP_layernorm, role, (dop_node_id[]){x, w, bias}, 3, &(dop_attr){.f = eps}, &want);
+    return add_node(&b->base, DOP_OP_rmsnorm, role, (dop_node_id[]){x, w}, 2, (dop_attr[]){{.f = eps}, {.f = sum}},
+                    &want);
 }
 
 /* Queries or keys of the stream: projection, norm, heads, rotary embedding. */
@@ -132,15 +83,15 @@ turned(vision_builder *b, const char *role, dop_node_id x)
     const dop_vision *v = b->v;
     x = product(b, role, x);
     snprintf(name, sizeof name, "%s_norm", role);
-    x = normed(b, name, x, v->eps, 0, b->opt->act_type);
+    x = normed(b, name, x, v->eps, 0, b->base.act_type);
     snprintf(name, sizeof name, "%s_h", role);
-    x = heads(b, name, x, v->heads, v->head_dim);
+    x = reshape(&b->base, name, x, v->heads, v->head_dim);
     if (v->rope_theta == 0)
         return x;
     snprintf(name, sizeof name, "%s_r", role);
     const dop_attr attrs[] = {{.i = v->head_dim}, {.i = 0}, {.i = DOP_STEP_EDGE}};
-    return node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->turns, b->table}, 3, attrs,
-                &(dop_want){.type = b->opt->act_type});
+    return add_node(&b->base, DOP_OP_rope, name, (dop_node_id[]){x, b->turns, b->table}, 3, attrs,
+                    &(dop_want){.type = b->base.act_type});
 }
 
 /* The attention branch of a layer: every row sees all rows of its tile, or of its window. */
@@ -149,38 +100,37 @@ attention_part(vision_builder *b, uint32_t layer, dop_node_id x)
 {
     const dop_vision *v = b->v;
     const bool windowed = v->windowed[layer] && b->in_window;
-    const dop_attr attrs[] = {{.f = 1 / sqrt(v->head_dim)}, {.i = 0}, {.f = 0}, {.i = 0}, {.i = 0},
-                              {.i = DOP_MASK_full},         {.i = 0}};
-    x = normed(b, "norm1", x, v->eps, 0, b->opt->act_type);
+    const attention_attrs how = {.scale = 1 / sqrt(v->head_dim), .mask = DOP_MASK_full};
+    x = normed(b, "norm1", x, v->eps, 0, b->base.act_type);
     const dop_node_id q = turned(b, "q", x), k = turned(b, "k", x);
-    const dop_node_id values = heads(b, "v_h", product(b, "v", x), v->heads, v->head_dim);
+    const dop_node_id values = reshape(&b->base, "v_h", product(b, "v", x), v->heads, v->head_dim);
     const dop_node_id srcs[] = {
         q, k, values, windowed ? b->in_window : b->positions, b->sequences, windowed ? b->window_lasts : b->lasts};
-    x = node(b, DOP_OP_attention, "attn", srcs, 6, attrs, &(dop_want){.type = b->opt->act_type});
-    return product(b, "o", heads(b, "attn_row", x, 0, v->heads * v->head_dim));
+    x = add_attention(&b->base, srcs, 6, &how);
+    return product(b, "o", reshape(&b->base, "attn_row", x, 0, v->heads * v->head_dim));
 }
 
 static dop_node_id
 ffn_part(vision_builder *b, dop_node_id x)
 {
-    x = normed(b, "norm2", x, b->v->eps, 0, b->opt->act_type);
+    x = normed(b, "norm2", x, b->v->eps, 0, b->base.act_type);
     const dop_node_id up = product(b, "up", x);
     if (!find(b, "gate", ""))
-        return product(b, "down", activated(b, b->v->act, "act", up));
-    const dop_node_id gate = activated(b, b->v->act, "act", product(b, "gate", x));
-    return product(b, "down", act2(b, DOP_OP_mul, "gated", gate, up, NULL));
+        return product(b, "down", dop_build_activation(&b->base, b->v->act, "act", up));
+    const dop_node_id gate = dop_build_activation(&b->base, b->v->act, "act", product(b, "gate", x));
+    return product(b, "down", act2(b, DOP_OP_mul, "gated", gate, up));
 }
 
 static dop_node_id
 layer(vision_builder *b, uint32_t i, dop_node_id x)
 {
-    snprintf(b->place, sizeof b->place, "L%u.", i);
+    b->base.layer = (int32_t)i;
     dop_node_id y = attention_part(b, i, x), by = weight_of(b, "scale1", "");
     x = full2(b, DOP_OP_add, "x_a", x, by ? full2(b, DOP_OP_mul, "attn_s", y, by) : y);
     y = ffn_part(b, x);
     by = weight_of(b, "scale2", "");
     x = full2(b, DOP_OP_add, "x", x, by ? full2(b, DOP_OP_mul, "ffn_s", y, by) : y);
-    b->place[0] = 0;
+    b->base.layer = -1;
     return x;
 }
 
@@ -209,8 +159,18 @@ embedded(vision_builder *b)
 static void
 give(vision_builder *b, dop_node_id x)
 {
-    if (b->status == DOP_OK)
-        b->status = dop_graph_output(b->g, x, b->diag);
+    if (b->base.status == DOP_OK)
+        b->base.status = dop_graph_output(b->base.g, x, b->base.diag);
+}
+
+static vision_builder
+begin(const dop_vision_model *m, const dop_vision_options *opt, const char *name, dop_arena *arena, dop_diag *diag,
+      dop_graph *out_graph)
+{
+    vision_builder b = {.m = m, .v = &m->facts, .opt = opt};
+    b.base = (builder){.g = out_graph, .diag = diag, .layer = -1, .act_type = opt->act_type};
+    b.base.status = dop_graph_init(out_graph, arena, name, opt->max_t, opt->max_t, diag);
+    return b;
 }
 
 dop_status
@@ -218,10 +178,9 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
                  dop_graph *out_graph)
 {
     const dop_vision *v = &m->facts;
-    vision_builder b = {.m = m, .v = v, .opt = opt, .g = out_graph, .diag = diag};
+    vision_builder b = begin(m, opt, "image", arena, diag, out_graph);
     dop_node_id deep[DOP_VISION_MAX_DEEP] = {0};
     bool windows = false;
-    b.status = dop_graph_init(out_graph, arena, "image", opt->max_t, opt->max_t, diag);
     for (uint32_t i = 0; i < v->n_layers; i++)
         windows = windows || v->windowed[i];
     b.positions = given(&b, DOP_OP_input, "positions", DOP_TYPE_u32, 0);
@@ -232,11 +191,10 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
         b.window_lasts = given(&b, DOP_OP_received, "window_lasts", DOP_TYPE_u32, 0);
     }
     if (v->rope_theta > 0) {
-        const dop_want want = {DOP_TYPE_f32, {2, {dop_dim_n(2 * DOP_STEP_EDGE), dop_dim_n(v->head_dim)}}};
+        const dop_shape shape = {2, {dop_dim_n(2 * DOP_STEP_EDGE), dop_dim_n(v->head_dim)}};
         b.turns = given(&b, DOP_OP_received, "turns", DOP_TYPE_u32, 0);
-        b.table = node(&b, DOP_OP_weight, "v.turns", NULL, 0, &(dop_attr){.s = "v.turns"}, &want);
-        if (b.status == DOP_OK)
-            dop_node_at(out_graph, b.table)->origin = (dop_origin){.kind = DOP_FROM_TURNS};
+        b.table = leaf(&b.base, DOP_OP_weight, "v.turns", "v.turns", DOP_TYPE_f32, &shape);
+        comes_from(&b.base, b.table, DOP_FROM_TURNS, 0);
     }
     dop_node_id x = embedded(&b);
     for (uint32_t i = 0, n = 0; i < v->n_layers; i++) {
@@ -248,7 +206,7 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
     give(&b, normed(&b, "row_norm", x, v->merge_eps, v->merge_norm_add, DOP_TYPE_f32));
     for (uint32_t i = 0; i < v->n_deep; i++)
         give(&b, deep[i]);
-    return b.status;
+    return b.base.status;
 }
 
 /* Mean pooling: a row is n parts of `width` values, and the result is their mean. */
@@ -258,13 +216,12 @@ pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)
     dop_node_id sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         char name[24];
-        const dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(width)}}};
         snprintf(name, sizeof name, "part%u", i);
-        const dop_node_id part = node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = (int64_t)i * width}, &want);
+        const dop_node_id part = slice(&b->base, name, x, i * width, width);
         snprintf(name, sizeof name, "sum%u", i);
         sum = i == 0 ? part : full2(b, DOP_OP_add, name, sum, part);
     }
-    return node(b, DOP_OP_scale, "mean", &sum, 1, &(dop_attr){.f = 1.0 / n}, NULL);
+    return op1(&b->base, DOP_OP_scale, "mean", sum, &(dop_attr){.f = 1.0 / n}, DOP_TYPE_none);
 }
 
 /* Adds the features of an output of the tower: 0, or 1 + n for layer deep[n]. */
@@ -278,29 +235,28 @@ add_features(vision_builder *b, uint32_t output)
         snprintf(rows, sizeof rows, "deep%u", output - 1);
     dop_node_id x = given(b, DOP_OP_received, rows, DOP_TYPE_f32, parts * v->hidden);
     if (output > 0)
-        snprintf(b->place, sizeof b->place, "D%u.", output - 1);
+        snprintf(b->base.place, sizeof b->base.place, "D%u.", output - 1);
     if (v->pool)
         x = pooled(b, x, parts, v->hidden);
-    x = normed(b, "norm", x, v->merge_eps, v->merge_norm_add, b->opt->act_type);
+    x = normed(b, "norm", x, v->merge_eps, v->merge_norm_add, b->base.act_type);
     if (find(b, "merge", ""))
         x = product(b, "merge", x);
     x = product(b, "linear1", x);
     if (find(b, "linear2", ""))
-        x = product(b, "linear2", activated(b, v->merge_act, "merge_act", x));
-    give(b, node(b, DOP_OP_cast, "out", &x, 1, NULL, &(dop_want){.type = DOP_TYPE_f32}));
-    b->place[0] = 0;
+        x = product(b, "linear2", dop_build_activation(&b->base, v->merge_act, "merge_act", x));
+    give(b, op1(&b->base, DOP_OP_cast, "out", x, NULL, DOP_TYPE_f32));
+    b->base.place[0] = 0;
 }
 
 dop_status
 dop_build_features(const dop_vision_model *m, uint32_t output, const dop_vision_options *opt, dop_arena *arena,
                    dop_diag *diag, dop_graph *out_graph)
 {
-    vision_builder b = {.m = m, .v = &m->facts, .opt = opt, .g = out_graph, .diag = diag};
-    b.status = dop_graph_init(out_graph, arena, output ? "deep" : "features", opt->max_t, opt->max_t, diag);
+    vision_builder b = begin(m, opt, output ? "deep" : "features", arena, diag, out_graph);
     add_features(&b, output);
     for (uint32_t i = 0; opt->together && i < b.v->n_deep; i++)
         add_features(&b, 1 + i);
-    return b.status;
+    return b.base.status;
 }
 
 void

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { PLACE = 16 };
 /* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
  * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
 typedef struct builder {
@@ -20,6 +21,8 @@ typedef struct builder {
     dop_status status;                /* the first failure; every later call does nothing and returns 0 */
     dop_label label;                  /* label of the nodes that are added next */
     int32_t layer;                    /* the layer that is built; -1: none */
+    char place[PLACE];                /* outside layers: before the names of nodes, as "D0." */
+    dop_type act_type;                /* storage of activations between regions */
     dop_node_id tok, pos, seq, embed; /* the inputs, and the embedding weight */
     dop_node_id lasts, types;         /* inputs of the program `encode`; 0: there is none */
     dop_node_id relative;             /* weight with the table of dop_relative_table(); 0: none */
@@ -60,18 +63,27 @@ dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 
+/* What is before the names of nodes that are added next: "L3." in a layer. */
+static inline void
+place_of(const builder *b, char out[PLACE])
+{
+    if (b->layer >= 0)
+        snprintf(out, PLACE, "L%d.", (int)b->layer);
+    else
+        snprintf(out, PLACE, "%s", b->place);
+}
+
 static inline dop_node_id
 add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const dop_attr *attrs,
          const dop_want *want)
 {
     dop_node_id id = 0;
-    char full[96];
+    char place[PLACE] = "", full[96];
     if (b->status != DOP_OK)
         return 0;
-    if (b->layer >= 0)
-        snprintf(full, sizeof full, "L%d.%s", (int)b->layer, name);
-    else
-        snprintf(full, sizeof full, "%s", name);
+    if (!(dop_op_of(op)->traits & DOP_LEAF)) /* the name of a leaf has its place already */
+        place_of(b, place);
+    snprintf(full, sizeof full, "%s%s", place, name);
     b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
     if (b->status != DOP_OK || (dop_op_of(op)->traits & DOP_LEAF))
         return id;
@@ -116,11 +128,20 @@ leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type ty
     dop_want want = {type, *shape};
     dop_attr attr[2] = {{.s = name}, /* the second attribute is for states only */
                         {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
-    int32_t layer = b->layer;
-    b->layer = -1; /* the name of a leaf has its layer already */
-    dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
-    b->layer = layer;
-    return id;
+    return add_node(b, op, node_name, NULL, 0, attr, &want);
+}
+
+/* The leaf of a weight of the list; types: storage of each in the plan, or NULL. */
+static inline dop_node_id
+weight_leaf(builder *b, const char *node_name, const dop_weights *weights, const dop_weight *w, const dop_type *types)
+{
+    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the shape is the last `rank` of these */
+    const uint32_t index = (uint32_t)(w - weights->items);
+    dop_shape shape = {.rank = w->rank};
+    for (uint32_t i = 0; i < w->rank; i++)
+        shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
+    return comes_from(b, leaf(b, DOP_OP_weight, node_name, w->name, types ? types[index] : w->type, &shape),
+                      DOP_FROM_WEIGHT, index);
 }
 
 /* The weight of a role in the current layer (or outside); 0 when the facts call for none. */
@@ -137,13 +158,7 @@ weight(builder *b, dop_role role)
         b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
         return 0;
     }
-    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the shape is the last `rank` of these */
-    dop_shape shape = {.rank = w->rank};
-    for (uint32_t i = 0; i < w->rank; i++)
-        shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
-    const uint32_t index = (uint32_t)(w - b->m->weights.items);
-    const dop_type type = b->opt->types ? b->opt->types[index] : w->type;
-    return comes_from(b, leaf(b, DOP_OP_weight, node_name, need.name, type, &shape), DOP_FROM_WEIGHT, index);
+    return weight_leaf(b, node_name, &b->m->weights, w, b->opt->types);
 }
 
 /* x through a norm without weights. */
@@ -157,12 +172,11 @@ plain_norm(builder *b, const char *name, const dop_norm *n, dop_node_id x)
         snprintf(stat, sizeof stat, "%s_istd", name);
         dop_node_id k = op1(b, DOP_OP_row_istd, stat, x, &(dop_attr){.f = n->eps}, DOP_TYPE_none);
         snprintf(stat, sizeof stat, "%s_c", name);
-        return op2(b, DOP_OP_mul, name, op2(b, DOP_OP_sub, stat, x, mean, NULL, DOP_TYPE_none), k, NULL,
-                   b->opt->act_type);
+        return op2(b, DOP_OP_mul, name, op2(b, DOP_OP_sub, stat, x, mean, NULL, DOP_TYPE_none), k, NULL, b->act_type);
     }
     snprintf(stat, sizeof stat, "%s_rms", name);
     dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n->eps}, DOP_TYPE_none);
-    return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
+    return op2(b, DOP_OP_mul, name, x, k, NULL, b->act_type);
 }
 
 /* x through the norm of a role; x itself when the facts have none there. */
@@ -170,7 +184,7 @@ static inline dop_node_id
 norm(builder *b, const char *name, dop_role role, dop_node_id x)
 {
     const dop_norm n = dop_arch_norm(b->a, b->layer, role);
-    dop_want want = {.type = b->opt->act_type};
+    dop_want want = {.type = b->act_type};
     if (n.kind == DOP_NORM_NONE)
         return x;
     if (n.plain) {
@@ -196,12 +210,12 @@ static inline dop_node_id
 project(builder *b, dop_role role, dop_node_id x)
 {
     char name[48];
-    dop_node_id y = op2(b, DOP_OP_matmul, dop_role_name(role), x, weight(b, role), NULL, b->opt->act_type);
+    dop_node_id y = op2(b, DOP_OP_matmul, dop_role_name(role), x, weight(b, role), NULL, b->act_type);
     dop_node_id bias = weight(b, dop_role_bias(role));
     if (!bias)
         return y;
     snprintf(name, sizeof name, "%sb", dop_role_name(role));
-    return op2(b, DOP_OP_add, name, y, bias, NULL, b->opt->act_type);
+    return op2(b, DOP_OP_add, name, y, bias, NULL, b->act_type);
 }
 
 static inline dop_node_id
@@ -225,6 +239,21 @@ static inline dop_node_id
 scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
 {
     return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
+}
+
+/* Attributes of attention, as ir/attrs.def describes them; zeros: nothing of it, and a causal mask. */
+typedef struct attention_attrs {
+    double scale, cap;
+    uint32_t window, chunk, alibi, mask, relative;
+} attention_attrs;
+
+static inline dop_node_id
+add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
+{
+    /* In the order of ir/ops.def. */
+    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window}, {.f = a->cap},     {.i = a->chunk},
+                              {.i = a->alibi}, {.i = a->mask},   {.i = a->relative}};
+    return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
 }
 
 #endif

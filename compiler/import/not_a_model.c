@@ -106,11 +106,9 @@ dop_look_around(const char *dir, dop_arena *arena, dop_diag *diag, char **out_gg
     if (st != DOP_OK || f.gguf)
         return st;
     if (dop_has_file(dir, "adapter_config.json"))
-        return DOP_FAIL_IN(
-            diag, DOP_E_INPUT, dir,
-            "this is a LoRA adapter of %s, not a model: merge it into that model first (merge_and_unload of "
-            "peft), and name the result",
-            text_in(dir, "adapter_config.json", "base_model_name_or_path", arena));
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
+                           "this is a LoRA adapter of %s, not a model: name that model, and this folder with --lora",
+                           text_in(dir, "adapter_config.json", "base_model_name_or_path", arena));
     if (dop_has_file(dir, "model_index.json"))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, dir, "this is a diffusion pipeline (%s), which is not supported",
                            text_in(dir, "model_index.json", "_class_name", arena));
@@ -139,7 +137,7 @@ dop_not_a_model(const char *path, dop_file_kind kind, dop_diag *diag)
 {
     const char *why = dop_file_refusal(kind), *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     if (!why && strcmp(name, "adapter_model.safetensors") == 0)
-        why = "this is a LoRA adapter, not a model: merge it into its model first, and name the result";
+        why = "this is a LoRA adapter, not a model: name its model, and the adapter with --lora";
     else if (!why && kind == DOP_FILE_SAFETENSORS)
         why = "these are the weights alone: name the folder, in which config.json is beside them";
     else if (!why && kind == DOP_FILE_PLAN)

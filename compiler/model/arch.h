@@ -478,6 +478,16 @@ typedef struct dop_int4_parts {
     uint64_t first;       /* the output that is row 0 */
 } dop_int4_parts;
 
+/* A change that an adapter makes to rows of a matrix: rows `whole` in place of those that are stored; then scale * b a is added; then
+ * each row is given the length in `lengths` (DoRA, https://arxiv.org/abs/2402.09353).  What is NULL is not done. */
+typedef struct dop_weight_change {
+    uint32_t expert, first, n; /* rows first .. first + n - 1 of this expert's matrix */
+    uint32_t rank;
+    float scale;
+    const float *a, *b; /* [rank, cols], [n, rank] */
+    const float *lengths, *whole;
+} dop_weight_change;
+
 /* A weight: a vector, a matrix, or a matrix for each expert, somewhere in a mapped file.  Experts lie expert_stride bytes
  * apart in one tensor, or are tensors of their own (`each`).  Code that works on matrices gets them from
  * dop_weight_expert(). */
@@ -508,6 +518,9 @@ typedef struct dop_weight {
      * column stride of this one, and `rows` counts its rows too.  NULL: all rows are where data and strides say. */
     const struct dop_weight *below;
     uint32_t own_rows; /* rows before those of `below`; 0: there is no `below` */
+    /* What adapters that are merged change; in the arena.  expert: the number of the matrix that dop_weight_expert() gave. */
+    const dop_weight_change *changes;
+    uint32_t n_changes, expert;
 } dop_weight;
 
 /* The weights of a model; weights.def has their names and shapes. */

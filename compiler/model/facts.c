@@ -47,3 +47,9 @@ dop_fact_f64_or(const dop_json *j, const dop_fact_key *key, double otherwise, do
 {
     return dop_json_f64_or(j, key->key, key->least, key->most, otherwise, out);
 }
+
+dop_status
+dop_fact_flag_or(const dop_json *j, const dop_fact_key *key, bool otherwise, bool *out)
+{
+    return dop_json_bool_or(j, key->key, otherwise, out);
+}

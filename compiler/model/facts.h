@@ -1,4 +1,4 @@
-/* Facts of architectures that files state as numbers, with the key of each in each format (facts.def). */
+/* Facts of architectures that files state as numbers or as true or false, with the key of each in each format (facts.def). */
 #ifndef DOPPLER_COMPILER_MODEL_FACTS_H
 #define DOPPLER_COMPILER_MODEL_FACTS_H
 
@@ -27,5 +27,6 @@ dop_status dop_fact_u32(const dop_json *j, const dop_fact_key *key, uint32_t *ou
 dop_status dop_fact_u32_or(const dop_json *j, const dop_fact_key *key, uint32_t otherwise, uint32_t *out);
 dop_status dop_fact_f64(const dop_json *j, const dop_fact_key *key, double *out);
 dop_status dop_fact_f64_or(const dop_json *j, const dop_fact_key *key, double otherwise, double *out);
+dop_status dop_fact_flag_or(const dop_json *j, const dop_fact_key *key, bool otherwise, bool *out);
 
 #endif

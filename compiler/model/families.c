@@ -240,6 +240,7 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .ctx = 2048},
     {.name = "mistral",
+     .gguf_as = "llama",
      .archs = {"MistralForCausalLM"},
      .model_types = {"mistral"},
      .flags = DOP_FAM_PRE_NORM,

@@ -255,10 +255,12 @@ typedef struct dop_family {
     const dop_expert_keys *experts; /* NULL: all layers are dense */
     bool experts_either;            /* tensors with the matrices of all experts may be stored transposed */
     const dop_tensor_name *names;
-    const dop_tensor_name *more_names;      /* names that are searched before `names`; NULL: none */
-    const char *prefix;                     /* prefix of tensor names where the tensors show no known one */
-    const char *layer_prefix;               /* "layers." */
-    const char *gguf;                       /* general.architecture of GGUF files; several are separated by spaces */
+    const dop_tensor_name *more_names; /* names that are searched before `names`; NULL: none */
+    const char *prefix;                /* prefix of tensor names where the tensors show no known one */
+    const char *layer_prefix;          /* "layers." */
+    const char *gguf;                  /* general.architecture of GGUF files; several are separated by spaces */
+    const char *
+        gguf_as; /* without a name of its own in GGUF files: the one under which its models are converted; NULL: none */
     const dop_tensor_name *more_gguf_names; /* names that differ from dop_gguf_names; NULL: none */
     /* GGUF: whether rotary pairs are (2i, 2i+1), and whether a file may state a window for every layer although the family has none
      * (files of other families use its name). */

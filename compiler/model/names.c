@@ -356,7 +356,7 @@ dop_part_rows(const dop_layer *l, dop_slice part, uint32_t rows)
 static const struct {
     dop_act_kind kind;
     const char *names, *rdrr;
-} acts[] = {
+} activations[] = {
 #define ACT(kind, op, names, rdrr) {DOP_ACT_##kind, names, rdrr},
 #include "compiler/model/activations.def"
 #undef ACT
@@ -365,9 +365,9 @@ static const struct {
 static bool
 find_act(const char *name, bool rdrr, dop_act_kind *out)
 {
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
-        if (dop_has_word(rdrr ? acts[i].rdrr : acts[i].names, name)) {
-            *out = acts[i].kind;
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (dop_has_word(rdrr ? activations[i].rdrr : activations[i].names, name)) {
+            *out = activations[i].kind;
             return true;
         }
     return false;

@@ -15,13 +15,6 @@ typedef enum dop_vision_places {
     DOP_PLACES_CORNERS, /* bilinear interpolation in a learned square of rows */
 } dop_vision_places;
 
-typedef enum dop_vision_act {
-    DOP_VISION_SILU,
-    DOP_VISION_GELU,
-    DOP_VISION_GELU_TANH,
-    DOP_VISION_QUICK_GELU
-} dop_vision_act;
-
 /* Facts of a vision part.  What is not here follows from which weights exist: biases, gated layers (gate), factors on residual
  * branches (scale1, scale2), LayerNorm (with a bias) or RMSNorm, norms before the first and after the last layer, and a second
  * projector matrix (linear2). */
@@ -29,7 +22,7 @@ typedef struct dop_vision {
     uint32_t row_values; /* values of a patch: the width of an input row */
     uint32_t hidden, heads, head_dim, ffn;
     uint32_t n_layers; /* layers up to the one whose result becomes features */
-    dop_vision_act act;
+    dop_act_kind act;
     double eps; /* eps of the tower's norms */
     dop_vision_places places;
     uint32_t n_places; /* rows of the table of position embeddings */
@@ -39,7 +32,7 @@ typedef struct dop_vision {
     bool windowed[DOP_VISION_MAX_LAYERS]; /* rows of the layer see only rows of their own window */
     uint32_t merge;                       /* patches along an edge of the square that becomes a feature */
     bool pool;                            /* the patches of a feature are averaged; else concatenated */
-    dop_vision_act merge_act;
+    dop_act_kind merge_act;
     double merge_eps, merge_norm_add; /* eps of the projector's norms; what is added to their weights */
     uint32_t features;                /* values of a feature: the text model's hidden size */
     uint32_t n_deep; /* layers whose results also become features, for the first layers of the text model (deepstack) */

@@ -73,9 +73,12 @@ dop_weight_expert(const dop_weight *w, uint32_t expert)
 {
     if (w->rank != 3)
         return *w;
+    dop_weight m = w->each ? w->each[expert] : *w;
+    m.changes = w->changes;
+    m.n_changes = w->n_changes;
+    m.expert = expert;
     if (w->each)
-        return w->each[expert];
-    dop_weight m = *w;
+        return m;
     m.rank = 2;
     m.experts = 0;
     m.expert_stride = 0;

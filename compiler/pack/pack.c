@@ -309,8 +309,9 @@ static bool
 write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
           uint8_t *out)
 {
-    const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
-    if (w->type != item->type || !quant) {
+    const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT,
+               other = w->type != item->type || w->n_changes > 0;
+    if (other || !quant) {
         const float factor = stored ? dop_weight_factor(w) : 1;
         if (stored)
             dop_decode_row(w->type, stored, w->cols, b->values);
@@ -323,7 +324,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
         encode_row(item->type, b->values, item->cols, out + row * item->row_bytes);
         return true;
     }
-    if (w->type != item->type) {
+    if (other) {
         memset(b->values + item->cols, 0, 16 * sizeof *b->values);
         if (!all_finite(b->values, (item->cols + 15) / 16 * 16))
             return false;
@@ -364,23 +365,24 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
         b->blocks = malloc((size_t)packed + 1);
         b->columns = malloc(((size_t)item->cols + 1) * sizeof *b->columns);
     }
-    if (w.parts && !b->parts)
+    const bool parts = w.parts && !w.n_changes;
+    if (parts && !b->parts)
         b->parts = malloc(j->at_once * (size_t)stored);
-    if (!b->values || !b->blocks || !b->columns || (w.parts && !b->parts))
+    if (!b->values || !b->blocks || !b->columns || (parts && !b->parts))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (w.parts)
+    if (parts)
         dop_int4_rows(&w, item->from.first + first, n, b->parts);
-    b->weighs = j->imatrix && w.type != item->type && dop_quantizable(item->type) &&
+    b->weighs = j->imatrix && (w.type != item->type || w.n_changes) && dop_quantizable(item->type) &&
                 dop_imatrix_columns(j->imatrix, item->source, expert, b->columns);
     for (uint32_t r = first; r < first + n; r++) {
-        const uint8_t *at = w.parts        ? b->parts + (r - first) * stored
-                            : w.col_stride ? NULL
-                                           : dop_weight_at(&w, item->from.first + r);
+        const uint8_t *at = parts                         ? b->parts + (r - first) * stored
+                            : w.col_stride || w.n_changes ? NULL
+                                                          : dop_weight_at(&w, item->from.first + r);
         if (!write_row(item, &w, b, r, at, out))
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), item->from.first + r);
     }
-    if (first == 0 && w.type == item->type)
+    if (first == 0 && w.type == item->type && !w.n_changes)
         dop_repack_factor(item->type, dop_weight_factor(&w), item->rows, item->cols, out);
     return DOP_OK;
 }
@@ -418,7 +420,8 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
         const dop_weight w = dop_weight_expert(item->source, e);
-        if (w.type != item->type || w.col_stride != 0 || w.parts || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
+        if (w.type != item->type || w.col_stride != 0 || w.parts || w.n_changes ||
+            dop_type_of(item->type)->kind == DOP_KIND_QUANT)
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->from.first + r), bytes);

@@ -3,6 +3,7 @@
 #include "compiler/pack/pack_codes.h"
 #include "ir/interp.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { WORD = 8 /* integers */, MAX_BLOCK_BYTES = 132 /* a block of f8_128 */ };
@@ -199,8 +200,9 @@ int4_row(const dop_weight *w, uint32_t row, float *out)
         out[k] *= factor;
 }
 
-void
-dop_weight_row(const dop_weight *w, uint32_t row, float *out)
+/* The row as it is stored. */
+static void
+stored_row(const dop_weight *w, uint32_t row, float *out)
 {
     if (w->parts) {
         int4_row(w, row, out);
@@ -216,4 +218,36 @@ dop_weight_row(const dop_weight *w, uint32_t row, float *out)
     }
     for (uint32_t c = 0; c < w->cols; c++)
         dop_decode_row(w->type, src + (uint64_t)c * w->col_stride, 1, &out[c]);
+}
+
+/* Applies the changes of adapters to a row that was read. */
+static void
+change_row(const dop_weight *w, uint32_t row, float *out)
+{
+    for (uint32_t i = 0; i < w->n_changes; i++) {
+        const dop_weight_change *c = &w->changes[i];
+        if (c->expert != w->expert || row < c->first || row - c->first >= c->n)
+            continue;
+        const size_t at = row - c->first;
+        if (c->whole)
+            memcpy(out, c->whole + at * w->cols, w->cols * sizeof *out);
+        for (uint32_t r = 0; r < c->rank; r++) {
+            const float by = c->scale * c->b[at * c->rank + r], *a = c->a + (size_t)r * w->cols;
+            for (uint32_t k = 0; k < w->cols; k++)
+                out[k] += by * a[k];
+        }
+        double square = 0;
+        for (uint32_t k = 0; c->lengths && k < w->cols; k++)
+            square += (double)out[k] * (double)out[k];
+        const float by = c->lengths && square > 0 ? (float)((double)c->lengths[at] / sqrt(square)) : 1;
+        for (uint32_t k = 0; c->lengths && k < w->cols; k++)
+            out[k] *= by;
+    }
+}
+
+void
+dop_weight_row(const dop_weight *w, uint32_t row, float *out)
+{
+    stored_row(w, row, out);
+    change_row(w, row, out);
 }

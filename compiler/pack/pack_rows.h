@@ -11,7 +11,8 @@ void dop_int4_rows(const dop_weight *w, uint32_t first, uint32_t n, uint8_t *blo
 
 /* The factor of a whole nvfp4 matrix, which multiplies the values that its blocks decode to; 1 for other types. */
 float dop_weight_factor(const dop_weight *w);
-/* One row of a vector or matrix (of rank 3: dop_weight_expert()) as w->cols values, whatever its type, strides or parts. */
+/* One row of a vector or matrix (of rank 3: dop_weight_expert()) as w->cols values, whatever its type, strides or parts, with
+ * the changes of adapters that are merged. */
 void dop_weight_row(const dop_weight *w, uint32_t row, float *out);
 
 #endif

@@ -98,10 +98,22 @@ is_vision(const char *name)
     return strncmp(name, "v.", 2) == 0;
 }
 
+/* The storage type of a weight that is kept as it is.  Values that an adapter has changed are stored as f32 where they were floats, and
+ * quantized again where they were quantized; types that cannot be made give way to f16. */
+static dop_type
+kept(const dop_weight *w)
+{
+    if (w->n_changes == 0)
+        return w->type;
+    if (dop_type_of(w->type)->kind == DOP_KIND_FLOAT)
+        return DOP_TYPE_f32;
+    return dop_quantizable(w->type) && w->type != DOP_TYPE_nvfp4 ? w->type : DOP_TYPE_f16;
+}
+
 static void
 set_type(const dop_weights *w, uint32_t i, dop_type to, dop_type *types)
 {
-    types[i] = to != DOP_TYPE_none ? to : w->items[i].type;
+    types[i] = to != DOP_TYPE_none ? to : kept(&w->items[i]);
 }
 
 static dop_status
@@ -200,7 +212,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
     size_t len = spec ? strlen(spec) : 0;
     dop_type to;
     for (uint32_t i = 0; i < w->n; i++)
-        types[i] = w->items[i].type;
+        types[i] = kept(&w->items[i]);
     if (!spec)
         return DOP_OK;
     if ((len > 5 && strcmp(spec + len - 5, ".yaml") == 0) || (len > 4 && strcmp(spec + len - 4, ".yml") == 0))
@@ -221,7 +233,7 @@ dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_typ
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++) {
         const dop_weight *x = &w->items[i];
         asked[i] = types[i];
-        if (x->type != types[i])
+        if (x->type != types[i] || x->n_changes)
             types[i] = dop_quant_fallback(types[i], x->rows, x->cols);
     }
     return st;

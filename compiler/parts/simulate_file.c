@@ -30,6 +30,8 @@ static const dop_field device_fields[] = {
     DOP_FIELD(dop_sim_device, POSITIVE, memory),
 };
 #define COUNT_OF(a) ((uint32_t)(sizeof(a) / sizeof *(a)))
+/* Sequences and prompt by design: those of the reports.  The step is submit and fence, 37 us as measured (docs/design.md, section 9);
+ * predictions with it are compared with measurements in tests/bench/log/2026-11-22-parts-predicted.md. */
 enum { DEFAULT_SEQUENCES = 32, DEFAULT_PROMPT = 2048, DEFAULT_STEP_US = 40 };
 
 typedef struct reader {

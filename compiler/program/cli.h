@@ -12,7 +12,7 @@ typedef struct dop_compiler_cli {
     const char *output, *target, *quant, *imatrix, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps,
         *report, *weights, *explain, *tune, *target_out, *tuning, *kernel_path, *parts, *part_memory, *simulate;
     uint32_t ctx, threads, sequences, ctx_total;
-    dop_texts skip, force, no_fuse;
+    dop_texts skip, force, no_fuse, lora;
     bool split, json, embed, invariant, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;

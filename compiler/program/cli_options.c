@@ -37,6 +37,10 @@ static const dop_option options[] = {
     OPT(0, "imatrix", TEXT, imatrix, "FILE",
         "with --quant: how much the inputs of each product matter, as doppler-exec --imatrix-out or llama.cpp's "
         "imatrix tool measured it"),
+    OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
+        "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
+        "adapter; "
+        "repeatable"),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
     NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
@@ -142,6 +146,7 @@ dop_cli_finish(dop_compiler_cli *o)
     dop_texts_finish(&o->skip);
     dop_texts_finish(&o->force);
     dop_texts_finish(&o->no_fuse);
+    dop_texts_finish(&o->lora);
 }
 
 void
@@ -331,6 +336,8 @@ dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag
     *opt = (dop_compile_options){.ctx = o->ctx,
                                  .quant = o->quant,
                                  .imatrix = o->imatrix,
+                                 .loras = o->lora.items,
+                                 .n_loras = (uint32_t)o->lora.count,
                                  .threads = o->threads,
                                  .tuning = o->tuning,
                                  .kernel_path = o->kernel_path,

@@ -285,6 +285,12 @@ dop_cli_say_notes(const dop_compiler_cli *o, const char *model, const dop_compil
                 list[0].target->name, list[0].target->device,
                 list[0].target->nearest ? "; no target file is for it, and this is the nearest one: costs are guesses"
                                         : "");
+        if (list[0].target->nearest && o->output)
+            fprintf(
+                stderr,
+                "dopplerc: nobody has said that it works there: doppler-exec %s --check compares every kernel with the "
+                "reference, dopplerc %s --tune --target-out FILE.yaml measures a target for it\n",
+                o->output, model);
     } else {
         fprintf(stderr, "dopplerc: target");
         for (uint32_t i = 0; i < n; i++)

@@ -1,5 +1,6 @@
 #include "compiler/program/compile.h"
 
+#include "compiler/import/adapter_places.h"
 #include "compiler/model/leftovers.h"
 #include "compiler/model/vision.h"
 #include "compiler/pack/imatrix.h"
@@ -107,6 +108,23 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }
 
+/* Merges the adapters of the options into the model's weights. */
+static dop_status
+merge_adapters(dop_compilation *c, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    c->loras = dop_arena_alloc(&c->arena, (c->options.n_loras + 1) * sizeof *c->loras);
+    if (!c->loras)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < c->options.n_loras && st == DOP_OK; i++) {
+        dop_lora *l = &c->loras[i];
+        st = dop_adapter_argument(c->options.loras[i], &c->arena, diag, &l->path, &l->scale);
+        if (st == DOP_OK)
+            st = dop_checkpoint_merge(&c->model, l->path, l->scale, diag);
+    }
+    return st;
+}
+
 dop_status
 dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
 {
@@ -123,6 +141,8 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)
         st = check_template(model_path, c->model.chat_template, diag);
+    if (st == DOP_OK)
+        st = merge_adapters(c, diag);
     if (st == DOP_OK)
         st = dop_settle_sizes(c, device, model_path, diag);
     if (st == DOP_OK)

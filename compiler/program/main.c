@@ -7,6 +7,7 @@
 #include "compiler/program/tune_target.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_file.h"
+#include "runtime/adapter/adapter.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -122,6 +123,20 @@ show_share(double done)
     fprintf(stderr, "\rmeasuring %3.0f%%%s", done * 100, done >= 1 ? "\r              \r" : "");
 }
 
+static dop_status
+add_adapter(const char *argument, dop_inputs *inputs, dop_diag *diag)
+{
+    dop_arena arena;
+    const char *path = NULL;
+    double scale;
+    dop_arena_init(&arena);
+    dop_status st = dop_adapter_argument(argument, &arena, diag, &path, &scale);
+    if (st == DOP_OK)
+        st = dop_inputs_add(inputs, path, diag);
+    dop_arena_finish(&arena);
+    return st;
+}
+
 /* Fails where an output would replace an input, another output, or a plan that a program has open.  Fills `inputs`. */
 static dop_status
 check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
@@ -131,6 +146,8 @@ check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, 
     dop_status st = o->target ? dop_inputs_add_list(inputs, o->target, diag) : DOP_OK;
     for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)
         st = read[i] ? dop_inputs_add(inputs, read[i], diag) : DOP_OK;
+    for (size_t i = 0; i < o->lora.count && st == DOP_OK; i++)
+        st = add_adapter(o->lora.items[i], inputs, diag);
     if (st == DOP_OK && o->output && o->weights && strcmp(o->weights, "external") == 0 &&
         asprintf(&weights, "%s.weights", o->output) < 0)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

@@ -269,6 +269,24 @@ tune_table(tuner *t, uint32_t table)
     return st;
 }
 
+/* Takes the most that a kernel has read in a second as the device's bandwidth, which decides about fusion, unless steps then take longer. */
+static dop_status
+tune_bandwidth(tuner *t)
+{
+    dop_target candidate = t->now;
+    times now = {0};
+    bool good = false;
+    if (t->bytes_per_us == 0) /* no kernel reads enough */
+        return DOP_OK;
+    candidate.bandwidth = t->bytes_per_us * 1e6;
+    dop_status st = measure(t, &candidate, ROUNDS, false, &now, &good);
+    if (st != DOP_OK || !good || share(&now, &t->best) > 1)
+        return st;
+    t->now = candidate;
+    t->best = now;
+    return DOP_OK;
+}
+
 /* Times both targets' steps again, and takes the old numbers back where the new ones are no better after all. */
 static dop_status
 judge(tuner *t)
@@ -277,11 +295,11 @@ judge(tuner *t)
     dop_status st = measure(t, &t->base, LAST_ROUNDS, true, &t->before, &good);
     if (st == DOP_OK)
         st = measure(t, &t->now, LAST_ROUNDS, true, &t->best, &good);
-    if (st != DOP_OK || (good && share(&t->best, &t->before) < 1))
+    if (st != DOP_OK || (good && share(&t->best, &t->before) <= 1))
         return st;
-    if (t->line && memcmp(&t->now.schedule, &t->base.schedule, sizeof t->now.schedule) != 0)
+    if (t->line && memcmp(&t->now, &t->base, sizeof t->now) != 0)
         t->line("measured again, the numbers were no better than before: they stay as they were");
-    t->now.schedule = t->base.schedule;
+    t->now = t->base;
     t->best = t->before;
     return DOP_OK;
 }
@@ -299,10 +317,7 @@ write_target(const tuner *t, const char *path)
         dop_buf_printf(&out, "%s %s %.0f, %.0f", i ? ";" : "", t->best.name[i], t->before.us[i], t->best.us[i]);
     dop_buf_printf(&out, "\nbase: %s\nname: %.*s\n", t->base.name, (int)strcspn(file, "."), file);
     dop_buf_printf(&out, "devices: {vendor: 0x%04x, ids: [0x%04x]}\n", d->vendor_id, d->device_id);
-    dop_target now = t->now;
-    if (t->bytes_per_us > 0) /* most that a kernel has read */
-        now.bandwidth = t->bytes_per_us * 1e6;
-    dop_target_print(&t->builtin, &now, &out);
+    dop_target_print(&t->builtin, &t->now, &out);
     if (dop_schedule_print(&t->builtin.schedule, &t->now.schedule, &numbers) > 0)
         dop_buf_printf(&out, "schedule:\n%s", numbers.data);
     dop_status st = out.failed || numbers.failed ? DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory")
@@ -328,6 +343,8 @@ tune_all(tuner *t, void (*progress)(double done))
         t->line("14 minutes are over: the other numbers stay as they are");
     if (progress)
         progress(1);
+    if (st == DOP_OK)
+        st = tune_bandwidth(t);
     return st == DOP_OK ? judge(t) : st;
 }
 

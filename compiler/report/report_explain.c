@@ -177,7 +177,7 @@ put_change(const pairs *p, dop_region_id writer, dop_node_id base, dop_reason re
     case DOP_REASON_capacity:
         dop_buf_printf(out, "; %u and %u products, and the most are %u that meet, %u statistics, %u heads, %u rows",
                        from->info->product.n_mats, to->info->product.n_mats, has->meets, has->statistics, has->merges,
-                       has->acts);
+                       has->activations);
         return DOP_OK;
     case DOP_REASON_template_limit:
         dop_buf_printf(out, "; a %s behind a %s", dop_template_name(to->tpl), dop_template_name(from->tpl));

@@ -15,6 +15,12 @@ typedef struct dop_force {
     const char *op, *variant;
 } dop_force;
 
+/* An option --lora FILE:SCALE. */
+typedef struct dop_lora {
+    const char *path;
+    double scale;
+} dop_lora;
+
 typedef struct dop_compile_options {
     const dop_target *target; /* the device to compile for; NULL: the one at hand */
     uint64_t max_alloc;       /* bytes of one allocation of weights, 0: the target's */
@@ -35,6 +41,8 @@ typedef struct dop_compile_options {
     const char *kernel_path;    /* name or file of a kernel path; NULL: the model's own */
     const char *quant;          /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
     const char *imatrix;        /* file of an importance matrix, or NULL */
+    const char *const *loras;   /* [n_loras] adapters to merge, each FILE or FILE:SCALE */
+    uint32_t n_loras;
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
@@ -64,6 +72,7 @@ struct dop_compilation {
     dop_arena arena;
     dop_checkpoint model;
     dop_compile_options options;
+    dop_lora *loras;          /* [options.n_loras] */
     const dop_target *target; /* the target, changed where model and options rule out what it offers; in the arena */
     uint32_t ctx;
     dop_kernel_path path;

@@ -225,6 +225,10 @@ of_device(const dop_device_caps *caps, dop_target *out, dop_diag *diag)
 #define FIELD(kind, name, least, most, told) out->name = (told);
 #include "ir/target.def"
 #undef FIELD
+    if (!dop_matrix_usable(out->matrix, out->subgroup)) {
+        out->matrix = 0;
+        out->caps &= ~(uint32_t)(DOP_CAP_coop | DOP_CAP_coop_f16_sums | DOP_CAP_coop_pairs);
+    }
     return DOP_OK;
 }
 

@@ -4,7 +4,9 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 static json_t *
@@ -31,6 +33,21 @@ spec_json(const char *spec)
     const char *dot = strrchr(spec, '.');
     const bool file = strchr(spec, '/') || (dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0));
     return file ? file_json(spec) : json_string(spec);
+}
+
+/* "file DIGEST" of what has an adapter's matrices, and its factor: "file DIGEST * 0.5". */
+static json_t *
+adapter_json(const dop_lora *l)
+{
+    char *inside = NULL;
+    if (asprintf(&inside, "%s/adapter_model.safetensors", l->path) < 0)
+        return NULL;
+    json_t *file = file_json(access(inside, F_OK) == 0 ? inside : l->path);
+    json_t *j =
+        file && l->scale != 1 ? json_sprintf("%s * %.9g", json_string_value(file), l->scale) : json_incref(file);
+    json_decref(file);
+    free(inside);
+    return j;
 }
 
 /* Adds a value to an object, or to a list (append).  A value that memory ran out for is NULL, which Jansson refuses: *io_failed is
@@ -61,7 +78,8 @@ dop_plan_made(const dop_compilation *c)
 {
     const dop_compile_options *o = &c->options;
     bool failed = false;
-    json_t *made = json_object(), *forced = json_array(), *apart = json_array(), *skipped = json_array();
+    json_t *made = json_object(), *forced = json_array(), *apart = json_array(), *skipped = json_array(),
+           *loras = json_array();
     put(made, "release", json_string("dopplerc " DOP_VERSION), &failed);
     put(made, "kernels", json_sprintf("%016llx", (unsigned long long)dop_templates_digest(&c->templates)), &failed);
     put(made, "quant", o->quant ? spec_json(o->quant) : json_string("keep"), &failed);
@@ -69,6 +87,9 @@ dop_plan_made(const dop_compilation *c)
         put(made, "invariant", json_true(), &failed);
     if (o->imatrix)
         put(made, "imatrix", file_json(o->imatrix), &failed);
+    for (uint32_t i = 0; i < o->n_loras; i++)
+        append(loras, adapter_json(&c->loras[i]), &failed);
+    put_list(made, "adapters", loras, &failed);
     if (o->kernel_path)
         put(made, "kernelPath", spec_json(o->kernel_path), &failed);
     else if (c->path_name)

@@ -1,4 +1,5 @@
-// libdoppler in C++: several texts at once, a row of each in every step.
+// libdoppler in C++: several texts at once, a row of each in every step.  A generation (doppler/generation.h) writes one text with a
+// step for each token; this program shows what is beneath it, steps whose rows are of different sequences, as a server needs them.
 //
 //   c++ -std=c++11 together.cpp -o together $(pkg-config --cflags --libs doppler)
 //   ./together demo.plan 20 "ROMEO:" "JULIET:" "KING:"

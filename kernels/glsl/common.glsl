@@ -32,7 +32,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHA
 ${STEP_RECORD}
 
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON) || defined(DOP_CLAIMS)
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counts { uint n[]; };
+// volatile is coherent, too; with both words glslang decorates a member twice, which SPIR-V forbids.
+layout(buffer_reference, std430, buffer_reference_align = 4) volatile buffer Counts { uint n[]; };
 #endif
 #if defined(DOP_MERGES) || defined(DOP_HANDS_ON)
 shared uint dop_arrived;
@@ -108,8 +109,8 @@ struct Stage {
 };
 shared Stage dop_stage;
 #define DOP_NOTHING 0xffffffffu
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Words { uint v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) coherent volatile buffer Words4 { uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) volatile buffer Words { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) volatile buffer Words4 { uvec4 v[]; };
 uint dop_look1(U32 p, uint i) { return Words(p).v[i + dop_stage.now]; }
 uvec4 dop_look4(U32 p, uint i) { return Words4(p).v[(i + dop_stage.now) >> 2]; }
 // Should a receiver give up?  The bound keeps a device that does not run all workgroups at once from hanging; it is below the

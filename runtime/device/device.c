@@ -196,6 +196,7 @@ typedef struct feature_chain {
     VkPhysicalDeviceSubgroupSizeControlFeatures control;
     VkPhysicalDeviceShaderIntegerDotProductFeatures int_dot;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV coop_nv;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executable;
     const char *extensions[16];
     uint32_t n_extensions;
 } feature_chain;
@@ -267,7 +268,14 @@ fill_chain(const dop_device_info *info, uint32_t wanted, feature_chain *c, dop_v
         khr->sType = (VkStructureType)DOP_VK_MATRIX_FEATURES;
         khr->cooperativeMatrix = VK_TRUE;
         *tail = khr;
+        tail = &khr->pNext;
         c->extensions[c->n_extensions++] = DOP_VK_MATRIX_EXTENSION;
+    }
+    if (info->statistics) {
+        c->executable.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
+        c->executable.pipelineExecutableInfo = VK_TRUE;
+        *tail = &c->executable;
+        c->extensions[c->n_extensions++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
     }
     if (info->has_calibration)
         c->extensions[c->n_extensions++] = VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME;

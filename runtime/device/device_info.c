@@ -49,6 +49,9 @@ typedef struct answers {
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup;
     VkPhysicalDeviceMaintenance4Properties maintenance4;
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm;
+    VkPhysicalDeviceShaderCorePropertiesAMD amd;
+    VkPhysicalDeviceShaderCoreProperties2AMD amd2;
+    VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm;
     VkPhysicalDeviceFeatures2 features;
     VkPhysicalDeviceVulkan11Features f11;
     VkPhysicalDeviceVulkan12Features f12;
@@ -56,6 +59,7 @@ typedef struct answers {
     VkPhysicalDeviceShaderIntegerDotProductFeatures int_dot;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV coop_nv;
     dop_vk_matrix_features coop_khr;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executable;
 } answers;
 
 static void
@@ -87,10 +91,18 @@ ask(VkPhysicalDevice physical, uint32_t api_version, const extension_list *ext, 
         CHAIN(f, int_dot, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
     if (has_extension(ext, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
         CHAIN(p, sm, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
+    if (has_extension(ext, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME))
+        CHAIN(p, amd, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
+    if (has_extension(ext, VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME))
+        CHAIN(p, amd2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD);
+    if (has_extension(ext, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME))
+        CHAIN(p, arm, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM);
     if (has_extension(ext, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME))
         CHAIN(f, coop_nv, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV);
     if (has_extension(ext, DOP_VK_MATRIX_EXTENSION))
         CHAIN(f, coop_khr, (VkStructureType)DOP_VK_MATRIX_FEATURES);
+    if (has_extension(ext, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME))
+        CHAIN(f, executable, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
 #undef CHAIN
     vkGetPhysicalDeviceProperties2(physical, &a->props);
     vkGetPhysicalDeviceFeatures2(physical, &a->features);
@@ -275,6 +287,18 @@ calibrates_monotonic(VkInstance instance, VkPhysicalDevice physical)
     return device && host;
 }
 
+/* Multiprocessors (NVIDIA), compute units (AMD) or shader cores (Arm), as the maker's extension says; 0: none does. */
+static uint32_t
+cores_of(const answers *a)
+{
+    const uint64_t units =
+        (uint64_t)a->amd.shaderEngineCount * a->amd.shaderArraysPerEngineCount * a->amd.computeUnitsPerShaderArray;
+    return a->sm.shaderSMCount              ? a->sm.shaderSMCount
+           : a->amd2.activeComputeUnitCount ? a->amd2.activeComputeUnitCount
+           : a->arm.shaderCoreCount         ? a->arm.shaderCoreCount
+                                            : (uint32_t)(units < UINT16_MAX ? units : 0);
+}
+
 static void
 fill_limits(const answers *a, dop_device_info *info)
 {
@@ -290,6 +314,9 @@ fill_limits(const answers *a, dop_device_info *info)
     info->full_subgroups = info->subgroup_control && a->subgroup_control.computeFullSubgroups;
     info->subgroup_min = info->subgroup_control ? a->subgroup.minSubgroupSize : c->subgroup;
     info->subgroup_max = info->subgroup_control ? a->subgroup.maxSubgroupSize : c->subgroup;
+    c->subgroup_min = info->subgroup_min;
+    c->subgroup_max = info->subgroup_max;
+    c->max_subgroups = info->subgroup_control ? a->subgroup.maxComputeWorkgroupSubgroups : 0;
     info->max_subgroups = a->subgroup.maxComputeWorkgroupSubgroups;
     info->max_buffer = a->maintenance4.maxBufferSize ? a->maintenance4.maxBufferSize : c->max_alloc;
     if (info->max_buffer < c->max_alloc)
@@ -308,7 +335,7 @@ fill_limits(const answers *a, dop_device_info *info)
             c->memory = (uint64_t)pages * (uint64_t)page;
         c->cores = cores > 0 ? (uint32_t)cores : 0;
     } else {
-        c->cores = a->sm.shaderSMCount;
+        c->cores = cores_of(a);
     }
 }
 
@@ -356,6 +383,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
         has_shape(&info->matrix_khr, DOP_MATRIX_SHAPE(16, 16, 16)))
         info->caps.caps |= DOP_CAP_coop_pairs;
     info->has_budget = has_extension(&ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    info->has_statistics = a.executable.pipelineExecutableInfo;
     info->has_portability = has_extension(&ext, "VK_KHR_portability_subset");
     info->has_calibration =
         has_extension(&ext, VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME) && calibrates_monotonic(instance, physical);

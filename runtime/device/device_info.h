@@ -36,6 +36,8 @@ typedef struct dop_device_info {
     bool maps_all;        /* the host can map all of the device's memory (on a discrete GPU: a BAR of its size) */
     bool has_budget;      /* VK_EXT_memory_budget */
     bool has_calibration; /* VK_EXT_calibrated_timestamps with CLOCK_MONOTONIC */
+    bool has_statistics;  /* VK_KHR_pipeline_executable_properties */
+    bool statistics;      /* what the driver made of kernels shall be told: set before dop_device_create */
     bool has_portability; /* VK_KHR_portability_subset must be enabled */
 
     uint32_t queue_family;    /* compute */

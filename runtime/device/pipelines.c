@@ -111,15 +111,16 @@ typedef struct dop_pipeline_build {
     dop_diag diag;
 } dop_pipeline_build;
 
-static dop_status
-create_one(const dop_pipeline_build *b, uint32_t i, VkPipeline *out_pipeline, dop_diag *diag)
+dop_status
+dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelineCache cache, const dop_plan *plan,
+                    uint32_t kernel, VkPipeline *out_pipeline, dop_diag *diag)
 {
-    const dop_plan_kernel *k = &b->plan->kernels[i];
-    dop_device *d = b->out->device;
+    const dop_plan_kernel *k = &plan->kernels[kernel];
+    const dop_device *d = device;
     VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = (size_t)k->spirv_words * 4,
-        .pCode = b->plan->spirv + k->spirv_first,
+        .pCode = plan->spirv + k->spirv_first,
     };
     VkShaderModule module = VK_NULL_HANDLE;
     VkResult r = vkCreateShaderModule(d->handle, &module_info, NULL, &module);
@@ -131,6 +132,7 @@ create_one(const dop_pipeline_build *b, uint32_t i, VkPipeline *out_pipeline, do
         };
         VkComputePipelineCreateInfo info = {
             .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+            .flags = d->info.statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0,
             .stage =
                 {
                     .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -139,18 +141,18 @@ create_one(const dop_pipeline_build *b, uint32_t i, VkPipeline *out_pipeline, do
                     .module = module,
                     .pName = "main",
                 },
-            .layout = b->out->layout,
+            .layout = layout,
         };
         if (control && d->info.full_subgroups && k->local[0] % k->subgroup == 0)
             info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-        r = vkCreateComputePipelines(d->handle, b->cache.handle, 1, &info, NULL, out_pipeline);
+        r = vkCreateComputePipelines(d->handle, cache, 1, &info, NULL, out_pipeline);
     }
     vkDestroyShaderModule(d->handle, module, NULL);
     if (r == VK_SUCCESS)
         return DOP_OK;
     *out_pipeline = VK_NULL_HANDLE;
     char what[256];
-    snprintf(what, sizeof what, "creating the pipeline of kernel %s", dop_plan_string(b->plan, k->name));
+    snprintf(what, sizeof what, "creating the pipeline of kernel %s", dop_plan_string(plan, k->name));
     return DOP_VK_FAIL(diag, r, what);
 }
 
@@ -183,7 +185,8 @@ build_pipelines(void *user, uint32_t member)
         uint32_t i = b->order[next];
         dop_diag diag = {0};
         VkPipeline pipeline = VK_NULL_HANDLE;
-        dop_status st = create_one(b, i, &pipeline, &diag);
+        dop_status st =
+            dop_pipeline_create(b->out->device, b->out->layout, b->cache.handle, b->plan, i, &pipeline, &diag);
         pthread_mutex_lock(&b->lock);
         b->out->rows[i] = pipeline;
         b->made[i] = st == DOP_OK;

@@ -35,6 +35,10 @@ void dop_pipelines_end(dop_pipelines *pipelines);
 /* No thread may be inside any of the above; threads that create pipelines stop.  Accepts a zeroed one. */
 void dop_pipelines_destroy(dop_pipelines *pipelines);
 
+/* Creates the pipeline of one kernel, which the caller destroys.  cache: VK_NULL_HANDLE for none. */
+dop_status dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelineCache cache,
+                               const dop_plan *plan, uint32_t kernel, VkPipeline *out_pipeline, dop_diag *diag);
+
 /* pipeline_cache.c.  The file is named by device, driver and cache UUID; its bytes carry a digest. */
 typedef struct dop_pipeline_cache {
     VkPipelineCache handle;

@@ -101,13 +101,20 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* A profile names every capability that its kernels need, because a device is chosen by that list. */
+/* Dispatches of a schedule, which are no stages: these have their arguments in a table, and the number of their function as flags.
+ * A profile names every capability that its kernels need, because a device is chosen by that list. */
 static dop_status
-check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
+check_list(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
 {
     const dop_plan_profile *p = &plan->profiles[s->profile];
-    for (uint32_t i = 0; i < s->n_dispatches; i++) {
-        const dop_plan_kernel *k = &plan->kernels[plan->dispatches[s->first_dispatch + i].kernel];
+    for (uint32_t i = s->first_dispatch; i < s->first_dispatch + s->n_dispatches; i++) {
+        const dop_plan_dispatch *d = &plan->dispatches[i];
+        const dop_plan_kernel *k = &plan->kernels[d->kernel];
+        if (d->flags & ~(uint32_t)DOP_DISPATCH_BARRIER)
+            return DAMAGED("dispatch %u has flags %u", i, d->flags);
+        if (d->n_args != k->n_args)
+            return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,
+                           dop_plan_string(plan, k->name), k->n_args);
         if ((k->caps & ~p->caps) || ((k->caps & DOP_CAP_coop) && !p->matrix) || k->shared_bytes > p->shared_bytes ||
             k->local[0] * k->local[1] * k->local[2] > p->max_workgroup)
             return DAMAGED("profile %s says less than its kernel %s needs", dop_plan_string(plan, p->name),
@@ -264,18 +271,6 @@ check_args(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Arguments of stages are in a table. */
-static bool
-is_stage(const dop_plan *plan, uint32_t dispatch)
-{
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->n_stages > 0 && dispatch >= s->first_stage && dispatch - s->first_stage < s->n_stages)
-            return true;
-    }
-    return false;
-}
-
 static dop_status
 check_dispatches(const dop_plan *plan, dop_diag *diag)
 {
@@ -287,18 +282,12 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
         if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
             return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
-        if ((d->flags & ~(uint32_t)DOP_DISPATCH_BARRIER) &&
-            !is_stage(plan, i)) /* the flags field of a stage is the number of its function */
-            return DAMAGED("dispatch %u has flags %u", i, d->flags);
         if (!range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
         for (uint32_t k = 0; k < d->n_args; k++)
             if (plan->args[d->first_arg + k].view && !(plan->kernels[d->kernel].caps & DOP_CAP_texels))
                 return DAMAGED("dispatch %u has a view, which kernel %s does not read", i,
                                dop_plan_string(plan, plan->kernels[d->kernel].name));
-        if (d->n_args != plan->kernels[d->kernel].n_args && !is_stage(plan, i))
-            return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,
-                           dop_plan_string(plan, plan->kernels[d->kernel].name), plan->kernels[d->kernel].n_args);
     }
     return DOP_OK;
 }
@@ -370,18 +359,17 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         s->n_body > s->n_dispatches)
         return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
                        s->n_dispatches, plan->n_dispatches, s->n_body);
-    const dop_status st = check_table(plan, i, diag);
-    if (st != DOP_OK)
+    dop_status st = check_list(plan, s, diag);
+    if (st != DOP_OK || (st = check_table(plan, i, diag)) != DOP_OK)
         return st;
     if (inner)
-        return s->greedy == DOP_PICKS_NONE ? check_needs(plan, s, diag)
-                                           : DAMAGED("schedule %u picks and has no logits", i);
+        return s->greedy == DOP_PICKS_NONE ? DOP_OK : DAMAGED("schedule %u picks and has no logits", i);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
     if (s->logits_offset % 4 != 0 ||
         !range_ok(s->logits_offset, dop_plan_result_bytes(plan, s), plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);
-    return check_needs(plan, s, diag);
+    return DOP_OK;
 }
 
 static dop_status

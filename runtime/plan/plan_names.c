@@ -64,13 +64,25 @@ dop_plan_program_of(const dop_plan *plan, uint32_t kind)
     return NULL;
 }
 
+enum { ANY = UINT32_MAX };
+
+/* Is there a schedule for a profile, or any, in an ordering, or any, of a kind from DOP_SCHED_DECODE to last_kind? */
+static bool
+has_schedule(const dop_plan *plan, uint32_t profile, uint32_t ordering, uint32_t last_kind)
+{
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->kind <= last_kind && (profile == ANY || s->profile == profile) &&
+            (ordering == ANY || s->ordering == ordering))
+            return true;
+    }
+    return false;
+}
+
 bool
 dop_plan_steps(const dop_plan *plan)
 {
-    for (uint32_t i = 0; i < plan->n_schedules; i++)
-        if (plan->schedules[i].kind < DOP_SCHED_ENCODE)
-            return true;
-    return false;
+    return has_schedule(plan, ANY, ANY, DOP_SCHED_ENCODE - 1);
 }
 
 uint64_t
@@ -84,10 +96,5 @@ dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
 bool
 dop_plan_decodes(const dop_plan *plan, uint32_t profile, uint32_t ordering)
 {
-    bool found = false;
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        found = found || (s->profile == profile && s->kind == DOP_SCHED_DECODE && s->ordering == ordering);
-    }
-    return found;
+    return has_schedule(plan, profile, ordering, DOP_SCHED_DECODE);
 }

@@ -272,55 +272,59 @@ fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
 }
 
 /* What the host gives the programs `image` and `features` of a whole model: all schedules of one have the same values, and
- * `features` takes rows of `image`. */
+ * `features` takes rows of `image`.  io_first: the first schedule of each, UINT32_MAX before there is one. */
 static dop_status
-check_given(const dop_plan *plan, dop_diag *diag)
+check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *diag)
 {
-    const dop_plan_program *image = dop_plan_program_of(plan, DOP_SCHED_IMAGE),
-                           *features = dop_plan_program_of(plan, DOP_SCHED_FEATURES);
-    uint32_t first[2] = {UINT32_MAX, UINT32_MAX};
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
-        st = check_crossing(plan, i, diag);
-    for (uint32_t s = 0; s < plan->n_schedules && st == DOP_OK; s++) {
-        const uint32_t kind = plan->schedules[s].kind;
-        for (uint32_t i = 0; i < plan->n_crossings && kind < DOP_SCHED_IMAGE && st == DOP_OK; i++)
+    const uint32_t kind = plan->schedules[s].kind;
+    if (kind < DOP_SCHED_IMAGE) {
+        dop_status st = DOP_OK;
+        for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
             if (plan->crossings[i].schedule == s)
                 st = check_features(plan, &plan->crossings[i], diag);
-        if (kind < DOP_SCHED_IMAGE)
-            continue;
-        uint32_t *of = &first[kind == DOP_SCHED_FEATURES];
-        *of = *of == UINT32_MAX ? s : *of;
-        const dop_plan_crossing *x = given(plan, s, 0);
-        const uint64_t rows = kind == DOP_SCHED_FEATURES ? (uint64_t)features->merge * image->width * sizeof(float) : 0;
-        if (!same_values(plan, s, *of) || (rows && x->row_bytes != rows) || !fits_program(plan, s, rows))
-            st = DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
+        return st;
     }
-    return st;
+    uint32_t *of = &io_first[kind == DOP_SCHED_FEATURES];
+    *of = *of == UINT32_MAX ? s : *of;
+    const dop_plan_crossing *x = given(plan, s, 0);
+    uint64_t rows = 0;
+    if (kind == DOP_SCHED_FEATURES)
+        rows = (uint64_t)dop_plan_program_of(plan, DOP_SCHED_FEATURES)->merge *
+               dop_plan_program_of(plan, DOP_SCHED_IMAGE)->width * sizeof(float);
+    return same_values(plan, s, *of) && (!rows || x->row_bytes == rows) && fits_program(plan, s, rows)
+               ? DOP_OK
+               : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
+}
+
+/* What a schedule of a part receives from the part before and sends to the next. */
+static dop_status
+check_sides(const dop_plan *plan, uint32_t s, dop_diag *diag)
+{
+    const dop_plan_part *p = plan->part;
+    uint32_t n[2] = {0, 0};
+    for (uint32_t i = 0; i < plan->n_crossings; i++)
+        if (plan->crossings[i].schedule == s)
+            n[plan->crossings[i].way - 1]++;
+    return (n[0] > 0) == (p->number > 0) && (n[1] > 0) == (p->number + 1 < p->n_parts) && n[0] <= DOP_PART_MAX_VALUES &&
+                   n[1] <= DOP_PART_MAX_VALUES
+               ? DOP_OK
+               : DAMAGED(plan->path, "schedule %u of part %u receives %u values and sends %u", s, p->number, n[0],
+                         n[1]);
 }
 
 dop_status
 dop_plan_check_part(const dop_plan *plan, dop_diag *diag)
 {
     const dop_plan_part *p = plan->part;
+    uint32_t first[2] = {UINT32_MAX, UINT32_MAX};
     dop_status st = DOP_OK;
-    if (!p)
-        return check_given(plan, diag);
-    if (p->n_parts < 2 || p->n_parts > DOP_MAX_PARTS || p->number >= p->n_parts || p->first_layer >= p->end_layer ||
-        p->end_layer > plan->model->n_layers || p->flags >> 2)
+    if (p && (p->n_parts < 2 || p->n_parts > DOP_MAX_PARTS || p->number >= p->n_parts ||
+              p->first_layer >= p->end_layer || p->end_layer > plan->model->n_layers || p->flags >> 2))
         return DAMAGED(plan->path, "part %u of %u, layers %u to %u of %u", p->number, p->n_parts, p->first_layer,
                        p->end_layer, plan->model->n_layers);
     for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
         st = check_crossing(plan, i, diag);
-    for (uint32_t s = 0; s < plan->n_schedules && st == DOP_OK; s++) {
-        uint32_t n[2] = {0, 0};
-        for (uint32_t i = 0; i < plan->n_crossings; i++)
-            if (plan->crossings[i].schedule == s)
-                n[plan->crossings[i].way - 1]++;
-        if ((n[0] > 0) != (p->number > 0) || (n[1] > 0) != (p->number + 1 < p->n_parts) || n[0] > DOP_PART_MAX_VALUES ||
-            n[1] > DOP_PART_MAX_VALUES)
-            st =
-                DAMAGED(plan->path, "schedule %u of part %u receives %u values and sends %u", s, p->number, n[0], n[1]);
-    }
+    for (uint32_t s = 0; s < plan->n_schedules && st == DOP_OK; s++)
+        st = p ? check_sides(plan, s, diag) : check_given(plan, s, first, diag);
     return st;
 }

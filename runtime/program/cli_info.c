@@ -160,33 +160,55 @@ info_crossings(const dop_plan *plan, dop_buf *out)
 }
 
 static void
-info_schedules(const dop_plan *plan, dop_buf *out)
+schedule_text(const dop_plan *plan, const dop_plan_schedule *s, const schedule_facts *f, dop_buf *out)
+{
+    char name[DOP_SCHEDULE_NAME];
+    dop_plan_schedule_name(s, name);
+    dop_buf_printf(out, "%-11s %s: %u dispatches, ", s == plan->schedules ? "schedules" : "", name, s->n_dispatches);
+    if (s->ordering == DOP_ORDER_PERSISTENT)
+        dop_buf_printf(out, "the first of them %u persistent stages, %u barriers", s->n_stages, f->barriers);
+    else
+        dop_buf_printf(out, "%u barriers", f->barriers);
+    if (f->layers > 0 && f->layer_min == f->layer_max)
+        dop_buf_printf(out, "; %u in each of %u layers, %u outside", f->layer_max, f->layers, f->outside);
+    else if (f->layers > 0)
+        dop_buf_printf(out, "; %u to %u in each of %u layers, %u outside", f->layer_min, f->layer_max, f->layers,
+                       f->outside);
+    dop_buf_printf(out, "; reads %.2f MiB, writes %.2f MiB", (double)f->bytes_read / (1 << 20),
+                   (double)f->bytes_written / (1 << 20));
+    if (plan->n_profiles > 1)
+        dop_buf_printf(out, " (%s)", dop_plan_string(plan, plan->profiles[s->profile].name));
+    dop_buf_puts(out, "\n");
+}
+
+static json_t *
+schedule_json(const dop_plan *plan, const dop_plan_schedule *s, const schedule_facts *f)
+{
+    char name[DOP_SCHEDULE_NAME];
+    dop_plan_schedule_name(s, name);
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", name, "ordering",
+                     dop_plan_ordering_name(s->ordering), "profile",
+                     dop_plan_string(plan, plan->profiles[s->profile].name), "maxRows", (json_int_t)s->max_rows,
+                     "dispatches", (json_int_t)s->n_dispatches, "barriers", (json_int_t)f->barriers, "layers",
+                     (json_int_t)f->layers, "layerDispatchesMin", (json_int_t)f->layer_min, "layerDispatchesMax",
+                     (json_int_t)f->layer_max, "outsideLayers", (json_int_t)f->outside, "bytesRead",
+                     (json_int_t)f->bytes_read, "bytesWritten", (json_int_t)f->bytes_written);
+}
+
+/* Writes all schedules of a plan, as lines of text or as rows of a list, one of which is NULL. */
+static bool
+info_schedules(const dop_plan *plan, dop_buf *text, json_t *list)
 {
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
         schedule_facts f;
-        if (!count_schedule(plan, s, &f)) {
-            out->failed = true;
-            return;
-        }
-        char name[DOP_SCHEDULE_NAME];
-        dop_plan_schedule_name(s, name);
-        dop_buf_printf(out, "%-11s %s: %u dispatches, ", i ? "" : "schedules", name, s->n_dispatches);
-        if (s->ordering == DOP_ORDER_PERSISTENT)
-            dop_buf_printf(out, "the first of them %u persistent stages, %u barriers", s->n_stages, f.barriers);
+        if (!count_schedule(plan, &plan->schedules[i], &f))
+            return false;
+        if (text)
+            schedule_text(plan, &plan->schedules[i], &f, text);
         else
-            dop_buf_printf(out, "%u barriers", f.barriers);
-        if (f.layers > 0 && f.layer_min == f.layer_max)
-            dop_buf_printf(out, "; %u in each of %u layers, %u outside", f.layer_max, f.layers, f.outside);
-        else if (f.layers > 0)
-            dop_buf_printf(out, "; %u to %u in each of %u layers, %u outside", f.layer_min, f.layer_max, f.layers,
-                           f.outside);
-        dop_buf_printf(out, "; reads %.2f MiB, writes %.2f MiB", (double)f.bytes_read / (1 << 20),
-                       (double)f.bytes_written / (1 << 20));
-        if (plan->n_profiles > 1)
-            dop_buf_printf(out, " (%s)", dop_plan_string(plan, plan->profiles[s->profile].name));
-        dop_buf_puts(out, "\n");
+            json_array_append_new(list, schedule_json(plan, &plan->schedules[i], &f));
     }
+    return true;
 }
 
 static void
@@ -292,7 +314,7 @@ info_text(const dop_plan *plan, dop_buf *out)
                            dop_matrix_k(p->matrix));
         dop_buf_puts(out, "\n");
     }
-    info_schedules(plan, out);
+    out->failed = !info_schedules(plan, out, NULL) || out->failed;
     dop_buf_printf(out, "%-11s %u in all\n", "kernels", plan->n_kernels);
     info_memory(plan, out);
     dop_buf_printf(out, "%-11s %s; chat template: %s\n", "tokenizer", plan->tokenizer_size ? "yes" : "none, ids only",
@@ -341,22 +363,7 @@ info_json(const dop_plan *plan)
                                         (json_int_t)p->max_workgroup, "memory", memory));
         dop_buf_finish(&needs);
     }
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        schedule_facts f = {0};
-        char name[DOP_SCHEDULE_NAME];
-        dop_plan_schedule_name(s, name);
-        count_schedule(plan, s, &f);
-        json_array_append_new(schedules,
-                              json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", name,
-                                        "ordering", dop_plan_ordering_name(s->ordering), "profile",
-                                        dop_plan_string(plan, plan->profiles[s->profile].name), "maxRows",
-                                        (json_int_t)s->max_rows, "dispatches", (json_int_t)s->n_dispatches, "barriers",
-                                        (json_int_t)f.barriers, "layers", (json_int_t)f.layers, "layerDispatchesMin",
-                                        (json_int_t)f.layer_min, "layerDispatchesMax", (json_int_t)f.layer_max,
-                                        "outsideLayers", (json_int_t)f.outside, "bytesRead", (json_int_t)f.bytes_read,
-                                        "bytesWritten", (json_int_t)f.bytes_written));
-    }
+    info_schedules(plan, NULL, schedules);
     root = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o}", "model", dop_plan_string(plan, m->name),
                      "family", dop_plan_string(plan, m->family), "weights", dop_plan_string(plan, m->quant), "layers",
                      (json_int_t)m->n_layers, "vocabulary", (json_int_t)m->vocab, "context", (json_int_t)m->ctx,

@@ -17,6 +17,7 @@ static const struct mode {
     {"score", dop_mode_classify},
     {"profile", dop_mode_profile},
     {"trace-kernels", dop_mode_trace},
+    {"report", dop_mode_report},
     {"info", dop_mode_info},
     {"disasm", dop_mode_disasm},
     {"check", dop_mode_check},
@@ -26,9 +27,10 @@ static const struct mode {
     {"detokenize", dop_mode_detokenize},
     {"render-chat", dop_mode_render_chat},
 };
-#define MODES                                                                                                    \
-    "interactive list-devices serve ppl embed rerank score profile trace-kernels info disasm check imatrix-out " \
-    "compare tokenize "                                                                                          \
+#define MODES                                                                                               \
+    "interactive list-devices serve ppl embed rerank score profile trace-kernels report info disasm check " \
+    "imatrix-out "                                                                                          \
+    "compare tokenize "                                                                                     \
     "detokenize render-chat"
 #define STEPS \
     "generation interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
@@ -65,8 +67,9 @@ static const dop_option_rule rules[] = {
      .why = "is for --tokenize, --detokenize, --render-chat and --serve"},
     {.options = "ppl-ctx", .modes = "ppl imatrix-out compare", .why = "is for --ppl, --imatrix-out and --compare"},
     {.options = "imatrix-out compare", .needs = "prompt file tokens tokens-file", .why = "reads a text: give -f FILE"},
-    {.options = "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
-                "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store",
+    {.options =
+         "api-key-file serve-queue serve-body serve-tokens serve-time serve-receive serve-connections "
+         "serve-grace serve-prepare serve-memory serve-answer serve-host serve-comment cors prefix log store systemd",
      .modes = "serve",
      .why = "is for --serve"},
     {.options = "system chat-template",
@@ -80,7 +83,7 @@ static const dop_option_rule rules[] = {
      .why = "is for prompts in words"},
     {.options = "prompt-name", .modes = "embed", .why = "is for --embed"},
     {.options = "batch", .modes = "profile", .why = "is for --profile"},
-    {.options = "device", .modes = STEPS " check", .why = "is for what runs on a device"},
+    {.options = "device", .modes = STEPS " check report", .why = "is for what runs on a device"},
     {.options = "chunk", .modes = STEPS, .why = "is for prompts"},
     {.options = "ordering", .modes = STEPS " check", .why = "is for steps"},
 };

@@ -4,6 +4,7 @@
 #include "runtime/plan/prompts.h"
 #include "runtime/program/client/cli_chat.h"
 #include "runtime/program/common/text_file.h"
+#include "runtime/program/systemd.h"
 #include "runtime/serve/api/api_form.h"
 #include "runtime/serve/http.h"
 #include "runtime/text/grammar/grammar.h"
@@ -71,6 +72,12 @@ check_addresses(const dop_cli *cli, dop_diag *diag)
     return DOP_OK;
 }
 
+static dop_systemd
+systemd_of(const dop_cli *cli)
+{
+    return (dop_systemd){cli->notify_socket, cli->listen_pid, cli->listen_fds};
+}
+
 static dop_status
 open_all(dop_cli *cli, served *s, dop_diag *diag)
 {
@@ -130,8 +137,13 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
         return st;
     if (cli->store && (st = dop_response_store_create(cli->store, diag, &s->api.store)) != DOP_OK)
         return st;
+    const dop_systemd systemd = systemd_of(cli);
+    int listener = -1;
+    if ((st = dop_systemd_listener(&systemd, diag, &listener)) != DOP_OK)
+        return st;
     dop_http_options http = {
         .address = cli->serve,
+        .listener = listener,
         .keys = &s->keys,
         .names = cli->serve_hosts.items,
         .n_names = cli->serve_hosts.count,
@@ -185,18 +197,37 @@ read_keys_again(const dop_cli *cli, served *s)
     dop_http_keys_finish(&keys);
 }
 
+/* Tells systemd a state, where it asks. */
+static void
+tell(const dop_cli *cli, const char *state)
+{
+    const dop_systemd systemd = systemd_of(cli);
+    dop_systemd_notify(&systemd, state);
+}
+
+static void
+tell_reload(const dop_cli *cli)
+{
+    char state[80];
+    snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(dop_now_ms() * 1e3));
+    tell(cli, state);
+}
+
 /* Waits until a signal ends the server; false: that is not possible. */
 static bool
 wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
 {
     sigset_t all = *signals;
     int number;
-    if (cli->api_key_file)
+    if (cli->api_key_file || cli->notify_socket)
         sigaddset(&all, SIGHUP);
     while (sigwait(&all, &number) == 0) {
         if (number != SIGHUP)
             return true;
-        read_keys_again(cli, s);
+        tell_reload(cli);
+        if (cli->api_key_file)
+            read_keys_again(cli, s);
+        tell(cli, "READY=1");
     }
     return false;
 }
@@ -245,7 +276,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the threads created from here on too */
-    if (cli->api_key_file) {
+    if (cli->api_key_file || cli->notify_socket) {
         sigset_t hup;
         sigemptyset(&hup);
         sigaddset(&hup, SIGHUP);
@@ -259,9 +290,13 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
                        s.api.facts.ctx, s.chat ? "" : ", no chat template");
         st = dop_cli_print_buf(&line, diag);
         dop_buf_finish(&line);
+        if (st == DOP_OK)
+            tell(cli, "READY=1\nSTATUS=Serving");
     }
-    if (st == DOP_OK && wait_for_end(cli, &s, &signals))
+    if (st == DOP_OK && wait_for_end(cli, &s, &signals)) {
+        tell(cli, "STOPPING=1\nSTATUS=Finishing answers");
         wind_down(&s, &signals, cli->serve_grace);
+    }
     dop_diag broken;
     if (st == DOP_OK && dop_engine_is_broken(s.engine, &broken)) {
         *diag = broken;

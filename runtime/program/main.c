@@ -108,6 +108,8 @@ static const dop_option options[] = {
     OPT(0, "log", TEXT, log, "text|json", "a line on stderr for each request", .values = "text json"),
     NUM(0, "serve-comment", REAL, serve_comment, "S",
         "seconds after which a stream without news gets a comment; 0: never (default 10)", 0, 1e6),
+    OPT(0, "systemd", FLAG, systemd, NULL,
+        "take the socket that systemd passes, if it does, and tell it when the server is ready, reloads and stops"),
     NUM(0, "store", COUNT, store, "N",
         "keep the last N responses of /v1/responses in memory, so that requests may name one; 0: none (default)", 0,
         1e6),
@@ -145,6 +147,8 @@ static const dop_option options[] = {
         "times for dopplerc --simulate to FILE.yaml"),
     OPT('b', "batch", TEXT, bench_batches, "N", "with --profile: steps with a row of each of N sequences (default 1)"),
     OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
+    OPT(0, "report", FLAG, report, NULL,
+        "what the device's driver made of each kernel: registers, spilled ones, scratch and shared memory"),
     OPT(0, "info", FLAG, info, NULL, "what the plan contains and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
     OPT(0, "check", FLAG, check, NULL, "compare every kernel with the reference, on random inputs and this device"),
@@ -198,8 +202,8 @@ print_help(dop_diag *diag)
     return st;
 }
 
-/* Pipeline caches live where the user's caches live.  Beside that only the marks of a launcher come from the environment
- * (launched). */
+/* Pipeline caches live where the user's caches live.  Beside that only the marks of a launcher (launched) and, if it is
+ * asked for, what systemd says (hear_systemd) come from the environment. */
 static void
 find_cache_dir(dop_buf *out)
 {
@@ -215,6 +219,14 @@ static bool
 launched(void)
 {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK");
+}
+
+static void
+hear_systemd(dop_cli *cli)
+{
+    cli->notify_socket = getenv("NOTIFY_SOCKET");
+    cli->listen_pid = getenv("LISTEN_PID");
+    cli->listen_fds = getenv("LISTEN_FDS");
 }
 
 int
@@ -239,6 +251,8 @@ main(int argc, char **argv)
         find_cache_dir(&cache_dir);
         cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
         cli.launched = launched();
+        if (cli.systemd)
+            hear_systemd(&cli);
         if (!cli.bench)
             st = dop_cli_choose(options, N_OPTIONS, &cli, &given, &diag, &mode);
         bool done = false;

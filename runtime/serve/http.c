@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +63,33 @@ name_server(dop_http *h, const char *host)
         h->names.machine[0] = 0;
 }
 
+/* Takes a socket that somebody else has opened. */
+static dop_status
+take_listener(dop_http *h, int fd, dop_diag *diag)
+{
+    char host[256];
+    struct sockaddr_storage own;
+    socklen_t size = sizeof own, size_on = sizeof(int);
+    int listens = 0;
+    if (getsockname(fd, (struct sockaddr *)&own, &size) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size_on) != 0 || !listens ||
+        (own.ss_family != AF_INET && own.ss_family != AF_INET6) ||
+        getnameinfo((struct sockaddr *)&own, size, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0)
+        return DOP_FAIL(diag, DOP_E_IO, "the socket that was passed does not listen on an Internet address");
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    h->listener = fd;
+    name_server(h, host);
+    return DOP_OK;
+}
+
 static dop_status
 listen_on(dop_http *h, dop_diag *diag)
 {
     char host[256];
     const char *port;
+    if (h->options.listener > 0)
+        return take_listener(h, h->options.listener, diag);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
     dop_status st = split_address(h->options.address, host, sizeof host, &port, diag);
     int error, fd = -1, on = 1;

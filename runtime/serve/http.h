@@ -15,6 +15,7 @@ typedef enum dop_http_log { DOP_HTTP_LOG_NONE, DOP_HTTP_LOG_TEXT, DOP_HTTP_LOG_J
 typedef struct dop_http_options {
     /* [HOST:]PORT; the host is 127.0.0.1 when it is left out, [..] around one with colons; port 0: any. */
     const char *address;
+    int listener; /* a socket that listens already, which the server closes in the end; 0 or -1: it opens one */
     const dop_http_keys *keys; /* must outlive the server; none in it: no key is required */
     const char *const *names;  /* [n_names]: more names under which clients may address the server; "*": any */
     size_t n_names;

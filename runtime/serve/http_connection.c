@@ -395,11 +395,12 @@ needs_key(const dop_connection *c)
 }
 
 static bool
-lacks_key(const dop_connection *c)
+lacks_key(dop_connection *c)
 {
     pthread_mutex_lock(&c->http->lock); /* keys may be replaced */
-    const bool lacks =
-        needs_key(c) && !dop_http_keys_admit(c->http->options.keys, c->head.authorization, c->head.api_key);
+    c->whose = (dop_http_client){.id = dop_http_hash(c->client)};
+    const bool has = dop_http_keys_admit(c->http->options.keys, c->head.authorization, c->head.api_key, &c->whose);
+    const bool lacks = needs_key(c) && !has;
     pthread_mutex_unlock(&c->http->lock);
     return lacks;
 }

@@ -26,6 +26,7 @@ typedef struct dop_exchange {
     dop_http *http;
     char *method, *path; /* owned */
     dop_buf body;
+    dop_http_client whose;
     dop_budget budget; /* for all work on the request before its call begins */
     atomic_bool cancelled;
     dop_call *call;
@@ -75,19 +76,20 @@ struct dop_connection {
     dop_buf body;
     uint64_t received; /* bytes of the body that have come, dropped ones included */
     dop_buf out;
-    size_t sent;          /* bytes of out */
-    double progress_ms;   /* when `out` was last empty, or enough of it was read */
-    size_t progress;      /* bytes sent since progress_ms */
-    bool begun;           /* the head of the answer is written */
-    bool chunked;         /* the answer is sent in chunks */
-    bool comments;        /* the answer is a stream of events, which may have comments */
-    bool pings;           /* in place of comments, Anthropic's event `ping` */
-    double wrote_ms;      /* dop_now_ms when something was last written to `out` */
-    char client[48];      /* the client's address */
-    char id[DOP_HTTP_ID]; /* the request's id */
-    double asked_ms;      /* dop_now_ms when the request's head had come */
-    unsigned status;      /* HTTP status of the answer; 0: none is written */
-    bool complete;        /* all of the answer was sent */
+    size_t sent;           /* bytes of out */
+    double progress_ms;    /* when `out` was last empty, or enough of it was read */
+    size_t progress;       /* bytes sent since progress_ms */
+    bool begun;            /* the head of the answer is written */
+    bool chunked;          /* the answer is sent in chunks */
+    bool comments;         /* the answer is a stream of events, which may have comments */
+    bool pings;            /* in place of comments, Anthropic's event `ping` */
+    double wrote_ms;       /* dop_now_ms when something was last written to `out` */
+    char client[48];       /* the client's address */
+    dop_http_client whose; /* whose request it is */
+    char id[DOP_HTTP_ID];  /* the request's id */
+    double asked_ms;       /* dop_now_ms when the request's head had come */
+    unsigned status;       /* HTTP status of the answer; 0: none is written */
+    bool complete;         /* all of the answer was sent */
     dop_answer_counts counts;
     dop_exchange *exchange;
 };

@@ -39,7 +39,8 @@ text_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
     put_plain(c->head.path ? c->head.path : "-", out);
     dop_buf_printf(out, " %u %.1f ms", c->status, ms);
     if (n->known)
-        dop_buf_printf(out, "; tokens: %u read, %u of them reused, %u written", n->prompt, n->reused, n->written);
+        dop_buf_printf(out, "; tokens: %u read, %u of them reused, %u written; first after %.1f ms; model %s",
+                       n->prompt, n->reused, n->written, n->first_ms, n->model);
     dop_buf_puts(out, c->complete ? "\n" : "; the client left\n");
 }
 
@@ -52,9 +53,10 @@ json_line(const dop_connection *c, const char *when, double ms, dop_buf *out)
                              "method", c->head.method ? c->head.method : "", "path", dop_json_text(path, strlen(path)),
                              "status", (json_int_t)c->status, "ms", ms, "complete", (int)c->complete);
     if (line && n->known)
-        json_object_update_new(line, json_pack("{s:s, s:I, s:I, s:I}", "model", c->http->api->facts.name,
-                                               "promptTokens", (json_int_t)n->prompt, "reusedTokens",
-                                               (json_int_t)n->reused, "writtenTokens", (json_int_t)n->written));
+        json_object_update_new(line, json_pack("{s:o, s:I, s:I, s:I, s:f}", "model",
+                                               dop_json_text(n->model, strlen(n->model)), "promptTokens",
+                                               (json_int_t)n->prompt, "reusedTokens", (json_int_t)n->reused,
+                                               "writtenTokens", (json_int_t)n->written, "firstTokenMs", n->first_ms));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     if (text)
         dop_buf_printf(out, "%s\n", text);

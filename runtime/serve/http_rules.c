@@ -9,6 +9,36 @@
 
 static const char blanks[] = " \t\r\f\v";
 
+/* Takes " priority=N" off the end of a line; false: N is no such number. */
+static bool
+take_priority(const char *key, const char **io_end, int *out_priority)
+{
+    static const char word[] = "priority=";
+    const char *at = *io_end;
+    char *stop;
+    while (at > key && !strchr(blanks, at[-1]))
+        at--;
+    if (at == key || (size_t)(*io_end - at) <= strlen(word) || strncmp(at, word, strlen(word)) != 0)
+        return true;
+    const long n = strtol(at + strlen(word), &stop, 10);
+    if (stop != *io_end || n < -100 || n > 100)
+        return false;
+    *out_priority = (int)n;
+    while (at > key && strchr(blanks, at[-1]))
+        at--;
+    *io_end = at;
+    return true;
+}
+
+uint64_t
+dop_http_hash(const char *text)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    return hash;
+}
+
 dop_status
 dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_keys *out_keys)
 {
@@ -19,8 +49,9 @@ dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_
         lines += *c == '\n' || *c == '\r';
     *k = (dop_http_keys){.bytes = malloc(strlen(text) + lines + 1),
                          .at = calloc(lines, sizeof *k->at),
-                         .size = calloc(lines, sizeof *k->size)};
-    if (!k->bytes || !k->at || !k->size)
+                         .size = calloc(lines, sizeof *k->size),
+                         .priority = calloc(lines, sizeof *k->priority)};
+    if (!k->bytes || !k->at || !k->size || !k->priority)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     text += strncmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0;
     for (long line = 1; *text; line++) {
@@ -32,6 +63,8 @@ dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_
             end--;
         if (end <= key || *key == '#')
             continue;
+        if (!take_priority(key, &end, &k->priority[k->n]))
+            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "a priority is a whole number from -100 to 100");
         for (const char *c = key; c < end; c++)
             if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 127)
                 return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0,
@@ -51,11 +84,13 @@ dop_http_keys_finish(dop_http_keys *keys)
     free(keys->bytes);
     free(keys->at);
     free(keys->size);
+    free(keys->priority);
     *keys = (dop_http_keys){0};
 }
 
+/* Is this one of the keys?  If so, *out_client is whose it is. */
 static bool
-has_key(const dop_http_keys *keys, const char *given)
+has_key(const dop_http_keys *keys, const char *given, dop_http_client *out_client)
 {
     const size_t len = strlen(given);
     unsigned found = 0;
@@ -65,18 +100,21 @@ has_key(const dop_http_keys *keys, const char *given)
         for (size_t i = 0; i < keys->size[k]; i++)
             different |= (unsigned)(key[i] ^ given[len ? i % len : 0]);
         found |= !different;
+        if (!different)
+            *out_client = (dop_http_client){dop_http_hash(key), keys->priority[k]};
     }
     return found;
 }
 
 bool
-dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const char *api_key)
+dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const char *api_key,
+                    dop_http_client *out_client)
 {
     static const char scheme[] = "Bearer ";
-    bool admits = api_key && has_key(keys, api_key);
+    bool admits = api_key && has_key(keys, api_key, out_client);
     if (authorization && strncasecmp(authorization, scheme, strlen(scheme)) == 0) {
         const char *given = authorization + strlen(scheme);
-        admits |= has_key(keys, given + strspn(given, " "));
+        admits |= has_key(keys, given + strspn(given, " "), out_client);
     }
     return admits;
 }

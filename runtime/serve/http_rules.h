@@ -10,19 +10,29 @@
 #include "base/base.h"
 #include "runtime/serve/http_parse.h"
 
-/* Keys of a file: one a line, without blanks around it; empty lines and those that begin with # are none.  Owned. */
+/* Keys of a file: one a line, without blanks around it; empty lines and those that begin with # are none.  Behind a key may stand
+ * priority=N.  Owned. */
 typedef struct dop_http_keys {
     char *bytes;       /* the keys, each 0-terminated */
     size_t *at, *size; /* [n] */
+    int *priority;     /* [n]: requests with a larger one are answered first; 0 unless the file says it */
     size_t n;
 } dop_http_keys;
 
 /* Reads the text of a file of that name.  DOP_E_INPUT: there is no key in it, or one that no header can carry. */
 dop_status dop_http_keys_read(const char *path, const char *text, dop_diag *diag, dop_http_keys *out_keys);
 void dop_http_keys_finish(dop_http_keys *keys); /* accepts a zeroed one */
+/* Whose request it is, for its place in the queue. */
+typedef struct dop_http_client {
+    uint64_t id; /* of the key or, where there are none, of the address: a hash */
+    int priority;
+} dop_http_client;
+uint64_t dop_http_hash(const char *text);
+
 /* Does the value of Authorization, or that of X-Api-Key, have one of the keys?  NULL: there is no such field.  The time that this takes
  * does not depend on how much of a key is right. */
-bool dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const char *api_key);
+bool dop_http_keys_admit(const dop_http_keys *keys, const char *authorization, const char *api_key,
+                         dop_http_client *out_client);
 
 /* Under which names the server may be addressed. */
 typedef struct dop_http_names {

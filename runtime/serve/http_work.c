@@ -114,6 +114,7 @@ dop_exchange_begin(dop_connection *c, const char *method, const char *path, dop_
     }
     x->http = h;
     x->connection = c;
+    x->whose = c->whose;
     x->body = *io_body;
     *io_body = (dop_buf){0};
     x->answer.errors = dop_api_error_form(path);
@@ -190,6 +191,8 @@ begin(dop_exchange *x)
                          .body = x->body.data,
                          .n_body = x->body.size,
                          .budget = &x->budget,
+                         .client = x->whose.id,
+                         .priority = x->whose.priority,
                          .wake = wake_exchange,
                          .user = x};
     const size_t body = x->body.size;

@@ -43,7 +43,7 @@ get_metrics(const dop_api *api, const dop_api_request *request, const json_t *ro
     dop_metrics m = dop_engine_metrics(api->engine);
     answer->status = 200;
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
-    dop_metrics_write(&m, &answer->body);
+    dop_metrics_write(&m, api->facts.name, &answer->body);
 }
 
 /* A model as both OpenAI and Anthropic describe it. */
@@ -238,6 +238,7 @@ static const route routes[] = {
     {"/v1/responses/*", "GET", dop_responses_get, true},
     {"/v1/responses/*", "DELETE", dop_responses_delete, true},
     {"/v1/responses/*", "POST", dop_responses_cancel, false},
+    {"/infill", "POST", dop_infill_begin, false},
     {"/v1/embeddings", "POST", post_embeddings, false},
     {"/v1/rerank", "POST", post_rerank, false},
     {"/v2/rerank", "POST", post_rerank, false}, /* Cohere's */

@@ -19,10 +19,11 @@ struct dop_regex_scratch {
 };
 
 enum {
+    /* Bounds by design: patterns of tokenizers have some hundred characters and match words. */
     max_pattern = 1 << 16,
     jit_stack_start = 32 * 1024,
     jit_stack_max = 1 << 20,
-    /* Steps of PCRE2 for one match; some 0.3 s. */
+    /* By design: steps of PCRE2 for one match, which at some 30 million a second bound it to 0.3 s. */
     match_limit = 10 * 1000 * 1000,
     heap_limit_kib = 256 * 1024,
 };

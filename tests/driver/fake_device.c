@@ -33,6 +33,7 @@ static const struct {
               {"local", offsetof(facts, local)},
               {"alloc", offsetof(facts, alloc)},
               {"subgroup", offsetof(facts, subgroup_size)},
+              {"subgroup_least", offsetof(facts, subgroup_least)},
               {"subgroups", offsetof(facts, subgroups)}};
 
 typedef struct failure {
@@ -290,7 +291,8 @@ fake_vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDevicePro
             snprintf(p->driverInfo, sizeof p->driverInfo, "1");
         } else if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
             VkPhysicalDeviceSubgroupSizeControlProperties *p = (void *)s;
-            p->minSubgroupSize = p->maxSubgroupSize = (uint32_t)f->subgroup_size;
+            p->minSubgroupSize = (uint32_t)(f->subgroup_least ? f->subgroup_least : f->subgroup_size);
+            p->maxSubgroupSize = (uint32_t)f->subgroup_size;
             p->maxComputeWorkgroupSubgroups = (uint32_t)f->subgroups;
             p->requiredSubgroupSizeStages = VK_SHADER_STAGE_COMPUTE_BIT;
         } else if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES) {

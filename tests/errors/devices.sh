@@ -91,13 +91,39 @@ becomes "Card: B200" nvidia-blackwell "device discrete Card" "id 0x10de 0x2901" 
 becomes "Card: RTX 5090" nvidia-blackwell "device discrete Card" "id 0x10de 0x2b85" "$matrix"
 becomes "Radeon: RX 7900" amd-rdna3 "device discrete Radeon" "id 0x1002 0x744c" "$matrix"
 becomes "Arc: B580" intel-xe2 "device discrete Arc" "id 0x8086 0xe20b" "matrix 8 16 16" "limit subgroup 16"
+becomes "Arc: of 32, asked for 16" intel-xe2 "device discrete Arc" "id 0x8086 0xe20b" "matrix 8 16 16" "limit subgroup 32" "limit subgroup_least 16"
+becomes "Arc: A770" intel-xe-hpg "device discrete Arc" "id 0x8086 0x56a0" "limit subgroup_least 8"
+becomes "Radeon: RX 9070" amd-rdna4 "device discrete Radeon" "id 0x1002 0x7550" "$matrix" "limit subgroup 64" "limit subgroup_least 32"
+becomes "Radeon: without matrix units" amd-rdna2 "device discrete Radeon" "id 0x1002 0x73bf"
+becomes "Instinct: MI300X" amd-cdna "device discrete Instinct" "id 0x1002 0x74a1" "limit subgroup 64"
+becomes "Apple: M2" apple "device integrated Apple" "id 0x106b 0xf0a12"
+becomes "Adreno: no subgroup operations" adreno "device integrated Adreno" "id 0x5143 0x43050a01" "without subgroup"
+becomes "Mali: no 16-bit storage" mali "device integrated Mali" "id 0x13b5 0x1234" "without storage16"
 becomes "Software: a CPU of any vendor" lavapipe "device cpu Software" "id 0x10005 0"
 nearest='; no target file is for it, and this is the nearest one'
 becomes "NVIDIA in name: of another vendor" tier1 "device discrete NVIDIA in name" "id 0xfa4e 0x2330"
 becomes "Turing: before the files" tier1 "device discrete Turing" "id 0x10de 0x1e07" "$matrix"
-becomes "Radeon: without matrix units" tier1 "device discrete Radeon" "id 0x1002 0x73bf"
-becomes "Adreno: no subgroup operations" tier2 "device integrated Adreno" "id 0x5143 0x43050a01" "without subgroup"
-becomes "Small: no 16-bit storage" tier3 "device integrated Small" "id 0x13b5 0x1234" "without storage16"
+becomes "Plain: no subgroup operations" tier2 "device integrated Plain" "id 0xfa4f 0x1234" "without subgroup"
+check "two ways to try such a device are offered in one line" [ "$(grep -c 'doppler-exec auto.plan --check .* --tune --target-out' err)" = 1 ]
+becomes "Small: no 16-bit storage" tier3 "device integrated Small" "id 0xfa4f 0x1234" "without storage16"
+
+# What a target file asks for, as far as the device lets kernels ask: a size of subgroups, and no more of them than a workgroup may have.
+asks() { # NAME SUBGROUP LINE...
+    local name=$1 subgroup=$2
+    shift 2
+    say "$@"
+    if "$DOPPLERC" "$SRC/tests/golden/llama" -o auto.plan --target auto --chunks 64 --ctx 128 --quiet 2>err &&
+        "$EXEC" auto.plan --info | grep -q "^target .*: subgroup $subgroup," && "$EXEC" auto.plan --tokens "1 2 3" -n 3 --quiet >out 2>err; then
+        pass "auto asks: $name"
+    else
+        fail "auto asks: $name" "expected: subgroups of $subgroup"
+        sed 's/^/    | /' err | tail -n 12
+    fi
+}
+xe=("device discrete Arc" "id 0x8086 0x56a0" "limit subgroup 32" "limit subgroup_least 8" "limit workgroup 1024" "limit local 1024")
+asks "the least size of Xe-HPG" 8 "${xe[@]}" "limit subgroups 64"
+asks "few subgroups in a workgroup" 8 "${xe[@]}" "limit subgroups 16"
+asks "a device whose kernels may not ask" 32 "${xe[@]}" "without control"
 
 # ---- memory: heaps are FLAGS BYTES (1: of the device), types FLAGS HEAP (1 of the device, 2 visible, 4 coherent, 8 cached)
 fine "types in an odd order" "target: tier1" "heap 0 67108864" "heap 1 67108864" "type 0 0" "type 16 1" "type 14 0" "type 7 1" \

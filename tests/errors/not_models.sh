@@ -53,7 +53,7 @@ folder="this is a folder, not a plan"
 mkdir lora diffusion pickles maker vision several
 echo '{"base_model_name_or_path": "meta-llama/Llama-3.2-1B"}' >lora/adapter_config.json
 touch lora/adapter_model.safetensors
-refused "an adapter" lora "this is a LoRA adapter of meta-llama/Llama-3.2-1B, not a model: merge it" "$folder"
+refused "an adapter" lora "this is a LoRA adapter of meta-llama/Llama-3.2-1B, not a model: name that model, and this folder with --lora" "$folder"
 echo '{"_class_name": "StableDiffusionPipeline"}' >diffusion/model_index.json
 refused "a diffusion pipeline" diffusion "this is a diffusion pipeline (StableDiffusionPipeline), which is not supported" "$folder"
 cp "$SRC/tests/golden/llama/config.json" pickles && touch pickles/pytorch_model.bin
@@ -79,7 +79,8 @@ refused "a configuration" "$SRC/tests/golden/llama/config.json" "not a model: th
 cp "$SRC/tests/golden/llama/model.safetensors" adapter_model.safetensors
 refused "an adapter's file" adapter_model.safetensors "not a model: this is a LoRA adapter" ""
 gguf adapter.gguf general.architecture llama general.type adapter general.base_model.0.name "Llama 3"
-refused "an adapter as GGUF" adapter.gguf "this is a LoRA adapter of Llama 3, not a model: merge it" "this is a model, not a plan"
+refused "an adapter as GGUF" adapter.gguf "this is a LoRA adapter of Llama 3, not a model: name its model, and this with --lora" \
+    "this is a model, not a plan"
 gguf mmproj.gguf general.architecture clip general.type mmproj
 refused "a vision part" mmproj.gguf "this is the vision part (mmproj) of a model" ""
 gguf clip.gguf general.architecture clip

@@ -31,7 +31,7 @@ refuses 2 "-o needs a value: FILE" "$model" -o
 refuses 2 "more than one model" "$model" "$model" -o plan
 refuses 2 "unknown option --bogus; see --help" "$model" -o plan --bogus
 refuses 2 "--list-targets and the other lists take no model" "$model" --list-types
-refuses 2 "unknown target nope; known: auto amd-rdna3 intel-xe2 lavapipe nvidia-ada" "$model" -o plan --target nope
+refuses 2 "unknown target nope; known: auto adreno amd-cdna amd-rdna2 amd-rdna3" "$model" -o plan --target nope
 refuses 2 "--quant: unknown type zzz; known are keep f32 f16 bf16" "$model" -o plan --quant zzz
 refuses 2 "--ctx must lie between 1 and" "$model" -o plan --ctx 0
 refuses 2 "--ctx must lie between 1 and" "$model" -o plan --ctx -5

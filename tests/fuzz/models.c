@@ -3,7 +3,7 @@
 #include "compiler/build/build.h"
 #include "compiler/build/build_vision.h"
 #include "compiler/import/format/gguf.h"
-#include "compiler/import/hf/safetensors.h"
+#include "compiler/import/format/safetensors.h"
 #include "compiler/import/hf/vision.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "ir/text.h"

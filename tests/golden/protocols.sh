@@ -40,6 +40,28 @@ check "wrong values, sizes and depths" ask hostile:7
 failures() { curl -s "$url/metrics" | grep -E 'answers_total.*5xx.* [1-9]'; }
 check "no failure of the server's own" eval '! failures'
 stop
+printf 'a\nb\nc priority=5\n' >keys
+serve --api-key-file keys --log json
+check "clients and priorities" ask fair
+counts='"promptTokens":[0-9]+,"reusedTokens":[0-9]+,"writtenTokens":24,"firstTokenMs":[0-9.]+'
+check "the line of a request" grep -qE '"client":"[^"]+".*"status":200,"ms":[0-9.]+.*"model":"[^"]+",'"$counts" log
+stop
+ids=2,4,483,344,262,445,5,262,99,700,1000,1500,3,77,900,45,600,601,602,603,604,605,606,607,608,609,610,611,612,613,614,615,616,617,618
+text='What say you, my lord of Westmoreland?'
+printf '%s' "$text" >text
+check "logits of a prompt" "$EXEC" demo.plan --tokens "${ids//,/ }" --logits logits -n 0 --quiet
+nll=$("$EXEC" demo.plan --ppl text --quiet | sed -E 's/.*"nll_per_token":([0-9.]+).*/\1/')
+serve
+check "log-probabilities of prompts, as scoring harnesses ask for them" ask "scored:logits:$ids:$text:$nll"
+refused() { curl -s -H 'Content-Type: application/json' -d '{}' "$url/infill" | grep -q 'no tokens for filling in the middle'; }
+check "no filling in without tokens for it" refused
+stop
+sed 's/<pad>/<|fim_prefix|>/g; s/<unk>/<|fim_suffix|>/g; s/<end_of_turn>/<|fim_middle|>/g' \
+    "$SRC/examples/shakespeare-gemma3/tokenizer.json" >tokenizer.json
+check "systemd's protocols" python3 "$SRC/tests/serve/systemd.py" "$EXEC" demo.plan --tokenizer tokenizer.json
+serve --tokenizer tokenizer.json
+check "filling in" ask infill
+stop
 printf 'key-1\n' >keys
 serve --chat-template ./think.jinja --api-key-file keys
 check "reasoning" ask thinking key-1

@@ -78,6 +78,17 @@ check_fails "--ctx-total with one sequence" 2 "--ctx-total is for plans of sever
     "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --ctx-total 100
 check_fails "--ctx-total below --ctx" 2 "--ctx-total 20 has no room for one sequence of --ctx 56" \
     "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --sequences 2 --ctx 56 --ctx-total 20
+# Graphs of all steps are the same up to their logits, also where matrix units and subgroups change them.
+same_graphs() { # MODEL TARGET
+    "$DOPPLERC" "$SRC/tests/golden/$1" --invariant --chunks 16 --sequences 5 --ctx 64 --target "$2" --emit ir --quiet |
+        awk '/^graph/ { n++ } /^  %/ && !/^  %(last|id)[.:]/ { text[n] = text[n] $0 "\n" }
+            END { for (i = 2; i <= n; i++) if (text[i] != text[1]) exit 1; exit n < 4 }'
+}
+for model in llama gemma2 falcon_h1; do
+    for target in tier2 nvidia-hopper amd-rdna3; do
+        check "--invariant: graphs of $model for $target" same_graphs $model $target
+    done
+done
 check_fails "--invariant has one size" 2 "--invariant has steps of one size: give one to --chunks" \
     "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --invariant --chunks 4,16
 check_fails "--invariant --rows" 2 "--invariant" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --invariant --rows 4

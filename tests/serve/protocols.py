@@ -1,13 +1,17 @@
 """Anthropic's Messages and OpenAI's Responses on a server, beside chat completions, which they must agree with.
 
 python3 protocols.py URL WHAT [KEY]   prints a line for each thing that is wrong, and how many were right; WHAT: same, thinking,
-store, recorded, or hostile:SEED (values of wrong types, sizes and depths, which are refused in the form of their API).
+store, recorded, infill, scored:LOGITS:IDS:TEXT:NLL, or hostile:SEED (values of wrong types, sizes and depths, which are refused in the form of their API).
 """
+import array
 import http.client
 import json
+import math
 import os
 import random
 import sys
+import threading
+import time
 from urllib.parse import urlsplit
 
 url, what = urlsplit(sys.argv[1]), sys.argv[2]
@@ -301,6 +305,113 @@ def recorded():
                 check(calls == [q["call"]], "calls", *about)
 
 
+# ---- log-probabilities of prompts ------------------------------------------------------------------------------------------------
+
+
+def log_softmax(row):
+    top = max(row)
+    whole = top + math.log(sum(math.exp(x - top) for x in row))
+    return [x - whole for x in row]
+
+
+def scored(path, ids, text, nll):
+    """path: raw logits of the prompt `ids`; nll: what --ppl says of the text, per token."""
+    ids = [int(i) for i in ids.split(",")]
+    raw = array.array("f", open(path, "rb").read())
+    vocab = len(raw) // len(ids)
+    expected = [None] + [log_softmax(raw[i * vocab:(i + 1) * vocab]) for i in range(len(ids) - 1)]
+    plain = {"model": "small", "temperature": 0, "echo": True}
+    for n in (0, 1, 3): # lm-evaluation-harness asks for one token, and leaves it out
+        r = post("/v1/completions", {**plain, "prompt": [ids, ids[:4], ids], "max_tokens": n, "logprobs": 2})
+        for i, choice in enumerate(r["choices"]):
+            l, m = choice["logprobs"], 4 if i == 1 else len(ids)
+            lists = [l[k] for k in ("tokens", "token_logprobs", "top_logprobs", "text_offset")]
+            written = len(l["tokens"]) - m
+            check(0 <= written <= n and all(len(x) == m + written for x in lists), "lengths", i, n, l)
+            check(l["token_logprobs"][0] is None and l["top_logprobs"][0] is None, "the first token has none", l)
+            for k in range(1, m):
+                check(abs(l["token_logprobs"][k] - expected[k][ids[k]]) < 1e-3, "a log-probability", k, l["token_logprobs"][k], expected[k][ids[k]])
+                check(abs(max(l["top_logprobs"][k].values()) - max(expected[k])) < 1e-3, "the likeliest", k, l["top_logprobs"][k])
+                greedy = l["token_logprobs"][k] == max(l["top_logprobs"][k].values())
+                check(greedy == (expected[k][ids[k]] == max(expected[k])), "greedy", k)
+                check(l["tokens"][k] in l["top_logprobs"][k], "the token itself", l)
+            check(l["text_offset"] == sorted(l["text_offset"]) and "".join(l["tokens"][:m]) == choice["text"][:l["text_offset"][-1] + 99][:len("".join(l["tokens"][:m]))], "offsets", l, choice["text"])
+    whole = json.loads(ask("/tokenize", {"content": text, "add_special": True, "parse_special": False})[2])["tokens"]
+    for prompt in (text, whole):
+        r = post("/v1/completions", {**plain, "prompt": prompt, "max_tokens": 0, "logprobs": 1, "parse_special": False})
+        l = r["choices"][0]["logprobs"]
+        check(len(l["tokens"]) == len(whole) and r["usage"]["completion_tokens"] == 0, "all tokens", l)
+        mean = -sum(l["token_logprobs"][1:]) / (len(whole) - 1)
+        check(abs(mean - float(nll)) < 1e-3, "as --ppl has it", mean, nll)
+    check(r["choices"][0]["finish_reason"] == "length", "it ends", r)
+    one = post("/v1/completions", {**plain, "prompt": text, "max_tokens": 5})["choices"][0]
+    check(one["text"].startswith(text) and one["logprobs"] is None, "echo alone", one)
+    c = post("/v1/completions", {**plain, "prompt": text, "max_tokens": 5, "logprobs": 1})["choices"][0]
+    check(c["text"] == one["text"] and c["text"][c["logprobs"]["text_offset"][-5]:] == "".join(c["logprobs"]["tokens"][-5:]), "offsets", c)
+    events_ = [e["choices"][0] for _, e in events(ask("/v1/completions", {**plain, "prompt": text, "max_tokens": 5, "logprobs": 1, "stream": True})[2])]
+    check("".join(e["text"] for e in events_) == c["text"], "a stream", events_)
+    for k in c["logprobs"]:
+        check(sum((e["logprobs"][k] for e in events_ if e["logprobs"]), []) == c["logprobs"][k], "lists of a stream", k)
+    long = (ids * 200)[:1024]
+    r = post("/v1/completions", {**plain, "prompt": long, "max_tokens": 0, "logprobs": 1})
+    check(len(r["choices"][0]["logprobs"]["tokens"]) == 1024, "the whole context")
+    check(ask("/v1/completions", {**plain, "prompt": long + [5], "max_tokens": 0})[0] == 400, "more than the context")
+    check(ask("/v1/chat/completions", {"echo": True, "messages": [{"role": "user", "content": "x"}]})[0] == 400, "no echo of conversations")
+
+
+def infill():
+    """The server's tokenizer has tokens for filling in the middle."""
+    body = {"input_prefix": "ROMEO: What ", "input_suffix": " sir?", "n_predict": 8, "temperature": 0}
+    whole = post("/infill", body)
+    check(whole["stop"] and whole["tokens_predicted"] == 8 and whole["stop_type"] == "limit" and whole["content"], "infill", whole)
+    found = [e for _, e in events(ask("/infill", {**body, "stream": True})[2])]
+    check("".join(e["content"] for e in found) == whole["content"] and [e["stop"] for e in found] == [False] * (len(found) - 1) + [True], "a stream", found)
+    ids = lambda t: json.loads(ask("/tokenize", {"content": t, "parse_special": True})[2])["tokens"]
+    plain = lambda t: json.loads(ask("/tokenize", {"content": t, "parse_special": False})[2])["tokens"]
+    prompt = [2, *ids("<|fim_prefix|>"), *plain(body["input_prefix"]), *ids("<|fim_suffix|>"), *plain(body["input_suffix"]), *ids("<|fim_middle|>")]
+    same = post("/v1/completions", {"prompt": prompt, "max_tokens": 8, "temperature": 0})
+    check(same["choices"][0]["text"] == whole["content"] and whole["tokens_evaluated"] == len(prompt), "the prompt", same, prompt)
+    more = post("/infill", {**body, "prompt": "say you", "input_extra": [{"filename": "a.txt", "text": "Enter ROMEO."}], "input_suffix": "<|fim_middle|>"})
+    check(more["tokens_evaluated"] > len(prompt), "more files, and marks that are letters", more)
+
+
+# ---- the queue ------------------------------------------------------------------------------------------------------------------
+
+
+def fair():
+    """Keys a, b, and c with a priority of 5; the server has four sequences."""
+    done, threads = [], []
+
+    def one(who):
+        c = http.client.HTTPConnection(url.hostname, url.port, timeout=300)
+        c.request("POST", "/v1/completions", json.dumps({"prompt": "ROMEO:", "max_tokens": 24, "ignore_eos": True}),
+                  {"Content-Type": "application/json", "Authorization": "Bearer " + who})
+        r = c.getresponse()
+        r.read()
+        done.append((who, r.status))
+
+    for who, n in (("a", 32), ("b", 2), ("c", 2)):
+        for _ in range(n):
+            threads.append(threading.Thread(target=one, args=(who,)))
+            threads[-1].start()
+        time.sleep(0.2)
+    for t in threads:
+        t.join()
+    order = [who for who, status in done]
+    check(all(status == 200 for _, status in done) and len(done) == 36, "all are answered", done)
+    late = max(i for i, who in enumerate(order) if who == "b")
+    check(late < 30, "one client's many requests do not hold up another's few", order)
+    check(max(i for i, who in enumerate(order) if who == "c") < 30, "a priority", order)
+    text = ask("/metrics", headers={"Authorization": "Bearer a"})[2]
+    for name in ("doppler_jobs_running", "llamacpp:requests_processing", "llamacpp:tokens_predicted_total", 'vllm:num_requests_waiting{model_name="',
+                 'vllm:time_to_first_token_seconds_bucket{model_name="', "vllm:generation_tokens_total"):
+        check(name in text, "metrics", name)
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    for line in lines:
+        float(line.rsplit(" ", 1)[1])
+    check(len({line.rsplit(" ", 1)[0] for line in lines}) == len(lines), "each series once")
+
+
 # ---- hostile ---------------------------------------------------------------------------------------------------------------------
 
 SAMPLES = {
@@ -327,6 +438,7 @@ SAMPLES = {
                       "top_logprobs": 1, "metadata": {"a": "b"}, "stream_options": {"include_obfuscation": False}},
     "/v1/completions": {"model": "x", "prompt": ["a", "b"], "max_tokens": 1, "logprobs": 2, "echo": True, "n": 1, "stream": False, "stop": ["x"], "temperature": 0.5},
 }
+SAMPLES["/infill"] = {"input_prefix": "a", "input_suffix": "b", "input_extra": [{"filename": "f", "text": "t"}], "prompt": "p", "n_predict": 1, "stream": False}
 SAMPLES["/v1/messages/count_tokens"] = {k: v for k, v in SAMPLES["/v1/messages"].items() if k not in ("max_tokens", "stream")}
 
 
@@ -384,6 +496,7 @@ def hostile(seed):
 if what.startswith("hostile:"):
     hostile(int(what.split(":")[1]))
 else:
-    {"same": same, "thinking": thinking, "store": store, "recorded": recorded}[what]()
+    name, *arguments = what.split(":", 4)
+    {"same": same, "infill": infill, "fair": fair, "scored": scored, "thinking": thinking, "store": store, "recorded": recorded}[name](*arguments)
 print(f"{right} right, {wrong} wrong")
 sys.exit(wrong > 0)

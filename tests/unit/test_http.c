@@ -254,13 +254,14 @@ Test(http, keys)
                                                                                                  "Basic abc",
                                                                                                  "Bearer abc ",
                                                                                                  "Bearer ABC"};
+    dop_http_client whose;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        cr_expect(dop_http_keys_admit(&keys, good[i], NULL), "%s", good[i]);
+        cr_expect(dop_http_keys_admit(&keys, good[i], NULL, &whose), "%s", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        cr_expect(!dop_http_keys_admit(&keys, bad[i], NULL), "%s", bad[i]);
-    cr_assert(!dop_http_keys_admit(&keys, NULL, NULL));
-    cr_assert(dop_http_keys_admit(&keys, NULL, good[0] + strlen("Bearer ")));
-    cr_assert(!dop_http_keys_admit(&keys, NULL, "") && !dop_http_keys_admit(&keys, NULL, good[0]));
+        cr_expect(!dop_http_keys_admit(&keys, bad[i], NULL, &whose), "%s", bad[i]);
+    cr_assert(!dop_http_keys_admit(&keys, NULL, NULL, &whose));
+    cr_assert(dop_http_keys_admit(&keys, NULL, good[0] + strlen("Bearer "), &whose));
+    cr_assert(!dop_http_keys_admit(&keys, NULL, "", &whose) && !dop_http_keys_admit(&keys, NULL, good[0], &whose));
     dop_http_keys_finish(&keys);
     static const char *const none[] = {"", "\n\r\n", "  \n\t\n", "# only this\n", "\xef\xbb\xbf", "\xef\xbb\xbf\n#\n"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -383,4 +384,25 @@ Test(http, prefixes_and_origins)
     cr_assert(!dop_http_allows_origin(sites, 2, "http://b.example"));
     cr_assert(!dop_http_allows_origin(sites, 0, "null"));
     cr_assert(dop_http_allows_origin(any, 1, "null"));
+}
+
+Test(http, keys_with_priorities)
+{
+    dop_http_keys keys;
+    dop_http_client a, b, c;
+    static const char *const wrong[] = {"a priority=\n",  "a priority=x",   "a priority=101",
+                                        "a b priority=1", "a priority=1 b", "a priority=1.5"};
+    cr_assert_eq(dop_http_keys_read("keys", "one\ntwo priority=7\n three\tpriority=-3 \npriority=9\n", NULL, &keys),
+                 DOP_OK);
+    cr_assert_eq(keys.n, 4);
+    cr_assert(dop_http_keys_admit(&keys, "Bearer one", NULL, &a) && a.priority == 0);
+    cr_assert(dop_http_keys_admit(&keys, "Bearer two", NULL, &b) && b.priority == 7 && a.id != b.id);
+    cr_assert(dop_http_keys_admit(&keys, NULL, "three", &c) && c.priority == -3);
+    cr_assert(dop_http_keys_admit(&keys, NULL, "priority=9", &c) && c.priority == 0);
+    cr_assert(!dop_http_keys_admit(&keys, NULL, "two priority=7", &c));
+    dop_http_keys_finish(&keys);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        cr_expect_eq(dop_http_keys_read("keys", wrong[i], NULL, &keys), DOP_E_INPUT, "%s", wrong[i]);
+        dop_http_keys_finish(&keys);
+    }
 }

@@ -99,11 +99,11 @@ dop_gi_chunks(dop_gi *gi)
 
 /* Reads a number whose key may be 0 or missing; both give 0. */
 static dop_status
-count(const dop_gi *gi, const char *key, uint32_t max, uint32_t *out)
+count(const dop_gi *gi, const dop_fact_key *fact, uint32_t max, uint32_t *out)
 {
     char full[96];
     uint64_t v = 0;
-    const dop_gguf_kv *kv = dop_gi_find(gi, key, full, sizeof full);
+    const dop_gguf_kv *kv = dop_gi_find(gi, fact->key, full, sizeof full);
     if (kv && (!dop_gguf_u64(kv, 0, &v) || v > max))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not an integer from 0 to %u", full, max);
     *out = (uint32_t)v;
@@ -120,7 +120,7 @@ dop_gi_altup(dop_gi *gi)
     const dop_gguf_tensor *laurel = dop_gi_tensor(gi, "blk.0.laurel_l.weight", NULL);
     dop_status st = dop_gi_size(gi, DOP_GGUF(streams), 0, 4, &a->altup.n);
     if (st == DOP_OK)
-        st = count(gi, "altup.active_idx", DOP_MAX_STREAMS, &a->altup.active);
+        st = count(gi, DOP_GGUF(active_stream), DOP_MAX_STREAMS, &a->altup.active);
     a->altup.scales = dop_gi_tensor(gi, "blk.0.altup_correct_scale.weight", NULL) != NULL;
     a->altup.norm = a->final_norm;
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
@@ -140,13 +140,8 @@ dop_gi_altup(dop_gi *gi)
 dop_status
 dop_gi_rotates(const dop_gi *gi, bool *out)
 {
-    char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, "rope.scaling.finetuned", full, sizeof full);
     *out = true;
-    if (!kv || !(gi->family->flags & DOP_FAM_MULTIPLIERS))
-        return DOP_OK;
-    return dop_gguf_bool(kv, 0, out) ? DOP_OK
-                                     : DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
+    return gi->family->flags & DOP_FAM_MULTIPLIERS ? dop_gi_flag(gi, DOP_GGUF(rope_finetuned), true, out) : DOP_OK;
 }
 
 dop_status
@@ -155,9 +150,9 @@ dop_gi_layer_inputs(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     dop_layer_inputs *p = &a->inputs;
     uint32_t n = 0;
-    dop_status st = count(gi, "embedding_length_per_layer_input", DOP_MAX_WIDTH, &p->width);
+    dop_status st = count(gi, DOP_GGUF(input_width), DOP_MAX_WIDTH, &p->width);
     if (st == DOP_OK)
-        st = count(gi, "attention.shared_kv_layers", a->n_layers, &n);
+        st = count(gi, DOP_GGUF(shared_kv_layers), a->n_layers, &n);
     const dop_gguf_tensor *embed = dop_gi_tensor(gi, "per_layer_token_embd.weight", NULL);
     p->vocab = !embed ? a->vocab : embed->dims[1] <= DOP_MAX_VOCAB ? (uint32_t)embed->dims[1] : 0;
     p->scale = (double)sqrtf((float)p->width);

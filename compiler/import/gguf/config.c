@@ -36,7 +36,7 @@ read_sizes(dop_gi *gi)
         dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(experts)->key, full, sizeof full), 0, &experts) && experts)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s models have no experts", full,
                          (unsigned long long)experts, gi->family->name);
-    if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, "nextn_predict_layers", full, sizeof full), 0, &draft) &&
+    if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, DOP_GGUF(draft_layers)->key, full, sizeof full), 0, &draft) &&
         draft >= a->n_layers)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s.block_count is %u", full,
                          (unsigned long long)draft, gi->name, a->n_layers);
@@ -65,21 +65,22 @@ static dop_status
 refuse(const dop_gi *gi)
 {
     static const struct {
-        const char *key;
+        const dop_fact_key *fact;
         uint64_t known; /* families with these flags read the key; others refuse it */
-    } keys[] = {{"attention.clamp_kqv", DOP_FAM_CLIP},
-                {"attention.max_alibi_bias", DOP_FAM_ALIBI},
-                {"attention.shared_kv_layers", DOP_FAM_LAYER_INPUTS},
-                {"embedding_length_per_layer_input", DOP_FAM_LAYER_INPUTS},
-                {"moe_latent_size", 0}};
+    } keys[] = {{DOP_GGUF(clip), DOP_FAM_CLIP},
+                {DOP_GGUF(alibi), DOP_FAM_ALIBI},
+                {DOP_GGUF(shared_kv_layers), DOP_FAM_LAYER_INPUTS},
+                {DOP_GGUF(input_width), DOP_FAM_LAYER_INPUTS},
+                {DOP_GGUF(expert_latent), 0}};
     char full[96];
     double v = 0;
     bool on = false;
-    if (dop_gguf_bool(dop_gi_find(gi, "ssm.dt_b_c_rms", full, sizeof full), 0, &on) && on) /* Falcon-Mamba */
+    if (dop_gguf_bool(dop_gi_find(gi, DOP_GGUF(scan_small_norms)->key, full, sizeof full), 0, &on) &&
+        on) /* Falcon-Mamba */
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is true, which is not supported", full);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!(gi->family->flags & keys[i].known) &&
-            dop_gguf_f64(dop_gi_find(gi, keys[i].key, full, sizeof full), 0, &v) && v != 0.0)
+            dop_gguf_f64(dop_gi_find(gi, keys[i].fact->key, full, sizeof full), 0, &v) && v != 0.0)
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %g, which is not supported", full, v);
     return DOP_OK;
 }
@@ -310,8 +311,6 @@ read_parallel(dop_gi *gi)
 {
     const dop_family *f = gi->family;
     dop_layer *y = &gi->layer;
-    char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, "use_parallel_residual", full, sizeof full);
     if (f->flags & DOP_FAM_MULTI_QUERY) { /* Falcon: the norm of attention is a second one */
         y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
         if (y->parallel && !has_tensor(gi, "blk.0.attn_norm_2.weight"))
@@ -320,8 +319,8 @@ read_parallel(dop_gi *gi)
         y->parallel = !has_tensor(gi, "blk.0.ffn_norm.weight");
         if (y->parallel)
             y->ffn_norm = (dop_norm){0};
-    } else if (f->parallel.key && kv && !dop_gguf_bool(kv, 0, &y->parallel)) {
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
+    } else if (f->parallel.key) {
+        return dop_gi_flag(gi, DOP_GGUF(parallel), y->parallel, &y->parallel);
     }
     return DOP_OK;
 }

@@ -22,17 +22,6 @@ first_with_experts(const dop_gi *gi)
     return i;
 }
 
-static dop_status
-read_flag(const dop_gi *gi, const char *key, bool otherwise, bool *out)
-{
-    char full[96];
-    const dop_gguf_kv *kv = dop_gi_find(gi, key, full, sizeof full);
-    *out = otherwise;
-    if (kv && !dop_gguf_bool(kv, 0, out))
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
-    return DOP_OK;
-}
-
 /* Reads expert_gating_func: 1 softmax, 2 sigmoid; 0 or absent: the family's score.  A correction goes with a sigmoid.
  * DeepSeek-V2, which has softmax scores, ranks a group by its best expert. */
 static dop_status
@@ -65,7 +54,7 @@ read_choice(const dop_gi *gi, dop_experts *x)
     double scale = 0;
     dop_status st = read_score(gi, x);
     if (st == DOP_OK)
-        st = read_flag(gi, "expert_weights_norm", x->normalized || k->gguf_normalized, &x->normalized);
+        st = dop_gi_flag(gi, DOP_GGUF(expert_normalized), x->normalized || k->gguf_normalized, &x->normalized);
     if (st == DOP_OK)
         st = dop_gi_number(gi, DOP_GGUF(expert_scale), 0, &scale);
     if (scale > 0) /* 0: not stated */

@@ -37,6 +37,8 @@ const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full
 dop_status dop_gi_size(const dop_gi *gi, const dop_fact_key *fact, uint32_t layer, uint32_t otherwise, uint32_t *out);
 /* Reads a fact that is a number, `otherwise` where the key is absent, which may lie outside the fact's range. */
 dop_status dop_gi_number(const dop_gi *gi, const dop_fact_key *fact, double otherwise, double *out);
+/* Reads a fact that is true or false, `otherwise` where the key is absent. */
+dop_status dop_gi_flag(const dop_gi *gi, const dop_fact_key *fact, bool otherwise, bool *out);
 /* Reads the rotary embeddings, and which layer uses which.  The layers, and which of them slide, must be known. */
 dop_status dop_gi_ropes(dop_gi *gi);
 /* attention.c: reads everything about latent attention but n_heads (dop_gi_latent), and, once the rotary embedding is known,

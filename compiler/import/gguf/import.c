@@ -330,10 +330,9 @@ refuse_type(const dop_gi *gi)
     dop_gguf_str base;
     if (says(g, "general.type", "adapter")) {
         const bool named = dop_gguf_string(dop_gguf_find(g, "general.base_model.0.name"), &base) && base.len < 100;
-        return DOP_FAIL_IN(
-            gi->diag, DOP_E_INPUT, gi->path,
-            "this is a LoRA adapter%s%.*s, not a model: merge it into its model first, and name the result",
-            named ? " of " : "", named ? (int)base.len : 0, named ? base.data : "");
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "this is a LoRA adapter%s%.*s, not a model: name its model, and this with --lora",
+                           named ? " of " : "", named ? (int)base.len : 0, named ? base.data : "");
     }
     if (says(g, "general.type", "mmproj") || says(g, "general.architecture", "clip"))
         return DOP_FAIL_IN(

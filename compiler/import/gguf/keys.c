@@ -53,3 +53,14 @@ dop_gi_number(const dop_gi *gi, const dop_fact_key *fact, double otherwise, doub
                            fact->most);
     return DOP_OK;
 }
+
+dop_status
+dop_gi_flag(const dop_gi *gi, const dop_fact_key *fact, bool otherwise, bool *out)
+{
+    char full[96];
+    const dop_gguf_kv *kv = dop_gi_find(gi, fact->key, full, sizeof full);
+    *out = otherwise;
+    return !kv || dop_gguf_bool(kv, 0, out)
+               ? DOP_OK
+               : DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not true or false", full);
+}

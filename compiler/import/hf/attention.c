@@ -9,12 +9,12 @@ dop_status
 dop_hf_latent(dop_hf *hf, dop_attention *t)
 {
     dop_latent *l = &t->latent;
-    const bool said = hf->cfg.object && json_object_get(hf->cfg.object, "q_lora_rank");
+    const bool said = hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(latent_q_rank)->key);
     dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rank), 512, &l->rank);
     if (st == DOP_OK) /* null: queries are projected from the input directly */
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_q_rank), said ? 0 : 1536, &l->q_rank);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "qk_nope_head_dim", 1, DOP_MAX_HEAD_DIM, 128, &l->plain);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_plain), 128, &l->plain);
     if (st == DOP_OK)
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(latent_rotated), 64, &l->rotated);
     if (st == DOP_OK)
@@ -40,7 +40,7 @@ dop_hf_latent_rope(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     dop_rope *r = &a->ropes[0];
-    dop_status st = dop_json_bool_or(&hf->cfg, "rope_interleave", r->interleaved, &r->interleaved);
+    dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(interleaved), r->interleaved, &r->interleaved);
     const double m = r->scaling == DOP_ROPE_YARN && r->mscale_all_dim > 0 && r->factor > 1
                          ? 0.1 * r->mscale_all_dim * log(r->factor) + 1
                          : 1;
@@ -61,11 +61,11 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     const json_t *tempers = hf->cfg.object ? json_object_get(hf->cfg.object, "attn_temperature_tuning") : NULL;
     const bool tempered =
         !tempers || json_is_true(tempers) || (json_is_number(tempers) && json_number_value(tempers) != 0.0);
-    dop_status st = dop_json_u32_or(&hf->cfg, "attention_chunk_size", 1, DOP_MAX_CTX, hf->family->window, &chunk);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(chunk), hf->family->window, &chunk);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "use_qk_norm", true, &normed);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(qk_norm_used), true, &normed);
     if (st == DOP_OK && tempered)
-        st = dop_json_f64_or(&hf->cfg, "floor_scale", 1, 1e9, 8192, &a->temper.floor);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(temper_floor), 8192, &a->temper.floor);
     if (st == DOP_OK && tempered)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(temper_scale), 0.1, &a->temper.scale);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
@@ -88,9 +88,9 @@ share_caches(dop_hf *hf, const bool *sliding)
     dop_arch *a = &hf->model->arch;
     uint32_t n = 0;
     bool wide = false;
-    dop_status st = dop_json_u32_or(&hf->cfg, "num_kv_shared_layers", 0, a->n_layers, 0, &n);
+    dop_status st = dop_json_u32_or(&hf->cfg, DOP_HF(shared_kv_layers)->key, 0, a->n_layers, 0, &n);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "use_double_wide_mlp", false, &wide);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(ffn_doubled), false, &wide);
     for (uint32_t i = a->n_layers - n; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         uint32_t from = a->n_layers - n;
@@ -116,11 +116,11 @@ dop_hf_layer_inputs(dop_hf *hf, const bool *sliding)
     dop_arch *a = &hf->model->arch;
     dop_layer_inputs *p = &a->inputs;
     bool both = false;
-    dop_status st = dop_json_u32_or(&hf->cfg, "hidden_size_per_layer_input", 0, DOP_MAX_WIDTH, 256, &p->width);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(input_width), 256, &p->width);
     if (st == DOP_OK && p->width)
-        st = dop_json_u32_or(&hf->cfg, "vocab_size_per_layer_input", 1, DOP_MAX_VOCAB, hf->family->vocab, &p->vocab);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(input_vocab), hf->family->vocab, &p->vocab);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "attention_k_eq_v", false, &both);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(k_is_v), false, &both);
     if (st == DOP_OK)
         st = share_caches(hf, sliding);
     p->projected = 1 / sqrt(a->hidden);
@@ -139,15 +139,15 @@ dop_hf_multi_query(dop_hf *hf, dop_attention *t)
 {
     bool newer = false, one = true, falls = false;
     uint32_t norms = 2;
-    dop_status st = dop_json_bool_or(&hf->cfg, "new_decoder_architecture", false, &newer);
+    dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(new_falcon), false, &newer);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "alibi", false, &falls);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(alibi_used), false, &falls);
     if (st == DOP_OK && falls) /* ALiBi's slopes are then multiplied by the scale of the scores, and rounded */
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%salibi is not supported for this family", hf->cfg.where);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "multi_query", true, &one);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(multi_query), true, &one);
     if (st == DOP_OK && newer)
-        st = dop_json_u32_or(&hf->cfg, "num_ln_in_parallel_attn", 1, 2, 2, &norms);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(parallel_norms), 2, &norms);
     if (!newer)
         t->n_kv_heads = one ? 1 : t->n_heads;
     hf->one_norm = newer ? norms == 1 : true;
@@ -160,11 +160,11 @@ dop_hf_mup(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
     double depth = 1.4, base = 256;
-    dop_status st = dop_json_f64_or(&hf->cfg, "scale_emb", 1e-6, 1e6, 12, &a->embed_scale);
+    dop_status st = dop_fact_f64_or(&hf->cfg, DOP_HF(embed_scale_mup), 12, &a->embed_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "scale_depth", 1e-6, 1e6, depth, &depth);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(depth_scale), depth, &depth);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "dim_model_base", 1, DOP_MAX_WIDTH, base, &base);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(base_hidden), base, &base);
     hf->layer.residual_scale = depth / sqrt(a->n_layers);
     a->logit_scale = base / a->hidden;
     return st;
@@ -180,7 +180,7 @@ dop_hf_swa_heads(dop_hf *hf, const bool *sliding)
     double scale = 1;
     dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(value_dim), dim, &dim);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "swa_num_key_value_heads", 1, DOP_MAX_HEADS, heads, &heads);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(kv_heads_sliding), heads, &heads);
     if (st == DOP_OK)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(value_scale), 1, &scale);
     for (uint32_t i = 0; i < a->n_layers; i++) {
@@ -256,13 +256,13 @@ dop_hf_altup(dop_hf *hf)
     const json_t *widths = dop_json_get(&hf->cfg, "intermediate_size");
     uint32_t rank = 64, n = 0;
     const double *sparsity = NULL;
-    dop_status st = dop_json_u32_or(&hf->cfg, "altup_num_inputs", 2, DOP_MAX_STREAMS, 4, &a->altup.n);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(streams), 4, &a->altup.n);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "altup_active_idx", 0, DOP_MAX_STREAMS, 0, &a->altup.active);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(active_stream), 0, &a->altup.active);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "altup_correct_scale", true, &a->altup.scales);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(streams_scaled), true, &a->altup.scales);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "laurel_rank", 1, DOP_MAX_WIDTH, 64, &rank);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(laurel_rank), 64, &rank);
     if (st == DOP_OK)
         st = dop_json_f64_list(&hf->cfg, "activation_sparsity_pattern", 0, 1, hf->arena, &sparsity, &n);
     if (st == DOP_OK &&

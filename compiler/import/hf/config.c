@@ -30,11 +30,10 @@ read_heads(dop_hf *hf, dop_attention *t)
     if (st == DOP_OK && (f->flags & DOP_FAM_MULTI_QUERY))
         st = dop_hf_multi_query(hf, t);
     if (st == DOP_OK)
-        st = f->flags & DOP_FAM_T5 ? dop_json_u32_or(&hf->cfg, "d_kv", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim)
+        st = f->flags & DOP_FAM_T5 ? dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim_t5), f->head_dim, &t->head_dim)
                                    : dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim), f->head_dim, &t->head_dim);
     if (st == DOP_OK && f->recurrent && f->recurrent->hybrid)
-        st = dop_json_u32_or(&hf->cfg, "attention_head_dim", 1, DOP_MAX_HEAD_DIM, 2 * a->hidden / t->n_heads,
-                             &t->head_dim);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim_zamba), 2 * a->hidden / t->n_heads, &t->head_dim);
     if (st != DOP_OK)
         return st;
     if (t->n_heads % t->n_kv_heads != 0)
@@ -141,7 +140,7 @@ read_nope(dop_hf *hf, bool *rotates)
     const uint32_t n = hf->model->arch.n_layers;
     const json_t *list = dop_json_get(&hf->cfg, "no_rope_layers");
     uint32_t interval = 4;
-    dop_status st = dop_json_u32_or(&hf->cfg, "no_rope_layer_interval", 1, DOP_MAX_CTX, 4, &interval);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(nope_period), 4, &interval);
     if (st != DOP_OK)
         return st;
     if (json_is_array(list) && json_array_size(list) == 0) /* an empty list states nothing */
@@ -167,15 +166,15 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
     dop_status st = DOP_OK;
     switch (hf->family->window_rule) {
     case DOP_WINDOW_QWEN:
-        st = dop_json_u32_or(&hf->cfg, "max_window_layers", 0, DOP_MAX_CTX, 28, &from);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(window_from), 28, &from);
         break;
     case DOP_WINDOW_PATTERN:
-        st = dop_json_u32_or(&hf->cfg, "_sliding_window_pattern", 1, DOP_MAX_CTX, hf->family->period, &period);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(window_period_old), hf->family->period, &period);
         if (st == DOP_OK)
             st = dop_fact_u32_or(&hf->cfg, DOP_HF(window_period), period, &period);
         break;
     case DOP_WINDOW_GLOBAL:
-        st = dop_json_u32_or(&hf->cfg, "global_attn_every_n_layers", 1, DOP_MAX_CTX, hf->family->period, &period);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(full_period), hf->family->period, &period);
         break;
     default:
         break;
@@ -224,12 +223,12 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
     if (rule == DOP_WINDOW_CHUNKS)
         return dop_hf_chunks(hf, rotates, sliding);
     if (rule == DOP_WINDOW_QWEN || rule == DOP_WINDOW_NOPE)
-        st = dop_json_bool_or(&hf->cfg, "use_sliding_window", false, &use);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(window_used), false, &use);
     /* null means no window.  The family's default is for files without the field. */
-    if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, "sliding_window")))
+    if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, DOP_HF(window)->key)))
         window = hf->family->window;
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
+        st = dop_json_u32_or(&hf->cfg, DOP_HF(window)->key, use ? 1 : 0, DOP_MAX_CTX, window, &window);
     if (st == DOP_OK)
         st = dop_hf_window_of_both(hf, &window);
     *out_window = use ? window : 0;
@@ -265,27 +264,27 @@ read_attention(dop_hf *hf)
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
         /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults. */
         bool gemma2 = !(has & (DOP_FAM_LOCAL_ROPE | DOP_FAM_LOGIT_TIMES));
-        bool said = json_object_get(hf->cfg.object, "attn_logit_softcapping") != NULL;
+        bool said = json_object_get(hf->cfg.object, DOP_HF(softcap)->key) != NULL;
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(softcap), gemma2 && !said ? 50 : 0, &t->softcap);
-        said = json_object_get(hf->cfg.object, "final_logit_softcapping") != NULL;
+        said = json_object_get(hf->cfg.object, DOP_HF(logit_softcap)->key) != NULL;
         if (st == DOP_OK)
             st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_softcap), gemma2 && !said ? 30 : 0, &a->logit_softcap);
     }
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "scale_attn_by_inverse_layer_idx", false, &refuse);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(scores_by_layer), false, &refuse);
     if (st == DOP_OK && refuse)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sscale_attn_by_inverse_layer_idx is not supported",
                            hf->cfg.where);
     bool scaled = true;
     if (st == DOP_OK && (has & DOP_FAM_LEARNED_POS))
-        st = dop_json_bool_or(&hf->cfg, "scale_attn_weights", true, &scaled);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(scores_scaled), true, &scaled);
     if (!scaled)
         t->scale = 1;
     if (st == DOP_OK && (has & DOP_FAM_ALIBI))
         st = dop_fact_u32_or(&hf->cfg, DOP_HF(alibi), 8, &t->alibi);
     double factor = 1; /* on normed queries */
     if (st == DOP_OK && (has & DOP_FAM_QK_PLAIN))
-        st = dop_json_f64_or(&hf->cfg, "qk_scale_factor", 1e-6, 1e6, 1, &factor);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(query_scale), 1, &factor);
     t->scale *= factor;
     return st;
 }
@@ -303,7 +302,7 @@ read_multipliers(dop_hf *hf)
     if (st == DOP_OK)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(residual_scale), 1, &hf->layer.residual_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "logits_scaling", 1e-6, 1e6, 1, &divisor);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_divisor), 1, &divisor);
     a->logit_scale = 1 / divisor;
     return st;
 }
@@ -353,8 +352,8 @@ read_scalars(dop_hf *hf)
     dop_set_norms(a, &hf->layer, eps, f->flags & DOP_FAM_NORM_ADD_1 ? 1 : 0);
     if (f->flags & DOP_FAM_FINAL_WHOLE)
         a->final_norm.add = 0;
-    if (st == DOP_OK && dop_json_has(&hf->cfg, "post_norm_eps"))
-        st = dop_json_f64(&hf->cfg, "post_norm_eps", 0, 1, &hf->layer.post_attn_norm.eps);
+    if (st == DOP_OK && dop_json_has(&hf->cfg, DOP_HF(post_norm_eps)->key))
+        st = dop_fact_f64(&hf->cfg, DOP_HF(post_norm_eps), &hf->layer.post_attn_norm.eps);
     hf->layer.post_ffn_norm.eps = hf->layer.post_attn_norm.eps;
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, dop_hf_key(hf, f->keys->act, first, sizeof first), f->act, &act);
@@ -362,9 +361,9 @@ read_scalars(dop_hf *hf)
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s \"%.60s\" is not supported", hf->cfg.where,
                          dop_hf_key(hf, f->keys->act, first, sizeof first), act);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->top, "tie_word_embeddings", f->flags & DOP_FAM_TIED, &a->tied);
+        st = dop_fact_flag_or(&hf->top, DOP_HF(tied), f->flags & DOP_FAM_TIED, &a->tied);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "tie_word_embeddings", a->tied, &a->tied);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(tied), a->tied, &a->tied);
     if (st == DOP_OK)
         st = read_biases(hf);
     if (st == DOP_OK)
@@ -377,7 +376,7 @@ read_scalars(dop_hf *hf)
     if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_SCALE))
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_scale), 0.0625, &a->logit_scale);
     if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_TIMES))
-        st = dop_json_f64_or(&hf->cfg, "output_multiplier", 1e-6, 1e6, 1, &a->logit_scale);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(logit_multiplier), 1, &a->logit_scale);
     bool root = false;
     if (st == DOP_OK && f->embed_sqrt.key)
         st = read_fact(hf, &f->embed_sqrt, &root);
@@ -397,14 +396,14 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
     bool own = false;
     uint32_t head_dim = 512, kv_heads = hf->layer.mixers[0].attn.n_kv_heads;
     dop_status st = dop_json_sub(&hf->cfg, "per_layer_config", &list);
-    if (list.object && !dop_json_has(&hf->cfg, "global_head_dim"))
+    if (list.object && !dop_json_has(&hf->cfg, DOP_HF(head_dim_full)->key))
         head_dim = hf->layer.mixers[0].attn.head_dim;
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "global_head_dim", 1, DOP_MAX_HEAD_DIM, head_dim, &head_dim);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(head_dim_full), head_dim, &head_dim);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "attention_k_eq_v", false, &own);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(k_is_v), false, &own);
     if (st == DOP_OK && own) /* otherwise the field below is not used (configuration_gemma4.py) */
-        st = dop_json_u32_or(&hf->cfg, "num_global_key_value_heads", 1, DOP_MAX_HEADS, kv_heads, &kv_heads);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(kv_heads_full), kv_heads, &kv_heads);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         char key[16];
@@ -499,7 +498,7 @@ read_layers(dop_hf *hf)
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_ALTUP))
         st = dop_hf_altup(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_DOGE))
-        st = dop_json_u32_or(&hf->cfg, "keep_window_size", 1, DOP_MAX_CTX, 2048, &a->ctx_limit);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(ctx_kept), 2048, &a->ctx_limit);
     if (hf->family->flags & DOP_FAM_DIFFERENTIAL)
         dop_hf_differential(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_SWA_HEADS))

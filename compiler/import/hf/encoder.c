@@ -10,9 +10,9 @@ dop_status
 dop_hf_both_ways(dop_hf *hf, dop_attention *t)
 {
     bool causal = true, both = false;
-    dop_status st = dop_json_bool_or(&hf->cfg, "is_causal", true, &causal);
+    dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(causal), true, &causal);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "use_bidirectional_attention", false, &both);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(both_ways), false, &both);
     if (st == DOP_OK && (both || !causal) && !hf->headless && !hf->classes && !hf->model->arch.encoder.used)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "%s%s: a model that gives tokens cannot attend in both directions", hf->cfg.where,
@@ -27,7 +27,7 @@ dop_hf_window_of_both(dop_hf *hf, uint32_t *io_window)
     const dop_attention *t = &hf->layer.mixers[0].attn;
     dop_status st = DOP_OK;
     if (hf->family->window_rule == DOP_WINDOW_GLOBAL) /* ModernBertConfig: half of local_attention on each side */
-        st = dop_json_u32_or(&hf->cfg, "local_attention", 1, DOP_MAX_CTX, *io_window, io_window);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(window_both), *io_window, io_window);
     if (t->both && *io_window)
         *io_window = *io_window / 2 + 1;
     return st;
@@ -42,7 +42,7 @@ read_classes(const dop_hf *hf, uint32_t *out)
         *out = (uint32_t)json_object_size(labels);
         return DOP_OK;
     }
-    return dop_json_u32_or(&hf->top, "num_labels", 1, DOP_MAX_WIDTH, 2, out);
+    return dop_fact_u32_or(&hf->top, DOP_HF(classes), 2, out);
 }
 
 /* Sets the dense layers that give scores of classes; decoders have one, "score", on the last row. */
@@ -91,10 +91,9 @@ read_t5(dop_hf *hf)
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sfeed_forward_proj \"%.40s\" is not supported",
                          hf->cfg.where, form);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "relative_attention_num_buckets", 4, 4096, 32, &e->relative.buckets);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(relative_buckets), 32, &e->relative.buckets);
     if (st == DOP_OK)
-        st =
-            dop_json_u32_or(&hf->cfg, "relative_attention_max_distance", 2, 65536, e->relative.most, &e->relative.most);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(relative_distance), e->relative.most, &e->relative.most);
     return st;
 }
 
@@ -114,9 +113,9 @@ read_clip(dop_hf *hf)
     for (size_t i = 0; i < 2 && arch; i++)
         hf->projected = hf->projected || strcmp(arch, projected[i]) == 0;
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "projection_dim", 1, DOP_MAX_WIDTH, width, &width);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(projection_width), width, &width);
     if (st == DOP_OK) /* of both parts */
-        st = dop_json_u32_or(&hf->top, "projection_dim", 1, DOP_MAX_WIDTH, width, &width);
+        st = dop_fact_u32_or(&hf->top, DOP_HF(projection_width), width, &width);
     if (hf->projected)
         e->dense[e->n_dense++] = (dop_dense){.width = width};
     return st;
@@ -151,7 +150,7 @@ dop_hf_encoder(dop_hf *hf)
     if (e->pool == DOP_BY_NONE)
         e->pool = DOP_BY_LAST;
     if (hf->family->types)
-        st = dop_json_u32_or(&hf->cfg, "type_vocab_size", 0, 64, hf->family->types, &e->n_types);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(token_types), hf->family->types, &e->n_types);
     if (has & DOP_FAM_POSITIONS_2) {
         if (a->ctx_train <= 2)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %u, expected at least 3", hf->cfg.where,
@@ -161,7 +160,7 @@ dop_hf_encoder(dop_hf *hf)
     if (st == DOP_OK && (has & DOP_FAM_T5))
         st = read_t5(hf);
     else if (st == DOP_OK && e->relative.most) /* MPNet */
-        st = dop_json_u32_or(&hf->cfg, "relative_attention_num_buckets", 4, 4096, 32, &e->relative.buckets);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(relative_buckets), 32, &e->relative.buckets);
     if (st == DOP_OK && e->pool == DOP_BY_END)
         st = read_clip(hf);
     if (st == DOP_OK)

@@ -58,9 +58,9 @@ static dop_status
 read_norm(const dop_hf *hf, double eps, dop_recurrent *s)
 {
     bool norm = false, first = true;
-    dop_status st = dop_json_bool_or(&hf->cfg, "mamba_rms_norm", false, &norm);
+    dop_status st = dop_fact_flag_or(&hf->cfg, DOP_HF(scan_norm), false, &norm);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "mamba_norm_before_gate", true, &first);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(scan_norm_first), true, &first);
     if (st != DOP_OK || !norm || s->norm.kind != DOP_NORM_NONE)
         return st;
     s->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = eps};
@@ -102,12 +102,12 @@ read_biases(const dop_hf *hf, dop_recurrent *s)
     }
     if (s->delta)
         return DOP_OK;
-    if ((st = dop_json_bool_or(&hf->cfg, "use_bias", false, &one)) == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "mamba_proj_bias", false, &other);
+    if ((st = dop_fact_flag_or(&hf->cfg, DOP_HF(scan_bias), false, &one)) == DOP_OK)
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(scan_out_bias), false, &other);
     s->bias_in = one || other;
     one = s->bias_in;
-    if (st == DOP_OK && dop_json_has(&hf->cfg, "projectors_bias"))
-        st = dop_json_bool_or(&hf->cfg, "projectors_bias", false, &one);
+    if (st == DOP_OK && dop_json_has(&hf->cfg, DOP_HF(projectors_bias)->key))
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(projectors_bias), false, &one);
     s->bias_out = one;
     return st;
 }
@@ -134,18 +134,18 @@ read_multipliers(dop_hf *hf)
     dop_mixer *attn = &hf->layer.mixers[0], *ssm = &hf->layer.mixers[1];
     double attn_in = 1, key = 1, ssm_in = 1, zones[5], mlp[2];
     const struct {
-        const char *key;
+        const dop_fact_key *fact;
         double *out;
-    } fields[] = {{"embedding_multiplier", &a->embed_scale},
-                  {"lm_head_multiplier", &a->logit_scale},
-                  {"attention_in_multiplier", &attn_in},
-                  {"attention_out_multiplier", &attn->scale},
-                  {"key_multiplier", &key},
-                  {"ssm_in_multiplier", &ssm_in},
-                  {"ssm_out_multiplier", &ssm->scale}};
+    } fields[] = {{DOP_HF(embed_scale), &a->embed_scale},
+                  {DOP_HF(head_scale), &a->logit_scale},
+                  {DOP_HF(attention_in_scale), &attn_in},
+                  {DOP_HF(attention_out_scale), &attn->scale},
+                  {DOP_HF(key_scale), &key},
+                  {DOP_HF(scan_in_scale), &ssm_in},
+                  {DOP_HF(scan_out_scale), &ssm->scale}};
     dop_status st = DOP_OK;
     for (size_t i = 0; st == DOP_OK && i < sizeof fields / sizeof *fields; i++)
-        st = dop_json_f64_or(&hf->cfg, fields[i].key, -1e6, 1e6, 1, fields[i].out);
+        st = dop_json_f64_or(&hf->cfg, fields[i].fact->key, -1e6, 1e6, 1, fields[i].out);
     if (st == DOP_OK)
         st = list_of(hf, "ssm_multipliers", 5, zones);
     if (st == DOP_OK)
@@ -245,7 +245,7 @@ bool
 dop_hf_adjusts_ffn(const dop_hf *hf)
 {
     const dop_hf_recurrent *r = hf->family->recurrent;
-    return r && r->adjusts_ffn && dop_json_has(&hf->cfg, "block_ff_dim");
+    return r && r->adjusts_ffn && dop_json_has(&hf->cfg, DOP_HF(block_width)->key);
 }
 
 /* LFM2's first files state the width that a feed-forward part without a gate would have; the gated one is two thirds of it. */
@@ -258,13 +258,13 @@ dop_hf_adjust_ffn(dop_hf *hf)
     double factor = 1;
     if (!r || !r->adjusts_ffn)
         return DOP_OK;
-    dop_status st = dop_json_u32_or(&hf->cfg, "block_ff_dim", 1, DOP_MAX_WIDTH, width, &width);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(block_width), width, &width);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "block_auto_adjust_ff_dim", true, &adjust);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(block_adjusted), true, &adjust);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "block_ffn_dim_multiplier", 1e-3, 1e3, 1, &factor);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(block_factor), 1, &factor);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "block_multiple_of", 1, DOP_MAX_WIDTH, 256, &multiple);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(block_multiple), 256, &multiple);
     if (st != DOP_OK)
         return st;
     if (adjust) {
@@ -402,15 +402,15 @@ settle_hybrid(dop_hf *hf)
     double least = 0.001;
     dop_status st = dop_json_u32(&hf->cfg, "intermediate_size", 1, DOP_MAX_WIDTH, &side.width);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "adapter_rank", 0, DOP_MAX_WIDTH, 128, &side.rank);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(shared_block_rank), 128, &side.rank);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "num_mem_blocks", 1, DOP_MAX_LAYERS, 1, &blocks);
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(shared_blocks), 1, &blocks);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "use_shared_attention_adapter", false, &adapted);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_adapted), false, &adapted);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&hf->cfg, "add_bias_linear", false, &biased);
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_bias), false, &biased);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "time_step_min", 0, 1e3, least, &least);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(scan_least_dt), least, &least);
     if (st == DOP_OK && (adapted || biased))
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where,
                          adapted ? "use_shared_attention_adapter" : "add_bias_linear");
@@ -478,7 +478,7 @@ dop_hf_positions(const dop_hf *hf, bool *rotates)
     const char *how = "rope";
     bool rope = true;
     if (r && r->hybrid) {
-        dop_status ok = dop_json_bool_or(&hf->cfg, "use_mem_rope", false, &rope);
+        dop_status ok = dop_fact_flag_or(&hf->cfg, DOP_HF(shared_block_rotates), false, &rope);
         for (uint32_t i = 0; i < hf->model->arch.n_layers; i++)
             rotates[i] = rope;
         return ok;

@@ -29,7 +29,7 @@ read_scaling(const dop_json *j, dop_rope *r)
     if (st == DOP_OK)
         st = dop_json_str_or(j, "rope_type", name, &name);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "alpha", 1e-3, 1e9, 0, &alpha);
+        st = dop_fact_f64_or(j, DOP_HF(ntk_alpha), 0, &alpha);
     if (st != DOP_OK)
         return st;
     /* HunYuanDenseV1RotaryEmbedding: alpha makes the base larger, at any length; read_rope() computes it from the rotated values. */
@@ -65,9 +65,8 @@ read_factor_list(const dop_hf *hf, const dop_json *j, const char *key, uint32_t 
 static dop_status
 read_original_ctx(const dop_hf *hf, const dop_json *j, dop_rope *r)
 {
-    const char *key = "original_max_position_embeddings";
-    dop_status st = dop_json_u32_or(&hf->cfg, key, 1, DOP_MAX_CTX, hf->model->arch.ctx_train, &r->original_ctx);
-    return st == DOP_OK ? dop_json_u32_or(j, key, 1, DOP_MAX_CTX, r->original_ctx, &r->original_ctx) : st;
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(rope_ctx), hf->model->arch.ctx_train, &r->original_ctx);
+    return st == DOP_OK ? dop_fact_u32_or(j, DOP_HF(rope_ctx), r->original_ctx, &r->original_ctx) : st;
 }
 
 static dop_status
@@ -79,11 +78,11 @@ read_yarn(const dop_json *j, dop_rope *r)
     if (st == DOP_OK)
         st = dop_fact_f64_or(j, DOP_HF(beta_slow), 1, &r->beta_slow);
     if (st == DOP_OK)
-        st = dop_json_bool_or(j, "truncate", true, &r->truncate);
+        st = dop_fact_flag_or(j, DOP_HF(yarn_truncate), true, &r->truncate);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "mscale", 0, 1e3, 0, &r->mscale);
+        st = dop_fact_f64_or(j, DOP_HF(mscale), 0, &r->mscale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(j, "mscale_all_dim", 0, 1e3, 0, &r->mscale_all_dim);
+        st = dop_fact_f64_or(j, DOP_HF(mscale_all_dim), 0, &r->mscale_all_dim);
     return st;
 }
 
@@ -104,9 +103,9 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     case DOP_ROPE_LLAMA3:
         st = dop_fact_f64(j, DOP_HF(rope_factor), &r->factor);
         if (st == DOP_OK)
-            st = dop_json_f64(j, "low_freq_factor", 1e-3, 1e6, &r->low_freq_factor);
+            st = dop_fact_f64(j, DOP_HF(low_freq_factor), &r->low_freq_factor);
         if (st == DOP_OK)
-            st = dop_json_f64(j, "high_freq_factor", 1e-3, 1e6, &r->high_freq_factor);
+            st = dop_fact_f64(j, DOP_HF(high_freq_factor), &r->high_freq_factor);
         if (st == DOP_OK && r->high_freq_factor < r->low_freq_factor)
             st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%shigh_freq_factor %g is below low_freq_factor %g",
                              j->where, r->high_freq_factor, r->low_freq_factor);
@@ -126,7 +125,7 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     if (st == DOP_OK)
         st = dop_fact_f64_or(j, DOP_HF(rope_attention), 0, &r->attention_factor);
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) /* Phi-3.5-MoE states it */
-        st = dop_json_f64_or(j, "long_mscale", 1e-3, 1e3, r->attention_factor, &r->attention_factor);
+        st = dop_fact_f64_or(j, DOP_HF(long_mscale), r->attention_factor, &r->attention_factor);
     /* longrope: the attention factor follows from how many times longer the context became. */
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) {
         double ratio = (double)ctx / (double)r->original_ctx;
@@ -139,17 +138,17 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
 /* Checks a number that old files state in the outermost object and new files in rope_parameters: where both have it, they must
  * agree. */
 static dop_status
-check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *key, double min, double max)
+check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const dop_fact_key *fact)
 {
     double a = 0, b = 0;
-    if (!dop_json_has(&hf->cfg, outer) || !j->object || !dop_json_has(j, key))
+    if (!dop_json_has(&hf->cfg, outer) || !j->object || !dop_json_has(j, fact->key))
         return DOP_OK;
-    dop_status st = dop_json_f64(&hf->cfg, outer, min, max, &a);
+    dop_status st = dop_json_f64(&hf->cfg, outer, fact->least, fact->most, &a);
     if (st == DOP_OK)
-        st = dop_json_f64(j, key, min, max, &b);
+        st = dop_fact_f64(j, fact, &b);
     if (st == DOP_OK && fabs(a - b) > 1e-6 * a)
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %g, but %s%s is %g", hf->cfg.where, outer, a,
-                         j->where, key, b);
+                         j->where, fact->key, b);
     return st;
 }
 
@@ -203,7 +202,8 @@ static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
 {
     const dop_family *f = hf->family;
-    const char *part = f->keys->partial ? f->keys->partial : "partial_rotary_factor";
+    const char *part = f->keys->partial ? f->keys->partial : DOP_HF(rotated_share)->key;
+    const char *base = f->keys->theta ? f->keys->theta : DOP_HF(theta)->key;
     double partial = f->partial > 0 ? f->partial : 1;
     *r = (dop_rope){.interleaved = f->flags & DOP_FAM_ROPE_PAIRS};
     dop_status st = dop_fact_f64_or(j, DOP_HF(theta), theta, &r->theta);
@@ -211,15 +211,15 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         st = dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial);
     if (st == DOP_OK &&
         !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two rotary embeddings the outer field is for one of them only */
-        st = check_twice(hf, j, f->keys->theta ? f->keys->theta : "rope_theta", "rope_theta", 1e-3, 1e12);
+        st = check_twice(hf, j, base, DOP_HF(theta));
     /* Models of texts and pictures state it outside as a default of their kind that nothing reads. */
     if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE) && !(j->object && dop_json_has(j, "mrope_section")))
-        st = check_twice(hf, j, part, "partial_rotary_factor", 1e-3, 1);
+        st = check_twice(hf, j, part, DOP_HF(rotated_share));
     if (st == DOP_OK)
         st = dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial);
     uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "rotary_dim", 1, head_dim, 0, &dims);
+        st = dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims);
     if (dims)
         partial = (double)dims / head_dim;
     if (st == DOP_OK)
@@ -275,8 +275,8 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     dop_json params = {0}, full, local;
     const bool two = hf->family->flags & DOP_FAM_LOCAL_ROPE;
     double theta = hf->family->theta, local_theta = 1e4;
-    dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : "rope_theta", 1e-3,
-                                    1e12, theta, &theta);
+    dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : DOP_HF(theta)->key,
+                                    1e-3, 1e12, theta, &theta);
     if (st == DOP_OK)
         st = dop_json_sub(&hf->cfg, "rope_scaling", &params);
     const dop_json old = params;
@@ -291,20 +291,20 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     if (st == DOP_OK && two)
         st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_sliding), local_theta, &local_theta);
     if (st == DOP_OK && two)
-        st = dop_json_f64_or(&hf->cfg, "local_rope_theta", 1e-3, 1e12, local_theta, &local_theta); /* ModernBERT */
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_local), local_theta, &local_theta); /* ModernBERT */
     if (hf->family->flags &
         DOP_FAM_ONE_BASE) /* old files: one base for full and sliding layers, and scaling for the full ones only */
         local_theta = theta;
     if (st == DOP_OK && hf->family->flags & DOP_FAM_SWA_HEADS)
-        st = dop_json_f64_or(&hf->cfg, "swa_rope_theta", 1e-3, 1e12, local_theta, &local_theta);
+        st = dop_fact_f64_or(&hf->cfg, DOP_HF(theta_swa), local_theta, &local_theta);
     if (st == DOP_OK)
         st = read_rope(hf, full.object ? &full : &params, theta, head_dim_of(a, sliding, !two, false), &a->ropes[0]);
     if (st == DOP_OK && two)
         st = read_rope(hf, &local, local_theta, head_dim_of(a, sliding, false, true), &a->ropes[1]);
     a->n_ropes = two ? 2 : 1;
     /* Ministral3Attention: queries are multiplied by a temperature that grows with their position. */
-    if (st == DOP_OK && params.object && dop_json_has(&params, "llama_4_scaling_beta")) {
-        st = dop_json_f64(&params, "llama_4_scaling_beta", 0, 1e3, &a->temper.scale);
+    if (st == DOP_OK && params.object && dop_json_has(&params, DOP_HF(temper_beta)->key)) {
+        st = dop_fact_f64(&params, DOP_HF(temper_beta), &a->temper.scale);
         a->temper.floor = a->ropes[0].original_ctx;
         for (uint32_t i = 0; i < a->n_layers; i++)
             a->layers[i].mixers[0].attn.tempered = a->temper.floor > 0;

@@ -1,4 +1,5 @@
 #include "compiler/import/hf/vision.h"
+#include "compiler/model/import.h"
 
 #include "ir/interp.h"
 
@@ -27,46 +28,46 @@ typedef struct tower_row {
     const char *model_type; /* vision_config.model_type, of which endings ("_vision", "_model") are ignored */
     uint32_t hidden, layers, heads, patch, frames, merge;
     double eps;
-    dop_vision_act act;
+    dop_act_kind act;
     bool rotates, rope_apart, corners;
 } tower_row;
 
 static const tower_row towers[] = {
-    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_VISION_QUICK_GELU, false, false, false},
-    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_VISION_GELU_TANH, false, false, false},
-    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_VISION_GELU_TANH, false, false, false},
-    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_VISION_GELU_TANH, false, false, false},
-    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_VISION_GELU, false, false, false},
-    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_VISION_GELU, true, true, false},
-    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_VISION_QUICK_GELU, true, false, false},
-    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_VISION_SILU, true, false, false},
-    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_VISION_GELU_TANH, true, false, true},
-    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_VISION_GELU_TANH, true, false, true},
+    {"clip", 768, 12, 12, 32, 1, 1, 1e-5, DOP_ACT_QUICK_GELU, false, false, false},
+    {"siglip_", 768, 12, 12, 16, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
+    {"idefics3", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
+    {"smolvlm", 1152, 12, 16, 32, 1, 1, 1e-6, DOP_ACT_GELU_TANH, false, false, false},
+    {"internvl", 1024, 24, 16, 14, 1, 1, 1e-6, DOP_ACT_GELU, false, false, false},
+    {"pixtral", 1024, 24, 16, 16, 1, 1, 1e-5, DOP_ACT_GELU, true, true, false},
+    {"qwen2_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_QUICK_GELU, true, false, false},
+    {"qwen2_5_vl", 1280, 32, 16, 14, 2, 2, 1e-6, DOP_ACT_SILU, true, false, false},
+    {"qwen3_vl", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, true},
+    {"qwen3_5", 1152, 27, 16, 16, 2, 2, 1e-6, DOP_ACT_GELU_TANH, true, false, true},
 };
 
 /* The projector after the tower, by the whole model's model_type. */
 typedef struct vision_row {
     const char *model_type;
     double merge_eps, merge_norm_add; /* dop_vision's; eps 0: the text model's */
-    dop_vision_act merge_act;         /* default where the file is silent */
+    dop_act_kind merge_act;           /* default where the file is silent */
     bool pool, unfolds;
     bool sees_all;
     bool inner; /* the projector reads a layer's result, without the tower's last norm */
 } vision_row;
 
 static const vision_row models[] = {
-    {"llava", .merge_act = DOP_VISION_GELU, .inner = true},
+    {"llava", .merge_act = DOP_ACT_GELU, .inner = true},
     {"gemma3", .merge_norm_add = 1, .pool = true, .sees_all = true},
-    {"idefics3", .merge_act = DOP_VISION_GELU},
-    {"smolvlm", .merge_act = DOP_VISION_GELU},
-    {"internvl", .merge_eps = 1e-5, .merge_act = DOP_VISION_GELU},
-    {"mistral3", .merge_act = DOP_VISION_GELU, .unfolds = true},
-    {"qwen2_vl", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
-    {"qwen2_5_vl", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
-    {"qwen3_vl", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
-    {"qwen3_vl_moe", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
-    {"qwen3_5", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
-    {"qwen3_5_moe", .merge_eps = 1e-6, .merge_act = DOP_VISION_GELU},
+    {"idefics3", .merge_act = DOP_ACT_GELU},
+    {"smolvlm", .merge_act = DOP_ACT_GELU},
+    {"internvl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
+    {"mistral3", .merge_act = DOP_ACT_GELU, .unfolds = true},
+    {"qwen2_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen2_5_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_vl", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_vl_moe", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_5", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
+    {"qwen3_5_moe", .merge_eps = 1e-6, .merge_act = DOP_ACT_GELU},
 };
 
 typedef struct reader {
@@ -86,25 +87,13 @@ enum { MAX_PATCH = 256, MAX_MERGE = 64 }; /* largest edge of a patch in pixels, 
 /* ---- facts ---------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-read_act(const reader *r, const dop_json *j, const char *key, dop_vision_act otherwise, dop_vision_act *out)
+read_act(const reader *r, const dop_json *j, const char *key, dop_act_kind otherwise, dop_act_kind *out)
 {
-    static const struct {
-        const char *name;
-        dop_vision_act act;
-    } known[] = {{"silu", DOP_VISION_SILU},
-                 {"gelu", DOP_VISION_GELU},
-                 {"gelu_pytorch_tanh", DOP_VISION_GELU_TANH},
-                 {"quick_gelu", DOP_VISION_QUICK_GELU}};
     const char *name = NULL;
     dop_status st = dop_json_str_or(j, key, NULL, &name);
     *out = otherwise;
-    if (st != DOP_OK || !name)
+    if (st != DOP_OK || !name || (dop_act_by_name(name, out) && *out != DOP_ACT_XIELU)) /* that one has weights */
         return st;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].name, name) == 0) {
-            *out = known[i].act;
-            return DOP_OK;
-        }
     return DOP_FAIL_IN(r->diag, DOP_E_INPUT, j->path, "%s%s \"%.40s\" is not supported", j->where, key, name);
 }
 

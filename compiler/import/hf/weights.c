@@ -542,7 +542,7 @@ leftovers(const filler *f)
                        .layers_key = hf->family->keys->layers};
     char first[64];
     l.layers_key = dop_hf_key(hf, l.layers_key, first, sizeof first);
-    dop_status st = dop_json_u32_or(&hf->cfg, "num_nextn_predict_layers", 0, DOP_MAX_LAYERS, 0, &l.draft_layers);
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(draft_layers), 0, &l.draft_layers);
     for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
         const dop_st_tensor *t = &f->set.tensors[i];
         if (f->set.taken[i])

@@ -72,7 +72,7 @@ refuse(dop_rdrr *r, const sections *s)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "modelType \"%.60s\" is not supported; known: transformer",
                            type);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->attention, "causal", true, &causal);
+        st = dop_fact_flag_or(&s->attention, DOP_RDRR(causal), true, &causal);
     if (st == DOP_OK && !causal)
         return unsupported(&s->attention, "causal", "attention in both directions");
     for (size_t i = 0; st == DOP_OK && i < sizeof list / sizeof *list; i++) {
@@ -248,7 +248,7 @@ read_rope(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
     if (st == DOP_OK)
         st = dop_fact_f64_or(j, k->partial, 1, &partial);
     if (st == DOP_OK)
-        st = dop_json_bool_or(j, "ropeInterleaved", false, &rope->interleaved);
+        st = dop_fact_flag_or(j, DOP_RDRR(interleaved), false, &rope->interleaved);
     rope->dims = (uint32_t)((double)head_dim * partial);
     if (st == DOP_OK && (rope->dims == 0 || rope->dims % 2 != 0))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
@@ -303,15 +303,15 @@ read_norms(dop_rdrr *r, const sections *s)
     double eps = 0;
     dop_status st = dop_fact_f64_or(&s->norm, DOP_RDRR(rms_eps), 1e-5, &eps);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->norm, "rmsNormWeightOffset", false, &add);
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(norm_add_1), false, &add);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->norm, "postAttentionNorm", true, &post_attn);
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(post_attn_norm), true, &post_attn);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->norm, "preFeedforwardNorm", false, &pre_ffn);
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(pre_ffn_norm), false, &pre_ffn);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->norm, "postFeedforwardNorm", false, &post_ffn);
+        st = dop_fact_flag_or(&s->norm, DOP_RDRR(post_ffn_norm), false, &post_ffn);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->attention, "queryKeyNorm", false, &qk);
+        st = dop_fact_flag_or(&s->attention, DOP_RDRR(qk_norm_used), false, &qk);
     const dop_norm rms = {.kind = DOP_NORM_RMS}, none = {0};
     y->attn_norm = y->ffn_norm = pre_ffn || !post_ffn ? rms : none;
     y->post_attn_norm = (pre_ffn ? post_attn : post_ffn) ? rms : none;
@@ -332,7 +332,7 @@ read_ffn(dop_rdrr *r, const sections *s)
     const char *name = NULL, *mode = NULL;
     dop_status st = dop_json_str_or(&s->ffn, "activation", "silu", &name);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->ffn, "gatedActivation", true, &f->gated);
+        st = dop_fact_flag_or(&s->ffn, DOP_RDRR(ffn_gated), true, &f->gated);
     if (st == DOP_OK)
         st = dop_json_str_or(&s->ffn, "branchMode", "auto", &mode);
     if (st == DOP_OK && strcmp(mode, "auto") != 0 && strcmp(mode, "dense") != 0)
@@ -350,9 +350,9 @@ read_output(dop_rdrr *r, const sections *s)
     dop_attention *t = &r->layer.mixers[0].attn;
     double query = t->head_dim;
     bool scale = false;
-    dop_status st = dop_json_bool_or(&s->output, "tieWordEmbeddings", false, &a->tied);
+    dop_status st = dop_fact_flag_or(&s->output, DOP_RDRR(tied), false, &a->tied);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->output, "scaleEmbeddings", false, &scale);
+        st = dop_fact_flag_or(&s->output, DOP_RDRR(embed_root), false, &scale);
     if (scale)
         a->embed_scale = (double)sqrtf((float)a->hidden);
     if (st == DOP_OK)

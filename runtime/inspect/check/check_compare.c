@@ -15,7 +15,8 @@ dop_check_picks(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
 }
 
-/* f32 sums of up to some 10^4 products, exponentials and divisions as Vulkan allows them (a few units in the last
+/* Bounds by reasoning: each is what the arithmetic allows.
+ * f32 sums of up to some 10^4 products, exponentials and divisions as Vulkan allows them (a few units in the last
  * place), in standard deviations of the output, or in shares of a value larger than that. */
 static const double error_bound = 1e-4;
 /* Kernels that round what they multiply to f16 (matrix units; long rows in shared memory): 2^-12 for each of both

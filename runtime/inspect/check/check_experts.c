@@ -51,11 +51,11 @@ dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out)
 /* Multiplies with one expert's matrix: gathers the rows that chose the expert, multiplies them, and scatters the results. */
 static dop_status
 multiply(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const uint32_t *pairs, uint32_t n,
-         const float *acts, uint32_t share, const bool *want, float *scratch, float *out)
+         const float *activations, uint32_t share, const bool *want, float *scratch, float *out)
 {
     float *x = scratch, *y = scratch + (uint64_t)n * w->cols;
     for (uint32_t i = 0; i < n; i++)
-        memcpy(x + (uint64_t)i * w->cols, acts + (uint64_t)(pairs[i] / share) * w->cols, w->cols * sizeof *x);
+        memcpy(x + (uint64_t)i * w->cols, activations + (uint64_t)(pairs[i] / share) * w->cols, w->cols * sizeof *x);
     for (uint64_t i = 0; i < (uint64_t)n * w->rows; i++)
         y[i] = NAN;
     dop_status st = dop_check_matmul(run->plan, w, expert, x, n, want, y, run->diag);
@@ -65,8 +65,8 @@ multiply(dop_check_run *run, const dop_plan_tensor *w, uint32_t expert, const ui
 }
 
 dop_status
-dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, const float *acts, const bool *want,
-                  float *out)
+dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, const float *activations,
+                  const bool *want, float *out)
 {
     const dop_graph *g = run->g;
     const dop_node *n = dop_node_at(g, id);
@@ -84,7 +84,7 @@ dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, 
             if ((ids ? ids->u[i] : i % slots) == e)
                 mine[found++] = i;
         if (found)
-            st = multiply(run, w, e, mine, found, acts, share, want, scratch, out);
+            st = multiply(run, w, e, mine, found, activations, share, want, scratch, out);
     }
     free(mine);
     free(scratch);

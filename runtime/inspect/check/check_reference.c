@@ -173,8 +173,8 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     const uint64_t made = experts ? (uint64_t)run->n_samples * dop_node_cols(g, id) : rows * cols;
     float *out = malloc((size_t)made * sizeof *out);
     bool *want = product ? calloc(w->rows, sizeof *want) : NULL;
-    float *acts = product ? malloc((size_t)x->count * sizeof *acts) : NULL;
-    if (!out || (product && (!want || !acts))) {
+    float *activations = product ? malloc((size_t)x->count * sizeof *activations) : NULL;
+    if (!out || (product && (!want || !activations))) {
         st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
@@ -182,13 +182,13 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         out[i] = NAN; /* not computed: nothing that is made of it is compared */
     if (product) {
         choose_columns(run, w, want);
-        memcpy(acts, x->f, (size_t)x->count * sizeof *acts);
+        memcpy(activations, x->f, (size_t)x->count * sizeof *activations);
         /* Beside integer products there may be some of floats, and a product of heads behind them takes their values as they are. */
         if (run->rounds && id != run->r->info->tail.id &&
             dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
-            dop_check_round_rows(acts, rows, w->cols);
-        st = experts ? dop_check_experts(run, id, w, acts, want, out)
-                     : dop_check_matmul(run->plan, w, 0, acts, (uint32_t)rows, want, out, run->diag);
+            dop_check_round_rows(activations, rows, w->cols);
+        st = experts ? dop_check_experts(run, id, w, activations, want, out)
+                     : dop_check_matmul(run->plan, w, 0, activations, (uint32_t)rows, want, out, run->diag);
     }
     const uint32_t first = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_first),
                    of = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_of);
@@ -202,7 +202,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
 error:
     free(out);
     free(want);
-    free(acts);
+    free(activations);
     return st;
 }
 

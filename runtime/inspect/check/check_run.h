@@ -52,9 +52,9 @@ uint64_t dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop
 /* check_experts.c: sets run->choice where the region reads one. */
 dop_status dop_check_choose(dop_check_run *run);
 void dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out);
-/* The product `id` of the samples with the matrices that they chose: acts has a row for each row of its source 0, out
+/* The product `id` of the samples with the matrices that they chose: activations has a row for each row of its source 0, out
  * [samples, k, w->rows]; columns that are not wanted become NaN. */
-dop_status dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, const float *acts,
+dop_status dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, const float *activations,
                              const bool *want, float *out);
 
 /* check_reference.c: creates run->it with every outside value set. */

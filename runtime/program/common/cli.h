@@ -72,10 +72,12 @@ typedef struct dop_cli {
         serve_grace; /* seconds; serve_time and serve_prepare 0: no limit */
     dop_texts serve_hosts, cors;
     const char *prefix, *log;
-    uint32_t store;       /* responses that the server keeps */
-    double serve_comment; /* seconds; 0: never */
+    uint32_t store; /* responses that the server keeps */
+    bool systemd;
+    const char *notify_socket, *listen_pid, *listen_fds; /* what systemd says in the environment, with --systemd */
+    double serve_comment;                                /* seconds; 0: never */
     /* about */
-    bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
+    bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
     const char *cache_dir; /* owned by main; from the environment, as `launched` is */
@@ -96,6 +98,7 @@ dop_mode_fn dop_mode_list_devices;              /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
 dop_mode_fn dop_mode_trace;
+dop_mode_fn dop_mode_report;   /* cli_report.c */
 dop_mode_fn dop_mode_tokenize; /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */

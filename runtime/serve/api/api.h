@@ -58,6 +58,8 @@ typedef struct dop_api_request {
     const char *method, *path;
     const char *body;
     size_t n_body;
+    uint64_t client;          /* whose request it is: clients get their turns in a queue fairly */
+    int priority;             /* requests with a larger one come first */
     dop_budget *budget;       /* the request's budget, which every stage of reading the request charges */
     void (*wake)(void *user); /* a call has something new; called by another thread, and must not call this API */
     void *user;
@@ -67,6 +69,8 @@ typedef struct dop_api_request {
 typedef struct dop_answer_counts {
     bool known;
     uint32_t prompt, reused, written; /* reused: tokens of the prompts that were cached */
+    double first_ms;                  /* from the call's beginning to its first token; 0: it has none */
+    char model[80];                   /* its name, which may be cut */
 } dop_answer_counts;
 
 /* Whose form errors have. */

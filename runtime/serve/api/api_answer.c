@@ -130,6 +130,21 @@ lists_of(const dop_call *c)
     return c->chat ? chat_lists : completion_lists;
 }
 
+/* What top_logprobs of a completion have for a token: a log-probability for each text, the larger one where several have it. */
+static json_t *
+alternatives(const dop_call *c, const dop_logprob *top, uint32_t n, const dop_logprob *also)
+{
+    json_t *list = json_object();
+    for (uint32_t k = 0; k < n + (also != NULL); k++) {
+        const dop_logprob *one = k < n ? &top[k] : also;
+        json_t *name = token_text(c, one->id);
+        if (!json_object_get(list, json_string_value(name)))
+            json_object_set_new(list, json_string_value(name), json_real((double)one->logprob));
+        json_decref(name);
+    }
+    return list;
+}
+
 /* The item of a token in one of the lists of log-probabilities; offset: bytes of the tokens before it. */
 static json_t *
 list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
@@ -145,20 +160,39 @@ list_item(const dop_call *c, int list, const dop_job_token *t, size_t offset)
         return token_text(c, t->pick.id);
     if (list == 1)
         return json_real((double)t->pick.logprob);
-    if (list == 3)
-        return json_integer((json_int_t)offset);
-    json_t *top = json_object();
-    for (uint32_t k = 0; k < t->n_top; k++) {
-        json_t *name = token_text(c, t->top[k].id);
-        json_object_set_new(top, json_string_value(name), json_real((double)t->top[k].logprob));
-        json_decref(name);
-    }
-    return top;
+    return list == 3 ? json_integer((json_int_t)offset) : alternatives(c, t->top, t->n_top, NULL);
 }
 
-/* Log-probabilities of the tokens from number `from` on; *io_offset, bytes of the tokens before, moves behind them. */
+/* The same of a token of the prompt that the answer repeats: the first one has no log-probability. */
 static json_t *
-logprobs(const dop_call *c, const glance *g, uint32_t from, size_t *io_offset)
+prompt_item(const dop_call *c, const dop_choice *own, const dop_logprob *scored, int list, uint32_t i, size_t offset)
+{
+    if (list == 0)
+        return token_text(c, own->prompt[i]);
+    if (list == 3)
+        return json_integer((json_int_t)offset);
+    if (i == 0 || !scored)
+        return json_null();
+    const dop_logprob *at = scored + (size_t)(i - 1) * (1 + c->n_top);
+    return list == 1 ? json_real((double)at->logprob) : alternatives(c, at + 1, c->n_top, c->n_top ? at : NULL);
+}
+
+/* The item of token number i, those of a repeated prompt counted too; *io_offset moves behind it. */
+static json_t *
+item_at(const dop_call *c, const dop_choice *own, const glance *g, int list, uint32_t i, size_t *io_offset)
+{
+    const uint32_t before = own->n_prompt; /* 0 without echo */
+    const size_t offset = *io_offset;
+    const uint32_t id = i < before ? own->prompt[i] : token_at(g, i - before)->pick.id;
+    *io_offset += i < own->n_added ? 0 : token_size(c, id);
+    return i < before ? prompt_item(c, own, g->state.scored, list, i, offset)
+                      : list_item(c, list, token_at(g, i - before), offset);
+}
+
+/* Log-probabilities of a choice's tokens from number `from` on, those of a repeated prompt counted too; *io_offset, bytes of the
+ * tokens before, moves behind them. */
+static json_t *
+logprobs(const dop_call *c, const dop_choice *own, const glance *g, uint32_t from, size_t *io_offset)
 {
     const char *const *lists = lists_of(c);
     if (!c->logprobs)
@@ -168,11 +202,8 @@ logprobs(const dop_call *c, const glance *g, uint32_t from, size_t *io_offset)
     for (int k = 0; lists[k]; k++) {
         json_t *list = json_array();
         offset = *io_offset;
-        for (uint32_t i = from; i < g->state.n_tokens; i++) {
-            const dop_job_token *t = token_at(g, i);
-            json_array_append_new(list, list_item(c, k, t, offset));
-            offset += token_size(c, t->pick.id);
-        }
+        for (uint32_t i = from; i < own->n_prompt + g->state.n_tokens; i++)
+            json_array_append_new(list, item_at(c, own, g, k, i, &offset));
         json_object_set_new(all, lists[k], list);
     }
     *io_offset = offset;
@@ -186,7 +217,7 @@ dop_call_logprobs(const dop_call *call)
 {
     size_t offset = 0;
     const glance g = {.state = dop_job_look(call->choices[0].job)};
-    return logprobs(call, &g, 0, &offset);
+    return logprobs(call, &call->choices[0], &g, 0, &offset);
 }
 
 /* Counts the tokens of all choices.  A prompt that several choices share counts once. */
@@ -278,6 +309,20 @@ write_before(dop_call *c, uint32_t index, dop_buf *out)
         dop_buf_puts(out, ",\"logprobs\":null");
 }
 
+/* A text behind the prompt, where the answer repeats it. */
+static json_t *
+repeated(const dop_choice *own, const char *text, size_t n)
+{
+    dop_buf all = {0};
+    if (own->before.size)
+        dop_buf_append(&all, own->before.data, own->before.size);
+    if (n)
+        dop_buf_append(&all, text, n);
+    json_t *made = all.failed ? NULL : dop_json_text(all.size ? all.data : "", all.size);
+    dop_buf_finish(&all);
+    return made;
+}
+
 /* Writes the members of a choice that stand behind its log-probabilities, and ends the choice. */
 static void
 write_behind(const dop_call *c, uint32_t index, dop_buf *out)
@@ -285,7 +330,7 @@ write_behind(const dop_call *c, uint32_t index, dop_buf *out)
     const dop_choice *own = &c->choices[index];
     const dop_job_state s = dop_job_look(own->job);
     json_t *rest = c->chat ? json_pack("{s:o}", "message", message(&own->reading))
-                           : json_pack("{s:o}", "text", json_stringn(s.text, s.n_text));
+                           : json_pack("{s:o}", "text", repeated(own, s.text, s.n_text));
     dop_call_note_validity(c, index, rest);
     dop_buf_puts(out, ",");
     append_rest(out, rest);
@@ -298,20 +343,20 @@ static bool
 write_lists(dop_call *c, dop_buf *out)
 {
     dop_writing *w = &c->writing;
-    const dop_job_state s = dop_job_look(c->choices[w->choice].job);
+    const dop_choice *own = &c->choices[w->choice];
+    const glance g = {.state = dop_job_look(own->job)};
+    const uint32_t n = own->n_prompt + g.state.n_tokens;
     const char *const *lists = lists_of(c);
     for (; lists[w->list]; w->list++, w->token = 0) {
         if (w->token == 0) {
             dop_buf_printf(out, "%s\"%s\":[", w->list == 0 ? ",\"logprobs\":{" : ",", lists[w->list]);
             w->offset = 0;
         }
-        for (; w->token < s.n_tokens; w->token++) {
+        for (; w->token < n; w->token++) {
             if (out->size > PIECE || out->failed)
                 return out->failed;
-            const dop_job_token *t = &s.tokens[w->token];
             dop_buf_puts(out, w->token > 0 ? "," : "");
-            append_open(out, list_item(c, w->list, t, w->offset), 0);
-            w->offset += token_size(c, t->pick.id);
+            append_open(out, item_at(c, own, &g, w->list, w->token, &w->offset), 0);
         }
         dop_buf_puts(out, "]");
     }
@@ -566,10 +611,29 @@ stream_message(dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
               json_null(), answer);
     if (news.n_content || (c->logprobs && g->state.n_tokens > choice->sent_tokens))
         chunk(c, index, json_pack("{s:o}", "content", dop_json_text(news.content, news.n_content)), NULL,
-              logprobs(c, g, choice->sent_tokens, &choice->offset), answer);
+              logprobs(c, choice, g, choice->sent_tokens, &choice->offset), answer);
     choice->sent_tokens = g->state.n_tokens;
     for (size_t i = news.first_call; i < json_array_size(news.calls); i++)
         stream_call(c, index, i, json_array_get(news.calls, i), answer);
+}
+
+/* Streams what is new of a completion, behind the prompt that it may repeat. */
+static void
+stream_completion(const dop_call *c, uint32_t index, const glance *g, dop_answer *answer)
+{
+    dop_choice *choice = (dop_choice *)(uintptr_t)&c->choices[index];
+    const dop_job_state *s = &g->state;
+    const bool first = c->echo && !choice->repeated;
+    const uint32_t from = first ? 0 : choice->n_prompt + choice->sent_tokens;
+    if (!first && s->n_text == choice->sent && !(c->logprobs && s->n_tokens > choice->sent_tokens))
+        return;
+    const char *text = s->text + choice->sent;
+    const size_t n = s->n_text - choice->sent;
+    chunk(c, index, first ? repeated(choice, text, n) : json_stringn(text, n), NULL,
+          logprobs(c, choice, g, from, &choice->offset), answer);
+    choice->repeated = true;
+    choice->sent = s->n_text;
+    choice->sent_tokens = s->n_tokens;
 }
 
 static void
@@ -591,11 +655,8 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
     choice->begun |= s.n_tokens > 0 || ended;
     if (c->chat) {
         stream_message(c, index, &g, answer);
-    } else if (s.n_text > choice->sent || (c->logprobs && s.n_tokens > choice->sent_tokens)) {
-        chunk(c, index, json_stringn(s.text + choice->sent, s.n_text - choice->sent), NULL,
-              logprobs(c, &g, choice->sent_tokens, &choice->offset), answer);
-        choice->sent = s.n_text;
-        choice->sent_tokens = s.n_tokens;
+    } else if ((s.n_tokens > 0 || ended) && is_good(s.end)) {
+        stream_completion(c, index, &g, answer);
     }
     choice->over = ended;
     if (ended && is_good(s.end))
@@ -650,10 +711,13 @@ dop_answer_counts
 dop_call_count(const dop_call *c)
 {
     dop_answer_counts n = {.known = true};
+    snprintf(n.model, sizeof n.model, "%s", c->api->facts.name);
     dop_engine_lock(c->api->engine);
     for (uint32_t i = 0; i < c->n_choices; i++) {
         const dop_job_state s = dop_job_look(c->choices[i].job);
         n.written += s.n_tokens;
+        if (s.first_ms > 0 && (n.first_ms <= 0 || s.first_ms - s.submitted_ms < n.first_ms))
+            n.first_ms = s.first_ms - s.submitted_ms;
         if (c->n_each > 1 && i % c->n_each > 0)
             continue;
         n.prompt += (uint32_t)s.n_prompt;
@@ -673,6 +737,14 @@ dop_call_poll(dop_call *call, dop_answer *io_answer)
 }
 
 void
+dop_choice_finish(dop_choice *choice)
+{
+    free(choice->prompt);
+    dop_buf_finish(&choice->before);
+    choice->prompt = NULL;
+}
+
+void
 dop_call_end(dop_call *call)
 {
     if (!call)
@@ -680,6 +752,7 @@ dop_call_end(dop_call *call)
     for (uint32_t i = 0; i < call->n_choices; i++) {
         dop_job_release(call->api->engine, call->choices[i].job);
         dop_reading_finish(&call->choices[i].reading);
+        dop_choice_finish(&call->choices[i]);
     }
     dop_buf_finish(&call->begin);
     json_decref(call->tools);

@@ -2,6 +2,7 @@
 #include "runtime/serve/api/api_gather.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void
 dop_gather_refuse(gathering *g, const char *param, const dop_diag *diag)
@@ -76,6 +77,7 @@ dop_gather_prompts(gathering *g, const char *param)
     bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
     size_t n = several ? json_array_size(v) : 1;
     const unsigned special = special_of(g);
+    g->texts = v;
     const uint32_t most = g->call->embeds ? g->api->max_inputs : g->api->max_choices;
     if (n > most) {
         dop_reader_refuse(&g->r, param, "at most %u %s", most, g->call->embeds ? "inputs" : "prompts");
@@ -87,4 +89,26 @@ dop_gather_prompts(gathering *g, const char *param)
         dop_gather_no_memory(g);
     for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
         take_prompt(g, param, several ? json_array_get(v, i) : v, special, &g->prompts[i]);
+}
+
+bool
+dop_gather_echo(const gathering *g, uint32_t prompt, dop_choice *choice)
+{
+    const dop_ids *ids = &g->prompts[prompt];
+    const json_t *given = json_is_array(g->texts) && !json_is_integer(json_array_get(g->texts, 0))
+                              ? json_array_get(g->texts, prompt)
+                              : g->texts;
+    size_t n;
+    choice->prompt = calloc(ids->count + 1, sizeof *choice->prompt);
+    if (!choice->prompt)
+        return false;
+    memcpy(choice->prompt, ids->data, ids->count * sizeof *choice->prompt);
+    choice->n_prompt = (uint32_t)ids->count;
+    if (!json_is_string(given))
+        return dop_tokenizer_decode(g->api->tok, ids->data, ids->count, 0, NULL, &choice->before) == DOP_OK;
+    dop_buf_append(&choice->before, json_string_value(given), json_string_length(given));
+    const char *first = ids->count ? dop_tokenizer_piece(g->api->tok, ids->data[0], &n) : NULL;
+    choice->n_added = first && dop_tokenizer_is_special(g->api->tok, ids->data[0]) &&
+                      (json_string_length(given) < n || memcmp(json_string_value(given), first, n) != 0);
+    return !choice->before.failed;
 }

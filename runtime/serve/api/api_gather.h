@@ -18,7 +18,8 @@ typedef struct gathering {
     uint32_t *seconds; /* owned, [n_prompts]: tokens before the second text of each pair; NULL: they are single texts */
     uint32_t n_prompts, n_each;
     dop_request_images images;
-    const char *front; /* what texts get in front of them; NULL: nothing */
+    const json_t *texts; /* with echo: the prompts as the request has them */
+    const char *front;   /* what texts get in front of them; NULL: nothing */
     json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */
     const char *param; /* the parameter of the request that `parts` or `grammar` is from */
     dop_grammar *grammar;
@@ -32,6 +33,8 @@ void dop_gather_prompts(gathering *g, const char *param); /* texts and lists of 
 dop_status dop_gather_text(gathering *g, const char *text, size_t n, unsigned special, dop_diag *diag, dop_ids *out);
 void dop_gather_refuse(gathering *g, const char *param, const dop_diag *diag);
 void dop_gather_no_memory(gathering *g);
+/* Keeps the prompt of a choice that the answer repeats; false: out of memory. */
+bool dop_gather_echo(const gathering *g, uint32_t prompt, dop_choice *choice);
 /* api_texts.c */
 void dop_gather_embedding(gathering *g);
 void dop_gather_rerank(gathering *g);

@@ -137,6 +137,12 @@ typedef struct dop_choice {
     uint32_t sent_tokens;                    /* with logprobs */
     size_t offset;                           /* bytes of the first sent_tokens tokens */
     bool begun, over;                        /* the first event was sent; the last one was */
+    /* With echo. */
+    uint32_t *prompt; /* owned, [n_prompt] */
+    uint32_t n_prompt;
+    uint32_t n_added; /* tokens at its beginning that the tokenizer has put there */
+    dop_buf before;   /* text of the prompt */
+    bool repeated;    /* the prompt has been sent */
 } dop_choice;
 
 /* How far a whole answer has been written. */
@@ -171,6 +177,7 @@ struct dop_call {
     bool clamped;             /* the context has no room for all that the answer was allowed */
     size_t n_own_stops;       /* how many of the stop texts, the first ones, are the model's */
     bool chat, embeds, ranks, stream, include_usage, logprobs;
+    bool echo;           /* the prompt stands before what is written, with its log-probabilities */
     bool base64;         /* how embeddings are written */
     uint32_t dimensions; /* values of an embedding that are written */
     bool pairs;          /* ranks: each choice is a pair with the query; otherwise the first choice is the query */
@@ -187,6 +194,9 @@ struct dop_call {
     dop_writing writing;
     dop_choice choices[]; /* [n_choices] */
 };
+
+/* api_answer.c: frees what a choice owns, its job aside. */
+void dop_choice_finish(dop_choice *choice);
 
 /* api_texts.c: the vector of an input; the scores of all documents, the best first. */
 void dop_texts_write_vector(const dop_call *c, uint32_t index, dop_buf *out);

@@ -121,6 +121,7 @@ take_logprobs(gathering *g)
     }
     g->job.sampling.logprobs = g->call->logprobs;
     g->job.n_top = g->call->n_top;
+    g->job.scores = g->call->echo && g->call->logprobs;
 }
 
 static void
@@ -137,8 +138,9 @@ take_form(gathering *g)
     g->n_each = (uint32_t)dop_reader_whole(r, "n", 1, 1, g->api->max_choices);
     if (dop_reader_whole(r, "best_of", g->n_each, 1, 1 << 20) != g->n_each)
         dop_reader_refuse(r, "best_of", "best_of is not supported");
-    if (dop_reader_bool(r, "echo", false))
-        dop_reader_refuse(r, "echo", "echo is not supported");
+    c->echo = dop_reader_bool(r, "echo", false);
+    if (c->echo && c->chat)
+        dop_reader_refuse(r, "echo", "echo is for /v1/completions");
     size_t n;
     (void)dop_reader_text(r, "suffix", &n);
     if (n > 0)
@@ -339,8 +341,11 @@ tokens_that_fit(const gathering *g)
         PROBABILITY = 120
     }; /* bytes of a token's text, and of a log-probability with its token, as JSON */
     const uint64_t each = TEXT + (g->job.sampling.logprobs ? (uint64_t)PROBABILITY * (1 + g->job.n_top) : 0),
-                   n = (uint64_t)g->n_prompts * g->n_each;
-    return g->api->max_answer ? g->api->max_answer / (each * (n ? n : 1)) : UINT64_MAX;
+                   n = (uint64_t)g->n_prompts * g->n_each, most = g->api->max_answer / (each * (n ? n : 1));
+    uint64_t longest = 0; /* tokens of a prompt that the answer repeats */
+    for (uint32_t i = 0; i < g->n_prompts && g->call->echo; i++)
+        longest = g->prompts[i].count > longest ? g->prompts[i].count : longest;
+    return !g->api->max_answer ? UINT64_MAX : most > longest ? most - longest : 0;
 }
 
 /* Sets how long the answers may become; refuses prompts that fill the context. */
@@ -377,7 +382,7 @@ take_lengths(gathering *g)
     }
     if (wanted > (int64_t)most && most < ctx) {
         dop_reader_refuse(r, "max_tokens", "this server writes at most %u tokens", most);
-    } else if (room == 0 || wanted > (int64_t)room) {
+    } else if (longest > ctx || (room == 0 && wanted != 0) || wanted > (int64_t)room) {
         r->failed = true;
         dop_answer_error(r->answer,
                          &(dop_api_error){400, "invalid_request_error", "context_length_exceeded",
@@ -385,7 +390,7 @@ take_lengths(gathering *g)
                          "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
                          room ? ": the answer that is asked for does not fit" : "");
     }
-    if (wanted > 0 && (uint64_t)wanted > fits) {
+    if ((wanted > 0 && (uint64_t)wanted > fits) || (fits == 0 && g->call->echo)) {
         dop_reader_refuse(
             r, g->n_each > 1 ? "n" : "max_tokens",
             "the answer could become too large for this server: it would have up to %llu tokens with what is "
@@ -520,6 +525,9 @@ make_choices(gathering *g)
     memset(c->choices, 0, n * sizeof *c->choices);
     c->n_choices = n;
     c->n_each = g->n_each;
+    for (uint32_t i = 0; i < n && c->echo; i++)
+        if (!dop_gather_echo(g, i / g->n_each, &c->choices[i]))
+            return NULL;
     return c;
 }
 
@@ -644,6 +652,8 @@ finish_gathering(gathering *g, bool ends)
     json_decref(g->call->tools);
     json_decref(g->call->schema);
     json_decref(g->call->documents);
+    for (uint32_t i = 0; i < g->call->n_choices; i++)
+        dop_choice_finish(&g->call->choices[i]);
     if (g->call->writer)
         g->call->writer->finish(g->call->state);
     free(g->call);
@@ -728,6 +738,8 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     }
     g.job.wake = request->wake;
     g.job.user = request->user;
+    g.job.client = request->client;
+    g.job.priority = request->priority;
     g.call->writer = how.writer;
     g.call->state = how.state;
     name_call(g.call);
@@ -748,7 +760,10 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     finish_gathering(&g, g.r.failed);
     if (!g.call)
         return NULL;
-    for (uint32_t i = 0; i < g.call->n_choices && chat; i++)
+    static const dop_tool_form plain; /* a text without marks */
+    if (!chat)
+        g.call->terms = (dop_reading_terms){.form = &plain};
+    for (uint32_t i = 0; i < g.call->n_choices && (chat || how.writer); i++)
         dop_reading_begin(&g.call->choices[i].reading, &g.call->terms);
     return g.call;
 }

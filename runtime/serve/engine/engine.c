@@ -168,6 +168,7 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
         dop_job *job = out_jobs[i];
         job->gen.matcher = requests[i].matcher;
         job->leads = i == 0;
+        dop_engine_give_turn(e, job);
         dop_engine_enqueue(e, job);
     }
     pthread_cond_signal(&e->work);

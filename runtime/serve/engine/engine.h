@@ -1,9 +1,9 @@
 /* The engine of the server: jobs of many clients on one model.
  *
  * A *job* is a prompt and what to do with it.  One thread drives the model: each of its steps has a row for every
- * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue, first come first served, until a
- * sequence of the plan is free.  Sequences keep their caches when a job ends, so a job whose prompt begins like another's
- * only reads the rest.
+ * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue until a sequence of the plan is free:
+ * those of a higher priority first, then clients by turns, each client's first come first served.  Sequences keep their caches when
+ * a job ends, so a job whose prompt begins like another's only reads the rest.
  *
  * Nothing here knows about HTTP or JSON.  Threads: everything except dop_engine_create and dop_engine_destroy may be called by
  * any thread; the state of a job may be read between dop_engine_lock and dop_engine_unlock. */
@@ -36,6 +36,7 @@ typedef struct dop_job_request {
     uint32_t max_tokens;   /* 0: the prompt is read, and nothing is picked */
     dop_sampling sampling; /* penalty_from is set to n_prompt */
     uint32_t n_top;        /* alternatives for each token, with sampling.logprobs */
+    bool scores;           /* the prompt's tokens get log-probabilities too */
     const char *const *stops;
     size_t n_stops;
     bool ignore_end;             /* continue after the model's end token */
@@ -44,6 +45,8 @@ typedef struct dop_job_request {
     bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
     uint32_t second;     /* a prompt that is a pair of texts: tokens before the second text; 0: a single text */
+    uint64_t client;     /* whose job it is */
+    int priority;        /* jobs with a larger one come first */
     double time_limit_s; /* seconds from submission to the end of the job; 0: none */
     bool wake_at_end;    /* call wake only at the end */
     /* Called when the job has news, by the engine's thread under the engine's lock, so that it must not call the engine. */
@@ -79,7 +82,10 @@ typedef struct dop_job_state {
     size_t stop_index;
     const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
     uint32_t n_tokens;           /* tokens written, including the end token */
-    const float *embedding;      /* [n_embedding], once a job that embeds has ended */
+    /* With `scores`, once the job writes or has ended: for each token of the prompt but the first, the token and n_top likeliest ids in
+     * its place: [(n_prompt - 1) * (1 + n_top)]; NULL: none. */
+    const dop_logprob *scored;
+    const float *embedding; /* [n_embedding], once a job that embeds has ended */
     uint32_t n_embedding;
     uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were cached already */
     double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */

@@ -9,7 +9,7 @@
 
 #include <doppler/images.h>
 
-enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64 };
+enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64, DOP_ENGINE_CLIENTS = 1024 };
 
 typedef enum dop_job_phase {
     DOP_JOB_WAITS,  /* in the queue */
@@ -26,6 +26,7 @@ struct dop_job {
     dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
 
     dop_job *next; /* in the queue */
+    double turn;   /* its place among jobs of its priority: the least comes first */
     bool leads;    /* the first job of a request */
     uint32_t slot; /* index in dop_engine.slots of the job's sequence, while it reads or writes */
     dop_job_phase phase;
@@ -34,11 +35,12 @@ struct dop_job {
     /* used by the engine's thread only */
     float *embedding; /* [n_embedding]; NULL: none is asked for, or not computed yet */
     uint32_t n_embedding;
-    uint32_t parts_at;  /* tokens that the prompt has in common with others that were read before */
-    uint32_t n_read;    /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
-    uint32_t *written;  /* [max_tokens], in tokens_of */
-    uint32_t row;       /* row of the current step that gives the job's next token; UINT32_MAX: none */
-    dop_diag step_diag; /* why the job's pick failed */
+    dop_logprob *scored; /* owned: dop_job_state.scored; NULL: not asked for */
+    uint32_t parts_at;   /* tokens that the prompt has in common with others that were read before */
+    uint32_t n_read;     /* how many of tokens_of are in the sequence; UINT32_MAX: not begun */
+    uint32_t *written;   /* [max_tokens], in tokens_of */
+    uint32_t row;        /* row of the current step that gives the job's next token; UINT32_MAX: none */
+    dop_diag step_diag;  /* why the job's pick failed */
 
     /* under the lock, as what `gen` has written */
     dop_job_token *tokens;
@@ -85,6 +87,11 @@ struct dop_engine {
     /* under the lock */
     dop_job *first, *last; /* the queue */
     uint32_t n_waiting;
+    /* Fair queueing: `now` is the turn of the job that was started last, and clients[] has the last turn that each client's jobs have
+     * got (start-time fair queueing; several clients may share a place, by their ids' hashes). */
+    struct {
+        double now, clients[DOP_ENGINE_CLIENTS];
+    } turns;
     bool stopped, broken;
     double stop_ms; /* deadline of running jobs, once stopped */
     dop_diag diag;  /* why it is broken */
@@ -120,17 +127,10 @@ struct dop_engine {
 /* Under the lock: brings the engine's view up to date. */
 void dop_engine_publish(dop_engine *e);
 
-/* Under the lock: appends a job to the queue. */
-static inline void
-dop_engine_enqueue(dop_engine *e, dop_job *job)
-{
-    if (e->last)
-        e->last->next = job;
-    else
-        e->first = job;
-    e->last = job;
-    e->n_waiting++;
-}
+/* Under the lock: puts a job into the queue, which is in the order in which jobs are started. */
+void dop_engine_enqueue(dop_engine *e, dop_job *job);
+/* Under the lock: gives a new job its turn among those of its client and of others. */
+void dop_engine_give_turn(dop_engine *e, dop_job *job);
 
 /* engine_run.c: steps until the engine is stopped and everything has ended. */
 void *dop_engine_run(void *engine);
@@ -172,6 +172,30 @@ void dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_row
 void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
 /* Under the lock: adds a step to the metrics. */
 void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
+
+/* engine_score.c: reads the next part of the prompt of a job that wants its log-probabilities, but not its last token. */
+void dop_engine_score(dop_engine *e, dop_job *job);
+/* Must the job's prompt still be scored? */
+static inline bool
+dop_job_lacks_scores(const dop_job *job)
+{
+    return job->scored && job->request.n_prompt > 1 &&
+           (job->n_read == UINT32_MAX || job->n_read + 1 < job->request.n_prompt);
+}
+
+/* Tokens of the job's prompt and text. */
+static inline uint32_t
+dop_job_tokens(const dop_job *job)
+{
+    return (uint32_t)job->request.n_prompt + job->gen.n_written;
+}
+
+/* engine_slots.c */
+/* Gives free sequences to the first jobs of the queue, as far as there are pages for them. */
+void dop_engine_give_sequences(dop_engine *e);
+/* Rewinds a slot's sequence; ends a job with an error. */
+dop_status dop_slot_rewind(dop_slot *slot, size_t n, dop_diag *diag);
+void dop_engine_fail_job(dop_engine *e, dop_job *job, const dop_diag *diag);
 
 /* engine_job.c */
 dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */

@@ -47,6 +47,37 @@ dop_engine_unlock(dop_engine *engine)
 }
 
 void
+dop_engine_enqueue(dop_engine *e, dop_job *job)
+{
+    dop_job **at = &e->first;
+    const int priority = job->request.priority;
+    /* Most jobs come last. */
+    if (e->last &&
+        (e->last->request.priority > priority || (e->last->request.priority == priority && e->last->turn <= job->turn)))
+        at = &e->last->next;
+    while (*at &&
+           ((*at)->request.priority > priority || ((*at)->request.priority == priority && (*at)->turn <= job->turn)))
+        at = &(*at)->next;
+    job->next = *at;
+    *at = job;
+    if (!job->next)
+        e->last = job;
+    e->n_waiting++;
+}
+
+void
+dop_engine_give_turn(dop_engine *e, dop_job *job)
+{
+    enum {
+        GUESSED = 256
+    }; /* tokens that an answer is taken to have, at most, because nobody knows how long it will be */
+    double *last = &e->turns.clients[job->request.client % DOP_ENGINE_CLIENTS];
+    const uint32_t most = job->request.max_tokens < GUESSED ? job->request.max_tokens : (uint32_t)GUESSED;
+    job->turn = *last > e->turns.now ? *last : e->turns.now;
+    *last = job->turn + (double)job->request.n_prompt + (double)most;
+}
+
+void
 dop_job_free(dop_job *job)
 {
     if (!job)
@@ -59,6 +90,7 @@ dop_job_free(dop_job *job)
     free(job->tokens_of);
     free(job->embedding);
     free(job->tokens);
+    free(job->scored);
     free(job);
 }
 
@@ -78,11 +110,13 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
                                         .n_top = r->n_top,
                                         .ignore_end = r->ignore_end,
                                         .keep_special = r->keep_special};
+    if (r->scores)
+        job->scored = calloc(r->n_prompt * (1 + (size_t)r->n_top), sizeof *job->scored);
     /* The caller keeps the matcher until the job is submitted. */
     if (r->n_images > 0 && (job->images = calloc(r->n_images, sizeof *job->images)))
         for (uint32_t i = 0; i < r->n_images; i++)
             job->images[i] = dop_image_share(r->images[i]);
-    if ((r->n_images > 0 && !job->images) || !job->tokens_of ||
+    if ((r->n_images > 0 && !job->images) || !job->tokens_of || (r->scores && !job->scored) ||
         dop_generation_init(&job->gen, e->model, e->tok, NULL, &how, NULL) != DOP_OK) {
         dop_job_free(job);
         return NULL;
@@ -180,6 +214,7 @@ dop_job_look(const dop_job *job)
         .stop_index = job->gen.output.stop,
         .tokens = job->tokens,
         .n_tokens = job->gen.n_written,
+        .scored = job->scored,
         .embedding = job->embedding,
         .n_embedding = job->n_embedding,
         .n_prompt = (uint32_t)job->request.n_prompt,

@@ -15,117 +15,6 @@
 /* Steps of grammars between two steps of the model, for all jobs together: some 10 ms. */
 enum { MASK_STEPS = 1000000 };
 
-/* --- who has a sequence ------------------------------------------------------------------------------------------------ */
-
-static uint32_t
-n_tokens(const dop_job *job)
-{
-    return (uint32_t)job->request.n_prompt + job->gen.n_written;
-}
-
-/* How many of a job's tokens a slot's sequence covers when it is rewound.  At least the job's last token has to be fed, because the
- * logits after it are wanted. */
-static size_t
-common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
-{
-    return e->encodes ? 0 : dop_sequence_reach(slot->sequence, 0, job->tokens_of, n_tokens(job) - 1);
-}
-
-/* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */
-static uint32_t
-choose_slot(const dop_engine *e, const dop_job *job)
-{
-    uint32_t best = UINT32_MAX;
-    size_t best_same = 0;
-    for (uint32_t i = 0; i < e->n_slots; i++) {
-        if (e->slots[i].job || e->slots[i].flies)
-            continue;
-        size_t same = common(e, &e->slots[i], job);
-        if (best == UINT32_MAX || same > best_same || (same == best_same && e->slots[i].used < e->slots[best].used)) {
-            best = i;
-            best_same = same;
-        }
-    }
-    return best;
-}
-
-static dop_status
-rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
-{
-    return slot->sequence ? dop_sequence_rewind(slot->sequence, (uint32_t)n, diag) : DOP_OK;
-}
-
-/* Makes sequences without a job release their pages.  Full pages can still be found by their tokens until they are used anew. */
-static void
-empty_free_slots(dop_engine *e)
-{
-    for (uint32_t i = 0; i < e->n_slots; i++)
-        if (!e->slots[i].job && !e->slots[i].flies)
-            (void)rewind_slot(&e->slots[i], 0, NULL);
-}
-
-/* Are there pages for all tokens of a job, and one more for every job that runs? */
-static bool
-has_pages(dop_engine *e, const dop_job *job)
-{
-    uint32_t page = e->facts.page, need = page ? n_tokens(job) / page + 1 + e->metrics.running : 0;
-    if (need == 0 || e->metrics.running == 0 || dop_model_counters(e->model).pages_free >= need)
-        return true;
-    empty_free_slots(e);
-    return dop_model_counters(e->model).pages_free >= need;
-}
-
-static void
-give_sequences(dop_engine *e)
-{
-    while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
-        dop_job *job = e->first;
-        uint32_t slot = choose_slot(e, job);
-        if (slot == UINT32_MAX) /* free sequences are still part of a step in flight */
-            return;
-        e->first = job->next;
-        if (!e->first)
-            e->last = NULL;
-        e->n_waiting--;
-        job->next = NULL;
-        job->slot = slot;
-        job->phase = DOP_JOB_READS;
-        job->n_read = UINT32_MAX;
-        job->gen.sequence = e->slots[slot].sequence;
-        e->slots[slot].job = job;
-        e->slots[slot].used = ++e->n_given;
-        e->metrics.running++;
-    }
-}
-
-/* When no page is left: the job that was started last releases its pages and becomes the first in the queue.  False: it is the
- * only job. */
-static bool
-put_back(dop_engine *e)
-{
-    uint32_t last = UINT32_MAX, n = 0;
-    for (uint32_t i = 0; i < e->n_slots; i++)
-        if (e->slots[i].job) {
-            n++;
-            last = last == UINT32_MAX || e->slots[i].used > e->slots[last].used ? i : last;
-        }
-    if (n < 2)
-        return false;
-    dop_job *job = e->slots[last].job;
-    dop_engine_lock(e);
-    e->slots[last].job = NULL;
-    job->phase = DOP_JOB_WAITS;
-    job->next = e->first;
-    e->first = job;
-    if (!e->last)
-        e->last = job;
-    e->n_waiting++;
-    e->metrics.running--;
-    dop_engine_unlock(e);
-    (void)rewind_slot(&e->slots[last], 0, NULL);
-    return true;
-}
-
 /* Why a job must end now although it is not complete; DOP_JOB_GOES_ON: it need not. */
 static dop_job_end
 ends_now(const dop_engine *e, const dop_job *job, double now_ms)
@@ -201,7 +90,7 @@ next_reader(const dop_engine *e)
     for (uint32_t i = 0; i < e->n_slots; i++) {
         const dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && job->phase == DOP_JOB_READS && job->row == UINT32_MAX &&
-            !dop_job_lacks_mask(job) && job->n_read != n_tokens(job) &&
+            !dop_job_lacks_mask(job) && job->n_read != dop_job_tokens(job) &&
             (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
             best = i;
     }
@@ -227,7 +116,7 @@ see_images(dop_job *job, dop_diag *diag)
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
-    const dop_prompt prompt = {.ids = job->tokens_of, .n = n_tokens(job), .most = n_tokens(job) - 1};
+    const dop_prompt prompt = {.ids = job->tokens_of, .n = dop_job_tokens(job), .most = dop_job_tokens(job) - 1};
     dop_resumed got;
     dop_status st = job->images && !job->placed ? see_images(job, diag) : DOP_OK;
     if (st == DOP_OK)
@@ -246,25 +135,6 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     return DOP_OK;
 }
 
-static void
-fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
-{
-    dop_engine_lock(e);
-    dop_job_finish(e, job, DOP_JOB_FAILED, diag);
-    if (job->released)
-        dop_job_free(job);
-    dop_engine_unlock(e);
-}
-
-void
-dop_engine_give_up(dop_engine *e, const dop_diag *diag)
-{
-    dop_engine_lock(e);
-    e->broken = true;
-    e->diag = *diag;
-    dop_engine_unlock(e);
-}
-
 static uint32_t
 add_writers(dop_engine *e, uint32_t most)
 {
@@ -278,7 +148,7 @@ add_writers(dop_engine *e, uint32_t most)
             e->turn = i;
             break;
         }
-        add_row(e, job, job->tokens_of[n_tokens(job) - 1], true);
+        add_row(e, job, job->tokens_of[dop_job_tokens(job) - 1], true);
         n++;
     }
     return n;
@@ -293,7 +163,7 @@ add_prompt(dop_engine *e, dop_job *job, uint32_t n)
     n = dop_features_whole(e->model, job->tokens_of, job->n_read, n, n_tokens(job), e->max_chunk);
     e->slots[job->slot].reads = true;
     for (uint32_t i = 0; i < n; i++, job->n_read++)
-        add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == n_tokens(job));
+        add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == dop_job_tokens(job));
 }
 
 /* The job of a row gets no token in this step. */
@@ -323,7 +193,7 @@ embed(dop_engine *e, dop_job *job)
 {
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
-    dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
+    dop_status st = dop_slot_rewind(&e->slots[job->slot], 0, &diag);
     free(job->embedding); /* left from an attempt that did not find enough pages */
     job->embedding = calloc((size_t)job->n_embedding + 1, sizeof(float));
     if (st == DOP_OK && !job->embedding)
@@ -333,7 +203,7 @@ embed(dop_engine *e, dop_job *job)
     if (st == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     if (st != DOP_OK) {
-        fail_job(e, job, &diag);
+        dop_engine_fail_job(e, job, &diag);
         return;
     }
     vector_done(e, job);
@@ -346,7 +216,7 @@ end_text(dop_engine *e, dop_job *job, const float *vector, const dop_diag *diag)
     if (job->embedding)
         memcpy(job->embedding, vector, job->n_embedding * sizeof(float));
     if (!job->embedding) {
-        fail_job(e, job, diag);
+        dop_engine_fail_job(e, job, diag);
         return;
     }
     vector_done(e, job);
@@ -421,7 +291,7 @@ dop_engine_prepare_masks(dop_engine *e)
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && dop_generation_prepare(&job->gen, MASK_STEPS / n, &diag) != DOP_OK)
-            fail_job(e, job, &diag);
+            dop_engine_fail_job(e, job, &diag);
     }
 }
 
@@ -444,7 +314,7 @@ dop_engine_plan_step(dop_engine *e)
         return;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
         dop_diag diag = {0};
-        if (job->request.embeds) {
+        if (job->request.embeds || dop_job_lacks_scores(job)) {
             if (alone || e->n_rows > n)
                 return;
             forget_rows(e);
@@ -452,23 +322,26 @@ dop_engine_plan_step(dop_engine *e)
             if (e->lands)
                 return;
             e->read_last = true;
-            embed(e, job);
+            if (job->request.embeds)
+                embed(e, job);
+            else
+                dop_engine_score(e, job);
             return;
         }
         if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
             if (diag.code == DOP_E_DEVICE)
                 dop_engine_give_up(e, &diag);
-            fail_job(e, job, &diag);
+            dop_engine_fail_job(e, job, &diag);
             continue;
         }
-        uint32_t left = n_tokens(job) - job->n_read;
+        uint32_t left = dop_job_tokens(job) - job->n_read;
         if (!together) { /* each sequence is replayed by itself */
             add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
             return;
         }
         if (e->n_rows > 0 && e->n_rows + left <= e->max_rows) {
             add_prompt(e, job, left);
-            if (job->n_read < n_tokens(job)) /* it parts from others there */
+            if (job->n_read < dop_job_tokens(job)) /* it parts from others there */
                 return;
             continue;
         }
@@ -493,7 +366,7 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     dop_job *job = p->jobs[index];
     (void)diag;
     job->step_diag = (dop_diag){0};
-    if (dop_generation_pick(&job->gen, job->row, &p->e->pickers[worker], job->tokens_of, n_tokens(job),
+    if (dop_generation_pick(&job->gen, job->row, &p->e->pickers[worker], job->tokens_of, dop_job_tokens(job),
                             &job->step_diag) == DOP_OK &&
         job->gen.matcher && !dop_matcher_must_end(job->gen.matcher))
         (void)dop_generation_prepare(&job->gen, p->slice,
@@ -572,7 +445,7 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
     if (diag.code == DOP_E_DEVICE)
         dop_engine_give_up(e, &diag);
     else if (diag.code != DOP_OK)
-        fail_job(e, job, &diag);
+        dop_engine_fail_job(e, job, &diag);
 }
 
 void
@@ -594,40 +467,11 @@ dop_engine_mark_chunks(dop_engine *e)
         slot->reads = false;
         if (!job || job->n_read == UINT32_MAX)
             continue;
-        if (job->n_read == job->parts_at || job->n_read == n_tokens(job))
+        if (job->n_read == job->parts_at || job->n_read == dop_job_tokens(job))
             (void)dop_sequence_mark(slot->sequence, NULL); /* what fails here is read again later */
         else
             (void)dop_sequence_mark_chunk(slot->sequence, NULL);
     }
-}
-
-void
-dop_engine_end_turns(dop_engine *e)
-{
-    for (uint32_t i = 0; i < e->n_slots; i++) {
-        dop_slot *slot = &e->slots[i];
-        if (!slot->ended || slot->job || slot->flies || !slot->sequence)
-            continue;
-        slot->ended = false;
-        (void)dop_sequence_end_turn(slot->sequence, NULL);
-    }
-}
-
-bool
-dop_engine_make_pages(dop_engine *e)
-{
-    empty_free_slots(e);
-    if (!put_back(e))
-        return false;
-    for (uint32_t i = 0; i < e->n_slots; i++) {
-        size_t n;
-        dop_job *job = e->slots[i].job;
-        if (!job || job->phase != DOP_JOB_READS || job->n_read == UINT32_MAX)
-            continue;
-        (void)dop_sequence_tokens(e->slots[i].sequence, &n);
-        job->n_read = (uint32_t)n;
-    }
-    return true;
 }
 
 void
@@ -637,7 +481,7 @@ dop_engine_ready_picks(dop_engine *e)
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
         if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_generation_ready(&job->gen, &diag) != DOP_OK)
-            fail_job(e, job, &diag);
+            dop_engine_fail_job(e, job, &diag);
     }
 }
 
@@ -698,11 +542,11 @@ dop_engine_take_jobs(dop_engine *e)
 {
     dop_engine_lock(e);
     end_jobs(e);
-    give_sequences(e);
+    dop_engine_give_sequences(e);
     dop_engine_publish(e);
     while (e->metrics.running == 0 && !e->first && !e->stopped)
         pthread_cond_wait(&e->work, &e->lock);
-    give_sequences(e);
+    dop_engine_give_sequences(e);
     const bool done = e->stopped && e->metrics.running == 0;
     dop_engine_unlock(e);
     return !done;

@@ -1,5 +1,8 @@
 #include "runtime/serve/engine/metrics.h"
 
+#include <stdio.h>
+#include <string.h>
+
 void
 dop_histogram_add(dop_histogram *h, double seconds)
 {
@@ -24,22 +27,93 @@ number(dop_buf *out, const char *name, const char *type, const char *help, uint6
     dop_buf_printf(out, "doppler_%s %llu\n", name, (unsigned long long)value);
 }
 
+/* A histogram with all of its name; label: further labels with a comma behind them, or "". */
 static void
-histogram(dop_buf *out, const char *name, const char *help, const dop_histogram *h)
+histogram_as(dop_buf *out, const char *name, const char *label, const char *help, const dop_histogram *h)
 {
     uint64_t below = 0;
     double bound = 1e-3;
-    head(out, name, "histogram", help);
+    const size_t n = strlen(label);
+    char own[160] = "";
+    if (n > 0)
+        snprintf(own, sizeof own, "{%.*s}", (int)n - 1, label);
+    dop_buf_printf(out, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
     for (uint32_t i = 0; i + 1 < DOP_METRIC_BUCKETS; i++, bound *= 2) {
         below += h->counts[i];
-        dop_buf_printf(out, "doppler_%s_bucket{le=\"%.3f\"} %llu\n", name, bound, (unsigned long long)below);
+        dop_buf_printf(out, "%s_bucket{%sle=\"%.3f\"} %llu\n", name, label, bound, (unsigned long long)below);
     }
-    dop_buf_printf(out, "doppler_%s_bucket{le=\"+Inf\"} %llu\ndoppler_%s_sum %.6f\ndoppler_%s_count %llu\n", name,
-                   (unsigned long long)h->n, name, h->sum, name, (unsigned long long)h->n);
+    dop_buf_printf(out, "%s_bucket{%sle=\"+Inf\"} %llu\n%s_sum%s %.6f\n%s_count%s %llu\n", name, label,
+                   (unsigned long long)h->n, name, own, h->sum, name, own, (unsigned long long)h->n);
+}
+
+static void
+histogram(dop_buf *out, const char *name, const char *help, const dop_histogram *h)
+{
+    char whole[80];
+    snprintf(whole, sizeof whole, "doppler_%s", name);
+    histogram_as(out, whole, "", help, h);
+}
+
+/* A number under a name of another server. */
+static void
+also(dop_buf *out, const char *name, const char *labels, const char *type, double value)
+{
+    dop_buf_printf(out, "# TYPE %s %s\n%s%s %.9g\n", name, type, name, labels, value);
+}
+
+static double
+rate(double n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+/* The names of llama.cpp's server. */
+static void
+write_llama(const dop_metrics *m, dop_buf *out)
+{
+    const double written_s = m->per_token.sum, read = (double)(m->prompt_tokens - m->reused_tokens);
+    also(out, "llamacpp:prompt_tokens_total", "", "counter", read);
+    also(out, "llamacpp:prompt_seconds_total", "", "counter", m->first_token.sum);
+    also(out, "llamacpp:tokens_predicted_total", "", "counter", (double)m->written_tokens);
+    also(out, "llamacpp:tokens_predicted_seconds_total", "", "counter", written_s);
+    also(out, "llamacpp:n_decode_total", "", "counter", (double)m->steps);
+    also(out, "llamacpp:n_busy_slots_per_decode", "", "gauge", rate((double)m->rows, (double)m->steps));
+    also(out, "llamacpp:prompt_tokens_seconds", "", "gauge", rate(read, m->first_token.sum));
+    also(out, "llamacpp:predicted_tokens_seconds", "", "gauge", rate((double)m->per_token.n, written_s));
+    also(out, "llamacpp:requests_processing", "", "gauge", m->running);
+    also(out, "llamacpp:requests_deferred", "", "gauge", m->waiting);
+}
+
+/* The names of vLLM. */
+static void
+write_vllm(const dop_metrics *m, const char *model, dop_buf *out)
+{
+    char name[100], labels[128], comma[128];
+    size_t n = 0;
+    for (const char *c = model; *c && n + 1 < sizeof name; c++)
+        if (*c >= ' ' && *c != '"' && *c != '\\')
+            name[n++] = *c;
+    name[n] = 0;
+    snprintf(labels, sizeof labels, "{model_name=\"%s\"}", name);
+    snprintf(comma, sizeof comma, "model_name=\"%s\",", name);
+    also(out, "vllm:num_requests_running", labels, "gauge", m->running);
+    also(out, "vllm:num_requests_waiting", labels, "gauge", m->waiting);
+    also(out, "vllm:prompt_tokens_total", labels, "counter", (double)m->prompt_tokens);
+    also(out, "vllm:generation_tokens_total", labels, "counter", (double)m->written_tokens);
+    also(out, "vllm:prefix_cache_queries_total", labels, "counter", (double)m->prompt_tokens);
+    also(out, "vllm:prefix_cache_hits_total", labels, "counter", (double)m->reused_tokens);
+    dop_buf_puts(out, "# TYPE vllm:request_success_total counter\n");
+    dop_buf_printf(out, "vllm:request_success_total{%sfinished_reason=\"stop\"} %llu\n", comma,
+                   (unsigned long long)(m->jobs[1] + m->jobs[2]));
+    dop_buf_printf(out, "vllm:request_success_total{%sfinished_reason=\"length\"} %llu\n", comma,
+                   (unsigned long long)m->jobs[3]);
+    histogram_as(out, "vllm:time_to_first_token_seconds", comma, "As doppler_first_token_seconds.", &m->first_token);
+    histogram_as(out, "vllm:time_per_output_token_seconds", comma, "As doppler_token_seconds.", &m->per_token);
+    histogram_as(out, "vllm:e2e_request_latency_seconds", comma, "As doppler_job_seconds.", &m->duration);
 }
 
 void
-dop_metrics_write(const dop_metrics *m, dop_buf *out)
+dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out)
 {
     static const char *const ends[DOP_METRIC_ENDS] = {
         "none", "end_token", "stop_text", "length", "timeout", "shutdown", "failed", "cancelled",
@@ -66,4 +140,6 @@ dop_metrics_write(const dop_metrics *m, dop_buf *out)
     histogram(out, "job_seconds", "From the request to the end of its job.", &m->duration);
     histogram(out, "step_seconds", "Of one step of the model, with picking.", &m->step);
     histogram(out, "pick_seconds", "Of a step, picking tokens on the host.", &m->pick);
+    write_llama(m, out);
+    write_vllm(m, model, out);
 }

@@ -26,7 +26,8 @@ typedef struct dop_metrics {
 } dop_metrics;
 
 void dop_histogram_add(dop_histogram *h, double seconds);
-/* Appends the metrics in the text format of Prometheus (version 0.0.4). */
-void dop_metrics_write(const dop_metrics *m, dop_buf *out);
+/* Appends the metrics in the text format of Prometheus (version 0.0.4), also under the names that llama.cpp's server and vLLM have for
+ * them, so that dashboards for these work.  model: its name, for a label. */
+void dop_metrics_write(const dop_metrics *m, const char *model, dop_buf *out);
 
 #endif

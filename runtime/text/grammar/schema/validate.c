@@ -128,7 +128,7 @@ matches(validator *v, const char *pattern, const char *text, size_t n)
         refuse(v, DOP_E_INPUT, "no regular expression: ", pattern);
         return true;
     }
-    enum { MOST = 200000 };
+    enum { MOST = 200000 }; /* by design: steps of PCRE2 for one match, some 10 ms; a schema may have many patterns */
     pcre2_match_context *limits = pcre2_match_context_create(NULL);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     int found = PCRE2_ERROR_NOMEMORY;

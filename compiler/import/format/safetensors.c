@@ -1,4 +1,4 @@
-#include "compiler/import/hf/safetensors.h"
+#include "compiler/import/format/safetensors.h"
 
 #include "base/read/json_util.h"
 

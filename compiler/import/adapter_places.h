@@ -1,0 +1,16 @@
+/* Places of adapters' matrices: what the tables of tensor names say about which rows of which weight an adapter of a model changes,
+ * for adapters in Hugging Face names and in GGUF names, whatever the model's own format is. */
+#ifndef DOPPLER_COMPILER_IMPORT_ADAPTER_PLACES_H
+#define DOPPLER_COMPILER_IMPORT_ADAPTER_PLACES_H
+
+#include "compiler/model/arch.h"
+#include "runtime/adapter/adapter.h"
+
+/* Lists targets, which are the model's weights by index, and places, in the arena. */
+dop_status dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_adapter_map *out);
+
+/* Reads an adapter and merges it into the model's weights, times `scale`.  The weights keep what they were read from; their changes are
+ * applied when rows are read (dop_weight_row). */
+dop_status dop_checkpoint_merge(dop_checkpoint *m, const char *path, double scale, dop_diag *diag);
+
+#endif

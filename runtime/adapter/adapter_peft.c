@@ -1,0 +1,205 @@
+/* PEFT adapters: adapter_config.json, and tensors in adapter_model.safetensors.  Source: the documentation of the library peft,
+ * "Checkpoint format" and LoraConfig. */
+#include "base/read/json_util.h"
+#include "compiler/import/format/safetensors.h"
+#include "runtime/adapter/adapter_file.h"
+
+#include <math.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PATTERN = 200, MAX_PATTERNS = 4096 };
+
+/* adapter_config.json */
+typedef struct config {
+    uint32_t r;
+    double alpha;
+    bool stabilized; /* use_rslora */
+    bool dora;
+    const json_t *ranks, *alphas; /* rank_pattern, alpha_pattern; NULL: none */
+    dop_json j;
+} config;
+
+static dop_status
+read_config(const json_t *root, const char *path, dop_diag *diag, config *c)
+{
+    const char *type = NULL;
+    dop_status st = dop_json_root(root, path, diag, &c->j);
+    if (st == DOP_OK)
+        st = dop_json_str_or(&c->j, "peft_type", "LORA", &type);
+    if (st == DOP_OK && strcmp(type, "LORA") != 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "adapters of type %.40s are not supported, only LORA", type);
+    if (st == DOP_OK)
+        st = dop_json_u32(&c->j, "r", 1, 1u << 20, &c->r);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&c->j, "lora_alpha", -1e6, 1e6, 8, &c->alpha);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&c->j, "use_rslora", false, &c->stabilized);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&c->j, "use_dora", false, &c->dora);
+    bool bias = false;
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&c->j, "lora_bias", false, &bias);
+    if (st == DOP_OK && bias)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "lora_bias is not supported: the adapter has biases of its own");
+    c->ranks = st == DOP_OK ? dop_json_get(&c->j, "rank_pattern") : NULL;
+    c->alphas = st == DOP_OK ? dop_json_get(&c->j, "alpha_pattern") : NULL;
+    if ((c->ranks && !json_is_object(c->ranks)) || (c->alphas && !json_is_object(c->alphas)))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "rank_pattern and alpha_pattern must be objects");
+    if (json_object_size(c->ranks) > MAX_PATTERNS || json_object_size(c->alphas) > MAX_PATTERNS)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "rank_pattern or alpha_pattern has more than %d entries",
+                           MAX_PATTERNS);
+    return st;
+}
+
+/* Does a pattern of the configuration match a module?  It is a regular expression for the end of the module's name from some dot on. */
+static bool
+fits(const char *pattern, const char *module)
+{
+    const size_t n = strlen(pattern), m = strlen(module);
+    if (m >= n && strcmp(module + m - n, pattern) == 0 && (m == n || module[m - n - 1] == '.'))
+        return true;
+    /* Names alone are the usual case.  Repetition by number can make an expression cost any amount of memory. */
+    if (n > MAX_PATTERN || m > MAX_PATTERN * 4 || !strpbrk(pattern, "\\*+?[(|^$") || strchr(pattern, '{'))
+        return false;
+    char text[MAX_PATTERN + 32];
+    regex_t re;
+    snprintf(text, sizeof text, "^(.*\\.)?(%s)$", *pattern == '^' ? pattern + 1 : pattern);
+    if (regcomp(&re, text, REG_EXTENDED | REG_NOSUB) != 0)
+        return false;
+    const bool is = regexec(&re, module, 0, NULL, 0) == 0;
+    regfree(&re);
+    return is;
+}
+
+/* The number that the first fitting pattern gives a module; false: a pattern's value is no number. */
+static bool
+look_up(const json_t *patterns, const char *module, double *io_value)
+{
+    const char *pattern;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)patterns, pattern, value)
+    {
+        if (fits(pattern, module))
+            return dop_json_number(value, io_value) && isfinite(*io_value) && fabs(*io_value) <= 1e6;
+    }
+    return true;
+}
+
+/* Sets a pair's scale, and compares its rank with the configuration's. */
+static dop_status
+set_scale(const config *c, dop_adapter_pair *p, dop_diag *diag)
+{
+    double rank = c->r, alpha = c->alpha;
+    const char *path = c->j.path;
+    if (!look_up(c->ranks, p->module, &rank) || !look_up(c->alphas, p->module, &alpha) || !(rank >= 1))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "rank_pattern or alpha_pattern has no sensible number for %s",
+                           p->module);
+    const uint64_t stored = p->embedding ? p->a.rows : p->a.tensor ? p->a.rows : 0;
+    if (p->a.tensor && stored != (uint64_t)rank)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the rank is %.0f, but tensor %s has %llu rows", rank, p->a.tensor,
+                           (unsigned long long)stored);
+    p->scale = alpha / (c->stabilized ? sqrt(rank) : rank);
+    return DOP_OK;
+}
+
+static dop_status
+matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix *out)
+{
+    *out = (dop_adapter_matrix){.tensor = t->name,
+                                .data = t->data,
+                                .experts = 1,
+                                .rows = t->rank == 2 ? t->shape[0] : 1,
+                                .cols = t->rank == 2 ? t->shape[1] : t->shape[0]};
+    if (t->rank < 1 || t->rank > 2)
+        return dop_st_refuse(t, "a matrix is expected", diag);
+    if (t->type == DOP_TYPE_f32)
+        out->type = DOP_ADAPTER_F32;
+    else if (t->type == DOP_TYPE_f16)
+        out->type = DOP_ADAPTER_F16;
+    else if (t->type == DOP_TYPE_bf16)
+        out->type = DOP_ADAPTER_BF16;
+    else
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
+                           t->name, t->dtype);
+    return DOP_OK;
+}
+
+/* The parts of tensors' names behind the module.  A name may have the adapter's own name in it: "lora_A.default.weight". */
+static const struct {
+    const char *name;
+    bool of_name; /* an adapter's name may follow */
+    size_t field;
+    bool embedding;
+} kinds[] = {
+    {".lora_A", true, offsetof(dop_adapter_pair, a), false},
+    {".lora_B", true, offsetof(dop_adapter_pair, b), false},
+    {".lora_embedding_A", true, offsetof(dop_adapter_pair, a), true},
+    {".lora_embedding_B", true, offsetof(dop_adapter_pair, b), true},
+    {".lora_magnitude_vector", true, offsetof(dop_adapter_pair, lengths), false},
+    {".modules_to_save", true, offsetof(dop_adapter_pair, whole), false},
+    {".weight", false, offsetof(dop_adapter_pair, whole), false},
+};
+
+/* Does `rest` end a name: nothing, ".weight", or an adapter's name before these? */
+static bool
+ends_name(const char *rest)
+{
+    if (*rest == 0 || strcmp(rest, ".weight") == 0)
+        return true;
+    const char *dot = *rest == '.' ? strchr(rest + 1, '.') : NULL;
+    return *rest == '.' && (!dot || strcmp(dot, ".weight") == 0);
+}
+
+static dop_status
+add_tensor(const dop_st_tensor *t, dop_arena *arena, dop_diag *diag, dop_adapter_file *f)
+{
+    static const char prefix[] = "base_model.model.";
+    const char *name = strncmp(t->name, prefix, sizeof prefix - 1) == 0 ? t->name + sizeof prefix - 1 : t->name;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *at = strstr(name, kinds[i].name), *rest = at ? at + strlen(kinds[i].name) : NULL;
+        if (!at || (kinds[i].of_name ? !ends_name(rest) : *rest != 0))
+            continue;
+        dop_adapter_pair *p = NULL;
+        dop_status st = dop_adapter_add(f, name, (size_t)(at - name), arena, diag, &p);
+        if (st != DOP_OK)
+            return st;
+        p->embedding = p->turned = kinds[i].embedding;
+        return matrix_of(t, diag, (dop_adapter_matrix *)(void *)((char *)p + kinds[i].field));
+    }
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s is no part of a low-rank adapter that is read here",
+                       t->name);
+}
+
+dop_status
+dop_adapter_read_peft(const char *weights, const char *config_path, dop_arena *arena, dop_diag *diag,
+                      dop_adapter_file *out)
+{
+    config c = {0};
+    json_t *root = NULL;
+    dop_st_set set = {0};
+    *out = (dop_adapter_file){.path = weights};
+    dop_status st = dop_json_decode_file(&(dop_json_how){.path = config_path}, diag, &root);
+    if (st == DOP_OK)
+        st = read_config(root, config_path, diag, &c);
+    if (st == DOP_OK)
+        st = dop_map_open(weights, diag, &out->map);
+    if (st == DOP_OK)
+        st = dop_st_parse(weights, &out->map, arena, diag, &set);
+    for (uint32_t i = 0; i < set.n && st == DOP_OK; i++)
+        st = add_tensor(&set.tensors[i], arena, diag, out);
+    if (st == DOP_OK)
+        st = dop_adapter_join(out, diag);
+    for (uint32_t i = 0; i < out->n_pairs && st == DOP_OK; i++)
+        st = set_scale(&c, &out->pairs[i], diag);
+    for (uint32_t i = 0; i < out->n_pairs && st == DOP_OK; i++)
+        if (out->pairs[i].lengths.tensor && !c.dora)
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, config_path, "use_dora is not set, but tensor %s is there",
+                             out->pairs[i].lengths.tensor);
+        else if (out->pairs[i].a.tensor && !out->pairs[i].lengths.tensor && c.dora)
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, config_path, "use_dora is set, but %s has no lora_magnitude_vector",
+                             out->pairs[i].module);
+    json_decref(root);
+    return st;
+}

@@ -1,0 +1,47 @@
+# Golden models on SwiftShader, a second implementation of Vulkan beside lavapipe: subgroups of 4, workgroups of 256, no values of 8, 16
+# or 64 bits.  The generated ids and the logits are the reference's, and --check agrees on every kernel.  A part of that by default; with the
+# argument `whole` (the long form) all of them.
+. "$(dirname "$0")/../lib.sh"
+library=$(compgen -G '/usr/lib/chromium*/libvk_swiftshader.so' | head -n 1)
+if [ -z "$library" ]; then
+    skip "golden models on SwiftShader" "it is not here (package chromium-common)"
+    finish
+fi
+printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.0.5"}}\n' "$library" >swiftshader.json
+export VK_ICD_FILENAMES=$WORK/swiftshader.json VK_DRIVER_FILES=$WORK/swiftshader.json
+
+here() { "$EXEC" --list-devices | grep -q 'SwiftShader.*subgroup 4'; }
+
+generates() { # MODEL: ids and logits
+    "$TOOLS/expect" tokens "$1/expected.json" . >prompt &&
+        "$EXEC" p.plan --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids -n "$("$TOOLS/expect" count "$1/expected.json" .)" \
+            --logits logits >ids
+}
+
+kernels_agree() { "$EXEC" p.plan --check >checked && tail -n 1 checked | grep -q '^\([0-9]*\) of \1 kernels agree'; }
+
+on_swiftshader() { # MODEL
+    local name=${1##*/}
+    check "$name: compiles" "$DOPPLERC" "$1" -o p.plan --quiet --kv f32 --chunks 8 || return
+    check "$name: generates" generates "$1" &&
+        check "$name: generated ids" "$TOOLS/expect" ids "$1/expected.json" . ids 0.01 &&
+        check "$name: logits" "$TOOLS/expect" logits "$1/expected.json" . "$1/logits.f32" logits 5e-4
+    check "$name: kernels agree" kernels_agree
+}
+
+check "the device" here || finish
+if [ "${1:-}" = whole ]; then
+    for model in "$SRC"/tests/golden/*/expected.json; do
+        on_swiftshader "${model%/*}"
+    done
+    # Integers, and weights in blocks.
+    for type in q8_0 q4_k; do
+        check "$type: compiles" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o p.plan --quiet --ctx 64 --chunks 8 --quant $type &&
+            check "$type: kernels agree" kernels_agree
+    done
+else
+    on_swiftshader "$SRC/tests/golden/llama"
+    check "mixtral: compiles" "$DOPPLERC" "$SRC/tests/golden/mixtral" -o p.plan --quiet --kv f32 --chunks 8 &&
+        check "mixtral: kernels agree" kernels_agree
+fi
+finish
