@@ -144,7 +144,9 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
                                  .window = window,
                                  .chunk = chunk,
                                  .alibi = t->alibi,
-                                 .mask = t->both ? DOP_MASK_full : blocks ? DOP_MASK_segments : DOP_MASK_causal,
+                                 .mask = t->both  ? DOP_MASK_full
+                                         : blocks ? DOP_MASK_segments
+                                                  : DOP_MASK_causal,
                                  .relative = t->relative ? b->a->encoder.relative.most : 0};
     return add_attention(b, srcs, n_srcs, &how);
 }

@@ -160,7 +160,7 @@ add_prompt(dop_engine *e, dop_job *job, uint32_t n)
 {
     if (job->parts_at > job->n_read && job->parts_at - job->n_read < n)
         n = job->parts_at - job->n_read;
-    n = dop_features_whole(e->model, job->tokens_of, job->n_read, n, n_tokens(job), e->max_chunk);
+    n = dop_features_whole(e->model, job->tokens_of, job->n_read, n, dop_job_tokens(job), e->max_chunk);
     e->slots[job->slot].reads = true;
     for (uint32_t i = 0; i < n; i++, job->n_read++)
         add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == dop_job_tokens(job));
