@@ -194,7 +194,11 @@ write_row(const received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t 
         r->turns[at] = f && f->width ? w->row / f->width * DOP_STEP_EDGE + w->row % f->width : 0;
     if (r->lasts) {
         const uint32_t left = f ? f->n - 1 - w->row : 0;
-        r->lasts[at] = !f ? 0 : left < end - pos ? pos + left : end - 1;
+        if (left >= end - pos)
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "rows of a picture see one another, and a step has %u of %u: compile with larger --chunks",
+                            end - pos + w->row, f->n);
+        r->lasts[at] = f ? pos + left : 0;
     }
     for (uint32_t i = 0; f && i < r->n_rows; i++)
         memcpy(r->rows[i] + (size_t)at * hidden, f->rows + ((size_t)i * f->n + w->row) * hidden,
