@@ -53,14 +53,16 @@ ask "another picture" 200 '"content"' "$other" "$hello"
 check "the prefix ends before another picture" [ "$(cached)" -lt 20 ]
 ask "text, then a picture" 200 '"content"' "$hello" "$one"
 ask "several" 200 '"content"' "$one" "$hello" "$other" "$one"
-ask "input_image" 200 '"content"' "$(printf '%s' "$one" | sed -E 's/image_url", "image_url": \{"url": (.*)\}\}$/input_image", "image_url": \1}/')" "$hello"
+plain=$(printf '%s' "$one" | sed -E 's/image_url", "image_url": \{"url": (.*)\}\}$/input_image", "image_url": \1}/')
+ask "input_image" 200 '"content"' "$plain" "$hello"
 ask "text alone" 200 '"content"' "$hello"
 ask "damaged" 400 'the picture|PNG' "$(head -c 200 "$models/qwen3_vl/image.png" >cut.png; picture cut.png)"
 printf 'hello' >text.png
 ask "another kind" 400 'this is no picture of a known kind' "$(picture text.png)"
-printf 'GIF89a\001\000\001\000\000\000\000,\000\000\000\000\001\000\001\000\000\002\002L\001\000,\000\000\000\000\001\000\001\000\000\002\002L\001\000;' >two.gif
+frame=',\000\000\000\000\001\000\001\000\000\002\002L\001\000'
+printf 'GIF89a\001\000\001\000\000\000\000%b%b;' "$frame" "$frame" >two.gif
 ask "animated" 400 'animated' "$(picture two.gif)"
-printf 'GIF89a\377\377\377\377\000\000\000,\000\000\000\000\001\000\001\000\000\002\002L\001\000;' >huge.gif
+printf 'GIF89a\377\377\377\377\000\000\000%b;' "$frame" >huge.gif
 ask "huge" 400 'pixels, more than' "$(picture huge.gif)"
 ask "no base64" 400 'is not base64' '{"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}'
 ask "no data" 400 'has no base64' '{"type": "image_url", "image_url": {"url": "data:image/png,abc"}}'
