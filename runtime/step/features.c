@@ -177,35 +177,44 @@ received_by(dop_model *m, uint32_t schedule)
     return r;
 }
 
+/* Writes a number that the step receives.  What is in flight reads this memory too, in another order where it is a step of another size:
+ * it has to end before anything changes. */
+static dop_status
+put(const received *r, const walk *w, uint32_t *to, uint32_t value, dop_diag *diag)
+{
+    const dop_in_flight *flight = &w->m->flight;
+    dop_status st = DOP_OK;
+    if (*to == value)
+        return DOP_OK;
+    if (flight->n)
+        st = dop_replay_wait(r->replay, flight->steps[flight->n - 1].ticket, diag);
+    *to = st == DOP_OK ? value : *to;
+    return st;
+}
+
 static dop_status
 write_row(const received *r, const walk *w, uint32_t at, uint32_t pos, uint32_t end, dop_diag *diag)
 {
     const dop_features *f = w->f;
-    const uint32_t hidden = w->m->plan.model->hidden;
-    if (r->shift && r->shift[at] != w->time - pos) {
-        /* Of steps in flight, only one of another kind can read another value here. */
-        const dop_in_flight *flight = &w->m->flight;
-        dop_status st = flight->n ? dop_replay_wait(r->replay, flight->steps[flight->n - 1].ticket, diag) : DOP_OK;
-        if (st != DOP_OK)
-            return st;
-        r->shift[at] = w->time - pos;
-    }
-    if (r->turns)
-        r->turns[at] = f && f->width ? w->row / f->width * DOP_STEP_EDGE + w->row % f->width : 0;
-    if (r->lasts) {
-        const uint32_t left = f ? f->n - 1 - w->row : 0;
-        if (left >= end - pos)
-            return DOP_FAIL(diag, DOP_E_INPUT,
-                            "rows of a picture see one another, and a step has %u of %u: compile with larger --chunks",
-                            end - pos + w->row, f->n);
-        r->lasts[at] = f ? pos + left : 0;
-    }
-    for (uint32_t i = 0; f && i < r->n_rows; i++)
+    const uint32_t hidden = w->m->plan.model->hidden, left = f ? f->n - 1 - w->row : 0;
+    const uint32_t turn = f && f->width ? w->row / f->width * DOP_STEP_EDGE + w->row % f->width : 0;
+    dop_status st = DOP_OK;
+    if (!f && w->last >= w->m->plan.model->vocab)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the features of a picture are gone, and its rows are needed again");
+    if (r->lasts && left >= end - pos)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "rows of a picture see one another, and a step has %u of %u: compile with larger --chunks",
+                        end - pos + w->row, f->n);
+    if (r->shift)
+        st = put(r, w, &r->shift[at], w->time - pos, diag);
+    if (st == DOP_OK && r->turns)
+        st = put(r, w, &r->turns[at], turn, diag);
+    if (st == DOP_OK && r->lasts)
+        st = put(r, w, &r->lasts[at], f ? pos + left : 0, diag);
+    for (uint32_t i = 0; f && st == DOP_OK && i < r->n_rows; i++)
         memcpy(r->rows[i] + (size_t)at * hidden, f->rows + ((size_t)i * f->n + w->row) * hidden,
                hidden * sizeof(float));
-    return f || w->last < w->m->plan.model->vocab
-               ? DOP_OK
-               : DOP_FAIL(diag, DOP_E_INPUT, "the features of a picture are gone, and its rows are needed again");
+    return st;
 }
 
 dop_status
