@@ -60,6 +60,7 @@ enum {
     DOP_STEP_STALLED = 1, /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */
     DOP_STEP_UNPAIRED = 2 /* the device lacks DOP_CAP_coop_pairs after all; results are garbage */
 };
+enum { DOP_STEP_EDGE = 1024 }; /* a place in a picture is row * DOP_STEP_EDGE + column, both below it */
 enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2, DOP_ROW_CONTINUED = 4 };
 typedef struct dop_row {
 #define STEP_ROW(name) uint32_t name;

@@ -163,7 +163,8 @@ typedef enum dop_origin_kind {
     /* Room for adapters of the model's weight of this index: their matrices A, and B; and the factors of each sequence's ranks. */
     DOP_FROM_LORA_A,
     DOP_FROM_LORA_B,
-    DOP_FROM_LORA_FACTORS
+    DOP_FROM_LORA_FACTORS,
+    DOP_FROM_PLACES /* the table of rotations by row and column of a picture, of the model's rotary embedding of this index */
 } dop_origin_kind;
 typedef struct dop_origin {
     dop_origin_kind kind;

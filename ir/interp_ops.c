@@ -158,14 +158,22 @@ compute_rope(const dop_interp_node *n)
     const dop_tensor *x = n->src[0], *table = n->src[2];
     const uint64_t low = (uint64_t)dop_node_i(n->g, n->id, DOP_A_low), rows = table->shape.dim[0].mul;
     const uint64_t positions = low ? (rows - low) * low : rows;
-    dop_status st = dop_interp_check_ids(n, 1, positions < UINT32_MAX ? (uint32_t)positions : UINT32_MAX);
+    const uint32_t n_srcs = dop_node_at(n->g, n->id)->n_srcs;
+    const dop_tensor *shift = n_srcs > 3 ? n->src[3] : NULL, *turns = n_srcs > 4 ? n->src[4] : NULL,
+                     *places = turns ? n->src[5] : NULL;
+    const uint64_t edge = places ? places->shape.dim[0].mul / 2 : 1;
+    dop_status st =
+        shift ? DOP_OK : dop_interp_check_ids(n, 1, positions < UINT32_MAX ? (uint32_t)positions : UINT32_MAX);
+    if (st == DOP_OK && turns)
+        st = dop_interp_check_ids(n, 4, (uint32_t)(edge * edge));
     if (st != DOP_OK)
         return st;
     uint64_t heads = x->shape.dim[1].mul, dim = last_axis(x), dims = last_axis(table), half = dims / 2;
     bool interleaved = dop_node_i(n->g, n->id, DOP_A_interleaved) != 0;
     for (uint64_t r = 0; r < x->count / dim; r++) { /* one head of one token */
         const float *in = x->f + r * dim;
-        const uint64_t pos = n->src[1]->u[r / heads];
+        const uint64_t t = r / heads, sum = n->src[1]->u[t] + (shift ? shift->u[t] : 0),
+                       pos = sum < positions ? sum : positions - 1, at = turns ? turns->u[t] : 0;
         const float *tab = table->f + (low ? pos % low : pos) * dims;
         const float *high = low ? table->f + (low + pos / low) * dims : NULL;
         float *out = n->out.f + r * dim;
@@ -177,6 +185,12 @@ compute_rope(const dop_interp_node *n)
                 const double ch = (double)high[i], sh = (double)high[half + i], cl = c;
                 c = cl * ch - s * sh;
                 s = s * ch + cl * sh;
+            }
+            for (uint32_t k = 0; turns && k < 2; k++) { /* by column, then by row */
+                const float *more = places->f + (k == 0 ? at % edge : edge + at / edge) * dims;
+                const double cm = (double)more[i], sm = (double)more[half + i], was = c;
+                c = was * cm - s * sm;
+                s = s * cm + was * sm;
             }
             out[ia] = (float)(a * c - b * s);
             out[ib] = (float)(b * c + a * s);

@@ -149,6 +149,18 @@ rule_rope(const dop_rule *c, dop_want *out)
         return DOP_RULE_BAD(c, "the table %%%s has rows of %u, not dims=%lld", c->src[2]->name, cols.mul, dims);
     if (low < 0 || (low > 0 && (rows.sym != DOP_SYM_1 || rows.mul <= low)))
         return DOP_RULE_BAD(c, "the table %%%s has no rows behind the first low=%lld", c->src[2]->name, low);
+    if (c->n_srcs == 5)
+        return DOP_RULE_BAD(c, "has turns %%%s and no table for them", c->src[4]->name);
+    for (uint32_t i = 3; i < c->n_srcs && i < 5; i++)
+        if ((st = dop_rule_need_ids(c, i, c->src[0])) != DOP_OK)
+            return st;
+    if (c->n_srcs > 5) {
+        const dop_dim edges = c->src[5]->shape.dim[0];
+        if ((st = dop_rule_need_rank(c, 5, 2)) != DOP_OK)
+            return st;
+        if (dop_last_dim(c->src[5]).mul != dims || edges.sym != DOP_SYM_1 || edges.mul % 2 != 0)
+            return DOP_RULE_BAD(c, "the table %%%s has no even number of rows of dims=%lld", c->src[5]->name, dims);
+    }
     out->shape = c->src[0]->shape;
     return DOP_OK;
 }
@@ -365,7 +377,7 @@ check_src_types(const dop_rule *c)
     if (c->info->traits & DOP_VIEW)
         return DOP_OK;
     for (uint32_t i = 0; i < c->n_srcs; i++) {
-        bool ids = (c->op == DOP_OP_rope && i == 1) ||
+        bool ids = (c->op == DOP_OP_rope && (i == 1 || i == 3 || i == 4)) ||
                    ((c->op == DOP_OP_gather || c->op == DOP_OP_pick || c->op == DOP_OP_near_softmax) && i == 1) ||
                    (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
                    (c->op == DOP_OP_state_write && i >= 2) ||

@@ -292,25 +292,53 @@ emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return temp(e, width, expand(e, node, srcs));
 }
 
-/* The cosine or sine of a rotary pair's angle, from columns k and s of the table.  Where the table has rows for the low and the
- * high parts of positions, it is that of the sum of both angles. */
-static const char *
-emit_angle(dop_emit *e, dop_node_id node, const char *pos, const char *k, const char *s, bool sine, uint32_t width)
+/* Where the angle of a rotary pair is found: in n rows of tables, whose angles add up. */
+typedef struct angle {
+    dop_node_id table[4];
+    const char *row[4];
+    uint32_t n;
+} angle;
+
+static angle
+find_angle(dop_emit *e, dop_node_id node, const char *t)
 {
-    const dop_node_id table = dop_node_at(e->g, node)->src[2];
+    const dop_node *n = dop_node_at(e->g, node);
     const uint32_t low = (uint32_t)dop_node_i(e->g, node, DOP_A_low);
-    if (low == 0)
-        return dop_emit_value(e, table, (dop_index){pos, sine ? s : k}, width);
-    const char *rows[2] = {dop_emit_str(e, "(%s %% %uu)", pos, low),
-                           dop_emit_str(e, "(%s / %uu + %uu)", pos, low, low)};
-    const char *cs[2], *sn[2];
-    for (int i = 0; i < 2; i++) {
-        cs[i] = dop_emit_value(e, table, (dop_index){rows[i], k}, width);
-        sn[i] = dop_emit_value(e, table, (dop_index){rows[i], s}, width);
+    const char *pos = dop_emit_value(e, n->src[1], (dop_index){t, "0u"}, 1);
+    angle a = {0};
+    if (n->n_srcs > 3)
+        pos = dop_emit_str(e, "(%s + %s)", pos, dop_emit_value(e, n->src[3], (dop_index){t, "0u"}, 1));
+    a.table[0] = a.table[1] = n->src[2];
+    a.row[0] = low ? dop_emit_str(e, "(%s %% %uu)", pos, low) : pos;
+    a.row[1] = low ? dop_emit_str(e, "(%s / %uu + %uu)", pos, low, low) : NULL;
+    a.n = low ? 2 : 1;
+    if (n->n_srcs > 5) {
+        const char *at = dop_emit_value(e, n->src[4], (dop_index){t, "0u"}, 1);
+        const uint32_t edge = dop_node_at(e->g, n->src[5])->shape.dim[0].mul / 2;
+        a.table[a.n] = a.table[a.n + 1] = n->src[5];
+        a.row[a.n++] = dop_emit_str(e, "(%s %% %uu)", at, edge);
+        a.row[a.n++] = dop_emit_str(e, "(%s / %uu + %uu)", at, edge, edge);
     }
-    if (sine)
-        return temp(e, width, dop_emit_str(e, "%s * %s + %s * %s", sn[0], cs[1], cs[0], sn[1]));
-    return temp(e, width, dop_emit_str(e, "%s * %s - %s * %s", cs[0], cs[1], sn[0], sn[1]));
+    return a;
+}
+
+/* The cosine or sine of a rotary pair's angle, from columns k and s of the tables, by the addition theorems. */
+static const char *
+emit_angle(dop_emit *e, const angle *a, const char *k, const char *s, bool sine, uint32_t width)
+{
+    if (a->n == 1)
+        return dop_emit_value(e, a->table[0], (dop_index){a->row[0], sine ? s : k}, width);
+    const char *c0 = NULL, *s0 = NULL;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const char *c1 = dop_emit_value(e, a->table[i], (dop_index){a->row[i], k}, width),
+                   *s1 = dop_emit_value(e, a->table[i], (dop_index){a->row[i], s}, width);
+        const bool last = i + 1 == a->n;
+        const char *c2 =
+            i > 0 && !(last && sine) ? temp(e, width, dop_emit_str(e, "%s * %s - %s * %s", c0, c1, s0, s1)) : c1;
+        s0 = i > 0 && !(last && !sine) ? temp(e, width, dop_emit_str(e, "%s * %s + %s * %s", s0, c1, c0, s1)) : s1;
+        c0 = c2;
+    }
+    return sine ? s0 : c0;
 }
 
 /* x of the partner in a rotary pair and its sign; ops.def and ir/interp.c have the formula. */
@@ -323,7 +351,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     bool inter = dop_node_i(g, node, DOP_A_interleaved) != 0;
     const char *T = width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
     const char *i = dop_emit_str(e, "i%u", e->n_temps++);
-    const char *pos = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
+    const angle a = find_angle(e, node, ix.t);
     const char *x = dop_emit_value(e, n->src[0], ix, width);
     dop_emit_index(e, "uint %s = %s %% %uu;", i, ix.c, head);
     dop_emit_line(e, "%s %s = %s;", T, out, x);
@@ -340,15 +368,15 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         const char *k0 = dop_emit_str(e, "(%s / 2u)", i), *k1 = dop_emit_str(e, "(%s / 2u + 1u)", i);
         const char *h0 = dop_emit_str(e, "(%s / 2u + %uu)", i, half),
                    *h1 = dop_emit_str(e, "(%s / 2u + %uu)", i, half + 1);
-        const char *c0 = emit_angle(e, node, pos, k0, h0, false, 1), *c1 = emit_angle(e, node, pos, k1, h1, false, 1);
-        const char *s0 = emit_angle(e, node, pos, k0, h0, true, 1), *s1 = emit_angle(e, node, pos, k1, h1, true, 1);
+        const char *c0 = emit_angle(e, &a, k0, h0, false, 1), *c1 = emit_angle(e, &a, k1, h1, false, 1);
+        const char *s0 = emit_angle(e, &a, k0, h0, true, 1), *s1 = emit_angle(e, &a, k1, h1, true, 1);
         dop_emit_line(e, "%s = %s * vec4(%s, %s, %s, %s) + vec4(-%s.y, %s.x, -%s.w, %s.z) * vec4(%s, %s, %s, %s);", out,
                       x, c0, c0, c1, c1, x, x, x, x, s0, s0, s1, s1);
     } else {
         const char *k = inter ? dop_emit_str(e, "(%s / 2u)", i) : dop_emit_str(e, "(%s %% %uu)", i, half);
         const char *h = dop_emit_str(e, "(%s + %uu)", k, half);
-        cs = emit_angle(e, node, pos, k, h, false, width);
-        sn = emit_angle(e, node, pos, k, h, true, width);
+        cs = emit_angle(e, &a, k, h, false, width);
+        sn = emit_angle(e, &a, k, h, true, width);
         const char *first = inter ? dop_emit_str(e, "%s %% 2u == 0u", i) : dop_emit_str(e, "%s < %uu", i, half);
         const char *d = dop_emit_str(e, "c%u", e->n_temps++);
         uint32_t step = inter ? 1 : half;

@@ -198,38 +198,6 @@ dop_attn_mixes(const dop_site *s)
            sequences->shape.dim[0].sym == DOP_SYM_T;
 }
 
-void
-dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
-{
-    if (!dop_attention_cached(gen->e.g, a->id)) {
-        dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p) // rows of this step\n");
-        return;
-    }
-    bool pages = gen->e.g->max_q > 1 && dop_attention_reach(gen->e.g, a->id).ring == 0;
-    const char *ring = pages ? NULL : dop_emit_ring(&gen->e, a->id);
-    dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
-    if (pages) {
-        /* Nothing writes page tables during a step, so they may be read through any cache. */
-        dop_buf_printf(
-            decls,
-            "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"
-            "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) %s\n",
-            dop_emit_page_row(&gen->e, "Pages", "dop_first", "(p)"));
-        return;
-    }
-    if (!ring) {
-        dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p)\n");
-        return;
-    }
-    /* One division serves all positions, because a dispatch has fewer of them than the ring has rows. */
-    const char *from = gen->e.g->max_q > 1 ? "dop_first + " : "";
-    dop_buf_printf(decls,
-                   "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"
-                   "#define DOP_RING_FROM(first) dop_ring0 = (first) / %s * %s\n"
-                   "#define DOP_SLOT(p) %s%smin((p) - dop_ring0, (p) - dop_ring0 - %s)%s\n",
-                   ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
-}
-
 /* Expression of the position of row t, or of the last position that the row sees, where an earlier part of the model made that
  * value (op received) and the row table does not have it. */
 static const char *
@@ -248,6 +216,8 @@ last_of(dop_emit *e, const attn *a, const char *row)
         return "p";
     const char *last =
         dop_node_at(e->g, lasts)->op != DOP_OP_input ? received(e, lasts) : dop_emit_str(e, "%s.sequence", row);
+    if (r.mask == DOP_MASK_segments)
+        return dop_emit_str(e, "max(p, %s)", last);
     const char *l = e->limit; /* step_record.h */
     if (!l)
         return last;
@@ -283,6 +253,19 @@ span(dop_gen *gen, const attn *a)
     if (!dop_attention_cached(e->g, a->id))
         return dop_attn_span(gen, a, "BQ", "min(t0 + i, n_tokens - 1u)");
     const char *step = dop_emit_step(e);
+    if (dop_attention_lasts(e->g, a->id))
+        return dop_emit_str(e,
+                            "    uint from[BQ], pq[BQ]; // positions that each row sees, and their bounds\n"
+                            "    uint lo = 0xffffffffu, last = 0u;\n"
+                            "    [[unroll]] for (uint i = 0u; i < BQ; i++) {\n"
+                            "        uint t = min(t0 + i, n_tokens - 1u), p = %s.rows[t].position;\n"
+                            "        from[i] = DOP_FIRST(p);\n"
+                            "        pq[i] = %s;\n"
+                            "        lo = min(lo, from[i]);\n"
+                            "        last = max(last, pq[i]);\n"
+                            "    }\n"
+                            "    uint hi = last + 1u;\n",
+                            step, last_of(e, a, NULL));
     return dop_emit_str(e,
                         "    uint pq[BQ]; // positions of the tokens, and their bounds\n"
                         "    uint least = %s.rows[t0].position, last = least;\n"
@@ -535,13 +518,11 @@ dop_attn_refuses_step(const dop_site *s)
                                                              : (dop_refusal){"keys and values are in no cache", NULL};
 }
 
-dop_refusal
-dop_attn_refuses(const dop_site *s)
+/* Refuses what no kernel of attention can compute. */
+static dop_refusal
+refuse_heads(const dop_site *s)
 {
     const dop_analysis *found = s->r->info;
-    const dop_node_id root = found->attn.root;
-    if (dop_attention_lasts(s->g, root) && (dop_attention_cached(s->g, root) || s->g->max_q > 1))
-        return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
     attn a = dop_attn_at(s);
     if (a.dim % 4 || a.value_dim % 4 || a.value_start % 4 || a.value_stride % 4)
         return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};
@@ -549,6 +530,27 @@ dop_attn_refuses(const dop_site *s)
         if (!dop_region_wide(s->g, s->r, found->attn.after[i]))
             return (dop_refusal){"an output is not a multiple of 4 values wide", "--no-fuse"};
     return dop_tail_refuses(s);
+}
+
+dop_refusal
+dop_attn_refuses(const dop_site *s)
+{
+    const dop_node_id root = s->r->info->attn.root;
+    if (dop_attention_lasts(s->g, root) && (dop_attention_cached(s->g, root) || s->g->max_q > 1))
+        return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
+    return refuse_heads(s);
+}
+
+/* Do rows over a cache see other rows of their block, whose last position is received, which this kernel computes?  What writes
+ * the cache must have ended. */
+static bool
+sees_blocks(const dop_site *s)
+{
+    const dop_analysis *found = s->r->info;
+    const dop_node_id root = found->attn.root, lasts = dop_attention_lasts(s->g, root);
+    return lasts && dop_attention_cached(s->g, root) && dop_node_at(s->g, lasts)->op == DOP_OP_received &&
+           dop_attention_reach(s->g, root).mask == DOP_MASK_segments && found->attn.n_writes == 0 && !s->routes &&
+           dop_node_i(s->g, root, DOP_A_alibi) == 0;
 }
 
 /* The number of query rows whose sums over invocations are added up at once: as many as a quarter of the shared memory holds. */
@@ -606,7 +608,9 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "GROUP_WGS", a.group / a.merged_heads);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
     dop_keys_set(&keys, "SPAN", span(gen, &a));
-    dop_keys_set(&keys, "FROM", dop_attention_cached(g, a.id) ? "DOP_FIRST(pq[j / G])" : "from[j / G]");
+    dop_keys_set(&keys, "FROM",
+                 dop_attention_cached(g, a.id) && !dop_attention_lasts(g, a.id) ? "DOP_FIRST(pq[j / G])"
+                                                                                : "from[j / G]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
     dop_keys_num(gen, &keys, "BATCH", batch);
@@ -746,7 +750,7 @@ trips(const dop_site *s, const dop_tile *tile)
 static dop_refusal
 fits(const dop_site *s)
 {
-    dop_refusal no = dop_attn_refuses(s);
+    dop_refusal no = sees_blocks(s) ? refuse_heads(s) : dop_attn_refuses(s);
     if (!no.why && dop_attn_at(s).value_dim / 4 > dop_pow2_floor(s->t->max_workgroup))
         return (dop_refusal){"a head has more values than four for each invocation",
                              "a target with a larger max_workgroup"};

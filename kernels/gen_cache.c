@@ -141,3 +141,35 @@ dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out)
                        type, type, type);
     }
 }
+
+void
+dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls)
+{
+    if (!dop_attention_cached(gen->e.g, a->id)) {
+        dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p) // rows of this step\n");
+        return;
+    }
+    bool pages = gen->e.g->max_q > 1 && dop_attention_reach(gen->e.g, a->id).ring == 0;
+    const char *ring = pages ? NULL : dop_emit_ring(&gen->e, a->id);
+    dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
+    if (pages) {
+        /* Nothing writes page tables during a step, so they may be read through any cache. */
+        dop_buf_printf(
+            decls,
+            "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"
+            "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) %s\n",
+            dop_emit_page_row(&gen->e, "Pages", "dop_first", "(p)"));
+        return;
+    }
+    if (!ring) {
+        dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p)\n");
+        return;
+    }
+    /* One division serves all positions, because a dispatch has fewer of them than the ring has rows. */
+    const char *from = gen->e.g->max_q > 1 ? "dop_first + " : "";
+    dop_buf_printf(decls,
+                   "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"
+                   "#define DOP_RING_FROM(first) dop_ring0 = (first) / %s * %s\n"
+                   "#define DOP_SLOT(p) %s%smin((p) - dop_ring0, (p) - dop_ring0 - %s)%s\n",
+                   ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
+}

@@ -56,7 +56,7 @@ runtime/text            runtime/text/jinja runtime/include/doppler base/program
 runtime/text/grammar    runtime/text
 runtime/text/grammar/schema runtime/text/grammar
 runtime/media           base
-runtime/library         runtime/adapter runtime/step runtime/text/grammar/schema
+runtime/library         runtime/adapter runtime/step runtime/media runtime/text/grammar/schema
 runtime/parts           runtime/library
 compiler/import/text    compiler/import/format base/json runtime/text
 compiler/model/families

@@ -63,7 +63,8 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     const dop_rope *r = &b->a->ropes[t->rope];
     dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}, {.i = dop_rope_low(b->opt->max_s)}};
     dop_want want = {.type = b->act_type};
-    return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
+    const dop_node_id srcs[] = {x, b->pos, b->ropes[t->rope], b->shift, b->turns, b->places[t->rope]};
+    return add_node(b, DOP_OP_rope, name, srcs, b->places[t->rope] ? 6 : 3, attrs, &want);
 }
 
 /* Positions of a layer's cache: all of the context, or a ring where attention sees only the last positions.  The ring has space for the
@@ -133,8 +134,9 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
     if (t->relative)
         srcs[5] = b->relative;
     uint32_t n_srcs = srcs[5] ? 6 : 5;
-    if (t->both)
-        srcs[n_srcs++] = b->lasts;
+    const bool blocks = !t->both && b->picture_lasts;
+    if (t->both || blocks)
+        srcs[n_srcs++] = blocks ? b->picture_lasts : b->lasts;
     /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
     const attention_attrs how = {.scale = t->scale,
@@ -142,7 +144,9 @@ attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_nod
                                  .window = window,
                                  .chunk = chunk,
                                  .alibi = t->alibi,
-                                 .mask = t->both ? DOP_MASK_full : DOP_MASK_causal,
+                                 .mask = t->both  ? DOP_MASK_full
+                                         : blocks ? DOP_MASK_segments
+                                                  : DOP_MASK_causal,
                                  .relative = t->relative ? b->a->encoder.relative.most : 0};
     return add_attention(b, srcs, n_srcs, &how);
 }
@@ -647,8 +651,9 @@ embedding(builder *b)
 {
     set_role(b, "embed");
     b->embed = weight(b, DOP_W_embed);
-    dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
-    x = scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none);
+    const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* features' rows are zeros */
+    dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, b->features ? larger : NULL, DOP_TYPE_none);
+    x = dop_build_features_of(b, scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none));
     if (!b->a->encoder.norm_sum)
         x = stream_norm(b, "emb_n", DOP_W_embed_norm, x);
     if (b->a->learned_positions) {
@@ -755,6 +760,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     if (opt->encodes)
         out_graph->name = "encode";
     inputs(&b);
+    dop_build_picture_inputs(&b);
     dop_build_encode_inputs(&b);
     dop_build_adapter_factors(&b);
     dop_node_id x = embedding(&b);
@@ -767,7 +773,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         if (m->arch.altup.n)
             build_streams_layer(&b, i, streams);
         else
-            x = build_layer(&b, i, x);
+            x = dop_build_deep(&b, i, build_layer(&b, i, x));
     }
     if (m->arch.altup.n)
         x = dop_build_one_stream(&b, streams);

@@ -29,6 +29,8 @@ typedef struct dop_build_options {
      * says. */
     bool encodes;
     uint32_t ranks; /* ranks of all adapters for which products have room; 0: no room */
+    /* Rows of a step may be features of the model's vision part: token vocab + i is row i of what the step receives. */
+    bool pictures;
 } dop_build_options;
 
 /* The role, in labels, of the nodes behind the last layer. */
@@ -43,6 +45,10 @@ typedef struct dop_build_options {
  * that see only the last positions have a ring of rows instead of S.
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
  * A graph that encodes has no states; it may have inputs "lasts" u32[T] (the last position that a row sees) and "types" u32[T].
+ * With pictures, received "features" f32 [T, hidden], and "deep<i>" of the same shape for the stream after layer i (deepstack); in
+ * models with multimodal rotary embedding "picture_shift" u32[T], added to positions before rotation, and "picture_turns" u32[T], row
+ * of a picture * DOP_STEP_EDGE + column, with weight "rope.<i>.places" (dop_rope_places); "picture_lasts" u32[T] where rows of a
+ * picture see one another, except in decode.
  * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; every final cache
  * is an output too. */
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
@@ -57,7 +63,12 @@ uint32_t dop_rope_low(uint32_t n_pos);
 uint32_t dop_rope_rows(uint32_t n_pos);
 /* Computes a rotary table.  table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources
  * of the scalings are named in build_rope.c. */
+dop_status dop_rope_frequency(const dop_rope *r, uint32_t pair, uint32_t n_pos, dop_diag *diag, double *out_frequency);
 dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
+
+/* Multimodal rotary embedding: computes the table of rotations by place in a picture, [2 * DOP_STEP_EDGE, dims] as that of
+ * dop_vision_turns: only pairs of the sections for columns and rows turn. */
+dop_status dop_rope_places(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
 
 /* Computes a table of relative position biases, table [heads, 2 * most + 1]: what is added to the score of a key at each distance from
  * the query, from `most` before it to `most` behind it.  A key further away gets the value at that end.  learned: [buckets, heads]. */

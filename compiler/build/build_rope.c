@@ -106,13 +106,30 @@ dop_rope_rows(uint32_t n_pos)
     return low ? low + (n_pos - 1) / low + 1 : n_pos;
 }
 
-dop_status
-dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag)
+static dop_status
+check_rope(const dop_rope *r, dop_diag *diag)
 {
     const uint32_t half = r->dims / 2;
     if (r->dims == 0 || r->dims % 2 != 0 || (r->n_factors && (r->n_factors != half || !r->short_factors)) ||
         (r->scaling == DOP_ROPE_LONGROPE && (!r->n_factors || !r->long_factors)))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a rotary embedding of %u values was not checked", r->dims);
+    return DOP_OK;
+}
+
+dop_status
+dop_rope_frequency(const dop_rope *r, uint32_t pair, uint32_t n_pos, dop_diag *diag, double *out_frequency)
+{
+    dop_status st = check_rope(r, diag);
+    *out_frequency = st == DOP_OK ? frequency(r, pair, n_pos) : 0;
+    return st;
+}
+
+dop_status
+dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag)
+{
+    const uint32_t half = r->dims / 2;
+    if (check_rope(r, diag) != DOP_OK)
+        return DOP_E_INTERNAL;
     double *freq = malloc(half * sizeof *freq);
     if (!freq)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");

@@ -89,7 +89,7 @@ turned(vision_builder *b, const char *role, dop_node_id x)
     if (v->rope_theta == 0)
         return x;
     snprintf(name, sizeof name, "%s_r", role);
-    const dop_attr attrs[] = {{.i = v->head_dim}, {.i = 0}, {.i = DOP_VISION_EDGE}};
+    const dop_attr attrs[] = {{.i = v->head_dim}, {.i = 0}, {.i = DOP_STEP_EDGE}};
     return add_node(&b->base, DOP_OP_rope, name, (dop_node_id[]){x, b->turns, b->table}, 3, attrs,
                     &(dop_want){.type = b->base.act_type});
 }
@@ -191,7 +191,7 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
         b.window_lasts = given(&b, DOP_OP_received, "window_lasts", DOP_TYPE_u32, 0);
     }
     if (v->rope_theta > 0) {
-        const dop_shape shape = {2, {dop_dim_n(2 * DOP_VISION_EDGE), dop_dim_n(v->head_dim)}};
+        const dop_shape shape = {2, {dop_dim_n(2 * DOP_STEP_EDGE), dop_dim_n(v->head_dim)}};
         b.turns = given(&b, DOP_OP_received, "turns", DOP_TYPE_u32, 0);
         b.table = leaf(&b.base, DOP_OP_weight, "v.turns", "v.turns", DOP_TYPE_f32, &shape);
         comes_from(&b.base, b.table, DOP_FROM_TURNS, 0);
@@ -204,7 +204,7 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
     }
     x = normed(&b, "post_norm", x, v->eps, 0, DOP_TYPE_f32);
     give(&b, normed(&b, "row_norm", x, v->merge_eps, v->merge_norm_add, DOP_TYPE_f32));
-    for (uint32_t i = 0; i < v->n_deep && !opt->no_deep; i++)
+    for (uint32_t i = 0; i < v->n_deep; i++)
         give(&b, deep[i]);
     return b.base.status;
 }
@@ -224,25 +224,38 @@ pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)
     return op1(&b->base, DOP_OP_scale, "mean", sum, &(dop_attr){.f = 1.0 / n}, DOP_TYPE_none);
 }
 
+/* Adds the features of an output of the tower: 0, or 1 + n for layer deep[n]. */
+static void
+add_features(vision_builder *b, uint32_t output)
+{
+    const dop_vision *v = b->v;
+    const uint32_t parts = v->merge * v->merge;
+    char rows[24] = "rows";
+    if (output > 0 && b->opt->together)
+        snprintf(rows, sizeof rows, "deep%u", output - 1);
+    dop_node_id x = given(b, DOP_OP_received, rows, DOP_TYPE_f32, parts * v->hidden);
+    if (output > 0)
+        snprintf(b->base.place, sizeof b->base.place, "D%u.", output - 1);
+    if (v->pool)
+        x = pooled(b, x, parts, v->hidden);
+    x = normed(b, "norm", x, v->merge_eps, v->merge_norm_add, b->base.act_type);
+    if (find(b, "merge", ""))
+        x = product(b, "merge", x);
+    x = product(b, "linear1", x);
+    if (find(b, "linear2", ""))
+        x = product(b, "linear2", dop_build_activation(&b->base, v->merge_act, "merge_act", x));
+    give(b, op1(&b->base, DOP_OP_cast, "out", x, NULL, DOP_TYPE_f32));
+    b->base.place[0] = 0;
+}
+
 dop_status
 dop_build_features(const dop_vision_model *m, uint32_t output, const dop_vision_options *opt, dop_arena *arena,
                    dop_diag *diag, dop_graph *out_graph)
 {
-    const dop_vision *v = &m->facts;
-    const uint32_t parts = v->merge * v->merge;
     vision_builder b = begin(m, opt, output ? "deep" : "features", arena, diag, out_graph);
-    dop_node_id x = given(&b, DOP_OP_received, "rows", DOP_TYPE_f32, parts * v->hidden);
-    if (output > 0)
-        snprintf(b.base.place, sizeof b.base.place, "D%u.", output - 1);
-    if (v->pool)
-        x = pooled(&b, x, parts, v->hidden);
-    x = normed(&b, "norm", x, v->merge_eps, v->merge_norm_add, opt->act_type);
-    if (find(&b, "merge", ""))
-        x = product(&b, "merge", x);
-    x = product(&b, "linear1", x);
-    if (find(&b, "linear2", ""))
-        x = product(&b, "linear2", dop_build_activation(&b.base, v->merge_act, "merge_act", x));
-    give(&b, op1(&b.base, DOP_OP_cast, "out", x, NULL, DOP_TYPE_f32));
+    add_features(&b, output);
+    for (uint32_t i = 0; opt->together && i < b.v->n_deep; i++)
+        add_features(&b, 1 + i);
     return b.base.status;
 }
 
@@ -250,43 +263,14 @@ void
 dop_vision_turns(const dop_vision *v, float *out_table)
 {
     const uint32_t half = v->head_dim / 2, quarter = half / 2;
-    for (uint32_t i = 0; i < 2 * DOP_VISION_EDGE; i++) {
-        const bool row = i >= DOP_VISION_EDGE;
+    for (uint32_t i = 0; i < 2 * DOP_STEP_EDGE; i++) {
+        const bool row = i >= DOP_STEP_EDGE;
         for (uint32_t k = 0; k < half; k++) {
             const uint32_t f = k % quarter; /* half the pairs turn by row, then half by column */
             const double exponent = v->rope_apart ? (2.0 * (2 * f + (k >= quarter))) / v->head_dim : 2.0 * f / half;
-            const double angle = (k < quarter) == row ? (i % DOP_VISION_EDGE) * pow(v->rope_theta, -exponent) : 0;
+            const double angle = (k < quarter) == row ? (i % DOP_STEP_EDGE) * pow(v->rope_theta, -exponent) : 0;
             out_table[(uint64_t)i * v->head_dim + k] = (float)cos(angle);
             out_table[(uint64_t)i * v->head_dim + half + k] = (float)sin(angle);
         }
     }
-}
-
-/* Linear interpolation of place i of n along an edge of `edge` rows: the row before the place, the row behind it, and the weight of the
- * latter. */
-static void
-between(uint32_t edge, uint32_t i, uint32_t n, uint32_t *out_low, uint32_t *out_high, float *out_share)
-{
-    const float at = n > 1 ? (float)i * ((float)(edge - 1) / (float)(n - 1)) : 0;
-    *out_low = (uint32_t)at;
-    *out_high = *out_low + 1 < edge ? *out_low + 1 : edge - 1;
-    *out_share = at - (float)*out_low;
-}
-
-void
-dop_vision_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
-                   uint32_t out_rows[4], float out_shares[4])
-{
-    uint32_t top, bottom, left, right;
-    float down, across;
-    between(edge, y, grid_height, &top, &bottom, &down);
-    between(edge, x, grid_width, &left, &right, &across);
-    out_rows[0] = top * edge + left;
-    out_rows[1] = top * edge + right;
-    out_rows[2] = bottom * edge + left;
-    out_rows[3] = bottom * edge + right;
-    out_shares[0] = (1 - down) * (1 - across);
-    out_shares[1] = (1 - down) * across;
-    out_shares[2] = down * (1 - across);
-    out_shares[3] = down * across;
 }

@@ -2,15 +2,14 @@
 #ifndef DOPPLER_COMPILER_BUILD_BUILD_VISION_H
 #define DOPPLER_COMPILER_BUILD_BUILD_VISION_H
 
+#include "base/step_record.h"
 #include "compiler/model/vision.h"
 #include "ir/graph.h"
-
-enum { DOP_VISION_EDGE = 1024 }; /* rotary tables have rows and columns of patches below this */
 
 typedef struct dop_vision_options {
     uint32_t max_t;    /* most rows of a step */
     dop_type act_type; /* f16 or f32: storage of activations between regions */
-    bool no_deep;      /* the tower's outputs leave out those of facts->deep */
+    bool together; /* one graph of features has those of all outputs of the tower, received as "rows" and "deep<n>" */
     /* [m->weights.n] storage type of each weight in the plan; NULL: the stored ones. */
     const dop_type *types;
 } dop_vision_options;
@@ -21,8 +20,8 @@ typedef struct dop_vision_options {
  *   "patches" f32 [T, row_values]      zeros for a class token, which is the last row of its tile
  *   "in_window", "window_lasts" u32 [T]   where layers have windows (dop_image_row)
  *   "places" u32 [T]                   where positions have a table: the patch's number in reading order, or the last row
- *   "corners" u32 [T, 4], "shares" f32 [T, 4]   where positions are interpolated between four rows (dop_vision_corners)
- *   "turns" u32 [T]                    with rotations: row of the patch * DOP_VISION_EDGE + column, for the weight "v.turns"
+ *   "corners" u32 [T, 4], "shares" f32 [T, 4]   where positions are interpolated between four rows (dop_image_corners)
+ *   "turns" u32 [T]                    with rotations: row of the patch * DOP_STEP_EDGE + column, for the weight "v.turns"
  *                                      (dop_vision_turns)
  * The origin of a weight leaf is the weight's number in m->weights.
  * Outputs: f32 [T, hidden] for the features, then one for each layer of facts->deep. */
@@ -33,12 +32,8 @@ dop_status dop_build_vision(const dop_vision_model *m, const dop_vision_options 
 dop_status dop_build_features(const dop_vision_model *m, uint32_t output, const dop_vision_options *opt,
                               dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
 
-/* Computes the rotary table of the tower, table [2 * DOP_VISION_EDGE, head_dim]: a row for each column of patches, then one for
+/* Computes the rotary table of the tower, table [2 * DOP_STEP_EDGE, head_dim]: a row for each column of patches, then one for
  * each row of patches, with cosines, then sines of their angles.  A patch turns by the sum of both angles. */
 void dop_vision_turns(const dop_vision *v, float *out_table);
-/* Bilinear interpolation of learned positions, a square of `edge` rows and columns, at patch (y, x) of a grid: the four rows of
- * the table around the patch, and their weights. */
-void dop_vision_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
-                        uint32_t out_rows[4], float out_shares[4]);
 
 #endif

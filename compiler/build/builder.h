@@ -4,6 +4,7 @@
 #define DOPPLER_COMPILER_BUILD_BUILDER_H
 
 #include "compiler/build/build.h"
+#include "compiler/model/vision.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,8 @@ typedef struct builder {
     dop_node_id first;   /* the residual stream before the first layer */
     /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
     dop_node_id router[2];
+    /* build_pictures.c; 0: there is none. */
+    dop_node_id shift, turns, picture_lasts, features, deep[DOP_VISION_MAX_DEEP], places[DOP_MAX_ROPES];
     dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
     dop_node_id (*caches)[2]; /* [n_layers] caches of keys and of values after the step */
     dop_node_id *states;      /* states after the step, in the order of the layers */
@@ -55,6 +58,11 @@ dop_node_id dop_build_dense(builder *b, dop_node_id x);
  * plus what adapters make of x. */
 void dop_build_adapter_factors(builder *b);
 dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node_id x, dop_node_id y);
+/* build_pictures.c.  picture_inputs: adds what is received for rows that are features.  features_of: x, embedded tokens, plus features
+ * in rows that are those.  deep: the residual stream x after a layer plus what the vision part has for this layer. */
+void dop_build_picture_inputs(builder *b);
+dop_node_id dop_build_features_of(builder *b, dop_node_id x);
+dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
 /* build_activation.c: the activation function of x. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */

@@ -77,6 +77,20 @@ open_imatrix(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_imatrix_check(c->imatrix, w, wanted, diag, &c->n_unweighed) : st;
 }
 
+/* Does the plan take pictures? */
+static dop_status
+choose_pictures(dop_compilation *c, dop_diag *diag)
+{
+    const dop_vision *v = c->model.vision;
+    const char *why = NULL;
+    if (v->places == DOP_PLACES_TABLE && v->n_places > DOP_STEP_MAX_ROWS)
+        why = "the vision part is left out: a picture has too many patches";
+    else if (v->features != c->model.arch.hidden || c->model.arch.altup.n)
+        why = "the vision part is left out: its features are no rows of the text model";
+    c->pictures = !why;
+    return why ? dop_checkpoint_note(&c->model, why, diag) : DOP_OK;
+}
+
 /* Adds the schedules of the vision part: one size where all pictures have one size, else three.  The features of the largest
  * picture are made in one step. */
 static dop_status
@@ -87,8 +101,6 @@ add_vision(dop_compilation *c, dop_diag *diag)
     const bool one = v->places == DOP_PLACES_TABLE;
     const uint32_t most = one ? v->n_places : DOP_STEP_MAX_ROWS;
     dop_status st = DOP_OK;
-    if (most > DOP_STEP_MAX_ROWS)
-        return dop_checkpoint_note(&c->model, "the vision part is left out: a picture has too many patches", diag);
     for (size_t i = one ? 2 : 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
         st = dop_schedule_add_image(c, one ? most : sizes[i], diag);
     const uint32_t features = most / (v->merge * v->merge);
@@ -156,6 +168,8 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
                          "--adapters is for models that write: an adapter of an encoder is merged (--lora)");
         goto error;
     }
+    if (c->model.vision && !c->model.arch.encoder.used && !c->options.in_parts)
+        st = choose_pictures(c, diag);
     if (c->model.arch.encoder.used) {
         for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
             st = dop_schedule_add_encode(c, c->options.chunks[i], diag);
@@ -174,7 +188,7 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
     if (st == DOP_OK && options->embed)
         st = dop_schedule_add_embed(c, score, diag);
-    if (st == DOP_OK && c->model.vision && !c->options.in_parts)
+    if (st == DOP_OK && c->pictures)
         st = add_vision(c, diag);
 scheduled:
     if (st == DOP_OK && options->passes.stop_after < 0)

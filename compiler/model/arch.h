@@ -38,6 +38,11 @@ typedef struct dop_rope {
     uint32_t dims;    /* rotated values of each head, even, at most the head dim */
     uint32_t rotated; /* proportional: how many of `dims` rotate, even; the other values have frequency 0 */
     bool interleaved; /* pairs (2i, 2i+1) instead of (i, i + dims/2) */
+    /* Multimodal rotary embedding, where a row has a position in time, one by row and one by column of its picture: how many of the
+     * dims / 2 pairs turn by each; all 0: rows have one position.  sections_mixed: the pairs of rows and columns are every third one from
+     * pair 1 and from pair 2 on; else they follow those of time.  https://arxiv.org/abs/2409.12191 */
+    uint32_t sections[3];
+    bool sections_mixed;
     dop_rope_scaling scaling;
     double factor;
     double low_freq_factor, high_freq_factor; /* llama3 */
@@ -50,6 +55,12 @@ typedef struct dop_rope {
     uint32_t n_factors; /* length of each factor list: longrope's, dims / 2, or a GGUF file's frequency divisors */
     const double *short_factors, *long_factors;
 } dop_rope;
+
+static inline bool
+dop_rope_sectioned(const dop_rope *r)
+{
+    return r->sections[0] + r->sections[1] + r->sections[2] > 0;
+}
 
 /* Token mixers: what combines the rows of different positions in a layer. */
 typedef enum dop_mixer_kind {
@@ -533,6 +544,9 @@ typedef struct dop_checkpoint {
     dop_weights weights;
     /* Facts of the vision part (vision.h), whose weights are among `weights`; in the arena.  NULL: the model has none. */
     const struct dop_vision *vision;
+    /* How pictures are prepared for it, as a plan holds that (runtime/media/image_processor.def); in the arena.  NULL: not known. */
+    const uint8_t *images;
+    size_t n_images; /* bytes of `images` */
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */

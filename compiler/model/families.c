@@ -252,8 +252,8 @@ const dop_family dop_families[] = {
      .kv_heads = 8,
      .window = 4096},
     {.name = "qwen2",
-     .archs = {"Qwen2ForCausalLM"},
-     .model_types = {"qwen2"},
+     .archs = {"Qwen2ForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"},
+     .model_types = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_vl", "qwen2_5_vl"},
      .gguf = "qwen2",
      .flags = DOP_FAM_PRE_NORM,
      .bias_qkv = {NULL, true},
@@ -265,8 +265,8 @@ const dop_family dop_families[] = {
      .kv_heads = 32,
      .window = 4096},
     {.name = "qwen3",
-     .archs = {"Qwen3ForCausalLM"},
-     .model_types = {"qwen3"},
+     .archs = {"Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration"},
+     .model_types = {"qwen3", "qwen3_vl_text"},
      .gguf = "qwen3",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM,
      ATTENTION_BIAS,
@@ -620,7 +620,8 @@ by_stem(const char *arch, size_t n)
 {
     static const char *const heads[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", NULL};
     for (uint32_t i = 0; i < dop_n_families; i++)
-        for (unsigned k = 0; n > 0 && k < 3 && dop_families[i].archs[k]; k++)
+        for (unsigned k = 0;
+             n > 0 && k < sizeof dop_families[i].archs / sizeof *dop_families[i].archs && dop_families[i].archs[k]; k++)
             if (stem(dop_families[i].archs[k], heads) == n && memcmp(dop_families[i].archs[k], arch, n) == 0)
                 return &dop_families[i];
     return NULL;

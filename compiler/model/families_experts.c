@@ -144,6 +144,13 @@ const dop_tensor_name dop_hf_names_qwen_experts[] = {
     {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+const dop_tensor_name dop_hf_names_qwen3_experts[] = {
+    MLP_EXPERTS,
+    {DOP_W_expert_gate, "mlp.experts.gate_up_proj", DOP_PART_GATE, false}, /* with pictures, in either order of axes */
+    {DOP_W_expert_up, "mlp.experts.gate_up_proj", DOP_PART_UP, false},
+    {DOP_W_expert_down, "mlp.experts.down_proj", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
 const dop_tensor_name dop_hf_names_shared_experts[] = {
     MLP_EXPERTS,
     {DOP_W_router_correction, "mlp.gate.e_score_correction_bias", DOP_PART_ALL, false},

@@ -239,8 +239,8 @@ typedef struct dop_class_head {
 
 typedef struct dop_family {
     const char *name;
-    const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
-    const char *model_types[3]; /* config.json model_type */
+    const char *archs[6];       /* config.json architectures; the first is the one to list in messages */
+    const char *model_types[6]; /* config.json model_type */
     uint64_t flags;             /* DOP_FAM_* */
     dop_fact_field bias_qkv, bias_o, bias_ffn, bias_head, parallel;
     bool attn_gate, attn_gate_heads, attn_gate_softplus; /* dop_attention.gate and so on */
@@ -253,6 +253,7 @@ typedef struct dop_family {
     const dop_class_head *class_head; /* NULL: no scores of classes */
     const dop_hf_keys *keys;
     const dop_expert_keys *experts; /* NULL: all layers are dense */
+    bool experts_either;            /* tensors with the matrices of all experts may be stored transposed */
     const dop_tensor_name *names;
     const dop_tensor_name *more_names; /* names that are searched before `names`; NULL: none */
     const char *prefix;                /* prefix of tensor names where the tensors show no known one */

@@ -37,6 +37,7 @@ typedef struct dop_vision {
     uint32_t features;                /* values of a feature: the text model's hidden size */
     uint32_t n_deep; /* layers whose results also become features, for the first layers of the text model (deepstack) */
     uint32_t deep[DOP_VISION_MAX_DEEP];
+    bool sees_all; /* in the text model, rows of a picture see one another */
 } dop_vision;
 
 /* A vision part with its weights, which lie in an arena or in files that the importer mapped.  Canonical

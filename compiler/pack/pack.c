@@ -114,8 +114,11 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         item.rows = dop_layer_attention(&m->arch.layers[0])->n_heads;
         item.cols = dop_node_cols(g, id);
     } else if (item.from.kind == DOP_FROM_TURNS && m->vision) {
-        item.rows = 2 * DOP_VISION_EDGE;
+        item.rows = 2 * DOP_STEP_EDGE;
         item.cols = m->vision->head_dim;
+    } else if (item.from.kind == DOP_FROM_PLACES && item.from.index < m->arch.n_ropes) {
+        item.rows = 2 * DOP_STEP_EDGE;
+        item.cols = dop_node_cols(g, id);
     } else {
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
     }
@@ -258,6 +261,8 @@ write_table(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *d
         st = relative_table(p, item, table, diag);
     else if (item->from.kind == DOP_FROM_TURNS)
         dop_vision_turns(p->model->vision, table);
+    else if (item->from.kind == DOP_FROM_PLACES)
+        st = dop_rope_places(&p->model->arch.ropes[item->from.index], p->ctx, table, diag);
     else
         st = dop_rope_table(&p->model->arch.ropes[item->from.index], p->ctx, table, diag);
     memset(out, 0, item->size);

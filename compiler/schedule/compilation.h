@@ -87,6 +87,7 @@ struct dop_compilation {
     dop_type *asked_types;             /* [model.weights.n] storage types before dop_quant_fallback() */
     const struct dop_imatrix *imatrix; /* the importance matrix; NULL: none */
     uint32_t n_unweighed;              /* weights to quantize for which the importance matrix has no entry */
+    bool pictures;                     /* the plan takes pictures: rows of its steps may be features */
     const dop_cut *cut;                /* the part of a model that is compiled; NULL: the whole */
     /* In the compilation of a part: number of first kernels that belong to the whole model's compilation, which owns their memory. */
     uint32_t n_shared_kernels;

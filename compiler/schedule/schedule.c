@@ -306,6 +306,21 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return st;
 }
 
+/* Lists the values that the host gives, in the order of the graph. */
+static dop_status
+find_received(dop_schedule *s, dop_diag *diag)
+{
+    s->n_received = 0;
+    for (dop_node_id id = 1; id < s->g.n_nodes; id++) {
+        if (dop_node_at(&s->g, id)->op != DOP_OP_received)
+            continue;
+        if (s->n_received == DOP_PART_MAX_VALUES)
+            return DOP_FAIL(diag, DOP_E_INTERNAL, "%s receives more than %d values", s->g.name, DOP_PART_MAX_VALUES);
+        s->received[s->n_received++] = id;
+    }
+    return DOP_OK;
+}
+
 static dop_status
 add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes, dop_diag *diag)
 {
@@ -322,7 +337,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .invariant = c->options.invariant && !encodes,
                                .embeds = embeds,
                                .encodes = encodes,
-                               .ranks = dop_compilation_ranks(c)};
+                               .ranks = dop_compilation_ranks(c),
+                               .pictures = c->pictures};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     for (uint32_t i = 0; i < c->options.n_rows; i++) /* all rows of a step may be of one sequence */
@@ -333,7 +349,9 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
     s->embeds = embeds;
     s->program = encodes ? DOP_SCHED_ENCODE : 0;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
-    return st == DOP_OK ? build_schedule(c, s, diag) : st;
+    if (st == DOP_OK)
+        st = build_schedule(c, s, diag);
+    return st == DOP_OK ? find_received(s, diag) : st;
 }
 
 dop_status
@@ -360,33 +378,20 @@ dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
     return add_schedule(c, DOP_PHASE_SCORE, max_t, false, false, true, diag);
 }
 
-/* Lists the values that the host gives, in the order of the graph. */
-static dop_status
-find_received(dop_schedule *s, dop_diag *diag)
-{
-    s->n_received = 0;
-    for (dop_node_id id = 1; id < s->g.n_nodes; id++) {
-        if (dop_node_at(&s->g, id)->op != DOP_OP_received)
-            continue;
-        if (s->n_received == DOP_PART_MAX_VALUES)
-            return DOP_FAIL(diag, DOP_E_INTERNAL, "%s receives more than %d values", s->g.name, DOP_PART_MAX_VALUES);
-        s->received[s->n_received++] = id;
-    }
-    return DOP_OK;
-}
-
 static dop_status
 add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
     const dop_vision_model m = {.facts = *c->model.vision, .weights = c->model.weights};
     const dop_vision_options build = {
-        .max_t = max_t, .act_type = c->options.act_type, .no_deep = true, .types = c->packed_types};
+        .max_t = max_t, .act_type = c->options.act_type, .together = true, .types = c->packed_types};
     s->program = program;
     dop_status st = program == DOP_SCHED_IMAGE ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
                                                : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
+    for (uint32_t i = 1; i < s->g.n_outs && st == DOP_OK && i < DOP_PART_MAX_VALUES; i++)
+        s->sent[s->n_sent++] = s->g.outs[i]; /* of other layers: the first output is the program's own */
     return st == DOP_OK ? find_received(s, diag) : st;
 }
 

@@ -216,6 +216,7 @@ write_vision(dop_plan_writer *w)
                                       .width = v->features,
                                       .merge = v->merge * v->merge}};
     dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], rows, sizeof rows);
+    dop_buf_append(&w->sections.sec[DOP_SEC_IMAGES], c->model.images, c->model.n_images);
 }
 
 void

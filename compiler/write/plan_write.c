@@ -415,7 +415,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                              .name = dop_plan_writer_string(w, n->name),
                              .type = n->type,
                              .slot = here ? t->slot_received : t->slot_sent,
-                             .one_row = !dop_node_per_token(&s->g, id),
+                             .one_row = !dop_node_per_token(&s->g, id) && dop_node_rows(&s->g, id, s->g.max_t) == 1,
                              .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
                              .row_bytes = dop_node_bytes(&s->g, id) / dop_node_rows(&s->g, id, s->g.max_t)};
     dop_buf_append(&w->sections.sec[DOP_SEC_CROSSINGS], &row, sizeof row);

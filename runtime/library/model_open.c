@@ -443,6 +443,8 @@ dop_model_close(dop_model *model)
     dop_adapters_finish(model);
     free(model->step.kept);
     dop_store_destroy(model->store);
+    while (model->features)
+        dop_features_drop(model, model->features->first);
     dop_restore_points_finish(model);
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);

@@ -78,7 +78,7 @@ dop_image_processor_check(const dop_image_processor *p, dop_diag *diag)
             return wrong(diag, "mean or standard deviation");
     if (p->marks > DOP_MARKS_TILES)
         return wrong(diag, "form of marks");
-    const char *const texts[] = {p->placeholder, p->image, p->begin, p->end, p->row_end, p->whole};
+    const char *const texts[] = {p->placeholder, p->image, p->begin, p->end, p->row_end, p->whole, p->before, p->after};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i][DOP_MARK_SIZE - 1])
             return wrong(diag, "token");

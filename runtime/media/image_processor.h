@@ -56,6 +56,8 @@ typedef struct dop_image_processor {
     /* Texts of tokens.  A chat template writes `placeholder` for each picture; the marks replace it. */
     char placeholder[DOP_MARK_SIZE], image[DOP_MARK_SIZE], begin[DOP_MARK_SIZE], end[DOP_MARK_SIZE];
     char row_end[DOP_MARK_SIZE], whole[DOP_MARK_SIZE];
+    char before[DOP_MARK_SIZE], after[DOP_MARK_SIZE]; /* around `placeholder` where no chat template writes it */
+    uint32_t image_id;                                /* the id of `image`, of which there is one for each feature */
 } dop_image_processor;
 
 /* The sizes that follow from a picture's size: tiles, patches, rows and features. */
@@ -100,6 +102,9 @@ typedef struct dop_image_mark {
     bool features; /* each of the n tokens stands for one row of the tower's output, in order */
 } dop_image_mark;
 
+/* image_fields.c: a processor as the bytes that a plan holds, and back, checked.  DOP_E_INPUT: they are no processor. */
+void dop_image_processor_write(const dop_image_processor *p, dop_buf *out);
+dop_status dop_image_processor_read(const void *bytes, size_t size, dop_diag *diag, dop_image_processor *out);
 /* Checks a processor: numbers must be within bounds, and those that its form needs must be there.  DOP_E_INPUT names the wrong field. */
 dop_status dop_image_processor_check(const dop_image_processor *p, dop_diag *diag);
 /* Computes the layout for a picture's size; the processor must have been checked.  DOP_E_INPUT: the model takes no picture of this
@@ -113,6 +118,10 @@ dop_status dop_image_values(const dop_image_processor *p, const dop_image_layout
 /* Lists the rows of one tile in their order, grid_width * grid_height of them, owned by the caller (free). */
 dop_status dop_image_rows(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,
                           dop_image_row **out_rows);
+/* Bilinear interpolation of learned positions, a square of `edge` rows and columns, at patch (y, x) of a grid: the four rows of
+ * the table around the patch, and their weights. */
+void dop_image_corners(uint32_t edge, uint32_t y, uint32_t x, uint32_t grid_height, uint32_t grid_width,
+                       uint32_t out_rows[4], float out_shares[4]);
 /* Makes the text that stands for the picture, as a list of marks, owned by the caller (free).  Marks with `features` have
  * layout->features tokens together. */
 dop_status dop_image_marks(const dop_image_processor *p, const dop_image_layout *layout, dop_diag *diag,

@@ -154,6 +154,15 @@ typedef struct dop_adapter_slot {
     double scale;    /* factor that its file states, which is not in its matrices: these keep their digits so */
 } dop_adapter_slot;
 
+/* Features of a picture: rows of steps under ids of their own. */
+typedef struct dop_features {
+    struct dop_features *next;
+    uint32_t first, n;      /* ids first .. first + n - 1 */
+    uint32_t height, width; /* rows and columns of features, whose product is n; 0: a row has no place of its own */
+    bool together;          /* rows see one another, and have to be in one step */
+    float *rows;            /* owned, [dop_model_features_depth][n][hidden] */
+} dop_features;
+
 struct dop_model {
     dop_plan plan;
     dop_instance instance;
@@ -189,6 +198,10 @@ struct dop_model {
         tokens_loaded; /* that prompts need not read again; and those of them that came from `store` */
     uint32_t parity[DOP_STEP_MAX_SEQUENCES];  /* the current copy of replaced states, while no step is in flight */
     bool factors_set[DOP_STEP_MAX_SEQUENCES]; /* the factors of adapters are not all 0 */
+
+    bool takes_features;    /* rows of steps may be features */
+    dop_features *features; /* owned, a list */
+    uint32_t n_features;    /* ids that features have had, from the end of the vocabulary on */
 
     dop_in_flight flight;
     dop_open_step step;
@@ -236,6 +249,23 @@ struct dop_sequence {
 dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
 /* The schedule with which to feed n tokens next, and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
+/* The schedule with which to feed the next tokens of a sequence, those before `end` if it can be, and how many of them it takes: as
+ * above, but rows that see one another are in one step.  DOP_E_INPUT: no schedule holds them. */
+dop_status dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag,
+                                uint32_t *out_schedule, uint32_t *out_take);
+/* features.c */
+/* Is the id that of a row of features that the model has? */
+bool dop_features_has(const dop_model *model, uint32_t id);
+/* Of the rows at `pos` that a step could take: at most `take`, and fewer where rows that see one another would not be in one step.
+ * 0: `take` rows do not hold those that begin at `pos`. */
+uint32_t dop_features_uncut(const dop_model *model, const uint32_t *tokens, uint32_t pos, uint32_t take, uint32_t end);
+/* As the former, but with up to `most` rows where n do not hold those at `pos`; n: not even these do. */
+uint32_t dop_features_whole(const dop_model *model, const uint32_t *tokens, uint32_t pos, uint32_t n, uint32_t end,
+                            uint32_t most);
+/* Writes what a step receives about its rows beside the row table, where the schedule says.  known: the rows' tokens are known; else
+ * the device has made them, and they are text.  DOP_E_INPUT: features of a row are gone. */
+dop_status dop_features_write(dop_model *model, uint32_t schedule, const dop_sequence_rows *rows, uint32_t n,
+                              bool known, dop_diag *diag);
 /* Call before n tokens are fed as `kind` to a plan in parts: sets the size of the chunks that the above chooses from then on. */
 void dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n);
 /* The decode schedule for n steps from pos on. */

@@ -255,6 +255,7 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         BYTES(CARD, card, char);
         BYTES(IR, ir, char);
         BYTES(TOKENIZER, tokenizer, uint8_t);
+        BYTES(IMAGES, images, uint8_t);
 #undef BYTES
     case DOP_SEC_TEMPLATE:
         plan->chat_template = (const char *)bytes;

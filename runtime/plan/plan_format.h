@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 19u
+#define DOP_PLAN_VERSION 20u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                           \
@@ -44,7 +44,8 @@
     SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")               \
     SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")         \
     SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences") \
-    SECTION(21, PLACES, dop_plan_adapter_place, "where the rows of adapters' matrices go")
+    SECTION(21, PLACES, dop_plan_adapter_place, "where the rows of adapters' matrices go")   \
+    SECTION(22, IMAGES, uint8_t, "how pictures are prepared (runtime/media/image_processor.def)")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -339,7 +340,7 @@ typedef struct dop_plan_file {
  * table for a step.  A step runs the same schedule in each part (same kind and max_rows, each in the ordering that the part
  * has chosen).  Before it, the rows of the values that the part receives, which the previous part has sent in this step, are
  * put where the part's crossings say. */
-enum { DOP_MAX_PARTS = 64, DOP_PART_MAX_VALUES = 8 };
+enum { DOP_MAX_PARTS = 64, DOP_PART_MAX_VALUES = 12 };
 enum {
     DOP_PART_REPLACES = 1, /* some part has states that steps replace: all parts count parity (dop_step) */
     DOP_PART_UNPAGED = 2   /* some part has states that are not in pages */

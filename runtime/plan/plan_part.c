@@ -203,7 +203,8 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (x->schedule >= plan->n_schedules || x->name >= plan->strings_size ||
         (x->way != DOP_CROSSING_SENT && !received) || x->one_row > 1)
         return DAMAGED(plan->path, "crossing %u is of schedule %u and way %u", i, x->schedule, x->way);
-    if (!p && (!received || plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE))
+    if (!p && plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE &&
+        (!received || !dop_plan_program_of(plan, DOP_SCHED_IMAGE)))
         return DAMAGED(plan->path, "values cross in a plan that is no part");
     if (p && (received ? p->number == 0 : p->number + 1 == p->n_parts))
         return DAMAGED(plan->path, "crossing %u leads out of the model", i);
@@ -240,14 +241,49 @@ same_values(const dop_plan *plan, uint32_t s, uint32_t other)
     }
 }
 
+/* What steps of sequences receive for rows that are features. */
+static dop_status
+check_features(const dop_plan *plan, const dop_plan_crossing *x, dop_diag *diag)
+{
+    const char *name = dop_plan_string(plan, x->name);
+    const bool rows = strcmp(name, "features") == 0 || strncmp(name, "deep", 4) == 0;
+    const uint64_t bytes = rows ? (uint64_t)plan->model->hidden * sizeof(float) : sizeof(uint32_t);
+    return (!x->one_row || plan->schedules[x->schedule].max_rows == 1) && x->row_bytes == bytes
+               ? DOP_OK
+               : DAMAGED(plan->path, "%s has rows of %llu bytes", name, (unsigned long long)x->row_bytes);
+}
+
+/* Do all values of a schedule of a program have the sizes of the program's?  rows: bytes of a row that `features` receives; 0: it is a
+ * schedule of `image`. */
+static bool
+fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
+{
+    const dop_plan_program *of = dop_plan_program_of(plan, rows ? DOP_SCHED_FEATURES : DOP_SCHED_IMAGE);
+    for (uint32_t i = 0; i < plan->n_crossings; i++) {
+        const dop_plan_crossing *x = &plan->crossings[i];
+        if (x->schedule != schedule)
+            continue;
+        if (x->way == DOP_CROSSING_SENT && x->row_bytes != of->width * sizeof(float))
+            return false;
+        if (x->way == DOP_CROSSING_RECEIVED && rows && x->row_bytes != rows)
+            return false;
+    }
+    return true;
+}
+
 /* What the host gives the programs `image` and `features` of a whole model: all schedules of one have the same values, and
  * `features` takes rows of `image`.  io_first: the first schedule of each, UINT32_MAX before there is one. */
 static dop_status
 check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *diag)
 {
     const uint32_t kind = plan->schedules[s].kind;
-    if (kind < DOP_SCHED_IMAGE)
-        return DOP_OK;
+    if (kind < DOP_SCHED_IMAGE) {
+        dop_status st = DOP_OK;
+        for (uint32_t i = 0; i < plan->n_crossings && st == DOP_OK; i++)
+            if (plan->crossings[i].schedule == s)
+                st = check_features(plan, &plan->crossings[i], diag);
+        return st;
+    }
     uint32_t *of = &io_first[kind == DOP_SCHED_FEATURES];
     *of = *of == UINT32_MAX ? s : *of;
     const dop_plan_crossing *x = given(plan, s, 0);
@@ -255,7 +291,7 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
     if (kind == DOP_SCHED_FEATURES)
         rows = (uint64_t)dop_plan_program_of(plan, DOP_SCHED_FEATURES)->merge *
                dop_plan_program_of(plan, DOP_SCHED_IMAGE)->width * sizeof(float);
-    return same_values(plan, s, *of) && (!rows || (x->row_bytes == rows && !given(plan, s, 1)))
+    return same_values(plan, s, *of) && (!rows || x->row_bytes == rows) && fits_program(plan, s, rows)
                ? DOP_OK
                : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
 }

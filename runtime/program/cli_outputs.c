@@ -36,7 +36,7 @@ dop_cli_refuse_outputs(const dop_cli *cli, dop_diag *diag)
 {
     const char *read[] = {cli->file,    cli->tokens_file,  cli->json_schema,   cli->grammar,
                           cli->session, cli->api_key_file, cli->chat_template, cli->ppl};
-    const char *written[] = {cli->logits, cli->profile, cli->imatrix};
+    const char *written[] = {cli->logits, cli->profile, cli->imatrix, cli->features};
     for (size_t k = 0; k < sizeof written / sizeof *written; k++) {
         struct stat of;
         if (!written[k] || stat(written[k], &of) != 0 || !S_ISREG(of.st_mode))

@@ -8,6 +8,8 @@
 #include "runtime/serve/api/api_form.h"
 #include "runtime/text/grammar/grammar.h"
 
+#include <doppler/images.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +109,9 @@ open_all(dop_cli *cli, const char *path, dop_hosted *s, dop_diag *diag)
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;
+    dop_diag blind = {0}; /* a plan that takes no pictures is served without */
+    if (dop_images_open(s->model, NULL, &blind, &s->api.eyes) == DOP_E_NOMEM)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     const dop_engine_options engine = {.max_queue = cli->serve_queue};
     if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
         return st;
@@ -147,6 +152,7 @@ dop_host_close(dop_hosted *hosted)
     if (!s)
         return;
     dop_engine_destroy(s->engine);
+    dop_images_close(s->api.eyes);
     dop_constraints_destroy(s->api.shapes);
     dop_adapter_list_destroy(s->api.adapters);
     dop_vocab_destroy(s->vocab);

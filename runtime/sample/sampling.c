@@ -195,6 +195,8 @@ subtract_penalties(dop_sampler *s, const uint32_t *history, size_t n_history)
     s->n_stamps++;
     for (size_t i = p->penalty_from; i < n_history; i++) {
         const uint32_t id = history[i];
+        if (id >= s->vocab) /* a row of features */
+            continue;
         if (id >= s->vocab)
             continue;
         s->logits[id] -= p->frequency_penalty + (s->stamp[id] == s->n_stamps ? 0 : p->presence_penalty);

@@ -56,6 +56,9 @@ dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag)
         for (; p->n_drafts < most;
              end++) /* after the end of the text it continues with the drafts themselves, for texts that repeat */
             p->drafts[p->n_drafts++] = end < s->n_tokens ? s->tokens[end] : p->drafts[end - s->n_tokens];
+    for (uint32_t i = 0; i < p->n_drafts; i++) /* nothing generates rows of features */
+        if (p->drafts[i] >= s->model->plan.model->vocab)
+            p->n_drafts = i;
     if (p->n_drafts == 0 && p->how.draft) {
         dop_status st = ask_model(s, most, diag);
         if (st != DOP_OK)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EDGE = 1024 }; /* DOP_VISION_EDGE of compiler/build/build_vision.h */
+enum { DOP_MAX_FEATURES = 1 + 8 }; /* DOP_VISION_MAX_DEEP of compiler/model/vision.h */
 
 typedef struct job {
     dop_model *m;
@@ -14,8 +14,12 @@ typedef struct job {
     size_t n_inputs;
     const uint32_t *lengths; /* rows of tiles */
     size_t n_tiles, n_rows;
-    float *out_rows, *out_features; /* NULL: not wanted */
-    float *patches;                 /* rows of a step without class rows */
+    float *out_rows; /* NULL: not wanted */
+    float *
+        out_features[DOP_MAX_FEATURES]; /* features, then those for single layers of the text model; NULL: not wanted */
+    uint32_t n_kinds;                   /* of features, at least 1 */
+    float *patches;                     /* [n_kinds] rows of a step without class rows */
+    size_t kind_values;                 /* values of a kind in `patches` */
 } job;
 
 static uint32_t
@@ -58,9 +62,9 @@ run_step(const job *j, uint32_t schedule, uint32_t n_rows, dop_diag *diag)
     return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }
 
-/* Rows of `features` from n rows of patches, which lie one after the other. */
+/* Rows of `features` from the n rows of j->patches, as row `feature` and the following ones. */
 static dop_status
-run_features(const job *j, const float *rows, uint32_t n, float *out, dop_diag *diag)
+run_features(const job *j, uint32_t n, size_t feature, dop_diag *diag)
 {
     dop_model *m = j->m;
     const uint32_t merge = j->features->merge, width = j->features->width,
@@ -71,16 +75,21 @@ run_features(const job *j, const float *rows, uint32_t n, float *out, dop_diag *
         const uint32_t left = n / merge - first;
         count = left < schedule_rows ? left : schedule_rows;
         const uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_FEATURES, count);
-        dop_part_value in[DOP_PART_MAX_VALUES];
+        dop_part_value in[DOP_PART_MAX_VALUES], out[DOP_PART_MAX_VALUES];
         if ((st = dop_model_need(m, schedule, diag)) != DOP_OK)
             break;
         (void)dop_part_inputs(m, schedule, in);
-        memcpy(in[0].bytes, rows + first * row, count * row * sizeof *rows);
+        (void)dop_part_outputs(m, schedule, out);
+        for (uint32_t k = 0; k < j->n_kinds; k++)
+            memcpy(in[k].bytes, j->patches + k * j->kind_values + first * row, count * row * sizeof *j->patches);
         for (uint32_t r = 0; r < count; r++)
             dop_replay_write_row(&m->replay, r, &(dop_row){.position = r});
         st = run_step(j, schedule, count, diag);
-        if (st == DOP_OK)
-            memcpy(out + (size_t)first * width, dop_model_logits(m, schedule), (size_t)count * width * sizeof *out);
+        for (uint32_t k = 0; k < j->n_kinds && st == DOP_OK; k++)
+            if (j->out_features[k])
+                memcpy(j->out_features[k] + (feature + first) * width,
+                       k == 0 ? dop_model_logits(m, schedule) : (const float *)(const void *)out[k - 1].bytes,
+                       (size_t)count * width * sizeof(float));
     }
     return st;
 }
@@ -108,15 +117,21 @@ run_tiles(const job *j, size_t first, size_t end, size_t at, uint32_t n_rows, si
     if ((st = run_step(j, schedule, n_rows, diag)) != DOP_OK)
         return st;
     const float *rows = dop_model_logits(m, schedule);
+    dop_part_value out[DOP_PART_MAX_VALUES];
+    (void)dop_part_outputs(m, schedule, out);
     if (j->out_rows)
         memcpy(j->out_rows + at * width, rows, n_rows * width * sizeof *rows);
-    if (!j->out_features)
-        return DOP_OK;
-    for (size_t i = first; i < end; rows += j->lengths[i++] * width) {
-        memcpy(j->patches + n * width, rows, patches_of(j, i) * width * sizeof *rows);
-        n += patches_of(j, i);
+    bool wanted = false;
+    for (uint32_t k = 0; k < j->n_kinds; k++) {
+        wanted = wanted || j->out_features[k];
+        rows = k == 0 ? rows : (const float *)(const void *)out[k - 1].bytes;
+        n = 0;
+        for (size_t i = first; i < end; rows += j->lengths[i++] * width) {
+            memcpy(j->patches + k * j->kind_values + n * width, rows, patches_of(j, i) * width * sizeof *rows);
+            n += patches_of(j, i);
+        }
     }
-    return run_features(j, j->patches, n, j->out_features + feature * j->features->width, diag);
+    return wanted ? run_features(j, n, feature, diag) : DOP_OK;
 }
 
 static dop_status
@@ -146,8 +161,9 @@ check_numbers(const job *j, const dop_value *v, const char *name, dop_diag *diag
     const uint32_t *x = v->data, places = j->image->n_places;
     const bool turns = strcmp(name, "turns") == 0, place = strcmp(name, "places") == 0 || strcmp(name, "corners") == 0;
     for (size_t i = 0; i < v->n; i++)
-        if ((turns && x[i] >= EDGE * EDGE) || (place && x[i] >= places))
-            return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i], turns ? EDGE * EDGE : places);
+        if ((turns && x[i] >= DOP_STEP_EDGE * DOP_STEP_EDGE) || (place && x[i] >= places))
+            return DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %u, of %u", name, x[i],
+                            turns ? DOP_STEP_EDGE * DOP_STEP_EDGE : places);
     return DOP_OK;
 }
 
@@ -175,7 +191,8 @@ check_inputs(const job *j, dop_diag *diag)
     uint32_t n_of, n = 0;
     const uint32_t *of = dop_used_of(&j->m->used, DOP_SCHED_IMAGE, DOP_ORDER_BARRIERS, &n_of);
     for (uint32_t i = 0; i < p->n_crossings && n_of > 0; i++)
-        if (p->crossings[i].schedule == of[0] && n < DOP_PART_MAX_VALUES)
+        if (p->crossings[i].schedule == of[0] && p->crossings[i].way == DOP_CROSSING_RECEIVED &&
+            n < DOP_PART_MAX_VALUES)
             in[n++] = (dop_part_value){.name = dop_plan_string(p, p->crossings[i].name),
                                        .row_bytes = p->crossings[i].row_bytes};
     for (size_t i = 0; i < j->n_inputs; i++) {
@@ -198,6 +215,31 @@ check_inputs(const job *j, dop_diag *diag)
     return check_windows(j, diag);
 }
 
+/* Values that a step of the program receives or sends. */
+static uint32_t
+n_values(const dop_model *m, uint32_t kind, uint32_t way)
+{
+    uint32_t n, count = 0;
+    const uint32_t *of = dop_used_of(&m->used, kind, DOP_ORDER_BARRIERS, &n);
+    for (uint32_t i = 0; i < m->plan.n_crossings && n > 0; i++)
+        count += m->plan.crossings[i].schedule == of[0] && m->plan.crossings[i].way == way;
+    return count;
+}
+
+/* The number of an output's kind of features: 0 of "features", 1 and on of "deep0" and on; j->n_kinds: it is another. */
+static uint32_t
+kind_of(const job *j, const char *name)
+{
+    char deep[24];
+    uint32_t k = 0;
+    if (strcmp(name, "features") == 0)
+        return 0;
+    do
+        snprintf(deep, sizeof deep, "deep%u", k++);
+    while (k < j->n_kinds && strcmp(name, deep) != 0);
+    return k;
+}
+
 /* Values of a row of "patches"; 0: the plan does not say. */
 static size_t
 patch_values(const dop_model *m)
@@ -216,7 +258,8 @@ run(job *j, dop_diag *diag)
     dop_status st = dop_step_none_open(j->m, diag);
     if (st == DOP_OK)
         st = dop_step_drain(j->m, diag);
-    j->patches = calloc((size_t)most * j->image->width, sizeof *j->patches);
+    j->kind_values = (size_t)most * j->image->width;
+    j->patches = calloc(j->n_kinds * j->kind_values, sizeof *j->patches);
     if (st == DOP_OK && !j->patches)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     size_t at = 0, feature = 0;
@@ -243,31 +286,38 @@ dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const 
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan has no schedules of the program image");
     const dop_value *patches = dop_value_find(inputs, n_inputs, "patches"),
                     *lengths = dop_value_find(inputs, n_inputs, "lengths"),
-                    *rows = dop_value_find(outputs, n_outputs, "rows"),
-                    *features = dop_value_find(outputs, n_outputs, "features");
-    for (size_t i = 0; i < n_outputs; i++)
-        if (&outputs[i] != rows && &outputs[i] != features)
-            return DOP_FAIL(diag, DOP_E_INPUT, "the program image has no output \"%.40s\"", outputs[i].name);
-    if (!patches || values == 0)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the program image needs the input \"patches\"");
-    const uint32_t one = patches->n / values < UINT32_MAX ? (uint32_t)(patches->n / values) : UINT32_MAX;
+                    *rows = dop_value_find(outputs, n_outputs, "rows");
     job j = {.m = model,
              .image = dop_plan_program_of(&model->plan, DOP_SCHED_IMAGE),
              .features = dop_plan_program_of(&model->plan, DOP_SCHED_FEATURES),
-             .inputs = inputs,
-             .n_inputs = n_inputs,
-             .lengths = lengths ? lengths->data : &one,
-             .n_tiles = lengths ? lengths->n : 1,
-             .n_rows = patches->n / values,
-             .out_rows = rows ? rows->data : NULL,
-             .out_features = features ? features->data : NULL};
+             .n_kinds = n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_RECEIVED)};
+    if (j.n_kinds > DOP_MAX_FEATURES || j.n_kinds != 1 + n_values(model, DOP_SCHED_FEATURES, DOP_CROSSING_SENT) ||
+        j.n_kinds != 1 + n_values(model, DOP_SCHED_IMAGE, DOP_CROSSING_SENT))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan is damaged: its image program and features");
+    for (size_t i = 0; i < n_outputs; i++) {
+        const uint32_t kind = &outputs[i] == rows ? 0 : kind_of(&j, outputs[i].name);
+        if (kind == j.n_kinds)
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program image has no output \"%.40s\"", outputs[i].name);
+        if (&outputs[i] != rows)
+            j.out_features[kind] = outputs[i].data;
+    }
+    if (!patches || values == 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the program image needs the input \"patches\"");
+    const uint32_t one = patches->n / values < UINT32_MAX ? (uint32_t)(patches->n / values) : UINT32_MAX;
+    j.inputs = inputs;
+    j.n_inputs = n_inputs;
+    j.lengths = lengths ? lengths->data : &one;
+    j.n_tiles = lengths ? lengths->n : 1;
+    j.n_rows = patches->n / values;
+    j.out_rows = rows ? rows->data : NULL;
     dop_status st = check_tiles(&j, diag);
     if (st == DOP_OK)
         st = check_inputs(&j, diag);
     if (st == DOP_OK)
         st = dop_value_check(rows, j.n_rows * j.image->width, diag);
-    if (st == DOP_OK)
-        st = dop_value_check(features,
-                             (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width, diag);
+    for (size_t i = 0; i < n_outputs && st == DOP_OK; i++)
+        if (&outputs[i] != rows)
+            st = dop_value_check(
+                &outputs[i], (j.n_rows - j.n_tiles * j.image->class_row) / j.features->merge * j.features->width, diag);
     return st == DOP_OK ? run(&j, diag) : st;
 }

@@ -85,7 +85,7 @@ check_ids(const dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     const dop_plan *plan = &s->model->plan;
     dop_status st = dop_sequence_check_room(s, n, diag);
     for (size_t i = 0; i < n && st == DOP_OK; i++)
-        if (ids[i] >= plan->model->vocab)
+        if (ids[i] >= plan->model->vocab && !dop_features_has(s->model, ids[i]))
             st = DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], plan->model->vocab);
     return st;
 }
@@ -132,10 +132,12 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
     dop_model *m = s->model;
     uint32_t schedule, take;
     const bool parts = s->parts_at > s->n_fed && s->parts_at < s->n_tokens;
-    dop_step_choose(m, DOP_SCHED_PREFILL, (parts ? s->parts_at : s->n_tokens) - s->n_fed, &schedule, &take);
+    dop_status st =
+        dop_step_choose_rows(s, DOP_SCHED_PREFILL, parts ? s->parts_at : s->n_tokens, diag, &schedule, &take);
+    if (st != DOP_OK)
+        return st;
     const uint32_t at = s->n_fed;
     const bool last = at + take == s->n_tokens;
-    dop_status st;
     if (last && device_continues(s) && m->plan.schedules[schedule].greedy) {
         m->flight.picks_taken = m->flight.picks_asked;
         go_on_from(s, at, take);
@@ -219,7 +221,8 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
     dop_step_choose_chunks(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed);
     while (st == DOP_OK && s->n_fed < s->n_tokens) {
         uint32_t schedule, take;
-        dop_step_choose(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed, &schedule, &take);
+        if ((st = dop_step_choose_rows(s, DOP_SCHED_SCORE, s->n_tokens, diag, &schedule, &take)) != DOP_OK)
+            break;
         const uint32_t at = s->n_fed;
         st = dop_step_finish(s, take, at, DOP_FORM_READ, &schedule, diag);
         if (st != DOP_OK)

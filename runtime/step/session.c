@@ -109,6 +109,10 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
         st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     if (st != DOP_OK)
         return st;
+    for (uint32_t i = 0; i < sequence->n_tokens; i++)
+        if (sequence->tokens[i] >= sequence->model->plan.model->vocab)
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "a sequence with pictures cannot be saved: ids of their rows end with the model");
     f.digest = XXH3_createState();
     if (!f.digest || XXH3_64bits_reset(f.digest) != XXH_OK) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

@@ -60,6 +60,36 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
     *out_take = n < sizes[next].most ? (uint32_t)n : sizes[next].most;
 }
 
+dop_status
+dop_step_choose_rows(const dop_sequence *sequence, uint32_t kind, uint32_t end, dop_diag *diag, uint32_t *out_schedule,
+                     uint32_t *out_take)
+{
+    const dop_sequence *s = sequence;
+    const uint32_t n = s->n_tokens - s->n_fed;
+    dop_step_choose(s->model, kind, end - s->n_fed, out_schedule, out_take);
+    const uint32_t take = dop_features_uncut(s->model, s->tokens, s->n_fed, *out_take, s->n_tokens);
+    if (take == *out_take)
+        return DOP_OK;
+    if (take > 0) {
+        *out_take = take;
+        return DOP_OK;
+    }
+    /* The rows that are to be together begin here: a larger schedule, if there is one. */
+    for (uint32_t more = *out_take + 1; more <= n; more++) {
+        const uint32_t schedule = dop_model_schedule_for(s->model, kind, more);
+        if (schedule == UINT32_MAX || more > schedule_cap(s->model, schedule))
+            break;
+        if (dop_features_uncut(s->model, s->tokens, s->n_fed, more, s->n_tokens) == more) {
+            *out_schedule = schedule;
+            *out_take = more;
+            return DOP_OK;
+        }
+    }
+    return DOP_FAIL(diag, DOP_E_INPUT,
+                    "rows of a picture see one another, and this plan's steps do not hold all of them: compile with "
+                    "larger --chunks");
+}
+
 /* In a step that stalls, late kernels may see and write the next position, which the last position of the context does not
  * have. */
 uint32_t
@@ -153,9 +183,11 @@ write_record(dop_model *m, const dop_sequence_rows *rows, uint32_t n, bool conti
         step->parity[s->place] = m->parity[s->place];
         for (uint32_t i = 0, pos = rows[k].pos; i < rows[k].n; i++, pos++) {
             const uint32_t flags = i + 1 == rows[k].n ? dop_sequence_row_flags(s) : 0;
-            dop_replay_write_row(
-                &m->replay, at++,
-                &(dop_row){s->tokens[pos], pos, s->place, flags | (continued ? (uint32_t)DOP_ROW_CONTINUED : 0)});
+            const uint32_t token = s->tokens[pos], vocab = m->plan.model->vocab;
+            dop_replay_write_row(&m->replay, at,
+                                 &(dop_row){token < vocab ? token : vocab + at, pos, s->place,
+                                            flags | (continued ? (uint32_t)DOP_ROW_CONTINUED : 0)});
+            at++;
         }
     }
     step->n_rows = m->replay.n_rows = at;
@@ -182,6 +214,8 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
     }
     if (!io->own)
         write_record(m, rows, n, io->continued);
+    if (m->takes_features && (st = dop_features_write(m, io->schedule, rows, n, !io->own, diag)) != DOP_OK)
+        return st;
     st = submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
     io->pick_end = m->flight.picks_asked;
     return st;

@@ -83,7 +83,7 @@ open_step(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
         uint32_t k = 0;
         if (!is_alive(m, rows[i].sequence))
             return DOP_FAIL(diag, DOP_E_INPUT, "row %u is of no sequence of this model", i);
-        if (rows[i].token >= m->plan.model->vocab)
+        if (rows[i].token >= m->plan.model->vocab && !dop_features_has(m, rows[i].token))
             return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", rows[i].token,
                             m->plan.model->vocab);
         while (k < o->n_sequences && o->of[k].sequence != rows[i].sequence)
@@ -186,6 +186,7 @@ dop_step_prepare_model(dop_model *model, dop_diag *diag)
 {
     dop_model *m = model;
     dop_open_step *o = &m->step;
+    m->takes_features = dop_model_features_depth(m) > 0;
     if (m->plan.model->n_sequences == 1 || dop_model_max_rows_of_several(m) > 1)
         return DOP_OK; /* logits are read where the only replay leaves them */
     o->cap_kept = (size_t)m->plan.model->n_sequences + dop_model_max_rows(m, true);

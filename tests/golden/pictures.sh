@@ -1,8 +1,9 @@
-# Vision towers give the features of an independent implementation by the program `image` of a plan, whose sequences are those of
-# the text model.  `whole`: all models, unfused and for GPUs too, and --check.
+# Vision towers give the features of an independent implementation by the program `image` of a plan, and the text model its logits and
+# greedy ids for a prompt with a picture.  `whole`: all models, unfused and for GPUs too, and --check.
 . "$(dirname "$0")/../lib.sh"
 whole=${1:-}
 exact=1e-4 # everything in f32
+bound=5e-4 # of text models, with caches in f32
 
 printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
 
@@ -10,7 +11,7 @@ printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
 pictured() {
     local name=$1 model=$2
     shift 2
-    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --chunks 8 "$@" &&
+    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --chunks 8 --kv f32 "$@" &&
         check "$name: as expected" "$TOOLS/pictured" "$name.plan" "$model" $exact
 }
 
@@ -20,26 +21,33 @@ agree() {
         tail -n 1 checked | grep -q '^\([0-9]*\) of \1 kernels agree'
 }
 
-# with_text NAME: the model's folder with a text model that can be compiled.  Qwen's take positions of three numbers, and with texts
-# alone are those of Qwen without pictures; the others' output matrix is the embedding.
-with_text() {
-    local from=$SHARED/golden/vision/$1 kind=2
-    [ "${1#qwen3}" = "$1" ] || kind=3
-    mkdir "$1" && cp "$from"/* "$1" && chmod -R u+w "$1" &&
-        sed -i -E 's/"tie_word_embeddings": false/"tie_word_embeddings": true/
-            s/Qwen[0-9_]+VLForConditionalGeneration/Qwen'$kind'ForCausalLM/; s/"qwen[0-9_]+_vl_text"/"qwen'$kind'"/
-            s/"mrope_interleaved": true,?//' "$1/config.json" &&
-        tr '\n' ' ' <"$1/config.json" | sed -E 's/"mrope_section": \[[^]]*\],//' >whole.json && mv whole.json "$1/config.json"
+# prompted NAME MODEL: logits of the prompt with the picture, and the greedy ids behind it, are those of the reference.
+prompted() {
+    local name=$1 model=$2 logits=$2/logits.f32
+    [ -e "$logits" ] || logits=$SHARED/golden/vision/$(basename "$2")/logits.f32
+    "$TOOLS/expect" tokens "$model/expected.json" . >prompt
+    check "$name: a prompt with a picture" sh -c '"$@" >ids' sh "$EXEC" "$name.plan" --tokens-file prompt \
+        --image "$model/image.png" --logits got.f32 -n 8 --temp 0 --ignore-eos --print-ids --quiet
+    check "$name: logits" "$TOOLS/expect" logits "$model/expected.json" . "$logits" got.f32 $bound
+    check "$name: ids" "$TOOLS/expect" ids "$model/expected.json" . ids 0.01
+}
+
+# with_positions NAME: the model's folder.  The reference counted rows of Qwen 2.5's picture like text, as its library does where it
+# is not told which tokens are pictures; without mrope_section the plan does so too.
+with_positions() {
+    mkdir "$1" && cp "$SHARED/golden/vision/$1"/* "$1" && chmod -R u+w "$1" || return
+    [ "$1" != qwen2_5_vl ] && return
+    tr '\n' ' ' <"$1/config.json" | sed -E 's/"mrope_section": \[[^]]*\],//' >whole.json && mv whole.json "$1/config.json"
 }
 
 models=$SRC/tests/vision
 if [ "$whole" = whole ]; then
-    for name in gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl; do
+    for name in gemma3_vl llava smolvlm mistral3 internvl qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe qwen3_5_vl; do
         [ -d "$SHARED/golden/vision/$name" ] || { skip "$name" "../shared/golden/vision is not there" && continue; }
-        check "$name: copied" with_text "$name"
-        pictured "$name" "$name" --target lavapipe
-        pictured "$name-unfused" "$name" --target lavapipe --no-fuse
-        pictured "$name-gpu" "$name" --target tier1.yaml --act f32 --kv f32
+        check "$name: copied" with_positions "$name"
+        pictured "$name" "$name" --target lavapipe && prompted "$name" "$name"
+        pictured "$name-unfused" "$name" --target lavapipe --no-fuse && prompted "$name-unfused" "$name"
+        pictured "$name-gpu" "$name" --target tier1.yaml --act f32 --kv f32 && prompted "$name-gpu" "$name"
         check "$name: kernels agree" agree "$name.plan"
     done
     finish
@@ -47,8 +55,16 @@ if [ "$whole" = whole ]; then
 fi
 
 pictured gemma3_vl "$models/gemma3_vl" --target lavapipe
+prompted gemma3_vl "$models/gemma3_vl"
 check "--info" sh -c '"$1" gemma3_vl.plan --info | grep -q "^program .*image: rows of"' sh "$EXEC"
 check "--disasm" sh -c '"$1" gemma3_vl.plan --disasm | grep -q "features[0-9]"' sh "$EXEC"
 check "tokens" "$EXEC" gemma3_vl.plan --tokens "2 5 7" -n 2 --quiet
 check_fails "vectors" 1 "the plan gives no hidden states" "$EXEC" gemma3_vl.plan --embed --tokens 5
+check_fails "fewer places than rows" 1 "the prompt has 1 tokens of pictures (id 319), and the pictures have 4 rows" \
+    "$EXEC" gemma3_vl.plan --tokens "2 319 7" --image "$models/gemma3_vl/image.png" -n 1 --quiet
+check_fails "no picture" 1 "this is no picture of a known kind" \
+    "$EXEC" gemma3_vl.plan --tokens "2 319 319 319 319 7" --image prompt -n 1 --quiet
+
+# Positions of three numbers, and results of inner layers of the tower.
+pictured qwen3_vl "$models/qwen3_vl" --target lavapipe && prompted qwen3_vl "$models/qwen3_vl"
 finish

@@ -84,6 +84,23 @@ try {
     await enter();
     await until('the error', '/maximum context length/.test([...document.querySelectorAll(".wrong")].pop()?.textContent ?? "")', 10000);
   });
+  await test('pictures by paste and by drop', async () => {
+    const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC';
+    await run(`(() => {
+      const data = new DataTransfer();
+      data.items.add(new File([Uint8Array.from(atob('${png}'), (c) => c.charCodeAt(0))], 'one.png', { type: 'image/png' }));
+      document.getElementById('text').dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+      document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+    })()`);
+    await until('both', 'document.querySelectorAll("#pictures img").length === 2');
+    await run('document.querySelector("#pictures button").click()');
+    await until('one of them', 'document.querySelectorAll("#pictures img").length === 1');
+    await run('document.getElementById("text").value = "What is this?"');
+    await run('document.getElementById("text").focus()');
+    await enter();
+    await until('the picture in the message', 'document.querySelectorAll(".user .message img").length === 1');
+    await until('that the model is blind', '/takes no pictures/.test([...document.querySelectorAll(".wrong")].pop()?.textContent ?? "")', 10000);
+  });
   await test('Alt+N forgets', async () => {
     await key('n', 78, 1);
     assert.equal(await run('document.getElementById("messages").textContent'), '');

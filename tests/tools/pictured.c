@@ -119,10 +119,10 @@ make_inputs(const picture *p, inputs *in)
             if (places)
                 places[first + i] = patch;
             if (corners)
-                dop_vision_corners((uint32_t)lround(sqrt(v->n_places)), y, x, p->x.grid_height, p->x.grid_width,
-                                   corners + (first + i) * 4, shares + (first + i) * 4);
+                dop_image_corners((uint32_t)lround(sqrt(v->n_places)), y, x, p->x.grid_height, p->x.grid_width,
+                                  corners + (first + i) * 4, shares + (first + i) * 4);
             if (turns)
-                turns[first + i] = y * DOP_VISION_EDGE + x;
+                turns[first + i] = y * DOP_STEP_EDGE + x;
             if (windows) {
                 in_window[first + i] = p->rows[i].in_window;
                 window_lasts[first + i] = p->rows[i].window_last;

@@ -160,7 +160,7 @@ prompt_of(const char *template, const char *messages, const json_t *tools, dop_b
     cr_assert_not_null(sent, "%s", messages);
     cr_assert_eq(dop_chat_create(template, strlen(template), &diag, &chat), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_tool_form_create(chat, template, NULL, &diag, &form), DOP_OK, "%s", diag.message);
-    json_t *list = dop_history_make(form, sent, tools, &reader);
+    json_t *list = dop_history_make(form, sent, tools, &reader, NULL);
     dop_status st = DOP_E_INPUT;
     if (list)
         st = dop_chat_render(chat, &(dop_chat_input){.messages = list, .tools = tools}, &diag, out);

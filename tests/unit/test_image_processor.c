@@ -395,3 +395,40 @@ Test(image_processor, refuses_pictures)
     diag = (dop_diag){0};
     cr_assert_eq(dop_image_lay_out(&p, 30000, 30000, &diag, &x), DOP_E_LIMIT);
 }
+
+/* A plan's bytes of a processor become the processor again; those of another size, or with a value that a field does not have, are
+ * refused. */
+Test(image_processor, bytes_of_a_plan)
+{
+    const dop_image_processor p = {.form = DOP_IMAGE_EXACT,
+                                   .filter = DOP_FILTER_BICUBIC,
+                                   .resize = true,
+                                   .rescale = true,
+                                   .factor = 1 / 255.0,
+                                   .mean = {0.5F, 0.25F, 0.125F},
+                                   .std = {1, 1, 1},
+                                   .width = 56,
+                                   .height = 56,
+                                   .patch = 14,
+                                   .merge = 2,
+                                   .frames = 1,
+                                   .image = "<image>",
+                                   .image_id = 319};
+    dop_buf bytes = {0};
+    dop_image_processor got;
+    dop_diag diag = {0};
+    dop_image_processor_write(&p, &bytes);
+    cr_assert_eq(dop_image_processor_read(bytes.data, bytes.size, &diag, &got), DOP_OK, "%s", diag.message);
+    cr_assert(got.resize && got.rescale && !got.crop && got.width == 56 && got.image_id == 319);
+    cr_assert(got.mean[2] == 0.125F && got.factor == p.factor && strcmp(got.image, "<image>") == 0);
+    cr_assert_eq(dop_image_processor_read(bytes.data, bytes.size - 1, &diag, &got), DOP_E_INPUT);
+    for (size_t i = 0; i < bytes.size; i++) { /* any byte: another processor, or refused */
+        const char was = bytes.data[i];
+        bytes.data[i] = (char)0xff;
+        (void)dop_image_processor_read(bytes.data, bytes.size, &diag, &got);
+        bytes.data[i] = was;
+    }
+    bytes.data[0] = 99;
+    cr_assert_eq(dop_image_processor_read(bytes.data, bytes.size, &diag, &got), DOP_E_INPUT);
+    dop_buf_finish(&bytes);
+}

@@ -153,3 +153,24 @@ Test(picture, damaged)
         dop_map_close(&map);
     }
 }
+
+/* Files of several frames are told from those of one by their structure, and cut off ones count as pictures. */
+Test(picture, animated)
+{
+    static const char two[] =
+        "GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2L\1\0!\xf9\4\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2L\1\0;";
+    static const char apng[] = "\x89PNG\r\n\x1a\n\0\0\0\x08"
+                               "acTL\0\0\0\2\0\0\0\0crc.";
+    static const char webp[] = "RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\0\0\0\0\0\0";
+    cr_assert(dop_picture_is_animated(two, sizeof two - 1));
+    cr_assert_not(dop_picture_is_animated(two, 28));
+    cr_assert(dop_picture_is_animated(apng, sizeof apng - 1));
+    cr_assert(dop_picture_is_animated(webp, sizeof webp - 1));
+    static const char *const names[] = {"palette4.png", "gray.jpg", "exif8.webp", "transparent.gif", "small.gif"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        dop_map map = picture_map(names[i]);
+        for (uint64_t n = 0; n <= map.size; n++)
+            cr_assert_not(dop_picture_is_animated(map.data, n), "%s", names[i]);
+        dop_map_close(&map);
+    }
+}

@@ -138,7 +138,7 @@ answer_of(const dop_chat *chat, const dop_tool_form *form, const json_t *tools, 
     dop_diag diag = {0};
     json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:n, s:O}]", "role", "user", "content", "Speak, dopuser", "role",
                                  "assistant", "content", "tool_calls", calls);
-    json_t *list = dop_history_make(form, messages, tools, &reader);
+    json_t *list = dop_history_make(form, messages, tools, &reader, NULL);
     cr_assert_not_null(list, "%s", refused.body.data);
     dop_chat_input in = {.messages = list, .tools = tools};
     const bool good = dop_chat_render(chat, &in, &diag, &text) == DOP_OK;

@@ -101,7 +101,7 @@ leaf_values(part *v, const char *name, uint32_t cols, uint64_t *out_n)
     float shares[4], *out;
     uint32_t corners[4];
     if (strcmp(name, "v.turns") == 0) {
-        *out_n = 2 * (uint64_t)DOP_VISION_EDGE * v->m.facts.head_dim;
+        *out_n = 2 * (uint64_t)DOP_STEP_EDGE * v->m.facts.head_dim;
         out = calloc(*out_n, sizeof *out);
         dop_vision_turns(&v->m.facts, out);
         return out;
@@ -118,15 +118,15 @@ leaf_values(part *v, const char *name, uint32_t cols, uint64_t *out_n)
         const uint32_t patch = class ? v->x.rows : v->rows[i].patch;
         const uint32_t y = patch / v->x.grid_width, x = patch % v->x.grid_width;
         if (cols == 4)
-            dop_vision_corners((uint32_t)lround(sqrt(v->m.facts.n_places)), y, x, v->x.grid_height, v->x.grid_width,
-                               corners, shares);
+            dop_image_corners((uint32_t)lround(sqrt(v->m.facts.n_places)), y, x, v->x.grid_height, v->x.grid_width,
+                              corners, shares);
         for (uint32_t k = 0; k < cols; k++)
             out[(uint64_t)i * cols + k] = strcmp(name, "positions") == 0      ? (float)i
                                           : strcmp(name, "lasts") == 0        ? (float)(v->n_rows - 1)
                                           : strcmp(name, "in_window") == 0    ? (float)v->rows[i].in_window
                                           : strcmp(name, "window_lasts") == 0 ? (float)v->rows[i].window_last
                                           : strcmp(name, "places") == 0       ? (float)patch
-                                          : strcmp(name, "turns") == 0        ? (float)(y * DOP_VISION_EDGE + x)
+                                          : strcmp(name, "turns") == 0        ? (float)(y * DOP_STEP_EDGE + x)
                                           : strcmp(name, "corners") == 0      ? (float)corners[k]
                                           : strcmp(name, "shares") == 0       ? shares[k]
                                                                               : 0;

@@ -19,7 +19,7 @@ typedef struct processor_row {
 typedef struct marks_row {
     const char *model_type;
     dop_mark_form form;
-    const char *placeholder, *image, *begin, *end, *row_end, *whole;
+    const char *placeholder, *image, *begin, *end, *row_end, *whole, *before, *after;
 } marks_row;
 
 #define IMAGE_PROCESSOR(name, form_, filter_, colors, ...) \
@@ -254,6 +254,11 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
         st = dop_json_str_or(config, "model_type", "", &type);
     if (st != DOP_OK)
         return st;
+    st = dop_json_u32_or(config, "image_token_index", 0, INT32_MAX, 0, &p->image_id);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(config, "image_token_id", 0, INT32_MAX, p->image_id, &p->image_id);
+    if (st != DOP_OK)
+        return st;
     p->more_features = strcmp(select, "full") == 0;
     if (p->form == DOP_IMAGE_LONGEST && strcmp(type, "llava") == 0) /* the first model with Pixtral's tower */
         type = "pixtral";
@@ -266,6 +271,8 @@ read_model(const dop_json *config, const dop_json *j, dop_image_processor *p)
             snprintf(p->end, sizeof p->end, "%s", marks[i].end);
             snprintf(p->row_end, sizeof p->row_end, "%s", marks[i].row_end);
             snprintf(p->whole, sizeof p->whole, "%s", marks[i].whole);
+            snprintf(p->before, sizeof p->before, "%s", marks[i].before);
+            snprintf(p->after, sizeof p->after, "%s", marks[i].after);
         }
     return DOP_OK;
 }

@@ -17,6 +17,7 @@ static const struct {
     {"longrope", DOP_ROPE_LONGROPE},
     {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name */
     {"proportional", DOP_ROPE_PROPORTIONAL},
+    {"mrope", DOP_ROPE_PLAIN}, /* Qwen2-VL's first files; read_sections() has the rest */
 };
 
 static dop_status
@@ -177,6 +178,25 @@ check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
     return DOP_OK;
 }
 
+/* Reads how many pairs turn by each of a row's three positions. */
+static dop_status
+read_sections(const dop_json *j, dop_rope *r)
+{
+    const json_t *list = j->object ? dop_json_get(j, "mrope_section") : NULL;
+    uint64_t sum = 0;
+    if (!list)
+        return DOP_OK;
+    for (size_t i = 0; i < 3; i++) {
+        const json_int_t n = json_integer_value(json_array_get(list, i));
+        r->sections[i] = n >= 0 && n <= UINT16_MAX ? (uint32_t)n : UINT16_MAX;
+        sum += r->sections[i];
+    }
+    if (json_array_size(list) != 3 || sum != r->dims / 2)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
+                           "%smrope_section is not three numbers of pairs with the sum %u", j->where, r->dims / 2);
+    return dop_json_bool_or(j, "mrope_interleaved", false, &r->sections_mixed);
+}
+
 /* Reads one rotary embedding; `j` may be an absent object, which means no scaling. */
 static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
@@ -192,7 +212,8 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     if (st == DOP_OK &&
         !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two rotary embeddings the outer field is for one of them only */
         st = check_twice(hf, j, base, DOP_HF(theta));
-    if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE))
+    /* Models of texts and pictures state it outside as a default of their kind that nothing reads. */
+    if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE) && !(j->object && dop_json_has(j, "mrope_section")))
         st = check_twice(hf, j, part, DOP_HF(rotated_share));
     if (st == DOP_OK)
         st = dop_fact_f64_or(j, DOP_HF(rotated_share), partial, &partial);
@@ -225,7 +246,8 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                            "rotary embedding turns %u of %u values of a head (head_dim), expected an even number",
                            r->dims, head_dim);
-    return read_parameters(hf, j, r);
+    st = read_sections(j, r);
+    return st == DOP_OK ? read_parameters(hf, j, r) : st;
 }
 
 /* Values of a head that may rotate: all, except in latent attention. */

@@ -51,12 +51,13 @@ typedef struct vision_row {
     double merge_eps, merge_norm_add; /* dop_vision's; eps 0: the text model's */
     dop_act_kind merge_act;           /* default where the file is silent */
     bool pool, unfolds;
+    bool sees_all;
     bool inner; /* the projector reads a layer's result, without the tower's last norm */
 } vision_row;
 
 static const vision_row models[] = {
     {"llava", .merge_act = DOP_ACT_GELU, .inner = true},
-    {"gemma3", .merge_norm_add = 1, .pool = true},
+    {"gemma3", .merge_norm_add = 1, .pool = true, .sees_all = true},
     {"idefics3", .merge_act = DOP_ACT_GELU},
     {"smolvlm", .merge_act = DOP_ACT_GELU},
     {"internvl", .merge_eps = 1e-5, .merge_act = DOP_ACT_GELU},
@@ -227,6 +228,7 @@ read_facts(reader *r)
     v->rope_theta = r->kind->rotates ? v->rope_theta : 0;
     v->rope_apart = r->kind->rope_apart;
     v->merge_norm_add = r->row->merge_norm_add;
+    v->sees_all = r->row->sees_all;
     if (r->row->merge_eps > 0)
         v->merge_eps = r->row->merge_eps;
     else if (r->row->pool)

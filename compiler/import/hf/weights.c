@@ -1,6 +1,7 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges, Conv1D
  * tensors by strides, experts as one tensor or a tensor each.  Matrices are not copied; some vectors are. */
 #include "compiler/import/hf/hf.h"
+#include "compiler/import/hf/image.h"
 #include "compiler/import/hf/vision.h"
 #include "compiler/model/leftovers.h"
 #include "ir/interp.h"
@@ -164,6 +165,15 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
     return DOP_OK;
 }
 
+/* Is a tensor with the matrices of all experts stored [experts, inputs, outputs], by its shape?  Some checkpoints have the one order and
+ * some the other.  False where both would fit. */
+static bool
+is_transposed(const dop_st_tensor *t, const dop_rows *rows, const dop_weight *w)
+{
+    return w->rank == 3 && t->rank == 3 && !rows->each && !rows->flat && t->shape[1] == w->cols &&
+           t->shape[2] == rows->total && rows->total != w->cols;
+}
+
 /* Makes w from the tensor `name`, or from the tensors that a quantizer made of it. */
 static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
@@ -177,7 +187,7 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
         return dop_hf_expert_codes(hf, &f->set, name, rows, w);
     const dop_st_tensor *t = dop_st_take(&f->set, name);
     if (t) /* quantizers leave some matrices as they are */
-        return place(f, t, n->transposed, rows, w);
+        return place(f, t, n->transposed || (hf->family->experts_either && is_transposed(t, rows, w)), rows, w);
     if (hf->quant.mxfp4 && w->rank == 3)
         return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
     if (hf->quant.used && w->rank == 2 && !rows->block && cut_weight(name))
@@ -545,6 +555,35 @@ leftovers(const filler *f)
     return st == DOP_OK ? dop_leftovers_finish(&l) : st;
 }
 
+/* Reads how pictures are prepared.  Without it a plan has the vision part, and cannot be given files. */
+static dop_status
+read_processor(filler *f)
+{
+    dop_hf *hf = f->hf;
+    dop_checkpoint *m = hf->model;
+    dop_image_processor p;
+    dop_buf bytes = {0};
+    dop_diag why = {0};
+    bool present = false;
+    char note[sizeof why.message + 64];
+    dop_status st = dop_hf_image_processor(hf->dir, &hf->top, &why, &present, &p);
+    if (st == DOP_E_INPUT || (st == DOP_OK && !present)) {
+        snprintf(note, sizeof note, "pictures cannot be prepared: %s",
+                 st == DOP_OK ? "preprocessor_config.json is missing" : why.message);
+        return dop_checkpoint_note(m, note, hf->diag);
+    }
+    if (st != DOP_OK)
+        return DOP_FAIL(hf->diag, st, "%s", why.message);
+    dop_image_processor_write(&p, &bytes);
+    uint8_t *own = bytes.failed ? NULL : dop_arena_alloc(hf->arena, bytes.size);
+    if (own)
+        memcpy(own, bytes.data, bytes.size);
+    m->images = own;
+    m->n_images = own ? bytes.size : 0;
+    dop_buf_finish(&bytes);
+    return own ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+}
+
 /* Reads the vision part, where the checkpoint has one that is supported and complete; else the plan is for text only, and a note says
  * why. */
 static dop_status
@@ -577,6 +616,30 @@ read_vision(filler *f)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     *facts = v.facts;
     m->vision = facts;
+    return st == DOP_OK ? read_processor(f) : st;
+}
+
+/* Has the checkpoint an output matrix? */
+static bool
+has_head(filler *f)
+{
+    const dop_tensor_name *head = dop_find_tensor_name(f->hf->family->more_names, f->hf->family->names, DOP_W_lm_head);
+    const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
+    char name[256];
+    dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
+    return has_tensor(f, name);
+}
+
+/* Models of several parts state twice whether the output matrix is the embedding, and the outer statement, which is the one that
+ * counts, may differ: then a checkpoint without output matrix settles it. */
+static dop_status
+settle_tied(filler *f)
+{
+    dop_hf *hf = f->hf;
+    bool outer = false;
+    dop_status st = dop_json_bool_or(&hf->top, "tie_word_embeddings", false, &outer);
+    if (st == DOP_OK && outer && !hf->model->arch.tied && !has_head(f))
+        hf->model->arch.tied = true;
     return st;
 }
 
@@ -584,11 +647,8 @@ read_vision(filler *f)
 static dop_status
 do_without_head(filler *f)
 {
-    const dop_tensor_name *head = dop_find_tensor_name(f->hf->family->more_names, f->hf->family->names, DOP_W_lm_head);
-    const dop_weight_need need = {.role = DOP_W_lm_head, .layer = -1};
-    char name[256], note[256];
-    dop_hf_full_name(f->prefix, f->hf->family->layer_prefix, &need, head ? head->source : "", name, sizeof name);
-    if (has_tensor(f, name))
+    char note[256];
+    if (has_head(f))
         return DOP_OK;
     f->hf->model->arch.tied = true;
     snprintf(note, sizeof note,
@@ -608,7 +668,7 @@ dop_hf_weights(dop_hf *hf)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
-    st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : DOP_OK;
+    st = hf->headless && !hf->model->arch.encoder.used ? do_without_head(&f) : settle_tied(&f);
     if (st == DOP_OK)
         st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)

@@ -441,10 +441,22 @@ typedef struct dop_value {
  * Inputs of "image": "patches" f32 [T, values], the rows of all tiles one after the other, as the model's processor makes them;
  * "lengths" u32 [tiles], whose sum is T (absent: one tile); and what else the model knows of a row (docs/pictures.md): "places",
  * "turns", "in_window" and "window_lasts" u32 [T], "corners" u32 [T, 4], "shares" f32 [T, 4].  Outputs, each of which may be absent:
- * "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width].  DOP_E_INPUT also: a tile that is no
+ * "rows" f32 [T, values of the tower]; "features" f32 [(T - class rows) / merge, width], and "deep0" and on of the same size, for
+ * the first layers of the text model.  DOP_E_INPUT also: a tile that is no
  * multiple of merge rows, or a place, turn or window that does not exist. */
 dop_status dop_program_run(dop_model *model, const char *name, const dop_value *inputs, size_t n_inputs,
                            const dop_value *outputs, size_t n_outputs, dop_diag *diag);
+
+/* Rows of a picture's features under ids that stand for them in place of tokens: with dop_sequence_feed, dop_sequence_score and steps.
+ * doppler/images.h makes them of files.
+ * depth: 1 + the number of first layers that have rows of their own (deepstack); 0: the plan takes no features.  add copies rows, f32
+ * [depth][n][hidden], of a picture with height x width features (both 0 where the model does not ask for places) and gives the id of the
+ * first; the others follow it, and no id is given twice.  drop frees them: sequences that have these ids cannot go on if they
+ * need their rows again, or later positions.  DOP_E_INPUT: the plan takes none, or another number; DOP_E_FULL: no id is left. */
+uint32_t dop_model_features_depth(const dop_model *model);
+dop_status dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t height, uint32_t width,
+                            dop_diag *diag, uint32_t *out_first);
+void dop_features_drop(dop_model *model, uint32_t first);
 
 /* A text as tokens, or a pair of texts, the second of which begins at ids[second]. */
 typedef struct dop_token_text {

@@ -104,6 +104,12 @@ fill_received(dop_check_random *r, const dop_check_fill *f, float *out)
     uint32_t below = 0;
     for (dop_node_id i = f->id + 1; i < f->g->n_nodes && !below; i++) {
         const dop_node *n = dop_node_at(f->g, i);
+        if (n->op == DOP_OP_rope && n->n_srcs > 5 && n->src[4] == f->id) {
+            const uint32_t edge = dop_node_at(f->g, n->src[5])->shape.dim[0].mul / 2;
+            below = edge * edge;
+        }
+        if (n->op == DOP_OP_rope && n->n_srcs > 3 && n->src[3] == f->id)
+            below = 1; /* positions stay in their table */
         if (n->n_srcs < 2 || dop_node_base(f->g, n->src[1], NULL) != f->id)
             continue;
         const uint32_t low = n->op == DOP_OP_rope ? (uint32_t)dop_node_i(f->g, i, DOP_A_low) : 0;

@@ -1,6 +1,8 @@
 /* Messages to the text and ids that a model's chat format makes of them. */
 #include "runtime/program/client/cli_chat.h"
 
+#include "runtime/program/client/cli_images.h"
+
 #include "base/json/json.h"
 
 #include <stdlib.h>
@@ -88,20 +90,29 @@ with_system(const char *system, json_t *messages)
 }
 
 dop_status
-dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const char *system, json_t *messages, dop_diag *diag,
-                 dop_ids *out_ids)
+dop_cli_chat_ids(const dop_chat *chat, const dop_text *text, const char *system, json_t *messages,
+                 const dop_cli_images *images, dop_diag *diag, dop_ids *out_ids)
 {
-    uint32_t *ids;
+    uint32_t *ids = NULL;
+    char *rendered = NULL;
     size_t n;
     json_t *all = with_system(system, messages);
     dop_buf json = {0};
     if (all)
         dop_json_encode(&json, all);
     json_decref(all);
-    dop_status st = !all || json.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                                        : dop_chat_ids(chat, text, json.data, json.size, 0, diag, &ids, &n);
-    if (st == DOP_OK)
-        dop_cli_take_ids(ids, n, out_ids);
+    dop_status st = !all || json.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    if (st == DOP_OK && images && images->n > 0) {
+        const unsigned special = (unsigned)DOP_TEXT_ADD_SPECIAL | DOP_TEXT_ONCE | DOP_TEXT_PARSE_SPECIAL;
+        st = dop_chat_text(chat, text, json.data, json.size, 0, diag, &rendered, &n);
+        if (st == DOP_OK)
+            st = dop_cli_images_encode(images, text, rendered, n, special, diag, out_ids);
+    } else if (st == DOP_OK) {
+        st = dop_chat_ids(chat, text, json.data, json.size, 0, diag, &ids, &n);
+        if (st == DOP_OK)
+            dop_cli_take_ids(ids, n, out_ids);
+    }
+    dop_free(rendered);
     dop_buf_finish(&json);
     return st;
 }
@@ -116,6 +127,22 @@ dop_chat_add_message(json_t *messages, const char *role, const char *text, size_
     if (!message || json_array_append_new(messages, message) != 0)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     return DOP_OK;
+}
+
+dop_status
+dop_cli_images_message(const dop_cli_images *x, size_t n, json_t *messages, const char *text, size_t len,
+                       dop_diag *diag)
+{
+    char *marked = NULL;
+    dop_status st = n > 0 ? dop_images_mark(x->images, text, len, n, diag, &marked, &len) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_chat_add_message(messages, "user", marked ? marked : text, len, diag);
+    if (st == DOP_OK && n > 0 &&
+        json_object_set_new(json_array_get(messages, json_array_size(messages) - 1), "n_images",
+                            json_integer((json_int_t)n)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_free(marked);
+    return st;
 }
 
 dop_status
@@ -138,7 +165,8 @@ have_chat(const dop_chat *chat, dop_diag *diag)
 }
 
 dop_status
-dop_chat_prompt(const dop_cli *cli, dop_cli_generation *gen, const dop_buf *message, dop_diag *diag, dop_ids *out_ids)
+dop_chat_prompt(const dop_cli *cli, dop_cli_generation *gen, const dop_buf *message, const dop_cli_images *images,
+                dop_diag *diag, dop_ids *out_ids)
 {
     dop_chat *chat = NULL;
     dop_status st;
@@ -149,10 +177,10 @@ dop_chat_prompt(const dop_cli *cli, dop_cli_generation *gen, const dop_buf *mess
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if ((st = dop_cli_chat_open(cli, gen->text, diag, &chat)) != DOP_OK || (st = have_chat(chat, diag)) != DOP_OK ||
         (st = dop_chat_add_stops(chat, &gen->stops, diag)) != DOP_OK ||
-        (st = dop_chat_add_message(messages, "user", message->data ? message->data : "", message->size, diag)) !=
-            DOP_OK)
+        (st = dop_cli_images_message(images, images->n, messages, message->data ? message->data : "", message->size,
+                                     diag)) != DOP_OK)
         goto error;
-    st = dop_cli_chat_ids(chat, gen->text, cli->system, messages, diag, out_ids);
+    st = dop_cli_chat_ids(chat, gen->text, cli->system, messages, images, diag, out_ids);
 error:
     json_decref(messages);
     dop_chat_destroy(chat);

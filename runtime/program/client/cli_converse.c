@@ -33,6 +33,7 @@ static const char help[] = "/help          this text\n"
                            "/save [FILE]   keeps it in a file (the one of --session)\n"
                            "/load [FILE]   goes on from a file\n"
                            "/reset         begins anew\n"
+                           "/image FILE    a picture for the next line\n"
                            "/undo          forgets the last line and its answer\n"
                            "//TEXT         a line that begins with a slash\n"
                            "Ctrl-C ends an answer; twice, or where there is none, the program\n";
@@ -81,6 +82,8 @@ command(dop_talk *t, const char *line, bool *out_quit)
         keep_or_restore(t, true, rest);
     else if (n == 5 && strncmp(line, "/load", n) == 0)
         keep_or_restore(t, false, rest);
+    else if (n == 6 && strncmp(line, "/image", n) == 0 && rest[0])
+        st = dop_cli_image_add(&t->images, t->gen.model, rest, &diag);
     else if (strcmp(line, "/reset") == 0)
         st = dop_talk_reset(t, &diag);
     else if (strcmp(line, "/undo") == 0)
@@ -156,6 +159,8 @@ dop_mode_converse(dop_cli *cli, dop_diag *diag)
     t.gen.interrupted = &interrupts;
     if (st == DOP_OK && cli->session && access(cli->session, F_OK) == 0)
         st = dop_talk_load(&t, cli->session, diag);
+    if (st == DOP_OK)
+        st = dop_cli_images_add(&t.images, cli, t.gen.model, diag);
     if (st == DOP_OK) {
         dop_cli_hint(cli, t.gen.model);
         st = talk_on(&t, diag);

@@ -40,7 +40,8 @@ dop_status dop_cli_generation_begin(dop_cli_generation *gen, size_t n_prompt, ui
 dop_status dop_cli_generate(dop_cli_generation *gen, uint32_t n_tokens, dop_diag *diag);
 
 /* cli_chat.c: the conversation of one user message, as the model's format wants it; adds the format's stop texts. */
-dop_status dop_chat_prompt(const dop_cli *cli, dop_cli_generation *gen, const dop_buf *message, dop_diag *diag,
-                           dop_ids *out_ids);
+struct dop_cli_images; /* cli_images.h */
+dop_status dop_chat_prompt(const dop_cli *cli, dop_cli_generation *gen, const dop_buf *message,
+                           const struct dop_cli_images *images, dop_diag *diag, dop_ids *out_ids);
 
 #endif

@@ -1,6 +1,7 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
 #include "runtime/program/client/cli_constraint.h"
 #include "runtime/program/client/cli_generate.h"
+#include "runtime/program/client/cli_images.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,9 +13,10 @@ typedef struct run {
     dop_cli_generation gen;
     dop_ids prompt;
     dop_buf prompt_text; /* as given; empty for ids */
-    bool as_ids;         /* ids instead of text */
-    size_t n_before;     /* tokens of the sequence that --session restored */
-    uint32_t n;          /* tokens to generate */
+    dop_cli_images images;
+    bool as_ids;     /* ids instead of text */
+    size_t n_before; /* tokens of the sequence that --session restored */
+    uint32_t n;      /* tokens to generate */
     dop_cli_constraint shape;
     double feed_ms;   /* when feeding began, dop_now_ms */
     double waited_ms; /* dop_counters.waited_ms when feeding began */
@@ -64,17 +66,25 @@ prepare(run *r, dop_diag *diag)
 {
     dop_cli *cli = r->cli;
     dop_status st;
-    const char *needed = cli->chat                  ? "--chat"
-                         : cli->prompt              ? "-p"
-                         : cli->file                ? "-f"
-                         : cli->stop.count          ? "--stop"
-                         : dop_cli_wants_shape(cli) ? "a shape of what is generated"
-                                                    : NULL;
+    const char *needed = cli->chat                                                ? "--chat"
+                         : cli->prompt                                            ? "-p"
+                         : cli->file                                              ? "-f"
+                         : cli->images.count && !cli->tokens && !cli->tokens_file ? "--image"
+                         : cli->stop.count                                        ? "--stop"
+                         : dop_cli_wants_shape(cli)                               ? "a shape of what is generated"
+                                                                                  : NULL;
     if ((st = dop_cli_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
     const dop_text *text = r->gen.text;
-    if ((st = restore(r, diag)) != DOP_OK ||
-        (st = dop_cli_prompt(cli, cli->chat ? NULL : text, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
+    if ((st = restore(r, diag)) != DOP_OK || (st = dop_cli_images_add(&r->images, cli, r->gen.model, diag)) != DOP_OK ||
+        (st = dop_cli_prompt(cli, cli->chat || r->images.n ? NULL : text, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
+        return st;
+    if (r->images.n && (cli->tokens || cli->tokens_file))
+        st = dop_cli_images_place(&r->images, &r->prompt, diag);
+    else if (r->images.n && !cli->chat)
+        st = dop_cli_images_encode(&r->images, text, r->prompt_text.data, r->prompt_text.size, dop_cli_special(cli),
+                                   diag, &r->prompt);
+    if (st != DOP_OK)
         return st;
     if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {
         r->prompt.count = 0; /* the prompt continues a text, so nothing is added in front of it */
@@ -83,7 +93,7 @@ prepare(run *r, dop_diag *diag)
         if (st != DOP_OK)
             return st;
     }
-    if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, diag, &r->prompt)) != DOP_OK)
+    if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, &r->images, diag, &r->prompt)) != DOP_OK)
         return st;
     /* Without any prompt: start from the model's own beginning of a text. */
     if (!text && r->n_before == 0 && !cli->tokens && !cli->tokens_file && r->gen.facts.bos_id >= 0)
@@ -314,6 +324,8 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     if ((st = prepare(&r, diag)) != DOP_OK)
         goto error;
     dop_cli_hint(cli, r.gen.model);
+    if (cli->features && (st = dop_cli_features_write(&r.images, cli->features, diag)) != DOP_OK)
+        goto error;
     if ((st = show_prompt(&r, diag)) != DOP_OK || (st = feed_prompt(&r, diag)) != DOP_OK ||
         (st = dop_cli_generate(&r.gen, r.n, diag)) != DOP_OK)
         goto error;
@@ -328,6 +340,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK)
         print_summary(&r);
 error:
+    dop_cli_images_finish(&r.images);
     dop_cli_generation_finish(&r.gen);
     dop_cli_constraint_finish(&r.shape);
     dop_ids_finish(&r.prompt);

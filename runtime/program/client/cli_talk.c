@@ -39,6 +39,7 @@ dop_talk_close(dop_talk *talk)
     dop_chat_destroy(talk->chat);
     json_decref(talk->messages);
     free(talk->turns);
+    dop_cli_images_finish(&talk->images);
     dop_cli_generation_finish(&talk->gen);
 }
 
@@ -71,7 +72,7 @@ encode_chat(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
 {
     dop_ids all = {0};
     size_t same = 0;
-    dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, diag, &all);
+    dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, t->messages, &t->images, diag, &all);
     if (st == DOP_OK && all.failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
@@ -106,7 +107,7 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
         return DOP_OK;
     dop_ids ids = {0};
     json_t *last = json_pack("[O]", json_array_get(t->messages, json_array_size(t->messages) - 1));
-    dop_status st = last ? dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, last, diag, &ids)
+    dop_status st = last ? dop_cli_chat_ids(t->chat, t->gen.text, t->cli->system, last, NULL, diag, &ids)
                          : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     *out_n = ids.count;
     json_decref(last);
@@ -130,6 +131,9 @@ drop_oldest(dop_talk *t, dop_diag *diag)
     uint32_t begin = t->turns[0], end = t->n_turns > 1 ? t->turns[1] : n_tokens(t);
     dop_status st = DOP_OK;
     if (t->chat) {
+        const size_t n = dop_cli_images_of(json_array_get(t->messages, 0));
+        dop_cli_images_drop(&t->images, 0, n);
+        t->n_asked -= n;
         json_array_remove(t->messages, 0);
         if (json_array_size(t->messages) > 0)
             json_array_remove(t->messages, 0); /* the answer */
@@ -184,13 +188,21 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
 {
     dop_talk *t = talk;
     dop_ids ids = {0};
-    dop_status st = t->chat ? dop_chat_add_message(t->messages, "user", line, len, diag) : DOP_OK;
+    const size_t asked = t->n_asked;
+    dop_status st = t->chat ? dop_cli_images_message(&t->images, t->images.n - asked, t->messages, line, len, diag)
+                    : t->images.n ? DOP_FAIL(diag, DOP_E_INPUT, "pictures in a conversation need a chat template")
+                                  : DOP_OK;
+    t->n_asked = t->images.n;
     const bool added = t->chat && st == DOP_OK;
     if (st == DOP_OK)
         st = make_room(t, line, len, diag, &ids);
     t->refused = st == DOP_E_INPUT;
     if (t->refused && added)
         json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    if (t->refused) {
+        dop_cli_images_drop(&t->images, asked, SIZE_MAX);
+        t->n_asked = asked;
+    }
     if (st != DOP_OK || (st = push_turn(t, t->chat ? 0 : n_tokens(t), diag)) != DOP_OK)
         goto error;
     uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
@@ -217,8 +229,12 @@ dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was)
     *out_there_was = t->n_turns > 0;
     if (t->n_turns == 0)
         return DOP_OK;
-    for (uint32_t i = 0; i < 2 && t->chat; i++)
-        json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    for (uint32_t i = 0; i < 2 && t->chat; i++) {
+        const size_t last = json_array_size(t->messages) - 1, n = dop_cli_images_of(json_array_get(t->messages, last));
+        t->n_asked -= n;
+        dop_cli_images_drop(&t->images, t->n_asked, n);
+        json_array_remove(t->messages, last);
+    }
     draw_anew(t);
     t->n_turns--;
     /* Tokens of a conversation stay in the sequence, because the next line is rendered with them and feeds only what differs. */
@@ -229,6 +245,8 @@ dop_status
 dop_talk_reset(dop_talk *talk, dop_diag *diag)
 {
     json_array_clear(talk->messages);
+    dop_cli_images_drop(&talk->images, 0, SIZE_MAX);
+    talk->n_asked = 0;
     talk->n_turns = 0;
     draw_anew(talk);
     return dop_sequence_rewind(talk->gen.sequence, 0, diag);

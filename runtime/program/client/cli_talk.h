@@ -3,13 +3,16 @@
 #define DOPPLER_RUNTIME_PROGRAM_CLIENT_CLI_TALK_H
 
 #include "runtime/program/client/cli_chat.h"
+#include "runtime/program/client/cli_images.h"
 
 typedef struct dop_talk {
     dop_cli *cli;
     dop_cli_generation gen;
-    dop_chat *chat;   /* owned; NULL: plain text */
-    json_t *messages; /* owned: user, assistant, user, ... */
-    uint32_t *turns;  /* owned, [n_turns]: first token of each line of the user in the sequence; 0 with a chat format */
+    dop_chat *chat;        /* owned; NULL: plain text */
+    dop_cli_images images; /* of all messages in order, then those for the next line */
+    size_t n_asked;        /* the first ones, which are in messages */
+    json_t *messages;      /* owned: user, assistant, user, ... */
+    uint32_t *turns; /* owned, [n_turns]: first token of each line of the user in the sequence; 0 with a chat format */
     size_t n_turns, cap_turns;
     bool refused; /* the last line was not taken: it does not fit, or the format refuses it; all else is as before */
 } dop_talk;

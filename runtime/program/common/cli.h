@@ -31,6 +31,8 @@ typedef struct dop_cli {
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop, lora;
+    dop_texts images;     /* files of pictures in the prompt */
+    const char *features; /* file to write their features to; NULL: none */
     /* scoring */
     const char *logits, *ppl;
     const char *imatrix;     /* file to write the importance matrix to */

@@ -48,7 +48,8 @@ typedef struct dop_api {
     const dop_model *model; /* facts of it only */
     dop_engine *engine;
     const dop_tokenizer *tok;
-    const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
+    struct dop_images *eyes; /* what the model knows of pictures; NULL: it takes none */
+    const dop_chat *chat;    /* NULL: the model has no template, and conversations are refused */
     dop_constraints *shapes;
     dop_adapter_list *adapters;       /* NULL: there are none */
     dop_response_store *store;        /* NULL: no responses are kept */

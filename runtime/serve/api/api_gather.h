@@ -17,6 +17,7 @@ typedef struct gathering {
     dop_ids *prompts;  /* [n_prompts] */
     uint32_t *seconds; /* owned, [n_prompts]: tokens before the second text of each pair; NULL: they are single texts */
     uint32_t n_prompts, n_each;
+    dop_request_images images;
     const json_t *texts; /* with echo: the prompts as the request has them */
     const char *front;   /* what texts get in front of them; NULL: nothing */
     json_t *parts; /* owned: what the answer has to be, behind its reasoning; NULL: anything, or what `grammar` says */

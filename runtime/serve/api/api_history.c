@@ -10,6 +10,7 @@
 typedef struct history {
     const dop_tool_form *form;
     dop_reader *reader;
+    dop_request_images *images;
     json_t *out;
     json_t *ids; /* id as sent -> {"id": as given to the template, "name": of the function} */
     size_t n_calls;
@@ -37,6 +38,11 @@ join_parts(history *h, const json_t *parts, dop_buf *text, dop_buf *reasoning)
         const char *type = json_string_value(json_object_get(part, "type"));
         const json_t *piece = json_is_string(part) ? part : NULL;
         size_t kind = 0;
+        if (dop_request_image(h->images, h->reader, part, text)) {
+            if (h->reader->failed)
+                return;
+            continue;
+        }
         for (; kind < sizeof kinds / sizeof *kinds && !piece; kind++)
             if (type && strcmp(type, kinds[kind][0]) == 0)
                 piece = json_object_get(part, kinds[kind][1]);
@@ -470,9 +476,10 @@ split_calls(history *h)
 }
 
 json_t *
-dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t *tools, dop_reader *reader)
+dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t *tools, dop_reader *reader,
+                 dop_request_images *images)
 {
-    history h = {.form = form, .reader = reader, .out = json_array(), .ids = json_object()};
+    history h = {.form = form, .reader = reader, .images = images, .out = json_array(), .ids = json_object()};
     size_t i;
     const json_t *m;
     json_array_foreach(messages, i, m)

@@ -109,10 +109,30 @@ const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, con
 /* Demands an answer that is valid for a schema (NULL: any object).  Returns what is wrong, or NULL. */
 const char *dop_answer_require(const dop_tool_form *form, const json_t *schema, dop_shape_demand *out);
 
+/* --- pictures ------------------------------------------------------------------------------------------------------------- */
+
+enum { DOP_REQUEST_MAX_IMAGES = 16 };
+/* Pictures of a request, in the order of their marks in the text. */
+typedef struct dop_request_images {
+    const struct dop_images *eyes; /* NULL: the model takes none */
+    dop_budget *budget;
+    struct dop_image *list[DOP_REQUEST_MAX_IMAGES]; /* owned, [n] */
+    uint32_t n;
+} dop_request_images;
+
+/* Reads a part of a message if it is a picture, and appends its mark to the text; false: it is none.  What is wrong with it refuses the
+ * request. */
+bool dop_request_image(dop_request_images *x, dop_reader *reader, const json_t *part, dop_buf *text);
+void dop_request_images_finish(dop_request_images *x);
+/* The ids of a rendered conversation, with those of the tokens that stand for its pictures. */
+dop_status dop_request_images_encode(const dop_request_images *x, const dop_tokenizer *tok, const dop_buf *text,
+                                     dop_diag *diag, dop_ids *out_ids);
+
 /* --- histories ------------------------------------------------------------------------------------------------------------ */
 
 /* Messages as the template takes them; NULL: refused.  The caller's to release. */
-json_t *dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t *tools, dop_reader *reader);
+json_t *dop_history_make(const dop_tool_form *form, const json_t *messages, const json_t *tools, dop_reader *reader,
+                         dop_request_images *images);
 
 /* --- calls ---------------------------------------------------------------------------------------------------------------- */
 

@@ -303,7 +303,8 @@ take_messages(gathering *g, const json_t *tools)
     const dop_tool_form *form = g->api->form;
     json_t *list = messages_of(g);
     json_t *extra = take_extra(g),
-           *messages = g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r);
+           *messages =
+               g->r.failed ? NULL : dop_history_make(form, list, g->call->tools ? tools : NULL, &g->r, &g->images);
     if (form->manner == DOP_FORM_CHANNELS || form->think_open || form->content_open) /* their marks have to be seen */
         g->job.keep_special = true;
     g->prompts = calloc(1, sizeof *g->prompts);
@@ -321,7 +322,7 @@ take_messages(gathering *g, const json_t *tools)
             look_at_end(g, &text);
             if (g->rendered)
                 (void)append(g->rendered, &text);
-            st = dop_chat_encode(g->api->tok, &text, true, g->budget, &diag, &g->prompts[0]);
+            st = dop_request_images_encode(&g->images, g->api->tok, &text, &diag, &g->prompts[0]);
         }
         if (st != DOP_OK)
             dop_gather_refuse(g, "messages", &diag);
@@ -547,6 +548,9 @@ submit(gathering *g)
         all[i] = g->job;
         all[i].prompt = prompt->data;
         all[i].n_prompt = prompt->count;
+        all[i].eyes = g->api->eyes;
+        all[i].images = g->images.list;
+        all[i].n_images = g->images.n;
         all[i].second = g->seconds ? g->seconds[i] : 0;
         all[i].sampling.seed += i % g->n_each;
         if (g->grammar && dop_matcher_create(g->grammar, &diag, &all[i].matcher) != DOP_OK)
@@ -639,6 +643,7 @@ finish_gathering(gathering *g, bool ends)
         dop_ids_finish(&g->prompts[i]);
     free(g->prompts);
     free(g->seconds);
+    dop_request_images_finish(&g->images);
     free(g->biases);
     json_decref(g->parts);
     dop_grammar_release(g->grammar);
@@ -662,6 +667,7 @@ begin_gathering(const dop_api *api, const dop_api_request *request, const json_t
                 gathering *g)
 {
     *g = (gathering){.api = api, .r = {.root = root, .answer = answer}, .budget = request->budget};
+    g->images = (dop_request_images){.eyes = api->eyes, .budget = request->budget};
     g->call = calloc(1, sizeof *g->call);
     if (!g->call) {
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "out_of_memory", NULL}, "out of memory");

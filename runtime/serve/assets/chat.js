@@ -4,12 +4,17 @@ const kept = 'doppler-chat';
 const fields = ['system', 'temperature', 'tokens'];
 let messages = [];
 let running = null; // AbortController of the answer under way
+let pictures = []; // data: URIs for the next message
 
 // ---- what survives a reload ----
 function keep() {
   const options = {};
   for (const f of fields) options[f] = $(f).value;
-  try { localStorage.setItem(kept, JSON.stringify({ messages, options, draft: $('text').value })); } catch (e) { /* full or off */ }
+  const all = { messages, options, draft: $('text').value };
+  try { localStorage.setItem(kept, JSON.stringify(all)); } catch (e) {
+    all.messages = messages.map((m) => ({ ...m, images: undefined })); // pictures may be more than a browser keeps
+    try { localStorage.setItem(kept, JSON.stringify(all)); } catch (again) { /* full or off */ }
+  }
   keepKey();
 }
 // The key ends with the tab, unless it is to be kept: every page of this address could read it then.
@@ -34,6 +39,7 @@ function restore() {
   try { all = JSON.parse(localStorage.getItem(kept)); } catch (e) { /* damaged: begin anew */ }
   if (!all || !Array.isArray(all.messages)) return;
   messages = all.messages.filter((m) => m && typeof m.role === 'string' && typeof m.content === 'string');
+  for (const m of messages) if (!Array.isArray(m.images) || !m.images.every(isPicture)) delete m.images;
   for (const f of fields) $(f).value = (all.options && all.options[f]) || '';
   $('text').value = all.draft || '';
 }
@@ -60,6 +66,15 @@ function fill(element, text) {
     });
   });
 }
+function isPicture(uri) {
+  return typeof uri === 'string' && uri.startsWith('data:image/');
+}
+function thumbnail(uri) {
+  const img = document.createElement('img');
+  img.src = uri;
+  img.alt = 'picture';
+  return img;
+}
 function add(message) {
   const box = document.createElement('div');
   const body = document.createElement('div');
@@ -70,6 +85,7 @@ function add(message) {
   fill(body, message.content);
   note.textContent = message.note || '';
   note.classList.toggle('wrong', !!message.wrong);
+  (message.images || []).forEach((uri) => body.prepend(thumbnail(uri)));
   box.append(body, note);
   $('messages').append(box);
   return { body, note };
@@ -100,7 +116,9 @@ function headers() {
   return h;
 }
 function request() {
-  const sent = messages.filter((m) => !m.wrong || m.content).map((m) => ({ role: m.role, content: m.content }));
+  const parts = (m) => [...m.images.map((url) => ({ type: 'image_url', image_url: { url } })), { type: 'text', text: m.content }];
+  const sent = messages.filter((m) => !m.wrong || m.content)
+    .map((m) => ({ role: m.role, content: m.images && m.images.length ? parts(m) : m.content }));
   if ($('system').value.trim()) sent.unshift({ role: 'system', content: $('system').value });
   const r = { messages: sent, stream: true, stream_options: { include_usage: true } };
   if ($('temperature').value !== '') r.temperature = Number($('temperature').value);
@@ -174,8 +192,11 @@ async function answer() {
 }
 function send() {
   const text = $('text').value.trim();
-  if (!text || running) return;
+  if ((!text && !pictures.length) || running) return;
   const message = { role: 'user', content: text };
+  if (pictures.length) message.images = pictures;
+  pictures = [];
+  drawPictures();
   messages.push(message);
   add(message);
   $('text').value = '';
@@ -183,12 +204,36 @@ function send() {
   keep();
   answer();
 }
+// Pictures of a drop or of the clipboard wait above the text; a click takes one away.
+function drawPictures() {
+  $('pictures').textContent = '';
+  pictures.forEach((uri, i) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.title = 'Take this picture away';
+    button.append(thumbnail(uri));
+    button.addEventListener('click', () => { pictures.splice(i, 1); drawPictures(); });
+    $('pictures').append(button);
+  });
+  $('pictures').hidden = !pictures.length;
+}
+function takePictures(files) {
+  const list = [...files].filter((file) => file.type.startsWith('image/'));
+  for (const file of list) {
+    const reader = new FileReader();
+    reader.addEventListener('load', () => { if (isPicture(reader.result)) pictures.push(reader.result); drawPictures(); });
+    reader.readAsDataURL(file);
+  }
+  return list.length > 0;
+}
 function stop() {
   if (running) running.abort();
 }
 function clear() {
   stop();
   messages = [];
+  pictures = [];
+  drawPictures();
   $('state').textContent = '';
   draw();
   keep();
@@ -217,6 +262,9 @@ document.addEventListener('keydown', (e) => {
   if (e.altKey && e.key.toLowerCase() === 'n') { e.preventDefault(); clear(); }
   if (e.altKey && e.key.toLowerCase() === 'o') { e.preventDefault(); options(); }
 });
+$('text').addEventListener('paste', (e) => { if (takePictures(e.clipboardData.files)) e.preventDefault(); });
+document.addEventListener('dragover', (e) => { if ([...e.dataTransfer.types].includes('Files')) e.preventDefault(); });
+document.addEventListener('drop', (e) => { if (e.dataTransfer.files.length) { e.preventDefault(); takePictures(e.dataTransfer.files); } });
 addEventListener('beforeunload', keep);
 
 restore();

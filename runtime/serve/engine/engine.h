@@ -29,7 +29,10 @@ typedef struct dop_engine_options {
 /* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */
 typedef struct dop_job_request {
     const uint32_t *prompt;
-    size_t n_prompt;       /* at least 1; prompt and max_tokens fit the context together */
+    size_t n_prompt;                 /* at least 1; prompt and max_tokens fit the context together */
+    struct dop_images *eyes;         /* what the model knows of pictures; NULL: there are none */
+    struct dop_image *const *images; /* [n_images] pictures of the prompt, of which the job becomes another owner */
+    uint32_t n_images;
     uint32_t max_tokens;   /* 0: the prompt is read, and nothing is picked */
     dop_sampling sampling; /* penalty_from is set to n_prompt */
     uint32_t n_top;        /* alternatives for each token, with sampling.logprobs */

@@ -7,6 +7,8 @@
 #include "runtime/library/generation.h"
 #include "runtime/serve/engine/engine.h"
 
+#include <doppler/images.h>
+
 enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8, DOP_ENGINE_TEXTS = 64, DOP_ENGINE_CLIENTS = 1024 };
 
 typedef enum dop_job_phase {
@@ -19,6 +21,8 @@ typedef enum dop_job_phase {
 struct dop_job {
     dop_job_request request; /* the lists of the request are copies in the job's own memory */
     uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written */
+    dop_image **images;      /* owned, [request.n_images] */
+    bool placed;             /* the prompt has the ids of the pictures' rows */
     dop_generation gen;      /* the generation of the job's text; the job owns its matcher */
 
     dop_job *next; /* in the queue */

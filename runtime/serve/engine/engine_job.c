@@ -84,6 +84,9 @@ dop_job_free(dop_job *job)
         return;
     dop_matcher_destroy(job->gen.matcher);
     dop_generation_finish(&job->gen);
+    for (uint32_t i = 0; i < job->request.n_images && job->images; i++)
+        dop_image_close(job->images[i]);
+    free(job->images);
     free(job->tokens_of);
     free(job->embedding);
     free(job->tokens);
@@ -110,7 +113,10 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     if (r->scores)
         job->scored = calloc(r->n_prompt * (1 + (size_t)r->n_top), sizeof *job->scored);
     /* The caller keeps the matcher until the job is submitted. */
-    if (!job->tokens_of || (r->scores && !job->scored) ||
+    if (r->n_images > 0 && (job->images = calloc(r->n_images, sizeof *job->images)))
+        for (uint32_t i = 0; i < r->n_images; i++)
+            job->images[i] = dop_image_share(r->images[i]);
+    if ((r->n_images > 0 && !job->images) || !job->tokens_of || (r->scores && !job->scored) ||
         dop_generation_init(&job->gen, e->model, e->tok, NULL, &how, NULL) != DOP_OK) {
         dop_job_free(job);
         return NULL;

@@ -97,6 +97,21 @@ next_reader(const dop_engine *e)
     return best == UINT32_MAX ? NULL : e->slots[best].job;
 }
 
+/* Makes the features of the prompt's pictures, and puts the ids of their rows into the prompt. */
+static dop_status
+see_images(dop_job *job, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    const uint32_t n = job->request.n_images;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        st = dop_image_see(job->images[i], diag);
+    if (st == DOP_OK)
+        st = dop_images_place(job->request.eyes, job->tokens_of, job->request.n_prompt, job->images, n, diag);
+    job->placed = st == DOP_OK;
+    job->gen.refused = st == DOP_E_INPUT;
+    return st;
+}
+
 /* Prefix reuse, before the first token of a prompt is read. */
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
@@ -114,7 +129,9 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
     else if (slot->ended && dop_step_drain(e->model, NULL) == DOP_OK)
         (void)dop_sequence_mark(slot->sequence, NULL);
     slot->ended = false;
-    dop_status st = dop_sequence_set_adapters(slot->sequence, job->request.uses, job->request.n_uses, diag);
+    dop_status st = job->images && !job->placed ? see_images(job, diag) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_sequence_set_adapters(slot->sequence, job->request.uses, job->request.n_uses, diag);
     if (st == DOP_OK)
         st = dop_sequence_resume(slot->sequence, &prompt, diag, &got);
     if (st != DOP_OK)
@@ -156,6 +173,7 @@ add_prompt(dop_engine *e, dop_job *job, uint32_t n)
 {
     if (job->parts_at > job->n_read && job->parts_at - job->n_read < n)
         n = job->parts_at - job->n_read;
+    n = dop_features_whole(e->model, job->tokens_of, job->n_read, n, dop_job_tokens(job), e->max_chunk);
     e->slots[job->slot].reads = true;
     for (uint32_t i = 0; i < n; i++, job->n_read++)
         add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == dop_job_tokens(job));

@@ -1,0 +1,16 @@
+/* What the programs ask beside doppler/images.h. */
+#ifndef DOPPLER_RUNTIME_LIBRARY_IMAGES_H
+#define DOPPLER_RUNTIME_LIBRARY_IMAGES_H
+
+#include "runtime/media/image_processor.h"
+#include "runtime/model/model.h"
+
+#include <doppler/images.h>
+
+const dop_image_processor *dop_images_processor(const dop_images *images);
+/* Have the ids as many of the tokens that stand for pictures as the pictures have rows? */
+bool dop_images_fit(const dop_images *images, const uint32_t *ids, size_t n, dop_image *const *list, size_t n_list);
+/* Two words that tell files apart. */
+const uint64_t *dop_image_digest(const dop_image *image);
+
+#endif

@@ -1,0 +1,85 @@
+# Pictures in requests: image_url parts with data: URIs, what is refused, features and prefixes that are used again.
+. "$(dirname "$0")/../lib.sh"
+server= url=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
+models=$SRC/tests/vision
+
+mkdir model && cp "$models/qwen3_vl"/* "$models/tokenizer"/* model/ && chmod -R u+w model
+check "a plan" "$DOPPLERC" model -o eyes.plan --ctx 256 --chunks 32 --sequences 2 --rows 2,32 --target lavapipe --quiet
+
+serve() { # PLAN
+    : >log
+    "$EXEC" "$1" --serve 0 >log 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' log)
+        [ -n "$url" ] && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    fail "the server starts" "$(cat log)"
+    finish
+}
+# ask NAME STATUS TEXT PART...: a message of these parts; the answer has the status and contains the text.
+ask() {
+    local name=$1 status=$2 text=$3 got parts
+    shift 3
+    parts=$(printf ',%s' "$@")
+    printf '{"messages": [{"role": "user", "content": [%s]}], "max_tokens": 4, "temperature": 0}' "${parts#,}" >body
+    got=$(curl -sS --max-time 120 -o answer -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @body \
+        "$url/v1/chat/completions" 2>&1)
+    if [ "$got" = "$status" ] && grep -qE -e "$text" answer; then
+        pass "$name"
+    else
+        fail "$name" "$got instead of $status and /$text/: $(head -c 400 answer)"
+    fi
+}
+picture() { # FILE
+    printf '{"type": "image_url", "image_url": {"url": "data:image/png;base64,%s"}}' "$(base64 -w 0 "$1")"
+}
+says() { sed -nE 's/.*"content":"([^"]*)".*/\1/p' answer; }
+cached() { sed -nE 's/.*"cached_tokens":([0-9]+).*/\1/p' answer; }
+hello='{"type": "text", "text": "What is this?"}'
+one=$(picture "$models/qwen3_vl/image.png")
+other=$(picture "$models/gemma3_vl/image.png")
+
+serve eyes.plan
+ask "a picture, then text" 200 '"content"' "$one" "$hello"
+first=$(says)
+ask "the same again" 200 '"content"' "$one" "$hello"
+check "the same answer" [ "$(says)" = "$first" ]
+check "the prefix with its picture is used again" [ "$(cached)" -gt 20 ]
+ask "another picture" 200 '"content"' "$other" "$hello"
+check "the prefix ends before another picture" [ "$(cached)" -lt 20 ]
+ask "text, then a picture" 200 '"content"' "$hello" "$one"
+ask "several" 200 '"content"' "$one" "$hello" "$other" "$one"
+plain=$(printf '%s' "$one" | sed -E 's/image_url", "image_url": \{"url": (.*)\}\}$/input_image", "image_url": \1}/')
+ask "input_image" 200 '"content"' "$plain" "$hello"
+ask "text alone" 200 '"content"' "$hello"
+ask "damaged" 400 'the picture|PNG' "$(head -c 200 "$models/qwen3_vl/image.png" >cut.png; picture cut.png)"
+printf 'hello' >text.png
+ask "another kind" 400 'this is no picture of a known kind' "$(picture text.png)"
+frame=',\000\000\000\000\001\000\001\000\000\002\002L\001\000'
+printf 'GIF89a\001\000\001\000\000\000\000%b%b;' "$frame" "$frame" >two.gif
+ask "animated" 400 'animated' "$(picture two.gif)"
+printf 'GIF89a\377\377\377\377\000\000\000%b;' "$frame" >huge.gif
+ask "huge" 400 'pixels, more than' "$(picture huge.gif)"
+ask "no base64" 400 'is not base64' '{"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}'
+ask "no data" 400 'has no base64' '{"type": "image_url", "image_url": {"url": "data:image/png,abc"}}'
+ask "elsewhere" 400 'fetches no pictures' '{"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}}'
+ask "no address" 400 'the picture of a message is' '{"type": "image_url"}'
+ask "too many" 400 'more than 16 pictures' "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" "$one" \
+    "$one" "$one" "$one" "$one"
+ask "marks in a text" 400 'marks of pictures|tokens that stand for pictures' "$one" '{"type": "text", "text": "<|image_pad|>"}'
+ask "and it still answers" 200 '"content"' "$one" "$hello"
+kill -TERM "$server" && check "it ends" wait "$server"
+server=
+
+# The command line says the same as the server.
+"$EXEC" eyes.plan --chat -p "What is this?" --image "$models/qwen3_vl/image.png" -n 4 --temp 0 --quiet >said 2>&1
+check "--chat --image" grep -qF -- "$first" said
+printf '/image %s\nWhat is this?\n' "$models/qwen3_vl/image.png" | "$EXEC" eyes.plan -i -n 4 --temp 0 --quiet >talked 2>&1
+check "/image in a conversation" grep -qF -- "$first" talked
+check_fails "no file" 1 "none.png: error: cannot open" "$EXEC" eyes.plan -p x --image none.png --quiet
+trap - EXIT
+finish
