@@ -289,7 +289,7 @@ main(int argc, char **argv)
         if (st == DOP_OK)
             st = dop_cli_refuse_outputs(&cli, &diag); /* which would replace a model */
         if (st == DOP_OK)
-            st = dop_models_take(&cli, RELEASE, rows, n_rows, &given, &diag);
+            st = dop_cli_models_take(&cli, RELEASE, rows, n_rows, &given, &diag);
         if (st == DOP_OK)
             st = dop_cli_mpi_start(&cli, mode, &diag, &done);
         if (st == DOP_OK && !done)
@@ -297,7 +297,7 @@ main(int argc, char **argv)
         if (st == DOP_OK && !done)
             do
                 st = mode(&cli, &diag);
-            while (dop_models_again(&cli, &st, &diag));
+            while (dop_cli_models_again(&cli, &st, &diag));
         quiet = done; /* rank 0 says it */
     }
     if (st != DOP_OK && !quiet) {
@@ -313,7 +313,7 @@ main(int argc, char **argv)
     dop_texts_finish(&cli.force);
     dop_texts_finish(&cli.no_fuse);
     dop_texts_finish(&cli.skip);
-    dop_models_finish(&cli);
+    dop_cli_models_finish(&cli);
     free(cli.biases);
     dop_buf_finish(&cache_dir);
     /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */

@@ -357,7 +357,7 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 enum { TAKES_GET = 1, TAKES_POST = 2, TAKES_DELETE = 4 };
 
 enum {
-    ROUTE_LIST = 1, /* the body is a list, not an object */
+    ROUTE_LIST = 1,  /* the body is a list, not an object */
     ROUTE_WAITS = 2, /* the handler may wait for the engine, although it is no POST: a worker calls it */
     ROUTE_MODEL = 4  /* it is about a model, and not about the server */
 };

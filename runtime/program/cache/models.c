@@ -230,9 +230,10 @@ read_options(dop_cli *cli, struct dop_cli_models *m)
 static dop_status
 refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_options_given *given, dop_diag *diag)
 {
-    static const char *const names[] = {"target",    "quant", "imatrix", "ctx",         "chunks",      "sequences",
-                                        "adapters", "rank", "ctx-total", "rows",  "kv",      "act",         "kernel-path", "tuning",
-                                        "force",     "parts", "no-fuse", "part-memory", "skip",        "invariant"};
+    static const char *const names[] = {"target",    "quant",    "imatrix",     "ctx",       "chunks",
+                                        "sequences", "adapters", "rank",        "ctx-total", "rows",
+                                        "kv",        "act",      "kernel-path", "tuning",    "force",
+                                        "parts",     "no-fuse",  "part-memory", "skip",      "invariant"};
     for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
         if (access(cli->plans.items[i], F_OK) != 0)
             return DOP_OK;
@@ -284,15 +285,15 @@ fetch(dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
 }
 
 dop_status
-dop_models_take(dop_cli *cli, const char *release, const dop_option *table, size_t n, const dop_options_given *given,
-                dop_diag *diag)
+dop_cli_models_take(dop_cli *cli, const char *release, const dop_option *table, size_t n,
+                    const dop_options_given *given, dop_diag *diag)
 {
     struct dop_cli_models *m = calloc(1, sizeof *m);
     if (!m)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     m->cache.lock = -1;
     m->line = (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
-    cli->models = m;
+    cli->compiled = m;
     dop_status st = DOP_OK;
     if (cli->hf)
         st = fetch(cli, m, diag);
@@ -357,9 +358,9 @@ drop_damaged(const char *path)
 }
 
 bool
-dop_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
+dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
 {
-    struct dop_cli_models *m = cli->models;
+    struct dop_cli_models *m = cli->compiled;
     bool again = false;
     if (!m || m->n == 0 || *io_st == DOP_OK || *io_st == DOP_E_USAGE || !m->list[0].plan)
         return false;
@@ -388,9 +389,9 @@ dop_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
 }
 
 void
-dop_models_finish(dop_cli *cli)
+dop_cli_models_finish(dop_cli *cli)
 {
-    struct dop_cli_models *m = cli->models;
+    struct dop_cli_models *m = cli->compiled;
     if (!m)
         return;
     for (size_t i = 0; i < m->n; i++)
@@ -400,7 +401,7 @@ dop_models_finish(dop_cli *cli)
     free(m->fetched);
     dop_plan_cache_close(&m->cache);
     free(m);
-    cli->models = NULL;
+    cli->compiled = NULL;
 }
 
 dop_status

@@ -90,7 +90,7 @@ typedef struct dop_cli {
     const char *cache_clear;            /* what to remove, "" for the default; NULL: nothing */
     const char *hf;                     /* the model to download */
     const char *hf_endpoint, *hf_token; /* from the environment; NULL: not set */
-    struct dop_cli_models *models;      /* owned; NULL: there was no model */
+    struct dop_cli_models *compiled;    /* owned; NULL: there was no model */
     dop_device_fn *chosen;              /* with its user, for dop_open_options */
     void *chosen_user;
     /* about */
