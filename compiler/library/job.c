@@ -59,11 +59,14 @@ dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop
     find_own_path(job->own_path, sizeof job->own_path);
     dop_status st = dop_compile_options_read(asked, &job->arena, diag, &job->options);
     job->options.own_path = job->own_path;
-    if (st == DOP_OK)
-        st = list_inputs(job, diag);
-    return st == DOP_OK
-               ? dop_targets_resolve(asked->target ? asked->target : "auto", asked->device, diag, job->targets, &job->n)
-               : st;
+    return st == DOP_OK ? list_inputs(job, diag) : st;
+}
+
+dop_status
+dop_compile_job_find_targets(dop_compile_job *job, dop_diag *diag)
+{
+    const dop_compile_options *a = job->asked;
+    return dop_targets_resolve(a->target ? a->target : "auto", a->device, diag, job->targets, &job->n);
 }
 
 /* Fails where the file `path`, or `path`.weights, is an input. */

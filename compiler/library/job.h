@@ -24,10 +24,12 @@ typedef struct dop_compile_job {
     void *user;
 } dop_compile_job;
 
-/* Reads the options, lists the inputs, and finds the targets.  Everything that *out points to must outlive it.  *out must be finished
+/* Reads the options, and lists the inputs.  Everything that *out points to must outlive it.  *out must be finished
  * even after a failure. */
 dop_status dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop_diag *diag,
                                    dop_compile_job *out);
+/* Finds the targets, one of which may be the device at hand. */
+dop_status dop_compile_job_find_targets(dop_compile_job *job, dop_diag *diag);
 /* Fails where the plan would replace an input, or a plan that a program has open. */
 dop_status dop_compile_job_refuse_plan(const dop_compile_job *job, const char *plan, dop_diag *diag);
 dop_status dop_compile_job_make(dop_compile_job *job, dop_diag *diag);

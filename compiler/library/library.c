@@ -16,6 +16,8 @@ dop_compile(const char *model, const char *plan, const dop_compile_options *opti
     if (st == DOP_OK)
         st = dop_compile_job_refuse_plan(&job, plan, diag);
     if (st == DOP_OK)
+        st = dop_compile_job_find_targets(&job, diag);
+    if (st == DOP_OK)
         st = dop_compile_job_make(&job, diag);
     if (st == DOP_OK)
         st = dop_compile_job_write(&job, plan, diag);

@@ -97,14 +97,18 @@ static dop_status
 compile(dop_compiler_cli *o, const char *model, dop_diag *diag)
 {
     dop_compile_job job = {.model = NULL};
+    dop_pass_id stop;
     dop_cli_fill(o);
-    dop_status st = dop_cli_check(o, diag);
+    dop_status st = o->stop_after && !dop_pass_parse(o->stop_after, &stop) ? dop_unknown_pass(o->stop_after, diag)
+                                                                           : dop_cli_check(o, diag);
     if (st == DOP_OK)
         st = dop_compile_job_prepare(model, &o->plan, diag, &job);
     if (st == DOP_OK)
         st = dop_cli_adjust(o, &job.options, diag);
     if (st == DOP_OK)
         st = check_outputs(o, &job, diag);
+    if (st == DOP_OK)
+        st = dop_compile_job_find_targets(&job, diag);
     if (st == DOP_OK && job.n > 1 && o->report && *o->report)
         st = DOP_FAIL(diag, DOP_E_USAGE, "--report=%s is about one target: give one --target, or --report for text",
                       o->report);
