@@ -61,9 +61,6 @@ dop_prefix_rewind(dop_prefix *prefix, uint32_t n)
     }
 }
 
-/* Keys of marked rows are above the ids of every vocabulary. */
-static const uint32_t marked = 0xc0000000u;
-
 const uint32_t *
 dop_prefix_keys(dop_prefix *prefix, const uint32_t *tokens, size_t n)
 {
@@ -80,7 +77,8 @@ dop_prefix_keys(dop_prefix *prefix, const uint32_t *tokens, size_t n)
     for (uint32_t i = 0; i < prefix->n_marks; i++) {
         const dop_prefix_mark *mark = &prefix->marks[i];
         for (uint32_t k = 0; k < mark->n && mark->pos + k < n; k++)
-            prefix->keys[mark->pos + k] = marked | (uint32_t)XXH3_64bits_withSeed(mark->digest, sizeof mark->digest, k);
+            prefix->keys[mark->pos + k] =
+                DOP_PREFIX_MARKED | (uint32_t)XXH3_64bits_withSeed(mark->digest, sizeof mark->digest, k);
     }
     return prefix->keys;
 }

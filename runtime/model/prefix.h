@@ -14,6 +14,9 @@ typedef struct dop_prefix_mark {
     uint64_t digest[2];
 } dop_prefix_mark;
 
+/* Keys of marked rows are at least this, above the ids of every vocabulary. */
+#define DOP_PREFIX_MARKED 0xc0000000u
+
 typedef struct dop_prefix {
     uint64_t seed;          /* 0: states depend on the rows alone */
     dop_prefix_mark *marks; /* owned, [n_marks], by position; they do not overlap */

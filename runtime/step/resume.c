@@ -332,6 +332,8 @@ dop_sequence_restore(dop_sequence *sequence, uint64_t id, dop_diag *diag)
     dop_resumed got;
     if (!c)
         return DOP_FAIL(diag, DOP_E_INPUT, "there is no checkpoint %" PRIu64 " of this model", id);
+    if (c->prefix.seed != s->prefix.seed)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the checkpoint was made with other adapters than the sequence has");
     const dop_prompt prompt = {.ids = c->tokens,
                                .n = c->n,
                                .most = c->n,

@@ -110,6 +110,17 @@ dop_stored_write(dop_model *model, const dop_states *states, const uint8_t *byte
     return st;
 }
 
+/* How many keys mean the same in every process: not ids that stand for rows which this process has (features of pictures), but what
+ * dop_prefix_keys puts in their place does. */
+static uint32_t
+count_lasting(const dop_model *m, const uint32_t *keys, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && (keys[i] < m->plan.model->vocab || keys[i] >= DOP_PREFIX_MARKED))
+        i++;
+    return i;
+}
+
 /* --- keeping ------------------------------------------------------------------------------------------------------------ */
 
 /* An image of states: rows from one place, and (whole) what belongs to position `to` from a place or slot. */
@@ -185,17 +196,18 @@ dop_stored_keep(dop_sequence *sequence, dop_diag *diag)
         return DOP_OK;
     if (!keys)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const uint32_t lasting = count_lasting(m, keys, n);
     dop_store_refresh(m->store);
-    dop_status st = m->has_rows ? keep_blocks(s, keys, n, diag) : DOP_OK;
+    dop_status st = m->has_rows ? keep_blocks(s, keys, lasting, diag) : DOP_OK;
     if (st != DOP_OK || !m->one_position)
         return st;
     const uint32_t over = s->n_written > n ? s->n_written - n : 0;
-    if (rewind == DOP_PLAN_NO_RINGS || over <= rewind)
+    if (lasting == n && (rewind == DOP_PLAN_NO_RINGS || over <= rewind))
         st = keep_point(s, keys, n, s->place, over, diag);
     for (uint32_t i = 0; i < m->slots.n && st == DOP_OK; i++) {
         dop_restore_point *c = &m->checkpoints[i];
         const bool last = c->id == s->chunk_marks[0] || c->id == s->chunk_marks[1];
-        if (c->id == 0 || c->n >= n || (c->chunk && !last) || c->prefix.seed != s->prefix.seed)
+        if (c->id == 0 || c->n >= n || c->n > lasting || (c->chunk && !last) || c->prefix.seed != s->prefix.seed)
             continue;
         const uint32_t *own = dop_prefix_keys(&c->prefix, c->tokens, c->n);
         if (own && dop_prefix_same(own, keys, c->n) == c->n)
@@ -278,6 +290,7 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
     *out = (dop_stored_load){0};
     if (!m->store)
         return DOP_OK;
+    most = count_lasting(m, keys, most);
     const uint32_t block = block_of(m), n_blocks = most / block;
     uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
     uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
