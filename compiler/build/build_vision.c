@@ -168,7 +168,7 @@ begin(const dop_vision_model *m, const dop_vision_options *opt, const char *name
       dop_graph *out_graph)
 {
     vision_builder b = {.m = m, .v = &m->facts, .opt = opt};
-    b.base = (builder){.g = out_graph, .diag = diag, .layer = -1, .act_type = opt->act_type};
+    b.base = (builder){.g = out_graph, .diag = diag, .label = {-1, ""}, .layer = -1, .act_type = opt->act_type};
     b.base.status = dop_graph_init(out_graph, arena, name, opt->max_t, opt->max_t, diag);
     return b;
 }

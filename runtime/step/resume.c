@@ -267,7 +267,7 @@ dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_di
     if (n > s->model->plan.model->ctx)
         return DOP_FAIL(diag, DOP_E_INPUT, "%zu tokens and a context of %u", n, s->model->plan.model->ctx);
     for (size_t i = 0; i < n; i++)
-        if (ids[i] >= vocab)
+        if (ids[i] >= vocab && !dop_features_has(sequence->model, ids[i]))
             return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], vocab);
     dop_status st = dop_sequence_resume(s, &prompt, diag, &got);
     *out_found = got.n;

@@ -75,11 +75,12 @@ ask "and it still answers" 200 '"content"' "$one" "$hello"
 kill -TERM "$server" && check "it ends" wait "$server"
 server=
 
-# The command line says the same as the server.
+# The command line: a prompt and a conversation.
 "$EXEC" eyes.plan --chat -p "What is this?" --image "$models/qwen3_vl/image.png" -n 4 --temp 0 --quiet >said 2>&1
-check "--chat --image" grep -qF -- "$first" said
+"$EXEC" eyes.plan --chat -p "What is this?" -n 4 --temp 0 --quiet >blind 2>&1
 printf '/image %s\nWhat is this?\n' "$models/qwen3_vl/image.png" | "$EXEC" eyes.plan -i -n 4 --temp 0 --quiet >talked 2>&1
-check "/image in a conversation" grep -qF -- "$first" talked
+check "/image in a conversation is --image" cmp said talked
+check "the picture matters" sh -c '! cmp -s said blind'
 check_fails "no file" 1 "none.png: error: cannot open" "$EXEC" eyes.plan -p x --image none.png --quiet
 trap - EXIT
 finish
