@@ -7,8 +7,8 @@
 #ifndef DOPPLER_RUNTIME_STEP_SPECULATOR_H
 #define DOPPLER_RUNTIME_STEP_SPECULATOR_H
 
+#include "runtime/model/draft_policy.h"
 #include "runtime/model/model.h"
-#include "runtime/step/draft_policy.h"
 
 enum { DOP_MAX_DRAFTS = 31 };
 

@@ -1,4 +1,4 @@
-#include "runtime/step/draft_policy.h"
+#include "runtime/model/draft_policy.h"
 
 #include <math.h>
 
