@@ -6,8 +6,8 @@
  * its time.  Where no round pays, the smallest one is tried as long as that loses no more than rounds before it gained, and then
  * now and then, because texts change.  Such trials lose no more than about 2% of the time, and come half as often after each
  * one that did not change anything. */
-#ifndef DOPPLER_RUNTIME_STEP_DRAFT_POLICY_H
-#define DOPPLER_RUNTIME_STEP_DRAFT_POLICY_H
+#ifndef DOPPLER_RUNTIME_MODEL_DRAFT_POLICY_H
+#define DOPPLER_RUNTIME_MODEL_DRAFT_POLICY_H
 
 #include "base/base.h"
 
