@@ -203,8 +203,8 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (x->schedule >= plan->n_schedules || x->name >= plan->strings_size ||
         (x->way != DOP_CROSSING_SENT && !received) || x->one_row > 1)
         return DAMAGED(plan->path, "crossing %u is of schedule %u and way %u", i, x->schedule, x->way);
-    if (!p && plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE &&
-        (!received || !dop_plan_program_of(plan, DOP_SCHED_IMAGE)))
+    if (!p && (!received ||
+               (plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE && !dop_plan_program_of(plan, DOP_SCHED_IMAGE))))
         return DAMAGED(plan->path, "values cross in a plan that is no part");
     if (p && (received ? p->number == 0 : p->number + 1 == p->n_parts))
         return DAMAGED(plan->path, "crossing %u leads out of the model", i);
@@ -250,7 +250,8 @@ check_features(const dop_plan *plan, const dop_plan_crossing *x, dop_diag *diag)
     const uint64_t bytes = rows ? (uint64_t)plan->model->hidden * sizeof(float) : sizeof(uint32_t);
     return (!x->one_row || plan->schedules[x->schedule].max_rows == 1) && x->row_bytes == bytes
                ? DOP_OK
-               : DAMAGED(plan->path, "%s has rows of %llu bytes", name, (unsigned long long)x->row_bytes);
+               : DAMAGED(plan->path, "what steps receive as \"%s\" has rows of %llu bytes", name,
+                         (unsigned long long)x->row_bytes);
 }
 
 /* Do all values of a schedule of a program have the sizes of the program's?  rows: bytes of a row that `features` receives; 0: it is a
