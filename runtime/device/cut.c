@@ -5,7 +5,7 @@
 
 /* Is this a value of the schedule that must be copied?  A forwarded value is sent from where it was received. */
 static bool
-crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut cut)
+crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut_side cut)
 {
     const uint32_t kind = plan->slots[x->slot].kind;
     if (x->schedule != schedule)
@@ -14,7 +14,7 @@ crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop
 }
 
 bool
-dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut cut)
+dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut_side cut)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (crosses(plan, &plan->crossings[i], schedule, cut))
@@ -23,7 +23,7 @@ dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut cut)
 }
 
 static void
-record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_crossing *x, dop_cut cut,
+record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_crossing *x, dop_cut_side cut,
             VkCommandBuffer commands)
 {
     const dop_slot_place *p = &memory->places[x->slot];
@@ -37,7 +37,8 @@ record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_cross
 }
 
 void
-dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, dop_cut cut, VkCommandBuffer commands)
+dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, dop_cut_side cut,
+               VkCommandBuffer commands)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (crosses(plan, &plan->crossings[i], schedule, cut))

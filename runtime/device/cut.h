@@ -6,12 +6,12 @@
 #include "runtime/device/memory.h"
 #include "runtime/plan/plan.h"
 
-typedef enum dop_cut { DOP_CUT_IN, DOP_CUT_OUT, DOP_N_CUTS } dop_cut;
+typedef enum dop_cut_side { DOP_CUT_IN, DOP_CUT_OUT, DOP_N_CUTS } dop_cut_side;
 
 /* Does anything cross this cut in steps of a schedule? */
-bool dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut cut);
+bool dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut_side cut);
 /* Records the copies of that cut, and the barrier between them and what follows. */
-void dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, dop_cut cut,
+void dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, dop_cut_side cut,
                     VkCommandBuffer commands);
 
 #endif

@@ -213,7 +213,7 @@ allocate_commands(dop_replay *r, VkCommandPool pool, uint32_t n, VkCommandBuffer
 }
 
 static dop_status
-record_cut(dop_replay *r, uint32_t schedule, dop_cut cut, VkCommandBuffer commands, dop_diag *diag)
+record_cut(dop_replay *r, uint32_t schedule, dop_cut_side cut, VkCommandBuffer commands, dop_diag *diag)
 {
     dop_status st = start_recording(r, commands, diag);
     if (st != DOP_OK)
@@ -234,9 +234,9 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag
             st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, NULL, commands[f], diag);
     for (uint32_t c = 0; c < DOP_N_CUTS && st == DOP_OK; c++) {
         VkCommandBuffer *cut = &r->cuts[schedule * DOP_N_CUTS + c];
-        if (dop_cut_is_crossed(r->plan, schedule, (dop_cut)c) &&
+        if (dop_cut_is_crossed(r->plan, schedule, (dop_cut_side)c) &&
             (st = allocate_commands(r, r->pools[later], 1, cut, diag)) == DOP_OK)
-            st = record_cut(r, schedule, (dop_cut)c, *cut, diag);
+            st = record_cut(r, schedule, (dop_cut_side)c, *cut, diag);
     }
     return st;
 }

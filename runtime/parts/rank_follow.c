@@ -167,7 +167,7 @@ run_again(follower *f, uint32_t *io_schedule, dop_form form)
 
 /* The last part answers a step with its picks or logits.  n_out: number of picks before the step. */
 static dop_status
-answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_answer what, uint32_t n_out)
+answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_rank_answer what, uint32_t n_out)
 {
     dop_model *m = f->model;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
@@ -289,7 +289,7 @@ run_step(follower *f, const dop_order *o)
     dop_model *m = f->model;
     const uint32_t n = o->n_rows;
     const dop_form form = (dop_form)o->args[2];
-    const dop_answer what = (dop_answer)o->args[3];
+    const dop_rank_answer what = (dop_rank_answer)o->args[3];
     uint32_t schedule = 0;
     dop_status st = choose_schedule(f, o, &schedule);
     if (st != DOP_OK)

@@ -229,7 +229,7 @@ dop_ranks_tell_pages(dop_model *model, uint32_t place, uint32_t n, dop_diag *dia
     return st;
 }
 
-static dop_answer
+static dop_rank_answer
 answer_of(const dop_model *m, uint32_t schedule, dop_form form)
 {
     if (form == DOP_FORM_BODY)
@@ -260,7 +260,7 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
         if (i + 1 == n || said[i + 1].sequence != place)
             st = dop_ranks_tell_pages(m, place, rows[i].position + 1, diag);
     }
-    const dop_answer answer = answer_of(m, schedule, form);
+    const dop_rank_answer answer = answer_of(m, schedule, form);
     const dop_order order = {
         .kind = DOP_ORDER_STEP, .n_rows = n, .args = {s->kind, s->max_rows, form, answer, s->ordering}, .rows = rows};
     if (st == DOP_OK)
@@ -332,7 +332,7 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
     const uint32_t schedule = r->steps[r->first].schedule, n = r->steps[r->first].n_rows;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
     const uint32_t picks = r->steps[r->first].picks;
-    const dop_answer answer = r->steps[r->first].answer;
+    const dop_rank_answer answer = r->steps[r->first].answer;
     r->first = (r->first + 1) % DOP_RANKS_AHEAD;
     r->n_passed--;
     r->n_steps--;

@@ -38,7 +38,7 @@ typedef enum dop_order_kind {
 } dop_order_kind;
 
 /* What the last part must answer to a step. */
-typedef enum dop_answer { DOP_ANSWER_NOTHING, DOP_ANSWER_PICKS, DOP_ANSWER_ROWS, DOP_N_ANSWERS } dop_answer;
+typedef enum dop_rank_answer { DOP_ANSWER_NOTHING, DOP_ANSWER_PICKS, DOP_ANSWER_ROWS, DOP_N_ANSWERS } dop_rank_answer;
 
 typedef struct dop_order_row {
     uint32_t token, position; /* as in dop_row */

@@ -54,7 +54,7 @@ typedef struct dop_ranks {
     uint32_t max_chunk;           /* most tokens in a step of the feed under way; 0: as many as the schedules hold */
     struct {
         uint32_t schedule, n_rows, picks; /* picks: dop_model.flight.picks_asked after the step */
-        dop_answer answer;
+        dop_rank_answer answer;
         dop_form form;
     } steps[DOP_RANKS_AHEAD];
     bool holds; /* the last step's rows for rank 1 are not sent yet, because nothing waits for their result */
