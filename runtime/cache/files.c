@@ -21,14 +21,14 @@ static const char ending[] = ".states";
 
 typedef struct order {
     struct order *next;
-    dop_image_key key;
-    dop_image *image;
+    dop_snapshot_key key;
+    dop_snapshot *snapshot;
 } order;
 
 struct dop_files {
     char *folder;
     uint64_t bound;
-    dop_image_plan plan;
+    dop_snapshot_plan plan;
     struct timespec seen; /* the folder's time of modification when it was listed */
     pthread_t thread;
     bool started;
@@ -39,12 +39,12 @@ struct dop_files {
     dop_files_counts counts;
 };
 
-/* --- images ------------------------------------------------------------------------------------------------------------ */
+/* --- snapshots ------------------------------------------------------------------------------------------------------------ */
 
-dop_image *
-dop_image_create(uint64_t size)
+dop_snapshot *
+dop_snapshot_create(uint64_t size)
 {
-    dop_image *x = malloc(sizeof *x);
+    dop_snapshot *x = malloc(sizeof *x);
     uint8_t *bytes = x ? malloc(size ? size : 1) : NULL;
     if (!bytes) {
         free(x);
@@ -56,27 +56,27 @@ dop_image_create(uint64_t size)
     return x;
 }
 
-dop_image *
-dop_image_hold(dop_image *image)
+dop_snapshot *
+dop_snapshot_hold(dop_snapshot *snapshot)
 {
-    atomic_fetch_add(&image->refs, 1);
-    return image;
+    atomic_fetch_add(&snapshot->refs, 1);
+    return snapshot;
 }
 
 void
-dop_image_release(dop_image *image)
+dop_snapshot_release(dop_snapshot *snapshot)
 {
-    if (!image || atomic_fetch_sub(&image->refs, 1) > 1)
+    if (!snapshot || atomic_fetch_sub(&snapshot->refs, 1) > 1)
         return;
-    free(image->bytes);
-    free(image);
+    free(snapshot->bytes);
+    free(snapshot);
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------------- */
 
 /* PLAN-FROM-TO-KIND-DIGEST.states, of numbers in hexadecimal digits: plan and layout together, positions, r or p, 128 bits. */
 void
-dop_file_name(const dop_image_plan *plan, const dop_image_key *key, char out[DOP_FILE_NAME])
+dop_file_name(const dop_snapshot_plan *plan, const dop_snapshot_key *key, char out[DOP_FILE_NAME])
 {
     snprintf(out, DOP_FILE_NAME, "%016" PRIx64 "-%08x-%08x-%c-%016" PRIx64 "%016" PRIx64 "%s",
              plan->plan ^ (plan->layout << 1 | plan->layout >> 63), key->from, key->to, key->whole ? 'p' : 'r',
@@ -84,7 +84,7 @@ dop_file_name(const dop_image_plan *plan, const dop_image_key *key, char out[DOP
 }
 
 bool
-dop_file_name_read(const dop_image_plan *plan, const char *name, dop_image_key *out_key)
+dop_file_name_read(const dop_snapshot_plan *plan, const char *name, dop_snapshot_key *out_key)
 {
     char again[DOP_FILE_NAME], kind;
     unsigned long long of, high, low;
@@ -92,7 +92,7 @@ dop_file_name_read(const dop_image_plan *plan, const char *name, dop_image_key *
     if (strlen(name) >= DOP_FILE_NAME ||
         sscanf(name, "%16llx-%8x-%8x-%c-%16llx%16llx", &of, &from, &to, &kind, &high, &low) != 6)
         return false;
-    *out_key = (dop_image_key){.digest = {low, high}, .from = from, .to = to, .whole = kind == 'p'};
+    *out_key = (dop_snapshot_key){.digest = {low, high}, .from = from, .to = to, .whole = kind == 'p'};
     dop_file_name(plan, out_key, again);
     return strcmp(name, again) == 0 && from <= to && to <= plan->ctx;
 }
@@ -213,14 +213,14 @@ write_one(dop_files *f, const order *o)
         free(path);
         return true;
     }
-    bool good = path && o->image->size <= f->bound;
+    bool good = path && o->snapshot->size <= f->bound;
     if (good) {
-        make_room(f, o->image->size);
+        make_room(f, o->snapshot->size);
         good = dop_out_file_open(path, NULL, &out) == DOP_OK;
     }
     if (good) {
         dop_out_file_keep_private(&out);
-        good = fwrite(o->image->bytes, 1, o->image->size, out.f) == o->image->size;
+        good = fwrite(o->snapshot->bytes, 1, o->snapshot->size, out.f) == o->snapshot->size;
         good = dop_out_file_close(&out, good, NULL) == DOP_OK && good;
     }
     free(path);
@@ -244,11 +244,11 @@ write_all(void *user)
         pthread_mutex_unlock(&f->lock);
         const bool good = write_one(f, o);
         pthread_mutex_lock(&f->lock);
-        f->counts.waiting -= o->image->size;
+        f->counts.waiting -= o->snapshot->size;
         f->counts.written += good;
         f->counts.failed += !good;
-        f->counts.bytes += good ? o->image->size : 0;
-        dop_image_release(o->image);
+        f->counts.bytes += good ? o->snapshot->size : 0;
+        dop_snapshot_release(o->snapshot);
         free(o);
     }
     pthread_mutex_unlock(&f->lock);
@@ -256,7 +256,7 @@ write_all(void *user)
 }
 
 void
-dop_files_touch(dop_files *files, const dop_image_key *key)
+dop_files_touch(dop_files *files, const dop_snapshot_key *key)
 {
     char name[DOP_FILE_NAME];
     dop_file_name(&files->plan, key, name);
@@ -267,15 +267,15 @@ dop_files_touch(dop_files *files, const dop_image_key *key)
 }
 
 void
-dop_files_write(dop_files *files, const dop_image_key *key, dop_image *image)
+dop_files_write(dop_files *files, const dop_snapshot_key *key, dop_snapshot *snapshot)
 {
     dop_files *f = files;
     order *o = malloc(sizeof *o);
     pthread_mutex_lock(&f->lock);
-    const bool room = o && f->started && f->counts.waiting + image->size <= most_waiting;
+    const bool room = o && f->started && f->counts.waiting + snapshot->size <= most_waiting;
     if (room) {
-        *o = (order){.key = *key, .image = dop_image_hold(image)};
-        f->counts.waiting += image->size;
+        *o = (order){.key = *key, .snapshot = dop_snapshot_hold(snapshot)};
+        f->counts.waiting += snapshot->size;
         if (f->last)
             f->last->next = o;
         else
@@ -304,7 +304,7 @@ dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
     f->seen = sb.st_mtim;
     old_file *list = survey(f, &n, &bytes);
     for (size_t i = 0; i < n; i++) {
-        dop_image_key key;
+        dop_snapshot_key key;
         if (dop_file_name_read(&f->plan, list[i].name, &key))
             fn(user, &key, list[i].size);
     }
@@ -315,36 +315,36 @@ dop_files_list(dop_files *files, dop_files_fn *fn, void *user)
 }
 
 /* All of an open file; a reader never sees one that changes: files are replaced as a whole. */
-static dop_image *
+static dop_snapshot *
 read_whole(int fd, uint64_t most)
 {
     struct stat sb;
     if (fstat(fd, &sb) != 0 || !S_ISREG(sb.st_mode) || sb.st_size <= 0 || (uint64_t)sb.st_size > most)
         return NULL;
-    dop_image *x = dop_image_create((uint64_t)sb.st_size);
+    dop_snapshot *x = dop_snapshot_create((uint64_t)sb.st_size);
     for (uint64_t at = 0; x && at < x->size;) {
         const ssize_t n = read(fd, x->bytes + at, x->size - at);
         if (n > 0) {
             at += (uint64_t)n;
         } else if (n == 0 || errno != EINTR) {
-            dop_image_release(x);
+            dop_snapshot_release(x);
             x = NULL;
         }
     }
     return x;
 }
 
-dop_image *
-dop_files_read(dop_files *files, const dop_image_key *key, dop_image_head *out_head)
+dop_snapshot *
+dop_files_read(dop_files *files, const dop_snapshot_key *key, dop_snapshot_head *out_head)
 {
     dop_files *f = files;
     char name[DOP_FILE_NAME];
     dop_file_name(&f->plan, key, name);
     char *path = path_of(f, name);
     const int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    dop_image *x = fd >= 0 ? read_whole(fd, f->bound) : NULL;
-    const uint32_t kind = DOP_IMAGE_CACHED | DOP_IMAGE_ROWS | (key->whole ? (uint32_t)DOP_IMAGE_WHOLE : 0);
-    bool good = x && dop_image_check(x->bytes, x->size, &f->plan, "", NULL, out_head) == DOP_OK &&
+    dop_snapshot *x = fd >= 0 ? read_whole(fd, f->bound) : NULL;
+    const uint32_t kind = DOP_SNAPSHOT_CACHED | DOP_SNAPSHOT_ROWS | (key->whole ? (uint32_t)DOP_SNAPSHOT_WHOLE : 0);
+    bool good = x && dop_snapshot_check(x->bytes, x->size, &f->plan, "", NULL, out_head) == DOP_OK &&
                 out_head->flags == kind && out_head->from == key->from && out_head->to == key->to &&
                 out_head->key[0] == key->digest[0] && out_head->key[1] == key->digest[1];
     if (good)
@@ -352,7 +352,7 @@ dop_files_read(dop_files *files, const dop_image_key *key, dop_image_head *out_h
     else if (x)
         (void)unlink(path);
     if (!good) {
-        dop_image_release(x);
+        dop_snapshot_release(x);
         x = NULL;
     }
     if (fd >= 0)
@@ -389,7 +389,7 @@ start(dop_files *f)
 }
 
 dop_status
-dop_files_open(const char *folder, uint64_t bound, const dop_image_plan *plan, dop_diag *diag, dop_files **out_files)
+dop_files_open(const char *folder, uint64_t bound, const dop_snapshot_plan *plan, dop_diag *diag, dop_files **out_files)
 {
     struct stat sb;
     *out_files = NULL;

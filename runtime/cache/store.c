@@ -9,8 +9,8 @@
 
 typedef struct entry {
     struct entry *next; /* in its bucket */
-    dop_image_key key;
-    dop_image *image; /* NULL: only in a file */
+    dop_snapshot_key key;
+    dop_snapshot *snapshot; /* NULL: only in a file */
     uint64_t used;
     double touched_ms; /* when its file was last said to be used */
     bool in_file;
@@ -30,20 +30,20 @@ struct dop_store {
 /* --- entries ----------------------------------------------------------------------------------------------------------- */
 
 static entry **
-bucket_of(const dop_store *s, const dop_image_key *key)
+bucket_of(const dop_store *s, const dop_snapshot_key *key)
 {
     return &s->buckets[key->digest[0] & (s->n_buckets - 1)];
 }
 
 static bool
-is_same(const dop_image_key *a, const dop_image_key *b)
+is_same(const dop_snapshot_key *a, const dop_snapshot_key *b)
 {
     return a->digest[0] == b->digest[0] && a->digest[1] == b->digest[1] && a->from == b->from && a->to == b->to &&
            a->whole == b->whole;
 }
 
 static entry *
-find(const dop_store *s, const dop_image_key *key)
+find(const dop_store *s, const dop_snapshot_key *key)
 {
     entry *e = *bucket_of(s, key);
     while (e && !is_same(&e->key, key))
@@ -54,12 +54,12 @@ find(const dop_store *s, const dop_image_key *key)
 static void
 drop_image(dop_store *s, entry *e)
 {
-    if (!e->image)
+    if (!e->snapshot)
         return;
-    s->counts.bytes -= e->image->size;
-    s->counts.images--;
-    dop_image_release(e->image);
-    e->image = NULL;
+    s->counts.bytes -= e->snapshot->size;
+    s->counts.snapshots--;
+    dop_snapshot_release(e->snapshot);
+    e->snapshot = NULL;
 }
 
 static void
@@ -95,7 +95,7 @@ grow(dop_store *s)
 }
 
 static entry *
-add(dop_store *s, const dop_image_key *key)
+add(dop_store *s, const dop_snapshot_key *key)
 {
     entry *e = find(s, key);
     if (e)
@@ -112,7 +112,7 @@ add(dop_store *s, const dop_image_key *key)
     return e;
 }
 
-/* The image that was used least recently goes; of those used together the one that is furthest in its prompt, because the others are of use
+/* The snapshot that was used least recently goes; of those used together the one that is furthest in its prompt, because the others are of use
  * without it. */
 static void
 shrink(dop_store *s, uint64_t bound, const entry *but)
@@ -121,7 +121,7 @@ shrink(dop_store *s, uint64_t bound, const entry *but)
         entry *oldest = NULL;
         for (uint32_t i = 0; i < s->n_buckets; i++)
             for (entry *e = s->buckets[i]; e; e = e->next)
-                if (e->image && e != but &&
+                if (e->snapshot && e != but &&
                     (!oldest || e->used < oldest->used || (e->used == oldest->used && e->key.to > oldest->key.to)))
                     oldest = e;
         if (!oldest)
@@ -134,20 +134,20 @@ shrink(dop_store *s, uint64_t bound, const entry *but)
 }
 
 static void
-keep(dop_store *s, entry *e, dop_image *image)
+keep(dop_store *s, entry *e, dop_snapshot *snapshot)
 {
-    if (e->image || image->size > s->options.memory)
+    if (e->snapshot || snapshot->size > s->options.memory)
         return;
-    e->image = dop_image_hold(image);
-    s->counts.bytes += image->size;
-    s->counts.images++;
+    e->snapshot = dop_snapshot_hold(snapshot);
+    s->counts.bytes += snapshot->size;
+    s->counts.snapshots++;
     shrink(s, s->options.memory, e);
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------------- */
 
 static void
-list(void *user, const dop_image_key *key, uint64_t size)
+list(void *user, const dop_snapshot_key *key, uint64_t size)
 {
     dop_store *s = user;
     (void)size;
@@ -204,7 +204,7 @@ dop_store_destroy(dop_store *store)
 /* --- finding ------------------------------------------------------------------------------------------------------------- */
 
 bool
-dop_store_has(const dop_store *store, const dop_image_key *key)
+dop_store_has(const dop_store *store, const dop_snapshot_key *key)
 {
     return find(store, key) != NULL;
 }
@@ -238,24 +238,26 @@ dop_store_points(const dop_store *store, uint32_t most, uint32_t *out_n)
 }
 
 static bool
-has_keys(const dop_image *x, const dop_image_key *key, const uint32_t *keys)
+has_keys(const dop_snapshot *x, const dop_snapshot_key *key, const uint32_t *keys)
 {
     const uint32_t n = key->whole ? key->to : key->to - key->from;
-    return memcmp(x->bytes + sizeof(dop_image_head), keys, n * sizeof *keys) == 0;
+    return memcmp(x->bytes + sizeof(dop_snapshot_head), keys, n * sizeof *keys) == 0;
 }
 
-dop_image *
-dop_store_get(dop_store *store, const dop_image_key *key, const uint32_t *keys)
+dop_snapshot *
+dop_store_get(dop_store *store, const dop_snapshot_key *key, const uint32_t *keys)
 {
     dop_store *s = store;
     entry *e = find(s, key);
-    dop_image_head head;
+    dop_snapshot_head head;
     if (!e)
         return NULL;
-    dop_image *x = e->image ? dop_image_hold(e->image) : s->files ? dop_files_read(s->files, key, &head) : NULL;
-    const bool of_file = x && !e->image;
+    dop_snapshot *x = e->snapshot ? dop_snapshot_hold(e->snapshot)
+                      : s->files  ? dop_files_read(s->files, key, &head)
+                                  : NULL;
+    const bool of_file = x && !e->snapshot;
     if (x && !has_keys(x, key, keys)) {
-        dop_image_release(x);
+        dop_snapshot_release(x);
         return NULL;
     }
     if (!x) {
@@ -276,7 +278,7 @@ dop_store_get(dop_store *store, const dop_image_key *key, const uint32_t *keys)
 }
 
 void
-dop_store_put(dop_store *store, const dop_image_key *key, dop_image *image)
+dop_store_put(dop_store *store, const dop_snapshot_key *key, dop_snapshot *snapshot)
 {
     dop_store *s = store;
     entry *e = add(s, key);
@@ -284,11 +286,11 @@ dop_store_put(dop_store *store, const dop_image_key *key, dop_image *image)
         return;
     e->used = ++s->clock;
     if (s->files && !e->in_file) {
-        dop_files_write(s->files, key, image);
+        dop_files_write(s->files, key, snapshot);
         e->in_file = true; /* what was not written is found missing when it is wanted */
     }
-    keep(s, e, image);
-    if (!e->image && !e->in_file)
+    keep(s, e, snapshot);
+    if (!e->snapshot && !e->in_file)
         drop(s, e);
 }
 
@@ -301,46 +303,46 @@ dop_store_count(const dop_store *store)
     return c;
 }
 
-/* --- making images --------------------------------------------------------------------------------------------------------- */
+/* --- making snapshots --------------------------------------------------------------------------------------------------------- */
 
-dop_image *
-dop_image_begin(const dop_image_plan *plan, const dop_image_key *key, uint64_t seed, uint32_t over,
-                const uint32_t *keys, uint64_t n_states, dop_image_head *out_head)
+dop_snapshot *
+dop_snapshot_begin(const dop_snapshot_plan *plan, const dop_snapshot_key *key, uint64_t seed, uint32_t over,
+                   const uint32_t *keys, uint64_t n_states, dop_snapshot_head *out_head)
 {
-    dop_image_head h =
-        dop_image_head_of(plan, (key->whole ? (uint32_t)DOP_IMAGE_WHOLE : 0) | DOP_IMAGE_ROWS | DOP_IMAGE_CACHED);
+    dop_snapshot_head h = dop_snapshot_head_of(plan, (key->whole ? (uint32_t)DOP_SNAPSHOT_WHOLE : 0) |
+                                                         DOP_SNAPSHOT_ROWS | DOP_SNAPSHOT_CACHED);
     h.n_tokens = key->whole ? key->to : key->to - key->from;
     h.from = key->from;
     h.to = key->to;
     h.over = over;
     h.seed = seed;
     memcpy(h.key, key->digest, sizeof h.key);
-    h.file_size = dop_image_states_at(&h) + n_states + sizeof(uint64_t);
-    dop_image *x = dop_image_create(h.file_size);
+    h.file_size = dop_snapshot_states_at(&h) + n_states + sizeof(uint64_t);
+    dop_snapshot *x = dop_snapshot_create(h.file_size);
     if (!x)
         return NULL;
     memcpy(x->bytes, &h, sizeof h);
-    memset(x->bytes + sizeof h, 0, (size_t)(dop_image_states_at(&h) - sizeof h));
+    memset(x->bytes + sizeof h, 0, (size_t)(dop_snapshot_states_at(&h) - sizeof h));
     memcpy(x->bytes + sizeof h, keys, h.n_tokens * sizeof *keys);
     *out_head = h;
     return x;
 }
 
 void
-dop_image_finish(dop_image *image)
+dop_snapshot_finish(dop_snapshot *snapshot)
 {
-    const uint64_t size = image->size - sizeof(uint64_t), digest = XXH3_64bits(image->bytes, size);
-    memcpy(image->bytes + size, &digest, sizeof digest);
+    const uint64_t size = snapshot->size - sizeof(uint64_t), digest = XXH3_64bits(snapshot->bytes, size);
+    memcpy(snapshot->bytes + size, &digest, sizeof digest);
 }
 
 void
-dop_image_digests(uint64_t seed, const uint32_t *keys, const uint32_t *at, uint32_t n, uint64_t (*out)[2])
+dop_snapshot_digests(uint64_t seed, const uint32_t *keys, const uint32_t *at, uint32_t n, uint64_t (*out)[2])
 {
     XXH3_state_t *state = XXH3_createState();
     uint32_t done = 0;
     memset(out, 0, n * sizeof *out);
     if (!state)
-        return; /* no image has the digest 0 */
+        return; /* no snapshot has the digest 0 */
     (void)XXH3_128bits_reset_withSeed(state, seed);
     for (uint32_t i = 0; i < n; i++) {
         (void)XXH3_128bits_update(state, keys + done, (at[i] - done) * sizeof *keys);

@@ -1,4 +1,4 @@
-/* Sequences in files: images (runtime/cache/image.h) of all states of their first n_fed tokens, the rows of caches first. */
+/* Sequences in files: images (runtime/cache/snapshot.h) of all states of their first n_fed tokens, the rows of caches first. */
 #include "runtime/step/speculator.h"
 #include "runtime/step/stored.h"
 
@@ -43,9 +43,9 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
 {
     dop_model *m = s->model;
     const uint64_t zero = 0;
-    const dop_image_plan plan = dop_stored_plan(m);
+    const dop_snapshot_plan plan = dop_stored_plan(m);
     const dop_states states = states_of(s, s->n_fed);
-    dop_image_head h = dop_image_head_of(&plan, DOP_IMAGE_ROWS | DOP_IMAGE_WHOLE);
+    dop_snapshot_head h = dop_snapshot_head_of(&plan, DOP_SNAPSHOT_ROWS | DOP_SNAPSHOT_WHOLE);
     if (n_note > INT32_MAX)
         return DOP_FAIL(diag, DOP_E_INPUT, "a note of %zu bytes", n_note);
     h.n_tokens = s->n_tokens;
@@ -54,13 +54,13 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
     h.n_note = (uint32_t)n_note;
     h.seed = s->prefix.seed;
     h.n_marks = s->prefix.n_marks;
-    h.file_size = dop_image_states_at(&h) + dop_transfer_size(m, &states) + sizeof(uint64_t);
+    h.file_size = dop_snapshot_states_at(&h) + dop_transfer_size(m, &states) + sizeof(uint64_t);
     dop_status st = put(f, &h, sizeof h, diag);
     if (st == DOP_OK)
         st = put(f, s->tokens, s->n_tokens * sizeof *s->tokens, diag);
     if (st == DOP_OK)
         st = put(f, &zero, s->n_tokens % 2 * sizeof *s->tokens, diag);
-    _Static_assert(sizeof(dop_prefix_mark) == DOP_IMAGE_MARK, "marks are written as they are");
+    _Static_assert(sizeof(dop_prefix_mark) == DOP_SNAPSHOT_MARK, "marks are written as they are");
     if (st == DOP_OK)
         st = put(f, s->prefix.marks, s->prefix.n_marks * sizeof *s->prefix.marks, diag);
     if (st == DOP_OK)
@@ -131,13 +131,13 @@ error:
 
 /* Checks everything about the file that can be checked before anything is changed. */
 static dop_status
-check_file(dop_sequence *s, const char *path, const dop_map *map, dop_image_head *out, dop_diag *diag)
+check_file(dop_sequence *s, const char *path, const dop_map *map, dop_snapshot_head *out, dop_diag *diag)
 {
-    const dop_image_plan plan = dop_stored_plan(s->model);
-    dop_status st = dop_image_check(map->data, map->size, &plan, path, diag, out);
+    const dop_snapshot_plan plan = dop_stored_plan(s->model);
+    dop_status st = dop_snapshot_check(map->data, map->size, &plan, path, diag, out);
     const dop_states states = states_of(s, st == DOP_OK ? out->to : 0);
     if (st == DOP_OK &&
-        ((out->flags & DOP_IMAGE_CACHED) || dop_image_states_size(out) != dop_transfer_size(s->model, &states)))
+        ((out->flags & DOP_SNAPSHOT_CACHED) || dop_snapshot_states_size(out) != dop_transfer_size(s->model, &states)))
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: %u tokens, %u with states",
                          out->n_tokens, out->to);
     return st;
@@ -145,12 +145,12 @@ check_file(dop_sequence *s, const char *path, const dop_map *map, dop_image_head
 
 /* A copy of the note. */
 static dop_status
-take_note(const dop_map *map, const dop_image_head *h, dop_diag *diag, char **out_note)
+take_note(const dop_map *map, const dop_snapshot_head *h, dop_diag *diag, char **out_note)
 {
     *out_note = malloc((size_t)h->n_note + 1);
     if (!*out_note)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    memcpy(*out_note, map->data + dop_image_note_at(h), h->n_note);
+    memcpy(*out_note, map->data + dop_snapshot_note_at(h), h->n_note);
     (*out_note)[h->n_note] = 0;
     return DOP_OK;
 }
@@ -171,9 +171,9 @@ check_pages(const dop_sequence *s, uint32_t n, dop_diag *diag)
 
 /* Marks lie aligned to 8 bytes in the file. */
 static const dop_prefix_mark *
-marks_of(const dop_map *map, const dop_image_head *h)
+marks_of(const dop_map *map, const dop_snapshot_head *h)
 {
-    return (const dop_prefix_mark *)(const void *)(map->data + dop_image_marks_at(h));
+    return (const dop_prefix_mark *)(const void *)(map->data + dop_snapshot_marks_at(h));
 }
 
 dop_status
@@ -183,7 +183,7 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     dop_map map = {0};
-    dop_image_head h = {.version = 0};
+    dop_snapshot_head h = {.version = 0};
     char *note = NULL;
     dop_status st = check_plain(s, diag);
     if (st != DOP_OK || (st = be_ready(m, diag)) != DOP_OK || (st = dop_map_open(path, diag, &map)) != DOP_OK)
@@ -200,7 +200,7 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
         (st = dop_prefix_set(&s->prefix, h.seed, marks_of(&map, &h), h.n_marks, diag)) != DOP_OK)
         goto error;
     const dop_states states = states_of(s, h.to);
-    if ((st = dop_stored_write(m, &states, map.data + dop_image_states_at(&h), diag)) != DOP_OK)
+    if ((st = dop_stored_write(m, &states, map.data + dop_snapshot_states_at(&h), diag)) != DOP_OK)
         goto error;
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);
     s->n_tokens = h.n_tokens;

@@ -24,13 +24,13 @@ layout_digest(const dop_model *m)
     return h;
 }
 
-dop_image_plan
+dop_snapshot_plan
 dop_stored_plan(const dop_model *model)
 {
-    return (dop_image_plan){.plan = model->plan.digest,
-                            .layout = layout_digest(model),
-                            .vocab = model->plan.model->vocab,
-                            .ctx = model->plan.model->ctx};
+    return (dop_snapshot_plan){.plan = model->plan.digest,
+                               .layout = layout_digest(model),
+                               .vocab = model->plan.model->vocab,
+                               .ctx = model->plan.model->ctx};
 }
 
 static uint32_t
@@ -123,30 +123,30 @@ count_lasting(const dop_model *m, const uint32_t *keys, uint32_t n)
 
 /* --- keeping ------------------------------------------------------------------------------------------------------------ */
 
-/* An image of states: rows from one place, and (whole) what belongs to position `to` from a place or slot. */
+/* A snapshot of states: rows from one place, and (whole) what belongs to position `to` from a place or slot. */
 static dop_status
-keep_one(dop_sequence *s, const dop_image_key *key, const uint32_t *keys, uint32_t whole_at, uint32_t over,
+keep_one(dop_sequence *s, const dop_snapshot_key *key, const uint32_t *keys, uint32_t whole_at, uint32_t over,
          dop_diag *diag)
 {
     dop_model *m = s->model;
-    const dop_image_plan plan = dop_stored_plan(m);
+    const dop_snapshot_plan plan = dop_stored_plan(m);
     const dop_states rows = {.place = s->place, .from = key->from, .to = key->to, .rows = true},
                      whole = {.place = whole_at, .from = key->from, .to = key->to, .whole = key->whole};
     const uint64_t n_rows = dop_transfer_size(m, &rows), n_whole = key->whole ? dop_transfer_size(m, &whole) : 0;
-    dop_image_head head;
-    dop_image *x =
-        dop_image_begin(&plan, key, s->prefix.seed, over, keys + (key->whole ? 0 : key->from), n_rows + n_whole, &head);
+    dop_snapshot_head head;
+    dop_snapshot *x = dop_snapshot_begin(&plan, key, s->prefix.seed, over, keys + (key->whole ? 0 : key->from),
+                                         n_rows + n_whole, &head);
     if (!x)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    uint8_t *states = x->bytes + dop_image_states_at(&head);
+    uint8_t *states = x->bytes + dop_snapshot_states_at(&head);
     dop_status st = dop_stored_read(m, &rows, states, diag);
     if (st == DOP_OK && key->whole)
         st = dop_stored_read(m, &whole, states + n_rows, diag);
     if (st == DOP_OK) {
-        dop_image_finish(x);
+        dop_snapshot_finish(x);
         dop_store_put(m->store, key, x);
     }
-    dop_image_release(x);
+    dop_snapshot_release(x);
     return st;
 }
 
@@ -156,9 +156,9 @@ keep_point(dop_sequence *s, const uint32_t *keys, uint32_t n, uint32_t whole_at,
 {
     dop_model *m = s->model;
     const uint32_t block = block_of(m);
-    dop_image_key key = {.from = n / block * block, .to = n, .whole = true};
+    dop_snapshot_key key = {.from = n / block * block, .to = n, .whole = true};
     uint64_t digest[1][2];
-    dop_image_digests(s->prefix.seed, keys, &n, 1, digest);
+    dop_snapshot_digests(s->prefix.seed, keys, &n, 1, digest);
     memcpy(key.digest, digest[0], sizeof key.digest);
     return dop_store_has(m->store, &key) ? DOP_OK : keep_one(s, &key, keys, whole_at, over, diag);
 }
@@ -174,9 +174,9 @@ keep_blocks(dop_sequence *s, const uint32_t *keys, uint32_t n, dop_diag *diag)
     for (uint32_t i = 0; i < n_blocks && st == DOP_OK; i++)
         at[i] = (i + 1) * block;
     if (st == DOP_OK)
-        dop_image_digests(s->prefix.seed, keys, at, n_blocks, digests);
+        dop_snapshot_digests(s->prefix.seed, keys, at, n_blocks, digests);
     for (uint32_t i = 0; i < n_blocks && st == DOP_OK; i++) {
-        dop_image_key key = {.from = i * block, .to = (i + 1) * block};
+        dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
         memcpy(key.digest, digests[i], sizeof key.digest);
         if (!dop_store_has(m->store, &key))
             st = keep_one(s, &key, keys, s->place, 0, diag);
@@ -227,7 +227,7 @@ count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t ro
     if (!m->has_rows)
         return n;
     for (; i < n; i++) {
-        dop_image_key key = {.from = i * block, .to = (i + 1) * block};
+        dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
         memcpy(key.digest, digests[i], sizeof key.digest);
         if (!dop_store_has(m->store, &key))
             break;
@@ -238,16 +238,16 @@ count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t ro
 /* The largest point that the blocks reach. */
 static bool
 find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t most, uint32_t n_blocks,
-           dop_image_key *out)
+           dop_snapshot_key *out)
 {
     const uint32_t block = block_of(m);
     uint32_t n, *at = dop_store_points(m->store, most, &n);
     uint64_t(*digests)[2] = at ? malloc(n * sizeof *digests) : NULL;
     bool found = false;
     if (digests)
-        dop_image_digests(seed, keys, at, n, digests);
+        dop_snapshot_digests(seed, keys, at, n, digests);
     for (uint32_t i = n; i-- > 0 && digests && !found;) {
-        *out = (dop_image_key){.from = at[i] / block * block, .to = at[i], .whole = true};
+        *out = (dop_snapshot_key){.from = at[i] / block * block, .to = at[i], .whole = true};
         memcpy(out->digest, digests[i], sizeof out->digest);
         found = at[i] / block <= n_blocks && dop_store_has(m->store, out);
     }
@@ -257,24 +257,24 @@ find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t mos
 }
 
 static dop_status
-get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop_image_key *point, dop_stored_load *x,
-           dop_diag *diag)
+get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop_snapshot_key *point,
+           dop_stored_load *x, dop_diag *diag)
 {
     const uint32_t block = block_of(m), first = x->rows / block, end = m->has_rows ? x->n / block : first;
-    x->images = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_image *));
-    if (!x->images)
+    x->snapshots = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_snapshot *));
+    if (!x->snapshots)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     bool good = true;
     for (uint32_t i = first; i < end && good; i++) {
-        dop_image_key key = {.from = i * block, .to = (i + 1) * block};
+        dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
         memcpy(key.digest, digests[i], sizeof key.digest);
-        x->images[x->n_images] = dop_store_get(m->store, &key, keys + key.from);
-        good = x->images[x->n_images] != NULL;
+        x->snapshots[x->n_images] = dop_store_get(m->store, &key, keys + key.from);
+        good = x->snapshots[x->n_images] != NULL;
         x->n_images += good;
     }
     if (good && point->whole) {
-        x->images[x->n_images] = dop_store_get(m->store, point, keys);
-        good = x->images[x->n_images] != NULL;
+        x->snapshots[x->n_images] = dop_store_get(m->store, point, keys);
+        good = x->snapshots[x->n_images] != NULL;
         x->n_images += good;
     }
     if (!good) /* a file is gone: what is on the device has to do */
@@ -294,14 +294,14 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
     const uint32_t block = block_of(m), n_blocks = most / block;
     uint32_t *at = malloc((n_blocks + 1) * sizeof *at);
     uint64_t(*digests)[2] = malloc((n_blocks + 1) * sizeof *digests);
-    dop_image_key point = {.whole = false};
+    dop_snapshot_key point = {.whole = false};
     dop_status st = at && digests ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK) {
         dop_store_refresh(m->store);
         for (uint32_t i = 0; i < n_blocks; i++)
             at[i] = (i + 1) * block;
         if (m->has_rows)
-            dop_image_digests(seed, keys, at, n_blocks, digests);
+            dop_snapshot_digests(seed, keys, at, n_blocks, digests);
         const uint32_t blocks = count_blocks(m, digests, n_blocks, rows);
         out->known = m->has_rows ? blocks * block : 0;
         if (!m->one_position)
@@ -323,8 +323,8 @@ void
 dop_stored_load_finish(dop_stored_load *load)
 {
     for (uint32_t i = 0; i < load->n_images; i++)
-        dop_image_release(load->images[i]);
-    free(load->images);
+        dop_snapshot_release(load->snapshots[i]);
+    free(load->snapshots);
     *load = (dop_stored_load){0};
 }
 
@@ -339,16 +339,16 @@ dop_stored_take(dop_sequence *sequence, const dop_stored_load *load, dop_diag *d
     s->n_kept = UINT32_MAX;
     s->logits = NULL;
     for (uint32_t i = 0; i < load->n_images && st == DOP_OK; i++) {
-        dop_image_head h;
-        memcpy(&h, load->images[i]->bytes, sizeof h);
+        dop_snapshot_head h;
+        memcpy(&h, load->snapshots[i]->bytes, sizeof h);
         const dop_states x = {
-            .place = s->place, .from = h.from, .to = h.to, .rows = true, .whole = (h.flags & DOP_IMAGE_WHOLE) != 0};
-        if (dop_transfer_size(m, &x) != dop_image_states_size(&h))
+            .place = s->place, .from = h.from, .to = h.to, .rows = true, .whole = (h.flags & DOP_SNAPSHOT_WHOLE) != 0};
+        if (dop_transfer_size(m, &x) != dop_snapshot_states_size(&h))
             return DOP_FAIL(diag, DOP_E_INPUT, "states of another size");
         if (h.to > h.from)
             st = dop_sequence_reserve(s, h.from, h.to, diag);
         if (st == DOP_OK)
-            st = dop_stored_write(m, &x, load->images[i]->bytes + dop_image_states_at(&h), diag);
+            st = dop_stored_write(m, &x, load->snapshots[i]->bytes + dop_snapshot_states_at(&h), diag);
         if (st == DOP_OK) {
             s->n_fed = h.to;
             s->n_written = h.to + h.over;

@@ -6,14 +6,14 @@
 #include "runtime/cache/store.h"
 #include "runtime/step/restore_point.h"
 
-/* What images of this model's states must fit. */
-dop_image_plan dop_stored_plan(const dop_model *model);
+/* What snapshots of this model's states must fit. */
+dop_snapshot_plan dop_stored_plan(const dop_model *model);
 /* After loading: opens the store that the options ask for. */
 dop_status dop_stored_open(dop_model *model, const dop_open_options *options, dop_diag *diag);
 
 /* Reads states to memory of their size, rows first. */
 dop_status dop_stored_read(dop_model *model, const dop_states *states, uint8_t *out, dop_diag *diag);
-/* Size of states as images have them, and writing those. */
+/* Size of states as snapshots have them, and writing those. */
 uint64_t dop_stored_size(dop_model *model, const dop_states *states);
 dop_status dop_stored_write(dop_model *model, const dop_states *states, const uint8_t *bytes, dop_diag *diag);
 
@@ -22,10 +22,10 @@ dop_status dop_stored_keep(dop_sequence *sequence, dop_diag *diag);
 
 /* What a prompt may go on from. */
 typedef struct dop_stored_load {
-    uint32_t n;         /* tokens; 0: nothing */
-    uint32_t rows;      /* of these the first are on the device already, whole blocks */
-    uint32_t known;     /* tokens of which blocks are known, with or without states that belong to one position */
-    dop_image **images; /* owned, [n_images]: blocks from `rows` on, then the point */
+    uint32_t n;               /* tokens; 0: nothing */
+    uint32_t rows;            /* of these the first are on the device already, whole blocks */
+    uint32_t known;           /* tokens of which blocks are known, with or without states that belong to one position */
+    dop_snapshot **snapshots; /* owned, [n_images]: blocks from `rows` on, then the point */
     uint32_t n_images;
 } dop_stored_load;
 /* Finds the most tokens, more than `least`, of the first `most` keys; the first `rows` of them have rows on the device. */

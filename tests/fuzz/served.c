@@ -90,7 +90,7 @@ fuzz_plan_run(const uint8_t *data, size_t size)
 
 /* ---- saved sequences ------------------------------------------------------------------------------------------------ */
 
-typedef dop_image_head session;
+typedef dop_snapshot_head session;
 
 /* That of a sequence which was saved. */
 static session
@@ -148,7 +148,7 @@ fuzz_session(const uint8_t *data, size_t size)
         h.n_marks %= 4;
         h.n_note %= 256;
         const dop_states states = {.to = h.to, .rows = true, .whole = true};
-        h.file_size = dop_image_states_at(&h) + dop_transfer_size(model(), &states) + sizeof(uint64_t);
+        h.file_size = dop_snapshot_states_at(&h) + dop_transfer_size(model(), &states) + sizeof(uint64_t);
         if (file.size < h.file_size)
             dop_buf_zeros(&file, h.file_size - file.size);
         file.size = h.file_size;
@@ -159,12 +159,12 @@ fuzz_session(const uint8_t *data, size_t size)
         const uint64_t digest = dop_plan_digest(file.data, file.size - sizeof digest);
         memcpy(file.data + file.size - sizeof digest, &digest, sizeof digest);
     }
-    dop_image_head read;
-    dop_image_key key;
-    const dop_image_plan plan = dop_stored_plan(model());
+    dop_snapshot_head read;
+    dop_snapshot_key key;
+    const dop_snapshot_plan plan = dop_stored_plan(model());
     /* As a file of a cache too, and as the name of one. */
-    if (dop_image_check((const uint8_t *)file.data, file.size, &plan, "", NULL, &read) == DOP_OK)
-        require(dop_image_states_at(&read) + dop_image_states_size(&read) + sizeof(uint64_t) == file.size);
+    if (dop_snapshot_check((const uint8_t *)file.data, file.size, &plan, "", NULL, &read) == DOP_OK)
+        require(dop_snapshot_states_at(&read) + dop_snapshot_states_size(&read) + sizeof(uint64_t) == file.size);
     dop_buf_append(&file, "", 1); /* of the name */
     file.size--;
     (void)dop_file_name_read(&plan, file.data + sizeof h < file.data + file.size ? file.data + sizeof h : "", &key);

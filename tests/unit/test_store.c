@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const dop_image_plan plan = {.plan = 7, .layout = 9, .vocab = 1000, .ctx = 4096};
+static const dop_snapshot_plan plan = {.plan = 7, .layout = 9, .vocab = 1000, .ctx = 4096};
 static char folder[64];
 static dop_diag diag;
 
@@ -35,40 +35,40 @@ make_keys(uint32_t seed, uint32_t *keys, uint32_t n)
         keys[i] = (seed * 31 + i * 7) % 1000;
 }
 
-static dop_image_key
+static dop_snapshot_key
 key_of(const uint32_t *keys, uint32_t from, uint32_t to, bool whole)
 {
-    dop_image_key key = {.from = from, .to = to, .whole = whole};
+    dop_snapshot_key key = {.from = from, .to = to, .whole = whole};
     uint64_t digest[1][2];
-    dop_image_digests(0, keys, &to, 1, digest);
+    dop_snapshot_digests(0, keys, &to, 1, digest);
     memcpy(key.digest, digest[0], sizeof key.digest);
     return key;
 }
 
-static dop_image_key
+static dop_snapshot_key
 put(dop_store *s, const uint32_t *keys, uint32_t from, uint32_t to, bool whole, uint8_t value, uint64_t size)
 {
-    const dop_image_key key = key_of(keys, from, to, whole);
-    dop_image_head head;
-    dop_image *x = dop_image_begin(&plan, &key, 0, 0, keys + (whole ? 0 : from), size, &head);
+    const dop_snapshot_key key = key_of(keys, from, to, whole);
+    dop_snapshot_head head;
+    dop_snapshot *x = dop_snapshot_begin(&plan, &key, 0, 0, keys + (whole ? 0 : from), size, &head);
     cr_assert(x);
-    memset(x->bytes + dop_image_states_at(&head), value, size);
-    dop_image_finish(x);
+    memset(x->bytes + dop_snapshot_states_at(&head), value, size);
+    dop_snapshot_finish(x);
     dop_store_put(s, &key, x);
-    dop_image_release(x);
+    dop_snapshot_release(x);
     return key;
 }
 
 static bool
-has(dop_store *s, const dop_image_key *key, const uint32_t *keys, uint8_t value)
+has(dop_store *s, const dop_snapshot_key *key, const uint32_t *keys, uint8_t value)
 {
-    dop_image *x = dop_store_get(s, key, keys + (key->whole ? 0 : key->from));
-    dop_image_head head;
+    dop_snapshot *x = dop_store_get(s, key, keys + (key->whole ? 0 : key->from));
+    dop_snapshot_head head;
     if (!x)
         return false;
-    cr_assert_eq(dop_image_check(x->bytes, x->size, &plan, "", &diag, &head), DOP_OK, "%s", diag.message);
-    const bool good = x->bytes[dop_image_states_at(&head)] == value;
-    dop_image_release(x);
+    cr_assert_eq(dop_snapshot_check(x->bytes, x->size, &plan, "", &diag, &head), DOP_OK, "%s", diag.message);
+    const bool good = x->bytes[dop_snapshot_states_at(&head)] == value;
+    dop_snapshot_release(x);
     return good;
 }
 
@@ -80,10 +80,10 @@ Test(store, memory)
     make_keys(1, a, 256);
     make_keys(2, b, 256);
     cr_assert_eq(dop_store_create(&o, &diag, &s), DOP_OK);
-    const dop_image_key first = put(s, a, 0, 64, false, 1, 2000), second = put(s, a, 64, 128, false, 2, 2000),
-                        point = put(s, a, 128, 130, true, 3, 2000);
+    const dop_snapshot_key first = put(s, a, 0, 64, false, 1, 2000), second = put(s, a, 64, 128, false, 2, 2000),
+                           point = put(s, a, 128, 130, true, 3, 2000);
     cr_assert(has(s, &first, a, 1) && has(s, &second, a, 2) && has(s, &point, a, 3));
-    cr_assert(!has(s, &(dop_image_key){.to = 64}, a, 1));
+    cr_assert(!has(s, &(dop_snapshot_key){.to = 64}, a, 1));
     cr_assert(dop_store_get(s, &first, b) == NULL, "equal digests are not enough: keys are compared");
     cr_assert(has(s, &first, a, 1));
     cr_assert(dop_store_points(s, 129, &n) == NULL && n == 0);
@@ -111,7 +111,7 @@ Test(store, files, .init = make_folder, .fini = remove_folder)
     make_keys(3, a, 256);
     cr_assert_eq(dop_store_create(&o, &diag, &s), DOP_OK);
     cr_assert_eq(dop_store_create(&o, &diag, &t), DOP_OK); /* another process */
-    const dop_image_key row = put(s, a, 0, 64, false, 1, 5000), point = put(s, a, 64, 70, true, 2, 5000);
+    const dop_snapshot_key row = put(s, a, 0, 64, false, 1, 5000), point = put(s, a, 64, 70, true, 2, 5000);
     dop_store_destroy(s); /* everything is written */
     dop_store_refresh(t);
     cr_assert(has(t, &row, a, 1) && has(t, &point, a, 2), "what others wrote is found");
@@ -143,7 +143,7 @@ Test(store, bound_of_files, .init = make_folder, .fini = remove_folder)
     const dop_store_options o = {.memory = 0, .folder = folder, .bound = 50000, .block = 64, .plan = plan};
     uint32_t a[256];
     dop_store *s;
-    dop_image_key keys[8];
+    dop_snapshot_key keys[8];
     make_keys(4, a, 256);
     for (uint32_t i = 0; i < 8; i++) {
         cr_assert_eq(dop_store_create(&o, &diag, &s), DOP_OK);
@@ -170,9 +170,9 @@ Test(store, folders_that_cannot_be, .init = make_folder, .fini = remove_folder)
 
 Test(store, names)
 {
-    const dop_image_key key = {.digest = {5, 1ull << 63}, .from = 64, .to = 100, .whole = true};
-    dop_image_plan other = plan;
-    dop_image_key read;
+    const dop_snapshot_key key = {.digest = {5, 1ull << 63}, .from = 64, .to = 100, .whole = true};
+    dop_snapshot_plan other = plan;
+    dop_snapshot_key read;
     char name[DOP_FILE_NAME];
     dop_file_name(&plan, &key, name);
     cr_assert(dop_file_name_read(&plan, name, &read) && memcmp(&read.digest, &key.digest, sizeof key.digest) == 0 &&
@@ -188,17 +188,17 @@ Test(store, images_that_are_not)
 {
     uint32_t a[64];
     make_keys(5, a, 64);
-    const dop_image_key key = key_of(a, 0, 64, false);
-    dop_image_head head, read;
-    dop_image *x = dop_image_begin(&plan, &key, 0, 0, a, 100, &head);
-    dop_image_finish(x);
-    cr_assert_eq(dop_image_check(x->bytes, x->size, &plan, "", &diag, &read), DOP_OK, "%s", diag.message);
-    cr_assert_eq(dop_image_states_size(&read), 100);
+    const dop_snapshot_key key = key_of(a, 0, 64, false);
+    dop_snapshot_head head, read;
+    dop_snapshot *x = dop_snapshot_begin(&plan, &key, 0, 0, a, 100, &head);
+    dop_snapshot_finish(x);
+    cr_assert_eq(dop_snapshot_check(x->bytes, x->size, &plan, "", &diag, &read), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_snapshot_states_size(&read), 100);
     for (uint64_t n = 0; n < x->size; n++) /* cut short anywhere */
-        cr_assert_eq(dop_image_check(x->bytes, n, &plan, "", NULL, &read), DOP_E_INPUT);
+        cr_assert_eq(dop_snapshot_check(x->bytes, n, &plan, "", NULL, &read), DOP_E_INPUT);
     for (uint64_t i = 0; i < x->size; i++) { /* one byte changed */
         x->bytes[i] ^= 1;
-        cr_assert_eq(dop_image_check(x->bytes, x->size, &plan, "", NULL, &read), DOP_E_INPUT);
+        cr_assert_eq(dop_snapshot_check(x->bytes, x->size, &plan, "", NULL, &read), DOP_E_INPUT);
         x->bytes[i] ^= 1;
     }
     /* Counts that do not fit, under a digest that does. */
@@ -208,9 +208,9 @@ Test(store, images_that_are_not)
         const uint32_t right = *counts[i];
         *counts[i] = UINT32_MAX - 3;
         memcpy(x->bytes, &head, sizeof head);
-        dop_image_finish(x);
-        cr_assert_eq(dop_image_check(x->bytes, x->size, &plan, "", NULL, &read), DOP_E_INPUT, "count %zu", i);
+        dop_snapshot_finish(x);
+        cr_assert_eq(dop_snapshot_check(x->bytes, x->size, &plan, "", NULL, &read), DOP_E_INPUT, "count %zu", i);
         *counts[i] = right;
     }
-    dop_image_release(x);
+    dop_snapshot_release(x);
 }

@@ -1,65 +1,65 @@
-#include "runtime/cache/image.h"
+#include "runtime/cache/snapshot.h"
 
 #include <string.h>
 #include <xxhash.h>
 
 static const char magic[8] = "DOPSEQ\n";
 
-dop_image_head
-dop_image_head_of(const dop_image_plan *plan, uint32_t flags)
+dop_snapshot_head
+dop_snapshot_head_of(const dop_snapshot_plan *plan, uint32_t flags)
 {
-    dop_image_head h = {.version = DOP_IMAGE_VERSION, .flags = flags, .plan = plan->plan, .layout = plan->layout};
+    dop_snapshot_head h = {.version = DOP_SNAPSHOT_VERSION, .flags = flags, .plan = plan->plan, .layout = plan->layout};
     memcpy(h.magic, magic, sizeof magic);
     return h;
 }
 
 uint64_t
-dop_image_marks_at(const dop_image_head *head)
+dop_snapshot_marks_at(const dop_snapshot_head *head)
 {
     return sizeof *head + dop_align_u64((uint64_t)head->n_tokens * 4, 8);
 }
 
 uint64_t
-dop_image_note_at(const dop_image_head *head)
+dop_snapshot_note_at(const dop_snapshot_head *head)
 {
-    return dop_image_marks_at(head) + (uint64_t)head->n_marks * DOP_IMAGE_MARK;
+    return dop_snapshot_marks_at(head) + (uint64_t)head->n_marks * DOP_SNAPSHOT_MARK;
 }
 
 uint64_t
-dop_image_states_at(const dop_image_head *head)
+dop_snapshot_states_at(const dop_snapshot_head *head)
 {
-    return dop_image_note_at(head) + dop_align_u64(head->n_note, 8);
+    return dop_snapshot_note_at(head) + dop_align_u64(head->n_note, 8);
 }
 
 uint64_t
-dop_image_states_size(const dop_image_head *head)
+dop_snapshot_states_size(const dop_snapshot_head *head)
 {
-    return head->file_size - dop_image_states_at(head) - sizeof(uint64_t);
+    return head->file_size - dop_snapshot_states_at(head) - sizeof(uint64_t);
 }
 
-/* Are the counts those of one kind of image?  Then the tokens are there. */
+/* Are the counts those of one kind of snapshot?  Then the tokens are there. */
 static bool
-counts_fit(const dop_image_head *h, const dop_image_plan *plan)
+counts_fit(const dop_snapshot_head *h, const dop_snapshot_plan *plan)
 {
-    const uint32_t both = DOP_IMAGE_ROWS | DOP_IMAGE_WHOLE;
+    const uint32_t both = DOP_SNAPSHOT_ROWS | DOP_SNAPSHOT_WHOLE;
     if (h->from > h->to || h->to > plan->ctx || h->over > plan->ctx || h->n_tokens > plan->ctx + 1)
         return false;
     if (h->flags == both)
         return h->from == 0 && h->to <= h->n_tokens && h->n_marks <= h->n_tokens;
-    if (h->n_marks > 0 || h->n_note > 0 || !(h->flags & DOP_IMAGE_CACHED))
+    if (h->n_marks > 0 || h->n_note > 0 || !(h->flags & DOP_SNAPSHOT_CACHED))
         return false;
-    return h->flags == (DOP_IMAGE_CACHED | DOP_IMAGE_ROWS)
+    return h->flags == (DOP_SNAPSHOT_CACHED | DOP_SNAPSHOT_ROWS)
                ? h->n_tokens == h->to - h->from
-               : h->flags == (DOP_IMAGE_CACHED | both) && h->n_tokens == h->to;
+               : h->flags == (DOP_SNAPSHOT_CACHED | both) && h->n_tokens == h->to;
 }
 
 static bool
-marks_fit(const uint8_t *bytes, const dop_image_head *h)
+marks_fit(const uint8_t *bytes, const dop_snapshot_head *h)
 {
     uint32_t end = 0;
     for (uint32_t i = 0; i < h->n_marks; i++) {
         uint32_t mark[2];
-        memcpy(mark, bytes + dop_image_marks_at(h) + (uint64_t)i * DOP_IMAGE_MARK, sizeof mark);
+        memcpy(mark, bytes + dop_snapshot_marks_at(h) + (uint64_t)i * DOP_SNAPSHOT_MARK, sizeof mark);
         if (mark[0] < end || mark[0] > h->n_tokens || mark[1] > h->n_tokens - mark[0])
             return false;
         end = mark[0] + mark[1];
@@ -68,17 +68,17 @@ marks_fit(const uint8_t *bytes, const dop_image_head *h)
 }
 
 dop_status
-dop_image_check(const uint8_t *bytes, uint64_t size, const dop_image_plan *plan, const char *path, dop_diag *diag,
-                dop_image_head *out_head)
+dop_snapshot_check(const uint8_t *bytes, uint64_t size, const dop_snapshot_plan *plan, const char *path, dop_diag *diag,
+                   dop_snapshot_head *out_head)
 {
-    dop_image_head h;
+    dop_snapshot_head h;
     uint64_t digest;
     if (size < sizeof h + sizeof digest || memcmp(bytes, magic, sizeof magic) != 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a saved sequence");
     memcpy(&h, bytes, sizeof h);
-    if (h.version != DOP_IMAGE_VERSION)
+    if (h.version != DOP_SNAPSHOT_VERSION)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the sequence was saved in version %u and this program reads %d",
-                           h.version, DOP_IMAGE_VERSION);
+                           h.version, DOP_SNAPSHOT_VERSION);
     if (h.file_size != size)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is cut short: %llu of %llu bytes are there",
                            (unsigned long long)size, (unsigned long long)h.file_size);
@@ -93,10 +93,10 @@ dop_image_check(const uint8_t *bytes, uint64_t size, const dop_image_plan *plan,
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "the sequence was saved by another of the plan's targets, which lays out its states "
                            "differently");
-    if (!counts_fit(&h, plan) || dop_image_states_at(&h) + sizeof digest > size || !marks_fit(bytes, &h))
+    if (!counts_fit(&h, plan) || dop_snapshot_states_at(&h) + sizeof digest > size || !marks_fit(bytes, &h))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the saved sequence is damaged: %u tokens, %u with states",
                            h.n_tokens, h.to);
-    for (uint32_t i = 0; i < h.n_tokens && !(h.flags & DOP_IMAGE_CACHED); i++) {
+    for (uint32_t i = 0; i < h.n_tokens && !(h.flags & DOP_SNAPSHOT_CACHED); i++) {
         uint32_t token;
         memcpy(&token, bytes + sizeof h + (uint64_t)i * 4, sizeof token);
         if (token >= plan->vocab)
