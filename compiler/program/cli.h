@@ -12,7 +12,8 @@ typedef struct dop_compiler_cli {
     const char *output, *target, *quant, *imatrix, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps,
         *report, *weights, *explain, *tune, *target_out, *tuning, *kernel_path, *parts, *part_memory, *simulate;
     uint32_t ctx, threads, sequences, ctx_total, adapters, rank;
-    dop_texts skip, force, no_fuse, lora;
+    dop_texts skip, force, no_fuse, lora, control_vector;
+    const char *control_layers;
     bool split, json, embed, invariant, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;

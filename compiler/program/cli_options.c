@@ -41,6 +41,10 @@ static const dop_option options[] = {
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter; "
         "repeatable"),
+    OPT(0, "control-vector", LIST, control_vector, "FILE[:SCALE]",
+        "add a control vector (GGUF), times SCALE, to the residual stream; repeatable"),
+    OPT(0, "control-vector-layers", TEXT, control_layers, "A-B",
+        "the layers, counted from 0, behind which control vectors are added (default: from 1 on)"),
     NUM(0, "adapters", COUNT, adapters, "N", "leave room for N adapters that doppler-exec --lora loads", 1, 64),
     NUM(0, "rank", COUNT, rank, "R", "with --adapters: the largest rank that they may have", 1, 512),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
@@ -131,6 +135,7 @@ static const dop_option_rule rules[] = {
      .why = "has steps of one size, which --chunks gives, in one part"},
     {.options = "json", .needs = "simulate", .why = "is the form of a prediction: give --simulate"},
     {.options = "parts", .needs = "output simulate", .why = "is about a plan: give -o FILE, or --simulate"},
+    {.options = "control-vector-layers", .needs = "control-vector", .why = "is about a control vector: give one"},
     {.options = "adapters",
      .needs = "rank",
      .excludes = "parts",
@@ -154,6 +159,7 @@ dop_cli_finish(dop_compiler_cli *o)
     dop_texts_finish(&o->force);
     dop_texts_finish(&o->no_fuse);
     dop_texts_finish(&o->lora);
+    dop_texts_finish(&o->control_vector);
 }
 
 void
@@ -337,6 +343,19 @@ show_progress(void *user, const char *what, double done)
     fprintf(stderr, "\r%-8s %3.0f%%%s", what, done * 100, done >= 1 ? "\r              \r" : "");
 }
 
+/* Parses --control-vector-layers. */
+static dop_status
+parse_layers(const char *text, dop_compile_options *opt, dop_diag *diag)
+{
+    unsigned first = 1, last = UINT32_MAX;
+    int end = 0;
+    if (text && (sscanf(text, "%9u-%9u%n", &first, &last, &end) != 2 || text[end] || first > last))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--control-vector-layers %s: expected layers as 1-12", text);
+    opt->control_first = first;
+    opt->control_last = last;
+    return DOP_OK;
+}
+
 dop_status
 dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag)
 {
@@ -363,6 +382,10 @@ dop_cli_fill(const dop_compiler_cli *o, dop_compile_options *opt, dop_diag *diag
     opt->in_parts = o->parts != NULL;
     if (st == DOP_OK && o->rows)
         st = parse_sizes("rows", o->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, opt->rows, &opt->n_rows);
+    opt->controls = o->control_vector.items;
+    opt->n_controls = (uint32_t)o->control_vector.count;
+    if (st == DOP_OK)
+        st = parse_layers(o->control_layers, opt, diag);
     if (st == DOP_OK)
         st = parse_cache(o->kv, opt, diag);
     if (o->act)

@@ -148,6 +148,8 @@ check_outputs(const dop_compiler_cli *o, const char *model, dop_inputs *inputs, 
         st = read[i] ? dop_inputs_add(inputs, read[i], diag) : DOP_OK;
     for (size_t i = 0; i < o->lora.count && st == DOP_OK; i++)
         st = add_adapter(o->lora.items[i], inputs, diag);
+    for (size_t i = 0; i < o->control_vector.count && st == DOP_OK; i++)
+        st = add_adapter(o->control_vector.items[i], inputs, diag);
     if (st == DOP_OK && o->output && o->weights && strcmp(o->weights, "external") == 0 &&
         asprintf(&weights, "%s.weights", o->output) < 0)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
