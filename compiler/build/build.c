@@ -616,6 +616,20 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     return op2(b, DOP_OP_mul, name, x, scale, NULL, DOP_TYPE_none);
 }
 
+/* The residual stream x behind layer i, plus the control vector that is added there. */
+static dop_node_id
+controlled(builder *b, uint32_t i, dop_node_id x)
+{
+    char name[24];
+    if (!b->a->layers[i].control)
+        return x;
+    b->layer = (int32_t)i;
+    const dop_node_id w = weight(b, DOP_W_control);
+    b->layer = -1;
+    snprintf(name, sizeof name, "x%uc", i + 1);
+    return op2(b, DOP_OP_add, name, x, w, NULL, DOP_TYPE_none);
+}
+
 static void
 inputs(builder *b)
 {
@@ -773,7 +787,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         if (m->arch.altup.n)
             build_streams_layer(&b, i, streams);
         else
-            x = dop_build_deep(&b, i, build_layer(&b, i, x));
+            x = controlled(&b, i, dop_build_deep(&b, i, build_layer(&b, i, x)));
     }
     if (m->arch.altup.n)
         x = dop_build_one_stream(&b, streams);

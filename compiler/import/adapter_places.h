@@ -12,5 +12,8 @@ dop_status dop_adapter_places(const dop_checkpoint *m, dop_arena *arena, dop_dia
 /* Reads an adapter and merges it into the model's weights, times `scale`.  The weights keep what they were read from; their changes are
  * applied when rows are read (dop_weight_row). */
 dop_status dop_checkpoint_merge(dop_checkpoint *m, const char *path, double scale, dop_diag *diag);
+/* control_vector.c: makes the model add a control vector, a GGUF file, times `scale` behind its layers first .. last. */
+dop_status dop_checkpoint_control(dop_checkpoint *m, const char *path, double scale, uint32_t first, uint32_t last,
+                                  dop_diag *diag);
 
 #endif

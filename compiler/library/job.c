@@ -48,6 +48,8 @@ list_inputs(dop_compile_job *job, dop_diag *diag)
         st = read[i] ? dop_inputs_add(&job->inputs, read[i], diag) : DOP_OK;
     for (size_t i = 0; i < a->n_loras && st == DOP_OK; i++)
         st = add_adapter(a->loras[i], &job->inputs, diag);
+    for (size_t i = 0; i < a->n_controls && st == DOP_OK; i++)
+        st = add_adapter(a->controls[i], &job->inputs, diag);
     return st;
 }
 

@@ -107,18 +107,23 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }
 
-/* Merges the adapters of the options into the model's weights. */
+/* Merges the adapters of the options into the model's weights, and adds control vectors. */
 static dop_status
 merge_adapters(dop_compilation *c, dop_diag *diag)
 {
+    const dop_compilation_options *o = &c->options;
     dop_status st = DOP_OK;
-    c->loras = dop_arena_alloc(&c->arena, (c->options.n_loras + 1) * sizeof *c->loras);
+    c->loras = dop_arena_alloc(&c->arena, ((size_t)o->n_loras + o->n_controls + 1) * sizeof *c->loras);
     if (!c->loras)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < c->options.n_loras && st == DOP_OK; i++) {
+    for (uint32_t i = 0; i < o->n_loras + o->n_controls && st == DOP_OK; i++) {
         dop_lora *l = &c->loras[i];
-        st = dop_adapter_argument(c->options.loras[i], &c->arena, diag, &l->path, &l->scale);
-        if (st == DOP_OK)
+        const bool control = i >= o->n_loras;
+        st = dop_adapter_argument(control ? o->controls[i - o->n_loras] : o->loras[i], &c->arena, diag, &l->path,
+                                  &l->scale);
+        if (st == DOP_OK && control)
+            st = dop_checkpoint_control(&c->model, l->path, l->scale, o->control_first, o->control_last, diag);
+        else if (st == DOP_OK)
             st = dop_checkpoint_merge(&c->model, l->path, l->scale, diag);
     }
     return st;

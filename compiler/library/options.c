@@ -3,6 +3,7 @@
 #include "ir/cache_row.h"
 #include "runtime/plan/plan_format.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,19 @@ read_forces(const dop_compile_options *a, dop_arena *arena, dop_compilation_opti
     return DOP_OK;
 }
 
+/* Parses --control-vector-layers. */
+static dop_status
+read_layers(const char *text, dop_compilation_options *o, dop_diag *diag)
+{
+    unsigned first = 1, last = UINT32_MAX;
+    int end = 0;
+    if (text && (sscanf(text, "%9u-%9u%n", &first, &last, &end) != 2 || text[end] || first > last))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--control-vector-layers %s: expected layers as 1-12", text);
+    o->control_first = first;
+    o->control_last = last;
+    return DOP_OK;
+}
+
 dop_status
 dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_diag *diag, dop_compilation_options *o)
 {
@@ -120,6 +134,8 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
                                    .imatrix = a->imatrix,
                                    .loras = a->loras,
                                    .n_loras = (uint32_t)a->n_loras,
+                                   .controls = a->controls,
+                                   .n_controls = (uint32_t)a->n_controls,
                                    .adapters = a->adapters,
                                    .rank = a->rank,
                                    .threads = a->threads,
@@ -138,6 +154,8 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
         st = parse_sizes("chunks", a->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, o->chunks, &o->n_chunks);
     if (st == DOP_OK && a->rows)
         st = parse_sizes("rows", a->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, o->rows, &o->n_rows);
+    if (st == DOP_OK)
+        st = read_layers(a->control_layers, o, diag);
     if (st == DOP_OK)
         st = parse_cache(a->kv, o, diag);
     if (st == DOP_OK && a->act &&

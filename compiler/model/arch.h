@@ -293,6 +293,7 @@ typedef struct dop_layer {
     dop_norm attn_sum_norm, ffn_sum_norm; /* on the stream after mixers' and feed-forward part's results were added */
     dop_norm post_input_norm;             /* on what the layer's own input contributes (dop_layer_inputs) */
     bool parallel;
+    bool control;          /* a control vector is added to the stream after the layer */
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* factor on what is added to the stream; 1: none */
 } dop_layer;

@@ -37,6 +37,10 @@ static const dop_option options[] = {
         "merge a LoRA adapter into the weights, times SCALE: a PEFT directory, its .safetensors file or a GGUF "
         "adapter; "
         "repeatable"),
+    OPT(0, "control-vector", LIST, control_vector, "FILE[:SCALE]",
+        "add a control vector (GGUF), times SCALE, to the residual stream; repeatable"),
+    OPT(0, "control-vector-layers", TEXT, plan.control_layers, "A-B",
+        "the layers, counted from 0, behind which control vectors are added (default: from 1 on)"),
     NUM(0, "adapters", COUNT, plan.adapters, "N", "leave room for N adapters that doppler-exec --lora loads", 1, 64),
     NUM(0, "rank", COUNT, plan.rank, "R", "with --adapters: the largest rank that they may have", 1, 512),
     NUM(0, "ctx", COUNT, plan.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
@@ -127,6 +131,7 @@ static const dop_option_rule rules[] = {
      .why = "has steps of one size, which --chunks gives, in one part"},
     {.options = "json", .needs = "simulate", .why = "is the form of a prediction: give --simulate"},
     {.options = "parts", .needs = "output simulate", .why = "is about a plan: give -o FILE, or --simulate"},
+    {.options = "control-vector-layers", .needs = "control-vector", .why = "is about a control vector: give one"},
     {.options = "adapters",
      .needs = "rank",
      .excludes = "parts",
@@ -150,6 +155,7 @@ dop_cli_finish(dop_compiler_cli *o)
     dop_texts_finish(&o->force);
     dop_texts_finish(&o->no_fuse);
     dop_texts_finish(&o->lora);
+    dop_texts_finish(&o->control_vector);
 }
 
 void
@@ -225,6 +231,8 @@ dop_cli_fill(dop_compiler_cli *o)
     p->n_skips = o->skip.count;
     p->loras = o->lora.items;
     p->n_loras = o->lora.count;
+    p->controls = o->control_vector.items;
+    p->n_controls = o->control_vector.count;
     p->external_weights = o->weights && strcmp(o->weights, "external") == 0;
     o->progress = (dop_progress_line){.program = "dopplerc", .quiet = o->quiet, .verbose = o->verbose};
     p->progress = (dop_progress){dop_progress_line_show, &o->progress};

@@ -37,12 +37,15 @@ typedef struct dop_compilation_options {
     /* Batch invariance: every step runs the same kernels, those of steps of chunks[0] rows, so that the logits of a row have the same
      * bits whatever other rows its step has. */
     bool invariant;
-    dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
-    dop_type v_type;            /* storage type of cached values; none: kv_type, which is otherwise for keys only */
-    const char *kernel_path;    /* name or file of a kernel path; NULL: the model's own */
-    const char *quant;          /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
-    const char *imatrix;        /* file of an importance matrix, or NULL */
-    const char *const *loras;   /* [n_loras] adapters to merge, each FILE or FILE:SCALE */
+    dop_type kv_type, act_type;  /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
+    dop_type v_type;             /* storage type of cached values; none: kv_type, which is otherwise for keys only */
+    const char *kernel_path;     /* name or file of a kernel path; NULL: the model's own */
+    const char *quant;           /* storage types of weights, as dop_quant_choose() reads them; NULL: the model's */
+    const char *imatrix;         /* file of an importance matrix, or NULL */
+    const char *const *controls; /* [n_controls] control vectors to add, each FILE or FILE:SCALE */
+    uint32_t n_controls;
+    uint32_t control_first, control_last; /* the layers behind which they are added */
+    const char *const *loras;             /* [n_loras] adapters to merge, each FILE or FILE:SCALE */
     uint32_t n_loras;
     uint32_t adapters, rank; /* adapters for which the plan has room at run time, each of up to this rank; 0: none */
     dop_pass_options passes;
@@ -72,7 +75,7 @@ struct dop_compilation {
     dop_arena arena;
     dop_checkpoint model;
     dop_compilation_options options;
-    dop_lora *loras;          /* [options.n_loras] */
+    dop_lora *loras;          /* [options.n_loras], then [options.n_controls] */
     const dop_target *target; /* the target, changed where model and options rule out what it offers; in the arena */
     uint32_t ctx;
     dop_kernel_path path;

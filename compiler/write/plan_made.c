@@ -79,7 +79,7 @@ dop_plan_made(const dop_compilation *c)
     const dop_compilation_options *o = &c->options;
     bool failed = false;
     json_t *made = json_object(), *forced = json_array(), *apart = json_array(), *skipped = json_array(),
-           *loras = json_array();
+           *loras = json_array(), *controls = json_array();
     put(made, "release", json_string("dopplerc " DOP_VERSION), &failed);
     put(made, "kernels", json_sprintf("%016llx", (unsigned long long)dop_templates_digest(&c->templates)), &failed);
     put(made, "quant", o->quant ? spec_json(o->quant) : json_string("keep"), &failed);
@@ -90,6 +90,9 @@ dop_plan_made(const dop_compilation *c)
     for (uint32_t i = 0; i < o->n_loras; i++)
         append(loras, adapter_json(&c->loras[i]), &failed);
     put_list(made, "adapters", loras, &failed);
+    for (uint32_t i = 0; i < o->n_controls; i++)
+        append(controls, adapter_json(&c->loras[o->n_loras + i]), &failed);
+    put_list(made, "controlVectors", controls, &failed);
     if (o->kernel_path)
         put(made, "kernelPath", spec_json(o->kernel_path), &failed);
     else if (c->path_name)

@@ -237,3 +237,43 @@ Test(adapters, kinds)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         check_family("llama", &ways[i], true);
 }
+
+/* Control vectors: the layers of a range get the sum of their directions times the scales; what is of another model is refused. */
+Test(adapters, control_vectors)
+{
+    scratch s = scratch_make();
+    gguf_writer w = {0};
+    loaded l;
+    dop_diag diag = {0};
+    char path[200];
+    load(&l, GOLDEN "/llama", NULL, 1);
+    const uint64_t n = l.m.arch.hidden, wrong = n + 1;
+    float *v = calloc(n + 1, sizeof *v);
+    for (uint64_t i = 0; i < n; i++)
+        v[i] = (float)i - 3;
+    snprintf(path, sizeof path, "%s/c.gguf", s.dir);
+    gguf_str(&w, "general.architecture", "controlvector");
+    gguf_tensor(&w, "direction.0", GGUF_F32, 1, &n, v);
+    gguf_tensor(&w, "direction.1", GGUF_F32, 1, &n, v);
+    cr_assert(gguf_save(&w, path));
+    gguf_finish(&w);
+    w = (gguf_writer){0};
+    cr_assert_eq(dop_checkpoint_control(&l.m, path, 0.5, 1, 9, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_checkpoint_control(&l.m, path, 2, 1, 9, &diag), DOP_OK, "%s", diag.message);
+    cr_expect(!l.m.arch.layers[0].control && l.m.arch.layers[1].control);
+    const dop_weight *made = dop_weights_find(&l.m.weights, "L1.control");
+    cr_assert(made && made->cols == n);
+    for (uint32_t i = 0; i < n; i++)
+        cr_expect_float_eq(((const float *)(const void *)made->data)[i], 2.5f * v[i], 1e-6f);
+    gguf_str(&w, "general.architecture", "controlvector");
+    gguf_tensor(&w, "direction.1", GGUF_F32, 1, &wrong, v);
+    cr_assert(gguf_save(&w, path));
+    gguf_finish(&w);
+    w = (gguf_writer){0};
+    dop_diag_clear(&diag);
+    cr_expect_eq(dop_checkpoint_control(&l.m, path, 1, 1, 9, &diag), DOP_E_INPUT);
+    cr_expect(strstr(diag.message, "of another model"), "%s", diag.message);
+    free(v);
+    unload(&l);
+    scratch_remove(&s);
+}
