@@ -584,9 +584,9 @@ const dop_family dop_families[] = {
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
 static bool
-listed(const char *const list[3], const char *s)
+listed(const char *const list[DOP_FAMILY_NAMES], const char *s)
 {
-    for (unsigned i = 0; i < 3 && list[i]; i++)
+    for (unsigned i = 0; i < DOP_FAMILY_NAMES && list[i]; i++)
         if (strcmp(list[i], s) == 0)
             return true;
     return false;

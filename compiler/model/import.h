@@ -237,11 +237,12 @@ typedef struct dop_class_head {
     const char *norm; /* name of the norm after the first product's activation; NULL: there is none */
 } dop_class_head;
 
+enum { DOP_FAMILY_NAMES = 6 }; /* names of a family in config.json, at most */
 typedef struct dop_family {
     const char *name;
-    const char *archs[6];       /* config.json architectures; the first is the one to list in messages */
-    const char *model_types[6]; /* config.json model_type */
-    uint64_t flags;             /* DOP_FAM_* */
+    const char *archs[DOP_FAMILY_NAMES];       /* config.json architectures; the first is the one to list in messages */
+    const char *model_types[DOP_FAMILY_NAMES]; /* config.json model_type */
+    uint64_t flags;                            /* DOP_FAM_* */
     dop_fact_field bias_qkv, bias_o, bias_ffn, bias_head, parallel;
     bool attn_gate, attn_gate_heads, attn_gate_softplus; /* dop_attention.gate and so on */
     dop_fact_field embed_sqrt;         /* the embedding is multiplied by the root of its width, which is not rounded */

@@ -109,7 +109,7 @@ static const history_case cases[] = {
     {objects,
      "[" USER ", {\"role\": \"tool\", \"tool_call_id\": \"q\", \"content\": [{\"type\": \"text\", \"text\": \"t\"}]}]",
      "[user]x[tool]t"},
-    {objects, "[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]", "!parts of a message"},
+    {objects, "[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]", "!the model takes no pictures"},
     {objects, "[{\"role\": \"user\", \"content\": 5}]", "!the content of a message is"},
     {objects, "[{\"role\": \"user\", \"content\": null}]", "!a message has no content"},
     {objects, "[{\"role\": \"system\"}, " USER "]", "!a message has no content"},
