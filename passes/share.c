@@ -116,8 +116,9 @@ are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
 }
 
 static dop_reason
-fits_acts(const dop_pass_ctx *cx, const dop_region *a, const dop_region *b)
+fits_acts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
+    (void)g;
     const uint32_t activations = a->info->product.n_activations + b->info->product.n_activations;
     if (activations > dop_template_of(a->tpl)->activations)
         return DOP_REASON_capacity;
@@ -135,6 +136,22 @@ are_row_programs(const dop_graph *g, const dop_region *a, const dop_region *b)
            dop_node_per_token(g, a->nodes[0]) == dop_node_per_token(g, b->nodes[0]);
 }
 
+/* Where products of a few rows are of packed integers, those of other weights have kernels of their own, and no fast kernel makes both. */
+static dop_reason
+fits_types(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const dop_region *const both[] = {a, b};
+    bool quant = false, other = false;
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < both[i]->info->product.n_mats; k++) {
+            const dop_node_id w = dop_node_at(g, both[i]->info->product.mats[k])->src[1];
+            const bool is = dop_type_of(dop_node_at(g, w)->type)->kind == DOP_KIND_QUANT;
+            quant = quant || is;
+            other = other || !is;
+        }
+    return quant && other && dop_few_in_integers(cx->target, g->max_t) ? DOP_REASON_weight_kinds : DOP_REASON_none;
+}
+
 /* --- grids one behind the other ------------------------------------------------------------------------------------------ */
 
 typedef struct way {
@@ -142,7 +159,8 @@ typedef struct way {
     uint32_t reach; /* regions behind the first that are looked at */
     bool products;  /* of regions with products only */
     bool (*alike)(const dop_graph *g, const dop_region *a, const dop_region *b);
-    dop_reason (*fits)(const dop_pass_ctx *cx, const dop_region *a, const dop_region *b); /* NULL: always */
+    dop_reason (*fits)(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *a,
+                       const dop_region *b); /* NULL: always */
 } way;
 
 /* What stands for the region in the log. */
@@ -162,7 +180,7 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, const way *w, dop_region_i
     if (dop_fuse_disabled(cx, g, a, b))
         why = DOP_REASON_disabled;
     else if (w->fits)
-        why = w->fits(cx, x, y);
+        why = w->fits(cx, g, x, y);
     const dop_fusion_event e = {
         .producer = named(x),
         .consumer = named(y),
@@ -196,7 +214,7 @@ share(dop_pass_ctx *cx, dop_graph *g, const way *w, bool *changed)
 dop_status
 dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return share(cx, g, &(way){"merge-siblings", UINT32_MAX, false, are_siblings, NULL}, changed);
+    return share(cx, g, &(way){"merge-siblings", UINT32_MAX, false, are_siblings, fits_types}, changed);
 }
 
 dop_status

@@ -55,8 +55,9 @@ take(const VkPipelineExecutableStatisticKHR *s, made *out)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(s->name, names[i].name) != 0 || s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR)
             continue;
+        /* NVIDIA's driver 580 writes only the lower half of a local memory size. */
         const uint64_t value =
-            s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR ? s->value.b32 : s->value.u64;
+            s->format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR ? s->value.b32 : (uint32_t)s->value.u64;
         if (!out->told[names[i].of] || value > out->value[names[i].of])
             out->value[names[i].of] = value; /* of the parts of a pipeline the largest number counts */
         out->told[names[i].of] = true;
