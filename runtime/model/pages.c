@@ -166,13 +166,20 @@ of(const dop_pages *p, uint32_t place, uint32_t i)
 }
 
 uint32_t
+dop_pages_begin(const dop_pages *pages, uint32_t place, uint32_t from)
+{
+    const uint32_t i = from / pages->page, n = pages->of[place].n;
+    return i < n ? i : n;
+}
+
+uint32_t
 dop_pages_missing(const dop_pages *pages, uint32_t place, uint32_t from, uint32_t to)
 {
     const dop_pages *p = pages;
     uint32_t n = 0;
     if (p->page == 0 || from >= to)
         return 0;
-    for (uint32_t i = from / p->page; i <= (to - 1) / p->page; i++)
+    for (uint32_t i = dop_pages_begin(p, place, from); i <= (to - 1) / p->page; i++)
         n += i >= p->of[place].n || p->rows[of(p, place, i)].refs > 1;
     return n;
 }

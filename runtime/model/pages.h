@@ -49,6 +49,8 @@ void dop_pages_finish(dop_pages *pages); /* accepts a zeroed one */
 
 /* Number of pages that no sequence has, including known ones. */
 uint32_t dop_pages_available(const dop_pages *pages);
+/* The first page that writing from position `from` on needs: a sequence whose states came from a checkpoint of rings alone has no pages before. */
+uint32_t dop_pages_begin(const dop_pages *pages, uint32_t place, uint32_t from);
 /* Number of pages that must be taken before positions [from, to) may be written. */
 uint32_t dop_pages_missing(const dop_pages *pages, uint32_t place, uint32_t from, uint32_t to);
 /* Makes page i of a sequence its own, where it is shared or missing; the caller knows that a page is available.  The page is no

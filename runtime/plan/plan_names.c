@@ -64,7 +64,7 @@ dop_plan_program_of(const dop_plan *plan, uint32_t kind)
     return NULL;
 }
 
-enum { ANY = UINT32_MAX };
+static const uint32_t any = UINT32_MAX;
 
 /* Is there a schedule for a profile, or any, in an ordering, or any, of a kind from DOP_SCHED_DECODE to last_kind? */
 static bool
@@ -72,8 +72,8 @@ has_schedule(const dop_plan *plan, uint32_t profile, uint32_t ordering, uint32_t
 {
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->kind <= last_kind && (profile == ANY || s->profile == profile) &&
-            (ordering == ANY || s->ordering == ordering))
+        if (s->kind <= last_kind && (profile == any || s->profile == profile) &&
+            (ordering == any || s->ordering == ordering))
             return true;
     }
     return false;
@@ -82,7 +82,7 @@ has_schedule(const dop_plan *plan, uint32_t profile, uint32_t ordering, uint32_t
 bool
 dop_plan_steps(const dop_plan *plan)
 {
-    return has_schedule(plan, ANY, ANY, DOP_SCHED_ENCODE - 1);
+    return has_schedule(plan, any, any, DOP_SCHED_ENCODE - 1);
 }
 
 uint64_t

@@ -203,8 +203,8 @@ check_crossing(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (x->schedule >= plan->n_schedules || x->name >= plan->strings_size ||
         (x->way != DOP_CROSSING_SENT && !received) || x->one_row > 1)
         return DAMAGED(plan->path, "crossing %u is of schedule %u and way %u", i, x->schedule, x->way);
-    if (!p && (!received ||
-               (plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE && !dop_plan_program_of(plan, DOP_SCHED_IMAGE))))
+    if (!p && plan->schedules[x->schedule].kind < DOP_SCHED_IMAGE &&
+        (!received || !dop_plan_program_of(plan, DOP_SCHED_IMAGE)))
         return DAMAGED(plan->path, "values cross in a plan that is no part");
     if (p && (received ? p->number == 0 : p->number + 1 == p->n_parts))
         return DAMAGED(plan->path, "crossing %u leads out of the model", i);

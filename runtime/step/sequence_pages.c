@@ -15,7 +15,7 @@ dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_dia
                            "%u more pages of %u positions are needed and %u of %u are free: destroy or rewind a "
                            "sequence, or compile with a larger --ctx-total",
                            n, p->page, dop_pages_available(p), p->n_pages);
-    for (uint32_t i = from / p->page; i <= (to - 1) / p->page && st == DOP_OK; i++) {
+    for (uint32_t i = dop_pages_begin(p, place, from); i <= (to - 1) / p->page && st == DOP_OK; i++) {
         uint32_t old, rows = from > i * p->page ? from - i * p->page : 0;
         dop_pages_own(p, place, i, &old);
         if (old != UINT32_MAX && rows > 0) {

@@ -368,7 +368,7 @@ Test(plan, rows_of_vision_programs)
     EXPECT_ROW(PROGRAMS, dop_plan_program, 0, class_row, 2, "program 0 is of kind 7");
     EXPECT_ROW(PROGRAMS, dop_plan_program, 0, kind, DOP_SCHED_FEATURES, "program 0 is of kind 8");
     EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, one_row, 1, "schedule 3 receives other values");
-    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, way, DOP_CROSSING_SENT, "values cross in a plan that is no part");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, way, DOP_CROSSING_SENT, "schedule 3 receives other values");
     EXPECT_ROW(CROSSINGS, dop_plan_crossing, 0, schedule, 0, "has rows of 32 bytes");
     EXPECT_ROW(CROSSINGS, dop_plan_crossing, 0, schedule, 3, "schedule 1 receives other values");
     plan_builder_finish(&b);
