@@ -224,7 +224,7 @@ dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n)
     if (p->page == 0)
         return;
     dop_page_list *a = &p->of[from], *b = &p->of[to];
-    for (b->n = 0; (uint64_t)b->n * p->page < n; b->n++) {
+    for (b->n = 0; b->n < a->n && (uint64_t)b->n * p->page < n; b->n++) {
         set(p, to, b->n, of(p, from, b->n));
         p->rows[of(p, from, b->n)].refs++;
     }

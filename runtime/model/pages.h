@@ -58,7 +58,7 @@ uint32_t dop_pages_missing(const dop_pages *pages, uint32_t place, uint32_t from
 void dop_pages_own(dop_pages *pages, uint32_t place, uint32_t i, uint32_t *out_old);
 /* Keeps the pages of the first n positions. */
 void dop_pages_keep(dop_pages *pages, uint32_t place, uint32_t n);
-/* Gives `to`, which has no pages, those of the first n positions of `from`. */
+/* Gives `to`, which has no pages, those of the first n positions of `from`, which may have fewer (dop_pages_begin). */
 void dop_pages_share(dop_pages *pages, uint32_t from, uint32_t to, uint32_t n);
 /* Records that the first n keys (prefix.h: seed and tokens) of a sequence are in its pages.  Full pages are known from now on, or are
  * exchanged for known ones with the same keys.  No step that reads them may be in flight. */
