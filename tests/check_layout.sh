@@ -36,6 +36,7 @@ base                    base/include/doppler
 base/encoding           base
 base/json               base/encoding
 base/read               base/json
+base/format             base/read
 base/program            base
 ir                      base
 passes                  ir
@@ -48,8 +49,7 @@ runtime/sample          runtime/plan
 runtime/cache           base
 runtime/model           runtime/device runtime/sample
 runtime/parts/lead      runtime/model runtime/cache
-compiler/import/format  ir base/read
-runtime/adapter         compiler/import/format
+runtime/adapter         base/format
 runtime/step            runtime/parts/lead runtime/adapter
 runtime/text/jinja      base/json
 runtime/text            runtime/text/jinja runtime/include/doppler base/program
@@ -58,7 +58,7 @@ runtime/text/grammar/schema runtime/text/grammar
 runtime/media           base
 runtime/library         runtime/adapter runtime/step runtime/media runtime/text/grammar/schema
 runtime/parts           runtime/library
-compiler/import/text    compiler/import/format base/json runtime/text
+compiler/import/text    base/format base/json runtime/text
 compiler/model/families
 compiler/model          ir base/read compiler/import/text compiler/model/families
 compiler/import/gguf    compiler/model

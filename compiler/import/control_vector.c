@@ -1,7 +1,7 @@
 /* Control vectors, as llama.cpp's tools make them: GGUF files with a direction for each layer, "direction.N", which is added to the
  * residual stream behind layer N (https://arxiv.org/abs/2310.01405). */
+#include "base/format/gguf.h"
 #include "compiler/import/adapter_places.h"
-#include "compiler/import/format/gguf.h"
 #include "compiler/model/import.h"
 
 #include <math.h>

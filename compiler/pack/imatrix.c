@@ -1,6 +1,6 @@
 #include "compiler/pack/imatrix.h"
 
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/model/lookup.h"
 #include "ir/interp.h"
 

@@ -1,5 +1,5 @@
 /* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "compiler/model/vision.h"
 #include "compiler/write/plan_writer.h"

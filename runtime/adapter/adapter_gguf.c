@@ -1,6 +1,6 @@
 /* GGUF adapters: general.type "adapter", tensors NAME.lora_a and NAME.lora_b.  Source: the GGUF specification, and the converter's
  * names (convert_lora_to_gguf). */
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "runtime/adapter/adapter_file.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* PEFT adapters: adapter_config.json, and tensors in adapter_model.safetensors.  Source: the documentation of the library peft,
  * "Checkpoint format" and LoraConfig. */
+#include "base/format/safetensors.h"
 #include "base/read/json_util.h"
-#include "compiler/import/format/safetensors.h"
 #include "runtime/adapter/adapter_file.h"
 
 #include <math.h>
@@ -114,11 +114,11 @@ matrix_of(const dop_st_tensor *t, dop_diag *diag, dop_adapter_matrix *out)
                                 .cols = t->rank == 2 ? t->shape[1] : t->shape[0]};
     if (t->rank < 1 || t->rank > 2)
         return dop_st_refuse(t, "a matrix is expected", diag);
-    if (t->type == DOP_TYPE_f32)
+    if (dop_st_is(t, "F32"))
         out->type = DOP_ADAPTER_F32;
-    else if (t->type == DOP_TYPE_f16)
+    else if (dop_st_is(t, "F16"))
         out->type = DOP_ADAPTER_F16;
-    else if (t->type == DOP_TYPE_bf16)
+    else if (dop_st_is(t, "BF16"))
         out->type = DOP_ADAPTER_BF16;
     else
         return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",

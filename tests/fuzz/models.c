@@ -1,9 +1,9 @@
 /* Models of every format, from their files to the graph.  The bytes of weights are zeros that nobody has to invent: a file is
  * as long as its description says, up to a limit. */
+#include "base/format/gguf.h"
+#include "base/format/safetensors.h"
 #include "compiler/build/build.h"
 #include "compiler/build/build_vision.h"
-#include "compiler/import/format/gguf.h"
-#include "compiler/import/format/safetensors.h"
 #include "compiler/import/hf/vision.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "ir/text.h"

@@ -1,8 +1,8 @@
 /* Adapters merged into weights: the weights of every family are those of the checkpoint that was merged by hand, for adapters in
  * Hugging Face names and in GGUF names, on models in both formats. */
+#include "base/format/gguf.h"
 #include "base/words.h"
 #include "compiler/import/adapter_places.h"
-#include "compiler/import/format/gguf.h"
 #include "compiler/pack/pack_rows.h"
 #include "tests/tools/make_adapter.h"
 #include "tests/unit/hf_to_gguf.h"

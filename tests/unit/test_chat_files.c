@@ -1,5 +1,5 @@
 /* Where models keep their chat templates and how they name their tokens; and what a prompt gets. */
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/import/text/chat_files.h"
 #include "runtime/text/chat.h"
 #include "tests/unit/gguf_writer.h"

@@ -1,5 +1,5 @@
 /* Models that must not load: each gives its one message.  The damaged files are made here from the golden ones. */
-#include "compiler/import/format/safetensors.h"
+#include "base/format/safetensors.h"
 #include "compiler/model/import.h"
 #include "tests/unit/import_util.h"
 

@@ -1,7 +1,7 @@
 /* GGUF import: the golden models rewritten as GGUF (as converters of that ecosystem store them) must give the golden
  * logits; the published files give their published ids; damaged metadata gives its message. */
+#include "base/format/gguf.h"
 #include "compiler/build/build.h"
-#include "compiler/import/format/gguf.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "compiler/model/import.h"
 #include "tests/unit/hf_to_gguf.h"

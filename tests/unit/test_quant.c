@@ -1,5 +1,5 @@
 /* Quantizers and --quant: errors against plain rounding and against published files, specifications. */
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/pack/quant.h"
 #include "compiler/pack/quant_lanes.h"
 #include "ir/interp.h"

@@ -1,5 +1,5 @@
 /* Tokenizers out of GGUF files, and the container reader on damaged files. */
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "tests/unit/buf_align.h"
 #include "tests/unit/tokenizer_util.h"
 

@@ -1,7 +1,7 @@
 /* Every kind of vocabulary on small definitions of the project's own (tests/tokenizers): encoding, decoding, the binary
  * form, the same vocabulary in other files, damage. */
 #include "base/encoding/protobuf.h"
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "tests/unit/tokenizer_util.h"
 
 #define OWN DOP_SOURCE_DIR "/tests/tokenizers/"

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
 #define DOPPLER_COMPILER_IMPORT_GGUF_GGUF_IMPORT_H
 
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/model/facts.h"
 #include "compiler/model/import.h"
 

@@ -63,7 +63,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     uint32_t tile[2];
     const uint64_t n = t->rank ? t->shape[0] : 1;
     read_tile(m->hf, tile);
-    if (t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
+    if (dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 && dop_hf_type(t) != DOP_TYPE_f32)
         return dop_st_refuse(t, "is no scale; known: F16, BF16, F32", m->hf->diag);
     if (t->rank > 2 || (t->rank < 2 && n != 1 && n != m->outputs))
         return dop_st_refuse(t, "are scales of another matrix", m->hf->diag);
@@ -72,7 +72,7 @@ read_scales(const matrix *m, dop_code_parts *p)
     p->tile_cols = tile_size(m->inputs, across, tile[1]);
     p->tiles = (uint32_t)across;
     p->scales = t->data;
-    p->scale_type = t->type;
+    p->scale_type = dop_hf_type(t);
     if (!p->tile_rows || !p->tile_cols)
         return dop_st_refuse(t, "are scales of tiles of unknown size", m->hf->diag);
     return DOP_OK;
@@ -83,10 +83,10 @@ static dop_status
 check_halves(const matrix *m)
 {
     const dop_st_tensor *t = m->scales;
-    const uint32_t size = dop_type_of(t->type)->bytes;
+    const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
     for (uint64_t i = 0; i < t->bytes / size; i++) {
         float v;
-        dop_decode_row(t->type, t->data + i * size, 1, &v);
+        dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         const float h = dop_f16_to_f32(dop_f32_to_f16(v));
         if (!(fabsf(h - v) <= fabsf(v) / 512)) /* not for infinities and NaN either */
             return DOP_FAIL_IN(m->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
@@ -147,7 +147,7 @@ read_integers(const matrix *m, uint32_t bits, dop_code_parts *p, dop_type *type)
         const uint64_t shape[] = {(m->outputs + 7) / 8, p->tiles};
         st = dop_st_check_shape(m->zeros, 2, shape, m->hf->diag);
     }
-    for (uint64_t i = 0; st == DOP_OK && order && order->type == DOP_TYPE_i32 && i < order->bytes / 4; i++) {
+    for (uint64_t i = 0; st == DOP_OK && order && dop_hf_type(order) == DOP_TYPE_i32 && i < order->bytes / 4; i++) {
         float of;
         dop_decode_row(DOP_TYPE_u32, order->data + 4 * i, 1, &of);
         if (of != (float)(i / group))
@@ -171,7 +171,7 @@ read_nvfp4(const matrix *m, dop_code_parts *p, dop_type *type)
         st = dop_st_check_shape(m->scales, 2, shape, m->hf->diag);
     if (st == DOP_OK && (!dop_st_is(m->scales, "F8_E4M3") || m->inputs % 16 != 0))
         st = dop_st_refuse(m->scales, "is no scale of 16 values; known: F8_E4M3", m->hf->diag);
-    if (st == DOP_OK && t && (t->type != DOP_TYPE_f32 || t->bytes != 4))
+    if (st == DOP_OK && t && (dop_hf_type(t) != DOP_TYPE_f32 || t->bytes != 4))
         st = dop_st_refuse(t, "is not the scale of one tensor; known: F32", m->hf->diag);
     if (st != DOP_OK)
         return st;
@@ -284,7 +284,7 @@ dop_hf_codes_weight(dop_hf *hf, const dop_st_set *set, const char *name, const d
     dop_status st = dop_st_is(m.codes, "U8") ? DOP_OK : read_scales(&m, p);
     if (st != DOP_OK)
         return st;
-    const bool words = m.codes->type == DOP_TYPE_i32 || m.codes->type == DOP_TYPE_u32;
+    const bool words = dop_hf_type(m.codes) == DOP_TYPE_i32 || dop_hf_type(m.codes) == DOP_TYPE_u32;
     if (dop_st_is(m.codes, "F8_E4M3"))
         st = read_fp8(&m, p, &w->type);
     else if (dop_st_is(m.codes, "U8"))

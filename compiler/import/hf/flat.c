@@ -45,10 +45,10 @@ has(const dop_st_tensor *t, const char *dtype, uint64_t n)
 static dop_status
 check_finite(const matrix *m, const dop_st_tensor *t)
 {
-    const uint32_t size = dop_type_of(t->type)->bytes;
+    const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
     for (uint64_t i = 0; i < t->bytes / size; i++) {
         float v;
-        dop_decode_row(t->type, t->data + i * size, 1, &v);
+        dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         if (!isfinite(v))
             return dop_st_refuse(t, "has an infinity or NaN", m->hf->diag);
     }
@@ -59,10 +59,10 @@ check_finite(const matrix *m, const dop_st_tensor *t)
 static bool
 fits_half(const dop_st_tensor *t, float factor)
 {
-    const uint32_t size = dop_type_of(t->type)->bytes;
+    const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
     for (uint64_t i = 0; i < t->bytes / size; i++) {
         float v;
-        dop_decode_row(t->type, t->data + i * size, 1, &v);
+        dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         v *= factor;
         if (!(fabsf(dop_f16_to_f32(dop_f32_to_f16(v)) - v) <= fabsf(v) / 512))
             return false;
@@ -138,7 +138,7 @@ dop_hf_awq_gemv(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t ou
                                     .codes = words->data,
                                     .row_bytes = m.inputs / 2,
                                     .scales = scales->data,
-                                    .scale_type = scales->type,
+                                    .scale_type = dop_hf_type(scales),
                                     .tile_rows = 1,
                                     .tile_cols = group,
                                     .tiles = n * WORD,
@@ -234,7 +234,7 @@ read_bytes8(const matrix *m, const dop_st_tensor *codes, dop_code_parts *p, dop_
     p->codes = codes->data;
     p->row_bytes = m->inputs;
     p->scales = scales->data;
-    p->scale_type = scales->type;
+    p->scale_type = dop_hf_type(scales);
     p->tile_rows = 1;
     p->tile_cols = m->inputs;
     p->tiles = 1;
@@ -286,9 +286,9 @@ hqq_number(const matrix *m, const char *key, json_int_t otherwise)
 static dop_status
 check_groups(const matrix *m, const dop_st_tensor *t, uint64_t groups)
 {
-    if (t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
+    if (dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 && dop_hf_type(t) != DOP_TYPE_f32)
         return dop_st_refuse(t, "is not supported; known: F16, BF16, F32", m->hf->diag);
-    if (t->bytes != groups * dop_type_of(t->type)->bytes)
+    if (t->bytes != groups * dop_type_of(dop_hf_type(t))->bytes)
         return dop_st_refuse(t, "are not the values of all groups", m->hf->diag);
     return check_finite(m, t);
 }
@@ -334,8 +334,8 @@ read_hqq(const matrix *m, dop_code_parts *p, dop_flat_parts *f, const char **sou
     f->codes = codes->data;
     f->scales = scales->data;
     f->zeros = zeros->data;
-    f->scale_type = scales->type;
-    f->zero_type = zeros->type;
+    f->scale_type = dop_hf_type(scales);
+    f->zero_type = dop_hf_type(zeros);
     if (!has(codes, "U8", n * f->bits / 8) || (bits == 4 && (f->strided ? f->group : f->groups) % 2 != 0))
         return dop_st_refuse(codes, "is not the matrix that config.json calls for, as U8", m->hf->diag);
     dop_status st = check_groups(m, scales, f->groups);

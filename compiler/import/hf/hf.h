@@ -3,7 +3,7 @@
 #define DOPPLER_COMPILER_IMPORT_HF_HF_H
 
 #include "base/read/json_util.h"
-#include "compiler/import/format/safetensors.h"
+#include "compiler/import/hf/tensor.h"
 #include "compiler/model/facts.h"
 #include "compiler/model/import.h"
 

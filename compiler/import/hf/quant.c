@@ -151,7 +151,7 @@ static dop_status
 check_words(const layer *l, const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1)
 {
     dop_status st = dop_st_check_shape(t, rank, (const uint64_t[]){d0, d1}, l->hf->diag);
-    if (st == DOP_OK && t->type != DOP_TYPE_i32 && t->type != DOP_TYPE_u32)
+    if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_i32 && dop_hf_type(t) != DOP_TYPE_u32)
         st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I32", t->name,
                          t->dtype);
     return st;
@@ -163,14 +163,15 @@ static dop_status
 check_scales(const layer *l)
 {
     const dop_st_tensor *t = l->scales;
-    const uint32_t size = dop_type_of(t->type)->bytes;
+    const uint32_t size = dop_type_of(dop_hf_type(t))->bytes;
     dop_status st = dop_st_check_shape(t, 2, (const uint64_t[]){l->groups, l->outputs}, l->hf->diag);
-    if (st == DOP_OK && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
+    if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16 &&
+        dop_hf_type(t) != DOP_TYPE_f32)
         st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file,
                          "tensor %s: dtype %s is not supported; known: F16, BF16, F32", t->name, t->dtype);
     for (uint64_t i = 0; st == DOP_OK && i < l->groups * l->outputs; i++) {
         float v;
-        dop_decode_row(t->type, t->data + i * size, 1, &v);
+        dop_decode_row(dop_hf_type(t), t->data + i * size, 1, &v);
         const float h = dop_f16_to_f32(dop_f32_to_f16(v));
         if (!(fabsf(h - v) <= fabsf(v) / 512)) /* not for infinities and NaN either */
             st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: the scale %g does not fit f16", t->name,
@@ -274,7 +275,7 @@ dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_
     *p = (dop_int4_parts){.words = l.words->data,
                           .zeros = l.zeros ? l.zeros->data : NULL,
                           .scales = l.scales->data,
-                          .scale_type = l.scales->type,
+                          .scale_type = dop_hf_type(l.scales),
                           .by_output = hf->quant.awq,
                           .zero_add = hf->quant.zero_add,
                           .group = l.group,

@@ -291,12 +291,12 @@ add(const reader *r, const char *role, const char *suffix, uint32_t number, dop_
 static dop_status
 add_matrix(const reader *r, const tensor_row *row, uint32_t number, const dop_st_tensor *t, uint64_t first, uint64_t n)
 {
-    const dop_type_info *type = dop_type_of(t->type);
+    const dop_type_info *type = dop_type_of(dop_hf_type(t));
     const bool turned = row->kind == TURNED;
     const uint64_t cols = t->rank > 0 && t->shape[0] > 0 ? count(t) / t->shape[0] : 0;
     if (t->rank < 2 || cols == 0 || cols > UINT32_MAX || t->shape[0] > UINT32_MAX)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t->file, "tensor %s is no matrix", t->name);
-    dop_weight w = {.type = t->type,
+    dop_weight w = {.type = dop_hf_type(t),
                     .rank = 2,
                     .rows = (uint32_t)(turned ? cols : n),
                     .cols = (uint32_t)(turned ? t->shape[0] : cols),
@@ -311,8 +311,8 @@ static dop_status
 add_vector(const reader *r, const tensor_row *row, const char *suffix, uint32_t number, const dop_st_tensor *t,
            uint64_t first, uint64_t n)
 {
-    const dop_type_info *type = dop_type_of(t->type);
-    dop_weight w = {.type = t->type,
+    const dop_type_info *type = dop_type_of(dop_hf_type(t));
+    dop_weight w = {.type = dop_hf_type(t),
                     .rank = 1,
                     .rows = 1,
                     .cols = (uint32_t)n,
@@ -330,14 +330,15 @@ read_tensor(const reader *r, const char *prefix, const tensor_row *row, uint32_t
     *out_found = t != NULL;
     if (!t)
         return DOP_OK;
-    if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+    if (dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t->file, "tensor %s is stored as %s, which is not supported here",
                            t->name, t->dtype);
     if (!plain)
         bias = find(r, prefix, row->names, number, ".bias");
     const uint64_t outs = t->rank > 0 ? t->shape[0] : 0, third = row->kind >= THIRDS ? outs / 3 : 0;
     const uint64_t first = row->kind >= THIRDS ? (uint64_t)(row->kind - THIRDS) * third : 0;
-    if (count(t) == 0 || count(t) > UINT32_MAX || (bias && (count(bias) != outs || bias->type != t->type)) ||
+    if (count(t) == 0 || count(t) > UINT32_MAX ||
+        (bias && (count(bias) != outs || dop_hf_type(bias) != dop_hf_type(t))) ||
         (row->kind >= THIRDS && outs % 3 != 0))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, t->file, "tensor %s and its bias do not fit", t->name);
     const bool matrix = row->kind != NORM && row->kind != VALUES;

@@ -3,7 +3,7 @@
 #define DOPPLER_COMPILER_IMPORT_HF_VISION_H
 
 #include "base/read/json_util.h"
-#include "compiler/import/format/safetensors.h"
+#include "compiler/import/hf/tensor.h"
 #include "compiler/model/vision.h"
 
 /* Reads facts from config.json, and weights from the tensors of `set`.  Tensors that are read are marked as taken; a tensor of the

@@ -28,7 +28,7 @@ has_tensor(void *user, const char *name)
 static dop_status
 collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
-    const size_t value = dop_type_of(t->type)->bytes;
+    const size_t value = dop_type_of(dop_hf_type(t))->bytes;
     uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
     if (!copy)
         return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
@@ -47,7 +47,7 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
 {
     const dop_recurrent *s = f->layer ? dop_layer_recurrent(f->layer) : NULL;
     const uint32_t channels = rows->block, taps = rows->block_step, values = s ? s->n_heads * s->head_dim : 0;
-    const uint64_t row = taps * dop_type_of(t->type)->bytes;
+    const uint64_t row = taps * dop_type_of(dop_hf_type(t))->bytes;
     float one[DOP_MAX_TAPS], *copy = dop_arena_alloc(f->hf->arena, w->cols * sizeof *copy);
     if (!copy)
         return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
@@ -56,7 +56,7 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
                     : c < values                           ? s->value_scale
                     : c < values + (channels - values) / 2 ? s->key_scale
                                                            : s->query_scale;
-        dop_decode_row(t->type, t->data + c * row, taps, one);
+        dop_decode_row(dop_hf_type(t), t->data + c * row, taps, one);
         for (uint32_t k = 0; k < taps; k++)
             copy[(uint64_t)k * channels + c] = (float)(by * (double)one[k]);
     }
@@ -111,11 +111,11 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     dop_status st = check_shape(f, t, transposed, rows, w);
     if (st != DOP_OK)
         return st;
-    if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+    if (dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 && dop_hf_type(t) != DOP_TYPE_bf16)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
                            t->name, t->dtype);
-    const uint64_t value = dop_type_of(t->type)->bytes;
-    w->type = t->type;
+    const uint64_t value = dop_type_of(dop_hf_type(t))->bytes;
+    w->type = dop_hf_type(t);
     w->source = t->name;
     if (w->rank > 1 && transposed) {
         w->row_stride = value;
@@ -151,13 +151,14 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
 {
     const uint64_t shape[] = {w->rows, rows->total};
     dop_status st = dop_st_check_shape(t, 2, shape, f->hf->diag);
-    if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+    if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
+        dop_hf_type(t) != DOP_TYPE_bf16)
         st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
                          "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
     if (st != DOP_OK)
         return st;
-    const uint64_t value = dop_type_of(t->type)->bytes;
-    w->type = t->type;
+    const uint64_t value = dop_type_of(dop_hf_type(t))->bytes;
+    w->type = dop_hf_type(t);
     w->source = t->name;
     w->row_stride = rows->total * value;
     w->col_stride = rows->block ? rows->block_step * value : 0; /* each block is a single value */
@@ -237,12 +238,13 @@ take_heads(filler *f, const char *pattern, dop_weight *w)
         const dop_st_tensor *t = dop_st_take(&f->set, name);
         dop_status st = t ? dop_st_check_shape(t, 1, shape, f->hf->diag)
                           : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
-        if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
+            dop_hf_type(t) != DOP_TYPE_bf16)
             st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
                              "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
         if (st != DOP_OK)
             return st;
-        dop_decode_row(t->type, t->data, n, all + (size_t)i * n);
+        dop_decode_row(dop_hf_type(t), t->data, n, all + (size_t)i * n);
     }
     w->type = DOP_TYPE_f32;
     w->row_stride = w->cols * sizeof *all;
@@ -312,12 +314,13 @@ take_lambda(filler *f, const char *name, int32_t layer, dop_weight *w)
         const dop_st_tensor *t = dop_st_take(&f->set, full);
         dop_status st = t ? dop_st_check_shape(t, 1, shape, f->hf->diag)
                           : DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", full);
-        if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
+            dop_hf_type(t) != DOP_TYPE_bf16)
             st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
                              "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
         if (st != DOP_OK)
             return st;
-        dop_decode_row(t->type, t->data, n, v + 1 + (size_t)i * n);
+        dop_decode_row(dop_hf_type(t), t->data, n, v + 1 + (size_t)i * n);
     }
     for (uint32_t i = 0; i < n; i++) {
         dots[0] += (double)v[1 + i] * (double)v[1 + n + i];
@@ -349,7 +352,8 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
             return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
         const uint64_t shape[] = {t->rank == 3 ? t->shape[0] : 0, 1, taps};
         st = dop_st_check_shape(t, 3, shape, f->hf->diag);
-        if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        if (st == DOP_OK && dop_hf_type(t) != DOP_TYPE_f32 && dop_hf_type(t) != DOP_TYPE_f16 &&
+            dop_hf_type(t) != DOP_TYPE_bf16)
             st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
                              "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
         if (st == DOP_OK && shape[0] > rows->block - done)
@@ -357,14 +361,14 @@ take_taps(filler *f, const dop_tensor_name *n, const dop_weight_need *need, cons
                              t->name, rows->block);
         if (st != DOP_OK)
             return st;
-        dop_decode_row(t->type, t->data, shape[0] * taps, all + done * taps);
+        dop_decode_row(dop_hf_type(t), t->data, shape[0] * taps, all + done * taps);
         done += shape[0];
         w->source = t->name;
     }
     if (done != rows->block)
         return DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, f->set.path, "weight %s: %llu channels, expected %u", need->name,
                            (unsigned long long)done, rows->block);
-    const dop_st_tensor whole = {.type = DOP_TYPE_f32, .data = (const uint8_t *)all};
+    const dop_st_tensor whole = {.dtype = "F32", .data = (const uint8_t *)all};
     return turn(f, &whole, rows, w);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/import/text/tokenizer_json.h"
 #include "runtime/text/jinja/jinja.h"
 

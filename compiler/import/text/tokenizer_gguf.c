@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/import/text/chat_files.h"
 #include "compiler/import/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_patterns.h"

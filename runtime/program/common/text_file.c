@@ -1,6 +1,6 @@
 #include "runtime/program/common/text_file.h"
 
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 #include "compiler/import/text/tokenizer_files.h"
 #include "runtime/library/text_internal.h"
 

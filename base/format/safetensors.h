@@ -5,7 +5,6 @@
 
 #include "base/arena.h"
 #include "base/base.h"
-#include "ir/types.h"
 
 enum { DOP_ST_MAX_RANK = 8 };
 
@@ -13,7 +12,6 @@ typedef struct dop_st_tensor {
     const char *name;  /* in the arena */
     const char *file;  /* path of the file that holds it, for messages */
     const char *dtype; /* as the header spells it */
-    dop_type type;     /* f32, f16, bf16, i32 or u32; none: a type of which only the size is known */
     uint32_t rank;
     uint64_t shape[DOP_ST_MAX_RANK];
     const uint8_t *data; /* in the mapped file, not necessarily aligned */

@@ -1,4 +1,4 @@
-#include "compiler/import/format/safetensors.h"
+#include "base/format/safetensors.h"
 
 #include "base/read/json_util.h"
 
@@ -14,15 +14,10 @@ enum { MAX_HEADER = 100000000, MAX_TENSORS = 1000000, MAX_NAME = 512, MAX_SHARDS
 static const struct {
     const char *name;
     uint32_t bits;
-    dop_type type;
 } dtypes[] = {
-    {"BOOL", 8, DOP_TYPE_none},    {"U8", 8, DOP_TYPE_none},      {"I8", 8, DOP_TYPE_none},
-    {"F8_E4M3", 8, DOP_TYPE_none}, {"F8_E5M2", 8, DOP_TYPE_none}, {"F8_E8M0", 8, DOP_TYPE_none},
-    {"F4", 4, DOP_TYPE_none},      {"F6_E2M3", 6, DOP_TYPE_none}, {"F6_E3M2", 6, DOP_TYPE_none},
-    {"I16", 16, DOP_TYPE_none},    {"U16", 16, DOP_TYPE_none},    {"F16", 16, DOP_TYPE_f16},
-    {"BF16", 16, DOP_TYPE_bf16},   {"I32", 32, DOP_TYPE_i32},     {"U32", 32, DOP_TYPE_u32},
-    {"F32", 32, DOP_TYPE_f32},     {"F64", 64, DOP_TYPE_none},    {"I64", 64, DOP_TYPE_none},
-    {"U64", 64, DOP_TYPE_none},    {"C64", 64, DOP_TYPE_none},
+    {"BOOL", 8},    {"U8", 8},      {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F4", 4},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"I16", 16}, {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},
+    {"U32", 32},    {"F32", 32},    {"F64", 64}, {"I64", 64},    {"U64", 64},    {"C64", 64},
 };
 
 static int
@@ -53,7 +48,6 @@ read_dtype(dop_json *j, const char *name, dop_st_tensor *t, uint32_t *out_bits)
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (strcmp(json_string_value(v), dtypes[i].name) == 0) {
             t->dtype = dtypes[i].name;
-            t->type = dtypes[i].type;
             *out_bits = dtypes[i].bits;
             return DOP_OK;
         }

@@ -1,4 +1,4 @@
-#include "compiler/import/format/gguf.h"
+#include "base/format/gguf.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,0 +1,20 @@
+/* Storage types of the tensors of safetensors files. */
+#ifndef DOPPLER_COMPILER_IMPORT_HF_TENSOR_H
+#define DOPPLER_COMPILER_IMPORT_HF_TENSOR_H
+
+#include "base/format/safetensors.h"
+#include "ir/types.h"
+
+/* The storage type of a tensor's values: f32, f16, bf16, i32 or u32; none: another type, of which only the size is known. */
+static inline dop_type
+dop_hf_type(const dop_st_tensor *t)
+{
+    return dop_st_is(t, "F32")    ? DOP_TYPE_f32
+           : dop_st_is(t, "F16")  ? DOP_TYPE_f16
+           : dop_st_is(t, "BF16") ? DOP_TYPE_bf16
+           : dop_st_is(t, "I32")  ? DOP_TYPE_i32
+           : dop_st_is(t, "U32")  ? DOP_TYPE_u32
+                                  : DOP_TYPE_none;
+}
+
+#endif
