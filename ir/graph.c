@@ -318,6 +318,15 @@ dop_graph_replaces(const dop_graph *g)
 }
 
 bool
+dop_graph_is_out(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t i = 0; i < g->n_outs; i++)
+        if (g->outs[i] == id)
+            return true;
+    return false;
+}
+
+bool
 dop_graph_mixes(const dop_graph *g)
 {
     for (dop_node_id id = 1; id < g->n_nodes && g->max_q > 1 && g->max_t > 1; id++)

@@ -445,6 +445,8 @@ uint32_t dop_graph_page(const dop_graph *g);
 dop_node_id dop_graph_replaces(const dop_graph *g);
 /* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */
 bool dop_graph_mixes(const dop_graph *g);
+/* Is the node an output of the graph? */
+bool dop_graph_is_out(const dop_graph *g, dop_node_id id);
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 
 /* The vector that a row program walks over: a row, or one head of it. */

@@ -29,9 +29,8 @@ is_for_lanes(const dop_rewrite *rw, dop_node_id value)
     const uint32_t most = t->cores * t->schedule.hoist_columns;
     const bool ints = dop_few_in_integers(t, g->max_t);
     const bool floats = dop_matrix_fit_of(t, g->max_t, dop_node_cols(g, value)) == DOP_MATRIX_FIT_few;
-    for (uint32_t i = 0; i < g->n_outs; i++)
-        if (g->outs[i] == value)
-            return false;
+    if (dop_graph_is_out(g, value))
+        return false;
     for (dop_node_id id = value + 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++)

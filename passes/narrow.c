@@ -26,15 +26,6 @@ is_stored(const dop_graph *g, dop_node_id id)
     return op == DOP_OP_attention || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_op_of(op)->expr[0] != 0;
 }
 
-static bool
-is_output(const dop_graph *g, dop_node_id id)
-{
-    for (uint32_t i = 0; i < g->n_outs; i++)
-        if (g->outs[i] == id)
-            return true;
-    return false;
-}
-
 /* May the value be stored as f16?  wide[id]: a reader needs it in its own type.  Readers have higher handles, so they are
  * decided before their sources are. */
 static void
@@ -47,7 +38,7 @@ find_wide(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && on_matrix_units(g, t, id);
             read[n->src[k]] = true;
-            if (view ? wide[id] : !product && (n->op != DOP_OP_last_row || is_output(g, id)))
+            if (view ? wide[id] : !product && (n->op != DOP_OP_last_row || dop_graph_is_out(g, id)))
                 wide[n->src[k]] = true;
         }
     }

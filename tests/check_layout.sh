@@ -170,6 +170,8 @@ sources h | xargs -r awk '
 
 # ---- documents --------------------------------------------------------------------------------------------------------
 [ "$(wc -c <README.md)" -le 8500 ] && pass "README.md is short" || fail "README.md is short" "$(wc -c <README.md) bytes"
+fields=$(awk '/^struct dop_model \{/ { f = 1; next } /^};/ { f = 0 } f && /;/ { n++ } END { print n + 0 }' runtime/model/model.h)
+[ "$fields" -gt 10 ] && [ "$fields" -le 28 ] && pass "a model has few fields" || fail "a model has few fields" "$fields, expected at most 28"
 [ "$(wc -c <tests/bench/RESULTS.md)" -le 12288 ] && pass "RESULTS.md is short" ||
     fail "RESULTS.md is short" "$(wc -c <tests/bench/RESULTS.md) bytes"
 # Links to files, without those into the net; from a page's own folder.

@@ -89,32 +89,31 @@ generate(dop_compilation *c, const dop_schedule *s, dop_region_id r, dop_diag *d
     return DOP_OK;
 }
 
-/* Times the kernels of a schedule that are not in the table, or all of them (again). */
+/* Times the kernels of a schedule that are not in the table, or all of them (again).  out_keys[n_regions]: the kernel of each region; 0: the
+ * region is dead. */
 static dop_status
-time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, bool again)
+time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, bool again, uint64_t *out_keys)
 {
     dop_tune_memory m;
     uint32_t n = 0;
     dop_status st = dop_tune_memory_init(c, s, t->bench, t->diag, &m);
-    for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK && n < MOST_NEW; r++) {
+    for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
         dop_kernel k;
         dop_diag why = {0};
-        uint64_t key;
-        bool known = s->g.regions[r].dead;
-        if (known || (st = generate(c, s, r, t->diag, &k, &key)) != DOP_OK)
+        if (s->g.regions[r].dead || (st = generate(c, s, r, t->diag, &k, &out_keys[r])) != DOP_OK)
             continue;
-        known = !again && find(t, key)->key != 0;
+        bool known = !again && find(t, out_keys[r])->key != 0;
         for (uint32_t i = 0; i < n && !known; i++)
-            known = t->keys[i] == key;
+            known = t->keys[i] == out_keys[r];
         if (known)
             continue;
-        if (t->n_timed + n + 1 > MOST_TIMED / 2)
-            st = DOP_FAIL(t->diag, DOP_E_INTERNAL, "--target-out: more than %d kernels", MOST_TIMED / 2);
+        if (n == MOST_NEW || t->n_timed + n + 1 > MOST_TIMED / 2)
+            st = DOP_FAIL(t->diag, DOP_E_INPUT, "--target-out: the model has more kernels than can be timed");
         else if ((st = dop_tune_place(&m, &k, &t->runs[n])) == DOP_OK) {
             if (dop_tune_compile(&m, &k, &why, &t->runs[n].kernel) == DOP_OK)
-                t->keys[n++] = key;
+                t->keys[n++] = out_keys[r];
             else
-                keep(t, key, -1);
+                keep(t, out_keys[r], -1);
         }
     }
     if (st == DOP_OK && n > 0 && (st = dop_tune_memory_make(&m, t->runs, n)) == DOP_OK)
@@ -125,28 +124,24 @@ time_new(tuner *t, dop_compilation *c, const dop_schedule *s, uint32_t rounds, b
     return st;
 }
 
-/* Adds up the times of a schedule's kernels, and the barriers between them.  Negative: a kernel cannot be made. */
-static dop_status
-add_up(tuner *t, dop_compilation *c, const dop_schedule *s, double *out_us)
+/* The times of a schedule's kernels together, and of the barriers between them.  Negative: a kernel cannot be made. */
+static double
+add_up(tuner *t, const dop_compilation *c, const dop_schedule *s, const uint64_t *keys)
 {
-    dop_status st = DOP_OK;
-    *out_us = 0;
-    for (dop_region_id r = 1; r < s->g.n_regions && st == DOP_OK; r++) {
-        dop_kernel k;
-        uint64_t key, reads, writes;
-        if (s->g.regions[r].dead || (st = generate(c, s, r, t->diag, &k, &key)) != DOP_OK)
+    double sum = 0;
+    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+        uint64_t reads, writes;
+        if (keys[r] == 0)
             continue;
-        const double us = find(t, key)->us;
-        if (us < 0 || *out_us < 0) {
-            *out_us = -1;
-            continue;
-        }
-        *out_us += us + c->target->dispatch_us + (s->placement.barrier[r] ? c->target->barrier_us : 0);
+        const double us = find(t, keys[r])->us;
+        if (us < 0)
+            return -1;
+        sum += us + c->target->dispatch_us + (s->placement.barrier[r] ? c->target->barrier_us : 0);
         dop_region_traffic(&s->g, &s->g.regions[r], 0, &reads, &writes);
         if (reads > 64u << 20 && us > 0 && (double)reads / us > t->bytes_per_us)
             t->bytes_per_us = (double)reads / us;
     }
-    return st;
+    return sum;
 }
 
 /* Compiles the model for a target and finds the times of its steps.  *out_good: all kernels can be made. */
@@ -170,9 +165,10 @@ measure(tuner *t, const dop_target *target, uint32_t rounds, bool again, times *
         const dop_schedule *s = &c.schedules[i];
         if (!counts(s))
             continue;
-        st = time_new(t, &c, s, rounds, again);
+        uint64_t *keys = dop_arena_alloc(&c.arena, s->g.n_regions * sizeof *keys);
+        st = keys ? time_new(t, &c, s, rounds, again, keys) : DOP_FAIL(t->diag, DOP_E_NOMEM, "out of memory");
         if (st == DOP_OK)
-            st = add_up(t, &c, s, &out->us[out->n]);
+            out->us[out->n] = add_up(t, &c, s, keys);
         snprintf(out->name[out->n], sizeof out->name[0], "%s", dop_schedule_name(s));
         *out_good = *out_good && out->us[out->n] >= 0;
         out->n++;

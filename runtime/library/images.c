@@ -96,7 +96,7 @@ dop_image_features(const dop_image *image)
 const float *
 dop_image_rows_of(const dop_image *image, uint32_t *out_width)
 {
-    const dop_features *f = image->seen ? image->images->model->features : NULL;
+    const dop_features *f = image->seen ? image->images->model->pictures.list : NULL;
     while (f && f->first != image->seen->first)
         f = f->next;
     *out_width = image->images->model->plan.model->hidden;

@@ -250,7 +250,7 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
     if (st != DOP_OK || (st = make_first(m, first, diag)) != DOP_OK)
         return st;
     m->info.pipelines_ms = dop_now_ms() - start;
-    if ((st = dop_upload_wait(m->upload, &m->progress, diag)) != DOP_OK)
+    if ((st = dop_upload_wait(m->upload, &m->loader.progress, diag)) != DOP_OK)
         return st;
     uint32_t span = dop_spans_begin(&m->spans, "clearing");
     uint64_t ticket;
@@ -349,7 +349,7 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
     if (own.wire)
         choose_part(own.wire, &own);
     m->log = o->log;
-    m->progress = o->progress;
+    m->loader.progress = o->progress;
     m->no_scoring = o->no_scoring;
     if ((st = open_plan(m, from, o, diag)) != DOP_OK ||
         (o->wire && (st = dop_ranks_start(m, from->path, o, diag)) != DOP_OK) ||
@@ -375,7 +375,7 @@ open_source(const source *from, const dop_open_options *options, dop_diag *diag,
                        (uint64_t)m->device.second_best, (uint64_t)m->device.allocations);
     dop_log_printf(&m->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", m->info.load_ms,
                    m->info.pipelines_ms, m->info.upload_ms, m->info.verify_ms);
-    m->progress = (dop_progress){NULL, NULL};
+    m->loader.progress = (dop_progress){NULL, NULL};
     if ((st = dop_model_start_loader(m, diag)) == DOP_OK)
         *out_model = m;
 error:
@@ -442,9 +442,9 @@ dop_model_close(dop_model *model)
     dop_ranks_end(model);
     dop_adapters_finish(model);
     free(model->step.kept);
-    dop_store_destroy(model->store);
-    while (model->features)
-        dop_features_drop(model, model->features->first);
+    dop_store_destroy(model->kept.prompts.store);
+    while (model->pictures.list)
+        dop_features_drop(model, model->pictures.list->first);
     dop_restore_points_finish(model);
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);
@@ -471,17 +471,18 @@ dop_model_counters(const dop_model *model)
 {
     /* In this order, because a deferred schedule is counted before it is recorded. */
     uint64_t recordings = model->device.recordings - model->base.recordings, later = model->loader.recordings;
-    const dop_store_counts store = model->store ? dop_store_count(model->store) : (dop_store_counts){0};
+    const dop_store_counts store =
+        model->kept.prompts.store ? dop_store_count(model->kept.prompts.store) : (dop_store_counts){0};
     uint32_t checkpoints = 0;
-    for (uint32_t i = 0; i < model->slots.n; i++)
-        checkpoints += model->checkpoints[i].id != 0;
+    for (uint32_t i = 0; i < model->kept.slots.n; i++)
+        checkpoints += model->kept.points[i].id != 0;
     return (dop_counters){
-        .tokens_saved = model->tokens_saved,
-        .tokens_loaded = model->tokens_loaded,
-        .checkpoints_made = model->checkpoints_made,
-        .checkpoints_used = model->checkpoints_used,
+        .tokens_saved = model->kept.prompts.tokens_saved,
+        .tokens_loaded = model->kept.prompts.tokens_loaded,
+        .checkpoints_made = model->kept.made,
+        .checkpoints_used = model->kept.used,
         .checkpoints = checkpoints,
-        .checkpoint_bytes = model->slots.bytes * model->slots.n,
+        .checkpoint_bytes = model->kept.slots.bytes * model->kept.slots.n,
         .cache_hits = store.from_memory,
         .file_hits = store.from_files,
         .files_written = store.files.written,

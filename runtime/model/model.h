@@ -24,8 +24,9 @@ typedef struct dop_used {
 
 /* model_load.c: the thread that prepares what the first tokens do not need. */
 typedef struct dop_loader {
-    _Atomic bool *ready; /* owned, by schedule: recorded */
-    bool *run;           /* owned, by kernel: its machine code exists, on software devices (dop_model_make_code) */
+    dop_progress progress; /* of opening; nothing afterwards */
+    _Atomic bool *ready;   /* owned, by schedule: recorded */
+    bool *run;             /* owned, by kernel: its machine code exists, on software devices (dop_model_make_code) */
     _Atomic uint64_t recordings;
     pthread_mutex_t lock; /* guards the following fields */
     pthread_cond_t changed;
@@ -163,6 +164,36 @@ typedef struct dop_features {
     float *rows;            /* owned, [dop_model_features_depth][n][hidden] */
 } dop_features;
 
+/* Prompts in host memory and files (runtime/step/stored.h). */
+typedef struct dop_prompt_store {
+    struct dop_store *store; /* owned; NULL: there is none */
+    bool has_rows;           /* sequences have caches that keep every position, in any part */
+    uint64_t tokens_saved,
+        tokens_loaded; /* tokens that prompts need not read again; and those of them that came from the store */
+} dop_prompt_store;
+
+/* What is kept of prompts: checkpoints on the device, and what is elsewhere. */
+typedef struct dop_checkpoints {
+    dop_slots slots;
+    bool one_position; /* sequences have states of one position: rings, or what steps replace, in any part */
+    dop_restore_point points[DOP_MAX_SLOTS];
+    uint64_t clock, made, used;
+    dop_prompt_store prompts;
+} dop_checkpoints;
+
+/* Features of pictures that rows of steps may be. */
+typedef struct dop_model_features {
+    bool taken;         /* rows of steps may be features */
+    dop_features *list; /* owned */
+    uint32_t n;         /* ids that features have had, from the end of the vocabulary on */
+} dop_model_features;
+
+/* Adapters that were loaded. */
+typedef struct dop_model_adapters {
+    dop_adapter_slot *slots;                  /* owned, [plan.model->adapters]; NULL: none was loaded yet */
+    bool factors_set[DOP_STEP_MAX_SEQUENCES]; /* by place: the factors of adapters are not all 0 */
+} dop_model_adapters;
+
 struct dop_model {
     dop_plan plan;
     dop_instance instance;
@@ -175,7 +206,6 @@ struct dop_model {
     dop_loader loader;
     dop_spans spans; /* times of opening */
     dop_log log;
-    dop_progress progress; /* of opening; nothing afterwards */
     dop_model_info info;
     uint32_t max_chunk, steps_ahead, steps_per_submit;
     bool no_scoring;
@@ -188,25 +218,13 @@ struct dop_model {
     uint32_t n_sequences;
     bool states_used[DOP_STEP_MAX_SEQUENCES]; /* the states are no longer zero, as a new sequence needs them */
     dop_pages pages;                          /* of the sequences' caches; zeros where each sequence has one piece */
-    dop_slots slots;
-    bool one_position; /* sequences have states of one position: rings, or what steps replace, in any part */
-    dop_restore_point checkpoints[DOP_MAX_SLOTS];
-    uint64_t checkpoint_clock, checkpoints_made, checkpoints_used;
-    struct dop_store *store; /* owned: prompts in host memory and files (runtime/step/stored.h); NULL: none */
-    bool has_rows;           /* sequences have caches that keep every position, in any part */
-    uint64_t tokens_saved,
-        tokens_loaded; /* that prompts need not read again; and those of them that came from `store` */
-    uint32_t parity[DOP_STEP_MAX_SEQUENCES];  /* the current copy of replaced states, while no step is in flight */
-    bool factors_set[DOP_STEP_MAX_SEQUENCES]; /* the factors of adapters are not all 0 */
-
-    bool takes_features;    /* rows of steps may be features */
-    dop_features *features; /* owned, a list */
-    uint32_t n_features;    /* ids that features have had, from the end of the vocabulary on */
-
+    dop_checkpoints kept;
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES]; /* the current copy of replaced states, while no step is in flight */
+    dop_model_features pictures;
+    dop_model_adapters lora;
     dop_in_flight flight;
     dop_open_step step;
-    dop_adapter_slot *adapters; /* owned, [plan.model->adapters]; NULL: none was loaded yet */
-    struct dop_ranks *ranks;    /* owned: the other parts of the plan; NULL: it is in one part */
+    struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
 };
 
 typedef struct dop_speculator dop_speculator; /* speculator.h */

@@ -72,7 +72,7 @@ dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag)
     if (!kernels)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     mark_kernels(&m->plan, schedule, kernels);
-    dop_status st = dop_pipelines_wait(&m->pipelines, kernels, &m->progress, diag);
+    dop_status st = dop_pipelines_wait(&m->pipelines, kernels, &m->loader.progress, diag);
     free(kernels);
     for (int f = 0; f < DOP_N_FORMS && later; f++) /* before they are counted as recordings: see dop_model_counters */
         m->loader.recordings += dop_replay_has_form(&m->plan, schedule, (dop_form)f);

@@ -16,7 +16,7 @@ dop_model_adapter_room(const dop_model *model)
 const char *
 dop_model_adapter(const dop_model *model, uint32_t adapter)
 {
-    return model->adapters && adapter < dop_model_adapter_room(model) ? model->adapters[adapter].path : NULL;
+    return model->lora.slots && adapter < dop_model_adapter_room(model) ? model->lora.slots[adapter].path : NULL;
 }
 
 /* The map of the plan's room, in the arena: targets are the products, by the row of their b in TENSORS. */
@@ -119,7 +119,7 @@ write_product(dop_model *m, uint32_t slot, const dop_adapter_part *parts, uint32
     uint32_t at = from;
     for (uint32_t i = 0; i < n && st == DOP_OK; at += parts[i++].rank) {
         const dop_adapter_part *p = &parts[i];
-        const double scale = p->scale / m->adapters[slot].scale;
+        const double scale = p->scale / m->lora.slots[slot].scale;
         const float by = balance(p, scale, a.t->cols);
         for (uint32_t r = 0; r < p->rank; r++)
             for (uint32_t k = 0; k < a.t->cols; k++)
@@ -169,9 +169,9 @@ find_slot(dop_model *m, dop_diag *diag, uint32_t *out_slot)
             diag, DOP_E_INPUT, m->plan.path,
             "the plan has no room for adapters: compile with --adapters N --rank R, or merge with dopplerc "
             "--lora");
-    if (!m->adapters && !(m->adapters = calloc(n, sizeof *m->adapters)))
+    if (!m->lora.slots && !(m->lora.slots = calloc(n, sizeof *m->lora.slots)))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    while (i < n && m->adapters[i].path)
+    while (i < n && m->lora.slots[i].path)
         i++;
     *out_slot = i;
     return i < n ? DOP_OK
@@ -192,7 +192,7 @@ write_all(dop_model *m, uint32_t slot, const dop_adapter *x, dop_diag *diag)
             first++;
         while (first + n < x->n_parts && x->parts[first + n].target == t)
             n++;
-        if (n > 0 || (m->adapters[slot].written && a_of(&m->plan, t) != UINT32_MAX))
+        if (n > 0 || (m->lora.slots[slot].written && a_of(&m->plan, t) != UINT32_MAX))
             st = write_product(m, slot, x->parts + first, n, t, diag);
     }
     return st;
@@ -240,21 +240,22 @@ dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *o
     if (st == DOP_OK && !(own = strdup(path)))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < x.n_parts && st == DOP_OK; i++)
-        m->adapters[slot].scale = i == 0 || m->adapters[slot].scale == 0 ? x.parts[i].scale : m->adapters[slot].scale;
-    if (st == DOP_OK && m->adapters[slot].scale == 0)
-        m->adapters[slot].scale = 1;
+        m->lora.slots[slot].scale =
+            i == 0 || m->lora.slots[slot].scale == 0 ? x.parts[i].scale : m->lora.slots[slot].scale;
+    if (st == DOP_OK && m->lora.slots[slot].scale == 0)
+        m->lora.slots[slot].scale = 1;
     if (st == DOP_OK)
         st = write_all(m, slot, &x, diag);
     const uint64_t digest = st == DOP_OK ? digest_of(&m->plan, &x) : 0;
     dop_arena_finish(&arena);
     if (st == DOP_OK || own)
-        m->adapters[slot].written = true;
+        m->lora.slots[slot].written = true;
     if (st != DOP_OK) {
         free(own);
         return st;
     }
-    m->adapters[slot].path = own;
-    m->adapters[slot].digest = digest;
+    m->lora.slots[slot].path = own;
+    m->lora.slots[slot].digest = digest;
     *out_adapter = slot;
     return DOP_OK;
 }
@@ -270,18 +271,18 @@ dop_adapter_unload(dop_model *model, uint32_t adapter, dop_diag *diag)
         for (uint32_t k = 0; m->sequences[i] && k < m->sequences[i]->n_uses; k++)
             if (m->sequences[i]->uses[k].adapter == adapter)
                 return DOP_FAIL(diag, DOP_E_USAGE, "adapter %u is used by a sequence", adapter);
-    free(m->adapters[adapter].path);
-    m->adapters[adapter].path = NULL;
+    free(m->lora.slots[adapter].path);
+    m->lora.slots[adapter].path = NULL;
     return DOP_OK;
 }
 
 void
 dop_adapters_finish(dop_model *model)
 {
-    for (uint32_t i = 0; model->adapters && i < dop_model_adapter_room(model); i++)
-        free(model->adapters[i].path);
-    free(model->adapters);
-    model->adapters = NULL;
+    for (uint32_t i = 0; model->lora.slots && i < dop_model_adapter_room(model); i++)
+        free(model->lora.slots[i].path);
+    free(model->lora.slots);
+    model->lora.slots = NULL;
 }
 
 /* ---- sequences ------------------------------------------------------------------------------------------------------ */
@@ -298,7 +299,7 @@ write_factors(dop_model *m, uint32_t place, const dop_adapter_use *uses, uint32_
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < most; r++)
-            values[uses[i].adapter * most + r] += (float)((double)uses[i].scale * m->adapters[uses[i].adapter].scale);
+            values[uses[i].adapter * most + r] += (float)((double)uses[i].scale * m->lora.slots[uses[i].adapter].scale);
     dop_status st = dop_transfer_tensor(m, t->slot, t->offset + place * row, values, row, true, diag);
     free(values);
     return st;
@@ -313,7 +314,7 @@ dop_adapters_name(const dop_model *m, const dop_adapter_use *uses, uint32_t n)
             uint64_t digest;
             float scale;
             uint32_t zero;
-        } one = {m->adapters[uses[i].adapter].digest, uses[i].scale, 0};
+        } one = {m->lora.slots[uses[i].adapter].digest, uses[i].scale, 0};
         h = XXH3_64bits_withSeed(&one, sizeof one, h);
     }
     return n && h == 0 ? 1 : h;
@@ -324,7 +325,7 @@ dop_adapters_apply(dop_sequence *sequence, const dop_adapter_use *uses, uint32_t
 {
     dop_sequence *s = sequence;
     dop_model *m = s->model;
-    dop_status st = n > 0 || m->factors_set[s->place] ? write_factors(m, s->place, uses, n, diag) : DOP_OK;
+    dop_status st = n > 0 || m->lora.factors_set[s->place] ? write_factors(m, s->place, uses, n, diag) : DOP_OK;
     if (st != DOP_OK)
         return st;
     if (n)
@@ -332,6 +333,6 @@ dop_adapters_apply(dop_sequence *sequence, const dop_adapter_use *uses, uint32_t
     s->n_uses = n;
     s->adapters = dop_adapters_name(m, uses, n);
     s->prefix.seed = s->adapters;
-    m->factors_set[s->place] = n > 0;
+    m->lora.factors_set[s->place] = n > 0;
     return DOP_OK;
 }

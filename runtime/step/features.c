@@ -10,7 +10,7 @@ static const uint32_t ids_end = 0xc0000000u;
 static const dop_features *
 find(const dop_model *m, uint32_t id)
 {
-    const dop_features *f = id >= m->plan.model->vocab ? m->features : NULL;
+    const dop_features *f = id >= m->plan.model->vocab ? m->pictures.list : NULL;
     while (f && (id < f->first || id - f->first >= f->n))
         f = f->next;
     return f;
@@ -60,7 +60,7 @@ dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t heigh
         return DOP_FAIL(diag, DOP_E_INPUT, "%u features are not %u x %u", n, height, width);
     if (!height && receives(m, "picture_turns"))
         return DOP_FAIL(diag, DOP_E_INPUT, "features of this model have a place: rows and columns are needed");
-    if (n > ids_end - vocab - m->n_features)
+    if (n > ids_end - vocab - m->pictures.n)
         return DOP_FAIL(diag, DOP_E_FULL, "the model has had too many pictures since it was opened");
     dop_features *f = values < SIZE_MAX / sizeof(float) ? calloc(1, sizeof *f) : NULL;
     if (f)
@@ -70,14 +70,14 @@ dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t heigh
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
     memcpy(f->rows, rows, (size_t)values * sizeof *f->rows);
-    f->first = vocab + m->n_features;
+    f->first = vocab + m->pictures.n;
     f->n = n;
     f->height = height;
     f->width = width;
     f->together = receives(m, "picture_lasts");
-    f->next = m->features;
-    m->features = f;
-    m->n_features += n;
+    f->next = m->pictures.list;
+    m->pictures.list = f;
+    m->pictures.n += n;
     *out_first = f->first;
     return DOP_OK;
 }
@@ -85,7 +85,7 @@ dop_features_add(dop_model *model, const float *rows, uint32_t n, uint32_t heigh
 void
 dop_features_drop(dop_model *model, uint32_t first)
 {
-    for (dop_features **at = &model->features; *at; at = &(*at)->next)
+    for (dop_features **at = &model->pictures.list; *at; at = &(*at)->next)
         if ((*at)->first == first) {
             dop_features *f = *at;
             *at = f->next;
@@ -99,7 +99,7 @@ uint32_t
 dop_features_uncut(const dop_model *model, const uint32_t *tokens, uint32_t pos, uint32_t take, uint32_t end)
 {
     const uint32_t next = pos + take;
-    if (!model->features || next >= end)
+    if (!model->pictures.list || next >= end)
         return take;
     const dop_features *f = find(model, tokens[next]);
     const uint32_t row = f ? tokens[next] - f->first : 0;

@@ -28,23 +28,23 @@ dop_restore_points_open(dop_model *model, const dop_open_options *options, dop_d
         return DOP_OK;
     const dop_states whole = {.to = m->plan.model->ctx, .whole = true}, page = {.to = m->pages.page, .rows = true};
     const uint64_t bytes = dop_transfer_size(m, &whole);
-    m->one_position = bytes > 0;
+    m->kept.one_position = bytes > 0;
     uint32_t n = count_slots(m, bytes + dop_transfer_size(m, &page), options);
     if (n == 0)
         return DOP_OK;
     dop_status st = dop_transfer_make_slots(m, n, &full);
     if (st == DOP_E_NOMEM && !m->ranks) { /* nothing depends on them */
         dop_log_printf(&m->log, "checkpoints: none: %s", full.message);
-        m->slots.n = 0;
+        m->kept.slots.n = 0;
         return DOP_OK;
     }
     if (st == DOP_OK)
         st = dop_transfer_keep_staging(m, &full);
     if (st != DOP_OK && diag)
         *diag = full;
-    m->memory.total += m->slots.bytes * n;
+    m->memory.total += m->kept.slots.bytes * n;
     if (st == DOP_OK)
-        dop_log_printf(&m->log, "checkpoints: %u of %.1f MiB", n, (double)m->slots.bytes / (1 << 20));
+        dop_log_printf(&m->log, "checkpoints: %u of %.1f MiB", n, (double)m->kept.slots.bytes / (1 << 20));
     return st;
 }
 
@@ -60,13 +60,13 @@ void
 dop_restore_points_finish(dop_model *model)
 {
     for (uint32_t i = 0; i < DOP_MAX_SLOTS; i++)
-        clear(&model->checkpoints[i]);
+        clear(&model->kept.points[i]);
 }
 
 static uint32_t
 slot_of(const dop_model *m, const dop_restore_point *c)
 {
-    return m->plan.model->n_sequences + (uint32_t)(c - m->checkpoints);
+    return m->plan.model->n_sequences + (uint32_t)(c - m->kept.points);
 }
 
 /* Is it of the first n of these keys? */
@@ -84,8 +84,8 @@ dop_restore_point_find(dop_model *model, uint64_t seed, const uint32_t *keys, ui
 {
     dop_restore_point *best = NULL;
     const uint32_t page = model->pages.page;
-    for (uint32_t i = 0; i < model->slots.n; i++) {
-        dop_restore_point *c = &model->checkpoints[i];
+    for (uint32_t i = 0; i < model->kept.slots.n; i++) {
+        dop_restore_point *c = &model->kept.points[i];
         if ((!best || c->n > best->n) && (page ? c->n / page * page : c->n) <= rows && begins(c, seed, keys, most))
             best = c;
     }
@@ -97,8 +97,8 @@ static dop_restore_point *
 make_room(dop_model *m)
 {
     dop_restore_point *oldest = NULL;
-    for (uint32_t i = 0; i < m->slots.n; i++) {
-        dop_restore_point *c = &m->checkpoints[i];
+    for (uint32_t i = 0; i < m->kept.slots.n; i++) {
+        dop_restore_point *c = &m->kept.points[i];
         if (c->id == 0)
             return c;
         if (c->held == 0 && (!oldest || c->used < oldest->used))
@@ -116,17 +116,18 @@ dop_restore_point_make(dop_sequence *sequence, dop_diag *diag, dop_restore_point
     dop_model *m = s->model;
     const uint32_t n = s->n_fed, rewind = m->plan.model->rewind, *keys = dop_prefix_keys(&s->prefix, s->tokens, n);
     *out_checkpoint = NULL;
-    if (n == 0 || m->slots.n == 0 || (rewind != DOP_PLAN_NO_RINGS && s->n_written > n && s->n_written - n > rewind))
+    if (n == 0 || m->kept.slots.n == 0 ||
+        (rewind != DOP_PLAN_NO_RINGS && s->n_written > n && s->n_written - n > rewind))
         return DOP_OK;
     if (!keys)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_restore_point *c = dop_restore_point_find(m, s->prefix.seed, keys, n, n);
     if (c && c->n == n) {
-        c->used = ++m->checkpoint_clock;
+        c->used = ++m->kept.clock;
         *out_checkpoint = c;
         return DOP_OK;
     }
-    dop_restore_point made = {.id = ++m->checkpoint_clock, .n = n, .used = m->checkpoint_clock};
+    dop_restore_point made = {.id = ++m->kept.clock, .n = n, .used = m->kept.clock};
     made.over = s->n_written > n ? s->n_written - n : 0;
     made.tokens = malloc(n * sizeof *made.tokens);
     dop_status st =
@@ -145,7 +146,7 @@ dop_restore_point_make(dop_sequence *sequence, dop_diag *diag, dop_restore_point
     }
     *c = made;
     *out_checkpoint = c;
-    m->checkpoints_made++;
+    m->kept.made++;
     return DOP_OK;
 }
 
@@ -154,12 +155,12 @@ dop_restore_point_take(dop_sequence *sequence, dop_restore_point *checkpoint, bo
 {
     dop_sequence *s = sequence;
     dop_restore_point *c = checkpoint;
-    c->used = ++s->model->checkpoint_clock;
+    c->used = ++s->model->kept.clock;
     s->n_fed = c->n;
     s->n_written = c->n + c->over;
     s->n_kept = UINT32_MAX;
     s->logits = NULL;
-    s->model->checkpoints_used++;
+    s->model->kept.used++;
     return dop_transfer_copy_slot(s->model, slot_of(s->model, c), s->place, c->n, tail, diag);
 }
 
@@ -170,7 +171,7 @@ static bool
 is_useful(const dop_sequence *s)
 {
     const dop_model *m = s->model;
-    return m->one_position && m->slots.n > 0 && m->flight.n == 0 && s->n_fed <= s->n_tokens && s->n_fed > 0 &&
+    return m->kept.one_position && m->kept.slots.n > 0 && m->flight.n == 0 && s->n_fed <= s->n_tokens && s->n_fed > 0 &&
            m->step.n_rows == 0 && dop_step_none_has(m, s, NULL) == DOP_OK;
 }
 
@@ -192,11 +193,11 @@ dop_sequence_mark_chunk(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     dop_restore_point *made;
-    const uint32_t every = m->plan.model->ctx / (m->slots.n > 2 * SPREAD ? m->slots.n / 2 : SPREAD) + 1;
+    const uint32_t every = m->plan.model->ctx / (m->kept.slots.n > 2 * SPREAD ? m->kept.slots.n / 2 : SPREAD) + 1;
     if (!is_useful(s))
         return DOP_OK;
-    for (uint32_t i = 0; i < m->slots.n && s->chunk_marks[0]; i++) {
-        dop_restore_point *c = &m->checkpoints[i];
+    for (uint32_t i = 0; i < m->kept.slots.n && s->chunk_marks[0]; i++) {
+        dop_restore_point *c = &m->kept.points[i];
         if (c->id == s->chunk_marks[0] && c->held == 0 && c->used == c->id && c->n < s->n_fed &&
             c->n / every == s->n_fed / every)
             clear(c);

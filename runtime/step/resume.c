@@ -70,7 +70,7 @@ find_pages(search *x)
     source from = {.pages = true, .rows = dop_pages_match(&m->pages, x->prompt->seed, x->keys, x->most)};
     note_common(x, from.rows);
     from.n = from.rows;
-    if (m->one_position) {
+    if (m->kept.one_position) {
         from.point = dop_restore_point_find(m, x->prompt->seed, x->keys, x->most, from.rows);
         from.n = from.point ? from.point->n : 0;
     }
@@ -103,8 +103,8 @@ static void
 note_checkpoints(search *x)
 {
     dop_model *m = x->s->model;
-    for (uint32_t i = 0; i < m->slots.n; i++) {
-        dop_restore_point *c = &m->checkpoints[i];
+    for (uint32_t i = 0; i < m->kept.slots.n; i++) {
+        dop_restore_point *c = &m->kept.points[i];
         const uint32_t n = c->n < x->most ? c->n : x->most;
         const uint32_t *own =
             c->id && c->prefix.seed == x->prompt->seed ? dop_prefix_keys(&c->prefix, c->tokens, n) : NULL;
@@ -233,8 +233,8 @@ dop_sequence_resume(dop_sequence *sequence, const dop_prompt *prompt, dop_diag *
     note_common(&x, load.known);
     if (st == DOP_OK)
         st = load.n > 0 ? take_stored(&x, &load, diag, &out->n) : apply(&x, &best, own, diag, &out->n);
-    m->tokens_loaded += load.n > 0 ? out->n : 0;
-    m->tokens_saved += out->n;
+    m->kept.prompts.tokens_loaded += load.n > 0 ? out->n : 0;
+    m->kept.prompts.tokens_saved += out->n;
     dop_stored_load_finish(&load);
     if (st == DOP_OK) {
         memcpy(s->tokens, prompt->ids, out->n * sizeof *s->tokens);
@@ -282,7 +282,7 @@ dop_sequence_end_turn(dop_sequence *sequence, dop_diag *diag)
     dop_diag_clear(diag);
     dop_sequence *s = sequence;
     dop_status st = dop_step_none_has(s->model, s, diag);
-    if ((s->model->slots.n == 0 && !s->model->store) || s->model->step.n_rows > 0)
+    if ((s->model->kept.slots.n == 0 && !s->model->kept.prompts.store) || s->model->step.n_rows > 0)
         return DOP_OK;
     if (st == DOP_OK && (st = dop_step_drain(s->model, diag)) == DOP_OK &&
         (st = dop_sequence_settle(s, diag)) == DOP_OK)
@@ -308,7 +308,8 @@ dop_sequence_checkpoint(dop_sequence *sequence, dop_diag *diag, uint64_t *out_id
         return st;
     if (!made)
         return DOP_FAIL_IN(diag, DOP_E_FULL, s->model->plan.path,
-                           "all %u checkpoints are held: drop one, or open the model with more", s->model->slots.n);
+                           "all %u checkpoints are held: drop one, or open the model with more",
+                           s->model->kept.slots.n);
     made->held++;
     *out_id = made->id;
     return DOP_OK;
@@ -317,9 +318,9 @@ dop_sequence_checkpoint(dop_sequence *sequence, dop_diag *diag, uint64_t *out_id
 static dop_restore_point *
 find_held(dop_model *m, uint64_t id)
 {
-    for (uint32_t i = 0; i < m->slots.n; i++)
-        if (id && m->checkpoints[i].id == id && m->checkpoints[i].held > 0)
-            return &m->checkpoints[i];
+    for (uint32_t i = 0; i < m->kept.slots.n; i++)
+        if (id && m->kept.points[i].id == id && m->kept.points[i].held > 0)
+            return &m->kept.points[i];
     return NULL;
 }
 

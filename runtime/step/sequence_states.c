@@ -49,7 +49,7 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
     if (st == DOP_OK && m->states_used[place] && (st = dop_step_none_open(m, diag)) == DOP_OK &&
         (st = dop_step_drain(m, diag)) == DOP_OK)
         st = dop_sequence_empty(s, diag);
-    if (st == DOP_OK && m->factors_set[place] && (st = dop_step_none_open(m, diag)) == DOP_OK &&
+    if (st == DOP_OK && m->lora.factors_set[place] && (st = dop_step_none_open(m, diag)) == DOP_OK &&
         (st = dop_step_drain(m, diag)) == DOP_OK)
         st = dop_adapters_apply(s, NULL, 0, diag);
     if (st != DOP_OK) {

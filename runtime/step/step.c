@@ -214,7 +214,7 @@ dop_step_issue(dop_model *model, const dop_sequence_rows *rows, uint32_t n, dop_
     }
     if (!io->own)
         write_record(m, rows, n, io->continued);
-    if (m->takes_features && (st = dop_features_write(m, io->schedule, rows, n, !io->own, diag)) != DOP_OK)
+    if (m->pictures.taken && (st = dop_features_write(m, io->schedule, rows, n, !io->own, diag)) != DOP_OK)
         return st;
     st = submit(m, io->schedule, io->form, more + 1, diag, &io->ticket);
     io->pick_end = m->flight.picks_asked;

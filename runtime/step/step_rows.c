@@ -186,7 +186,7 @@ dop_step_prepare_model(dop_model *model, dop_diag *diag)
 {
     dop_model *m = model;
     dop_open_step *o = &m->step;
-    m->takes_features = dop_model_features_depth(m) > 0;
+    m->pictures.taken = dop_model_features_depth(m) > 0;
     if (m->plan.model->n_sequences == 1 || dop_model_max_rows_of_several(m) > 1)
         return DOP_OK; /* logits are read where the only replay leaves them */
     o->cap_kept = (size_t)m->plan.model->n_sequences + dop_model_max_rows(m, true);

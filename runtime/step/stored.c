@@ -52,9 +52,9 @@ dop_stored_open(dop_model *model, const dop_open_options *options, dop_diag *dia
                                    .block = block_of(m),
                                    .plan = dop_stored_plan(m)};
     const dop_states row = {.to = 1, .rows = true};
-    m->has_rows = dop_transfer_size(m, &row) > 0;
+    m->kept.prompts.has_rows = dop_transfer_size(m, &row) > 0;
     dop_status st = dop_transfer_keep_staging(m, diag);
-    return st == DOP_OK ? dop_store_create(&how, diag, &m->store) : st;
+    return st == DOP_OK ? dop_store_create(&how, diag, &m->kept.prompts.store) : st;
 }
 
 /* --- bytes ------------------------------------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ keep_one(dop_sequence *s, const dop_snapshot_key *key, const uint32_t *keys, uin
         st = dop_stored_read(m, &whole, states + n_rows, diag);
     if (st == DOP_OK) {
         dop_snapshot_finish(x);
-        dop_store_put(m->store, key, x);
+        dop_store_put(m->kept.prompts.store, key, x);
     }
     dop_snapshot_release(x);
     return st;
@@ -160,7 +160,7 @@ keep_point(dop_sequence *s, const uint32_t *keys, uint32_t n, uint32_t whole_at,
     uint64_t digest[1][2];
     dop_snapshot_digests(s->prefix.seed, keys, &n, 1, digest);
     memcpy(key.digest, digest[0], sizeof key.digest);
-    return dop_store_has(m->store, &key) ? DOP_OK : keep_one(s, &key, keys, whole_at, over, diag);
+    return dop_store_has(m->kept.prompts.store, &key) ? DOP_OK : keep_one(s, &key, keys, whole_at, over, diag);
 }
 
 static dop_status
@@ -178,7 +178,7 @@ keep_blocks(dop_sequence *s, const uint32_t *keys, uint32_t n, dop_diag *diag)
     for (uint32_t i = 0; i < n_blocks && st == DOP_OK; i++) {
         dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
         memcpy(key.digest, digests[i], sizeof key.digest);
-        if (!dop_store_has(m->store, &key))
+        if (!dop_store_has(m->kept.prompts.store, &key))
             st = keep_one(s, &key, keys, s->place, 0, diag);
     }
     free(at);
@@ -192,20 +192,20 @@ dop_stored_keep(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     const uint32_t n = s->n_fed, rewind = m->plan.model->rewind, *keys = dop_prefix_keys(&s->prefix, s->tokens, n);
-    if (!m->store || n == 0)
+    if (!m->kept.prompts.store || n == 0)
         return DOP_OK;
     if (!keys)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     const uint32_t lasting = count_lasting(m, keys, n);
-    dop_store_refresh(m->store);
-    dop_status st = m->has_rows ? keep_blocks(s, keys, lasting, diag) : DOP_OK;
-    if (st != DOP_OK || !m->one_position)
+    dop_store_refresh(m->kept.prompts.store);
+    dop_status st = m->kept.prompts.has_rows ? keep_blocks(s, keys, lasting, diag) : DOP_OK;
+    if (st != DOP_OK || !m->kept.one_position)
         return st;
     const uint32_t over = s->n_written > n ? s->n_written - n : 0;
     if (lasting == n && (rewind == DOP_PLAN_NO_RINGS || over <= rewind))
         st = keep_point(s, keys, n, s->place, over, diag);
-    for (uint32_t i = 0; i < m->slots.n && st == DOP_OK; i++) {
-        dop_restore_point *c = &m->checkpoints[i];
+    for (uint32_t i = 0; i < m->kept.slots.n && st == DOP_OK; i++) {
+        dop_restore_point *c = &m->kept.points[i];
         const bool last = c->id == s->chunk_marks[0] || c->id == s->chunk_marks[1];
         if (c->id == 0 || c->n >= n || c->n > lasting || (c->chunk && !last) || c->prefix.seed != s->prefix.seed)
             continue;
@@ -224,12 +224,12 @@ count_blocks(const dop_model *m, uint64_t (*digests)[2], uint32_t n, uint32_t ro
 {
     const uint32_t block = block_of(m);
     uint32_t i = rows / block;
-    if (!m->has_rows)
+    if (!m->kept.prompts.has_rows)
         return n;
     for (; i < n; i++) {
         dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
         memcpy(key.digest, digests[i], sizeof key.digest);
-        if (!dop_store_has(m->store, &key))
+        if (!dop_store_has(m->kept.prompts.store, &key))
             break;
     }
     return i < n ? i : n;
@@ -241,7 +241,7 @@ find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t mos
            dop_snapshot_key *out)
 {
     const uint32_t block = block_of(m);
-    uint32_t n, *at = dop_store_points(m->store, most, &n);
+    uint32_t n, *at = dop_store_points(m->kept.prompts.store, most, &n);
     uint64_t(*digests)[2] = at ? malloc(n * sizeof *digests) : NULL;
     bool found = false;
     if (digests)
@@ -249,7 +249,7 @@ find_point(const dop_model *m, uint64_t seed, const uint32_t *keys, uint32_t mos
     for (uint32_t i = n; i-- > 0 && digests && !found;) {
         *out = (dop_snapshot_key){.from = at[i] / block * block, .to = at[i], .whole = true};
         memcpy(out->digest, digests[i], sizeof out->digest);
-        found = at[i] / block <= n_blocks && dop_store_has(m->store, out);
+        found = at[i] / block <= n_blocks && dop_store_has(m->kept.prompts.store, out);
     }
     free(digests);
     free(at);
@@ -260,7 +260,7 @@ static dop_status
 get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop_snapshot_key *point,
            dop_stored_load *x, dop_diag *diag)
 {
-    const uint32_t block = block_of(m), first = x->rows / block, end = m->has_rows ? x->n / block : first;
+    const uint32_t block = block_of(m), first = x->rows / block, end = m->kept.prompts.has_rows ? x->n / block : first;
     x->snapshots = calloc((size_t)(end > first ? end - first : 0) + 1, sizeof(dop_snapshot *));
     if (!x->snapshots)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -268,12 +268,12 @@ get_images(dop_model *m, const uint32_t *keys, uint64_t (*digests)[2], const dop
     for (uint32_t i = first; i < end && good; i++) {
         dop_snapshot_key key = {.from = i * block, .to = (i + 1) * block};
         memcpy(key.digest, digests[i], sizeof key.digest);
-        x->snapshots[x->n_images] = dop_store_get(m->store, &key, keys + key.from);
+        x->snapshots[x->n_images] = dop_store_get(m->kept.prompts.store, &key, keys + key.from);
         good = x->snapshots[x->n_images] != NULL;
         x->n_images += good;
     }
     if (good && point->whole) {
-        x->snapshots[x->n_images] = dop_store_get(m->store, point, keys);
+        x->snapshots[x->n_images] = dop_store_get(m->kept.prompts.store, point, keys);
         good = x->snapshots[x->n_images] != NULL;
         x->n_images += good;
     }
@@ -288,7 +288,7 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
 {
     dop_model *m = model;
     *out = (dop_stored_load){0};
-    if (!m->store)
+    if (!m->kept.prompts.store)
         return DOP_OK;
     most = count_lasting(m, keys, most);
     const uint32_t block = block_of(m), n_blocks = most / block;
@@ -297,14 +297,14 @@ dop_stored_find(dop_model *model, uint64_t seed, const uint32_t *keys, uint32_t 
     dop_snapshot_key point = {.whole = false};
     dop_status st = at && digests ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK) {
-        dop_store_refresh(m->store);
+        dop_store_refresh(m->kept.prompts.store);
         for (uint32_t i = 0; i < n_blocks; i++)
             at[i] = (i + 1) * block;
-        if (m->has_rows)
+        if (m->kept.prompts.has_rows)
             dop_snapshot_digests(seed, keys, at, n_blocks, digests);
         const uint32_t blocks = count_blocks(m, digests, n_blocks, rows);
-        out->known = m->has_rows ? blocks * block : 0;
-        if (!m->one_position)
+        out->known = m->kept.prompts.has_rows ? blocks * block : 0;
+        if (!m->kept.one_position)
             out->n = blocks * block;
         else if (find_point(m, seed, keys, most, blocks, &point))
             out->n = point.to;

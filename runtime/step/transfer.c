@@ -104,8 +104,9 @@ static piece
 find_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t from, uint32_t to)
 {
     const uint64_t row_bytes = m->plan.states[i].row_bytes;
-    piece p = page == UINT32_MAX ? (piece){m->slots.block.buffer, slot * m->slots.bytes + m->slots.offsets[i], 0}
-                                 : find_page(m, i, page, to);
+    piece p = page == UINT32_MAX
+                  ? (piece){m->kept.slots.block.buffer, slot * m->kept.slots.bytes + m->kept.slots.offsets[i], 0}
+                  : find_page(m, i, page, to);
     p.offset += from * row_bytes;
     p.size = (to - from) * row_bytes;
     return p;
@@ -123,7 +124,7 @@ part_of(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
         if (!is_slot(m, x->place))
             return current(m, i, x->place, x->to);
         const uint32_t slot = x->place - m->plan.model->n_sequences;
-        return (piece){m->slots.block.buffer, slot * m->slots.bytes + m->slots.offsets[i],
+        return (piece){m->kept.slots.block.buffer, slot * m->kept.slots.bytes + m->kept.slots.offsets[i],
                        find(m, i, 0, x->to, 0).size};
     }
     if (!is_paged(m, i)) {
@@ -211,19 +212,19 @@ dop_transfer_make_slots(dop_model *model, uint32_t n, dop_diag *diag)
     dop_status st = dop_ranks_order(m, DOP_ORDER_SLOTS, (uint32_t[]){n}, 1, diag);
     if (st != DOP_OK || n == 0)
         return st;
-    m->slots.offsets = calloc((size_t)m->plan.n_states + 1, sizeof *m->slots.offsets);
-    if (!m->slots.offsets)
+    m->kept.slots.offsets = calloc((size_t)m->plan.n_states + 1, sizeof *m->kept.slots.offsets);
+    if (!m->kept.slots.offsets)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     const dop_states all = {.to = m->plan.model->ctx, .whole = true}, page = {.to = m->pages.page, .rows = true};
     for (uint32_t i = 0; i < m->plan.n_states; i++) {
-        m->slots.offsets[i] = bytes;
+        m->kept.slots.offsets[i] = bytes;
         bytes += dop_align_u64(bytes_of(m, i, is_paged(m, i) ? &page : &all), 16);
     }
-    m->slots.bytes = bytes;
-    m->slots.n = n;
+    m->kept.slots.bytes = bytes;
+    m->kept.slots.n = n;
     return bytes == 0 ? DOP_OK
                       : dop_block_create(&m->device, n * bytes, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0, diag,
-                                         &m->slots.block);
+                                         &m->kept.slots.block);
 }
 
 dop_status
@@ -233,12 +234,12 @@ dop_transfer_copy_slot(dop_model *model, uint32_t from, uint32_t to, uint32_t n,
     VkCommandBuffer commands;
     const uint32_t place = is_slot(m, from) ? to : from, slot = is_slot(m, from) ? from : to,
                    rest = m->pages.page ? n % m->pages.page : 0;
-    if (slot - m->plan.model->n_sequences >= m->slots.n)
+    if (slot - m->plan.model->n_sequences >= m->kept.slots.n)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "no slot %u", slot);
     dop_status st = tail && rest > 0 ? dop_ranks_tell_pages(m, place, n, diag) : DOP_OK;
     if (st == DOP_OK)
         st = dop_ranks_order(m, DOP_ORDER_COPY_SLOT, (uint32_t[]){from, to, n, m->parity[place], tail}, 5, diag);
-    if (st != DOP_OK || m->slots.bytes == 0)
+    if (st != DOP_OK || m->kept.slots.bytes == 0)
         return st;
     const dop_states at = {.place = place, .from = n - rest, .to = n, .rows = tail && rest > 0, .whole = true};
     st = begin(m, diag, &commands);
@@ -353,14 +354,14 @@ static dop_status
 move_all(batch *b, const dop_states *x)
 {
     dop_model *m = b->m;
-    const bool own = !m->slots.staging.mapped;
+    const bool own = !m->kept.slots.staging.mapped;
     dop_status st = DOP_OK;
     if (size_here(m, x) == 0)
         return DOP_OK;
     if (own)
         st = make_staging(m, b->diag, &b->staging);
     else
-        b->staging = m->slots.staging;
+        b->staging = m->kept.slots.staging;
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
         piece p = part_of(m, i, x, 0);
         for (uint32_t k = 1; p.size > 0 && st == DOP_OK; k++) {
@@ -411,15 +412,15 @@ dop_transfer_tensor(dop_model *model, uint32_t slot, uint64_t offset, void *byte
 dop_status
 dop_transfer_keep_staging(dop_model *model, dop_diag *diag)
 {
-    return model->slots.staging.mapped ? DOP_OK : make_staging(model, diag, &model->slots.staging);
+    return model->kept.slots.staging.mapped ? DOP_OK : make_staging(model, diag, &model->kept.slots.staging);
 }
 
 void
 dop_transfer_finish(dop_model *model)
 {
-    dop_block_destroy(&model->device, &model->slots.staging);
-    dop_block_destroy(&model->device, &model->slots.block);
-    free(model->slots.offsets);
+    dop_block_destroy(&model->device, &model->kept.slots.staging);
+    dop_block_destroy(&model->device, &model->kept.slots.block);
+    free(model->kept.slots.offsets);
 }
 
 dop_status

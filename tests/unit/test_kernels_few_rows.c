@@ -181,14 +181,13 @@ Test(kernels_few_rows, statistics_and_halves, .timeout = 300)
                        "  %%a:f32[T,72] = silu %%g\n  %%m:f16[T,72] = mul %%a, %%u\n"
                        "  %%d:f32[T,36] = matmul %%m, %%wd\n  %%z:f32[T,36] = add %%x, %%d\n  return %%z\n}\n",
                        rows[i]);
-        check(lab, "products of a normed row and of halves", &text, gpu, i == 0 ? KERNEL_LAB_BOTH : KERNEL_LAB_FUSED);
+        check(lab, "products of a normed row and of halves", &text, gpu, KERNEL_LAB_BOTH);
         dop_buf_finish(&text);
     }
     kernel_lab_close(lab);
 }
 
-/* Slot j takes matrix j: no choice, as in products of heads with a matrix each.  Without fusion there is one more dispatch, which
- * multiplies by a number. */
+/* Slot j takes matrix j: no choice, as in products of heads with a matrix each. */
 Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
 {
     kernel_lab *lab;
@@ -205,8 +204,7 @@ Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
                        "  %%z:f32[T,3,24] = scale %%y by=0.5\n  return %%z\n}\n",
                        t);
         for (uint32_t k = 0; k < KERNEL_LAB_TARGETS; k++)
-            check(lab, "a matrix for each slot", &text, kernel_lab_target(k),
-                  k + t == 1 ? KERNEL_LAB_BOTH : KERNEL_LAB_FUSED);
+            check(lab, "a matrix for each slot", &text, kernel_lab_target(k), KERNEL_LAB_BOTH);
         dop_buf_finish(&text);
     }
     kernel_lab_close(lab);
