@@ -3,8 +3,8 @@
  * Everything is checked when the file is opened: every count, length, type, dimension and offset lies inside the
  * file, so the accessors below cannot fail on damaged data, only on a missing key or another type.
  * Format: the GGUF specification (ggml repository, docs/gguf.md). */
-#ifndef DOPPLER_COMPILER_IMPORT_FORMAT_GGUF_H
-#define DOPPLER_COMPILER_IMPORT_FORMAT_GGUF_H
+#ifndef DOPPLER_BASE_FORMAT_GGUF_H
+#define DOPPLER_BASE_FORMAT_GGUF_H
 
 #include "base/base.h"
 

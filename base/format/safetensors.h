@@ -1,7 +1,7 @@
 /* Safetensors files: 8 bytes of header length, a JSON header of names, types, shapes and byte ranges, then the bytes.
  * Format: https://huggingface.co/docs/safetensors (section "Format").  Little-endian. */
-#ifndef DOPPLER_COMPILER_IMPORT_FORMAT_SAFETENSORS_H
-#define DOPPLER_COMPILER_IMPORT_FORMAT_SAFETENSORS_H
+#ifndef DOPPLER_BASE_FORMAT_SAFETENSORS_H
+#define DOPPLER_BASE_FORMAT_SAFETENSORS_H
 
 #include "base/arena.h"
 #include "base/base.h"
