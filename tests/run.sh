@@ -232,6 +232,14 @@ phase_sanitize() {
         echo "error: what a Vulkan driver keeps in its globals is reported as a leak of ours"
         set -- "$1" $(($2 + 1)) "$3"
     fi
+    # The leak checker looks at a stopped process from outside; a thread that was ending just then can make it fall
+    # itself ("Tracer caught signal").  That says nothing about the process; more than a few would hide leaks.
+    local fallen
+    fallen=$(find "$reports" -name 'report.*' -exec awk 'FNR == 1 && /^Tracer caught signal/ { print FILENAME }' {} +)
+    if [ -n "$fallen" ] && [ "$(wc -l <<<"$fallen")" -le 3 ]; then
+        echo "note: the leak checker itself fell in $(wc -l <<<"$fallen") processes"
+        xargs rm -f <<<"$fallen"
+    fi
     local n
     n=$(find "$reports" -name 'report.*' | wc -l)
     if [ "$n" -gt 0 ]; then
