@@ -111,7 +111,7 @@ check_index(const dop_arch *a, uint32_t i, const dop_attention *t, const char *p
     if (st == DOP_OK)
         st = check_u32("the values of a head of the index", x->head_dim, DOP_MAX_HEAD_DIM, path, diag);
     if (st == DOP_OK)
-        st = check_u32("the width of the index", (uint64_t)x->n_heads * x->head_dim, DOP_MAX_WIDTH, path, diag);
+        st = check_u32("the width of the index", x->n_heads * x->head_dim, DOP_MAX_WIDTH, path, diag);
     if (st == DOP_OK && (x->head_dim % 4 || (t->rope >= 0 && a->ropes[t->rope].dims > x->head_dim)))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "layer %u: heads of %u values of an index, no multiple of 4 of at least the rotated ones", i,
