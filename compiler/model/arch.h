@@ -119,12 +119,12 @@ typedef struct dop_attention {
     /* Differential attention: the results of the second half of the heads, times a learned value, are subtracted from the results of
      * the first half, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
-    double scale;    /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
-    double softcap;  /* cap on scaled q.k: softcap * tanh(x / softcap); 0: none */
-    bool both;       /* queries also see later positions; a window then extends to both sides */
-    bool relative;   /* scores have a learned bias for each head and distance: dop_encoder.relative */
+    double scale;      /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double softcap;    /* cap on scaled q.k: softcap * tanh(x / softcap); 0: none */
+    bool both;         /* queries also see later positions; a window then extends to both sides */
+    bool relative;     /* scores have a learned bias for each head and distance: dop_encoder.relative */
     dop_indexer index; /* with latent: which positions rows see */
-    bool tempered;   /* queries are multiplied by dop_arch.temper at their positions */
+    bool tempered;     /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
 /* Values of a head of v, and of its result. */

@@ -73,7 +73,7 @@ dop_gi_index(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
     dop_indexer x = {.interleaved = gi->family->flags & DOP_FAM_INDEX_PAIRS,
-                   .norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}};
+                     .norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}};
     char name[64];
     dop_status st = DOP_OK;
     bool some = false;
