@@ -653,11 +653,10 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
                         "a context of %u tokens is longer than the %u positions this model has learned; lower it",
                         opt->max_s, m->arch.ctx_train);
     if (m->arch.ctx_limit && opt->max_s > m->arch.ctx_limit)
-        return DOP_FAIL(
-            diag, DOP_E_INPUT,
-            "a context of %u tokens is longer than the %u positions of which this model's attention sees all; "
-            "lower it",
-            opt->max_s, m->arch.ctx_limit);
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "a context of %u tokens is longer than the %u positions for which this model's facts hold; "
+                        "lower it",
+                        opt->max_s, m->arch.ctx_limit);
     const bool one_row = opt->phase == DOP_PHASE_DECODE && !opt->invariant;
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], one_row ? 1 : opt->max_t, opt->max_s, diag);
     if (opt->max_q > 1)

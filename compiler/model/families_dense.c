@@ -130,6 +130,48 @@ const dop_tensor_name dop_names_opt[] = {
     {DOP_W_down_bias, "fc2.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+const dop_tensor_name dop_names_internlm2[] = {
+    {DOP_W_embed, "tok_embeddings.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "output.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "attention_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "attention.wqkv.weight", DOP_PART_GQA_Q, false},
+    {DOP_W_k, "attention.wqkv.weight", DOP_PART_GQA_K, false},
+    {DOP_W_v, "attention.wqkv.weight", DOP_PART_GQA_V, false},
+    {DOP_W_q_bias, "attention.wqkv.bias", DOP_PART_GQA_Q, false},
+    {DOP_W_k_bias, "attention.wqkv.bias", DOP_PART_GQA_K, false},
+    {DOP_W_v_bias, "attention.wqkv.bias", DOP_PART_GQA_V, false},
+    {DOP_W_o, "attention.wo.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attention.wo.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "ffn_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "feed_forward.w1.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "feed_forward.w3.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "feed_forward.w2.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_hf_keys dop_keys_exaone = {
+    .hidden = "hidden_size",
+    .layers = "num_layers|num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "activation_function",
+    .eps = "layer_norm_epsilon",
+};
+const dop_tensor_name dop_names_exaone[] = {
+    {DOP_W_embed, "wte.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "ln_1.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "attn.attention.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "attn.attention.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_v, "attn.attention.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "attn.attention.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "ln_2.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.c_fc_0.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.c_fc_1.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
 const dop_tensor_name dop_names_gptj[] = {
     {DOP_W_embed, "wte.weight", DOP_PART_ALL, false},          {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm_bias, "ln_f.bias", DOP_PART_ALL, false}, {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},

@@ -595,6 +595,228 @@ class zamba2_adapted(Model):
         return self.product("model.embed_tokens.weight", self.rms(x, "model.final_layernorm", c["rms_norm_eps"]))
 
 
+class Llama(Model):
+    """Llama's layers, as families vary them: names of tensors, rotated part, biases, factors, norms of heads, experts."""
+    names, pairs, partial, bias, eps, embed_by, part_by, logit_by = {}, False, 1.0, (), 1e-6, 1.0, 1.0, 1.0
+    prefix, layer, head_norms, embed, output, last = "model.", "layers.", False, "embed_tokens", "lm_head", "norm"
+    q, k, v, o = (f"self_attn.{n}_proj" for n in "qkvo")
+    gate, up, down = (f"mlp.{n}_proj" for n in ("gate", "up", "down"))
+    norm1, norm2 = "input_layernorm", "post_attention_layernorm"
+
+    def sizes(self):
+        c = self.CONFIG
+        return (c["hidden_size"], c["num_attention_heads"], c.get("num_key_value_heads", c["num_attention_heads"]),
+                c.get("head_dim", c["hidden_size"] // c["num_attention_heads"]), c.get("num_layers", c.get("num_hidden_layers")))
+
+    def make(self):
+        c, (n, heads, kv, d, layers) = self.CONFIG, self.sizes()
+        self.add(self.prefix + self.embed + ".weight", c["vocab_size"], n)
+        self.add(self.prefix + self.last + ".weight", n)
+        self.add(self.output + ".weight", c["vocab_size"], n)
+        for i in range(layers):
+            p = f"{self.prefix}{self.layer}{i}."
+            for name in (self.norm1, self.norm2):
+                self.add(p + name + ".weight", n)
+            for name, rows, cols in ((self.q, heads * d, n), (self.k, kv * d, n), (self.v, kv * d, n), (self.o, n, heads * d)):
+                self.add(p + name + ".weight", rows, cols, gain=1.5)
+                if name in self.bias:
+                    self.add(p + name + ".bias", rows, bias=True)
+            if self.head_norms:
+                self.add(p + self.head_norms[0] + ".weight", d)
+                self.add(p + self.head_norms[1] + ".weight", d)
+            self.make_ffn(p, i)
+
+    def make_ffn(self, p, i):
+        n, m = self.CONFIG["hidden_size"], self.CONFIG["intermediate_size"]
+        for name, rows, cols in ((self.gate, m, n), (self.up, m, n), (self.down, n, m)):
+            self.add(p + name + ".weight", rows, cols)
+
+    def gated(self, gate, up, down, x):
+        return self.product(down, times([silu(g) for g in self.product(gate, x)], self.product(up, x)))
+
+    def ffn(self, p, i, x):
+        return self.gated(p + self.gate + ".weight", p + self.up + ".weight", p + self.down + ".weight", x)
+
+    def step(self, token):
+        n, heads, kv, d, layers = self.sizes()
+        x = [v * self.embed_by for v in self.row(self.prefix + self.embed + ".weight", token)]
+        for i in range(layers):
+            p = f"{self.prefix}{self.layer}{i}."
+            y = self.rms(x, p + self.norm1, self.eps)
+            q, k, v = (heads_of(self.product(p + name + ".weight", y), h)
+                       for name, h in ((self.q, heads), (self.k, kv), (self.v, kv)))
+            if self.head_norms:
+                q = [self.rms(h, p + self.head_norms[0], self.eps) for h in q]
+                k = [self.rms(h, p + self.head_norms[1], self.eps) for h in k]
+            turn = int(d * self.partial)
+            q, k = ([turned(h, self.t, self.CONFIG["rope_theta"], self.pairs, turn) for h in part] for part in (q, k))
+            self.cache(p).append((k, v))
+            y = []
+            for h in range(heads):
+                g = h // (heads // kv)
+                y += attended(q[h], [s[0][g] for s in self.cache(p)], [s[1][g] for s in self.cache(p)], d ** -0.5)
+            x = plus(x, [self.part_by * v for v in self.product(p + self.o + ".weight", y)])
+            y = self.ffn(p, i, self.rms(x, p + self.norm2, self.eps))
+            x = plus(x, [self.part_by * v for v in y])
+        x = [v * self.logit_by for v in self.rms(x, self.prefix + self.last, self.eps)]
+        return self.product(self.output + ".weight", x)
+
+    def joined(self, into, parts, suffix=".weight"):
+        """Weights as files have them: `parts` of each layer are one tensor `into`, its rows in the order that order() gives."""
+        out = dict(self.stored_so_far)
+        for i in range(self.sizes()[4]):
+            p = f"{self.prefix}{self.layer}{i}."
+            if p + parts[0] + suffix not in out:
+                continue
+            tensors = [out.pop(p + name + suffix) for name in parts]
+            cols = tensors[0][0][1] if suffix == ".weight" else 1
+            rows = [[v[r * cols:(r + 1) * cols] for r in range(len(v) // cols)] for _, v in tensors]
+            all_rows = self.order(rows)
+            shape = (len(all_rows), cols) if suffix == ".weight" else (len(all_rows),)
+            out[p + into + suffix] = (shape, sum(all_rows, []))
+        self.stored_so_far = out
+
+    def order(self, rows):
+        return sum(rows, [])
+
+
+LLAMA = {"bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 48, "intermediate_size": 96,
+         "max_position_embeddings": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
+         "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+         "vocab_size": 128}
+
+
+class minicpm(Llama):
+    """MiniCPM 1, 2 and 4 (modeling_minicpm.py of openbmb/MiniCPM-2B-sft-bf16)."""
+    seed, embed_by, part_by, logit_by = 1, 12.0, 1.4 / math.sqrt(2), 32 / 48
+    CONFIG = dict(LLAMA, architectures=["MiniCPMForCausalLM"], model_type="minicpm", scale_emb=12, scale_depth=1.4,
+                  dim_model_base=32)
+
+
+class glm(Llama):
+    """GLM-4-9B (modeling_glm.py): a part of each head rotates, in pairs; biases of q, k and v; gate and up in one tensor."""
+    seed, pairs, partial, eps = 1, True, 0.5, 1.5625e-07
+    bias = (Llama.q, Llama.k, Llama.v)
+    CONFIG = dict(LLAMA, architectures=["GlmForCausalLM"], model_type="glm", attention_bias=True, head_dim=16,
+                  partial_rotary_factor=0.5, rms_norm_eps=1.5625e-07)
+
+    def stored(self):
+        self.stored_so_far = self.w
+        self.joined("mlp.gate_up_proj", (self.gate, self.up))
+        return self.stored_so_far
+
+
+class internlm2(Llama):
+    """InternLM 2 (modeling_internlm2.py): queries of a group, its key and its value beside each other in one tensor."""
+    seed, embed, output, norm1, norm2 = 1, "tok_embeddings", "output", "attention_norm", "ffn_norm"
+    o, gate, up, down = "attention.wo", "feed_forward.w1", "feed_forward.w3", "feed_forward.w2"
+    CONFIG = dict(LLAMA, architectures=["InternLM2ForCausalLM"], model_type="internlm2", bias=False,
+                  rope_scaling={"type": "dynamic", "factor": 2.0})
+
+    def order(self, rows):
+        q, k, v = rows
+        _, heads, kv, d, _ = self.sizes()
+        each, out = heads // kv * d, []
+        for g in range(kv):
+            out += q[g * each:(g + 1) * each] + k[g * d:(g + 1) * d] + v[g * d:(g + 1) * d]
+        return out
+
+    def stored(self):
+        self.stored_so_far = self.w
+        self.joined("attention.wqkv", (self.q, self.k, self.v))
+        return self.stored_so_far
+
+
+class exaone(Llama):
+    """EXAONE 3.5 (modeling_exaone.py of LGAI-EXAONE/EXAONE-3.5-2.4B-Instruct): Llama's layers under other names."""
+    seed, prefix, layer, embed, last, norm1, norm2, eps = 1, "transformer.", "h.", "wte", "ln_f", "ln_1", "ln_2", 1e-5
+    q, k, v, o = (f"attn.attention.{n}_proj" for n in ("q", "k", "v", "out"))
+    gate, up, down = "mlp.c_fc_0", "mlp.c_fc_1", "mlp.c_proj"
+    CONFIG = {k: v for k, v in dict(LLAMA, architectures=["ExaoneForCausalLM"], model_type="exaone", num_layers=2,
+                                    activation_function="silu", layer_norm_epsilon=1e-05, head_dim=12).items()
+              if k not in ("num_hidden_layers", "hidden_act", "rms_norm_eps")}
+
+
+class Mixed(Llama):
+    """Llama's layers with experts, of which the first layers have none."""
+    sigmoid_router = False
+
+    def make_ffn(self, p, i):
+        c = self.CONFIG
+        if i < c["first_k_dense_replace"]:
+            return super().make_ffn(p, i)
+        n, width = c["hidden_size"], c["moe_intermediate_size"]
+        self.add(p + "mlp.gate.weight", self.n_experts(), n, gain=2)
+        if self.sigmoid_router:
+            self.add(p + "mlp.gate.expert_bias", self.n_experts(), bias=True)
+        for e in range(self.n_experts()):
+            for name, rows, cols in (("gate", width, n), ("up", width, n), ("down", n, width)):
+                self.add(p + f"mlp.experts.{e}.{name}_proj.weight", rows, cols)
+        for name, rows, cols in (("gate", 1, n), ("up", 1, n), ("down", n, 1)):
+            self.add(p + f"mlp.shared_experts.{name}_proj.weight", *(r * (self.n_shared() * width if r == 1 else 1)
+                                                                   for r in (rows, cols)))
+
+    def expert(self, p, x):
+        return self.gated(p + "gate_proj.weight", p + "up_proj.weight", p + "down_proj.weight", x)
+
+    def ffn(self, p, i, x):
+        c = self.CONFIG
+        if i < c["first_k_dense_replace"]:
+            return super().ffn(p, i, x)
+        logits = self.product(p + "mlp.gate.weight", x)
+        scores = [sigmoid(s) for s in logits] if self.sigmoid_router else softmax(logits)
+        by = plus(scores, self.values(p + "mlp.gate.expert_bias")) if self.sigmoid_router else scores
+        groups = heads_of(by, c.get("n_group", 1))
+        worth = [sum(sorted(g, reverse=True)[:2]) for g in groups]
+        self.gap(worth, c.get("topk_group", 1))
+        kept = sorted(range(len(groups)), key=lambda g: -worth[g])[:c.get("topk_group", 1)]
+        open_to = [e for e in range(len(by)) if e // len(groups[0]) in kept]
+        self.gap([by[e] for e in open_to], c["num_experts_per_tok"])
+        best = sorted(open_to, key=lambda e: -by[e])[:c["num_experts_per_tok"]]
+        total = sum(scores[e] for e in best) if c["norm_topk_prob"] else 1.0
+        y = self.expert(p + "mlp.shared_experts.", x)
+        for e in best:
+            by_score = scores[e] / total * c.get("routed_scaling_factor", 1.0)
+            y = [a + by_score * b for a, b in zip(y, self.expert(p + f"mlp.experts.{e}.", x))]
+        return y
+
+
+class deepseek(Mixed):
+    """DeepSeekMoE 16B (modeling_deepseek.py of deepseek-ai/deepseek-moe-16b-base)."""
+    seed = 1
+    CONFIG = dict(LLAMA, architectures=["DeepseekForCausalLM"], model_type="deepseek", first_k_dense_replace=1,
+                  moe_layer_freq=1, n_routed_experts=8, n_shared_experts=2, num_experts_per_tok=3, norm_topk_prob=False,
+                  moe_intermediate_size=24, scoring_func="softmax", attention_bias=False)
+
+    def n_experts(self):
+        return self.CONFIG["n_routed_experts"]
+
+    def n_shared(self):
+        return self.CONFIG["n_shared_experts"]
+
+
+class bailing_moe(Mixed):
+    """Ling 2.0 (modeling_bailing_moe_v2.py of inclusionAI/Ling-mini-2.0)."""
+    seed, sigmoid_router, partial, embed, o = 1, True, 0.5, "word_embeddings", "attention.dense"
+    head_norms = ("attention.query_layernorm", "attention.key_layernorm")
+    CONFIG = dict(LLAMA, architectures=["BailingMoeV2ForCausalLM"], model_type="bailing_moe", first_k_dense_replace=1,
+                  num_experts=8, num_shared_experts=1, num_experts_per_tok=2, n_group=4, topk_group=2, norm_topk_prob=True,
+                  routed_scaling_factor=2.5, moe_intermediate_size=24, moe_router_enable_expert_bias=True, head_dim=16,
+                  score_function="sigmoid", use_qk_norm=True, use_qkv_bias=False, use_bias=False, use_rmsnorm=True,
+                  partial_rotary_factor=0.5, num_nextn_predict_layers=0)
+
+    def n_experts(self):
+        return self.CONFIG["num_experts"]
+
+    def n_shared(self):
+        return self.CONFIG["num_shared_experts"]
+
+    def stored(self):
+        self.stored_so_far = self.w
+        self.joined("attention.query_key_value", (self.q, self.k, self.v))
+        return self.stored_so_far
+
+
 def main():
     case = sys.argv[1]
     folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), case)

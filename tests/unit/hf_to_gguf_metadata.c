@@ -208,7 +208,7 @@ hg_metadata(hg_model *m)
     gguf_writer *w = m->w;
     const unsigned own = m->family->flags;
     m->layers = (uint32_t)NUMBER(m, (double)json_array_size(hg_field(m, "layers_block_type")), "num_hidden_layers",
-                                 "n_layer", "n_layers");
+                                 "num_layers", "n_layer", "n_layers");
     m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd", "d_model");
     m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head", "n_heads");
     m->kv_heads = (uint32_t)NUMBER(m, m->heads, "num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads");
@@ -321,6 +321,24 @@ hg_granite(hg_model *m)
     hg_copy_f32(m, "embedding_multiplier", "%.embedding_scale");
     hg_copy_f32(m, "residual_multiplier", "%.residual_scale");
     hg_copy_f32(m, "logits_scaling", "%.logit_scale");
+}
+
+void
+hg_minicpm(hg_model *m)
+{
+    gguf_f32(m->w, "%.embedding_scale", NUMBER(m, 1, "scale_emb"));
+    gguf_f32(m->w, "%.residual_scale", NUMBER(m, 1, "scale_depth") / sqrt(m->layers));
+    gguf_f32(m->w, "%.logit_scale", NUMBER(m, 0, "hidden_size") / NUMBER(m, 1, "dim_model_base"));
+}
+
+void
+hg_bailing(hg_model *m)
+{
+    hg_experts(m);
+    gguf_u32(m->w, "%.expert_gating_func", 2);
+    gguf_bool(m->w, "%.expert_weights_norm", true);
+    hg_copy_u32(m, "n_group", "%.expert_group_count");
+    hg_copy_u32(m, "topk_group", "%.expert_group_used_count");
 }
 
 void

@@ -133,6 +133,8 @@ void hg_window_flags(hg_model *m);
 void hg_gemma(hg_model *m);
 void hg_gemma4(hg_model *m);
 void hg_granite(hg_model *m);
+void hg_minicpm(hg_model *m);
+void hg_bailing(hg_model *m);
 void hg_parallel(hg_model *m);
 void hg_cohere2(hg_model *m);
 void hg_apertus(hg_model *m);

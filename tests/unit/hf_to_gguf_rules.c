@@ -140,6 +140,30 @@ static const hg_rule llama4[] = {
     {"*.feed_forward.shared_expert.down_proj", "ffn_down_shexp", HG_PLAIN},
     {0},
 };
+static const hg_rule exaone[] = {
+    {"wte", "token_embd", HG_PLAIN},
+    {"ln_f", "output_norm", HG_PLAIN},
+    {"lm_head", "output", HG_PLAIN},
+    {"*.ln_1", "attn_norm", HG_PLAIN},
+    {"*.attn.attention.q_proj", "attn_q", HG_PLAIN},
+    {"*.attn.attention.k_proj", "attn_k", HG_PLAIN},
+    {"*.attn.attention.v_proj", "attn_v", HG_PLAIN},
+    {"*.attn.attention.out_proj", "attn_output", HG_PLAIN},
+    {"*.ln_2", "ffn_norm", HG_PLAIN},
+    {"*.mlp.c_fc_0", "ffn_gate", HG_PLAIN},
+    {"*.mlp.c_fc_1", "ffn_up", HG_PLAIN},
+    {"*.mlp.c_proj", "ffn_down", HG_PLAIN},
+    {0},
+};
+static const hg_rule bailing[] = {
+    {"word_embeddings", "token_embd", HG_PLAIN},
+    {"*.attention.query_key_value", "attn_qkv", HG_PLAIN},
+    {"*.attention.query_layernorm", "attn_q_norm", HG_PLAIN},
+    {"*.attention.key_layernorm", "attn_k_norm", HG_PLAIN},
+    {"*.attention.dense", "attn_output", HG_PLAIN},
+    {"*.mlp.gate.expert_bias", "exp_probs_b.bias", HG_WHOLE_NAME},
+    {0},
+};
 static const hg_rule stacked[] = {
     {"*.mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight", HG_WHOLE_NAME},
     {"*.mlp.experts.down_proj", "ffn_down_exps.weight", HG_WHOLE_NAME},
@@ -448,6 +472,11 @@ const hg_family hg_families[] = {
     {"gpt_oss", "gpt-oss", {gpt_oss, seed_oss, common}, 0, hg_gpt_oss},
     {"deepseek_v3", "deepseek2", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"deepseek_v32", "deepseek32", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
+    {"minicpm", "minicpm", {common}, HG_PERMUTE, hg_minicpm},
+    {"glm", "chatglm", {glm4, common}, 0, NULL},
+    {"exaone", "exaone", {exaone}, 0, NULL},
+    {"deepseek", "deepseek", {experts, common}, HG_PERMUTE, hg_experts},
+    {"bailing_moe", "bailingmoe2", {bailing, experts, common}, 0, hg_bailing},
     {"mistral4", "mistral4", {deepseek, stacked, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"glm_moe_dsa", "glm-dsa", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"glm4_moe", "glm4moe", {seed_oss, experts, common}, 0, hg_experts},

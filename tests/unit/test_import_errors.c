@@ -131,8 +131,8 @@ static const struct {
     {"llama", "{\"rope_parameters\": null, \"rope_theta\": 0}", "rope_theta is 0, expected 0.001 to 1e+12"},
     {"llama", "{\"rope_parameters\": {\"rope_theta\": -1, \"rope_type\": \"default\"}}",
      "rope_parameters.rope_theta is -1, expected 0.001 to 1e+12"},
-    {"llama", "{\"rope_parameters\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
-     "rope_parameters.rope_type \"dynamic\" is not supported; known: default, linear, llama3, yarn, longrope, "
+    {"llama", "{\"rope_parameters\": {\"rope_type\": \"ntk\", \"factor\": 2.0}}",
+     "rope_parameters.rope_type \"ntk\" is not supported; known: default, linear, llama3, yarn, longrope, "
      "proportional"},
     {"llama", "{\"rope_theta\": 500000}", "rope_theta is 500000, but rope_parameters.rope_theta is 10000"},
     {"llama", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
@@ -182,7 +182,7 @@ Test(import_errors, lists_of_families)
         const char *list, *begin;
     } lists[] = {{names.data, "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "},
                  {types.data, "llama, mistral, qwen2, qwen3, gemma, "},
-                 {gguf.data, "llama, qwen2, qwen3, gemma, gemma2, "}};
+                 {gguf.data, "llama, qwen2, qwen2vl, qwen3, qwen3vl, gemma, "}};
     for (int k = 0; k < 3; k++) {
         cr_expect_eq(strncmp(lists[k].list, lists[k].begin, strlen(lists[k].begin)), 0, "%s", lists[k].list);
         for (uint32_t i = 0; i < dop_n_families; i++) {

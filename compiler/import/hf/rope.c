@@ -17,11 +17,13 @@ static const struct {
     {"longrope", DOP_ROPE_LONGROPE},
     {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name */
     {"proportional", DOP_ROPE_PROPORTIONAL},
-    {"mrope", DOP_ROPE_PLAIN}, /* Qwen2-VL's first files; read_sections() has the rest */
+    {"mrope", DOP_ROPE_PLAIN},   /* Qwen2-VL's first files; read_sections() has the rest */
+    {"dynamic", DOP_ROPE_PLAIN}, /* within max_position_embeddings; read_rope() sets the limit */
 };
 
+/* limited: the scaling holds up to max_position_embeddings only; beyond them frequencies would change with every token. */
 static dop_status
-read_scaling(const dop_json *j, dop_rope *r)
+read_scaling(const dop_json *j, dop_rope *r, bool *limited)
 {
     const char *name = NULL;
     double alpha = 0;
@@ -40,6 +42,7 @@ read_scaling(const dop_json *j, dop_rope *r)
     for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
         if (strcmp(scalings[i].name, name) == 0) {
             r->scaling = scalings[i].scaling;
+            *limited = strcmp(name, "dynamic") == 0;
             return DOP_OK;
         }
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
@@ -220,15 +223,18 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     /* Mistral 4 states the rotated part of a whole head, of which head_dim is just the rotated part. */
     if (st == DOP_OK && (f->flags & DOP_FAM_SCALE_ALONE))
         partial = 1;
+    bool limited = false;
     uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, DOP_HF(rotated)->key, 1, head_dim, 0, &dims);
     if (dims)
         partial = (double)dims / head_dim;
     if (st == DOP_OK)
-        st = read_scaling(j, r);
+        st = read_scaling(j, r, &limited);
     if (st != DOP_OK)
         return st;
+    if (limited)
+        hf->model->arch.ctx_limit = hf->model->arch.ctx_train;
     uint32_t turned = (uint32_t)((double)head_dim * partial);
     if (r->factor > 0 && turned > 2)
         r->theta *= pow(r->factor, turned / (turned - 2.0));
