@@ -35,6 +35,8 @@ check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
                            "the draft model has a vocabulary of %u tokens and the model one of %u: they must have the "
                            "same tokenizer",
                            how->draft->model->plan.model->vocab, m->plan.model->vocab);
+    if (how->own && !dop_model_drafts(m))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan has no layer that drafts");
     if (dop_model_schedule_for(m, DOP_SCHED_ROWS, 2) == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
@@ -54,8 +56,13 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     dop_speculator_forget(s->speculator);
     dop_speculator_destroy(s->speculator);
     s->speculator = NULL;
+    s->undrafted = !how;
+    if (!how || !how->own)
+        dop_head_destroy(s);
     if (!how)
         return DOP_OK;
+    if (how->own && (st = dop_head_create(s, diag)) != DOP_OK)
+        return st;
     dop_speculator *p = calloc(1, sizeof *p);
     if (!p)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -74,6 +81,16 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     }
     s->speculator = p;
     return DOP_OK;
+}
+
+dop_status
+dop_sequence_draft_by_default(dop_sequence *sequence, dop_diag *diag)
+{
+    const dop_model *m = sequence->model;
+    const dop_speculation own = {.own = true};
+    if (sequence->speculator || sequence->undrafted || !dop_model_drafts(m))
+        return DOP_OK;
+    return dop_sequence_set_speculation(sequence, &own, diag);
 }
 
 dop_speculation_counts

@@ -59,4 +59,28 @@ dop_status dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag
 /* Is dop_drafts_make likely to find drafts?  A cheap test. */
 bool dop_drafts_likely(dop_sequence *sequence);
 
+/* drafts.c: the layer of a plan that drafts (the program `draft` of plan_format.h), for one sequence.
+ *
+ * Row p of the layer reads the hidden state that a step of the model has sent for position p, and the token at p + 1.  Hidden states are
+ * kept until their rows are run, several at a time.  The layer's caches lie in the pages of the sequence, so that forks, rewinds,
+ * checkpoints and sessions have them; where rows are missing or of other tokens, drafts are right less often, and nothing else. */
+typedef struct dop_head {
+    uint32_t n_done; /* the layer's caches have rows of the positions before this one */
+    uint32_t n_rows; /* hidden states that are kept, of the positions from n_done on */
+    float *rows;     /* owned, [DOP_DRAFT_EACH, hidden] */
+} dop_head;
+
+/* Must the layer see the hidden states of the sequence's next step?  Not while drafts have not paid for long. */
+bool dop_drafts_follow(const dop_sequence *sequence);
+/* Gives the sequence a head, unless it has one. */
+dop_status dop_head_create(dop_sequence *sequence, dop_diag *diag);
+void dop_head_destroy(dop_sequence *sequence);
+/* Keeps the hidden states of n rows of a step, from row `first` on, which are those of the sequence's positions from pos on; call it when
+ * the step has ended, before another one runs.  Runs rows of the layer where there are many. */
+dop_status dop_head_keep(dop_sequence *sequence, uint32_t schedule, uint32_t first, uint32_t pos, uint32_t n,
+                         dop_diag *diag);
+/* Writes up to `most` drafts of the tokens that follow to ids; *out_n 0: a hidden state is missing.  Nothing may be in flight, and logits
+ * of earlier steps become invalid. */
+dop_status dop_head_draft(dop_sequence *sequence, uint32_t most, dop_diag *diag, uint32_t *ids, uint32_t *out_n);
+
 #endif

@@ -1,6 +1,7 @@
 /* Steps: choosing a schedule, submitting, and waiting. */
 #include "runtime/parts/lead/ranks.h"
 #include "runtime/plan/chunks.h"
+#include "runtime/step/speculator.h"
 
 static uint32_t
 schedule_cap(const dop_model *m, uint32_t schedule)
@@ -282,7 +283,7 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
         return st;
     sequence->n_kept = pos;
     sequence->n_fed = pos + n;
-    return DOP_OK;
+    return dop_head_keep(sequence, *io_schedule, 0, pos, n, diag);
 }
 
 bool
