@@ -28,8 +28,7 @@ typedef struct dop_build_options {
     /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder
      * says. */
     bool encodes;
-    /* score: the program `draft`.  A step has rows of next tokens and, received, the hidden states before them, and gives logits of each
-     * row with `mixed`, else of the last. */
+    /* score: the program `draft`.  A step has rows of next tokens and, received, the hidden states before them. */
     bool drafts;
     bool sends;     /* the graph gives the hidden states of all rows, which the program `draft` receives */
     uint32_t ranks; /* ranks of all adapters for which products have room; 0: no room */

@@ -54,8 +54,8 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Counts the regions up to the last one that writes a state, or a value that steps send, or that such a region reads.  The regions after it (the last layer behind
- * its attention, the LM head) are for this step's logits only. */
+/* Counts the regions up to the last one that writes a state, or a value that steps send, or that such a region reads.  The regions
+ * after it (the last layer behind its attention, the LM head) are for this step's logits only. */
 static dop_status
 count_body(const dop_schedule *s, dop_diag *diag, uint32_t *out_n)
 {
@@ -331,7 +331,7 @@ static dop_status
 add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, how.phase);
-    const bool program = how.encodes || how.drafts;
+    const bool program = how.encodes || how.drafts, each = how.mixed;
     dop_build_options build = how;
     build.max_s = c->ctx;
     build.kv_type = c->options.kv_type;
@@ -340,7 +340,7 @@ add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
     build.types = c->packed_types;
     build.max_q = c->options.sequences;
     build.invariant = c->options.invariant && !program;
-    build.sends = c->model.arch.drafts && !program && !how.embeds && (how.phase != DOP_PHASE_SCORE || how.mixed);
+    build.sends = c->model.arch.drafts && !program && !how.embeds && (how.phase != DOP_PHASE_SCORE || each);
     build.ranks = how.drafts ? 0 : dop_compilation_ranks(c);
     build.pictures = c->pictures;
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
@@ -349,7 +349,7 @@ add_schedule(dop_compilation *c, dop_build_options how, dop_diag *diag)
         build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
-    s->mixed = how.mixed;
+    s->mixed = each;
     s->embeds = how.embeds;
     s->program = how.encodes ? DOP_SCHED_ENCODE : how.drafts ? DOP_SCHED_DRAFT : 0;
     s->sends = build.sends ? 2 : how.drafts ? 1 : 0; /* behind the logits, and the id where there is one */

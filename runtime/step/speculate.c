@@ -13,9 +13,10 @@ static const double doubt = 1.25;
 enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
 static const double at_first = 0.25;
 
-static void
-init_policy(const dop_model *m, dop_draft_policy *out)
+void
+dop_speculation_policy(const dop_model *model, dop_draft_policy *out)
 {
+    const dop_model *m = model;
     uint32_t rows[DOP_DRAFT_SIZES], n = 0, n_of;
     const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_ROWS, DOP_ORDER_BARRIERS, &n_of);
     for (uint32_t i = 0; i < n_of && n < DOP_DRAFT_SIZES; i++)
@@ -67,7 +68,7 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     if (!p)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     *p = (dop_speculator){.how = *how, .ahead = UINT32_MAX, .now_ms = dop_now_ms};
-    init_policy(s->model, &p->policy);
+    dop_speculation_policy(s->model, &p->policy);
     uint32_t most = dop_model_max_rows_of_several(s->model) - 1;
     p->most = how->most && how->most < most ? how->most : most;
     p->most = p->most < DOP_MAX_DRAFTS ? p->most : DOP_MAX_DRAFTS;

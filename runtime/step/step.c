@@ -271,7 +271,7 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
-    dop_sequence_rows rows = {sequence, pos, n, false};
+    dop_sequence_rows rows = {.sequence = sequence, .pos = pos, .n = n};
     dop_issue run = {.schedule = *io_schedule, .form = form};
     if (dop_step_started(m)) /* answers would belong to those steps */
         return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
