@@ -107,13 +107,17 @@ add_vision(dop_compilation *c, dop_diag *diag)
     return st == DOP_OK ? dop_schedule_add_features(c, features > 0 ? features : 1, diag) : st;
 }
 
-/* Adds the schedules of the program `draft`: a row at a time, rows that the last steps have added, and chunks of a prompt. */
+/* Adds the schedules of the program `draft`: a row at a time, rows that a few steps or those of all sequences have added, and chunks of a
+ * prompt. */
 static dop_status
 add_drafts(dop_compilation *c, dop_diag *diag)
 {
     enum { FEW = 8, MOST = 512 };
-    const uint32_t most = c->options.chunks[c->options.n_chunks - 1], few = most < FEW ? most : FEW;
-    const uint32_t sizes[] = {1, few, most < DOP_DRAFT_EACH ? most : DOP_DRAFT_EACH, most < MOST ? most : MOST};
+    const dop_compilation_options *o = &c->options;
+    const uint32_t chunk = o->chunks[o->n_chunks - 1], rows = o->n_rows ? o->rows[o->n_rows - 1] : 1;
+    uint32_t each = chunk > rows ? chunk : rows;
+    each = each < DOP_DRAFT_EACH ? each : DOP_DRAFT_EACH;
+    const uint32_t sizes[] = {1, each < FEW ? each : FEW, each, chunk < MOST ? chunk : MOST};
     dop_status st = DOP_OK;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && st == DOP_OK; i++)
         if (i == 0 || sizes[i] > sizes[i - 1])

@@ -180,15 +180,28 @@ begin(dop_draft_ask *ask, part *out_part)
     return true;
 }
 
+/* Most rows of a step of the layer that gives the logits of each. */
+static uint32_t
+most_each(const dop_model *m)
+{
+    uint32_t n, most = 0;
+    const uint32_t *of = dop_used_of(&m->used, DOP_SCHED_DRAFT, DOP_ORDER_BARRIERS, &n);
+    for (uint32_t i = 0; i < n; i++)
+        most = m->plan.schedules[of[i]].max_rows <= DOP_DRAFT_EACH ? m->plan.schedules[of[i]].max_rows : most;
+    return most;
+}
+
 /* Where the rows of all parts are too many for one step, runs all but the last row of each alone. */
 static dop_status
-shorten(part *parts, uint32_t n, size_t hidden, dop_diag *diag)
+shorten(const dop_model *m, part *parts, uint32_t n, dop_diag *diag)
 {
+    const size_t hidden = m->plan.model->hidden;
+    const uint32_t most = most_each(m);
     uint32_t rows = 0;
     dop_status st = DOP_OK;
     for (uint32_t k = 0; k < n; k++)
         rows += parts[k].n;
-    for (uint32_t k = 0; k < n && rows > DOP_DRAFT_EACH && st == DOP_OK; k++) {
+    for (uint32_t k = 0; k < n && rows > most && st == DOP_OK; k++) {
         part *x = &parts[k];
         st = fill(x->sequence, x->hidden, x->pos + x->n - 1, diag);
         x->hidden += (x->n - 1) * hidden;
@@ -204,7 +217,7 @@ take(dop_model *m, uint32_t schedule, part *parts, dop_draft_ask **of, uint32_t 
 {
     const uint32_t vocab = m->plan.model->vocab;
     const size_t hidden = m->plan.model->hidden;
-    const float *logits = dop_model_logits(m, schedule), *states = states_of(m, schedule, true);
+    const float *logits = dop_replay_logits(&m->replay, schedule), *states = states_of(m, schedule, true);
     uint32_t left = 0, row = 0;
     for (uint32_t k = 0; k < n; k++) {
         dop_draft_ask *ask = of[k];
@@ -229,14 +242,15 @@ dop_heads_draft(dop_model *model, dop_draft_ask *asks, uint32_t n, dop_diag *dia
     dop_model *m = model;
     part parts[DOP_DRAFT_EACH];
     dop_draft_ask *of[DOP_DRAFT_EACH];
+    const uint32_t most = most_each(m);
     uint32_t n_of = 0, schedule;
     for (uint32_t i = 0; i < n; i++)
-        if (n_of < DOP_DRAFT_EACH && begin(&asks[i], &parts[n_of]))
+        if (n_of < most && begin(&asks[i], &parts[n_of]))
             of[n_of++] = &asks[i];
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++) /* the layer's logits lie in their place */
         if (m->sequences[i])
             m->sequences[i]->logits = m->sequences[i]->picked_from = NULL;
-    dop_status st = shorten(parts, n_of, m->plan.model->hidden, diag);
+    dop_status st = shorten(m, parts, n_of, diag);
     while (n_of > 0 && st == DOP_OK && (st = run(m, parts, n_of, DOP_FORM_READ, diag, &schedule)) == DOP_OK)
         n_of = take(m, schedule, parts, of, n_of);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {

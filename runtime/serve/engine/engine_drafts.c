@@ -29,6 +29,9 @@ may_draft(const dop_engine *e, const dop_job *job)
 void
 dop_engine_drafts_make(dop_engine *e)
 {
+    enum {
+        MOST_AGAIN = 4
+    }; /* rows of a step that may be of tokens which an earlier step had, where steps replace states */
     dop_draft_ask asks[DOP_DRAFT_EACH];
     dop_diag diag = {0};
     uint32_t n = 0, n_writers = 0, steps = 0;
@@ -55,7 +58,7 @@ dop_engine_drafts_make(dop_engine *e)
             continue;
         dop_sequence *s = e->slots[i].sequence;
         const uint32_t known = dop_job_tokens(job), left = job->request.max_tokens - job->gen.n_written - 1;
-        if (known + each >= e->facts.ctx || s->n_tokens > known)
+        if (known + each >= e->facts.ctx || s->n_tokens > known || known - s->n_tokens > MOST_AGAIN)
             continue;
         memcpy(s->tokens + s->n_tokens, job->tokens_of + s->n_tokens, (known - s->n_tokens) * sizeof *s->tokens);
         asks[n++] =
