@@ -2,7 +2,7 @@
 import contextlib
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, ContextManager, Optional, Union
+from typing import TYPE_CHECKING, Any, ContextManager, Optional, TypeVar, Union
 
 from ._library import Error, Status, lib
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .model import Model
 
 Path = Union[str, "os.PathLike[str]"]
+Self = TypeVar("Self", bound="Handle")
 
 
 class Handle:
@@ -52,7 +53,7 @@ class Handle:
             with self._driving():
                 self._end()
 
-    def __enter__(self: Any) -> Any:
+    def __enter__(self: Self) -> Self:
         self._get()
         return self
 
