@@ -308,6 +308,7 @@ typedef struct dop_layer {
     bool control;          /* a control vector is added to the stream after the layer */
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* factor on what is added to the stream; 1: none */
+    dop_norm draft_embed_norm, draft_hidden_norm, draft_norm; /* of the layer that drafts: dop_arch.drafts */
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes exceeds 64 bits. */
@@ -396,7 +397,12 @@ typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
     uint32_t ctx_train; /* positions the model was trained for */
-    dop_layer *layers;  /* [n_layers] */
+    dop_layer *layers;  /* [n_layers], and the layer that drafts, where there is one */
+    /* Multi-token prediction (https://arxiv.org/abs/2412.19437, section 2.2): layer n_layers predicts the token after the next one.  Its
+     * input is a product of the next token's embedding and the hidden state behind final_norm, each normed, side by side; behind it
+     * comes a norm of its own, and the model's output matrix.  For the tokens after that it takes its own result as hidden state: the
+     * stream before its norm, or behind it where drafts_normed. */
+    bool drafts, drafts_normed;
     uint32_t n_ropes;
     dop_rope ropes[DOP_MAX_ROPES];
 
@@ -651,6 +657,17 @@ dop_norm dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role);
  * only during the call. */
 typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
 dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
+
+/* Number of layers that have weights: also the one that drafts. */
+static inline uint32_t
+dop_arch_all_layers(const dop_arch *a)
+{
+    return a->n_layers + (a->drafts ? 1 : 0);
+}
+
+/* Prepares layers[n_layers], for which there must be room, as the layer that drafts: like the last layer that attends, if it can be one
+ * without a window, with norms of the same kind.  Returns whether the model's layers can be copied so. */
+bool dop_arch_draft_layer(dop_arch *a);
 
 /* The attention among a layer's mixers, and the recurrent mixer among them; NULL: none. */
 const dop_attention *dop_layer_attention(const dop_layer *y);

@@ -315,6 +315,7 @@ const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts,
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
+extern const dop_tensor_name dop_hf_names_draft[];
 /* Tensor names in layers whose q, k and v are one tensor, "attn_qkv". */
 extern const dop_tensor_name dop_gguf_names_fused[];
 

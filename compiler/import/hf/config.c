@@ -495,7 +495,7 @@ read_layers(dop_hf *hf)
     bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
     bool *rotates = dop_arena_alloc(hf->arena, a->n_layers * sizeof *rotates);
     uint32_t window = 0;
-    a->layers = dop_arena_alloc(hf->arena, a->n_layers * sizeof *a->layers);
+    a->layers = dop_arena_alloc(hf->arena, (a->n_layers + (size_t)1) * sizeof *a->layers); /* one may draft */
     if (!sliding || !rotates || !a->layers)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     for (uint32_t i = 0; i < a->n_layers; i++) {
