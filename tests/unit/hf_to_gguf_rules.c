@@ -474,7 +474,7 @@ const hg_family hg_families[] = {
     {"deepseek_v32", "deepseek32", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"minicpm", "minicpm", {common}, HG_PERMUTE, hg_minicpm},
     {"glm", "chatglm", {glm4, common}, 0, NULL},
-    {"exaone", "exaone", {exaone}, 0, NULL},
+    {"exaone", "exaone", {exaone}, HG_RMS, NULL},
     {"deepseek", "deepseek", {experts, common}, HG_PERMUTE, hg_experts},
     {"bailing_moe", "bailingmoe2", {bailing, experts, common}, 0, hg_bailing},
     {"mistral4", "mistral4", {deepseek, stacked, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},

@@ -482,7 +482,7 @@ Test(import_codes, refused)
          "scales of 16 columns are not supported"},
         {{"another method", FP8, 1, 0, "weight_scale", "F32", "quark", false, DOP_TYPE_none},
          "quantization_config.quant_method \"quark\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-         "compressed-tensors, modelopt, bitsandbytes, hqq"},
+         "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch dir = scratch_make(), plain_dir = scratch_make();

@@ -203,10 +203,10 @@ static const struct {
 } refused[] = {
     {"awq", Q "\"quant_method\": \"eetq\"}}", NULL, "config.json",
      "quantization_config.quant_method \"eetq\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-     "compressed-tensors, modelopt, bitsandbytes, hqq"},
+     "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round"},
     {"awq", Q "\"quant_method\": \"<delete>\"}}", NULL, "config.json",
      "quantization_config.quant_method \"\" is not supported; known: awq, gptq, mxfp4, fp8, fbgemm_fp8, "
-     "compressed-tensors, modelopt, bitsandbytes, hqq"},
+     "compressed-tensors, modelopt, bitsandbytes, hqq, auto-round"},
     {"awq", "{\"quantization_config\": 7}", NULL, "config.json",
      "quantization_config is an integer, expected an object"},
     {"gptq", Q "\"bits\": 5}}", NULL, "config.json", "quantization_config.bits is 5; 2, 3, 4 and 8 bits are supported"},
@@ -226,6 +226,12 @@ static const struct {
      "quantization_config.pack_dtype \"int16\" is not supported; known: int32"},
     {"gptq", Q "\"dynamic\": {\"+:.*down.*\": {\"bits\": 8}}}}", NULL, "config.json",
      "quantization_config.dynamic (settings by layer) is not supported"},
+    {"gptq", Q "\"quant_method\": \"auto-round\", \"packing_format\": \"auto_round:llm_compressor\"}}", NULL,
+     "config.json",
+     "quantization_config.packing_format \"auto_round:llm_compressor\" is not supported; known: auto_round:auto_gptq, "
+     "auto_round:auto_awq"},
+    {"gptq", Q "\"quant_method\": \"auto-round\", \"extra_config\": {\"lm_head\": {\"bits\": 8}}}}", NULL,
+     "config.json", "quantization_config.extra_config: lm_head has bits of its own, which is not supported"},
     {"gptq", Q "\"desc_act\": true}}", "{\"" UP "g_idx\": \"<delete>\"}", "model.safetensors",
      "tensor " UP "g_idx is missing"},
     /* A wider group than the tensors were made with. */
@@ -332,4 +338,28 @@ Test(import_int4, harmless_variations)
     util_model_close(&u);
     util_model_close(&plain);
     remove_pair(&p);
+}
+
+/* AutoRound's name for GPTQ's and AWQ's packing. */
+Test(import_int4, auto_round)
+{
+    static const struct {
+        const char *kind, *config;
+    } cases[] = {
+        {"gptq", Q "\"quant_method\": \"auto-round\", \"packing_format\": \"auto_round:auto_gptq\"}}"},
+        {"gptq", Q "\"quant_method\": \"intel/auto-round\", \"backend\": \"auto_round:gptq:exllamav2\","
+                   " \"extra_config\": {\"lm_head\": {\"bits\": 16, \"data_type\": \"float\"}}}}"},
+        {"awq", Q "\"quant_method\": \"auto-round\", \"packing_format\": \"auto_round:auto_awq\"}}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pair p = make_pair("llama", &(int4_kind){cases[i].kind, 32, 0, 0});
+        util_model u, plain;
+        scratch_config(&p.quant, p.quant.dir, cases[i].config);
+        util_model_open(&u, p.quant.dir, 16);
+        util_model_open(&plain, p.plain.dir, 16);
+        compare_weights(&u, &plain, DOP_TYPE_int4_g32);
+        util_model_close(&u);
+        util_model_close(&plain);
+        remove_pair(&p);
+    }
 }

@@ -84,6 +84,39 @@ read_gptq(const dop_json *q, dop_hf_quant *out)
     return st;
 }
 
+/* Names of methods that state another one's form.  AutoRound's files are packed as GPTQ or as AWQ packs them, and bitsandbytes' first
+ * files say only how many bits they have. */
+static dop_status
+real_method(const dop_json *q, const char **io_method)
+{
+    const char *packing = NULL;
+    dop_status st = DOP_OK;
+    if (!**io_method &&
+        (json_is_true(dop_json_get(q, "load_in_4bit")) || json_is_true(dop_json_get(q, "load_in_8bit"))))
+        *io_method = "bitsandbytes";
+    if (strcmp(*io_method, "auto-round") != 0 && strcmp(*io_method, "intel/auto-round") != 0)
+        return DOP_OK;
+    const char *const key = dop_json_has(q, "packing_format") ? "packing_format" : "backend";
+    st = dop_json_str_or(q, key, "auto_round:auto_gptq", &packing);
+    if (st == DOP_OK && strstr(packing, "awq"))
+        *io_method = "awq";
+    else if (st == DOP_OK && strstr(packing, "gptq"))
+        *io_method = "gptq";
+    else if (st == DOP_OK)
+        st = refuse(q, key, packing, "auto_round:auto_gptq, auto_round:auto_awq");
+    const json_t *extra = dop_json_get(q, "extra_config"), *layer;
+    const char *name;
+    json_object_foreach((json_t *)(uintptr_t)extra, name, layer)
+    {
+        const json_t *bits = json_object_get(layer, "bits");
+        if (st == DOP_OK && bits && json_integer_value(bits) < 16 && /* matrices of 16 bits are stored as they are */
+            json_integer_value(bits) != json_integer_value(dop_json_get(q, "bits")))
+            st = DOP_FAIL_IN(q->diag, DOP_E_INPUT, q->path,
+                             "%sextra_config: %.80s has bits of its own, which is not supported", q->where, name);
+    }
+    return st;
+}
+
 dop_status
 dop_hf_quant_config(dop_hf *hf)
 {
@@ -95,6 +128,10 @@ dop_hf_quant_config(dop_hf *hf)
     if (st != DOP_OK || !q.object)
         return st;
     st = dop_json_str_or(&q, "quant_method", "", &method);
+    if (st == DOP_OK)
+        st = real_method(&q, &method);
+    if (st != DOP_OK)
+        return st;
     hf->quant.mxfp4 = st == DOP_OK && strcmp(method, "mxfp4") == 0;
     if (hf->quant.mxfp4)
         return DOP_OK;
@@ -109,7 +146,7 @@ dop_hf_quant_config(dop_hf *hf)
         return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
         return refuse(&q, "quant_method", method,
-                      "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, bitsandbytes, hqq");
+                      "awq, gptq, mxfp4, fp8, fbgemm_fp8, compressed-tensors, modelopt, bitsandbytes, hqq, auto-round");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)
