@@ -41,8 +41,8 @@ class Terminal:
         return bool(got)
 
     def text(self):
-        """What came since the last wait, without what moves the cursor."""
-        return re.sub(r'\x1b\[[0-9;?]*[A-Za-z]', '', self.raw[self.seen:].decode(errors='replace'))
+        """What came since the last wait, without what moves the cursor; @: a line begins, in which pastes are marked."""
+        return re.sub(r'\x1b\[[0-9;?]*[A-Za-z]', '', self.raw[self.seen:].replace(b'\x1b[?2004h', b'@').decode(errors='replace'))
 
     def wait(self, pattern, seconds=60):
         """Waits for a pattern; returns what came until then."""
@@ -63,10 +63,10 @@ class Terminal:
             self.read(0)
             data = data[os.write(self.fd, data[:512]):]
 
-    def answer(self, text):
+    def answer(self, text, prompt='@> $'):
         """Types a line; returns its echo and what the program says until it wants another one."""
         self.type(text + '\r')
-        return self.wait(r'\n> $')
+        return self.wait(prompt)
 
     def end(self, keys='\x04'):
         """Waits for the end; returns the status of waitpid."""
@@ -95,7 +95,7 @@ def undone(t):
 
 
 t = Terminal(CHAT, '-n', '6', '--temp', '0')
-t.wait('> $')
+t.wait('@> $')
 test('a paste is announced', b'\x1b[?2004h' in t.raw)
 first = t.answer('Speak.')
 test('it answers', len(first.split('\n')) >= 3, first)
@@ -112,42 +112,42 @@ said = t.answer('')
 test('an empty line', said.count('\n') == 1, said)
 test('characters of two columns', undone(t) == 'Speak.' and t.answer('漢字とかな😀é\x1b[D\x1b[D\x7f') and undone(t) == '漢字とか😀é')
 t.type('one\\\r')
-t.wait(r'\. $')
+t.wait(r'@\. $')
 t.answer('two')
 test('a line that goes on', undone(t) == 'one two')
 t.type('"""\r')
-t.wait(r'\. $')
+t.wait(r'@\. $')
 t.type('/a\r\r')
 t.answer('b"""')
 test('several lines', undone(t) == '/a  b')
 t.answer('"""/c"""')
 test('a text that is no command', undone(t) == '/c')
 t.type('x\x1b\ry\r')
-t.wait(r'\n> $')
+t.wait('@> $')
 test('Alt+Enter', undone(t) == 'x y')
 t.type('\x1b[200~/p1\r\tp2\n\n\x1b[201~!\r')
-t.wait(r'\n> $')
+t.wait('@> $')
 said = undone(t)
 test('a paste is one text', said == '/p1  p2!', said)
 t.type('"""\r')
-t.wait(r'\. $')
+t.wait(r'@\. $')
 t.type('z\r')
-t.wait(r'\. $')
+t.wait(r'@\. $')
 t.type('\x04')
-t.wait('input ended before """(.|\n)*> $')
+t.wait('input ended before """(.|\n)*@> $')
 test('the end of the input within a text', undone(t) == 'z')
 t.type('given up')
 t.wait('given up')
 t.type('\x03')  # alone, because a terminal throws away what it has not passed on
-t.wait(r'\^C\r\n> $')
+t.wait(r'\^C\r\n@> $')
 test('a line that is given up', 'nothing to undo' in t.answer('/undo'))
 t.type('\x03')
-t.wait('Ctrl-D or /quit ends the conversation(.|\n)*> $')
+t.wait('Ctrl-D or /quit ends the conversation(.|\n)*@> $')
 t.answer('/help')
 words = ''.join('word%d ' % i for i in range(2000))[:10000]
 t.type('\x1b[200~' + words + '\x1b[201~')
 t.type('\r')
-test('a paste of 10,000 characters', 'say it in fewer words' in t.wait('context is 128(.|\n)*\n> $'))
+test('a paste of 10,000 characters', 'say it in fewer words' in t.wait('context is 128(.|\n)*@> $'))
 t.type('of this width')
 t.wait('width')
 t.size(10, 30)
@@ -163,7 +163,7 @@ test('for their owner', stat.S_IMODE(os.stat(HISTORY).st_mode) == 0o600 and
 with open(HISTORY, 'w') as f:
     f.write('_HiStOrY_V2_\n' + ''.join('line %d\n' % i for i in range(1000)))
 t = Terminal(CHAT, '-n', '2', '--temp', '0')
-t.wait('> $')
+t.wait('@> $')
 t.answer('\x1b[A')
 test('lines of another run', undone(t) == 'line 999')
 t.answer('the newest')
@@ -173,19 +173,19 @@ os.kill(t.pid, signal.SIGTERM)
 test('SIGTERM ends it', os.WTERMSIG(t.end('')) == signal.SIGTERM)
 
 t = Terminal(CHAT, '-n', '16', '--temp', '0', '--ignore-eos')
-t.wait('> $')
+t.wait('@> $')
 turns = 0
 while True:
     t.type('Tell me more.\r')
-    if 'is full' in t.wait(r'\n(> |y/a/new/n\? )$'):
+    if 'is full' in t.wait(r'@(> |y/a/new/n\? )$'):
         break
     turns += 1
 test('a full context asks', turns >= 2)
 t.type('perhaps\r')
-t.wait(r'\ny/a/new/n\? $')
+t.wait(r'@y/a/new/n\? $')
 test('no: the line is left out', '/drop forgets the oldest turn' in t.answer('n'))
 t.type('Tell me more.\r')
-t.wait(r'\ny/a/new/n\? $')
+t.wait(r'@y/a/new/n\? $')
 test('yes: the oldest turns go', 'forgotten' in t.answer('y'))
 t.answer('/drop auto')
 for _ in range(turns):
@@ -197,20 +197,20 @@ test('/new', 'nothing to undo' in t.answer('/undo'))
 test('/quit', t.end('/quit\r') == 0)
 
 t = Terminal(PLAIN, '--temp', '0', '--ignore-eos', '--chunk', '1')
-t.wait('> $')
+t.wait('@> $')
 t.type('ROMEO:\r')
 t.wait('ROMEO:\r\n.*[a-z]')
 t.type('\x03')
-t.wait(r'\n> $')
+t.wait('@> $')
 test('Ctrl-C ends the answer, and its line is kept', undone(t) == 'ROMEO:')
 t.type('\x03')
-t.wait('once more(.|\n)*> $')
+t.wait('once more(.|\n)*@> $')
 test('Ctrl-C twice ends it', t.end('\x03') == 0)
 
 for kind in ('dumb', 'no-such-terminal', ''):
     t = Terminal(PLAIN, '-n', '2', '--temp', '0', TERM=kind)
     t.wait('> $')
-    test('TERM=%s' % kind, 'KING' in t.answer('KING:') and b'[?2004' not in t.raw, t.raw)
+    test('TERM=%s' % kind, 'KING' in t.answer('KING:', r'\n> $') and b'[?2004' not in t.raw, t.raw)
     test('and it ends', t.end() == 0)
 
 os.remove(HISTORY)

@@ -51,13 +51,14 @@ check "kept at the end" test -s t.bin
 printf '/save\n/load nothing.bin\n' | talk demo.plan >/dev/null
 check "/save without a file" grep -q "/save needs a file" said
 check "/load of a file that is not there" grep -q "nothing.bin: cannot open" said
-for i in 1 2 3 4 5 6 7 8; do echo "the king of line $i"; done >lines
+for i in 1 2 3 4 5 6 7 8; do echo "the king of line $i"; done >kings
 status=0
-talk demo.plan --session f.bin <lines >full || status=$?
+talk demo.plan --session f.bin <kings >full || status=$?
 check "a full context ends what nobody can be asked about" [ $status -eq 1 -a "$(grep -c . full)" -ge 2 ]
-check "in a line that says what can be done" grep -q "^doppler-exec: error: the context of 64 tokens is full ([0-9]* with this line): /drop forgets" said
+check "in a line that says what can be done" \
+    grep -q "^doppler-exec: error: the context of 64 tokens is full ([0-9]* with this line): /drop forgets" said
 check "and what was said is kept" test -s f.bin
-{ echo /drop auto && cat lines; } | talk demo.plan >full
+{ echo /drop auto && cat kings; } | talk demo.plan >full
 check "/drop auto: a full context drops the oldest turns" grep -q "the context of 64 tokens is full: the oldest" said
 [ "$(grep -c . full)" -ge 8 ] && pass "and goes on" || fail "and goes on"
 
@@ -97,7 +98,6 @@ check "and the conversation goes on as without it" sh -c 'tail -n "$(sed 1,2d on
 "$EXEC" chat.plan -p "no conversation" -n 2 --session plain.bin --quiet >/dev/null
 check_fails "a session that is no conversation" 1 "is no conversation" "$EXEC" chat.plan -i --session plain.bin </dev/null
 
-rm -f lines
 # ---- Ctrl-C ------------------------------------------------------------------------------------------------------------
 mkfifo lines
 "$EXEC" demo.plan -i -n 60 --temp 0 --ignore-eos --quiet --chunk 1 <lines >answers 2>said &

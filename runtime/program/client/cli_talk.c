@@ -207,7 +207,7 @@ fit(dop_talk *t, const char *line, size_t len, bool again, dop_diag *diag, dop_i
 
 /* A prompt that is read ends with Ctrl-C, as an answer does. */
 static bool
-goes_on(void *user, const char *step, uint64_t done, uint64_t all)
+not_interrupted(void *user, const char *step, uint64_t done, uint64_t all)
 {
     const volatile sig_atomic_t *interrupted = ((const dop_talk *)user)->gen.interrupted;
     (void)step;
@@ -220,7 +220,7 @@ write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
 {
     const uint32_t before = n_tokens(t), room = t->gen.facts.ctx - before - (uint32_t)ids->count;
     const uint32_t n = t->cli->n_predict < room ? t->cli->n_predict : room; /* the default is larger than any context */
-    const dop_progress progress = {goes_on, t};
+    const dop_progress progress = {not_interrupted, t};
     dop_status st = dop_cli_generation_begin(&t->gen, ids->count, n, diag);
     if (st != DOP_OK)
         return st;
