@@ -29,7 +29,7 @@ check "/undo" sh -c 'tail -n "$(wc -l <one)" undone | cmp - one'
 check "/undo of nothing says so" grep -q "nothing to undo" said
 check "/undo says what it undid" grep -q 'forgot "JULIET:" and its answer; 0 turns are left' said
 printf '"""\n\nROMEO:\nO\n"""\n"""x"""\n/undo\n/undo\n"""and\nso' | talk demo.plan >/dev/null
-check "a text of several lines" grep -q 'forgot " ROMEO: O" and' said
+check "a text of several lines" grep -q 'forgot "ROMEO: O" and' said
 check "one that is whole in its line" grep -q 'forgot "x" and' said
 check "one that does not end" grep -q 'the input ended before """' said
 printf 'JULIET:\nROMEO:\n/drop\n/drop 3\n/drop\n/drop x\n/undo now\nROMEO:\n' | talk demo.plan >dropped
