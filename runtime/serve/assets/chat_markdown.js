@@ -104,7 +104,8 @@ function inline(s) {
         i++;
       }
     } else if (c === '*' || c === '_' || (c === '~' && s[i + 1] === '~')) {
-      const mark = s[i + 1] === c ? c + c : c;
+      const single = s[i + 1] !== c || (c !== '~' && top().name === c && s[i + 2] === c); // of three, the inner one
+      const mark = single ? c : c + c;
       const before = s[i - 1] || ' ', after = s[i + mark.length] || ' ';
       const at = opened(mark);
       if (at && /\S/.test(before) && (c !== '_' || !word.test(after))) {
