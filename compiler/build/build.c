@@ -101,14 +101,29 @@ bias_keys(builder *b, const dop_attention *t, dop_node_id values, dop_node_id *q
     *q = op2(b, DOP_OP_concat, "qb", *q, one, NULL, act);
 }
 
+/* Queries, keys or values, with what a low-rank projection of the layer's own adds where it has one. */
+static dop_node_id
+lifted(builder *b, const dop_attention *t, dop_role role, dop_role a, dop_role own, dop_node_id in)
+{
+    char name[16];
+    dop_node_id y = project(b, role, in);
+    if (!t->adapter)
+        return y;
+    snprintf(name, sizeof name, "%s_low", dop_role_name(role));
+    return op2(b, DOP_OP_add, name, y, project(b, own, project(b, a, in)), NULL, b->act_type);
+}
+
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
-    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, project(b, DOP_W_q, in), t->n_heads), k = 0, v = 0;
+    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, lifted(b, t, DOP_W_q, DOP_W_q_low_a, DOP_W_q_low_b, in),
+                             t->n_heads),
+                k = 0, v = 0;
     if (!t->shares) {
-        dop_node_id made = project(b, DOP_W_k, in);
+        dop_node_id made = lifted(b, t, DOP_W_k, DOP_W_k_low_a, DOP_W_k_low_b, in);
         k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
-        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, t->k_is_v ? made : project(b, DOP_W_v, in), t->n_kv_heads);
+        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm,
+                     t->k_is_v ? made : lifted(b, t, DOP_W_v, DOP_W_v_low_a, DOP_W_v_low_b, in), t->n_kv_heads);
     }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     const bool pairs = t->rope >= 0 && b->a->ropes[t->rope].interleaved;
@@ -391,6 +406,8 @@ embedding(builder *b)
     const dop_attr larger[] = {{.i = 0}, {.i = (int64_t)b->a->vocab + b->g->max_t}}; /* features' rows are zeros */
     dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok,
                         b->features || (b->opt->drafts && b->opt->pictures) ? larger : NULL, DOP_TYPE_none);
+    if (b->a->embed_width)
+        x = op2(b, DOP_OP_matmul, "emb_in", x, weight(b, DOP_W_embed_in), NULL, DOP_TYPE_none);
     x = dop_build_features_of(b, scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none));
     if (!b->a->encoder.norm_sum)
         x = stream_norm(b, "emb_n", DOP_W_embed_norm, x);
@@ -424,6 +441,8 @@ static dop_node_id
 logits(builder *b, dop_node_id x)
 {
     const dop_arch *a = b->a;
+    if (a->embed_width)
+        x = op2(b, DOP_OP_matmul, "emb_out", x, weight(b, DOP_W_embed_out), NULL, DOP_TYPE_none);
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     dop_node_id y = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
     x = a->tied ? y : dop_build_adapted(b, DOP_W_lm_head, w, x, y);

@@ -265,15 +265,15 @@ scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
 /* Attributes of attention, as ir/attrs.def describes them; zeros: nothing of it, and a causal mask. */
 typedef struct attention_attrs {
     double scale, cap;
-    uint32_t window, chunk, alibi, mask, relative, top;
+    uint32_t window, chunk, alibi, mask, relative, top, alibi_root;
 } attention_attrs;
 
 static inline dop_node_id
 add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
 {
     /* In the order of ir/ops.def. */
-    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window}, {.f = a->cap},      {.i = a->chunk},
-                              {.i = a->alibi}, {.i = a->mask},   {.i = a->relative}, {.i = a->top}};
+    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window},   {.f = a->cap}, {.i = a->chunk},     {.i = a->alibi},
+                              {.i = a->mask},  {.i = a->relative}, {.i = a->top}, {.i = a->alibi_root}};
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
 }
 

@@ -98,6 +98,7 @@ typedef struct dop_attention {
     uint32_t value_dim; /* values of a head of v; 0: head_dim */
     int32_t rope;       /* index into dop_arch.ropes; -1: no rotation */
     uint32_t alibi;     /* ALiBi: attribute `alibi` of the op attention; 0: none */
+    bool alibi_scaled;  /* ALiBi's slopes are divided by the root of head_dim, as scores are */
     double clip;        /* results of the q, k and v projections are clamped to -clip .. clip; 0: not clamped */
     dop_norm q_norm, k_norm, v_norm; /* before the rotation, unless norm_after; v_norm always goes over each head */
     bool norm_after;                 /* q_norm and k_norm come after the rotation */
@@ -115,7 +116,8 @@ typedef struct dop_attention {
      * the key's position; each KV head has a learned row w and a learned fade.  The cache keeps this bias behind the key, four
      * times, because kernels read four values at a time. */
     bool key_bias;
-    bool wide; /* attention reads the residual stream concatenated with the model's embedding */
+    uint32_t adapter; /* rank of low-rank projections that are added to q, k and v; 0: none */
+    bool wide;        /* attention reads the residual stream concatenated with the model's embedding */
     /* Differential attention: the results of the second half of the heads, times a learned value, are subtracted from the results of
      * the first half, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
@@ -406,6 +408,8 @@ typedef struct dop_arch {
 
     dop_layer_inputs inputs;
     dop_altup altup;
+    uint32_t
+        embed_width; /* embedding and output matrix have rows of this length, which products lead to and from; 0: `hidden` */
     dop_norm embed_norm; /* on the embedding */
     dop_norm final_norm;
     bool head_bias; /* the output matrix has a bias */
@@ -422,6 +426,13 @@ typedef struct dop_arch {
     uint32_t n_end_ids;
     int64_t end_ids[DOP_MAX_END_IDS];
 } dop_arch;
+
+/* Length of a row of the embedding and of the output matrix. */
+static inline uint32_t
+dop_embed_width(const dop_arch *a)
+{
+    return a->embed_width ? a->embed_width : a->hidden;
+}
 
 /* How a quantized matrix is coded that is stored row by row with a scale for each tile (FP8, INT8, packed integers, NVFP4): value
  * (row, col) is the number that its code stands for, times the scale of its tile.  After the colon: the type of the blocks that
