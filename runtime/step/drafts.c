@@ -46,6 +46,11 @@ dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag)
     dop_speculator *p = s->speculator;
     uint32_t vocab = s->model->plan.model->vocab, end;
     p->n_drafts = 0;
+    if (p->how.fn && p->how.own) {
+        dop_status st = dop_head_draft(s, most, diag, p->drafts, &p->n_drafts);
+        if (st != DOP_OK)
+            return st;
+    }
     if (p->how.fn) {
         dop_status st = p->how.fn(p->how.user, s->tokens, s->n_tokens, most, diag, p->drafts, &p->n_drafts);
         p->n_drafts = st != DOP_OK ? 0 : p->n_drafts < most ? p->n_drafts : most;

@@ -1,14 +1,15 @@
 /* Writes a GGUF file of a real model's shape with random weights, for speed work: the values mean nothing, the sizes
  * are right, and equal arguments give equal bytes.
  *
- *   make_gguf SHAPE[:LAYERS] TYPE OUT.gguf [SEED|empty|peaked]
+ *   make_gguf SHAPE[:LAYERS][+nextn] TYPE OUT.gguf [SEED|empty|peaked]
  *
  * TYPE: one of storages[] but f32.  As llama.cpp's own quantizer does it, embeddings of those below 8 bits are q6_k, rows that
  * whole blocks do not fill fall back to q8_0, and mxfp4 is for experts: everything else is q8_0 then.  There is no
  * vocabulary: prompts are token ids.  With `empty` the weights are a hole in the file, which takes no room on disk: for what
  * depends on sizes alone.  With `peaked` one logit of each step is far above the others, as it mostly is in a trained model:
  * the best of many random logits are so close that steps of other kernels may pick another token, and drafts stay in doubt.
- * With :LAYERS there are so many of the shape's layers: for stages of models that are too large.
+ * With :LAYERS there are so many of the shape's layers: for stages of models that are too large.  With +nextn there is a layer of
+ * multi-token prediction behind them.
  *
  * Names, keys and what llama.cpp stores another way than it was published (decays as -exp(A_log), stacked experts) follow
  * its converter (conversion/) and loader (src/models/), so that it reads the same file.  The shapes tiny-* are the same
@@ -42,6 +43,7 @@ typedef struct shape {
     /* Latent attention: keys and values are made of `rank` values, queries of q_rank (0: of the input); head_dim counts
      * `rotated` ones too.  The first `dense` layers have no experts, the others `shared` that work on every row. */
     uint32_t rank, q_rank, rotated, value_dim, dense, shared;
+    bool drafts; /* there is a layer of multi-token prediction */
 } shape;
 
 #define EVERY_FOURTH 0x8888888888888888u
@@ -341,7 +343,9 @@ put_keys(writer *w)
     key_u32(w, "", "general.quantization_version", 2);
     key_u32(w, a, "context_length", 32768);
     key_u32(w, a, "embedding_length", s->hidden);
-    key_u32(w, a, "block_count", s->layers);
+    key_u32(w, a, "block_count", s->layers + s->drafts);
+    if (s->drafts)
+        key_u32(w, a, "nextn_predict_layers", 1);
     key_u32(w, a, "feed_forward_length", s->ffn);
     key_u32(w, a, "attention.head_count", s->heads);
     key_f32(w, a, "attention.layer_norm_rms_epsilon", 1e-6f);
@@ -518,7 +522,7 @@ add_layer(writer *w, int i)
     add_f32(w, i, "attn_norm", ONES, s->hidden, 0);
     if (s->rank)
         add_latent(w, i);
-    else if (attends(s, (uint32_t)i))
+    else if (attends(s, (uint32_t)i) || i == (int)s->layers)
         add_attention(w, i);
     else
         add_recurrent(w, i);
@@ -545,8 +549,15 @@ add_tensors(writer *w)
     add_f32(w, -1, s->recurrent == CONV ? "token_embd_norm" : "output_norm", ONES, s->hidden, 0);
     if (!s->tied)
         add_tensor(w, -1, "output", w->embedding, s->hidden, s->vocab);
-    for (int i = 0; i < (int)s->layers; i++)
+    for (int i = 0; i < (int)s->layers + s->drafts; i++)
         add_layer(w, i);
+    if (!s->drafts)
+        return;
+    const int last = (int)s->layers;
+    add_tensor(w, last, "nextn.eh_proj", w->type, 2 * (uint64_t)s->hidden, s->hidden);
+    add_f32(w, last, "nextn.enorm", ONES, s->hidden, 0);
+    add_f32(w, last, "nextn.hnorm", ONES, s->hidden, 0);
+    add_f32(w, last, "nextn.shared_head_norm", ONES, s->hidden, 0);
 }
 
 /* Rows of all experts; a vector is one. */
@@ -761,8 +772,11 @@ main(int argc, char **argv)
         free(w);
         return usage();
     }
-    char *layers = strchr(argv[1], ':');
+    char *layers = strchr(argv[1], ':'), *drafts = strchr(argv[1], '+');
     shape some;
+    const bool nextn = drafts && strcmp(drafts, "+nextn") == 0;
+    if (nextn)
+        *drafts = 0;
     if (layers)
         *layers++ = 0; /* argv is ours to cut */
     for (size_t i = 0; i < N_SHAPES; i++)
@@ -772,6 +786,11 @@ main(int argc, char **argv)
         some = *w->shape;
         some.layers = (uint32_t)strtoul(layers, NULL, 10);
         w->shape = some.layers > 0 && some.layers < w->shape->layers ? &some : NULL;
+    }
+    if (w->shape && nextn) {
+        some = *w->shape;
+        some.drafts = true;
+        w->shape = &some;
     }
     w->type = find_storage(argv[2]);
     if (!w->shape || !w->type || strcmp(argv[2], "f32") == 0) {

@@ -9,15 +9,21 @@ model() { # MODEL LIKE SEED: makes the folder MODEL, and its plan
         check "a plan of $1" "$DOPPLERC" "$1" -o "$1.plan" --ctx 64 --kv f32 --act f32 --quiet
 }
 
-compare() { # MODEL LIKE SEED [OPTION...]
-    local name=$1
+drafts() { # PLAN MODEL SEED: of a plan, against those of the model
+    "$TOOLS/heads" "$1.plan" "$3" 23 3 >"$1.json" || { fail "drafts of $1" "$(head -c 200 "$1.json")"; return; }
+    check "drafts of $1" python3 "$SRC/tests/tools/draft_reference.py" "$2" "$1.json"
+}
+
+compare() { # MODEL LIKE SEED [gguf]
     model "$1" "$2" "$3" || return
-    "$TOOLS/heads" "$name.plan" "$3" 23 3 >"$name.json" || { fail "drafts of $name" "$(head -c 200 "$name.json")"; return; }
-    check "drafts of $name" python3 "$SRC/tests/tools/draft_reference.py" "$name" "$name.json"
+    drafts "$1" "$1" "$3"
+    [ $# -gt 3 ] || return 0
+    check "$1 as GGUF" "$TOOLS/hf_to_gguf" "$1" "$1.gguf" f32 &&
+        check "a plan of $1.gguf" "$DOPPLERC" "$1.gguf" -o "$1_gguf.plan" --ctx 64 --kv f32 --act f32 --quiet && drafts "$1_gguf" "$1" "$3"
 }
 
 compare llama deepseek 1
-compare qwen3_5 qwen 2
+compare qwen3_5 qwen 2 gguf
 
 # The demo's layer, which was trained (tests/tools/train_head.py): texts unchanged, and drafts that are right.
 demo=$SRC/examples/shakespeare-gemma3-draft
@@ -39,8 +45,8 @@ if [ "${1:-}" = whole ]; then
     check "steps of up to 64 rows" grep -q "up to [3-6][0-9] rows" counts
     compare gemma3 deepseek 3
     compare qwen3 deepseek 4
-    compare qwen3_next qwen 5
-    compare deepseek_v3 deepseek 6
-    compare glm4_moe deepseek 7
+    compare qwen3_next qwen 5 gguf
+    compare deepseek_v3 deepseek 6 gguf
+    compare glm4_moe deepseek 7 gguf
 fi
 finish

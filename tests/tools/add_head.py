@@ -3,8 +3,8 @@
 
     add_head.py MODEL OUT SEED [--like deepseek|qwen] [--from FILE]
 
-The layer's parts are random values of the kind of the last attending layer's, or the tensors of FILE.  OUT has links to MODEL's files,
-a second file of tensors, and an index of both.
+The layer's parts are random values of the kind of the last attending layer's, in one file with the model's tensors; or the tensors of FILE,
+with links to both files and an index.
 """
 import json, os, random, struct, sys
 
@@ -92,8 +92,14 @@ def main():
         add(own["in"], [hidden, 2 * hidden], 0, 1 / (2 * hidden) ** 0.5)
         for k in ("e", "h", "out"):
             add(own[k], [hidden], 0.9, 0.1)
-        write(f"{out}/{second}", new)
-        index.update({name: second for name in new})
+        with open(f"{model}/model.safetensors", "rb") as f:
+            size, raw = struct.unpack("<Q", f.read(8))[0], f.read()
+        for key, t in tensors.items():
+            a, b = t["data_offsets"]
+            new[key] = (t["dtype"], t["shape"], raw[size + a:size + b])
+        os.remove(f"{out}/{first}")
+        write(f"{out}/model.safetensors", new)
+        return
     with open(f"{out}/model.safetensors.index.json", "w") as f:
         json.dump({"metadata": {}, "weight_map": index}, f)
 

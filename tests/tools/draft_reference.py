@@ -9,24 +9,19 @@ import json, math, struct, sys
 
 def load(folder):
     out = {}
-    for name in sorted(set(json.load(open(folder + "/model.safetensors.index.json"))["weight_map"].values())):
-        data = open(f"{folder}/{name}", "rb").read()
-        n = struct.unpack("<Q", data[:8])[0]
-        for key, t in json.loads(data[8:8 + n]).items():
-            if key == "__metadata__":
-                continue
-            a, b = (8 + n + x for x in t["data_offsets"])
-            if t["dtype"] == "F32":
-                flat = list(struct.unpack(f"<{(b - a) // 4}f", data[a:b]))
-            else:
-                words = struct.unpack(f"<{(b - a) // 2}H", data[a:b])
-                flat = list(struct.unpack(f"<{len(words)}f", struct.pack(f"<{len(words)}I", *[w << 16 for w in words])))
-            shape = t["shape"]
-            out[key] = [flat[i * shape[1]:(i + 1) * shape[1]] for i in range(shape[0])] if len(shape) == 2 else flat
-            if len(shape) == 3:
-                size = shape[1] * shape[2]
-                out[key] = [[flat[e * size + i * shape[2]:e * size + (i + 1) * shape[2]] for i in range(shape[1])]
-                            for e in range(shape[0])]
+    data = open(f"{folder}/model.safetensors", "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    for key, t in json.loads(data[8:8 + n]).items():
+        if key == "__metadata__":
+            continue
+        a, b = (8 + n + x for x in t["data_offsets"])
+        if t["dtype"] == "F32":
+            flat = list(struct.unpack(f"<{(b - a) // 4}f", data[a:b]))
+        else:
+            words = struct.unpack(f"<{(b - a) // 2}H", data[a:b])
+            flat = list(struct.unpack(f"<{len(words)}f", struct.pack(f"<{len(words)}I", *[w << 16 for w in words])))
+        shape = t["shape"]
+        out[key] = [flat[i * shape[1]:(i + 1) * shape[1]] for i in range(shape[0])] if len(shape) == 2 else flat
     return out
 
 

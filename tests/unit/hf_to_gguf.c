@@ -211,16 +211,32 @@ find_rule(const hg_family *f, const char *stem)
     return NULL;
 }
 
+/* The name of a tensor of Qwen's layer for multi-token prediction as it would be behind the model's layers; other names as they are. */
+static void
+name_of_draft(const hg_model *m, const char *name, char *out, size_t size)
+{
+    static const char *const names[][2] = {{"mtp.fc.", "eh_proj."},
+                                           {"mtp.pre_fc_norm_embedding.", "enorm."},
+                                           {"mtp.pre_fc_norm_hidden.", "hnorm."},
+                                           {"mtp.norm.", "shared_head.norm."},
+                                           {"mtp.layers.0.", ""}};
+    snprintf(out, size, "%s", name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i][0], strlen(names[i][0])) == 0)
+            snprintf(out, size, "model.layers.%u.%s%s", m->layers, names[i][1], name + strlen(names[i][0]));
+}
+
 static bool
 convert_tensor(hg_model *m, const char *name)
 {
-    char stem[160], full[200] = "";
+    char stem[160], full[200] = "", renamed[200];
     const char *ending;
     long layer;
     hg_tensor t;
     if (strncmp(name, "model.vision_", strlen("model.vision_")) == 0)
         return true;
-    split_name(name, &layer, stem, sizeof stem, &ending);
+    name_of_draft(m, name, renamed, sizeof renamed);
+    split_name(renamed, &layer, stem, sizeof stem, &ending);
     const hg_rule *rule = find_rule(m->family, stem);
     if (!rule)
         return fail(m, "no rule for tensor", name);

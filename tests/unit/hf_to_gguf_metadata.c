@@ -213,7 +213,12 @@ hg_metadata(hg_model *m)
     m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head", "n_heads");
     m->kv_heads = (uint32_t)NUMBER(m, m->heads, "num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads");
     m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim");
-    gguf_u32(w, "%.block_count", m->layers);
+    char draft[64];
+    snprintf(draft, sizeof draft, "model.layers.%u.eh_proj.weight", m->layers);
+    const bool drafts = json_object_get(m->header, draft) || json_object_get(m->header, "mtp.fc.weight");
+    gguf_u32(w, "%.block_count", m->layers + drafts);
+    if (drafts)
+        gguf_u32(w, "%.nextn_predict_layers", 1);
     gguf_u32(w, "%.context_length",
              (uint32_t)NUMBER(m, 1 << 20, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
                               "model_max_length"));

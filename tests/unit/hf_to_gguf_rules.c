@@ -20,6 +20,10 @@ static const hg_rule common[] = {
     {"*.mlp.gate_proj", "ffn_gate", HG_PLAIN},
     {"*.mlp.up_proj", "ffn_up", HG_PLAIN},
     {"*.mlp.down_proj", "ffn_down", HG_PLAIN},
+    {"*.eh_proj", "nextn.eh_proj", HG_PLAIN},
+    {"*.enorm", "nextn.enorm", HG_NORM},
+    {"*.hnorm", "nextn.hnorm", HG_NORM},
+    {"*.shared_head.norm", "nextn.shared_head_norm", HG_NORM},
     {0},
 };
 static const hg_rule sandwich[] = {

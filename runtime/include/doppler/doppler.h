@@ -364,7 +364,8 @@ typedef struct dop_speculation {
      * that speculates, and continues them; not owned. */
     dop_sequence *draft;
     uint32_t most; /* most drafts in a step; 0: as many as the plan's schedules hold */
-    /* Drafts come from the plan's own layer for multi-token prediction, where the plan has one (dop_facts.drafts). */
+    /* Drafts come from the plan's own layer for multi-token prediction, where the plan has one (dop_facts.drafts).  With fn too, the layer
+     * drafts first, and fn is called with its drafts in out_ids and their number in *out_n. */
     bool own;
 } dop_speculation;
 

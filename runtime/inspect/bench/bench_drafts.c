@@ -1,6 +1,7 @@
 /* tgN: as it is, with drafts that are replayed, and with sampled tokens. */
 #include "base/spans.h"
 #include "runtime/inspect/bench/bench.h"
+#include "runtime/model/model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,7 +88,8 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
 {
     dop_sequence *s = sequence;
     dop_bench_replay *r = replayed;
-    dop_speculation how = {.fn = replay, .user = r};
+    /* Where the plan has a layer that drafts, it drafts too, so that rounds take the time that they would. */
+    dop_speculation how = {.fn = replay, .user = r, .own = dop_model_drafts(s->model)};
     bool plain = limit_ms > 0; /* the run that is not counted gives the first text */
     r->percent = test->drafts - 1;
     r->x = 1;
