@@ -45,7 +45,7 @@ dop_driver_leave_at_end(dop_driver **d)
 #define DOP_DRIVE(model, diag)                                                                       \
     if (!dop_driver_enter(&(model)->loader.driver))                                                  \
         return DOP_FAIL(diag, DOP_E_USAGE, "another thread is using this model: one at a time may"); \
-    dop_driver *driver_here __attribute__((cleanup(dop_driver_leave_at_end))) = &(model)->loader.driver
+    dop_driver *driver_here __attribute__((cleanup(dop_driver_leave_at_end), unused)) = &(model)->loader.driver
 #else
 #define DOP_DRIVE(model, diag) ((void)0)
 #endif
