@@ -5,6 +5,7 @@
 
 #include "base/spans.h"
 #include "runtime/device/replay.h"
+#include "runtime/model/driver.h"
 #include "runtime/model/info.h"
 #include "runtime/model/pages.h"
 #include "runtime/model/prefix.h"
@@ -35,6 +36,7 @@ typedef struct dop_loader {
     dop_diag diag;
     pthread_t thread;
     bool started;
+    dop_driver driver; /* the thread that drives the model meanwhile and afterwards */
 } dop_loader;
 
 /* Rows of one sequence in a step: tokens[pos .. pos + n). */

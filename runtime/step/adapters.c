@@ -218,6 +218,7 @@ dop_status
 dop_adapter_load(dop_model *model, const char *path, dop_diag *diag, uint32_t *out_adapter)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(model, diag);
     dop_model *m = model;
     dop_arena arena;
     dop_adapter_map map;
@@ -264,6 +265,7 @@ dop_status
 dop_adapter_unload(dop_model *model, uint32_t adapter, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(model, diag);
     dop_model *m = model;
     if (!dop_model_adapter(m, adapter))
         return DOP_FAIL(diag, DOP_E_INPUT, "there is no adapter %u", adapter);

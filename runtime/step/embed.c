@@ -63,6 +63,7 @@ dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_po
                    float *out_vector)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     uint32_t schedule = dop_model_schedule_for(m, DOP_SCHED_EMBED, 1), hidden = m->plan.model->hidden, take = 0;

@@ -219,6 +219,7 @@ dop_program_run(dop_model *model, const char *name, const dop_value *inputs, siz
 {
     static const char *const in[] = {"tokens", "lengths", "types", NULL}, *const out[] = {"rows", "vectors", NULL};
     dop_diag_clear(diag);
+    DOP_DRIVE(model, diag);
     const dop_plan_program *p = encoder_of(model);
     if (images(model) && strcmp(name, "image") == 0)
         return dop_image_run(model, inputs, n_inputs, outputs, n_outputs, diag);
@@ -292,6 +293,7 @@ dop_model_embed(dop_model *model, const dop_token_text *texts, size_t n, dop_poo
                 float *out_vectors)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(model, diag);
     dop_sequence *s = NULL;
     const uint32_t size = dop_model_embedding_size(model);
     if (encoder_of(model))

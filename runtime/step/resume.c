@@ -254,6 +254,7 @@ dop_status
 dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_resumed got = {0};
     const dop_prompt prompt = {.ids = ids,
@@ -280,6 +281,7 @@ dop_status
 dop_sequence_end_turn(dop_sequence *sequence, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_status st = dop_step_none_has(s->model, s, diag);
     if ((s->model->kept.slots.n == 0 && !s->model->kept.prompts.store) || s->model->step.n_rows > 0)
@@ -294,6 +296,7 @@ dop_status
 dop_sequence_checkpoint(dop_sequence *sequence, dop_diag *diag, uint64_t *out_id)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_restore_point *made = NULL;
     *out_id = 0;
@@ -328,6 +331,7 @@ dop_status
 dop_sequence_restore(dop_sequence *sequence, uint64_t id, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_restore_point *c = find_held(s->model, id);
     dop_resumed got;

@@ -178,6 +178,7 @@ dop_status
 dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     if (n == 0)
         return DOP_OK;
     dop_status st = append_tokens(sequence, ids, n, diag);
@@ -208,6 +209,7 @@ dop_status
 dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     if (m->no_scoring)
@@ -522,6 +524,7 @@ dop_status
 dop_sequence_set_adapters(dop_sequence *sequence, const dop_adapter_use *uses, size_t n, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     dop_adapter_use kept[DOP_ADAPTERS_AT_ONCE];

@@ -25,6 +25,7 @@ dop_status
 dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     const size_t size = words_of(s) * sizeof *mask;

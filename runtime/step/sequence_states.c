@@ -28,6 +28,7 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
     dop_model *m = model;
     uint32_t place = 0;
     *out_sequence = NULL;
+    DOP_DRIVE(model, diag);
     if (!dop_plan_steps(&m->plan))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the model encodes texts and gives no tokens: use --embed or --rerank, or dop_program_run");
@@ -182,6 +183,7 @@ dop_status
 dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     if (n_tokens > s->n_tokens)
@@ -205,6 +207,7 @@ dop_status
 dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     if (n > s->n_tokens || first > s->n_tokens - n)
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens: %u from %u on cannot be cut", s->n_tokens, n,
@@ -226,6 +229,7 @@ dop_status
 dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(to->model, diag);
     if (to->model != from->model)
         return DOP_FAIL(diag, DOP_E_INPUT, "a sequence cannot be copied to one of another model");
     dop_status st = be_still(from, diag);
@@ -254,6 +258,7 @@ dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequence **out_seq
     dop_diag_clear(diag);
     dop_sequence *s = NULL;
     *out_sequence = NULL;
+    DOP_DRIVE(sequence->model, diag);
     dop_status st = dop_step_none_open(sequence->model, diag);
     if (st == DOP_OK && (st = dop_sequence_create(sequence->model, diag, &s)) == DOP_OK)
         st = dop_sequence_copy(s, sequence, diag);

@@ -99,6 +99,7 @@ dop_status
 dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, size_t n_note, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     saver f = {.digest = NULL};
     dop_status st = check_plain(sequence, diag);
     if (st == DOP_OK)
@@ -180,6 +181,7 @@ dop_status
 dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char **out_note, size_t *out_n_note)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     dop_sequence *s = sequence;
     dop_model *m = s->model;
     dop_map map = {0};

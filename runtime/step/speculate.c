@@ -364,6 +364,7 @@ dop_status
 dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(sequence->model, diag);
     const bool logprobs = sequence->sampler.params.logprobs;
     dop_speculator *p = sequence->masked || logprobs ? NULL : sequence->speculator;
     bool taken = false, made = sequence->logits; /* by feeding */

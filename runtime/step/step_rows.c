@@ -406,6 +406,7 @@ dop_status
 dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag)
 {
     dop_diag_clear(diag);
+    DOP_DRIVE(model, diag);
     dop_model *m = model;
     dop_status st = dop_step_none_open(m, diag);
     if (st != DOP_OK)

@@ -5,7 +5,9 @@
  * one sequence.  Tokens are ids of 32 bits, smaller than the vocabulary; doppler/text.h converts text.
  *
  * Threads: one thread at a time drives a model with its sequences and steps; different models are independent of each
- * other.  Errors are values: a call that fails says why in *diag (NULL discards the message) and changes nothing that its
+ * other.  A library that was built with DOPPLER_CHECKED notices a second thread: calls that use the model return DOP_E_USAGE then, and
+ * change nothing.  Others do not look.
+ * Errors are values: a call that fails says why in *diag (NULL discards the message) and changes nothing that its
  * description does not name.  DOP_E_DEVICE may mean that the device is lost; then only closing still works.
  * Where a plan holds several sequences, their caches lie in pages of a pool.  A call that needs more pages than are free
  * returns DOP_E_FULL and changes nothing: the caller waits until another sequence has released some, or gives up.
