@@ -72,7 +72,8 @@ typedef enum dop_root {
     DOP_ROOT_attention,
     DOP_ROOT_argmax,
     DOP_ROOT_group,
-    DOP_ROOT_scan
+    DOP_ROOT_scan,
+    DOP_ROOT_moments
 } dop_root;
 
 /* How much of its sources an element reads, over all axes; in ascending order. */

@@ -219,6 +219,33 @@ rule_argmax_step(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
+/* moments [R,C] -> [parts,groups,3], moments_norm [parts,groups,3], [C], [C] -> [1,2C] */
+static dop_status
+rule_moments(const dop_rule *c, dop_want *out)
+{
+    const bool first = c->op == DOP_OP_moments;
+    const dop_shape *s = &c->src[0]->shape;
+    dop_status st = dop_rule_need_rank(c, 0, first ? 2 : 3);
+    if (st != DOP_OK)
+        return st;
+    const uint32_t cols = first ? s->dim[1].mul : c->src[1]->shape.dim[0].mul;
+    const int64_t parts = first ? dop_rule_attr_i(c, DOP_A_parts) : s->dim[0].mul,
+                  groups = first ? dop_rule_attr_i(c, DOP_A_groups) : s->dim[1].mul;
+    if (parts < 1 || groups < 1 || cols % groups || (first && s->dim[1].sym != DOP_SYM_1))
+        return DOP_RULE_BAD(c, "has %u columns, which are no %lld groups", cols, (long long)groups);
+    if (first) {
+        out->shape = (dop_shape){3, {dop_dim_n((uint32_t)parts), dop_dim_n((uint32_t)groups), dop_dim_n(3)}};
+        return DOP_OK;
+    }
+    for (uint32_t i = 1; i < 3; i++)
+        if (c->src[i]->shape.rank != 1 || c->src[i]->shape.dim[0].mul != cols)
+            return DOP_RULE_BAD(c, "needs a value for each of %u columns", cols);
+    if (s->dim[2].mul != 3 || s->dim[0].sym != DOP_SYM_1)
+        return DOP_RULE_BAD(c, "%%%s is not the result of moments", c->src[0]->name);
+    out->shape = (dop_shape){2, {dop_dim_n(1), dop_dim_n(2 * cols)}};
+    return DOP_OK;
+}
+
 /* Ids of rank 1 or 2. */
 static dop_status
 need_columns(const dop_rule *c, uint32_t i)
@@ -444,6 +471,9 @@ apply_rule(const dop_rule *c, dop_want *out)
     case DOP_OP_argmax_part:
     case DOP_OP_argmax_merge:
         return rule_argmax_step(c, out);
+    case DOP_OP_moments:
+    case DOP_OP_moments_norm:
+        return rule_moments(c, out);
     case DOP_OP_gather:
     case DOP_OP_last_row:
     case DOP_OP_matmul:

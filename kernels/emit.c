@@ -529,6 +529,34 @@ emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
+/* moments_norm: joins the moments of all parts of a column's group (Chan et al., https://doi.org/10.1007/978-3-642-51461-6_3). */
+static const char *
+emit_moments_norm(dop_emit *e, dop_node_id node, dop_index ix)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    const dop_shape *s = &dop_node_at(g, n->src[0])->shape;
+    const uint32_t cols = dop_node_cols(g, node) / 2, groups = s->dim[1].mul, id = e->n_temps++;
+    const char *a = dop_emit_arg(e, n->src[0], false), *c = dop_emit_str(e, "c%u", id), *m = dop_emit_str(e, "m%u", id),
+               *all = dop_emit_str(e, "n%u", id), *far = dop_emit_str(e, "d%u", id), *out = dop_emit_str(e, "v%u", id);
+    dop_emit_line(e, "uint %s = %s %% %uu;", c, ix.c, cols);
+    dop_emit_line(e, "vec3 %s = vec3(0.0);", m);
+    dop_emit_line(e, "for (uint p%u = 0u; p%u < %uu; p%u++) {", id, id, s->dim[0].mul, id);
+    dop_emit_line(e, "    uint i%u = (p%u * %uu + %s / %uu) * 3u;", id, id, groups, c, cols / groups);
+    dop_emit_line(e, "    float f%u = dop_ld1_f32(%s, i%u), %s = max(%s.x + f%u, 1.0), %s = dop_ld1_f32(%s, i%u + 1u) - %s.y;",
+                  id, a, id, all, m, id, far, a, id, m);
+    dop_emit_line(e, "    if (f%u > 0.0)", id);
+    dop_emit_line(e, "        %s = vec3(%s, %s.y + %s * f%u / %s, %s.z + dop_ld1_f32(%s, i%u + 2u) + %s * %s * %s.x * f%u / %s);",
+                  m, all, m, far, id, all, m, a, id, far, far, m, id, all);
+    dop_emit_line(e, "}");
+    const char *w = dop_emit_value(e, n->src[1], (dop_index){"0u", c}, 1),
+               *b = dop_emit_value(e, n->src[2], (dop_index){"0u", c}, 1);
+    dop_emit_line(e, "float %s = %s / sqrt(%s.z / max(%s.x, 1.0) + %.9g);", out, w, m, m,
+                  dop_node_f(g, node, DOP_A_eps));
+    dop_emit_line(e, "%s = %s < %uu ? %s : %s - %s.y * %s;", out, ix.c, cols, out, b, m, out);
+    return out;
+}
+
 static const char *
 emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -555,6 +583,14 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     case DOP_OP_last_row: {
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
         return dop_emit_value(e, n->src[0], (dop_index){t, ix.c}, width);
+    }
+    case DOP_OP_moments_norm: {
+        const char *v[4];
+        if (width == 1)
+            return emit_moments_norm(e, node, ix);
+        for (uint32_t i = 0; i < 4; i++)
+            v[i] = emit_moments_norm(e, node, (dop_index){ix.t, dop_emit_str(e, "(%s + %uu)", ix.c, i)});
+        return dop_emit_str(e, "vec4(%s, %s, %s, %s)", v[0], v[1], v[2], v[3]);
     }
     case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);

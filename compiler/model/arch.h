@@ -504,6 +504,7 @@ typedef struct dop_weight {
     uint32_t block_rows; /* rows come in blocks of this many, which lie block_stride bytes apart; 0: no blocks */
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
+    uint32_t taps; /* with col_stride: a row has the channels of each tap of a window, and is stored with the taps of each channel; 0: no */
     const char *source;  /* the tensor's name in the model, for messages */
     /* llama.cpp's name of the tensor, and its name in files where q, k and v are one tensor; NULL: llama.cpp has no such tensor.
      * Set in weights of a checkpoint. */
@@ -545,6 +546,8 @@ typedef struct dop_checkpoint {
     dop_weights weights;
     /* Facts of the vision part (vision.h), whose weights are among `weights`; in the arena.  NULL: the model has none. */
     const struct dop_vision *vision;
+    /* Facts of the U-Net and the decoder of a diffusion model (diffusion.h), whose text encoder is `arch`; in the arena.  NULL: none. */
+    const struct dop_diffusion *diffusion;
     /* How pictures are prepared for it, as a plan holds that (runtime/media/image_processor.def); in the arena.  NULL: not known. */
     const uint8_t *images;
     size_t n_images; /* bytes of `images` */

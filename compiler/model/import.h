@@ -358,6 +358,7 @@ dop_status dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *t
 
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
 dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
+dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
 
