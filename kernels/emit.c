@@ -543,11 +543,13 @@ emit_moments_norm(dop_emit *e, dop_node_id node, dop_index ix)
     dop_emit_line(e, "vec3 %s = vec3(0.0);", m);
     dop_emit_line(e, "for (uint p%u = 0u; p%u < %uu; p%u++) {", id, id, s->dim[0].mul, id);
     dop_emit_line(e, "    uint i%u = (p%u * %uu + %s / %uu) * 3u;", id, id, groups, c, cols / groups);
-    dop_emit_line(e, "    float f%u = dop_ld1_f32(%s, i%u), %s = max(%s.x + f%u, 1.0), %s = dop_ld1_f32(%s, i%u + 1u) - %s.y;",
-                  id, a, id, all, m, id, far, a, id, m);
+    dop_emit_line(
+        e, "    float f%u = dop_ld1_f32(%s, i%u), %s = max(%s.x + f%u, 1.0), %s = dop_ld1_f32(%s, i%u + 1u) - %s.y;",
+        id, a, id, all, m, id, far, a, id, m);
     dop_emit_line(e, "    if (f%u > 0.0)", id);
-    dop_emit_line(e, "        %s = vec3(%s, %s.y + %s * f%u / %s, %s.z + dop_ld1_f32(%s, i%u + 2u) + %s * %s * %s.x * f%u / %s);",
-                  m, all, m, far, id, all, m, a, id, far, far, m, id, all);
+    dop_emit_line(
+        e, "        %s = vec3(%s, %s.y + %s * f%u / %s, %s.z + dop_ld1_f32(%s, i%u + 2u) + %s * %s * %s.x * f%u / %s);",
+        m, all, m, far, id, all, m, a, id, far, far, m, id, all);
     dop_emit_line(e, "}");
     const char *w = dop_emit_value(e, n->src[1], (dop_index){"0u", c}, 1),
                *b = dop_emit_value(e, n->src[2], (dop_index){"0u", c}, 1);

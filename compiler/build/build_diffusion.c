@@ -19,16 +19,15 @@ typedef struct draw_builder {
     const dop_diffusion *d;
     const dop_weights *weights;
     const dop_diffusion_options *opt;
-    uint32_t groups;   /* of the group norms that are built next */
-    dop_node_id time;  /* the embedding of the time, after its activation, [1, 4 times]; 0: residual blocks read none */
-    dop_node_id ids;   /* sequences of the rows of text states, [1] */
+    uint32_t groups;  /* of the group norms that are built next */
+    dop_node_id time; /* the embedding of the time, after its activation, [1, 4 times]; 0: residual blocks read none */
+    dop_node_id ids;  /* sequences of the rows of text states, [1] */
     dop_node_id places[DOP_DRAW_LEVELS], lasts[DOP_DRAW_LEVELS], sequences[DOP_DRAW_LEVELS];
     plane skips[DOP_DRAW_LEVELS * 5];
     uint32_t n_skips;
 } draw_builder;
 
-static const char *
-named(draw_builder *b, const char *format, ...) DOP_PRINTF(2, 3);
+static const char *named(draw_builder *b, const char *format, ...) DOP_PRINTF(2, 3);
 
 /* A text in the graph's arena. */
 static const char *
@@ -108,7 +107,7 @@ convolution(draw_builder *b, const char *name, plane x, uint32_t n, uint32_t str
                .height = x.height * up / stride,
                .channels = n};
     /* In the order of ir/ops.def. */
-    const dop_attr attrs[] = {{.i = x.width}, {.i = x.height}, {.i = TAPS}, {.i = TAPS},         {.i = stride},
+    const dop_attr attrs[] = {{.i = x.width}, {.i = x.height}, {.i = TAPS}, {.i = TAPS},           {.i = stride},
                               {.i = 1},       {.i = 1},        {.i = 0},    {.i = up > 1 ? up : 0}};
     y.id = add_node(&b->base, DOP_OP_unfold, named(b, "%s.windows", name), &x.id, 1, attrs,
                     &(dop_want){.type = b->base.act_type});
@@ -126,10 +125,11 @@ group_norm(draw_builder *b, const char *name, plane x, double eps)
     const dop_node_id moments = add_node(&b->base, DOP_OP_moments, named(b, "%s.parts", name), &x.id, 1, split, NULL);
     const dop_node_id srcs[] = {moments, weight_of(b, name, 0, x.channels),
                                 weight_of(b, named(b, "%s_bias", name), 0, x.channels)};
-    const dop_node_id by = add_node(&b->base, DOP_OP_moments_norm, named(b, "%s.by", name), srcs, 3,
-                                    &(dop_attr){.f = eps}, NULL);
+    const dop_node_id by =
+        add_node(&b->base, DOP_OP_moments_norm, named(b, "%s.by", name), srcs, 3, &(dop_attr){.f = eps}, NULL);
     const dop_want row = {.shape = {2, {dop_dim_n(1), dop_dim_n(x.channels)}}};
-    const dop_node_id scale = add_node(&b->base, DOP_OP_slice, named(b, "%s.scale", name), &by, 1, &(dop_attr){.i = 0}, &row),
+    const dop_node_id scale = add_node(&b->base, DOP_OP_slice, named(b, "%s.scale", name), &by, 1, &(dop_attr){.i = 0},
+                                       &row),
                       shift = add_node(&b->base, DOP_OP_slice, named(b, "%s.shift", name), &by, 1,
                                        &(dop_attr){.i = x.channels}, &row);
     x.id = act2(b, DOP_OP_mul, named(b, "%s.scaled", name), x.id, scale);
@@ -212,8 +212,7 @@ static dop_node_id
 text_state(draw_builder *b, const char *name, uint32_t channels, uint32_t heads)
 {
     const dop_shape shape = {
-        4,
-        {{1, DOP_SYM_Q}, {b->opt->context_rows, DOP_SYM_R}, dop_dim_n(heads), dop_dim_n(channels / heads)}};
+        4, {{1, DOP_SYM_Q}, {b->opt->context_rows, DOP_SYM_R}, dop_dim_n(heads), dop_dim_n(channels / heads)}};
     return leaf(&b->base, DOP_OP_state, named(b, "s.%s", name), name, b->opt->kv_type, &shape);
 }
 
@@ -235,7 +234,8 @@ feed_forward(draw_builder *b, const char *at, dop_node_id x, uint32_t channels)
     const dop_node_id up = product(b, named(b, "%s.net.0.proj.up", at), x, channels, inner);
     dop_node_id gate = product(b, named(b, "%s.net.0.proj.gate", at), x, channels, inner);
     gate = op1(&b->base, DOP_OP_gelu, named(b, "%s.act", at), gate, NULL, b->base.act_type);
-    return product(b, named(b, "%s.net.2", at), act2(b, DOP_OP_mul, named(b, "%s.gated", at), up, gate), inner, channels);
+    return product(b, named(b, "%s.net.2", at), act2(b, DOP_OP_mul, named(b, "%s.gated", at), up, gate), inner,
+                   channels);
 }
 
 /* Transformer blocks over the places of a picture, between two projections. */
@@ -358,8 +358,8 @@ give_places(draw_builder *b, uint32_t level, uint32_t rows)
 }
 
 dop_status
-dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt, dop_arena *arena,
-                  dop_diag *diag, dop_graph *out_graph)
+dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
+                  dop_arena *arena, dop_diag *diag, dop_graph *out_graph)
 {
     const uint32_t down = d->n_levels - 1, most = 1u << (2 * down), times = dop_unet_times(d);
     draw_builder b = begin(d, weights, opt, "denoise", (opt->width >> down) * (opt->height >> down), d->groups, arena,
@@ -406,8 +406,8 @@ add_text_states(draw_builder *b, const char *at, dop_node_id x, const dop_unet_l
 }
 
 dop_status
-dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt, dop_arena *arena,
-                  dop_diag *diag, dop_graph *out_graph)
+dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
+                  dop_arena *arena, dop_diag *diag, dop_graph *out_graph)
 {
     draw_builder b = begin(d, weights, opt, "context", opt->context_rows, d->groups, arena, diag, out_graph);
     const dop_shape shape = {1, {{1, DOP_SYM_T}}};

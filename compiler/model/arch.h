@@ -504,8 +504,9 @@ typedef struct dop_weight {
     uint32_t block_rows; /* rows come in blocks of this many, which lie block_stride bytes apart; 0: no blocks */
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
-    uint32_t taps; /* with col_stride: a row has the channels of each tap of a window, and is stored with the taps of each channel; 0: no */
-    const char *source;  /* the tensor's name in the model, for messages */
+    uint32_t
+        taps; /* with col_stride: a row has the channels of each tap of a window, and is stored with the taps of each channel; 0: no */
+    const char *source; /* the tensor's name in the model, for messages */
     /* llama.cpp's name of the tensor, and its name in files where q, k and v are one tensor; NULL: llama.cpp has no such tensor.
      * Set in weights of a checkpoint. */
     const char *gguf, *gguf_fused;

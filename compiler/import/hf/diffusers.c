@@ -131,7 +131,7 @@ check_unet(const dop_json *j)
                  {"mid_block_type", "UNetMidBlock2DCrossAttn"},
                  {"resnet_time_scale_shift", "default"},
                  {"time_embedding_type", "positional"}};
-    static const char *const absent[] = {"addition_embed_type", "class_embed_type", "encoder_hid_dim_type",
+    static const char *const absent[] = {"addition_embed_type",   "class_embed_type",  "encoder_hid_dim_type",
                                          "time_embedding_act_fn", "timestep_post_act", "cross_attention_norm",
                                          "num_class_embeds"};
     static const char *const off[] = {"center_input_sample", "dual_cross_attention", "only_cross_attention",
@@ -225,8 +225,8 @@ read_vae(reader *r, const dop_json *j)
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "shift_factor", -1e6, 1e6, 0, &d->moved);
     if (st == DOP_OK && latents != d->latents)
-        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "latent_channels is %u, and the U-Net's latents have %u values",
-                           latents, d->latents);
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
+                           "latent_channels is %u, and the U-Net's latents have %u values", latents, d->latents);
     for (uint32_t i = 0; st == DOP_OK && i < d->n_decodes; i++)
         if (d->channels[i] % d->decode_groups || d->channels[i] % 4)
             st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%u channels do not make %u groups", d->channels[i],
@@ -268,7 +268,7 @@ read_schedule(reader *r, const dop_json *j)
     d->spacing = strcmp(spacing, "leading") == 0    ? DOP_SPACING_LEADING
                  : strcmp(spacing, "linspace") == 0 ? DOP_SPACING_LINSPACE
                                                     : DOP_SPACING_TRAILING;
-    d->predicts = strcmp(predicts, "epsilon") == 0 ? DOP_PREDICTS_NOISE
+    d->predicts = strcmp(predicts, "epsilon") == 0  ? DOP_PREDICTS_NOISE
                   : strcmp(predicts, "sample") == 0 ? DOP_PREDICTS_LATENTS
                                                     : DOP_PREDICTS_VELOCITY;
     return DOP_OK;
@@ -384,8 +384,7 @@ find_tokenizer(reader *r)
     dop_buf_finish(&path);
     if (failed)
         return no_memory(r);
-    return r->m->tokenizer_json_path ? DOP_OK
-                                     : DOP_FAIL_IN(r->diag, DOP_E_INPUT, dir, "there is no tokenizer here");
+    return r->m->tokenizer_json_path ? DOP_OK : DOP_FAIL_IN(r->diag, DOP_E_INPUT, dir, "there is no tokenizer here");
 }
 
 dop_status

@@ -81,9 +81,8 @@ as_json(json_t *vocab, json_t *merges, const dop_tokenizer_facts *facts)
         json_array_append_new(added, first);
     if (last)
         json_array_append_new(added, last);
-    json_t *root =
-        json_pack("{s:o,s:{s:s,s:o,s:o,s:s}}", "added_tokens", added, "model", "type", "BPE", "vocab", vocab, "merges",
-                  merges, "end_of_word_suffix", clip ? "</w>" : "");
+    json_t *root = json_pack("{s:o,s:{s:s,s:o,s:o,s:s}}", "added_tokens", added, "model", "type", "BPE", "vocab", vocab,
+                             "merges", merges, "end_of_word_suffix", clip ? "</w>" : "");
     json_t *bytes = json_pack("{s:s,s:b,s:b,s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
                               "use_regex", clip ? 0 : 1);
     if (!root || !bytes) {
