@@ -187,7 +187,7 @@ dop_trips_moments(const dop_site *s, const dop_tile *tile)
 {
     const dop_node *n = dop_node_at(s->g, s->r->info->root);
     const uint64_t rows = dop_node_rows(s->g, n->src[0], s->g->max_t), parts = n->shape.dim[0].mul;
-    return dop_turns(dop_div_up_u64(rows, parts) * (dop_node_cols(s->g, n->src[0]) / n->shape.dim[1].mul), tile->wg) +
+    return dop_turns((rows + parts - 1) / parts * (dop_node_cols(s->g, n->src[0]) / n->shape.dim[1].mul), tile->wg) +
            2 * dop_halvings(tile->wg) + 8;
 }
 

@@ -27,7 +27,7 @@ typedef struct draw_builder {
     uint32_t n_skips;
 } draw_builder;
 
-static const char *named(draw_builder *b, const char *format, ...) DOP_PRINTF(2, 3);
+__attribute__((format(printf, 2, 3))) static const char *named(draw_builder *b, const char *format, ...);
 
 /* A text in the graph's arena. */
 static const char *
@@ -120,8 +120,8 @@ static plane
 group_norm(draw_builder *b, const char *name, plane x, double eps)
 {
     enum { ROWS = 256, PARTS = 64 }; /* rows of a part, at least; parts at most */
-    const uint64_t rows = (uint64_t)x.width * x.height, parts = dop_div_up_u64(rows, ROWS);
-    const dop_attr split[] = {{.i = b->groups}, {.i = (int64_t)(parts < PARTS ? parts : PARTS)}};
+    const uint64_t rows = (uint64_t)x.width * x.height, parts = (rows + ROWS - 1) / ROWS;
+    const dop_attr split[] = {{.i = (int64_t)(parts < PARTS ? parts : PARTS)}, {.i = b->groups}};
     const dop_node_id moments = add_node(&b->base, DOP_OP_moments, named(b, "%s.parts", name), &x.id, 1, split, NULL);
     const dop_node_id srcs[] = {moments, weight_of(b, name, 0, x.channels),
                                 weight_of(b, named(b, "%s_bias", name), 0, x.channels)};
@@ -323,11 +323,11 @@ unet_up(draw_builder *b, plane x)
 
 static draw_builder
 begin(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt, const char *name,
-      uint32_t max_t, uint32_t groups, dop_arena *arena, dop_diag *diag, dop_graph *out_graph)
+      uint32_t max_t, uint32_t most, uint32_t groups, dop_arena *arena, dop_diag *diag, dop_graph *out_graph)
 {
     draw_builder b = {.d = d, .weights = weights, .opt = opt, .groups = groups};
     b.base = (builder){.g = out_graph, .diag = diag, .label = {-1, ""}, .layer = -1, .act_type = opt->act_type};
-    b.base.status = dop_graph_init(out_graph, arena, name, max_t, max_t, diag);
+    b.base.status = dop_graph_init(out_graph, arena, name, max_t, most, diag);
     return b;
 }
 
@@ -362,8 +362,8 @@ dop_build_denoise(const dop_diffusion *d, const dop_weights *weights, const dop_
                   dop_arena *arena, dop_diag *diag, dop_graph *out_graph)
 {
     const uint32_t down = d->n_levels - 1, most = 1u << (2 * down), times = dop_unet_times(d);
-    draw_builder b = begin(d, weights, opt, "denoise", (opt->width >> down) * (opt->height >> down), d->groups, arena,
-                           diag, out_graph);
+    draw_builder b = begin(d, weights, opt, "denoise", (opt->width >> down) * (opt->height >> down),
+                           opt->width * opt->height, d->groups, arena, diag, out_graph);
     plane x = {.rows = most, .width = opt->width, .height = opt->height, .channels = d->latents};
     x.id = given(&b, "latents", DOP_TYPE_f32, x.rows, x.channels);
     dop_node_id time = given(&b, "time", DOP_TYPE_f32, 0, times);
@@ -409,7 +409,8 @@ dop_status
 dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
                   dop_arena *arena, dop_diag *diag, dop_graph *out_graph)
 {
-    draw_builder b = begin(d, weights, opt, "context", opt->context_rows, d->groups, arena, diag, out_graph);
+    draw_builder b =
+        begin(d, weights, opt, "context", opt->context_rows, opt->context_rows, d->groups, arena, diag, out_graph);
     const dop_shape shape = {1, {{1, DOP_SYM_T}}};
     const dop_node_id x = given(&b, "context", DOP_TYPE_f32, 1, d->context);
     b.places[0] = leaf(&b.base, DOP_OP_input, "positions", "positions", DOP_TYPE_u32, &shape);
@@ -439,8 +440,8 @@ dop_status
 dop_build_decode(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt, dop_arena *arena,
                  dop_diag *diag, dop_graph *out_graph)
 {
-    draw_builder b =
-        begin(d, weights, opt, "decode", opt->width * opt->height, d->decode_groups, arena, diag, out_graph);
+    draw_builder b = begin(d, weights, opt, "decode", opt->width * opt->height, opt->width * opt->height,
+                           d->decode_groups, arena, diag, out_graph);
     plane x = {.rows = 1, .width = opt->width, .height = opt->height, .channels = d->latents};
     x.id = given(&b, "latents", DOP_TYPE_f32, 1, d->latents);
     give_places(&b, 0, 1);
