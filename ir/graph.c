@@ -288,6 +288,18 @@ dop_attention_reach(const dop_graph *g, dop_node_id attention)
                        (dop_mask)dop_node_i(g, attention, DOP_A_mask)};
 }
 
+bool
+dop_state_is_filled(const dop_graph *g, dop_node_id state)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_node *n = &g->nodes[id];
+        if (dop_op_of(n->op)->root == DOP_ROOT_attention && (n->src[1] == state || n->src[2] == state) &&
+            dop_attention_reach(g, id).mask == DOP_MASK_cache)
+            return true;
+    }
+    return false;
+}
+
 uint32_t
 dop_reach_first(const dop_reach *r, uint32_t position)
 {

@@ -445,6 +445,8 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
  * largest power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway
  * between. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
+/* Is the state read whole by attention (mask cache), because another program fills it? */
+bool dop_state_is_filled(const dop_graph *g, dop_node_id state);
 /* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees;
  * dop_reach_last: the last one, where the query's row of the row table says `last`. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);

@@ -72,19 +72,6 @@ is_paged(const dop_graph *g, dop_node_id state)
     return dop_graph_page(g) && dop_shape_appends(&dop_node_at(g, state)->shape) && !dop_cache_ring(g, state);
 }
 
-/* Does another program fill the state, which attention reads whole? */
-static bool
-is_filled(const dop_graph *g, dop_node_id state)
-{
-    for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        const dop_node *n = dop_node_at(g, id);
-        if (dop_op_of(n->op)->root == DOP_ROOT_attention && (n->src[1] == state || n->src[2] == state) &&
-            dop_attention_reach(g, id).mask == DOP_MASK_cache)
-            return true;
-    }
-    return false;
-}
-
 /* Rows that an append state has for all sequences together. */
 static uint32_t
 state_rows(const dop_compilation *c, dop_node_id state)
@@ -139,7 +126,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t 
                               .offset = used,
                               .row_bytes = row_bytes,
                               .paged = paged,
-                              .filled = is_filled(g, id),
+                              .filled = dop_state_is_filled(g, id),
                               .sequence_stride = paged ? 0 : bytes / g->max_q,
                               .copy_stride = appends ? 0 : bytes};
         t->states[n++] = (dop_state_place){dop_node_s(g, id, DOP_A_name), 0, used, size, row};
