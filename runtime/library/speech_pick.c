@@ -3,6 +3,7 @@
 #include "runtime/library/speech.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { FIRST_TIMES = 50 }; /* a chunk's first segment begins within its first second */
 
@@ -84,32 +85,67 @@ choose(dop_speech_picker *p, uint32_t vocab)
     return best;
 }
 
-dop_status
-dop_speech_pick(void *picker, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
-                dop_diag *diag, uint32_t *out_id)
+/* The probability of a token; 0 where the vocabulary has none. */
+static double
+probability(const float *logits, uint32_t vocab, uint32_t id)
 {
-    dop_speech_picker *p = picker;
-    const dop_speech *s = p->speech;
-    const uint32_t *picked = tokens + p->begin, first = s->tokens.first_time;
-    const size_t n = n_tokens - p->begin;
-    double text = 0, most;
-    for (uint32_t i = 0; i < vocab; i++) {
-        if (!isfinite(logits[i]))
-            return DOP_FAIL(diag, DOP_E_INPUT, "the logits are not finite");
-        p->scores[i] = logits[i];
+    double most;
+    return id < vocab ? exp((double)logits[id] - log_sum(logits, 0, vocab, &most)) : 0;
+}
+
+static uint32_t
+likeliest_language(const dop_speech *s, const float *logits)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < dop_n_languages; i++) {
+        const uint32_t id = s->language_ids[i];
+        if (id != UINT32_MAX && (best == UINT32_MAX || logits[id] > logits[best]))
+            best = id;
     }
+    return best;
+}
+
+/* Rules out what the next token of a transcription must not be. */
+static void
+rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
+{
+    const dop_speech *s = p->speech;
+    const uint32_t first = s->tokens.first_time, vocab = s->vocab;
+    double most, text;
     for (size_t i = 0; i < s->n_suppressed; i++)
         p->scores[s->suppressed[i]] = -INFINITY;
     for (size_t i = 0; i < s->n_at_first && n == 0; i++)
         p->scores[s->at_first[i]] = -INFINITY;
     if (p->how->no_timestamps) {
         rule_out(p->scores, first, vocab);
-    } else {
-        rule_times(p, p->scores, picked, n);
-        /* Where a time is likelier than any text, it is a time. */
-        if (log_sum(p->scores, first, vocab, &most) > (log_sum(p->scores, 0, first, &text), text))
-            rule_out(p->scores, 0, first);
+        return;
     }
+    rule_times(p, p->scores, picked, n);
+    /* Where a time is likelier than any text, it is a time. */
+    (void)log_sum(p->scores, 0, first, &text);
+    if (log_sum(p->scores, first, vocab, &most) > text)
+        rule_out(p->scores, 0, first);
+}
+
+dop_status
+dop_speech_pick(void *picker, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
+                dop_diag *diag, uint32_t *out_id)
+{
+    dop_speech_picker *p = picker;
+    const dop_speech *s = p->speech;
+    const size_t from = p->begin - p->n_forced;
+    double most;
+    for (uint32_t i = 0; i < vocab; i++)
+        if (!isfinite(logits[i]))
+            return DOP_FAIL(diag, DOP_E_INPUT, "the logits are not finite");
+    if (n_tokens == from)
+        p->no_speech = probability(logits, vocab, s->tokens.no_speech);
+    if (n_tokens < p->begin) {
+        *out_id = p->any_language ? likeliest_language(s, logits) : p->forced[n_tokens - from];
+        return DOP_OK;
+    }
+    memcpy(p->scores, logits, vocab * sizeof *logits);
+    rule(p, tokens + p->begin, n_tokens - p->begin);
     const double sum = log_sum(p->scores, 0, vocab, &most);
     if (most == -(double)INFINITY) { /* every token is ruled out: the text ends */
         *out_id = s->tokens.eot;

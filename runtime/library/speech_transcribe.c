@@ -30,8 +30,7 @@ typedef struct work {
     uint32_t language;    /* number in dop_languages; UINT32_MAX: not known yet */
     uint32_t *before;     /* tokens of earlier chunks and of the prompt; owned */
     size_t n_before, cap_before;
-    float *scores;    /* [vocab] */
-    double no_speech; /* of the last prompt */
+    float *scores; /* [vocab] */
     size_t cap_segments;
     dop_buf text;
 } work;
@@ -73,48 +72,30 @@ keep_before(work *w, const uint32_t *ids, size_t n)
     return DOP_OK;
 }
 
-/* Takes the probability that nobody speaks from the logits behind the first token of a prompt. */
-static dop_status
-note_silence(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
-{
-    work *w = user;
-    const uint32_t vocab = w->s->vocab, id = w->s->tokens.no_speech;
-    const float *row = rows + (n_rows - 1) * vocab;
-    double most = -INFINITY, sum = 0;
-    (void)first;
-    (void)diag;
-    memcpy(w->scores, row, vocab * sizeof *row);
-    for (uint32_t i = 0; i < vocab; i++)
-        most = (double)row[i] > most ? (double)row[i] : most;
-    for (uint32_t i = 0; i < vocab; i++)
-        sum += exp((double)row[i] - most);
-    w->no_speech = id == UINT32_MAX ? 0 : exp((double)row[id] - most) / sum;
-    return DOP_OK;
-}
-
 /* The likeliest language of the chunk that the sequence hears. */
 static dop_status
 find_language(work *w)
 {
-    const dop_speech_tokens *t = &w->s->tokens;
-    uint32_t best = UINT32_MAX;
-    dop_status st = dop_sequence_score(w->sequence, &t->sot, 1, note_silence, w, w->diag);
-    for (uint32_t i = 0; i < dop_n_languages && st == DOP_OK; i++) {
-        const uint32_t id = w->s->language_ids[i];
-        if (id != UINT32_MAX && (best == UINT32_MAX || w->scores[id] > w->scores[w->s->language_ids[best]]))
-            best = i;
-    }
-    w->language = best;
+    const dop_speech *s = w->s;
+    dop_speech_picker p = {.speech = s, .how = w->how, .begin = 2, .n_forced = 1, .any_language = true};
+    uint32_t id = UINT32_MAX;
+    dop_status st = dop_sequence_feed(w->sequence, &s->tokens.sot, 1, w->diag);
+    dop_sequence_set_sampler(w->sequence, dop_speech_pick, &p);
+    if (st == DOP_OK)
+        st = dop_sequence_next(w->sequence, w->diag, &id);
+    dop_sequence_set_sampler(w->sequence, NULL, NULL);
+    for (uint32_t i = 0; i < dop_n_languages && st == DOP_OK; i++)
+        if (s->language_ids[i] == id)
+            w->language = i;
     return st;
 }
 
-/* Feeds what stands before a chunk's text. */
+/* Feeds what stands before a chunk's text, and says which tokens follow that. */
 static dop_status
-feed_prompt(work *w, size_t *out_begin)
+feed_prompt(work *w, dop_speech_picker *p)
 {
     const dop_speech_tokens *t = &w->s->tokens;
     const size_t most = w->s->ctx / 2 > 1 ? w->s->ctx / 2 - 1 : 0, n = w->n_before < most ? w->n_before : most;
-    uint32_t after[3], n_after = 0;
     dop_status st = dop_sequence_rewind(w->sequence, 0, w->diag);
     if (st == DOP_OK && n > 0 && t->prev != UINT32_MAX) {
         st = dop_sequence_feed(w->sequence, &t->prev, 1, w->diag);
@@ -122,16 +103,15 @@ feed_prompt(work *w, size_t *out_begin)
             st = dop_sequence_feed(w->sequence, w->before + w->n_before - n, n, w->diag);
     }
     if (st == DOP_OK)
-        st = dop_sequence_score(w->sequence, &t->sot, 1, note_silence, w, w->diag);
+        st = dop_sequence_feed(w->sequence, &t->sot, 1, w->diag);
     if (t->languages) {
-        after[n_after++] = w->s->language_ids[w->language];
-        after[n_after++] = w->how->translate ? t->translate : t->transcribe;
+        p->forced[p->n_forced++] = w->s->language_ids[w->language];
+        p->forced[p->n_forced++] = w->how->translate ? t->translate : t->transcribe;
     }
     if (w->how->no_timestamps)
-        after[n_after++] = t->no_timestamps;
-    if (st == DOP_OK && n_after > 0)
-        st = dop_sequence_feed(w->sequence, after, n_after, w->diag);
-    (void)dop_sequence_tokens(w->sequence, out_begin);
+        p->forced[p->n_forced++] = t->no_timestamps;
+    (void)dop_sequence_tokens(w->sequence, &p->begin);
+    p->begin += p->n_forced;
     return st;
 }
 
@@ -178,12 +158,14 @@ write_attempt(work *w, size_t frame, double temperature, attempt *a)
     a->temperature = temperature;
     dop_free(a->text);
     a->text = NULL;
-    dop_status st = feed_prompt(w, &p.begin);
-    a->no_speech = w->no_speech;
+    dop_status st = feed_prompt(w, &p);
     dop_sequence_set_sampler(w->sequence, dop_speech_pick, &p);
     const size_t room = w->s->ctx > p.begin ? w->s->ctx - p.begin : 0,
                  most = room < w->s->ctx / 2 ? room : w->s->ctx / 2;
-    for (uint32_t id = 0; st == DOP_OK && a->n < most && a->n < a->cap;) {
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < p.n_forced && st == DOP_OK; i++)
+        st = dop_sequence_next(w->sequence, w->diag, &id);
+    while (st == DOP_OK && a->n < most && a->n < a->cap) {
         if (!goes_on(w, frame))
             st = DOP_FAIL(w->diag, DOP_E_CANCELLED, "cancelled");
         if (st == DOP_OK)
@@ -194,6 +176,7 @@ write_attempt(work *w, size_t frame, double temperature, attempt *a)
         a->ids[a->n++] = id;
     }
     dop_sequence_set_sampler(w->sequence, NULL, NULL);
+    a->no_speech = p.no_speech;
     a->avg_logprob = p.sum_logprobs / (double)(a->n + 1);
     if (st == DOP_OK)
         st = text_of(w, a->ids, a->n, &a->text);
