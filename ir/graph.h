@@ -54,7 +54,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 8, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 9, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -95,7 +95,18 @@ typedef enum dop_attr_id {
 
 typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP_ATTR_O, DOP_ATTR_D } dop_attr_kind;
 typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
-typedef enum dop_mask { DOP_MASK_causal, DOP_MASK_full, DOP_MASK_segments } dop_mask; /* of attention (ops.def) */
+typedef enum dop_mask {
+    DOP_MASK_causal,
+    DOP_MASK_full,
+    DOP_MASK_segments,
+    DOP_MASK_cache
+} dop_mask; /* of attention (ops.def) */
+/* Does attention with this mask read the column `lasts` of the row table? */
+static inline bool
+dop_mask_has_lasts(dop_mask m)
+{
+    return m == DOP_MASK_full || m == DOP_MASK_segments;
+}
 
 /* A row of ops.def as data. */
 typedef struct dop_op_info {
@@ -417,7 +428,9 @@ uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
-bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
+bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T or a multiple of it */
+/* How many rows the value has for each row of a step; 0: its rows are none of a step. */
+uint32_t dop_node_row_multiple(const dop_graph *g, dop_node_id id);
 /* Rows of a value as a matrix. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
 /* Is a state of this shape append state?  That has an axis of positions, S or a ring; replace state has none. */
@@ -433,6 +446,8 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
  * largest power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway
  * between. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
+/* Is the state read whole by attention (mask cache), because another program fills it? */
+bool dop_state_is_filled(const dop_graph *g, dop_node_id state);
 /* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees;
  * dop_reach_last: the last one, where the query's row of the row table says `last`. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);

@@ -664,6 +664,8 @@ compute_attention(const dop_interp_node *n, bool split)
         return st;
     uint64_t heads = q->shape.dim[1].mul, dim = last_axis(n->src[2]);
     uint64_t group = heads / k->shape.dim[k->shape.rank - 2].mul, max_s = n->g->max_s, first = 0, held = 0;
+    if (dop_attention_cached(n->g, n->id) && k->shape.dim[1].mul > max_s)
+        max_s = k->shape.dim[1].mul;
     const dop_reach reach = dop_attention_reach(n->g, n->id);
     const uint32_t alibi = (uint32_t)dop_node_i(n->g, n->id, DOP_A_alibi);
     const dop_tensor *by = dop_attention_relative(n->g, n->id) ? n->src[5] : NULL;
@@ -772,6 +774,9 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_conv:
         dop_interp_by_access(n);
+        return DOP_OK;
+    case DOP_OP_unfold:
+        dop_interp_unfold(n);
         return DOP_OK;
     case DOP_OP_matmul:
         compute_matmul(n);

@@ -24,6 +24,7 @@ void dop_interp_last_rows(const dop_interp_node *n, dop_type type);
 /* interp_access.c: the sum over all reduction indices of the product of sources 0 and 1, each read as its access says, plus source 2
  * where there is one.  It computes any product whose sources have no index that a value chooses. */
 void dop_interp_by_access(const dop_interp_node *n);
+void dop_interp_unfold(const dop_interp_node *n);
 /* Rounds to the storage type, as a store and a load would. */
 float dop_interp_round(dop_type t, float v);
 

@@ -1,5 +1,6 @@
 #include "kernels/emit.h"
 
+#include "ir/access.h"
 #include "ir/cache_row.h"
 #include "ir/region.h"
 #include "kernels/weight_types.h"
@@ -559,6 +560,41 @@ emit_moments_norm(dop_emit *e, dop_node_id node, dop_index ix)
     return out;
 }
 
+/* unfold: column ix.c of a row of windows is a column of another row of the source, or 0. */
+static const char *
+emit_unfold(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_graph *g = e->g;
+    const dop_node_id source = dop_node_at(g, node)->src[0];
+    const dop_unfold u = dop_unfold_of(g, node);
+    const uint32_t cols = dop_node_cols(g, source), of = dop_node_row_multiple(g, source);
+    const uint32_t taps = (uint32_t)u.taps, wide = (uint32_t)u.wide, n = e->n_temps++;
+    const uint32_t stride = (uint32_t)u.stride, dilation = (uint32_t)u.dilation, pad = (uint32_t)u.pad;
+    const char *along = dop_emit_str(e, "x%u", n), *down = dop_emit_str(e, "y%u", n), *row = dop_emit_str(e, "r%u", n),
+               *col = dop_emit_str(e, "c%u", n), *in = dop_emit_str(e, "in%u", n);
+    const char *tap = dop_emit_str(e, "%s / %uu", ix.c, cols);
+    const char *rows = of ? dop_emit_rows(e, of) : dop_emit_str(e, "%uu", dop_node_at(g, source)->shape.dim[0].mul);
+    dop_emit_index(e, "uint %s = %s %% %uu;", col, ix.c, cols);
+    dop_emit_index(e, "uint %s = %s %% %uu * %uu + %s%s * %uu - %uu;", along, ix.t, wide, stride, tap,
+                   u.flat ? "" : dop_emit_str(e, " %% %uu", taps), dilation, pad);
+    dop_emit_index(e, "bool %s = %s < %uu;", in, along, (uint32_t)(u.width * u.up));
+    const char *first = dop_emit_str(e, "%s / %uu", ix.t, (uint32_t)(u.wide * u.tall));
+    const char *at = u.up > 1 ? dop_emit_str(e, "%s / %uu", along, (uint32_t)u.up) : along;
+    if (u.flat) {
+        dop_emit_index(e, "uint %s = %s * %uu + %s;", row, first, (uint32_t)u.width, at);
+    } else {
+        dop_emit_index(e, "uint %s = %s / %uu %% %uu * %uu + %s / %uu * %uu - %uu;", down, ix.t, wide, (uint32_t)u.tall,
+                       stride, ix.c, cols * taps, dilation, pad);
+        dop_emit_index(e, "%s = %s && %s < %uu;", in, in, down, (uint32_t)(u.height * u.up));
+        dop_emit_index(e, "uint %s = (%s * %uu + %s / %uu) * %uu + %s;", row, first, (uint32_t)u.height, down,
+                       (uint32_t)u.up, (uint32_t)u.width, at);
+    }
+    dop_emit_index(e, "%s = %s && %s < %s;", in, in, row, rows);
+    dop_emit_index(e, "%s = %s ? %s : 0u;", row, in, row);
+    const char *v = dop_emit_value(e, source, (dop_index){row, col}, width);
+    return temp(e, width, dop_emit_str(e, "%s ? %s : %s", in, v, width == 4 ? "vec4(0.0)" : "0.0"));
+}
+
 static const char *
 emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -596,6 +632,8 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     }
     case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);
+    case DOP_OP_unfold:
+        return emit_unfold(e, node, ix, width);
     case DOP_OP_short_conv:
         return emit_conv(e, node, ix, width);
     default:

@@ -38,9 +38,40 @@ all_rows(const dop_site *s)
         const dop_node *n = dop_node_at(s->g, s->r->nodes[i]);
         rows = dop_shape_is_rows(&n->shape);
         for (uint32_t k = 0; k < n->n_srcs && rows; k++)
-            rows = dop_shape_is_rows(&dop_node_at(s->g, n->src[k])->shape);
+            rows = dop_shape_is_rows(&dop_node_at(s->g, n->src[k])->shape) &&
+                   dop_node_row_multiple(s->g, n->src[k]) ==
+                       dop_node_row_multiple(s->g, dop_node_base(s->g, n->src[k], NULL));
     }
     return rows;
+}
+
+uint32_t
+dop_region_row_multiple(const dop_graph *g, const dop_region *r)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < r->n_outs; i++) {
+        const uint32_t n = dop_node_row_multiple(g, dop_node_space(g, r->outs[i]));
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+const dop_graph *
+dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy)
+{
+    const uint32_t n = dop_region_row_multiple(g, r);
+    if (n == 1)
+        return g;
+    *out_copy = *g;
+    out_copy->max_t *= n;
+    return out_copy;
+}
+
+/* Are there kernels of the template for values that have several rows for each row of a step? */
+static bool
+of_multiples(dop_template t)
+{
+    return t == DOP_TPL_elementwise || t == DOP_TPL_row || t == DOP_TPL_matmul;
 }
 
 /* Why the variant cannot make the region; sets the tile where it can. */
@@ -51,8 +82,10 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     if (v->tpl != s->r->tpl)
         return (dop_refusal){"it is for other regions", NULL};
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
-        if (dop_node_has_windows(s->g, s->r->nodes[i]))
+        if (dop_node_has_windows(s->g, s->r->nodes[i]) && dop_node_has_holes(s->g, s->r->nodes[i]))
             return (dop_refusal){"a source is read through windows", NULL};
+    if (dop_region_row_multiple(s->g, s->r) > 1 && !of_multiples(s->r->tpl))
+        return (dop_refusal){"its values have several rows for each row of a step", NULL};
     if (!all_rows(s))
         return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};
     if (dop_caps_missing(v->caps, t->caps))
@@ -81,7 +114,8 @@ dop_refusal
 dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
 {
     dop_tile tile;
-    return fits(&variants[v], &(dop_site){g, r, t, NULL}, &tile);
+    dop_graph copy;
+    return fits(&variants[v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
 }
 
 /* What the walk over the rows of kernels.def found besides the chosen variant: texts for --explain and for errors. */
@@ -117,7 +151,8 @@ dop_status
 dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced, dop_diag *diag,
                   dop_selection *out_choice)
 {
-    const dop_site s = {g, r, target, NULL};
+    dop_graph copy;
+    const dop_site s = {dop_graph_by_rows(g, r, &copy), r, target, NULL};
     dop_selection *c = out_choice;
     walk w = {0};
     size_t used = 0;

@@ -383,14 +383,21 @@ add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
     const dop_vision_model m = {.facts = *c->model.vision, .weights = c->model.weights};
-    const dop_vision_options build = {
-        .max_t = max_t, .act_type = c->options.act_type, .together = true, .types = c->packed_types};
+    const dop_vision_options build = {.max_t = max_t,
+                                      .act_type = c->options.act_type,
+                                      .together = true,
+                                      .types = c->packed_types,
+                                      .decoder = &c->model.arch,
+                                      .max_q = c->options.sequences,
+                                      .kv_type = c->options.kv_type,
+                                      .v_type = c->options.v_type};
     s->program = program;
-    dop_status st = program == DOP_SCHED_IMAGE ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
-                                               : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
+    dop_status st = program == DOP_SCHED_IMAGE   ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
+                    : program == DOP_SCHED_AUDIO ? dop_build_audio(&m, &build, &c->arena, diag, &s->g)
+                                                 : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
-    for (uint32_t i = 1; i < s->g.n_outs && st == DOP_OK && i < DOP_PART_MAX_VALUES; i++)
+    for (uint32_t i = 1; program != DOP_SCHED_AUDIO && i < s->g.n_outs && st == DOP_OK && i < DOP_PART_MAX_VALUES; i++)
         s->sent[s->n_sent++] = s->g.outs[i]; /* of other layers: the first output is the program's own */
     return st == DOP_OK ? find_received(s, diag) : st;
 }
@@ -405,6 +412,12 @@ dop_status
 dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
     return add_vision(c, DOP_SCHED_FEATURES, max_t, diag);
+}
+
+dop_status
+dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_vision(c, DOP_SCHED_AUDIO, max_t, diag);
 }
 
 dop_status

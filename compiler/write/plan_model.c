@@ -116,7 +116,7 @@ dop_compilation_rewind(const dop_compilation *c)
             continue;
         const dop_reach r = dop_attention_reach(g, id);
         uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
-        if (r.ring && r.ring - sees < least)
+        if (r.ring && r.mask != DOP_MASK_cache && r.ring - sees < least)
             least = r.ring - sees;
     }
     return least;
@@ -219,6 +219,22 @@ write_vision(dop_plan_writer *w)
     dop_buf_append(&w->sections.sec[DOP_SEC_IMAGES], c->model.images, c->model.n_images);
 }
 
+/* Writes the row of the program `audio`, and what transcriptions must not have. */
+static void
+write_audio(dop_plan_writer *w)
+{
+    const dop_checkpoint *m = &w->targets[0].c->model;
+    const dop_plan_program row = {.name = dop_plan_writer_string(w, "audio"),
+                                  .kind = DOP_SCHED_AUDIO,
+                                  .width = m->vision->hidden,
+                                  .n_places = m->vision->n_places,
+                                  .bins = m->vision->bins};
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
+    if (m->suppressed)
+        dop_buf_append(&w->sections.sec[DOP_SEC_SPEECH], m->suppressed,
+                       (2 + (size_t)m->suppressed[0] + m->suppressed[1]) * sizeof *m->suppressed);
+}
+
 void
 dop_plan_writer_programs(dop_plan_writer *w)
 {
@@ -227,6 +243,10 @@ dop_plan_writer_programs(dop_plan_writer *w)
     _Static_assert((int)DOP_BY_CLS == DOP_POOL_CLS && (int)DOP_BY_MEAN == DOP_POOL_MEAN &&
                        (int)DOP_BY_LAST == DOP_POOL_LAST && (int)DOP_BY_END == DOP_POOL_END,
                    "the runtime knows these numbers");
+    if (a->cross.rows) {
+        write_audio(w);
+        return;
+    }
     if (!e->used) {
         write_vision(w);
         return;

@@ -231,6 +231,7 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         ROWS(CROSSINGS, crossings, n_crossings);
         ROWS(PROGRAMS, programs, n_programs);
         ROWS(PLACES, places, n_places);
+        ROWS(SPEECH, speech, n_speech);
 #undef ROWS
     case DOP_SEC_MODEL:
         st = bind_rows(plan, s, &rows, io_n_models, diag);

@@ -421,6 +421,8 @@ check_states(const dop_plan *plan, dop_diag *diag)
             !is_multiple_of_4(s->copy_stride) || (!replaces && s->copy_stride > 0))
             return DAMAGED("state %s has %u rows of %llu bytes", dop_plan_string(plan, s->name), s->rows,
                            (unsigned long long)s->row_bytes);
+        if (s->filled > 1 || s->reserved || (s->filled && (s->paged || replaces)))
+            return DAMAGED("state %s is filled and paged, or replaced", dop_plan_string(plan, s->name));
         if (s->paged > 1 || (s->paged && !pool_ok(plan, s)))
             return DAMAGED("state %s leaves the pages of its pool", dop_plan_string(plan, s->name));
         if (s->paged)
@@ -448,7 +450,9 @@ check_programs(const dop_plan *plan, dop_diag *diag)
             p->width == 0 || p->width > 1u << 24 || p->n_types > 64 || pool > last || p->normalized > 1 ||
             (p->classes && p->classes != p->width) || p->class_row > 1 ||
             (p->end_id && (!encodes || p->pool != DOP_POOL_END)) || (p->kind == DOP_SCHED_FEATURES) != (p->merge > 0) ||
-            p->merge > 4096 || (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1))
+            p->merge > 4096 || (p->kind == DOP_SCHED_AUDIO) != (p->bins > 0) || p->bins > 1024 ||
+            (p->kind == DOP_SCHED_AUDIO && (p->n_places == 0 || p->n_places > DOP_STEP_MAX_ROWS)) ||
+            (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1))
             return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
     }
     return DOP_OK;

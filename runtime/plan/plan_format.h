@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 20u
+#define DOP_PLAN_VERSION 21u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                           \
@@ -45,7 +45,8 @@
     SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")         \
     SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences") \
     SECTION(21, PLACES, dop_plan_adapter_place, "where the rows of adapters' matrices go")   \
-    SECTION(22, IMAGES, uint8_t, "how pictures are prepared (runtime/media/image_processor.def)")
+    SECTION(22, IMAGES, uint8_t, "how pictures are prepared (runtime/media/image_processor.def)") \
+    SECTION(23, SPEECH, uint32_t, "n and m, then n tokens that no transcription has, and m that none begins with")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -180,6 +181,7 @@ enum {
     DOP_SCHED_ENCODE, /* of programs, from here on */
     DOP_SCHED_IMAGE,
     DOP_SCHED_FEATURES,
+    DOP_SCHED_AUDIO,
     DOP_SCHED_END
 };
 
@@ -191,21 +193,26 @@ enum {
  * The programs `image` and `features`, which are run one after the other.  A step of `image` has all rows of some tiles; position and
  * last position are those in the tile.  What else is known of rows is received (dop_plan_crossing), as compiler/build/build_vision.h
  * says.  `features` receives rows of the former, `merge` of them side by side and without class rows, and gives one row for them. */
+/*
+ * The program `audio`, in plans with schedules for sequences.  A step has all n_places rows of one or more chunks of audio, with
+ * positions from 0 on, and in the row table the sequence whose states it fills (dop_plan_state.filled): "mel" is received, two frames
+ * for each row, and "lasts", the last position of the chunk (compiler/build/build_vision.h). */
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
 enum { DOP_POOL_CLS = 1, DOP_POOL_MEAN, DOP_POOL_LAST, DOP_POOL_END };
 typedef struct dop_plan_program {
     uint32_t name;       /* string: "encode", "image", "features" */
-    uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE, DOP_SCHED_IMAGE, DOP_SCHED_FEATURES; one row of each */
+    uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE and so on; one row of each */
     uint32_t width;      /* values of a row of its output */
     uint32_t n_types;    /* of rows; 0: they have none */
     uint32_t pool;       /* DOP_POOL_* */
     uint32_t normalized; /* 1: vectors have length 1 */
     uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
     uint32_t end_id;     /* with DOP_POOL_END; 0 otherwise */
-    uint32_t n_places;   /* image: what "places" and "corners" are below; 0: neither is received */
+    uint32_t n_places;   /* image: what "places" and "corners" are below; 0: neither is received.  audio: rows of a chunk */
     uint32_t class_row;  /* image: 1: the last row of a tile is no patch */
     uint32_t merge;      /* features: rows of the image that make one; else 0 */
+    uint32_t bins;       /* audio: values of a frame; else 0 */
 } dop_plan_program;
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
@@ -314,6 +321,8 @@ typedef struct dop_plan_state {
     uint64_t row_bytes;
     uint64_t sequence_stride; /* bytes */
     uint64_t copy_stride;     /* bytes; append: 0 */
+    uint32_t filled;          /* 1: rows that the program `audio` fills for a sequence, which steps read and never write */
+    uint32_t reserved;        /* 0 */
 } dop_plan_state;
 
 /* Where rows of a matrix in adapters' files go (dop_adapter_place of runtime/adapter/adapter.h): to these rows of the product whose low

@@ -140,13 +140,13 @@ set_outside(dop_check_run *run, dop_node_id id)
                            dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
     bool tokens = dop_node_per_token(g, id);
     bool cache = dop_node_is(g, id, DOP_EFFECT);
-    uint64_t rows = tokens ? run->n_samples : cache ? dop_node_rows(g, id, 1) : b->rows;
+    uint64_t rows = tokens ? (uint64_t)run->n_samples * dop_node_row_multiple(g, id) : cache ? dop_node_rows(g, id, 1) : b->rows;
     float *values = calloc((size_t)(rows * cols), sizeof *values);
     if (!values)
         return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
     const float *sent = chosen ? run->choice : b->sent + dop_check_copy(run, b, id);
     for (uint32_t i = 0; i < (cache ? b->rows : rows); i++)
-        memcpy(values + (uint64_t)i * cols, sent + (uint64_t)(tokens ? run->sample[i] : i) * cols,
+        memcpy(values + (uint64_t)i * cols, sent + (uint64_t)(tokens ? dop_check_row(run, id, i) : i) * cols,
                cols * sizeof *values);
     dop_status st = dop_interp_set(run->it, id, values, run->diag);
     free(values);

@@ -28,6 +28,22 @@ dop_check_keeps_nothing(const dop_graph *g)
 }
 
 bool
+dop_check_begins(const dop_graph *g)
+{
+    bool own = false;
+    for (dop_node_id id = 1; id < g->n_nodes && !own; id++)
+        own = dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_attention && !dop_attention_cached(g, id);
+    return own || dop_check_keeps_nothing(g);
+}
+
+uint32_t
+dop_check_row(const dop_check_run *run, dop_node_id id, uint64_t i)
+{
+    const uint32_t n = dop_node_row_multiple(run->g, id);
+    return n ? run->sample[i / n] * n + (uint32_t)(i % n) : (uint32_t)i;
+}
+
+bool
 dop_check_uses_parity(const dop_graph *g, const dop_region *r)
 {
     bool uses = false;
@@ -48,7 +64,7 @@ reads_rows(const dop_graph *g, const dop_region *r)
         for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
             uint8_t row = dop_node_access(g, r->nodes[i], k)->axis[DOP_AXIS_row];
             bool state = dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_node_at(g, r->nodes[i])->n_srcs == 3;
-            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || state)
+            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || row == DOP_ACCESS_window || state)
                 return true;
         }
     return false;

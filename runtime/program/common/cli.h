@@ -33,6 +33,8 @@ typedef struct dop_cli {
     dop_texts stop, lora;
     dop_texts images;     /* files of pictures in the prompt */
     const char *features; /* file to write their features to; NULL: none */
+    const char *audio, *mel, *language; /* files of what a model of speech hears, and the language of the audio */
+    bool translate, no_timestamps, srt, vtt;
     /* scoring */
     const char *logits, *ppl;
     const char *imatrix;     /* file to write the importance matrix to */
@@ -138,6 +140,7 @@ typedef struct dop_cli {
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
 dop_mode_fn dop_mode_run;                       /* cli_run.c: generate */
+dop_mode_fn dop_mode_audio;                     /* cli_audio.c */
 dop_mode_fn dop_mode_score;                     /* cli_score.c: --ppl */
 dop_mode_fn dop_mode_rerank, dop_mode_classify; /* cli_embed.c */
 dop_mode_fn dop_mode_embed;                     /* cli_embed.c */
