@@ -67,11 +67,19 @@ dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy)
     return out_copy;
 }
 
-/* Are there kernels of the template for values that have several rows for each row of a step? */
+/* Can kernels make values that have several rows for each row of a step?  Attention can where the row table, which has the rows of the
+ * step, says nothing about its rows: what they see is received, or all of a cache, and they are of one sequence. */
 static bool
-of_multiples(dop_template t)
+of_multiples(const dop_graph *g, const dop_region *r)
 {
-    return t == DOP_TPL_elementwise || t == DOP_TPL_row || t == DOP_TPL_matmul;
+    const dop_template t = r->tpl;
+    if (t != DOP_TPL_attention)
+        return t == DOP_TPL_elementwise || t == DOP_TPL_row || t == DOP_TPL_matmul;
+    const dop_node *n = dop_node_at(g, r->info->root);
+    const dop_node_id lasts = dop_attention_lasts(g, r->info->root);
+    const bool all = dop_attention_reach(g, r->info->root).mask == DOP_MASK_cache;
+    return !dop_node_per_token(g, n->src[4]) && (all || (dop_node_at(g, n->src[3])->op == DOP_OP_received && lasts &&
+                                                         dop_node_at(g, lasts)->op == DOP_OP_received));
 }
 
 /* Why the variant cannot make the region; sets the tile where it can. */
@@ -84,7 +92,7 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
         if (dop_node_has_windows(s->g, s->r->nodes[i]) && dop_node_has_holes(s->g, s->r->nodes[i]))
             return (dop_refusal){"a source is read through windows", NULL};
-    if (dop_region_row_multiple(s->g, s->r) > 1 && !of_multiples(s->r->tpl))
+    if (dop_region_row_multiple(s->g, s->r) > 1 && !of_multiples(s->g, s->r))
         return (dop_refusal){"its values have several rows for each row of a step", NULL};
     if (!all_rows(s))
         return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};

@@ -21,8 +21,8 @@ typedef struct draw_builder {
     const dop_diffusion_options *opt;
     uint32_t groups;  /* of the group norms that are built next */
     dop_node_id time; /* the embedding of the time, after its activation, [1, 4 times]; 0: residual blocks read none */
-    dop_node_id ids;  /* sequences of the rows of text states, [1] */
-    dop_node_id places[DOP_DRAW_LEVELS], lasts[DOP_DRAW_LEVELS], sequences[DOP_DRAW_LEVELS];
+    dop_node_id sequence; /* whose text is drawn, [1] */
+    dop_node_id places[DOP_DRAW_LEVELS], lasts[DOP_DRAW_LEVELS];
     plane skips[DOP_DRAW_LEVELS * 5];
     uint32_t n_skips;
 } draw_builder;
@@ -186,7 +186,7 @@ attention(draw_builder *b, const char *at, dop_node_id q, dop_node_id k, dop_nod
     const attention_attrs how = {.scale = 1 / sqrt((double)p.channels / heads),
                                  .mask = text ? DOP_MASK_cache : DOP_MASK_full};
     const dop_attr attrs[] = {{.f = how.scale}, {.i = 0}, {.f = 0}, {.i = 0}, {.i = 0}, {.i = how.mask}, {.i = 0}};
-    const dop_node_id srcs[] = {q, k, v, b->places[level], b->sequences[level], b->lasts[level]};
+    const dop_node_id srcs[] = {q, k, v, b->places[level], b->sequence, b->lasts[level]};
     const dop_want want = {.type = b->base.act_type};
     const dop_node_id y =
         add_node(&b->base, DOP_OP_attention, named(b, "%s.attn", at), srcs, text ? 5 : 6, attrs, &want);
@@ -328,6 +328,10 @@ begin(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_op
     draw_builder b = {.d = d, .weights = weights, .opt = opt, .groups = groups};
     b.base = (builder){.g = out_graph, .diag = diag, .label = {-1, ""}, .layer = -1, .act_type = opt->act_type};
     b.base.status = dop_graph_init(out_graph, arena, name, max_t, most, diag);
+    if (opt->sequences > 1)
+        out_graph->max_q = opt->sequences;
+    const dop_shape one = {1, {dop_dim_n(1)}};
+    b.sequence = leaf(&b.base, DOP_OP_input, "sequences", "sequences", DOP_TYPE_u32, &one);
     return b;
 }
 
@@ -354,7 +358,6 @@ give_places(draw_builder *b, uint32_t level, uint32_t rows)
 {
     b->places[level] = given(b, named(b, "places%u", level), DOP_TYPE_u32, rows, 0);
     b->lasts[level] = given(b, named(b, "lasts%u", level), DOP_TYPE_u32, rows, 0);
-    b->sequences[level] = given(b, named(b, "sequences%u", level), DOP_TYPE_u32, rows, 0);
 }
 
 dop_status
@@ -391,7 +394,7 @@ add_text_state(draw_builder *b, const char *at, const char *role, dop_node_id x,
     dop_node_id y = product(b, named(b, "%s.to_%s", at, role), x, b->d->context, l->channels);
     const plane rows = {.rows = 1, .channels = l->channels};
     y = heads_of(b, named(b, "%s.h", name), y, rows, l->heads);
-    const dop_node_id srcs[] = {text_state(b, name, l->channels, l->heads), y, b->places[0], b->sequences[0]};
+    const dop_node_id srcs[] = {text_state(b, name, l->channels, l->heads), y, b->places[0], b->sequence};
     give(b, add_node(&b->base, DOP_OP_state_write, named(b, "%s.written", name), srcs, 4, NULL, NULL));
 }
 
@@ -414,7 +417,6 @@ dop_build_context(const dop_diffusion *d, const dop_weights *weights, const dop_
     const dop_shape shape = {1, {{1, DOP_SYM_T}}};
     const dop_node_id x = given(&b, "context", DOP_TYPE_f32, 1, d->context);
     b.places[0] = leaf(&b.base, DOP_OP_input, "positions", "positions", DOP_TYPE_u32, &shape);
-    b.sequences[0] = leaf(&b.base, DOP_OP_input, "sequences", "sequences", DOP_TYPE_u32, &shape);
     for (uint32_t i = 0; i < d->n_levels; i++)
         for (uint32_t k = 0; k < d->layers && d->levels[i].down; k++)
             add_text_states(&b, named(&b, "unet.down_blocks.%u.attentions.%u", i, k), x, &d->levels[i]);
@@ -440,11 +442,12 @@ dop_status
 dop_build_decode(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt, dop_arena *arena,
                  dop_diag *diag, dop_graph *out_graph)
 {
-    draw_builder b = begin(d, weights, opt, "decode", opt->width * opt->height, opt->width * opt->height,
-                           d->decode_groups, arena, diag, out_graph);
-    plane x = {.rows = 1, .width = opt->width, .height = opt->height, .channels = d->latents};
-    x.id = given(&b, "latents", DOP_TYPE_f32, 1, d->latents);
-    give_places(&b, 0, 1);
+    const uint32_t down = d->n_levels - 1, most = 1u << (2 * down);
+    draw_builder b = begin(d, weights, opt, "decode", (opt->width >> down) * (opt->height >> down),
+                           opt->width * opt->height, d->decode_groups, arena, diag, out_graph);
+    plane x = {.rows = most, .width = opt->width, .height = opt->height, .channels = d->latents};
+    x.id = given(&b, "latents", DOP_TYPE_f32, most, d->latents);
+    give_places(&b, 0, most);
     if (has(&b, "vae.post_quant_conv"))
         x.id = product(&b, "vae.post_quant_conv", x.id, d->latents, d->latents);
     x = convolution(&b, "vae.decoder.conv_in", x, d->channels[d->n_decodes - 1], 1, 1);

@@ -180,6 +180,8 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
     if (c->model.vision && !c->model.arch.encoder.used && !c->options.in_parts && !c->model.arch.cross.rows)
         st = choose_pictures(c, diag);
     if (c->model.arch.encoder.used) {
+        if (c->model.diffusion) /* first: the first schedule has the states of the plan */
+            st = dop_schedule_add_draw(c, diag);
         for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
             st = dop_schedule_add_encode(c, c->options.chunks[i], diag);
         goto scheduled;

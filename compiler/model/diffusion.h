@@ -31,6 +31,7 @@ typedef struct dop_diffusion {
     uint32_t context;  /* values of a row of the text */
     bool cosine_first; /* the embedding of times has cosines first, then sines; else the other way round */
     uint32_t shift;    /* frequency i of the embedding of times is 10000^(-i / (half of the values - shift)) */
+    uint32_t pad;      /* the token that fills texts up */
     uint32_t sample;   /* width and height of the latents that the model was trained for */
 
     uint32_t channels[DOP_DRAW_LEVELS]; /* of the decoder; level 0 is that of pictures */

@@ -1,5 +1,6 @@
 #include "compiler/schedule/schedule.h"
 
+#include "compiler/build/build_diffusion.h"
 #include "compiler/build/build_vision.h"
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/part_graph.h"
@@ -418,6 +419,36 @@ dop_status
 dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
     return add_vision(c, DOP_SCHED_AUDIO, max_t, diag);
+}
+
+dop_status
+dop_schedule_add_draw(dop_compilation *c, dop_diag *diag)
+{
+    static const struct {
+        uint32_t program;
+        dop_status (*build)(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
+                            dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
+    } programs[] = {{DOP_SCHED_CONTEXT, dop_build_context},
+                    {DOP_SCHED_DENOISE, dop_build_denoise},
+                    {DOP_SCHED_DECODE_LATENTS, dop_build_decode}};
+    const dop_diffusion_options build = {.width = c->latents_width,
+                                         .height = c->latents_height,
+                                         .context_rows = c->model.arch.ctx_train,
+                                         .sequences = c->options.sequences,
+                                         .act_type = c->options.act_type,
+                                         .kv_type = c->options.kv_type,
+                                         .types = c->packed_types};
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs && st == DOP_OK; i++) {
+        dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
+        s->program = programs[i].program;
+        st = programs[i].build(c->model.diffusion, &c->model.weights, &build, &c->arena, diag, &s->g);
+        if (st == DOP_OK)
+            st = build_schedule(c, s, diag);
+        if (st == DOP_OK)
+            st = find_received(s, diag);
+    }
+    return st;
 }
 
 dop_status

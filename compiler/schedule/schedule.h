@@ -52,6 +52,8 @@ dop_status dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *
 dop_status dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* A schedule of the program `audio`, for up to max_t rows of chunks of audio. */
 dop_status dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* The schedules of a diffusion model's programs `context`, `denoise` and `decode`, one each. */
+dop_status dop_schedule_add_draw(dop_compilation *c, dop_diag *diag);
 /* Adds a schedule of an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 

@@ -9,17 +9,17 @@ enum { OF_NOISE, OF_VELOCITY, OF_LATENTS }; /* dop_draw_predicts */
 static const char *const names[DOP_N_SAMPLERS] = {"euler", "ancestral", "ddim", "lcm"};
 
 const char *
-dop_sampler_name(dop_sampler_kind kind)
+dop_sampler_name(dop_draw_sampler_kind kind)
 {
     return names[kind];
 }
 
 bool
-dop_sampler_by_name(const char *name, dop_sampler_kind *out_kind)
+dop_sampler_by_name(const char *name, dop_draw_sampler_kind *out_kind)
 {
     for (uint32_t i = 0; i < DOP_N_SAMPLERS; i++)
         if (strcmp(names[i], name) == 0) {
-            *out_kind = (dop_sampler_kind)i;
+            *out_kind = (dop_draw_sampler_kind)i;
             return true;
         }
     return false;
@@ -61,8 +61,8 @@ time_of(const dop_noise_facts *f, uint32_t step, uint32_t n)
 }
 
 void
-dop_sampler_begin(const dop_noise_facts *facts, dop_sampler_kind kind, uint32_t n_steps, uint64_t seed,
-                  dop_sampler *out)
+dop_sampler_begin(const dop_noise_facts *facts, dop_draw_sampler_kind kind, uint32_t n_steps, uint64_t seed,
+                  dop_draw_sampler *out)
 {
     memset(out, 0, sizeof *out);
     out->kind = kind;
@@ -81,7 +81,7 @@ dop_sampler_begin(const dop_noise_facts *facts, dop_sampler_kind kind, uint32_t 
 }
 
 void
-dop_sampler_start_at(dop_sampler *s, double strength)
+dop_sampler_start_at(dop_draw_sampler *s, double strength)
 {
     uint32_t keep = (uint32_t)ceil(strength * s->n_steps);
     keep = keep < 1 ? 1 : keep > s->n_steps ? s->n_steps : keep;
@@ -112,14 +112,14 @@ normal(uint64_t seed, uint64_t n)
 }
 
 void
-dop_sampler_noise(dop_sampler *s, float *x, size_t n)
+dop_sampler_noise(dop_draw_sampler *s, float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = (float)normal(s->seed, s->drawn++);
 }
 
 void
-dop_sampler_input(const dop_sampler *s, uint32_t step, const float *x, size_t n, float *out)
+dop_sampler_input(const dop_draw_sampler *s, uint32_t step, const float *x, size_t n, float *out)
 {
     const double by = 1 / hypot(s->levels[step], 1);
     for (size_t i = 0; i < n; i++)
@@ -147,7 +147,7 @@ consistency(double time, double *out_skip, double *out_keep)
 }
 
 void
-dop_sampler_step(dop_sampler *s, uint32_t step, const float *predicted, float *x, size_t n)
+dop_sampler_step(dop_draw_sampler *s, uint32_t step, const float *predicted, float *x, size_t n)
 {
     const double level = s->levels[step], next = s->levels[step + 1];
     double down = next, noise = 0, skip = 0, keep = 1;

@@ -15,7 +15,7 @@ typedef struct drawing {
     dop_model *m;
     const dop_plan_draw *plan;
     dop_text *text;
-    dop_sampler sampler;
+    dop_draw_sampler sampler;
     double guidance;
     size_t n; /* values of latents */
     uint32_t cut;
@@ -25,7 +25,7 @@ typedef struct drawing {
 } drawing;
 
 bool
-dop_model_draws(const dop_model *model, dop_draw_facts *out)
+dop_model_draw_facts(const dop_model *model, dop_draw_facts *out)
 {
     const dop_plan_draw *p = model->plan.draw;
     if (p)
@@ -171,12 +171,12 @@ draw(drawing *d, const dop_draw_options *o, dop_drawing *out)
 
 /* Resolves the options; `out` gets what is used. */
 static dop_status
-settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_sampler *out_sampler,
+settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_draw_sampler *out_sampler,
        double *out_guidance)
 {
     enum { STEPS = 20, TRAILING = 2 }; /* dop_draw_spacing */
     const dop_plan_draw *p = model->plan.draw;
-    dop_sampler_kind kind = DOP_SAMPLER_EULER;
+    dop_draw_sampler_kind kind = DOP_SAMPLER_EULER;
     if (!p)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path, "the plan draws no pictures");
     const uint32_t most = p->train_steps < DOP_DRAW_MAX_STEPS ? p->train_steps : DOP_DRAW_MAX_STEPS;

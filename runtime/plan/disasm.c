@@ -6,7 +6,8 @@ void
 dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME])
 {
     static const char *const kinds[] = {"?",     "decode", "prefill", "score",    "rows",
-                                        "embed", "encode", "image",   "features", "audio"};
+                                        "embed", "encode", "image",   "features", "audio",
+                                        "context", "denoise", "decode_latents"};
     snprintf(out, DOP_SCHEDULE_NAME, "%s%u", kinds[schedule->kind], schedule->max_rows);
 }
 

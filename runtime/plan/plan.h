@@ -38,6 +38,7 @@ typedef struct dop_plan {
     const uint8_t *tokenizer;
     const uint8_t *images; /* how pictures are prepared; NULL: the plan does not say */
     const uint32_t *speech; /* tokens that transcriptions must not have (section SPEECH); NULL: the plan does not say */
+    const dop_plan_draw *draw; /* NULL: the plan makes no pictures */
     const uint8_t *weights;
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, images_size, weights_size; /* bytes */
     uint32_t n_speech; /* words of `speech` */

@@ -458,6 +458,27 @@ check_programs(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Sizes of latents and pictures are within bounds, and the plan has the four programs of drawing. */
+static dop_status
+check_draw(const dop_plan *plan, dop_diag *diag)
+{
+    enum { EDGE = 1 << 12, WIDE = 1 << 16 };
+    const dop_plan_draw *d = plan->draw;
+    bool all = true;
+    for (uint32_t kind = DOP_SCHED_CONTEXT; kind <= DOP_SCHED_DECODE_LATENTS; kind++)
+        all = all && (dop_plan_program_of(plan, kind) != NULL) == (d != NULL);
+    if (!d)
+        return all ? DOP_OK : DAMAGED("it has programs of drawing, and no section DRAW");
+    if (!all || !dop_plan_program_of(plan, DOP_SCHED_ENCODE) || d->width == 0 || d->width > EDGE || d->height == 0 ||
+        d->height > EDGE || d->scale == 0 || d->scale > 128 || d->latents == 0 || d->latents > 64 || d->colours == 0 ||
+        d->colours > 4 || d->times < 2 || d->times > WIDE || d->times % 2 || d->context == 0 || d->context > WIDE ||
+        d->context_rows == 0 || d->context_rows > DOP_STEP_MAX_ROWS || d->train_steps < 2 ||
+        d->train_steps > 100000 || d->spacing > 2 || d->predicts > 2 || !(d->scaling > 0) || !(d->beta_first > 0) ||
+        !(d->beta_last > 0 && d->beta_last < 1 && d->beta_first < 1) || d->shift >= d->times / 2)
+        return DAMAGED("section DRAW has pictures of %u x %u places of %u values", d->width, d->height, d->latents);
+    return DOP_OK;
+}
+
 /* Is it a matrix of 16-bit or 32-bit floats without padding inside its rows' bytes, of this many rows and columns? */
 static bool
 is_room(const dop_plan *plan, uint32_t i, uint32_t rows, uint32_t cols, uint32_t bytes)
@@ -500,7 +521,7 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
 {
     dop_status st;
     if ((st = check_strings(plan, diag)) != DOP_OK || (st = check_model(plan, diag)) != DOP_OK ||
-        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_programs(plan, diag)) != DOP_OK ||
+        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_programs(plan, diag)) != DOP_OK || (st = check_draw(plan, diag)) != DOP_OK ||
         (st = check_files(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_kernels; i++)

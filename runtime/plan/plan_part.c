@@ -304,6 +304,8 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
                 st = check_features(plan, &plan->crossings[i], diag);
         return st;
     }
+    if (kind >= DOP_SCHED_CONTEXT)
+        return DOP_OK; /* their sizes are compared with those of a call's inputs */
     if (kind == DOP_SCHED_AUDIO)
         return fits_audio(plan, s) ? DOP_OK
                                    : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);

@@ -9,6 +9,7 @@ static const struct mode {
 } modes[] = {
     {"generation", dop_mode_run},
     {"audio", dop_mode_audio},
+    {"draw", dop_mode_draw},
     {"interactive", dop_mode_converse}, /* itself checks options for prompts and other output */
     {"list-devices", dop_mode_list_devices},
     {"serve", dop_mode_serve},
@@ -30,13 +31,13 @@ static const struct mode {
     {"cache-list", dop_mode_cache_list},
     {"cache-clear", dop_mode_cache_clear},
 };
-#define MODES                                                                                                     \
-    "audio interactive list-devices serve ppl embed rerank score profile trace-kernels report info disasm check " \
-    "imatrix-out "                                                                                                \
-    "compare tokenize "                                                                                           \
+#define MODES                                                                                                          \
+    "audio draw interactive list-devices serve ppl embed rerank score profile trace-kernels report info disasm check " \
+    "imatrix-out "                                                                                                     \
+    "compare tokenize "                                                                                                \
     "detokenize render-chat cache-list cache-clear"
 #define STEPS \
-    "generation audio interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
+    "generation audio draw interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
 
 static const dop_option_rule rules[] = {
     {.options = MODES, .excludes = MODES, .why = "and @ are two things to do: ask for one of them"},
@@ -49,6 +50,9 @@ static const dop_option_rule rules[] = {
          "temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias seed",
      .modes = "generation audio interactive profile serve",
      .why = "is for generation and --serve"},
+    {.options = "seed",
+     .modes = "generation audio draw interactive profile serve",
+     .why = "is for generation and --serve"},
     {.options = "json-schema grammar json-mode logprobs",
      .modes = "generation",
      .why = "is for generation from a prompt"},
@@ -57,6 +61,8 @@ static const dop_option_rule rules[] = {
     {.options = "language translate srt vtt no-timestamps",
      .needs = "audio",
      .why = "is for speech: give --audio FILE"},
+    {.options = "output negative steps guidance sampler", .needs = "draw", .why = "is for pictures: give --draw TEXT"},
+    {.options = "draw", .needs = "output", .why = "needs a file for the picture: give -o FILE.png"},
     {.options = "srt vtt json", .excludes = "srt vtt", .why = "and @ are two forms: ask for one of them"},
     {.options = "mel", .modes = "generation", .needs = "tokens tokens-file", .why = "is for --tokens"},
     {.options = "image", .excludes = "mel audio", .why = "and @ exclude one another"},

@@ -13,7 +13,7 @@ typedef struct program {
 
 static const program programs[] = {{"context", "context", NULL, DOP_SCHED_CONTEXT},
                                    {"denoise", "latents", "predicted", DOP_SCHED_DENOISE},
-                                   {"decode", "latents", "pixels", DOP_SCHED_DECODE}};
+                                   {"decode", "latents", "pixels", DOP_SCHED_DECODE_LATENTS}};
 
 static const program *
 find(const char *name)
@@ -37,11 +37,10 @@ values_of(const dop_part_value *v, uint32_t rows)
     return v->row_bytes / sizeof(float) * (v->one_row ? 1 : rows);
 }
 
-/* Fills what the program receives: inputs by their names, and for attention the numbers of rows ("places<n>"), of the last row
- * ("lasts<n>") and of the sequence ("sequences<n>"). */
+/* Fills what the program receives: inputs by their names, and for attention the numbers of rows ("places<n>") and of the
+ * last row ("lasts<n>"). */
 static dop_status
-fill(const dop_part_value *in, uint32_t n_in, uint32_t rows, uint32_t sequence, const dop_value *inputs,
-     size_t n_inputs, dop_diag *diag)
+fill(const dop_part_value *in, uint32_t n_in, uint32_t rows, const dop_value *inputs, size_t n_inputs, dop_diag *diag)
 {
     for (uint32_t i = 0; i < n_in; i++) {
         const dop_value *given = dop_value_find(inputs, n_inputs, in[i].name);
@@ -55,10 +54,10 @@ fill(const dop_part_value *in, uint32_t n_in, uint32_t rows, uint32_t sequence, 
             continue;
         }
         const bool places = strncmp(in[i].name, "places", 6) == 0, lasts = strncmp(in[i].name, "lasts", 5) == 0;
-        if (!places && !lasts && strncmp(in[i].name, "sequences", 9) != 0)
+        if (!places && !lasts)
             return DOP_FAIL(diag, DOP_E_INPUT, "the program needs the input \"%s\"", in[i].name);
         for (uint64_t k = 0; k < n; k++)
-            numbers[k] = places ? (uint32_t)k : lasts ? (uint32_t)n - 1 : sequence;
+            numbers[k] = places ? (uint32_t)k : (uint32_t)n - 1;
     }
     return DOP_OK;
 }
@@ -108,8 +107,8 @@ dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_i
         return st;
     if (n_of == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan has no schedule of the program %s", name);
-    if ((given && given->n != 1) || sequence >= m->plan.model->max_sequences)
-        return DOP_FAIL(diag, DOP_E_INPUT, "\"sequence\" is not one number below %u", m->plan.model->max_sequences);
+    if ((given && given->n != 1) || sequence >= m->plan.model->n_sequences)
+        return DOP_FAIL(diag, DOP_E_INPUT, "\"sequence\" is not one number below %u", m->plan.model->n_sequences);
     const uint32_t rows = m->plan.schedules[of[0]].max_rows;
     st = dop_step_none_open(m, diag);
     if (st == DOP_OK)
@@ -119,7 +118,7 @@ dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_i
     if (st != DOP_OK)
         return st;
     const uint32_t n_in = dop_part_inputs(m, of[0], in);
-    st = fill(in, n_in, rows, sequence, inputs, n_inputs, diag);
+    st = fill(in, n_in, rows, inputs, n_inputs, diag);
     if (st == DOP_OK && out)
         st = dop_value_check(
             out, p->kind == DOP_SCHED_DENOISE ? dop_draw_latents(m->plan.draw) : dop_draw_pixels(m->plan.draw), diag);

@@ -220,6 +220,8 @@ dop_program_run(dop_model *model, const char *name, const dop_value *inputs, siz
     static const char *const in[] = {"tokens", "lengths", "types", NULL}, *const out[] = {"rows", "vectors", NULL};
     dop_diag_clear(diag);
     const dop_plan_program *p = encoder_of(model);
+    if (dop_draws(model, name))
+        return dop_draw_run(model, name, inputs, n_inputs, outputs, n_outputs, diag);
     if (images(model) && strcmp(name, "image") == 0)
         return dop_image_run(model, inputs, n_inputs, outputs, n_outputs, diag);
     if (!p || strcmp(name, dop_plan_string(&model->plan, p->name)) != 0)

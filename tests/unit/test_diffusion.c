@@ -201,7 +201,7 @@ check_model(const char *name)
     const json_t *list = json_object_get(v.expected, "times"), *levels = json_object_get(v.expected, "levels");
     const dop_noise_facts facts = {v.d->train_steps, v.d->offset,           v.d->beta_first,           v.d->beta_last,
                                    v.d->beta_roots,  (uint8_t)v.d->spacing, (uint8_t)v.d->predicts};
-    dop_sampler s;
+    dop_draw_sampler s;
     dop_sampler_begin(&facts, DOP_SAMPLER_EULER, expected_u32(&v, "steps"), 1, &s);
     for (uint32_t i = 0; i < s.n_steps; i++) {
         cr_expect_float_eq(s.times[i], json_number_value(json_array_get(list, i)), 1e-9);

@@ -1,5 +1,6 @@
 /* Directories of diffusers: model_index.json, and a folder for each part.  Facts and weights of the U-Net and the decoder; the text
  * encoder is imported as any other encoder.  Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
+#include "compiler/import/not_a_model.h"
 #include "base/format/safetensors.h"
 #include "base/read/json_util.h"
 #include "compiler/import/hf/tensor.h"
@@ -17,6 +18,7 @@ typedef struct reader {
     dop_diag *diag;
     dop_checkpoint *m;
     dop_diffusion *d;
+    const char *pad; /* text of the token that fills texts up; NULL: not known yet */
 } reader;
 
 typedef dop_status (*read_fn)(reader *r, const dop_json *config);
@@ -372,6 +374,41 @@ add_folder(reader *r, const char *folder, const char *prefix, const char *const 
     return st;
 }
 
+/* The text of the token that fills texts up: tokenizer_config.json's, else special_tokens_map.json's. */
+static dop_status
+read_pad(reader *r, const dop_json *j)
+{
+    const json_t *v = dop_json_get(j, "pad_token");
+    const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
+    if (text && !r->pad && !(r->pad = dop_arena_strdup(r->arena, text)))
+        return no_memory(r);
+    return DOP_OK;
+}
+
+/* Its id, by the tokenizer itself; without a text, the end of texts fills them up. */
+static dop_status
+find_pad(reader *r)
+{
+    char dir[1024];
+    dop_tokenizer *tok = NULL;
+    snprintf(dir, sizeof dir, "%s/tokenizer", r->dir);
+    dop_status st = DOP_OK;
+    static const char *const files[] = {"tokenizer/tokenizer_config.json", "tokenizer/special_tokens_map.json"};
+    for (size_t i = 0; i < 2 && st == DOP_OK; i++)
+        if (dop_has_file(r->dir, files[i]))
+            st = read_config(r, files[i], read_pad);
+    if (st == DOP_OK)
+        st = dop_tokenizer_from_hf_dir(dir, r->diag, &tok);
+    if (st != DOP_OK)
+        return st;
+    const char *pad = r->pad ? r->pad : "<|endoftext|>";
+    r->d->pad = dop_tokenizer_find(tok, pad, strlen(pad));
+    if (r->d->pad == DOP_NO_TOKEN)
+        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, dir, "the tokenizer has no token %s, which fills texts up", pad);
+    dop_tokenizer_destroy(tok);
+    return st;
+}
+
 /* The tokenizer has a folder of its own. */
 static dop_status
 find_tokenizer(reader *r)
@@ -400,6 +437,8 @@ dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m)
     dop_status st = dop_import_hf(text, diag, m);
     if (st == DOP_OK)
         st = find_tokenizer(&r);
+    if (st == DOP_OK)
+        st = find_pad(&r);
     if (st == DOP_OK)
         st = read_config(&r, "unet/config.json", read_unet);
     if (st == DOP_OK)

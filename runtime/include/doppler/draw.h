@@ -20,7 +20,7 @@ typedef struct dop_draw_facts {
 } dop_draw_facts;
 
 /* False: the plan draws nothing. */
-bool dop_model_draws(const dop_model *model, dop_draw_facts *out_facts);
+bool dop_model_draw_facts(const dop_model *model, dop_draw_facts *out_facts);
 
 /* Called before each step, and with step = n_steps before the picture is decoded.  False stops: dop_draw gives DOP_E_CANCELLED. */
 typedef bool (*dop_draw_progress)(void *user, uint32_t step, uint32_t n_steps);
