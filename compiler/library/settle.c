@@ -67,7 +67,10 @@ settle_encoder(dop_compilation *c, const dop_target *device, const char *path, d
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "%s is for models that give tokens, and this one encodes texts",
                            o->in_parts ? "--parts" : "--sequences");
     c->ctx = c->ctx < DOP_STEP_MAX_ROWS ? c->ctx : DOP_STEP_MAX_ROWS;
-    if (o->n_chunks == 0) {
+    if (c->model.diffusion) { /* texts of one length */
+        o->n_chunks = 1;
+        o->chunks[0] = c->ctx;
+    } else if (o->n_chunks == 0) {
         o->n_chunks = device->cpu ? 2 : 3;
         memcpy(o->chunks, device->cpu ? cpu : gpu, o->n_chunks * sizeof *o->chunks);
     }

@@ -64,7 +64,8 @@ reads_rows(const dop_graph *g, const dop_region *r)
         for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
             uint8_t row = dop_node_access(g, r->nodes[i], k)->axis[DOP_AXIS_row];
             bool state = dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_node_at(g, r->nodes[i])->n_srcs == 3;
-            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || row == DOP_ACCESS_window || state)
+            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || row == DOP_ACCESS_span || row == DOP_ACCESS_window ||
+                state)
                 return true;
         }
     return false;
