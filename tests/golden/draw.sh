@@ -19,11 +19,12 @@ agree() {
 }
 
 if [ "$whole" = whole ]; then
+    printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
     for model in turbo sd15; do
         draws "$model" "$model" 2e-3 --target lavapipe --kv f32
         draws "$model-unfused" "$model" 2e-3 --target lavapipe --no-fuse
         draws "$model-f16" "$model" 2e-2 --target lavapipe --act f16
-        draws "$model-tier1" "$model" 2e-3 --target tier1
+        draws "$model-tier1" "$model" 2e-3 --target tier1.yaml
         draws "$model-tier3" "$model" 2e-3 --target tier3
         check "$model: kernels agree" agree "$model.plan"
         check "$model-tier1: kernels agree" agree "$model-tier1.plan"
