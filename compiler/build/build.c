@@ -585,23 +585,6 @@ stream_norm(builder *b, const char *name, dop_role role, dop_node_id x)
     return x;
 }
 
-/* The branch of a layer that attends to an encoder's rows; x: the residual stream. */
-static dop_node_id
-cross_part(builder *b, const dop_layer *l, dop_node_id x)
-{
-    const dop_attention *t = dop_layer_attention(l);
-    const attention_attrs how = {.scale = t->scale, .mask = DOP_MASK_cache};
-    const dop_type kv = b->opt->kv_type, v = b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : kv;
-    set_role(b, "cross_q");
-    x = project(b, DOP_W_cross_q, norm(b, "cross_norm", DOP_W_cross_norm, x));
-    const dop_node_id srcs[] = {reshape(b, "cross_qh", x, t->n_heads, t->head_dim), cross_state(b, b->a, "k", kv),
-                                cross_state(b, b->a, "v", v), b->pos, b->seq};
-    set_role(b, "cross_attn");
-    x = add_attention_as(b, "cross_attn", srcs, 5, &how);
-    set_role(b, "cross_o");
-    return project(b, DOP_W_cross_o, reshape(b, "cross_r", x, 0, t->n_heads * t->head_dim));
-}
-
 /* Layer i: the residual stream after it, from the residual stream x before it. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id x)
@@ -614,7 +597,7 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
     b->layer = (int32_t)i;
     if (b->a->cross.rows) {
-        x = residual(b, i, "c", l->residual_scale, x, cross_part(b, l, x));
+        x = residual(b, i, "c", l->residual_scale, x, dop_build_cross(b, l, x));
         b->layer = (int32_t)i;
     }
     x = stream_norm(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);

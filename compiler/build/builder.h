@@ -64,6 +64,8 @@ dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node
 void dop_build_picture_inputs(builder *b);
 dop_node_id dop_build_features_of(builder *b, dop_node_id x);
 dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
+/* build_cross.c: the branch of a layer that attends to an encoder's rows; x: the residual stream. */
+dop_node_id dop_build_cross(builder *b, const dop_layer *l, dop_node_id x);
 /* build_activation.c: the activation function of x. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */

@@ -60,6 +60,7 @@ static const char *const test_all_ops =
     "%img:f32[11,13,3] = input \"image\"\n"
     "%wc:f32[4,3,5,3] = weight \"wc\"\n"
     "%cn:f32[7,7,4] = conv %img, %wc stride=2 dilation=1 pad=2\n"
+    "%uf:f32[T,576] = unfold %n1 width=4 height=6 taps=3 taps_y=3 stride=2 dilation=2 pad=1 more=1 up=2\n"
     "%wkd:f16[32,64] = dequant %wk\n"
     "%k:f32[T,32] = matmul %n2, %wkd\n"
     "%q3:f32[T,4,16] = reshape %q\n"
