@@ -473,6 +473,12 @@ typedef struct dop_unit {
  * value it writes. */
 dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
+/* Rows of what the region stores for each row of the step; at least 1. */
+uint32_t dop_region_row_multiple(const dop_graph *g, const dop_region *r);
+/* The graph as kernels of the region see it, whose dimension T counts the rows of what the region stores: g, or a copy with another
+ * bound. */
+const dop_graph *dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy);
+
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);
 /* A digest of the graph without the variants and tiles that the pass `select` bound to regions. */

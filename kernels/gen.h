@@ -30,9 +30,6 @@ struct dop_gen {
 /* Enough to examine the region; emitting also needs templates. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice,
                   dop_diag *diag);
-/* The graph as kernels of the region see it, whose dimension T counts the rows of what the region stores: g, or a copy with another
- * bound. */
-const dop_graph *dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy);
 /* Does the kernel prefetch the first words of its weights? */
 bool dop_gen_ahead(const dop_gen *gen);
 /* The expression of the prefetched word, for dop_ahead of common.glsl: the first word of a unit of `bytes` bytes. */

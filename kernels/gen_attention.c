@@ -541,8 +541,8 @@ dop_attn_refuses(const dop_site *s)
     const dop_node_id root = s->r->info->attn.root;
     const dop_node_id lasts = dop_attention_lasts(s->g, root);
     /* Where a step has rows of several sequences, the row table has their sequences in that column. */
-    if (lasts && (dop_attention_cached(s->g, root) ||
-                  (s->g->max_q > 1 && dop_node_at(s->g, lasts)->op == DOP_OP_input)))
+    if (lasts &&
+        (dop_attention_cached(s->g, root) || (s->g->max_q > 1 && dop_node_at(s->g, lasts)->op == DOP_OP_input)))
         return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
     return refuse_heads(s);
 }

@@ -140,7 +140,9 @@ set_outside(dop_check_run *run, dop_node_id id)
                            dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
     bool tokens = dop_node_per_token(g, id);
     bool cache = dop_node_is(g, id, DOP_EFFECT);
-    uint64_t rows = tokens ? (uint64_t)run->n_samples * dop_node_row_multiple(g, id) : cache ? dop_node_rows(g, id, 1) : b->rows;
+    uint64_t rows = tokens  ? (uint64_t)run->n_samples * dop_node_row_multiple(g, id)
+                    : cache ? dop_node_rows(g, id, 1)
+                            : b->rows;
     float *values = calloc((size_t)(rows * cols), sizeof *values);
     if (!values)
         return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
