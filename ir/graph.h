@@ -73,6 +73,8 @@ typedef enum dop_root {
     DOP_ROOT_argmax,
     DOP_ROOT_group,
     DOP_ROOT_scan,
+    DOP_ROOT_index,
+    DOP_ROOT_positions,
     DOP_ROOT_moments
 } dop_root;
 
@@ -356,6 +358,8 @@ bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_lasts(const dop_graph *g, dop_node_id attention);
+/* The list of positions that its rows see (attribute top); 0: they see all. */
+dop_node_id dop_attention_chosen(const dop_graph *g, dop_node_id attention);
 /* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
  * stored, by where attention finds its keys and by which of its optional sources it has. */
 const dop_access *dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k);
@@ -473,6 +477,12 @@ typedef struct dop_unit {
 /* The unit of one node: heads for [T,H,D], else the row; a statistic has the unit of its source, a cache write that of the
  * value it writes. */
 dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
+
+/* Rows of what the region stores for each row of the step; at least 1. */
+uint32_t dop_region_row_multiple(const dop_graph *g, const dop_region *r);
+/* The graph as kernels of the region see it, whose dimension T counts the rows of what the region stores: g, or a copy with another
+ * bound. */
+const dop_graph *dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy);
 
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);

@@ -133,8 +133,6 @@ const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
  * through which it is read. */
 const char *dop_emit_page_table(dop_emit *e, const char *sequence);
 const char *dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position);
-/* Rows of what the region stores for each row of the step; at least 1. */
-uint32_t dop_region_row_multiple(const dop_graph *g, const dop_region *r);
 /* "step.n_rows", or "1u" when the graph has one token; in a stage all rows that there may be, because those after the last one
  * are computed like that one (common.glsl). */
 const char *dop_emit_n_tokens(dop_emit *e);

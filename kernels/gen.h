@@ -30,9 +30,6 @@ struct dop_gen {
 /* Enough to examine the region; emitting also needs templates. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice,
                   dop_diag *diag);
-/* The graph as kernels of the region see it, whose dimension T counts the rows of what the region stores: g, or a copy with another
- * bound. */
-const dop_graph *dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy);
 /* Does the kernel prefetch the first words of its weights? */
 bool dop_gen_ahead(const dop_gen *gen);
 /* The expression of the prefetched word, for dop_ahead of common.glsl: the first word of a unit of `bytes` bytes. */
@@ -108,6 +105,7 @@ typedef struct dop_attn {
     uint32_t round;              /* cache rows, of which a split has a whole multiple where possible; 0: any number */
     uint32_t merged_heads;       /* query heads whose splits a workgroup merges */
     const char *head0;           /* the first query head that the workgroup merges, a GLSL expression */
+    bool keys_only;              /* of an index (index_scores): there are no values */
     bool keeps[2]; /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a
                                     stage of several rows those of the sequence, DOP_NEW words of four apart */
 } dop_attn;

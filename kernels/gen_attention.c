@@ -270,6 +270,9 @@ span(dop_gen *gen, const attn *a)
                             "    }\n"
                             "    uint hi = last + 1u;\n",
                             step, last_of(e, a, NULL));
+    /* Of a list of positions, `last` is the last place that is used. */
+    const uint32_t top = (uint32_t)dop_node_i(e->g, a->id, DOP_A_top);
+    const char *list = top ? dop_emit_str(e, "    last = min(last, %uu);\n", top - 1) : "";
     return dop_emit_str(e,
                         "    uint pq[BQ]; // positions of the tokens, and their bounds\n"
                         "    uint least = %s, last = least;\n"
@@ -279,9 +282,9 @@ span(dop_gen *gen, const attn *a)
                         "        least = min(least, pq[i]);\n"
                         "        last = max(last, pq[i]);\n"
                         "    }\n"
-                        "    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
+                        "%s    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
                         seen ? seen : dop_emit_str(e, "%s.rows[t0].position", step),
-                        seen ? seen : dop_emit_str(e, "%s.rows[min(t0 + i, n_tokens - 1u)].position", step));
+                        seen ? seen : dop_emit_str(e, "%s.rows[min(t0 + i, n_tokens - 1u)].position", step), list);
 }
 
 void
@@ -510,6 +513,8 @@ dop_refusal
 dop_attn_refuses_slopes(const dop_site *s)
 {
     const dop_node_id root = s->r->info->attn.root;
+    if (dop_attention_chosen(s->g, root))
+        return (dop_refusal){"rows see positions of a list", NULL};
     if (dop_attention_relative(s->g, root))
         return (dop_refusal){"scores grow by a table of distances", NULL};
     return dop_node_i(s->g, root, DOP_A_alibi) ? (dop_refusal){"scores fall with the distance (ALiBi)", NULL}
@@ -543,8 +548,8 @@ dop_attn_refuses(const dop_site *s)
     const dop_node_id root = s->r->info->attn.root;
     const dop_node_id lasts = dop_attention_lasts(s->g, root);
     /* Where a step has rows of several sequences, the row table has their sequences in that column. */
-    if (lasts && (dop_attention_cached(s->g, root) ||
-                  (s->g->max_q > 1 && dop_node_at(s->g, lasts)->op == DOP_OP_input)))
+    if (lasts &&
+        (dop_attention_cached(s->g, root) || (s->g->max_q > 1 && dop_node_at(s->g, lasts)->op == DOP_OP_input)))
         return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
     return refuse_heads(s);
 }
@@ -688,7 +693,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
         while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
             tile->ds /= 2;
     }
-    tile->bq = a.group >= 16 || dop_attn_mixes(s) ? 1 : 16 / a.group;
+    tile->bq = a.group >= 16 || dop_attn_mixes(s) || dop_attention_chosen(g, a.id) ? 1 : 16 / a.group;
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
     /* queries, scores and the final sums share the workgroup's memory */
@@ -715,7 +720,9 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
         return g->max_t;
     if (reach.mask == DOP_MASK_cache)
         return reach.ring;
+    const uint64_t top = (uint64_t)dop_node_i(g, a->id, DOP_A_top);
     n = n < g->max_s ? n : g->max_s;
+    n = top && top < n ? top : n;
     if (a->splits < 2)
         return n;
     const uint64_t whole = (uint64_t)dop_node_i(g, a->id, DOP_A_whole),

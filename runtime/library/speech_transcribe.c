@@ -48,9 +48,9 @@ no_memory(work *w)
 }
 
 static bool
-goes_on(const work *w, size_t frame)
+continues(const work *w, size_t frame)
 {
-    return !w->how->goes_on || w->how->goes_on(w->how->user, w->heard ? (double)frame / (double)w->heard : 1);
+    return !w->how->continues || w->how->continues(w->how->user, w->heard ? (double)frame / (double)w->heard : 1);
 }
 
 /* --- prompts ------------------------------------------------------------------------------------------------------------ */
@@ -166,7 +166,7 @@ write_attempt(work *w, size_t frame, double temperature, attempt *a)
     for (uint32_t i = 0; i < p.n_forced && st == DOP_OK; i++)
         st = dop_sequence_next(w->sequence, w->diag, &id);
     while (st == DOP_OK && a->n < most && a->n < a->cap) {
-        if (!goes_on(w, frame))
+        if (!continues(w, frame))
             st = DOP_FAIL(w->diag, DOP_E_CANCELLED, "cancelled");
         if (st == DOP_OK)
             st = dop_sequence_next(w->sequence, w->diag, &id);

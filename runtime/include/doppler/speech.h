@@ -72,7 +72,7 @@ typedef struct dop_speech_how {
     /* Called with each segment in order; NULL: nobody is told.  If it returns anything but DOP_OK, transcribing ends with that. */
     dop_status (*segment)(void *user, const dop_speech_segment *segment, dop_diag *diag);
     /* Asked before every token; false ends with DOP_E_CANCELLED.  done: share of the audio that was heard.  NULL: it goes on. */
-    bool (*goes_on)(void *user, double done);
+    bool (*continues)(void *user, double done);
     void *user;
 } dop_speech_how;
 void dop_speech_how_init(dop_speech_how *how);

@@ -36,13 +36,6 @@ dop_check_begins(const dop_graph *g)
     return own || dop_check_keeps_nothing(g);
 }
 
-uint32_t
-dop_check_row(const dop_check_run *run, dop_node_id id, uint64_t i)
-{
-    const uint32_t n = dop_node_row_multiple(run->g, id);
-    return n ? run->sample[i / n] * n + (uint32_t)(i % n) : (uint32_t)i;
-}
-
 bool
 dop_check_uses_parity(const dop_graph *g, const dop_region *r)
 {
