@@ -305,53 +305,6 @@ compute_argmax_merge(const dop_interp_node *n)
     }
 }
 
-static void
-compute_moments(const dop_interp_node *n)
-{
-    const dop_tensor *x = n->src[0];
-    const uint64_t cols = last_axis(x), rows = x->count / cols, parts = n->out.shape.dim[0].mul,
-                   groups = n->out.shape.dim[1].mul, wide = cols / groups, span = (rows + parts - 1) / parts;
-    for (uint64_t i = 0; i < parts * groups; i++) {
-        const uint64_t lo = i / groups * span, hi = lo + span < rows ? lo + span : rows;
-        const float *at = x->f + i % groups * wide;
-        double sum = 0, squares = 0, count = lo < hi ? (double)((hi - lo) * wide) : 0;
-        for (uint64_t r = lo; r < hi; r++)
-            for (uint64_t c = 0; c < wide; c++)
-                sum += (double)at[r * cols + c];
-        const double mean = count > 0 ? sum / count : 0;
-        for (uint64_t r = lo; r < hi; r++)
-            for (uint64_t c = 0; c < wide; c++)
-                squares += pow((double)at[r * cols + c] - mean, 2);
-        n->out.f[3 * i] = (float)count;
-        n->out.f[3 * i + 1] = (float)mean;
-        n->out.f[3 * i + 2] = (float)squares;
-    }
-}
-
-/* Joins the moments of all parts of a group (Chan et al., https://doi.org/10.1007/978-3-642-51461-6_3). */
-static void
-compute_moments_norm(const dop_interp_node *n)
-{
-    const dop_shape *s = &n->src[0]->shape;
-    const uint64_t parts = s->dim[0].mul, groups = s->dim[1].mul, cols = last_axis(n->src[1]);
-    const double eps = dop_node_f(n->g, n->id, DOP_A_eps);
-    for (uint64_t c = 0; c < cols; c++) {
-        double count = 0, mean = 0, squares = 0;
-        for (uint64_t p = 0; p < parts; p++) {
-            const float *m = n->src[0]->f + (p * groups + c / (cols / groups)) * 3;
-            const double all = count + (double)m[0], far = (double)m[1] - mean;
-            if (m[0] > 0) {
-                squares += (double)m[2] + far * far * count * (double)m[0] / all;
-                mean += far * (double)m[0] / all;
-                count = all;
-            }
-        }
-        const double by = (double)n->src[1]->f[c] / sqrt(squares / (count > 0 ? count : 1) + eps);
-        n->out.f[c] = (float)by;
-        n->out.f[cols + c] = (float)((double)n->src[2]->f[c] - mean * by);
-    }
-}
-
 /* ---- rows of something large ---- */
 
 static dop_status
@@ -681,6 +634,7 @@ compute_attention(const dop_interp_node *n, bool split)
         max_s = k->shape.dim[1].mul;
     const dop_reach reach = dop_attention_reach(n->g, n->id);
     const uint32_t alibi = (uint32_t)dop_node_i(n->g, n->id, DOP_A_alibi);
+    const double root = dop_alibi_root(n->g, n->id);
     const dop_tensor *by = dop_attention_relative(n->g, n->id) ? n->src[5] : NULL;
     const int64_t relative = by ? dop_node_i(n->g, n->id, DOP_A_relative) : 0;
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
@@ -702,7 +656,7 @@ compute_attention(const dop_interp_node *n, bool split)
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
         const float *table = by ? by->f + h * (2 * (uint64_t)relative + 1) : NULL;
-        const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) : 0;
+        const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) / root : 0;
         if (end <= begin || (st = find_keys(n, t, end - 1, &first, &held)) != DOP_OK)
             continue;
         head_sum m = attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], list,
@@ -780,10 +734,10 @@ dop_interp_compute(const dop_interp_node *n)
         compute_argmax_merge(n);
         return DOP_OK;
     case DOP_OP_moments:
-        compute_moments(n);
+        dop_interp_moments(n);
         return DOP_OK;
     case DOP_OP_moments_norm:
-        compute_moments_norm(n);
+        dop_interp_moments_norm(n);
         return DOP_OK;
     case DOP_OP_gather:
         return compute_gather(n);

@@ -21,6 +21,9 @@ dop_status dop_interp_check_ids(const dop_interp_node *n, uint32_t src, uint32_t
 dop_status dop_interp_short_conv(const dop_interp_node *n);
 dop_status dop_interp_linear_scan(const dop_interp_node *n);
 void dop_interp_last_rows(const dop_interp_node *n, dop_type type);
+/* interp_moments.c: group norms. */
+void dop_interp_moments(const dop_interp_node *n);
+void dop_interp_moments_norm(const dop_interp_node *n);
 /* interp_index.c: the ops that choose the positions which attention sees. */
 dop_status dop_interp_index_scores(const dop_interp_node *n);
 dop_status dop_interp_top_positions(const dop_interp_node *n);

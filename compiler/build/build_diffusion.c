@@ -185,11 +185,8 @@ attention(draw_builder *b, const char *at, dop_node_id q, dop_node_id k, dop_nod
 {
     const attention_attrs how = {.scale = 1 / sqrt((double)p.channels / heads),
                                  .mask = text ? DOP_MASK_cache : DOP_MASK_full};
-    const dop_attr attrs[] = {{.f = how.scale}, {.i = 0}, {.f = 0}, {.i = 0}, {.i = 0}, {.i = how.mask}, {.i = 0}};
     const dop_node_id srcs[] = {q, k, v, b->places[level], b->sequence, b->lasts[level]};
-    const dop_want want = {.type = b->base.act_type};
-    const dop_node_id y =
-        add_node(&b->base, DOP_OP_attention, named(b, "%s.attn", at), srcs, text ? 5 : 6, attrs, &want);
+    const dop_node_id y = add_attention_as(&b->base, named(b, "%s.attn", at), srcs, text ? 5 : 6, &how);
     const dop_want rows = {.shape = {2, {{p.rows, DOP_SYM_T}, dop_dim_n(p.channels)}}};
     return add_node(&b->base, DOP_OP_reshape, named(b, "%s.row", at), &y, 1, NULL, &rows);
 }

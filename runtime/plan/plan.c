@@ -245,8 +245,8 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         return DOP_OK;
     case DOP_SEC_DRAW:
         if (s->size != sizeof *plan->draw)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: section DRAW has %llu bytes",
-                               (unsigned long long)s->size);
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
+                               "the plan is damaged: section DRAW has %llu bytes", (unsigned long long)s->size);
         plan->draw = (const dop_plan_draw *)(const void *)bytes;
         return DOP_OK;
     case DOP_SEC_SPIRV:

@@ -23,7 +23,7 @@ typedef struct dop_draw_facts {
 bool dop_model_draw_facts(const dop_model *model, dop_draw_facts *out_facts);
 
 /* Called before each step, and with step = n_steps before the picture is decoded.  False stops: dop_draw gives DOP_E_CANCELLED. */
-typedef bool (*dop_draw_progress)(void *user, uint32_t step, uint32_t n_steps);
+typedef bool dop_draw_progress(void *user, uint32_t step, uint32_t n_steps);
 
 typedef struct dop_draw_options {
     const char *text;     /* UTF-8 */
@@ -33,7 +33,7 @@ typedef struct dop_draw_options {
         guidance; /* how far to go from `negative` to `text`; 1: no guidance; 0: the default (1 with one step, else 7.5) */
     uint64_t seed;              /* the same seed gives the same picture on the same device */
     const char *sampler;        /* "euler", "ancestral", "ddim", "lcm"; NULL: euler */
-    dop_draw_progress progress; /* NULL: none */
+    dop_draw_progress *progress; /* NULL: none */
     void *user;
 } dop_draw_options;
 
