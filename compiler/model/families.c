@@ -3,7 +3,6 @@
 #include "base/words.h"
 #include "compiler/model/families_dense.h"
 #include "compiler/model/families_experts.h"
-#include "compiler/model/families_gguf.h"
 #include "compiler/model/families_recurrent.h"
 
 #include <stdio.h>

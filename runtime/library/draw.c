@@ -2,7 +2,8 @@
 #include <doppler/draw.h>
 #include <doppler/text.h>
 
-#include "runtime/draw/sampler.h"
+#include "runtime/media/picture_write.h"
+#include "runtime/sample/diffusion.h"
 #include "runtime/step/program.h"
 
 #include <math.h>
@@ -202,7 +203,7 @@ settle(const dop_model *model, const dop_draw_options *o, dop_diag *diag, dop_dr
 }
 
 dop_status
-dop_draw(dop_model *model, const dop_draw_options *options, dop_diag *diag, dop_drawing *out_drawing)
+dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *diag, dop_drawing *out_drawing)
 {
     drawing *d = calloc(1, sizeof *d);
     *out_drawing = (dop_drawing){0};
@@ -236,4 +237,23 @@ dop_draw(dop_model *model, const dop_draw_options *options, dop_diag *diag, dop_
     free(d->pixels);
     free(d);
     return st;
+}
+
+dop_status
+dop_drawing_png(const dop_drawing *d, const char *text, dop_diag *diag, void **out_bytes, size_t *out_n)
+{
+    const dop_picture picture = {d->width, d->height, d->rgb};
+    const dop_picture_text parameters = {"parameters", text};
+    dop_buf png = {0};
+    dop_diag_clear(diag);
+    *out_bytes = NULL;
+    *out_n = 0;
+    const dop_status st = dop_picture_write_png(&picture, &parameters, text != NULL, diag, &png);
+    if (st != DOP_OK) {
+        dop_buf_finish(&png);
+        return st;
+    }
+    *out_bytes = png.data;
+    *out_n = png.size;
+    return DOP_OK;
 }

@@ -413,7 +413,7 @@ const float *dop_sequence_masked(dop_sequence *sequence, const float *logits);
 /* The largest logit that the mask allows, the lowest id among equals; UINT32_MAX: one of all logits is not finite. */
 uint32_t dop_sequence_largest(const dop_sequence *sequence, const float *logits);
 
-/* sequence_states.c */
+/* sequence_pages.c */
 /* Rings may have lost positions that the row at `next` sees, because later positions were written and dropped again.  In that
  * case this takes the states to a checkpoint, or empties them, so that everything is fed again.  Nothing may be in flight. */
 dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag);

@@ -5,7 +5,7 @@
  * BOUND is a share of the largest value.  Each program is run twice and has to give the same bits; the text is in the second sequence. */
 #include <doppler/draw.h>
 
-#include "runtime/draw/sampler.h"
+#include "runtime/sample/diffusion.h"
 
 #include <jansson.h>
 #include <math.h>

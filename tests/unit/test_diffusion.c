@@ -3,7 +3,7 @@
 #include "compiler/model/import.h"
 #include "ir/interp.h"
 #include "ir/text.h"
-#include "runtime/draw/sampler.h"
+#include "runtime/sample/diffusion.h"
 
 #include "base/json/json.h"
 

@@ -1,6 +1,5 @@
 /* Directories of diffusers: model_index.json, and a folder for each part.  Facts and weights of the U-Net and the decoder; the text
  * encoder is imported as any other encoder.  Format: https://huggingface.co/docs/diffusers (section "Model files and layouts"). */
-#include "compiler/import/not_a_model.h"
 #include "base/format/safetensors.h"
 #include "base/read/json_util.h"
 #include "compiler/import/hf/tensor.h"
@@ -394,9 +393,13 @@ find_pad(reader *r)
     snprintf(dir, sizeof dir, "%s/tokenizer", r->dir);
     dop_status st = DOP_OK;
     static const char *const files[] = {"tokenizer/tokenizer_config.json", "tokenizer/special_tokens_map.json"};
-    for (size_t i = 0; i < 2 && st == DOP_OK; i++)
-        if (dop_has_file(r->dir, files[i]))
+    for (size_t i = 0; i < 2 && st == DOP_OK; i++) {
+        const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, files[i]);
+        if (!path)
+            return no_memory(r);
+        if (access(path, F_OK) == 0)
             st = read_config(r, files[i], read_pad);
+    }
     if (st == DOP_OK)
         st = dop_tokenizer_from_hf_dir(dir, r->diag, &tok);
     if (st != DOP_OK)

@@ -22,7 +22,7 @@ typedef struct dop_draw_facts {
 /* False: the plan draws nothing. */
 bool dop_model_draw_facts(const dop_model *model, dop_draw_facts *out_facts);
 
-/* Called before each step, and with step = n_steps before the picture is decoded.  False stops: dop_draw gives DOP_E_CANCELLED. */
+/* Called before each step, and with step = n_steps before the picture is decoded.  False stops: dop_draw_picture gives DOP_E_CANCELLED. */
 typedef bool dop_draw_progress(void *user, uint32_t step, uint32_t n_steps);
 
 typedef struct dop_draw_options {
@@ -31,8 +31,8 @@ typedef struct dop_draw_options {
     uint32_t steps;       /* 1 to 1000; 0: the default of the model (1 where its times are trailing, else 20) */
     double
         guidance; /* how far to go from `negative` to `text`; 1: no guidance; 0: the default (1 with one step, else 7.5) */
-    uint64_t seed;              /* the same seed gives the same picture on the same device */
-    const char *sampler;        /* "euler", "ancestral", "ddim", "lcm"; NULL: euler */
+    uint64_t seed;               /* the same seed gives the same picture on the same device */
+    const char *sampler;         /* "euler", "ancestral", "ddim", "lcm"; NULL: euler */
     dop_draw_progress *progress; /* NULL: none */
     void *user;
 } dop_draw_options;
@@ -46,7 +46,12 @@ typedef struct dop_drawing {
 } dop_drawing;
 
 /* Draws a picture.  The model's thread; no step may be open.  DOP_E_INPUT: the plan draws nothing, or an option is out of range. */
-dop_status dop_draw(dop_model *model, const dop_draw_options *options, dop_diag *diag, dop_drawing *out_drawing);
+dop_status dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *diag,
+                            dop_drawing *out_drawing);
+
+/* The drawing as a PNG file that carries `text`, UTF-8, under the key "parameters" (NULL: without).  *out_bytes is the caller's (free). */
+dop_status dop_drawing_png(const dop_drawing *drawing, const char *text, dop_diag *diag, void **out_bytes,
+                           size_t *out_n);
 
 #ifdef __cplusplus
 }

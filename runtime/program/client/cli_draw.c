@@ -1,6 +1,5 @@
 /* --draw: a picture of a text, as PNG. */
 #include "base/program/progress_line.h"
-#include "runtime/media/picture_write.h"
 #include "runtime/program/client/cli_generate.h"
 
 #include <doppler/draw.h>
@@ -22,27 +21,27 @@ static dop_status
 write_picture(const dop_cli *cli, const dop_drawing *d, uint64_t seed, dop_diag *diag)
 {
     char settings[160];
-    dop_buf png = {0}, text = {0};
+    dop_buf text = {0};
     dop_out_file file;
+    void *png = NULL;
+    size_t n = 0;
     snprintf(settings, sizeof settings, "Steps: %u, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %ux%u", d->steps,
              d->sampler, d->guidance, (unsigned long long)seed, d->width, d->height);
     dop_buf_puts(&text, cli->draw);
     if (cli->negative)
         dop_buf_printf(&text, "\nNegative prompt: %s", cli->negative);
     dop_buf_printf(&text, "\n%s", settings);
-    const dop_picture picture = {d->width, d->height, d->rgb};
-    dop_status st = text.failed
-                        ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                        : dop_picture_write_png(&picture, &(dop_picture_text){"parameters", text.data}, 1, diag, &png);
+    dop_status st =
+        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_drawing_png(d, text.data, diag, &png, &n);
     if (st == DOP_OK)
         st = dop_out_file_open(cli->output, diag, &file);
     if (st == DOP_OK) {
-        if (fwrite(png.data, 1, png.size, file.f) != png.size)
+        if (fwrite(png, 1, n, file.f) != n)
             st = DOP_FAIL_IN(diag, DOP_E_IO, cli->output, "cannot write: %s", strerror(errno));
         const dop_status closed = dop_out_file_close(&file, st == DOP_OK, diag);
         st = st != DOP_OK ? st : closed;
     }
-    dop_buf_finish(&png);
+    free(png);
     dop_buf_finish(&text);
     return st;
 }
@@ -74,7 +73,7 @@ dop_mode_draw(dop_cli *cli, dop_diag *diag)
                                       .progress = show,
                                       .user = &line};
     if (st == DOP_OK)
-        st = dop_draw(model, &options, diag, &d);
+        st = dop_draw_picture(model, &options, diag, &d);
     dop_progress_line_end(&line);
     const double ms = dop_now_ms() - begin;
     if (st == DOP_OK)

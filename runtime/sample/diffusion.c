@@ -1,4 +1,4 @@
-#include "runtime/draw/sampler.h"
+#include "runtime/sample/diffusion.h"
 
 #include <math.h>
 #include <string.h>

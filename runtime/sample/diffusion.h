@@ -6,8 +6,8 @@
  *   ancestral  Euler's method down to a lower level, then new noise (k-diffusion's sample_euler_ancestral)
  *   ddim       https://arxiv.org/abs/2010.02502 with eta 0, which is Euler's method; its last level is that of the first time
  *   lcm        latent consistency (https://arxiv.org/abs/2310.04378): the clean latents of each step, then new noise */
-#ifndef DOPPLER_RUNTIME_DRAW_SAMPLER_H
-#define DOPPLER_RUNTIME_DRAW_SAMPLER_H
+#ifndef DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
+#define DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
 
 #include "base/base.h"
 
