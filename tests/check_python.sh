@@ -27,7 +27,9 @@ import abi
 structs = [s for s in vars(abi).values() if isinstance(s, type) and issubclass(s, ctypes.Structure) and s is not ctypes.Structure]
 constants = [n for n in vars(abi) if n.startswith("DOP_")]
 if sys.argv[1] == "c":
-    print("#include <stddef.h>\n#include <stdio.h>\n#include <doppler/compile.h>\n#include <doppler/images.h>\n#include <doppler/draw.h>\n#include <doppler/speech.h>\n#include <doppler/generation.h>")
+    print("#include <stddef.h>\n#include <stdio.h>")
+    for header in "compile", "images", "draw", "speech", "generation":
+        print(f"#include <doppler/{header}.h>")
     print("int main(void)\n{")
     for s in structs:
         print(f'    printf("{s.__name__} %zu\\n", sizeof({s.__name__}));')

@@ -127,7 +127,7 @@ static const char *const test_all_ops =
     "%ap:f32[1,7,2] = argmax_part %lr parts=7\n"
     "%am:u32[1] = argmax_merge %ap\n"
     "%mo:f32[3,4,3] = moments %e10 parts=3 groups=4\n"
-    "%mn:f32[1,64] = moments_norm %mo, %b32, %b32 eps=0x1p-10\n"
+    "%mnb:f32[1,64] = moments_norm %mo, %b32, %b32 eps=0x1p-10\n"
     "return %p, %id, %am, %kc1, %vc1, %p, %al\n"
     "}\n"
     "---\n"
