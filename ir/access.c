@@ -1,10 +1,12 @@
 #include "ir/access.h"
 
-/* Number of window taps along an axis: the length of that axis of source 1, the weights of a convolution. */
+/* Number of window taps along an axis: the length of that axis of source 1, the weights of a convolution, or an attribute. */
 static uint32_t
 taps_along(const dop_graph *g, dop_node_id id, dop_axis axis)
 {
     dop_place p[DOP_MAX_RANK];
+    if (dop_node_at(g, id)->n_srcs == 1)
+        return (uint32_t)dop_node_i(g, id, DOP_A_taps);
     const dop_shape *s = &dop_node_at(g, dop_node_at(g, id)->src[1])->shape;
     dop_node_places(g, id, 1, p);
     for (uint32_t i = 0; i < s->rank; i++)
@@ -132,6 +134,40 @@ dop_window_length(uint64_t in, uint64_t taps, uint64_t stride, uint64_t dilation
     return padded < reach ? 0 : (padded - reach) / stride + 1;
 }
 
+dop_unfold
+dop_unfold_from(uint64_t width, uint64_t height, uint64_t taps, uint64_t taps_y, uint64_t stride, uint64_t dilation,
+                uint64_t pad, uint64_t more, uint64_t up)
+{
+    dop_unfold u = {.width = width,
+                    .height = height ? height : 1,
+                    .taps = taps,
+                    .taps_y = taps_y ? taps_y : 1,
+                    .stride = stride,
+                    .dilation = dilation,
+                    .pad = pad,
+                    .more = more,
+                    .up = up ? up : 1,
+                    .tall = 1,
+                    .flat = height == 0};
+    const uint64_t reach_x = dilation * (taps - 1) + 1, reach_y = dilation * (u.taps_y - 1) + 1;
+    const uint64_t x = u.width * u.up + 2 * pad + more, y = u.height * u.up + 2 * pad + more;
+    u.wide = x < reach_x ? 0 : (x - reach_x) / stride + 1;
+    if (!u.flat)
+        u.tall = y < reach_y ? 0 : (y - reach_y) / stride + 1;
+    return u;
+}
+
+dop_unfold
+dop_unfold_of(const dop_graph *g, dop_node_id id)
+{
+    uint64_t a[9];
+    static const dop_attr_id ids[] = {DOP_A_width,    DOP_A_height, DOP_A_taps, DOP_A_taps_y, DOP_A_stride,
+                                      DOP_A_dilation, DOP_A_pad,    DOP_A_more, DOP_A_up};
+    for (uint32_t i = 0; i < 9; i++)
+        a[i] = (uint64_t)dop_node_i(g, id, ids[i]);
+    return dop_unfold_from(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
+}
+
 /* Do the lengths fit: an axis of a source of length d, read by map m, and the output's axis of length o? */
 static bool
 lengths_fit(const dop_axis_map *m, dop_dim d, dop_dim o)
@@ -191,7 +227,8 @@ dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint
             const dop_place at = p[*out_axis];
             const dop_axis_map m = dop_node_map(g, id, k, at.axis);
             for (uint32_t x = 0; x < o->rank && at.named && !at.tap; x++)
-                if (q[x].named && q[x].axis == m.of && !lengths_fit(&m, s->dim[*out_axis], o->dim[x]))
+                if (q[x].named && q[x].axis == m.of && !(m.kind == DOP_ACCESS_window && n->n_srcs == 1) &&
+                    !lengths_fit(&m, s->dim[*out_axis], o->dim[x]))
                     return false;
         }
     }

@@ -69,6 +69,18 @@ void dop_node_places(const dop_graph *g, dop_node_id id, uint32_t k, dop_place o
 /* Length of an op's output on a windowed axis whose source has `in` values, for these attributes; 0: not even one window fits. */
 uint64_t dop_window_length(uint64_t in, uint64_t taps, uint64_t stride, uint64_t dilation, uint64_t pad);
 
+/* Where op unfold finds the values of a row of windows: attributes with their defaults filled in. */
+typedef struct dop_unfold {
+    uint64_t width, height; /* places of a picture of the source; height 1 where there is one line */
+    uint64_t taps, taps_y;
+    uint64_t stride, dilation, pad, more, up;
+    uint64_t wide, tall; /* places of a picture of the result; 0: no window fits */
+    bool flat;           /* there is one line, and windows move only along it */
+} dop_unfold;
+dop_unfold dop_unfold_from(uint64_t width, uint64_t height, uint64_t taps, uint64_t taps_y, uint64_t stride,
+                           uint64_t dilation, uint64_t pad, uint64_t more, uint64_t up);
+dop_unfold dop_unfold_of(const dop_graph *g, dop_node_id id);
+
 /* Do the op's accesses agree with the shapes?  false: the access of source *out_src on the source's axis number *out_axis does
  * not. */
 bool dop_node_access_fits(const dop_graph *g, dop_node_id id, uint32_t *out_src, uint32_t *out_axis);

@@ -73,7 +73,7 @@ chosen_at(const dop_graph *g, dop_node_id id)
 static uint32_t
 lasts_at(const dop_graph *g, dop_node_id id)
 {
-    return dop_node_i(g, id, DOP_A_mask) != DOP_MASK_causal ? g->nodes[id].n_srcs - 1 : DOP_MAX_SRCS;
+    return dop_mask_has_lasts((dop_mask)dop_node_i(g, id, DOP_A_mask)) ? g->nodes[id].n_srcs - 1 : DOP_MAX_SRCS;
 }
 
 dop_node_id
@@ -251,6 +251,13 @@ dop_node_per_token(const dop_graph *g, dop_node_id id)
     return g->nodes[id].shape.dim[0].sym == DOP_SYM_T;
 }
 
+uint32_t
+dop_node_row_multiple(const dop_graph *g, dop_node_id id)
+{
+    const dop_dim d = g->nodes[id].shape.dim[0];
+    return d.sym == DOP_SYM_T ? d.mul : 0;
+}
+
 uint64_t
 dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
 {
@@ -305,6 +312,18 @@ dop_attention_reach(const dop_graph *g, dop_node_id attention)
                        (dop_mask)dop_node_i(g, attention, DOP_A_mask)};
 }
 
+bool
+dop_state_is_filled(const dop_graph *g, dop_node_id state)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_node *n = &g->nodes[id];
+        if (dop_op_of(n->op)->root == DOP_ROOT_attention && (n->src[1] == state || n->src[2] == state) &&
+            dop_attention_reach(g, id).mask == DOP_MASK_cache)
+            return true;
+    }
+    return false;
+}
+
 uint32_t
 dop_reach_first(const dop_reach *r, uint32_t position)
 {
@@ -316,6 +335,8 @@ dop_reach_first(const dop_reach *r, uint32_t position)
 uint32_t
 dop_reach_last(const dop_reach *r, uint32_t position, uint32_t last)
 {
+    if (r->mask == DOP_MASK_cache)
+        return r->ring - 1;
     if (r->mask == DOP_MASK_causal || (r->mask == DOP_MASK_segments && last < position))
         return position;
     return r->mask == DOP_MASK_full && r->window && last >= position && last - position >= r->window

@@ -74,7 +74,8 @@ typedef enum dop_root {
     DOP_ROOT_group,
     DOP_ROOT_scan,
     DOP_ROOT_index,
-    DOP_ROOT_positions
+    DOP_ROOT_positions,
+    DOP_ROOT_moments
 } dop_root;
 
 /* How much of its sources an element reads, over all axes; in ascending order. */
@@ -96,7 +97,18 @@ typedef enum dop_attr_id {
 
 typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP_ATTR_O, DOP_ATTR_D } dop_attr_kind;
 typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
-typedef enum dop_mask { DOP_MASK_causal, DOP_MASK_full, DOP_MASK_segments } dop_mask; /* of attention (ops.def) */
+typedef enum dop_mask {
+    DOP_MASK_causal,
+    DOP_MASK_full,
+    DOP_MASK_segments,
+    DOP_MASK_cache
+} dop_mask; /* of attention (ops.def) */
+/* Does attention with this mask read the column `lasts` of the row table? */
+static inline bool
+dop_mask_has_lasts(dop_mask m)
+{
+    return m == DOP_MASK_full || m == DOP_MASK_segments;
+}
 
 /* A row of ops.def as data. */
 typedef struct dop_op_info {
@@ -420,7 +432,9 @@ uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_round(const dop_graph *g, dop_node_id id);
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 uint32_t dop_split_count(const dop_graph *g, dop_node_id id, uint32_t n);
-bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
+bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T or a multiple of it */
+/* How many rows the value has for each row of a step; 0: its rows are none of a step. */
+uint32_t dop_node_row_multiple(const dop_graph *g, dop_node_id id);
 /* Rows of a value as a matrix. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
 /* Is a state of this shape append state?  That has an axis of positions, S or a ring; replace state has none. */
@@ -436,6 +450,8 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
  * largest power of two not above `heads`: 2^(-max (h + 1) / n) for the heads below n, and for the others the values halfway
  * between. */
 double dop_alibi_slope(uint32_t max, uint32_t heads, uint32_t h);
+/* Is the state read whole by attention (mask cache), because another program fills it? */
+bool dop_state_is_filled(const dop_graph *g, dop_node_id state);
 /* What the slopes of an attention node are divided by. */
 double dop_alibi_root(const dop_graph *g, dop_node_id attention);
 /* The reach of an attention node, whole or split.  dop_reach_first: the first position that a query at `position` sees;
@@ -463,6 +479,12 @@ typedef struct dop_unit {
 /* The unit of one node: heads for [T,H,D], else the row; a statistic has the unit of its source, a cache write that of the
  * value it writes. */
 dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
+
+/* Rows of what the region stores for each row of the step; at least 1. */
+uint32_t dop_region_row_multiple(const dop_graph *g, const dop_region *r);
+/* The graph as kernels of the region see it, whose dimension T counts the rows of what the region stores: g, or a copy with another
+ * bound. */
+const dop_graph *dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy);
 
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);

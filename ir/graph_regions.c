@@ -231,3 +231,25 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
         break;
     }
 }
+
+uint32_t
+dop_region_row_multiple(const dop_graph *g, const dop_region *r)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < r->n_outs; i++) {
+        const uint32_t n = dop_node_row_multiple(g, dop_node_space(g, r->outs[i]));
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+const dop_graph *
+dop_graph_by_rows(const dop_graph *g, const dop_region *r, dop_graph *out_copy)
+{
+    const uint32_t n = dop_region_row_multiple(g, r);
+    if (n == 1)
+        return g;
+    *out_copy = *g;
+    out_copy->max_t *= n;
+    return out_copy;
+}

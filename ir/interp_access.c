@@ -96,3 +96,20 @@ dop_interp_by_access(const dop_interp_node *n)
         n->out.f[e] = (float)sum;
     }
 }
+
+void
+dop_interp_unfold(const dop_interp_node *n)
+{
+    const dop_unfold u = dop_unfold_of(n->g, n->id);
+    const dop_tensor *x = n->src[0];
+    const uint64_t cols = x->shape.dim[1].mul, rows = x->count / cols, values = cols * u.taps * u.taps_y;
+    for (uint64_t e = 0; e < n->out.count; e++) {
+        const uint64_t t = e / values, tap = e % values / cols, at = t % (u.wide * u.tall);
+        /* A place before the picture is far too large as an unsigned number. */
+        const uint64_t down = at / u.wide * u.stride + tap / u.taps * u.dilation - (u.flat ? 0 : u.pad),
+                       along = at % u.wide * u.stride + tap % u.taps * u.dilation - u.pad;
+        const uint64_t row = (t / (u.wide * u.tall) * u.height + down / u.up) * u.width + along / u.up;
+        const bool inside = down < u.height * u.up && along < u.width * u.up && row < rows;
+        n->out.f[e] = inside ? x->f[row * cols + e % cols] : 0;
+    }
+}

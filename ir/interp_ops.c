@@ -630,6 +630,8 @@ compute_attention(const dop_interp_node *n, bool split)
         return st;
     uint64_t heads = q->shape.dim[1].mul, dim = last_axis(n->src[2]);
     uint64_t group = heads / k->shape.dim[k->shape.rank - 2].mul, max_s = n->g->max_s, first = 0, held = 0;
+    if (dop_attention_cached(n->g, n->id) && k->shape.dim[1].mul > max_s)
+        max_s = k->shape.dim[1].mul;
     const dop_reach reach = dop_attention_reach(n->g, n->id);
     const uint32_t alibi = (uint32_t)dop_node_i(n->g, n->id, DOP_A_alibi);
     const double root = dop_alibi_root(n->g, n->id);
@@ -731,6 +733,12 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_argmax_merge:
         compute_argmax_merge(n);
         return DOP_OK;
+    case DOP_OP_moments:
+        dop_interp_moments(n);
+        return DOP_OK;
+    case DOP_OP_moments_norm:
+        dop_interp_moments_norm(n);
+        return DOP_OK;
     case DOP_OP_gather:
         return compute_gather(n);
     case DOP_OP_last_row:
@@ -738,6 +746,9 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_conv:
         dop_interp_by_access(n);
+        return DOP_OK;
+    case DOP_OP_unfold:
+        dop_interp_unfold(n);
         return DOP_OK;
     case DOP_OP_matmul:
         compute_matmul(n);

@@ -100,10 +100,10 @@ const char *
 dop_attr_word(dop_attr_id a, int64_t i)
 {
     static const char *const state_kinds[] = {"append", "replace", NULL}, *const masks[] = {"causal", "full",
-                                                                                            "segments"};
-    if (i < 0 || i > 2)
+                                                                                            "segments", "cache"};
+    if (i < 0 || i > 3)
         return NULL;
-    return a == DOP_A_kind ? state_kinds[i] : a == DOP_A_mask ? masks[i] : NULL;
+    return a == DOP_A_kind && i < 3 ? state_kinds[i] : a == DOP_A_mask ? masks[i] : NULL;
 }
 
 bool

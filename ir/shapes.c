@@ -219,6 +219,33 @@ rule_argmax_step(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
+/* moments [R,C] -> [parts,groups,3], moments_norm [parts,groups,3], [C], [C] -> [1,2C] */
+static dop_status
+rule_moments(const dop_rule *c, dop_want *out)
+{
+    const bool first = c->op == DOP_OP_moments;
+    const dop_shape *s = &c->src[0]->shape;
+    dop_status st = dop_rule_need_rank(c, 0, first ? 2 : 3);
+    if (st != DOP_OK)
+        return st;
+    const uint32_t cols = first ? s->dim[1].mul : c->src[1]->shape.dim[0].mul;
+    const int64_t parts = first ? dop_rule_attr_i(c, DOP_A_parts) : s->dim[0].mul,
+                  groups = first ? dop_rule_attr_i(c, DOP_A_groups) : s->dim[1].mul;
+    if (parts < 1 || groups < 1 || cols % groups || (first && s->dim[1].sym != DOP_SYM_1))
+        return DOP_RULE_BAD(c, "has %u columns, which are no %lld groups", cols, (long long)groups);
+    if (first) {
+        out->shape = (dop_shape){3, {dop_dim_n((uint32_t)parts), dop_dim_n((uint32_t)groups), dop_dim_n(3)}};
+        return DOP_OK;
+    }
+    for (uint32_t i = 1; i < 3; i++)
+        if (c->src[i]->shape.rank != 1 || c->src[i]->shape.dim[0].mul != cols)
+            return DOP_RULE_BAD(c, "needs a value for each of %u columns", cols);
+    if (s->dim[2].mul != 3 || s->dim[0].sym != DOP_SYM_1)
+        return DOP_RULE_BAD(c, "%%%s is not the result of moments", c->src[0]->name);
+    out->shape = (dop_shape){2, {dop_dim_n(1), dop_dim_n(2 * cols)}};
+    return DOP_OK;
+}
+
 /* Ids of rank 1 or 2. */
 static dop_status
 need_columns(const dop_rule *c, uint32_t i)
@@ -307,6 +334,40 @@ rule_conv(const dop_rule *c, dop_want *out)
     return DOP_OK;
 }
 
+/* x [R,C]: pictures, one after the other in the rows -> [R', taps of a window * C]. */
+static dop_status
+rule_unfold(const dop_rule *c, dop_want *out)
+{
+    enum { MOST = 1 << 15 }; /* of each number: products of two of them fit 32 bits */
+    static const dop_attr_id ids[] = {DOP_A_width,    DOP_A_height, DOP_A_taps, DOP_A_taps_y, DOP_A_stride,
+                                      DOP_A_dilation, DOP_A_pad,    DOP_A_more, DOP_A_up};
+    uint64_t a[9];
+    dop_status st = dop_rule_need_rank(c, 0, 2);
+    for (uint32_t i = 0; i < 9 && st == DOP_OK; i++) {
+        a[i] = (uint64_t)dop_rule_attr_i(c, ids[i]);
+        if (a[i] > MOST)
+            st = DOP_RULE_BAD(c, "attribute %s=%llu is larger than %d", dop_attr_name(ids[i]), (unsigned long long)a[i],
+                              MOST);
+    }
+    if (st != DOP_OK)
+        return st;
+    const dop_unfold u = dop_unfold_from(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
+    const dop_dim in = c->src[0]->shape.dim[0], cols = dop_last_dim(c->src[0]);
+    if (u.flat && u.taps_y > 1)
+        return DOP_RULE_BAD(c, "has windows of %llu lines, and pictures have no height", (unsigned long long)u.taps_y);
+    if (u.wide == 0 || u.tall == 0)
+        return DOP_RULE_BAD(c, "no window of %llu x %llu taps fits a picture of %llu x %llu",
+                            (unsigned long long)u.taps_y, (unsigned long long)u.taps, (unsigned long long)u.height,
+                            (unsigned long long)u.width);
+    const uint64_t from = u.width * u.height, to = u.wide * u.tall, values = u.taps * u.taps_y * cols.mul;
+    if (to > UINT32_MAX || in.mul * to % from || in.mul * to / from > UINT32_MAX || values > UINT32_MAX ||
+        cols.sym != DOP_SYM_1 || (in.sym != DOP_SYM_1 && in.sym != DOP_SYM_T) || (in.sym == DOP_SYM_1 && in.mul % from))
+        return DOP_RULE_BAD(c, "pictures of %llu places become pictures of %llu, and %%%s has no such rows",
+                            (unsigned long long)from, (unsigned long long)to, c->src[0]->name);
+    out->shape = (dop_shape){2, {{(uint32_t)(in.mul * to / from), in.sym}, dop_dim_n((uint32_t)values)}};
+    return DOP_OK;
+}
+
 static dop_status
 check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
 {
@@ -323,7 +384,8 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
     case DOP_ATTR_I:
     case DOP_ATTR_O: {
         int64_t lo = a == DOP_A_splits || a == DOP_A_parts || a == DOP_A_stride || a == DOP_A_dilation ||
-                             c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows || c->op == DOP_OP_top_positions
+                             a == DOP_A_width || a == DOP_A_taps || c->op == DOP_OP_top_k ||
+                             c->op == DOP_OP_group_rows || c->op == DOP_OP_top_positions
                          ? 1
                          : 0,
                 hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
@@ -446,12 +508,17 @@ apply_rule(const dop_rule *c, dop_want *out)
     case DOP_OP_argmax_part:
     case DOP_OP_argmax_merge:
         return rule_argmax_step(c, out);
+    case DOP_OP_moments:
+    case DOP_OP_moments_norm:
+        return rule_moments(c, out);
     case DOP_OP_gather:
     case DOP_OP_last_row:
     case DOP_OP_matmul:
         return rule_rows(c, out);
     case DOP_OP_conv:
         return rule_conv(c, out);
+    case DOP_OP_unfold:
+        return rule_unfold(c, out);
     case DOP_OP_top_k:
         return dop_rule_top_k(c, out);
     case DOP_OP_group_rows:

@@ -96,7 +96,7 @@ dop_rule_linear_scan(const dop_rule *c, dop_want *out)
 uint32_t
 dop_rule_lasts(const dop_rule *c)
 {
-    return dop_rule_attr_i(c, DOP_A_mask) != DOP_MASK_causal ? c->n_srcs - 1 : DOP_MAX_SRCS;
+    return dop_mask_has_lasts((dop_mask)dop_rule_attr_i(c, DOP_A_mask)) ? c->n_srcs - 1 : DOP_MAX_SRCS;
 }
 
 uint32_t
@@ -162,6 +162,10 @@ dop_rule_attention(const dop_rule *c, dop_want *out)
                             dop_attr_word(DOP_A_mask, dop_rule_attr_i(c, DOP_A_mask)), c->n_srcs);
     if (lasts < DOP_MAX_SRCS && (st = dop_rule_need_ids(c, lasts, q)) != DOP_OK)
         return st;
+    if (dop_rule_attr_i(c, DOP_A_mask) == DOP_MASK_cache &&
+        (c->src[1]->shape.dim[1].sym != DOP_SYM_R || dop_rule_attr_i(c, DOP_A_window) ||
+         dop_rule_attr_i(c, DOP_A_chunk) || dop_rule_attr_i(c, DOP_A_alibi) || relative))
+        return DOP_RULE_BAD(c, "with mask=cache needs a cache of a fixed number of rows, and no window or distances");
     if (c->n_srcs > 5 && lasts != 5 && chosen != 5 &&
         (c->src[5]->shape.rank != (relative ? 2 : 1) || !dop_dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1]) ||
          (relative && c->src[5]->shape.dim[1].mul != 2 * relative + 1)))

@@ -181,7 +181,7 @@ verify_rings(verify_ctx *v)
             continue;
         const dop_reach r = dop_attention_reach(g, id);
         uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
-        if (r.ring && (sees == 0 || (uint64_t)sees + g->max_t - 1 > r.ring))
+        if (r.ring && r.mask != DOP_MASK_cache && (sees == 0 || (uint64_t)sees + g->max_t - 1 > r.ring))
             return BAD(v, "%%%s: %u positions of each of %u rows do not fit a ring of %u rows", g->nodes[id].name, sees,
                        g->max_t, r.ring);
     }

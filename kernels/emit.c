@@ -1,5 +1,6 @@
 #include "kernels/emit.h"
 
+#include "ir/access.h"
 #include "ir/cache_row.h"
 #include "ir/region.h"
 #include "kernels/weight_types.h"
@@ -529,6 +530,71 @@ emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
+/* moments_norm: joins the moments of all parts of a column's group (Chan et al., https://doi.org/10.1007/978-3-642-51461-6_3). */
+static const char *
+emit_moments_norm(dop_emit *e, dop_node_id node, dop_index ix)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    const dop_shape *s = &dop_node_at(g, n->src[0])->shape;
+    const uint32_t cols = dop_node_cols(g, node) / 2, groups = s->dim[1].mul, id = e->n_temps++;
+    const char *a = dop_emit_arg(e, n->src[0], false), *c = dop_emit_str(e, "c%u", id), *m = dop_emit_str(e, "m%u", id),
+               *all = dop_emit_str(e, "n%u", id), *far = dop_emit_str(e, "d%u", id), *out = dop_emit_str(e, "v%u", id);
+    dop_emit_line(e, "uint %s = %s %% %uu;", c, ix.c, cols);
+    dop_emit_line(e, "vec3 %s = vec3(0.0);", m);
+    dop_emit_line(e, "for (uint p%u = 0u; p%u < %uu; p%u++) {", id, id, s->dim[0].mul, id);
+    dop_emit_line(e, "    uint i%u = (p%u * %uu + %s / %uu) * 3u;", id, id, groups, c, cols / groups);
+    dop_emit_line(
+        e, "    float f%u = dop_ld1_f32(%s, i%u), %s = max(%s.x + f%u, 1.0), %s = dop_ld1_f32(%s, i%u + 1u) - %s.y;",
+        id, a, id, all, m, id, far, a, id, m);
+    dop_emit_line(e, "    if (f%u > 0.0)", id);
+    dop_emit_line(
+        e, "        %s = vec3(%s, %s.y + %s * f%u / %s, %s.z + dop_ld1_f32(%s, i%u + 2u) + %s * %s * %s.x * f%u / %s);",
+        m, all, m, far, id, all, m, a, id, far, far, m, id, all);
+    dop_emit_line(e, "}");
+    const char *w = dop_emit_value(e, n->src[1], (dop_index){"0u", c}, 1),
+               *b = dop_emit_value(e, n->src[2], (dop_index){"0u", c}, 1);
+    dop_emit_line(e, "float %s = %s / sqrt(%s.z / max(%s.x, 1.0) + %.9g);", out, w, m, m,
+                  dop_node_f(g, node, DOP_A_eps));
+    dop_emit_line(e, "%s = %s < %uu ? %s : %s - %s.y * %s;", out, ix.c, cols, out, b, m, out);
+    return out;
+}
+
+/* unfold: column ix.c of a row of windows is a column of another row of the source, or 0. */
+static const char *
+emit_unfold(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_graph *g = e->g;
+    const dop_node_id source = dop_node_at(g, node)->src[0];
+    const dop_unfold u = dop_unfold_of(g, node);
+    const uint32_t cols = dop_node_cols(g, source), of = dop_node_row_multiple(g, source);
+    const uint32_t taps = (uint32_t)u.taps, wide = (uint32_t)u.wide, n = e->n_temps++;
+    const uint32_t stride = (uint32_t)u.stride, dilation = (uint32_t)u.dilation, pad = (uint32_t)u.pad;
+    const char *along = dop_emit_str(e, "x%u", n), *down = dop_emit_str(e, "y%u", n), *row = dop_emit_str(e, "r%u", n),
+               *col = dop_emit_str(e, "c%u", n), *in = dop_emit_str(e, "in%u", n);
+    const char *tap = dop_emit_str(e, "%s / %uu", ix.c, cols);
+    const char *rows = of ? dop_emit_rows(e, of) : dop_emit_str(e, "%uu", dop_node_at(g, source)->shape.dim[0].mul);
+    dop_emit_index(e, "uint %s = %s %% %uu;", col, ix.c, cols);
+    dop_emit_index(e, "uint %s = %s %% %uu * %uu + %s%s * %uu - %uu;", along, ix.t, wide, stride, tap,
+                   u.flat ? "" : dop_emit_str(e, " %% %uu", taps), dilation, pad);
+    dop_emit_index(e, "bool %s = %s < %uu;", in, along, (uint32_t)(u.width * u.up));
+    const char *first = dop_emit_str(e, "%s / %uu", ix.t, (uint32_t)(u.wide * u.tall));
+    const char *at = u.up > 1 ? dop_emit_str(e, "%s / %uu", along, (uint32_t)u.up) : along;
+    if (u.flat) {
+        dop_emit_index(e, "uint %s = %s * %uu + %s;", row, first, (uint32_t)u.width, at);
+    } else {
+        dop_emit_index(e, "uint %s = %s / %uu %% %uu * %uu + %s / %uu * %uu - %uu;", down, ix.t, wide, (uint32_t)u.tall,
+                       stride, ix.c, cols * taps, dilation, pad);
+        dop_emit_index(e, "%s = %s && %s < %uu;", in, in, down, (uint32_t)(u.height * u.up));
+        dop_emit_index(e, "uint %s = (%s * %uu + %s / %uu) * %uu + %s;", row, first, (uint32_t)u.height, down,
+                       (uint32_t)u.up, (uint32_t)u.width, at);
+    }
+    dop_emit_index(e, "%s = %s && %s < %s;", in, in, row, rows);
+    dop_emit_index(e, "%s = %s ? %s : 0u;", row, in, row);
+    const char *v = dop_emit_value(e, source, (dop_index){row, col}, width);
+    return temp(e, width, dop_emit_str(e, "%s ? %s : %s", in, v, width == 4 ? "vec4(0.0)" : "0.0"));
+}
+
 static const char *
 emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -556,8 +622,18 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
         return dop_emit_value(e, n->src[0], (dop_index){t, ix.c}, width);
     }
+    case DOP_OP_moments_norm: {
+        const char *v[4];
+        if (width == 1)
+            return emit_moments_norm(e, node, ix);
+        for (uint32_t i = 0; i < 4; i++)
+            v[i] = emit_moments_norm(e, node, (dop_index){ix.t, dop_emit_str(e, "(%s + %uu)", ix.c, i)});
+        return dop_emit_str(e, "vec4(%s, %s, %s, %s)", v[0], v[1], v[2], v[3]);
+    }
     case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);
+    case DOP_OP_unfold:
+        return emit_unfold(e, node, ix, width);
     case DOP_OP_short_conv:
         return emit_conv(e, node, ix, width);
     default:

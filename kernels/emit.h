@@ -76,6 +76,7 @@ typedef struct dop_emit {
     dop_bind *binds;
     uint32_t n_memo, cap_memo;
     dop_memo *memo;
+    uint32_t multiple;     /* rows of the region's values for each row of the step; 1 where these are equal */
     const uint8_t *routes; /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
     uint32_t splits;       /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
     const char *limit,
@@ -113,6 +114,8 @@ const char *dop_emit_step(dop_emit *e);
 /* The record of a row of the step ("a0.rows[t]"), and its position. */
 const char *dop_emit_row(dop_emit *e, const char *row);
 const char *dop_emit_position(dop_emit *e, const char *row);
+/* The position by which a row of attention sees what it sees: its own, or the last one of the cache where the mask says so. */
+const char *dop_emit_seen_position(dop_emit *e, dop_node_id attention, const char *row);
 /* Memory for DOP_COUNTS_MOST counters of the dispatch, which are zero before it and after it. */
 const char *dop_emit_counts(dop_emit *e);
 /* Memory for sums that other workgroups read, of the most bytes that any call asks for. */
@@ -133,6 +136,8 @@ const char *dop_emit_page_row(dop_emit *e, const char *words, const char *table,
 /* "step.n_rows", or "1u" when the graph has one token; in a stage all rows that there may be, because those after the last one
  * are computed like that one (common.glsl). */
 const char *dop_emit_n_tokens(dop_emit *e);
+/* The rows of a value that has `multiple` for each row of the step. */
+const char *dop_emit_rows(dop_emit *e, uint32_t multiple);
 
 /* Keeps the first failure, and returns a placeholder for the value. */
 const char *dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node_id node);

@@ -15,6 +15,7 @@ dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const dop_ta
     memset(e, 0, sizeof *e);
     e->g = g;
     e->r = r;
+    e->multiple = r ? dop_region_row_multiple(g, r) : 1;
     e->target = target;
     e->diag = diag;
     e->indent = "    ";
@@ -232,6 +233,13 @@ dop_emit_number(dop_emit *e, uint32_t value)
     return dop_emit_str(e, "a%u.%c", i, a->numbers == 1 ? 'x' : 'y');
 }
 
+const char *
+dop_emit_seen_position(dop_emit *e, dop_node_id attention, const char *row)
+{
+    const dop_reach r = dop_attention_reach(e->g, attention);
+    return r.mask == DOP_MASK_cache ? dop_emit_str(e, "%uu", r.ring - 1) : dop_emit_position(e, row);
+}
+
 /* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
 const char *
 dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
@@ -283,7 +291,16 @@ dop_emit_n_tokens(dop_emit *e)
 {
     if (e->g->max_t == 1)
         return "1u";
-    return e->routes ? dop_emit_str(e, "%uu", e->g->max_t) : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
+    return e->routes ? dop_emit_str(e, "%uu", e->g->max_t) : dop_emit_rows(e, e->multiple);
+}
+
+const char *
+dop_emit_rows(dop_emit *e, uint32_t multiple)
+{
+    if (e->g->max_t == e->multiple)
+        return dop_emit_str(e, "%uu", multiple);
+    const char *n = dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
+    return multiple == 1 ? n : dop_emit_str(e, "(%s * %uu)", n, multiple);
 }
 
 const char *

@@ -181,7 +181,9 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, 
     bool several = e->g->max_q > 1 && dop_attention_cached(e->g, a->id), ring = cache->shape.dim[1].sym == DOP_SYM_R;
     if (several)
         dop_buf_puts(decls, "uint dop_first;\n");
-    const char *sequence = several ? dop_emit_str(e, "%s.sequence", dop_emit_row(e, row)) : "";
+    /* Values with several rows for a row of the step are all of one sequence. */
+    const char *sequence =
+        several ? dop_emit_str(e, "%s.sequence", dop_emit_row(e, e->multiple > 1 ? "0u" : row)) : "";
     const char *first =
         !several ? ""
         : ring ? dop_emit_str(e, "%s * %uu", sequence, (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
@@ -212,7 +214,7 @@ last_of(dop_emit *e, const attn *a, const char *row)
 {
     const dop_reach r = dop_attention_reach(e->g, a->id);
     const dop_node_id lasts = dop_attention_lasts(e->g, a->id);
-    if (r.mask == DOP_MASK_causal)
+    if (!dop_mask_has_lasts(r.mask))
         return "p";
     const char *last =
         dop_node_at(e->g, lasts)->op != DOP_OP_input ? received(e, lasts) : dop_emit_str(e, "%s.sequence", row);
@@ -253,6 +255,8 @@ span(dop_gen *gen, const attn *a)
     if (!dop_attention_cached(e->g, a->id))
         return dop_attn_span(gen, a, "BQ", "min(t0 + i, n_tokens - 1u)");
     const char *step = dop_emit_step(e);
+    const bool all = dop_attention_reach(e->g, a->id).mask == DOP_MASK_cache;
+    const char *seen = all ? dop_emit_seen_position(e, a->id, "t0") : NULL;
     if (dop_attention_lasts(e->g, a->id))
         return dop_emit_str(e,
                             "    uint from[BQ], pq[BQ]; // positions that each row sees, and their bounds\n"
@@ -271,15 +275,16 @@ span(dop_gen *gen, const attn *a)
     const char *list = top ? dop_emit_str(e, "    last = min(last, %uu);\n", top - 1) : "";
     return dop_emit_str(e,
                         "    uint pq[BQ]; // positions of the tokens, and their bounds\n"
-                        "    uint least = %s.rows[t0].position, last = least;\n"
+                        "    uint least = %s, last = least;\n"
                         "    pq[0] = least;\n"
                         "    [[unroll]] for (uint i = 1u; i < BQ; i++) {\n"
-                        "        pq[i] = %s.rows[min(t0 + i, n_tokens - 1u)].position;\n"
+                        "        pq[i] = %s;\n"
                         "        least = min(least, pq[i]);\n"
                         "        last = max(last, pq[i]);\n"
                         "    }\n"
                         "%s    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
-                        step, step, list);
+                        seen ? seen : dop_emit_str(e, "%s.rows[t0].position", step),
+                        seen ? seen : dop_emit_str(e, "%s.rows[min(t0 + i, n_tokens - 1u)].position", step), list);
 }
 
 void
@@ -541,7 +546,10 @@ dop_refusal
 dop_attn_refuses(const dop_site *s)
 {
     const dop_node_id root = s->r->info->attn.root;
-    if (dop_attention_lasts(s->g, root) && (dop_attention_cached(s->g, root) || s->g->max_q > 1))
+    const dop_node_id lasts = dop_attention_lasts(s->g, root);
+    /* Where a step has rows of several sequences, the row table has their sequences in that column. */
+    if (lasts &&
+        (dop_attention_cached(s->g, root) || (s->g->max_q > 1 && dop_node_at(s->g, lasts)->op == DOP_OP_input)))
         return (dop_refusal){"the row table has no column for the last position that a row sees", NULL};
     return refuse_heads(s);
 }
@@ -710,6 +718,8 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     uint64_t n = reach.window ? (uint64_t)reach.window + g->max_t : g->max_s;
     if (!dop_attention_cached(g, a->id))
         return g->max_t;
+    if (reach.mask == DOP_MASK_cache)
+        return reach.ring;
     const uint64_t top = (uint64_t)dop_node_i(g, a->id, DOP_A_top);
     n = n < g->max_s ? n : g->max_s;
     n = top && top < n ? top : n;

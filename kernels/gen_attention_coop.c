@@ -155,7 +155,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
     dop_attn_shape(gen, &a, &keys);
-    dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
+    dop_keys_set(&keys, "POSITION", dop_emit_seen_position(e, a.id, "DOP_T(min(j, R - 1u))"));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, &decls);
     dop_keys_set(&keys, "LOAD_Q", load.data);

@@ -177,7 +177,7 @@ set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, texts *x, d
                              "dop_stage.rows[t].sequence)\n        row0--;\n    made = dop_stage.rows[row0].position;\n"
                            : "");
     dop_keys_num(gen, keys, "MADE_ROWS", made_rows ? e->g->max_t : 1);
-    dop_keys_set(keys, "POSITION", dop_emit_position(e, rows ? "t" : "0"));
+    dop_keys_set(keys, "POSITION", dop_emit_seen_position(e, a->id, rows ? "t" : "0"));
 }
 
 /* Keys of how lanes and subgroups share positions, values and sums. */

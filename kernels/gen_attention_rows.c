@@ -57,24 +57,24 @@ sums(uint32_t lanes, dop_buf *out)
 /* Expression of the positions of four query rows, which usually are neighbouring query heads of one token.  A step of one row
  * loads its position once, because loads are expensive on CPU devices. */
 static const char *
-positions(dop_emit *e)
+positions(dop_emit *e, dop_node_id of)
 {
-    if (e->g->max_t == 1)
-        return dop_emit_str(e, "uvec4(%s)", dop_emit_position(e, "0"));
-    return dop_emit_str(e, "uvec4(%s, %s, %s, %s)", dop_emit_position(e, "DOP_T(0u)"),
-                        dop_emit_position(e, "DOP_T(1u)"), dop_emit_position(e, "DOP_T(2u)"),
-                        dop_emit_position(e, "DOP_T(R - 1u)"));
+    if (e->g->max_t == 1 || dop_attention_reach(e->g, of).mask == DOP_MASK_cache)
+        return dop_emit_str(e, "uvec4(%s)", dop_emit_seen_position(e, of, "0"));
+    return dop_emit_str(e, "uvec4(%s, %s, %s, %s)", dop_emit_seen_position(e, of, "DOP_T(0u)"),
+                        dop_emit_seen_position(e, of, "DOP_T(1u)"), dop_emit_seen_position(e, of, "DOP_T(2u)"),
+                        dop_emit_seen_position(e, of, "DOP_T(R - 1u)"));
 }
 
 static const char *
-span(dop_emit *e)
+span(dop_emit *e, dop_node_id of)
 {
     return dop_emit_str(
         e,
         "    uvec4 pq = %s; // of the rows, and their bounds\n"
         "    uint least = min(min(pq.x, pq.y), min(pq.z, pq.w)), last = max(max(pq.x, pq.y), max(pq.z, pq.w));\n"
         "    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
-        positions(e));
+        positions(e, of));
 }
 
 static dop_status
@@ -111,7 +111,8 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "STEP", step);
     dop_keys_num(gen, &keys, "TILE", DOP_ROWS_TILE);
     dop_keys_num(gen, &keys, "ONCE", gen->choice->tile.positions);
-    dop_keys_set(&keys, "SPAN", dop_attention_cached(g, a.id) ? span(e) : dop_attn_span(gen, &a, "R", "DOP_T(i)"));
+    dop_keys_set(&keys, "SPAN",
+                 dop_attention_cached(g, a.id) ? span(e, a.id) : dop_attn_span(gen, &a, "R", "DOP_T(i)"));
     dop_keys_set(&keys, "FROM", dop_attention_cached(g, a.id) ? "DOP_FIRST(pq[j])" : "from[j]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "DOT_K", dot.data);

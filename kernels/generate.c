@@ -356,6 +356,8 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
+    dop_graph copy;
+    g = dop_graph_by_rows(g, r, &copy);
     dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->routes : NULL}, variant->descriptor, choice, diag);
     gen.templates = t;
     /* On a CPU a load is a loop over the lanes for each component, so fewer and wider loads are better. */

@@ -38,9 +38,26 @@ all_rows(const dop_site *s)
         const dop_node *n = dop_node_at(s->g, s->r->nodes[i]);
         rows = dop_shape_is_rows(&n->shape);
         for (uint32_t k = 0; k < n->n_srcs && rows; k++)
-            rows = dop_shape_is_rows(&dop_node_at(s->g, n->src[k])->shape);
+            rows = dop_shape_is_rows(&dop_node_at(s->g, n->src[k])->shape) &&
+                   dop_node_row_multiple(s->g, n->src[k]) ==
+                       dop_node_row_multiple(s->g, dop_node_base(s->g, n->src[k], NULL));
     }
     return rows;
+}
+
+/* Can kernels make values that have several rows for each row of a step?  Attention can where the row table, which has the rows of the
+ * step, says nothing about its rows: what they see is received, or all of a cache, and they are of one sequence. */
+static bool
+of_multiples(const dop_graph *g, const dop_region *r)
+{
+    const dop_template t = r->tpl;
+    if (t != DOP_TPL_attention)
+        return t == DOP_TPL_elementwise || t == DOP_TPL_row || t == DOP_TPL_matmul;
+    const dop_node *n = dop_node_at(g, r->info->root);
+    const dop_node_id lasts = dop_attention_lasts(g, r->info->root);
+    const bool all = dop_attention_reach(g, r->info->root).mask == DOP_MASK_cache;
+    return !dop_node_per_token(g, n->src[4]) && (all || (dop_node_at(g, n->src[3])->op == DOP_OP_received && lasts &&
+                                                         dop_node_at(g, lasts)->op == DOP_OP_received));
 }
 
 /* Why the variant cannot make the region; sets the tile where it can. */
@@ -51,8 +68,10 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     if (v->tpl != s->r->tpl)
         return (dop_refusal){"it is for other regions", NULL};
     for (uint32_t i = 0; i < s->r->n_nodes; i++)
-        if (dop_node_has_windows(s->g, s->r->nodes[i]))
+        if (dop_node_has_windows(s->g, s->r->nodes[i]) && dop_node_has_holes(s->g, s->r->nodes[i]))
             return (dop_refusal){"a source is read through windows", NULL};
+    if (dop_region_row_multiple(s->g, s->r) > 1 && !of_multiples(s->g, s->r))
+        return (dop_refusal){"its values have several rows for each row of a step", NULL};
     if (!all_rows(s))
         return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};
     if (dop_caps_missing(v->caps, t->caps))
@@ -81,7 +100,8 @@ dop_refusal
 dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
 {
     dop_tile tile;
-    return fits(&variants[v], &(dop_site){g, r, t, NULL}, &tile);
+    dop_graph copy;
+    return fits(&variants[v], &(dop_site){dop_graph_by_rows(g, r, &copy), r, t, NULL}, &tile);
 }
 
 /* What the walk over the rows of kernels.def found besides the chosen variant: texts for --explain and for errors. */
@@ -117,7 +137,8 @@ dop_status
 dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced, dop_diag *diag,
                   dop_selection *out_choice)
 {
-    const dop_site s = {g, r, target, NULL};
+    dop_graph copy;
+    const dop_site s = {dop_graph_by_rows(g, r, &copy), r, target, NULL};
     dop_selection *c = out_choice;
     walk w = {0};
     size_t used = 0;

@@ -23,6 +23,8 @@ template_for(const dop_graph *g, dop_node_id id)
         return DOP_TPL_positions;
     case DOP_ROOT_group:
         return DOP_TPL_group;
+    case DOP_ROOT_moments:
+        return DOP_TPL_moments;
     case DOP_ROOT_choice:
         return DOP_TPL_choice;
     case DOP_ROOT_row:

@@ -45,7 +45,7 @@ same_rows(const dop_graph *g, dop_node_id a, dop_node_id b)
     const dop_shape *x = &dop_node_at(g, a)->shape, *y = &dop_node_at(g, b)->shape;
     const uint32_t n = dop_shape_row_axes(x);
     if (dop_shape_is_rows(x) && dop_shape_is_rows(y)) /* what is not of the step's rows has one, or those of a state */
-        return dop_node_per_token(g, a) == dop_node_per_token(g, b);
+        return dop_node_row_multiple(g, a) == dop_node_row_multiple(g, b);
     bool same = n == dop_shape_row_axes(y);
     for (uint32_t i = 0; i < n && same; i++)
         same = x->dim[i].mul == y->dim[i].mul && x->dim[i].sym == y->dim[i].sym;
@@ -97,6 +97,14 @@ sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
     return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
 }
 
+/* Does the node read several rows or heads of a source for each of its own? */
+static bool
+reads_windows(const dop_graph *g, dop_node_id n, uint32_t k)
+{
+    const dop_axis_map row = dop_node_map(g, n, k, DOP_AXIS_row), head = dop_node_map(g, n, k, DOP_AXIS_head);
+    return row.kind == DOP_ACCESS_window || head.kind == DOP_ACCESS_window;
+}
+
 /* The rule of docs/design.md: does the tile hold what node n reads of its source number k? */
 static dop_reason
 compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
@@ -110,7 +118,9 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
     if (!dop_axis_map_in_tile(&part, DOP_AXIS_part, (dop_tile_span)t->has->tile[DOP_AXIS_part]))
         return made ? DOP_REASON_cross_workgroup : DOP_REASON_tile_mismatch;
     if (!made)
-        return DOP_REASON_none;                                                    /* loaded from memory */
+        return DOP_REASON_none; /* loaded from memory */
+    if (reads_windows(g, n, k)) /* rows that other workgroups make */
+        return DOP_REASON_cross_workgroup;
     const bool one_row = g->max_t == 1 && dop_node_per_token(g, n) && !row.chosen; /* which is its own */
     if (!one_row && !dop_axis_map_in_tile(&row, DOP_AXIS_row, (dop_tile_span)t->has->tile[DOP_AXIS_row]))
         return DOP_REASON_cross_workgroup; /* rows that other workgroups make */
@@ -375,14 +385,6 @@ any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, 
     return false;
 }
 
-/* Does the node read several rows or heads of a source for each of its own? */
-static bool
-reads_windows(const dop_graph *g, dop_node_id n, uint32_t k)
-{
-    const dop_axis_map row = dop_node_map(g, n, k, DOP_AXIS_row), head = dop_node_map(g, n, k, DOP_AXIS_head);
-    return row.kind == DOP_ACCESS_window || head.kind == DOP_ACCESS_window;
-}
-
 /* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a hole for a staged row:
  * tiles have none, and no kernel merges them again for every element. */
 static dop_reason
@@ -467,8 +469,10 @@ check_rows(const stage *s)
     if (s->unit.units != 1 || (!t->lengths && (!c->info->product.n_mats || s->unit.len != c->info->product.depth)))
         return DOP_REASON_tile_mismatch;
     const dop_node_id made = t->lengths ? c->outs[0] : c->info->product.mats[0];
-    if (reads_windows(g, made, 0))
-        return DOP_REASON_tile_mismatch; /* not one row */
+    for (uint32_t i = 0; i < c->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(g, c->nodes[i])->n_srcs; k++)
+            if (reads_windows(g, c->nodes[i], k))
+                return DOP_REASON_tile_mismatch; /* not one row */
     bool scalar = p->n_outs == 1;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         if (dop_node_is(g, p->outs[i], DOP_EFFECT))
@@ -477,7 +481,7 @@ check_rows(const stage *s)
             dop_node_base(g, dop_node_at(g, c->info->product.beside)->src[0], NULL) == p->outs[i])
             return DOP_REASON_template_limit; /* only one row is made */
         /* The load phase makes the rows that the root reads, no others: not all of them for the last one. */
-        if ((t->lengths || g->max_t > 1) && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, made))
+        if ((t->lengths || g->max_t > 1) && dop_node_row_multiple(g, p->outs[i]) != dop_node_row_multiple(g, made))
             return DOP_REASON_tile_mismatch;
         scalar = scalar && dop_node_is(g, p->outs[i], DOP_ALONGSIDE) && !dop_region_feeds(g, c, p->outs[i]);
     }

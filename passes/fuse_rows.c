@@ -33,7 +33,7 @@ makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_
     const dop_template_info *t = dop_template_of(c->tpl);
     if (t->tile[DOP_AXIS_col] == DOP_TILE_whole && t->tile[DOP_AXIS_row] != DOP_TILE_whole)
         return c->info->has_unit && c->info->unit.units == 1 && c->info->unit.len == cols &&
-               dop_node_per_token(g, c->nodes[0]) == dop_node_per_token(g, value);
+               dop_node_row_multiple(g, c->nodes[0]) == dop_node_row_multiple(g, value);
     return (t->hole[0] & DOP_HOLE_ROWS) && g->max_t == 1 && dop_fuse_fits_shared(cx->target, cols) &&
            c->info->product.n_mats && c->info->product.depth == cols && dop_region_feeds(g, c, value);
 }

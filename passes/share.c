@@ -107,7 +107,7 @@ are_of_one_row(const dop_graph *g, const dop_region *a, const dop_region *b)
     if (a->tpl != b->tpl || dop_template_of(a->tpl)->activations < 2 || x->depth != y->depth || x->staged ||
         y->staged || x->beside || y->beside || a->info->tail.id || b->info->tail.id ||
         dop_node_has_experts(g, x->mats[0]) || dop_node_has_experts(g, y->mats[0]) ||
-        dop_node_per_token(g, x->mats[0]) != dop_node_per_token(g, y->mats[0]))
+        dop_node_row_multiple(g, x->mats[0]) != dop_node_row_multiple(g, y->mats[0]))
         return false;
     for (uint32_t i = 0; i < x->n_parts + y->n_parts; i++)
         if ((i < x->n_parts ? x->parts[i] : y->parts[i - x->n_parts]).argmax)
@@ -133,7 +133,7 @@ are_row_programs(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     return dop_template_of(a->tpl)->kind == DOP_JOIN_ROW && b->tpl == a->tpl && a->info->has_unit &&
            b->info->has_unit && a->info->unit.len == b->info->unit.len &&
-           dop_node_per_token(g, a->nodes[0]) == dop_node_per_token(g, b->nodes[0]);
+           dop_node_row_multiple(g, a->nodes[0]) == dop_node_row_multiple(g, b->nodes[0]);
 }
 
 /* Where products of a few rows are of packed integers, those of other weights have kernels of their own, and no fast kernel makes both. */

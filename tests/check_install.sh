@@ -153,7 +153,9 @@ else
     check "packages" cpack --config "$build/CPackConfig.cmake" -B packages
     mpi=
     [ -e "$lib/doppler/doppler-mpi.so" ] && mpi=doppler-mpi
-    for package in doppler doppler-compiler libdoppler0 libdopplerc0 libdoppler-dev python3-doppler $mpi; do
+    audio=
+    [ -e "$lib/doppler/doppler-audio.so" ] && audio=doppler-audio
+    for package in doppler doppler-compiler libdoppler0 libdopplerc0 libdoppler-dev python3-doppler $mpi $audio; do
         check "$package: unpacks" sh -c 'dpkg-deb -x packages/"$1"_*.deb root' sh "$package"
         check "$package: its licence" cmp "$SRC/LICENSE" "root/usr/share/doc/$package/copyright"
     done

@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE=1
 
 # ---- declarations -----------------------------------------------------------------------------------------------------
 headers=("$SRC/base/include/doppler/status.h" "$include/doppler.h" "$include/text.h" "$include/constraint.h" "$include/generation.h"
-    "$include/images.h" "$SRC/compiler/include/doppler/compile.h")
+    "$include/images.h" "$include/speech.h" "$include/draw.h" "$SRC/compiler/include/doppler/compile.h")
 check "every header is read" [ "$(ls "$SRC"/{base,runtime,compiler}/include/doppler/*.h | wc -l)" -eq ${#headers[@]} ]
 python3 "$package/make_abi.py" "${headers[@]}" >abi.py
 check "doppler/_abi.py is what make_abi.py makes of the headers" diff "$package/doppler/_abi.py" abi.py
@@ -27,7 +27,9 @@ import abi
 structs = [s for s in vars(abi).values() if isinstance(s, type) and issubclass(s, ctypes.Structure) and s is not ctypes.Structure]
 constants = [n for n in vars(abi) if n.startswith("DOP_")]
 if sys.argv[1] == "c":
-    print("#include <stddef.h>\n#include <stdio.h>\n#include <doppler/compile.h>\n#include <doppler/images.h>\n#include <doppler/generation.h>")
+    print("#include <stddef.h>\n#include <stdio.h>")
+    for header in "compile", "images", "draw", "speech", "generation":
+        print(f"#include <doppler/{header}.h>")
     print("int main(void)\n{")
     for s in structs:
         print(f'    printf("{s.__name__} %zu\\n", sizeof({s.__name__}));')

@@ -11,7 +11,7 @@ if ! can_chroot; then
 fi
 packages="bash dash libc-bin coreutils findutils grep sed diffutils gcc g++
     libc6-dev make cmake pkgconf libvulkan-dev libjansson-dev libpcre2-dev
-    libutf8proc-dev libxxhash-dev libpng-dev libjpeg62-turbo-dev libwebp-dev mesa-vulkan-drivers"
+    libutf8proc-dev libxxhash-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libwebp-dev mesa-vulkan-drivers"
 ldd "$EXEC" | grep -q libmpi && packages+=" libopenmpi3" # plans in parts
 ldd "$EXEC" | grep -q libyaml && packages+=" libyaml-0-2" # lists of models
 

@@ -362,30 +362,39 @@ error:
 }
 
 dop_status
-dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *out_set, dop_map **out_maps,
-                uint32_t *out_n_maps)
+dop_st_open_stem(const char *dir, const char *stem, dop_arena *arena, dop_diag *diag, dop_st_set *out_set,
+                 dop_map **out_maps, uint32_t *out_n_maps)
 {
     opener o = {.dir = dir, .arena = arena, .diag = diag};
     dop_status st;
-    char *single = dop_arena_printf(arena, "%s/model.safetensors", dir);
-    char *index = dop_arena_printf(arena, "%s/model.safetensors.index.json", dir);
+    char *name = dop_arena_printf(arena, "%s.safetensors", stem);
+    char *single = dop_arena_printf(arena, "%s/%s.safetensors", dir, stem);
+    char *index = dop_arena_printf(arena, "%s/%s.safetensors.index.json", dir, stem);
     *out_set = (dop_st_set){0};
-    if (!single || !index)
+    if (!name || !single || !index)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     else if (access(single, F_OK) == 0)
-        st = open_file(&o, "model.safetensors", out_set);
+        st = open_file(&o, name, out_set);
     else if (access(index, F_OK) == 0)
         st = open_index(&o, index, out_set);
     else
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
-                         "no model.safetensors and no model.safetensors.index.json here (other weight formats must be "
-                         "converted to safetensors first)");
+                         "no %s.safetensors and no %s.safetensors.index.json here (other weight formats must be "
+                         "converted to safetensors first)",
+                         stem, stem);
     if (st == DOP_OK && !(out_set->taken = dop_arena_alloc(arena, (out_set->n ? out_set->n : 1) * sizeof(bool))))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     free(o.shards);
     *out_maps = o.maps;
     *out_n_maps = o.n_maps;
     return st;
+}
+
+dop_status
+dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *out_set, dop_map **out_maps,
+                uint32_t *out_n_maps)
+{
+    return dop_st_open_stem(dir, "model", arena, diag, out_set, out_maps, out_n_maps);
 }
 
 dop_status

@@ -34,6 +34,9 @@ dop_status dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, 
  * every use of the data. */
 dop_status dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *out_set, dop_map **out_maps,
                            uint32_t *out_n_maps);
+/* As dop_st_open_dir, of the files STEM.safetensors or STEM.safetensors.index.json. */
+dop_status dop_st_open_stem(const char *dir, const char *stem, dop_arena *arena, dop_diag *diag, dop_st_set *out_set,
+                            dop_map **out_maps, uint32_t *out_n_maps);
 
 /* The tensor of a name; NULL: there is none. */
 const dop_st_tensor *dop_st_find(const dop_st_set *set, const char *name);

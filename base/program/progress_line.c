@@ -18,7 +18,7 @@ dop_progress_line_end(dop_progress_line *line)
 static void
 overwrite(dop_progress_line *l, const char *step, uint64_t done, uint64_t all, double now)
 {
-    const bool bytes = strcmp(step, "kernels") != 0 && strcmp(step, "tokens") != 0;
+    const bool bytes = strcmp(step, "kernels") != 0 && strcmp(step, "tokens") != 0 && strcmp(step, "steps") != 0;
     const double unit = bytes ? 1e6 : 1, seconds = (now - l->start_ms) / 1e3;
     char text[120];
     int n = snprintf(text, sizeof text, "%s %3.0f%%  %.0f of %.0f%s", step, 100.0 * (double)done / (double)all,

@@ -15,8 +15,8 @@ typedef struct dop_progress_line {
     uint32_t width;   /* characters of the line on the terminal */
 } dop_progress_line;
 
-/* Fits dop_progress, with a dop_progress_line as `user`; never cancels.  What is done counts bytes, except in the steps "kernels" and
- * "tokens". */
+/* Fits dop_progress, with a dop_progress_line as `user`; never cancels.  What is done counts bytes, except in the steps "kernels",
+ * "tokens" and "steps". */
 dop_progress_fn dop_progress_line_show;
 /* Clears the line on a terminal. */
 void dop_progress_line_end(dop_progress_line *line);

@@ -334,6 +334,10 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
         return residual(b, i + 1, "", l->residual_scale, x, y);
     x = y ? residual(b, i, "a", l->residual_scale, weighed(b, l, "attn_res", DOP_W_attn_residual, x), y) : x;
     b->layer = (int32_t)i;
+    if (b->a->cross.rows) {
+        x = residual(b, i, "c", l->residual_scale, x, dop_build_cross(b, l, x));
+        b->layer = (int32_t)i;
+    }
     x = stream_norm(b, "attn_sum_norm", DOP_W_attn_sum_norm, x);
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     const char *const unscaled = l->scaled ? "u" : "";

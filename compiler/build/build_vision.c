@@ -209,6 +209,86 @@ dop_build_vision(const dop_vision_model *m, const dop_vision_options *opt, dop_a
     return b.base.status;
 }
 
+/* One of the encoder's two convolutions: x [R, columns], chunks of so many rows, to a row for every `stride` of them, through GELU. */
+static dop_node_id
+convolved(vision_builder *b, const char *role, dop_node_id x, uint32_t rows, uint32_t stride, dop_type type)
+{
+    enum { TAPS = 3 };
+    char name[32];
+    /* In the order of ir/ops.def: width, height, taps, taps_y, stride, dilation, pad, more, up. */
+    const dop_attr attrs[] = {{.i = rows}, {.i = 0}, {.i = TAPS}, {.i = 0}, {.i = stride},
+                              {.i = 1},    {.i = 1}, {.i = 0},    {.i = 0}};
+    snprintf(name, sizeof name, "%s_windows", role);
+    x = op1(&b->base, DOP_OP_unfold, name, x, attrs, DOP_TYPE_none);
+    x = full2(b, DOP_OP_matmul, role, x, weight_of(b, role, ""));
+    snprintf(name, sizeof name, "%s_b", role);
+    x = full2(b, DOP_OP_add, name, x, weight_of(b, role, "_bias"));
+    snprintf(name, sizeof name, "%s_act", role);
+    return op1(&b->base, DOP_OP_gelu, name, x, NULL, type);
+}
+
+/* The leaf of a weight of the decoder, "L0.cross_k", which its own graphs name alike; 0: there is none. */
+static dop_node_id
+weight_of_decoder(vision_builder *b, uint32_t layer, const char *role)
+{
+    char name[32], node[36];
+    snprintf(name, sizeof name, "L%u.%s", layer, role);
+    snprintf(node, sizeof node, "w.%s", name);
+    const dop_weight *w = dop_weights_find(&b->m->weights, name);
+    return w ? weight_leaf(&b->base, node, &b->m->weights, w, b->opt->types) : 0;
+}
+
+/* Writes the keys and values that layer i of the decoder makes of the encoder's rows into its states, which become outputs. */
+static void
+fill_cross(vision_builder *b, uint32_t i, dop_node_id rows)
+{
+    static const struct {
+        const char *which, *role, *bias, *heads, *cache;
+    } parts[] = {{"k", "cross_k", "cross_k_bias", "cross_k_h", "cross_k_cache"},
+                 {"v", "cross_v", "cross_v_bias", "cross_v_h", "cross_v_cache"}};
+    const dop_arch *a = b->opt->decoder;
+    const dop_attention *t = dop_layer_attention(&a->layers[i]);
+    b->base.layer = (int32_t)i;
+    set_role(&b->base, "cross_kv");
+    for (uint32_t n = 0; n < 2; n++) {
+        const dop_type type = n && b->opt->v_type ? b->opt->v_type : b->opt->kv_type;
+        const dop_node_id old = cross_state(&b->base, a, parts[n].which, type),
+                          bias = weight_of_decoder(b, i, parts[n].bias);
+        dop_node_id x = act2(b, DOP_OP_matmul, parts[n].role, rows, weight_of_decoder(b, i, parts[n].role));
+        x = bias ? act2(b, DOP_OP_add, parts[n].bias, x, bias) : x;
+        x = reshape(&b->base, parts[n].heads, x, t->n_kv_heads, t->head_dim);
+        const dop_node_id srcs[] = {old, x, b->positions, b->sequences};
+        give(b, add_node(&b->base, DOP_OP_state_write, parts[n].cache, srcs, 4, NULL, NULL));
+    }
+    b->base.layer = -1;
+}
+
+dop_status
+dop_build_audio(const dop_vision_model *m, const dop_vision_options *opt, dop_arena *arena, dop_diag *diag,
+                dop_graph *out_graph)
+{
+    const dop_vision *v = &m->facts;
+    vision_builder b = begin(m, opt, "audio", arena, diag, out_graph);
+    const dop_shape frames = {2, {{2, DOP_SYM_T}, dop_dim_n(v->bins)}};
+    if (opt->max_q > 1)
+        out_graph->max_q = opt->max_q;
+    b.positions = given(&b, DOP_OP_input, "positions", DOP_TYPE_u32, 0);
+    b.sequences = given(&b, DOP_OP_input, "sequences", DOP_TYPE_u32, 0);
+    b.lasts = given(&b, DOP_OP_received, "lasts", DOP_TYPE_u32, 0);
+    set_role(&b.base, "conv");
+    dop_node_id x = leaf(&b.base, DOP_OP_received, "mel", "mel", DOP_TYPE_f32, &frames);
+    x = convolved(&b, "conv1", x, 2 * v->n_places, 1, b.base.act_type);
+    x = convolved(&b, "conv2", x, 2 * v->n_places, 2, DOP_TYPE_none);
+    x = full2(&b, DOP_OP_add, "placed", x, full2(&b, DOP_OP_gather, "place", weight_of(&b, "pos", ""), b.positions));
+    for (uint32_t i = 0; i < v->n_layers; i++)
+        x = layer(&b, i, x);
+    x = normed(&b, "post_norm", x, v->eps, 0, DOP_TYPE_f32);
+    give(&b, x);
+    for (uint32_t i = 0; i < opt->decoder->n_layers && b.base.status == DOP_OK; i++)
+        fill_cross(&b, i, x);
+    return b.base.status;
+}
+
 /* Mean pooling: a row is n parts of `width` values, and the result is their mean. */
 static dop_node_id
 pooled(vision_builder *b, dop_node_id x, uint32_t n, uint32_t width)

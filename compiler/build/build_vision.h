@@ -12,6 +12,10 @@ typedef struct dop_vision_options {
     bool together; /* one graph of features has those of all outputs of the tower, received as "rows" and "deep<n>" */
     /* [m->weights.n] storage type of each weight in the plan; NULL: the stored ones. */
     const dop_type *types;
+    /* An encoder of audio: the decoder that attends to its rows; sequences, and storage of keys and of values in its states. */
+    const dop_arch *decoder;
+    uint32_t max_q;
+    dop_type kv_type, v_type;
 } dop_vision_options;
 
 /* Builds the graph of the vision tower: an output row for each row of patches, tile after tile.
@@ -31,6 +35,15 @@ dop_status dop_build_vision(const dop_vision_model *m, const dop_vision_options 
  * "rows" f32 [T, merge * merge * hidden], the tower's output as it lies in memory, without class tokens.  Output: f32 [T, features]. */
 dop_status dop_build_features(const dop_vision_model *m, uint32_t output, const dop_vision_options *opt,
                               dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
+
+/* Builds the graph of an encoder of audio: from the frames of chunks of audio, each of 2 * n_places frames, to a row for two frames.
+ * max_t is a multiple of n_places.
+ * Inputs: "positions" u32 [T] (position of the row in its chunk) and "sequences" u32 [T] (the sequence that the chunk belongs to).
+ * Received: "mel" f32 [2T, bins], and "lasts" u32 [T], the position of the chunk's last row.
+ * States: "L<i>.cross_k" and "L<i>.cross_v" of the decoder's layers, which the graph fills.
+ * Outputs: f32 [T, hidden], the rows, then the states. */
+dop_status dop_build_audio(const dop_vision_model *m, const dop_vision_options *opt, dop_arena *arena, dop_diag *diag,
+                           dop_graph *out_graph);
 
 /* Computes the rotary table of the tower, table [2 * DOP_STEP_EDGE, head_dim]: a row for each column of patches, then one for
  * each row of patches, with cosines, then sines of their angles.  A patch turns by the sum of both angles. */

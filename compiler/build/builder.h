@@ -5,6 +5,7 @@
 
 #include "compiler/build/build.h"
 #include "compiler/model/vision.h"
+#include "ir/cache_row.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,8 @@ dop_node_id dop_build_adapted(builder *b, dop_role role, dop_node_id w, dop_node
 void dop_build_picture_inputs(builder *b);
 dop_node_id dop_build_features_of(builder *b, dop_node_id x);
 dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
+/* build_cross.c: the branch of a layer that attends to an encoder's rows; x: the residual stream. */
+dop_node_id dop_build_cross(builder *b, const dop_layer *l, dop_node_id x);
 /* build_activation.c: the activation function of x. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
 /* build_activation.c: act(gate) * up, or act(up) where there is no gate (0). */
@@ -269,12 +272,32 @@ typedef struct attention_attrs {
 } attention_attrs;
 
 static inline dop_node_id
-add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
+add_attention_as(builder *b, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
 {
     /* In the order of ir/ops.def. */
     const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window},   {.f = a->cap}, {.i = a->chunk},     {.i = a->alibi},
                               {.i = a->mask},  {.i = a->relative}, {.i = a->top}, {.i = a->alibi_root}};
-    return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
+    return add_node(b, DOP_OP_attention, name, srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
+}
+
+static inline dop_node_id
+add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
+{
+    return add_attention_as(b, "attn", srcs, n_srcs, a);
+}
+
+/* The state with an encoder's keys or values ("k", "v") for the cross-attention of layer b->layer: [Q, rows, KV, head dim], rows that
+ * another program of the plan writes.  Types in blocks are for caches that grow; what they would be is f16 here. */
+static inline dop_node_id
+cross_state(builder *b, const dop_arch *a, const char *which, dop_type type)
+{
+    const dop_attention *t = dop_layer_attention(&a->layers[b->layer]);
+    char name[32], node_name[40];
+    const dop_shape shape = {
+        4, {{1, DOP_SYM_Q}, {a->cross.rows, DOP_SYM_R}, dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
+    snprintf(name, sizeof name, "L%d.cross_%s", (int)b->layer, which);
+    snprintf(node_name, sizeof node_name, "s.%s", name);
+    return leaf(b, DOP_OP_state, node_name, name, dop_cache_blocks(type) ? DOP_TYPE_f16 : type, &shape);
 }
 
 #endif

@@ -77,6 +77,8 @@ load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
     /* A converted model may keep its config.json, but not its safetensors. */
     const bool safetensors =
         dop_has_file(path, "model.safetensors") || dop_has_file(path, "model.safetensors.index.json");
+    if (dop_has_file(path, "model_index.json") && dop_has_file(path, "unet/config.json"))
+        return dop_import_diffusers(path, diag, m);
     if (!safetensors && dop_has_file(path, "manifest.json"))
         return dop_import_rdrr(path, diag, m);
     dop_status st = safetensors ? DOP_OK : dop_look_around(path, m->arena, diag, &gguf);

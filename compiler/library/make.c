@@ -195,9 +195,15 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
                          "--adapters is for models that write: an adapter of an encoder is merged (--lora)");
         goto error;
     }
-    if (c->model.vision && !c->model.arch.encoder.used && !c->options.in_parts)
+    if (c->model.arch.cross.rows && c->options.in_parts) {
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, model_path, "a model of speech is not cut into parts");
+        goto error;
+    }
+    if (c->model.vision && !c->model.arch.encoder.used && !c->options.in_parts && !c->model.arch.cross.rows)
         st = choose_pictures(c, diag);
     if (c->model.arch.encoder.used) {
+        if (c->model.diffusion) /* first: the first schedule has the states of the plan */
+            st = dop_schedule_add_draw(c, diag);
         for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
             st = dop_schedule_add_encode(c, c->options.chunks[i], diag);
         goto scheduled;
@@ -217,6 +223,8 @@ dop_compilation_make(const char *model_path, const dop_compilation_options *opti
         st = dop_schedule_add_embed(c, score, diag);
     if (st == DOP_OK && c->pictures)
         st = add_vision(c, diag);
+    if (st == DOP_OK && c->model.arch.cross.rows)
+        st = dop_schedule_add_audio(c, c->model.arch.cross.rows, diag);
     if (st == DOP_OK && c->model.arch.drafts)
         st = add_drafts(c, diag);
 scheduled:

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CHUNK = 4096 };
+enum { MOST_EDGE = 1 << 14, MOST_CHUNK = 4096 };
 
 /* Parses a list of sizes from 1 to `largest`; each is kept once, and there may be `most` of them. */
 static dop_status
@@ -33,6 +33,21 @@ parse_sizes(const char *option, const char *list, uint32_t largest, uint32_t mos
     }
     *out_n = n;
     return n ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--%s needs at least one size", option);
+}
+
+/* Parses --size: WIDTHxHEIGHT in pixels. */
+static dop_status
+parse_picture(const char *text, dop_compilation_options *o, dop_diag *diag)
+{
+    char *end;
+    const unsigned long w = strtoul(text, &end, 10);
+    const char *second = end + 1;
+    const unsigned long h = *end == 'x' && *second >= '0' && *second <= '9' ? strtoul(second, &end, 10) : 0;
+    if (*text < '0' || *text > '9' || *end || w < 1 || w > MOST_EDGE || h < 1 || h > MOST_EDGE)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--size %s: expected WIDTHxHEIGHT in pixels, as 512x512", text);
+    o->draw_width = (uint32_t)w;
+    o->draw_height = (uint32_t)h;
+    return DOP_OK;
 }
 
 static bool
@@ -152,6 +167,8 @@ dop_compile_options_read(const dop_compile_options *a, dop_arena *arena, dop_dia
         st = read_forces(a, arena, o, diag);
     if (st == DOP_OK && a->chunks)
         st = parse_sizes("chunks", a->chunks, MOST_CHUNK, DOP_MAX_CHUNKS, diag, o->chunks, &o->n_chunks);
+    if (st == DOP_OK && a->size)
+        st = parse_picture(a->size, o, diag);
     if (st == DOP_OK && a->rows)
         st = parse_sizes("rows", a->rows, DOP_STEP_MAX_ROWS, DOP_MAX_ROWS_SIZES, diag, o->rows, &o->n_rows);
     if (st == DOP_OK)

@@ -1,4 +1,5 @@
 #include "compiler/library/settle.h"
+#include "compiler/model/diffusion.h"
 
 #include "compiler/target/target.h"
 #include "ir/cache_row.h"
@@ -69,7 +70,10 @@ settle_encoder(dop_compilation *c, const dop_target *device, const char *path, d
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "%s is for models that give tokens, and this one encodes texts",
                            o->in_parts ? "--parts" : "--sequences");
     c->ctx = c->ctx < DOP_STEP_MAX_ROWS ? c->ctx : DOP_STEP_MAX_ROWS;
-    if (o->n_chunks == 0) {
+    if (c->model.diffusion) { /* texts of one length */
+        o->n_chunks = 1;
+        o->chunks[0] = c->ctx;
+    } else if (o->n_chunks == 0) {
         o->n_chunks = device->cpu ? 2 : 3;
         memcpy(o->chunks, device->cpu ? cpu : gpu, o->n_chunks * sizeof *o->chunks);
     }
@@ -79,6 +83,26 @@ settle_encoder(dop_compilation *c, const dop_target *device, const char *path, d
         o->chunks[o->n_chunks++] = c->ctx;
     else if (most < c->ctx)
         c->ctx = most;
+    return DOP_OK;
+}
+
+/* The size of a diffusion model's pictures, and the two texts that guidance compares. */
+static dop_status
+settle_draw(dop_compilation *c, const char *path, dop_diag *diag)
+{
+    enum { TEXTS = 2 };
+    const dop_compilation_options *o = &c->options;
+    const dop_diffusion *d = c->model.diffusion;
+    const uint32_t scale = 1u << (d->n_decodes - 1), part = 1u << (d->n_levels - 1), of = part * scale;
+    c->options.sequences = TEXTS;
+    c->latents_width = o->draw_width ? o->draw_width / scale : d->sample;
+    c->latents_height = o->draw_height ? o->draw_height / scale : d->sample;
+    const uint64_t places = (uint64_t)(c->latents_width / part) * (c->latents_height / part);
+    if (o->draw_width % of || o->draw_height % of || c->latents_width % part || places > DOP_STEP_MAX_ROWS)
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, path,
+            "--size: edges of this model's pictures are multiples of %u, and there are at most %llu pixels", of,
+            (unsigned long long)DOP_STEP_MAX_ROWS * of * of);
     return DOP_OK;
 }
 
@@ -108,6 +132,10 @@ dop_settle_sizes(dop_compilation *c, const dop_target *device, const char *path,
         c->options.ctx_total = 0;
     if (a->encoder.used && (st = settle_encoder(c, device, path, diag)) != DOP_OK)
         return st;
+    if (c->model.diffusion && (st = settle_draw(c, path, diag)) != DOP_OK)
+        return st;
+    if (!c->model.diffusion && c->options.draw_width)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--size is for models that draw");
     if (c->options.n_chunks == 0) {
         /* Large chunks amortize reading weights on GPUs.  Matrix units need larger chunks to be full, and a size between few tokens and
          * many.  A software device is bound by arithmetic at any size.  Where steps are shared with other sequences or pass

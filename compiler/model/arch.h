@@ -324,7 +324,9 @@ enum {
     DOP_MAX_EXPERTS = 4096,
     DOP_MAX_ACTIVE = 64,
     DOP_MAX_HEAD_DIM = 4096,
-    DOP_MAX_TAPS = 16
+    DOP_MAX_TAPS = 16,
+    DOP_MAX_AUDIO_ROWS = 4096, /* of a chunk of audio, two frames each; a step has them all */
+    DOP_MAX_AUDIO_BINS = 1024
 };
 
 /* Temperature of attention at far positions, as in Llama 4: queries are multiplied by
@@ -393,6 +395,14 @@ dop_dense_in(const dop_encoder *e, uint32_t hidden, uint32_t i)
     return i > 0 && i <= e->n_dense ? e->dense[i - 1].width : hidden;
 }
 
+/* Cross-attention: every layer attends, after its own attention, to the rows of an encoder, whose keys and values another program of the
+ * plan makes once for each input (Whisper's audio: https://arxiv.org/abs/2212.04356). */
+typedef struct dop_cross {
+    uint32_t rows;  /* rows of the encoder; 0: there is no cross-attention */
+    uint32_t width; /* values of each of them */
+    dop_norm norm;  /* on the stream before it */
+} dop_cross;
+
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
@@ -420,6 +430,7 @@ typedef struct dop_arch {
     double logit_softcap; /* cap on the logits, after logit_scale; 0: none */
     dop_temper temper;
     dop_encoder encoder;
+    dop_cross cross;
     bool tied; /* the output matrix is the embedding */
 
     int64_t bos_id; /* -1: none */
@@ -531,7 +542,9 @@ typedef struct dop_weight {
     uint32_t block_rows; /* rows come in blocks of this many, which lie block_stride bytes apart; 0: no blocks */
     uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
-    const char *source;  /* the tensor's name in the model, for messages */
+    uint32_t
+        taps; /* with col_stride: a row has the channels of each tap of a window, and is stored with the taps of each channel; 0: no */
+    const char *source; /* the tensor's name in the model, for messages */
     /* llama.cpp's name of the tensor, and its name in files where q, k and v are one tensor; NULL: llama.cpp has no such tensor.
      * Set in weights of a checkpoint. */
     const char *gguf, *gguf_fused;
@@ -572,9 +585,13 @@ typedef struct dop_checkpoint {
     dop_weights weights;
     /* Facts of the vision part (vision.h), whose weights are among `weights`; in the arena.  NULL: the model has none. */
     const struct dop_vision *vision;
+    /* Facts of the U-Net and the decoder of a diffusion model (diffusion.h), whose text encoder is `arch`; in the arena.  NULL: none. */
+    const struct dop_diffusion *diffusion;
     /* How pictures are prepared for it, as a plan holds that (runtime/media/image_processor.def); in the arena.  NULL: not known. */
     const uint8_t *images;
     size_t n_images; /* bytes of `images` */
+    /* With cross-attention: tokens that a transcription must not have, as the plan's section of speech has them; in the arena. */
+    const uint32_t *suppressed;
     /* Tokenizer and chat template, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */

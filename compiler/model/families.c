@@ -3,7 +3,6 @@
 #include "base/words.h"
 #include "compiler/model/families_dense.h"
 #include "compiler/model/families_experts.h"
-#include "compiler/model/families_gguf.h"
 #include "compiler/model/families_recurrent.h"
 
 #include <stdio.h>
@@ -761,19 +760,22 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     layer->ffn.bias = f->bias_ffn.otherwise;
     layer->parallel = f->parallel.otherwise;
     a->learned_positions = has & DOP_FAM_LEARNED_POS;
+    a->cross.norm = has & DOP_FAM_CROSS ? norm : none;
+    if (has & DOP_FAM_CROSS)
+        t->bias_k = false;
 }
 
 void
 dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
 {
     dop_attention *t = &layer->mixers[0].attn;
-    dop_norm *const norms[] = {&layer->attn_norm,   &layer->post_attn_norm,
-                               &layer->ffn_norm,    &layer->post_ffn_norm,
-                               &t->q_norm,          &t->k_norm,
-                               &t->v_norm,          &a->final_norm,
-                               &t->o_norm,          &layer->ffn.down_norm,
-                               &a->embed_norm,      &layer->attn_sum_norm,
-                               &layer->ffn_sum_norm};
+    dop_norm *const norms[] = {&layer->attn_norm,    &layer->post_attn_norm,
+                               &layer->ffn_norm,     &layer->post_ffn_norm,
+                               &t->q_norm,           &t->k_norm,
+                               &t->v_norm,           &a->final_norm,
+                               &t->o_norm,           &layer->ffn.down_norm,
+                               &a->embed_norm,       &layer->attn_sum_norm,
+                               &layer->ffn_sum_norm, &a->cross.norm};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i]->kind != DOP_NORM_NONE) {
             norms[i]->eps = eps;

@@ -40,6 +40,16 @@ const dop_hf_keys dop_keys_opt = {
     .eps = "layer_norm_eps",
 };
 
+const dop_hf_keys dop_keys_whisper = {
+    .hidden = "d_model",
+    .layers = "decoder_layers",
+    .heads = "decoder_attention_heads",
+    .ctx = "max_target_positions",
+    .ffn = "decoder_ffn_dim",
+    .act = "activation_function",
+    .eps = "layer_norm_eps",
+};
+
 const dop_tensor_name dop_names_phi[] = {
     {DOP_W_final_norm, "final_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm_bias, "final_layernorm.bias", DOP_PART_ALL, false},
@@ -170,6 +180,31 @@ const dop_tensor_name dop_names_exaone[] = {
     {DOP_W_gate, "mlp.c_fc_0.weight", DOP_PART_ALL, false},
     {DOP_W_up, "mlp.c_fc_1.weight", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_names_whisper[] = {
+    {DOP_W_pos_embed, "embed_positions.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "self_attn_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "self_attn_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_o, "self_attn.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "self_attn.out_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_cross_norm, "encoder_attn_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_cross_norm_bias, "encoder_attn_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_cross_q, "encoder_attn.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_cross_q_bias, "encoder_attn.q_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_cross_k, "encoder_attn.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_cross_v, "encoder_attn.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_cross_v_bias, "encoder_attn.v_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_cross_o, "encoder_attn.out_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_cross_o_bias, "encoder_attn.out_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "final_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "final_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "fc1.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "fc1.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "fc2.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "fc2.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 const dop_tensor_name dop_names_gptj[] = {

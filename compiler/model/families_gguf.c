@@ -1,6 +1,6 @@
 /* GGUF tensor names of single families that differ from dop_gguf_names; rows of the table of families point to them.
  * Facts: gguf-py/gguf/constants.py and tensor_mapping.py of llama.cpp, and its conversion/. */
-#include "compiler/model/families_gguf.h"
+#include "compiler/model/families_dense.h"
 
 /* Falcon: where attention and feed-forward part have a norm each, attention's is called attn_norm_2, the other attn_norm. */
 const dop_tensor_name dop_gguf_names_falcon[] = {

@@ -68,6 +68,7 @@ enum {
 #define DOP_FAM_SCALE_ALONE \
     (1ull << 50)                   /* with LATENT: the scale of scores is that of the heads alone, whatever YaRN says */
 #define DOP_FAM_ALIBI (1ull << 36) /* ALiBi: attention scores fall with the distance; no rotary embedding */
+#define DOP_FAM_CROSS (1ull << 51) /* layers attend to an encoder's rows; keys have no bias */
 
 /* A yes-or-no fact: the field of config.json that decides it, and its value where the file is silent.  No key: `otherwise` holds for
  * all models of the family. */
@@ -364,6 +365,7 @@ dop_status dop_import_keep_template(dop_checkpoint *m, dop_status st, dop_buf *t
 
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
 dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
+dop_status dop_import_diffusers(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
 

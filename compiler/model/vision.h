@@ -1,5 +1,6 @@
 /* The vision part of a model: its tower (a transformer over the patches of a picture, without causal mask), the projector that makes
- * features for the text model of the tower's rows, and the weights of both.  Importers fill it; nothing after them knows where a
+ * features for the text model of the tower's rows, and the weights of both.  The encoder of a model of speech is a tower too, over the
+ * frames of a chunk of audio, without projector.  Importers fill it; nothing after them knows where a
  * model came from. */
 #ifndef DOPPLER_COMPILER_MODEL_VISION_H
 #define DOPPLER_COMPILER_MODEL_VISION_H
@@ -12,6 +13,7 @@ enum { DOP_VISION_MAX_DEEP = 8, DOP_VISION_MAX_LAYERS = 256 };
 typedef enum dop_vision_places {
     DOP_PLACES_NONE,
     DOP_PLACES_TABLE,   /* a learned row for each patch of a picture of fixed size, and for the class token */
+    DOP_PLACES_ROWS,    /* a learned row for each position of a chunk of audio */
     DOP_PLACES_CORNERS, /* bilinear interpolation in a learned square of rows */
 } dop_vision_places;
 
@@ -38,6 +40,9 @@ typedef struct dop_vision {
     uint32_t n_deep; /* layers whose results also become features, for the first layers of the text model (deepstack) */
     uint32_t deep[DOP_VISION_MAX_DEEP];
     bool sees_all; /* in the text model, rows of a picture see one another */
+    /* An encoder of audio: mel bins of a frame.  Two convolutions of one dimension with three taps (conv1, conv2), the second with stride
+     * 2, make n_places rows of twice as many frames; nothing is merged.  0: the tower is for pictures. */
+    uint32_t bins;
 } dop_vision;
 
 /* A vision part with its weights, which lie in an arena or in files that the importer mapped.  Canonical
@@ -46,5 +51,8 @@ typedef struct dop_vision_model {
     dop_vision facts;
     dop_weights weights;
 } dop_vision_model;
+
+/* Adds the tower to a model: its weights, and its facts, which are copied into the model's arena. */
+dop_status dop_checkpoint_tower(dop_checkpoint *m, const dop_vision_model *tower, dop_diag *diag);
 
 #endif

@@ -1,4 +1,4 @@
-#include "compiler/model/arch.h"
+#include "compiler/model/vision.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,6 +66,22 @@ dop_weights_find(const dop_weights *w, const char *name)
 {
     dop_weight key = {.name = name};
     return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
+}
+
+dop_status
+dop_checkpoint_tower(dop_checkpoint *m, const dop_vision_model *tower, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < tower->weights.n && st == DOP_OK; i++)
+        st = dop_weights_add(&m->weights, &tower->weights.items[i], m->arena, diag);
+    if (st == DOP_OK)
+        st = dop_weights_seal(&m->weights, diag);
+    dop_vision *facts = dop_arena_alloc(m->arena, sizeof *facts);
+    if (!facts)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    *facts = tower->facts;
+    m->vision = facts;
+    return st;
 }
 
 dop_weight

@@ -216,8 +216,11 @@ stored_row(const dop_weight *w, uint32_t row, float *out)
             out[c] *= factor;
         return;
     }
-    for (uint32_t c = 0; c < w->cols; c++)
-        dop_decode_row(w->type, src + (uint64_t)c * w->col_stride, 1, &out[c]);
+    const uint32_t channels = w->taps ? w->cols / w->taps : w->cols;
+    for (uint32_t c = 0; c < w->cols; c++) {
+        const uint32_t at = w->taps ? c % channels * w->taps + c / channels : c;
+        dop_decode_row(w->type, src + (uint64_t)at * w->col_stride, 1, &out[c]);
+    }
 }
 
 /* Applies the changes of adapters to a row that was read. */

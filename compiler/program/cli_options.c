@@ -44,6 +44,7 @@ static const dop_option options[] = {
     NUM(0, "adapters", COUNT, plan.adapters, "N", "leave room for N adapters that doppler-exec --lora loads", 1, 64),
     NUM(0, "rank", COUNT, plan.rank, "R", "with --adapters: the largest rank that they may have", 1, 512),
     NUM(0, "ctx", COUNT, plan.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
+    OPT(0, "size", TEXT, plan.size, "WxH", "size of the pictures that a diffusion model draws, in pixels"),
     OPT(0, "chunks", TEXT, plan.chunks, "LIST", "prefill chunk sizes, for example 8,64,512"),
     NUM(0, "sequences", COUNT, plan.sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
     NUM(0, "ctx-total", COUNT, plan.ctx_total, "N",

@@ -29,6 +29,7 @@ typedef struct dop_compilation_options {
     uint32_t ctx;      /* positions that one sequence may have; 0: as many as the model was trained for, at most 4096 */
     uint32_t n_chunks; /* number of `chunks`, which are tokens of a piece of a prompt; 0: sizes that suit the target */
     uint32_t chunks[DOP_MAX_CHUNKS];
+    uint32_t draw_width, draw_height;  /* pixels of a diffusion model's pictures; 0: those that it was trained for */
     uint32_t sequences;                /* most sequences that the plan holds at once; 0: 1 */
     uint32_t ctx_total;                /* least positions that all sequences together have; 0: sequences x ctx */
     uint32_t n_rows;                   /* number of `rows`; 0: sizes that suit the number of sequences */
@@ -78,6 +79,7 @@ struct dop_compilation {
     dop_lora *loras;          /* [options.n_loras], then [options.n_controls] */
     const dop_target *target; /* the target, changed where model and options rule out what it offers; in the arena */
     uint32_t ctx;
+    uint32_t latents_width, latents_height; /* of a diffusion model */
     dop_kernel_path path;
     const char *path_name; /* name of the kernel path that is followed; NULL: kernels are chosen by default */
     dop_templates templates;

@@ -1,5 +1,6 @@
 #include "compiler/schedule/schedule.h"
 
+#include "compiler/build/build_diffusion.h"
 #include "compiler/build/build_vision.h"
 #include "compiler/schedule/compilation.h"
 #include "compiler/schedule/part_graph.h"
@@ -396,14 +397,21 @@ add_vision(dop_compilation *c, uint32_t program, uint32_t max_t, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
     const dop_vision_model m = {.facts = *c->model.vision, .weights = c->model.weights};
-    const dop_vision_options build = {
-        .max_t = max_t, .act_type = c->options.act_type, .together = true, .types = c->packed_types};
+    const dop_vision_options build = {.max_t = max_t,
+                                      .act_type = c->options.act_type,
+                                      .together = true,
+                                      .types = c->packed_types,
+                                      .decoder = &c->model.arch,
+                                      .max_q = c->options.sequences,
+                                      .kv_type = c->options.kv_type,
+                                      .v_type = c->options.v_type};
     s->program = program;
-    dop_status st = program == DOP_SCHED_IMAGE ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
-                                               : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
+    dop_status st = program == DOP_SCHED_IMAGE   ? dop_build_vision(&m, &build, &c->arena, diag, &s->g)
+                    : program == DOP_SCHED_AUDIO ? dop_build_audio(&m, &build, &c->arena, diag, &s->g)
+                                                 : dop_build_features(&m, 0, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
-    for (uint32_t i = 1; i < s->g.n_outs && st == DOP_OK && i < DOP_PART_MAX_VALUES; i++)
+    for (uint32_t i = 1; program != DOP_SCHED_AUDIO && i < s->g.n_outs && st == DOP_OK && i < DOP_PART_MAX_VALUES; i++)
         s->sent[s->n_sent++] = s->g.outs[i]; /* of other layers: the first output is the program's own */
     return st == DOP_OK ? find_received(s, diag) : st;
 }
@@ -418,6 +426,42 @@ dop_status
 dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
     return add_vision(c, DOP_SCHED_FEATURES, max_t, diag);
+}
+
+dop_status
+dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_vision(c, DOP_SCHED_AUDIO, max_t, diag);
+}
+
+dop_status
+dop_schedule_add_draw(dop_compilation *c, dop_diag *diag)
+{
+    static const struct {
+        uint32_t program;
+        dop_status (*build)(const dop_diffusion *d, const dop_weights *weights, const dop_diffusion_options *opt,
+                            dop_arena *arena, dop_diag *diag, dop_graph *out_graph);
+    } programs[] = {{DOP_SCHED_CONTEXT, dop_build_context},
+                    {DOP_SCHED_DENOISE, dop_build_denoise},
+                    {DOP_SCHED_DECODE_LATENTS, dop_build_decode}};
+    const dop_diffusion_options build = {.width = c->latents_width,
+                                         .height = c->latents_height,
+                                         .context_rows = c->model.arch.ctx_train,
+                                         .sequences = c->options.sequences,
+                                         .act_type = c->options.act_type,
+                                         .kv_type = c->options.kv_type,
+                                         .types = c->packed_types};
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs && st == DOP_OK; i++) {
+        dop_schedule *s = next_schedule(c, DOP_PHASE_SCORE);
+        s->program = programs[i].program;
+        st = programs[i].build(c->model.diffusion, &c->model.weights, &build, &c->arena, diag, &s->g);
+        if (st == DOP_OK)
+            st = build_schedule(c, s, diag);
+        if (st == DOP_OK)
+            st = find_received(s, diag);
+    }
+    return st;
 }
 
 dop_status

@@ -51,6 +51,10 @@ dop_status dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag 
  * up to max_t features of these rows. */
 dop_status dop_schedule_add_image(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 dop_status dop_schedule_add_features(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* A schedule of the program `audio`, for up to max_t rows of chunks of audio. */
+dop_status dop_schedule_add_audio(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* The schedules of a diffusion model's programs `context`, `denoise` and `decode`, one each. */
+dop_status dop_schedule_add_draw(dop_compilation *c, dop_diag *diag);
 /* A schedule of the program `draft`, for up to max_t rows: of any sequences, with the logits of each row, where max_t is at most
  * DOP_DRAFT_EACH (runtime/plan/plan_format.h); else of one sequence, with the logits of the last row. */
 dop_status dop_schedule_add_draft(dop_compilation *c, uint32_t max_t, dop_diag *diag);

@@ -1,6 +1,7 @@
 /* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
 #include "base/format/gguf.h"
 #include "compiler/import/text/tokenizer_files.h"
+#include "compiler/model/diffusion.h"
 #include "compiler/model/vision.h"
 #include "compiler/write/plan_writer.h"
 
@@ -116,7 +117,7 @@ dop_compilation_rewind(const dop_compilation *c)
             continue;
         const dop_reach r = dop_attention_reach(g, id);
         uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
-        if (r.ring && r.ring - sees < least)
+        if (r.ring && r.mask != DOP_MASK_cache && r.ring - sees < least)
             least = r.ring - sees;
     }
     return least;
@@ -230,6 +231,56 @@ write_vision(dop_plan_writer *w)
     dop_buf_append(&w->sections.sec[DOP_SEC_IMAGES], c->model.images, c->model.n_images);
 }
 
+/* Writes the row of the program `audio`, and what transcriptions must not have. */
+static void
+write_audio(dop_plan_writer *w)
+{
+    const dop_checkpoint *m = &w->targets[0].c->model;
+    const dop_plan_program row = {.name = dop_plan_writer_string(w, "audio"),
+                                  .kind = DOP_SCHED_AUDIO,
+                                  .width = m->vision->hidden,
+                                  .n_places = m->vision->n_places,
+                                  .bins = m->vision->bins};
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
+    if (m->suppressed)
+        dop_buf_append(&w->sections.sec[DOP_SEC_SPEECH], m->suppressed,
+                       (2 + (size_t)m->suppressed[0] + m->suppressed[1]) * sizeof *m->suppressed);
+}
+
+/* Writes the rows of the programs that draw, and the section about them. */
+static void
+write_draw(dop_plan_writer *w)
+{
+    const dop_compilation *c = w->targets[0].c;
+    const dop_diffusion *d = c->model.diffusion;
+    const dop_plan_program rows[] = {
+        {.name = dop_plan_writer_string(w, "context"), .kind = DOP_SCHED_CONTEXT, .width = d->context},
+        {.name = dop_plan_writer_string(w, "denoise"), .kind = DOP_SCHED_DENOISE, .width = d->latents},
+        {.name = dop_plan_writer_string(w, "decode"), .kind = DOP_SCHED_DECODE_LATENTS, .width = d->colours}};
+    const dop_plan_draw draw = {.scaling = d->scaling,
+                                .moved = d->moved,
+                                .beta_first = d->beta_first,
+                                .beta_last = d->beta_last,
+                                .width = c->latents_width,
+                                .height = c->latents_height,
+                                .scale = 1u << (d->n_decodes - 1),
+                                .latents = d->latents,
+                                .colours = d->colours,
+                                .times = dop_unet_times(d),
+                                .cosine_first = d->cosine_first,
+                                .shift = d->shift,
+                                .context = d->context,
+                                .context_rows = c->model.arch.ctx_train,
+                                .pad = d->pad,
+                                .train_steps = d->train_steps,
+                                .offset = d->offset,
+                                .beta_roots = d->beta_roots,
+                                .spacing = d->spacing,
+                                .predicts = d->predicts};
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], rows, sizeof rows);
+    dop_buf_append(&w->sections.sec[DOP_SEC_DRAW], &draw, sizeof draw);
+}
+
 void
 dop_plan_writer_programs(dop_plan_writer *w)
 {
@@ -238,6 +289,10 @@ dop_plan_writer_programs(dop_plan_writer *w)
     _Static_assert((int)DOP_BY_CLS == DOP_POOL_CLS && (int)DOP_BY_MEAN == DOP_POOL_MEAN &&
                        (int)DOP_BY_LAST == DOP_POOL_LAST && (int)DOP_BY_END == DOP_POOL_END,
                    "the runtime knows these numbers");
+    if (a->cross.rows) {
+        write_audio(w);
+        return;
+    }
     if (!e->used) {
         write_vision(w);
         write_draft(w);
@@ -252,6 +307,8 @@ dop_plan_writer_programs(dop_plan_writer *w)
                             .classes = e->classes,
                             .end_id = e->pool == DOP_BY_END ? e->end_id : 0};
     dop_buf_append(&w->sections.sec[DOP_SEC_PROGRAMS], &row, sizeof row);
+    if (w->targets[0].c->model.diffusion)
+        write_draw(w);
 }
 
 void

@@ -124,6 +124,7 @@ write_states_of(dop_plan_writer *w, dop_target_rows *t, const dop_graph *g, uint
                               .offset = used,
                               .row_bytes = row_bytes,
                               .paged = paged,
+                              .filled = dop_state_is_filled(g, id),
                               .sequence_stride = paged ? 0 : bytes / g->max_q,
                               .copy_stride = appends ? 0 : bytes};
         t->states[n++] = (dop_state_place){dop_node_s(g, id, DOP_A_name), 0, used, size, row};
@@ -421,15 +422,16 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     const bool here = n->op == DOP_OP_received; /* a value that is passed on lies there too */
     _Static_assert((int)DOP_PLAN_F32 == (int)DOP_TYPE_f32, "the runtime knows this number");
     const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
-    dop_plan_crossing row = {.schedule =
-                                 (uint32_t)(w->sections.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
-                             .way = way,
-                             .name = dop_plan_writer_string(w, n->name),
-                             .type = n->type,
-                             .slot = here ? t->slot_received : t->slot_sent,
-                             .one_row = !dop_node_per_token(&s->g, id) && dop_node_rows(&s->g, id, s->g.max_t) == 1,
-                             .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
-                             .row_bytes = dop_node_bytes(&s->g, id) / dop_node_rows(&s->g, id, s->g.max_t)};
+    dop_plan_crossing row = {
+        .schedule = (uint32_t)(w->sections.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
+        .way = way,
+        .name = dop_plan_writer_string(w, n->name),
+        .type = n->type,
+        .slot = here ? t->slot_received : t->slot_sent,
+        .one_row = !dop_node_per_token(&s->g, id) && dop_node_rows(&s->g, id, s->g.max_t) == 1,
+        .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
+        .row_bytes = dop_node_bytes(&s->g, id) /
+                     (dop_node_per_token(&s->g, id) ? s->g.max_t : dop_node_rows(&s->g, id, s->g.max_t))};
     dop_buf_append(&w->sections.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
 }
 

@@ -98,7 +98,7 @@ ${LOAD_Q}        }
     // Positions of the rows of the workgroup (wl to wh) and of the subgroup (sl to sh).
     uint wl = 0xffffffffu, wh = 0u, sl = 0xffffffffu, sh = 0u;
     for (uint j = lane; j < ROWS; j += SG) {
-        uint p = ${STEP_RECORD}.rows[DOP_T(min(j, R - 1u))].position;
+        uint p = ${POSITION};
         bool own = j >= row0 && j < row0 + MM;
         wl = min(wl, p);
         wh = max(wh, p);

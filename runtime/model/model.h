@@ -415,7 +415,7 @@ const float *dop_sequence_masked(dop_sequence *sequence, const float *logits);
 /* The largest logit that the mask allows, the lowest id among equals; UINT32_MAX: one of all logits is not finite. */
 uint32_t dop_sequence_largest(const dop_sequence *sequence, const float *logits);
 
-/* sequence_states.c */
+/* sequence_pages.c */
 /* Rings may have lost positions that the row at `next` sees, because later positions were written and dropped again.  In that
  * case this takes the states to a checkpoint, or empties them, so that everything is fed again.  Nothing may be in flight. */
 dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag);
@@ -429,7 +429,7 @@ dop_status dop_sequence_fall_back(dop_sequence *sequence, uint32_t n, dop_diag *
 /* Empties the sequence and zeroes its states.  Nothing may be in flight. */
 dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
 
-/* sequence_pages.c */
+/* sequence_states.c */
 /* Makes the pages of positions [from, to) the sequence's own, so that a step may write there, and takes missing ones from the
  * pool.  DOP_E_FULL, with nothing changed: there are not enough.  Where a page is shared, nothing may be in flight. */
 dop_status dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_diag *diag);
@@ -557,7 +557,7 @@ uint32_t dop_model_schedule_for(const dop_model *model, uint32_t kind, uint32_t 
 /* The one of that kind for exactly so many rows; UINT32_MAX: there is none. */
 uint32_t dop_model_schedule_of(const dop_model *model, uint32_t kind, uint32_t max_rows);
 
-/* embed.c: scales a vector to Euclidean length 1 if told; DOP_E_INPUT: it is not finite. */
+/* encode.c: scales a vector to Euclidean length 1 if told; DOP_E_INPUT: it is not finite. */
 dop_status dop_vector_normalize(const dop_model *model, float *v, uint32_t n, bool scale, dop_diag *diag);
 
 /* probe.c */

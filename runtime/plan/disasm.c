@@ -5,8 +5,9 @@
 void
 dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME])
 {
-    static const char *const kinds[] = {"?",     "decode", "prefill", "score",    "rows",
-                                        "embed", "encode", "image",   "features", "draft"};
+    static const char *const kinds[] = {"?",     "decode",  "prefill", "score",         "rows",
+                                        "embed", "encode",  "image",   "features",      "draft",
+                                        "audio", "context", "denoise", "decode_latents"};
     snprintf(out, DOP_SCHEDULE_NAME, "%s%u", kinds[schedule->kind], schedule->max_rows);
 }
 

@@ -231,6 +231,7 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         ROWS(CROSSINGS, crossings, n_crossings);
         ROWS(PROGRAMS, programs, n_programs);
         ROWS(PLACES, places, n_places);
+        ROWS(SPEECH, speech, n_speech);
 #undef ROWS
     case DOP_SEC_MODEL:
         st = bind_rows(plan, s, &rows, io_n_models, diag);
@@ -241,6 +242,12 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
             return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: it is %llu parts",
                                (unsigned long long)(s->size / sizeof *plan->part));
         plan->part = (const dop_plan_part *)(const void *)bytes;
+        return DOP_OK;
+    case DOP_SEC_DRAW:
+        if (s->size != sizeof *plan->draw)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
+                               "the plan is damaged: section DRAW has %llu bytes", (unsigned long long)s->size);
+        plan->draw = (const dop_plan_draw *)(const void *)bytes;
         return DOP_OK;
     case DOP_SEC_SPIRV:
         plan->spirv = (const uint32_t *)(const void *)bytes;

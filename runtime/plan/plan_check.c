@@ -421,6 +421,8 @@ check_states(const dop_plan *plan, dop_diag *diag)
             !is_multiple_of_4(s->copy_stride) || (!replaces && s->copy_stride > 0))
             return DAMAGED("state %s has %u rows of %llu bytes", dop_plan_string(plan, s->name), s->rows,
                            (unsigned long long)s->row_bytes);
+        if (s->filled > 1 || s->reserved || (s->filled && (s->paged || replaces)))
+            return DAMAGED("state %s is filled and paged, or replaced", dop_plan_string(plan, s->name));
         if (s->paged > 1 || (s->paged && !pool_ok(plan, s)))
             return DAMAGED("state %s leaves the pages of its pool", dop_plan_string(plan, s->name));
         if (s->paged)
@@ -448,11 +450,33 @@ check_programs(const dop_plan *plan, dop_diag *diag)
             p->width == 0 || p->width > 1u << 24 || p->n_types > 64 || pool > last || p->normalized > 1 ||
             (p->classes && p->classes != p->width) || p->class_row > 1 ||
             (p->end_id && (!encodes || p->pool != DOP_POOL_END)) || (p->kind == DOP_SCHED_FEATURES) != (p->merge > 0) ||
-            p->merge > 4096 ||
+            p->merge > 4096 || (p->kind == DOP_SCHED_AUDIO) != (p->bins > 0) || p->bins > 1024 ||
+            (p->kind == DOP_SCHED_AUDIO && (p->n_places == 0 || p->n_places > DOP_STEP_MAX_ROWS)) ||
             (p->kind == DOP_SCHED_IMAGE) != (dop_plan_program_of(plan, DOP_SCHED_FEATURES) == p + 1) ||
             (p->kind == DOP_SCHED_DRAFT && p->width != plan->model->hidden))
             return DAMAGED("program %u is of kind %u and gives %u values, pooled %u", i, p->kind, p->width, p->pool);
     }
+    return DOP_OK;
+}
+
+/* Sizes of latents and pictures are within bounds, and the plan has the four programs of drawing. */
+static dop_status
+check_draw(const dop_plan *plan, dop_diag *diag)
+{
+    enum { EDGE = 1 << 12, WIDE = 1 << 16 };
+    const dop_plan_draw *d = plan->draw;
+    bool all = true;
+    for (uint32_t kind = DOP_SCHED_CONTEXT; kind <= DOP_SCHED_DECODE_LATENTS; kind++)
+        all = all && (dop_plan_program_of(plan, kind) != NULL) == (d != NULL);
+    if (!d)
+        return all ? DOP_OK : DAMAGED("it has programs of drawing, and no section DRAW");
+    if (!all || !dop_plan_program_of(plan, DOP_SCHED_ENCODE) || d->width == 0 || d->width > EDGE || d->height == 0 ||
+        d->height > EDGE || d->scale == 0 || d->scale > 128 || d->latents == 0 || d->latents > 64 || d->colours == 0 ||
+        d->colours > 4 || d->times < 2 || d->times > WIDE || d->times % 2 || d->context == 0 || d->context > WIDE ||
+        d->context_rows == 0 || d->context_rows > DOP_STEP_MAX_ROWS || d->train_steps < 2 || d->train_steps > 100000 ||
+        d->spacing > 2 || d->predicts > 2 || !(d->scaling > 0) || !(d->beta_first > 0) ||
+        !(d->beta_last > 0 && d->beta_last < 1 && d->beta_first < 1) || d->shift >= d->times / 2)
+        return DAMAGED("section DRAW has pictures of %u x %u places of %u values", d->width, d->height, d->latents);
     return DOP_OK;
 }
 
@@ -499,7 +523,7 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
     dop_status st;
     if ((st = check_strings(plan, diag)) != DOP_OK || (st = check_model(plan, diag)) != DOP_OK ||
         (st = check_profiles(plan, diag)) != DOP_OK || (st = check_programs(plan, diag)) != DOP_OK ||
-        (st = check_files(plan, diag)) != DOP_OK)
+        (st = check_draw(plan, diag)) != DOP_OK || (st = check_files(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         if ((st = check_kernel(plan, i, diag)) != DOP_OK)

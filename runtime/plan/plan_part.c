@@ -272,6 +272,25 @@ fits_program(const dop_plan *plan, uint32_t schedule, uint64_t rows)
     return true;
 }
 
+/* Does a schedule of the program `audio` take two frames for each row, and beside them only numbers? */
+static bool
+fits_audio(const dop_plan *plan, uint32_t schedule)
+{
+    const dop_plan_program *of = dop_plan_program_of(plan, DOP_SCHED_AUDIO);
+    bool frames = false;
+    for (uint32_t i = 0; i < plan->n_crossings; i++) {
+        const dop_plan_crossing *x = &plan->crossings[i];
+        if (x->schedule != schedule)
+            continue;
+        const bool mel = strcmp(dop_plan_string(plan, x->name), "mel") == 0;
+        if (!of || x->way != DOP_CROSSING_RECEIVED || x->one_row ||
+            x->row_bytes != (mel ? 2 * (uint64_t)of->bins * sizeof(float) : sizeof(uint32_t)))
+            return false;
+        frames = frames || mel;
+    }
+    return frames && plan->schedules[schedule].max_rows % of->n_places == 0;
+}
+
 /* The program `draft` receives one hidden state for each row, and sends one. */
 static dop_status
 check_draft(const dop_plan *plan, uint32_t s, dop_diag *diag)
@@ -300,6 +319,11 @@ check_given(const dop_plan *plan, uint32_t s, uint32_t io_first[2], dop_diag *di
     }
     if (kind == DOP_SCHED_DRAFT)
         return check_draft(plan, s, diag);
+    if (kind >= DOP_SCHED_CONTEXT)
+        return DOP_OK; /* their sizes are compared with those of a call's inputs */
+    if (kind == DOP_SCHED_AUDIO)
+        return fits_audio(plan, s) ? DOP_OK
+                                   : DAMAGED(plan->path, "schedule %u receives other values than its program has", s);
     uint32_t *of = &io_first[kind == DOP_SCHED_FEATURES];
     *of = *of == UINT32_MAX ? s : *of;
     const dop_plan_crossing *x = given(plan, s, 0);

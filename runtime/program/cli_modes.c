@@ -8,6 +8,8 @@ static const struct mode {
     dop_mode_fn *run;
 } modes[] = {
     {"generation", dop_mode_run},
+    {"audio", dop_mode_audio},
+    {"draw", dop_mode_draw},
     {"interactive", dop_mode_converse}, /* itself checks options for prompts and other output */
     {"list-devices", dop_mode_list_devices},
     {"serve", dop_mode_serve},
@@ -29,40 +31,51 @@ static const struct mode {
     {"cache-list", dop_mode_cache_list},
     {"cache-clear", dop_mode_cache_clear},
 };
-#define MODES                                                                                               \
-    "interactive list-devices serve ppl embed rerank score profile trace-kernels report info disasm check " \
-    "imatrix-out "                                                                                          \
-    "compare tokenize "                                                                                     \
+#define MODES                                                                                                          \
+    "audio draw interactive list-devices serve ppl embed rerank score profile trace-kernels report info disasm check " \
+    "imatrix-out "                                                                                                     \
+    "compare tokenize "                                                                                                \
     "detokenize render-chat cache-list cache-clear"
 #define STEPS \
-    "generation interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
+    "generation audio draw interactive serve ppl embed rerank score profile imatrix-out compare" /* modes that run steps of a model */
 
 static const dop_option_rule rules[] = {
     {.options = MODES, .excludes = MODES, .why = "and @ are two things to do: ask for one of them"},
     {.options = "prompt file tokens tokens-file",
-     .modes = "generation interactive embed rerank score profile imatrix-out compare",
+     .modes = "generation audio interactive embed rerank score profile imatrix-out compare",
      .why = "is for text to continue"},
-    {.options = "predict", .modes = "generation interactive profile compare", .why = "is for generation"},
+    {.options = "predict", .modes = "generation audio interactive profile compare", .why = "is for generation"},
     {.options = "ignore-eos gpu-loop", .modes = "generation interactive profile", .why = "is for generation"},
     {.options =
-         "temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias seed",
-     .modes = "generation interactive profile serve",
+         "temp top-k top-p min-p repeat-penalty repeat-last-n presence-penalty frequency-penalty logit-bias",
+     .modes = "generation audio interactive profile serve",
+     .why = "is for generation and --serve"},
+    {.options = "seed",
+     .modes = "generation audio draw interactive profile serve",
      .why = "is for generation and --serve"},
     {.options = "json-schema grammar json-mode logprobs",
      .modes = "generation",
      .why = "is for generation from a prompt"},
     {.options = "image", .modes = "generation interactive", .why = "is for generation"},
-    {.options = "features", .needs = "image", .why = "writes what pictures become: give --image FILE"},
+    {.options = "features", .needs = "image audio mel", .why = "writes what pictures become: give --image FILE"},
+    {.options = "language translate srt vtt no-timestamps",
+     .needs = "audio",
+     .why = "is for speech: give --audio FILE"},
+    {.options = "output negative steps guidance sampler", .needs = "draw", .why = "is for pictures: give --draw TEXT"},
+    {.options = "draw", .needs = "output", .why = "needs a file for the picture: give -o FILE.png"},
+    {.options = "srt vtt json", .excludes = "srt vtt", .why = "and @ are two forms: ask for one of them"},
+    {.options = "mel", .modes = "generation", .needs = "tokens tokens-file", .why = "is for --tokens"},
+    {.options = "image", .excludes = "mel audio", .why = "and @ exclude one another"},
     {.options = "image", .excludes = "session draft", .why = "and @ exclude one another"},
     {.options = "chat session draft draft-ngram stop", .modes = "generation interactive", .why = "is for generation"},
     {.options = "logits",
-     .modes = "generation interactive embed",
+     .modes = "generation audio interactive embed",
      .why = "is for generation from a prompt, and --embed=all"},
     {.options = "no-display-prompt print-ids",
-     .modes = "generation interactive",
+     .modes = "generation audio interactive",
      .why = "is for generation from a prompt"},
     {.options = "json",
-     .modes = "generation interactive info ppl embed compare",
+     .modes = "generation audio interactive info ppl embed compare",
      .why = "is for generation from a prompt, and --info"},
     {.options = "tokenizer",
      .modes = "tokenize detokenize render-chat serve",

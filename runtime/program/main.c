@@ -49,7 +49,8 @@ static const dop_option options[] = {
     OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
     OPT(0, "image", LIST, images, "FILE",
         "a picture (PNG, JPEG, WebP, GIF) in the prompt, where that has the model's mark, or in front; repeatable"),
-    OPT(0, "features", TEXT, features, "FILE", "write the rows that stand for the pictures, raw f32 [rows, hidden]"),
+    OPT(0, "features", TEXT, features, "FILE",
+        "write the rows that stand for the pictures, or those of the audio's encoder, raw f32 [rows, hidden]"),
     OPT(0, "json-schema", TEXT, json_schema, "FILE", "generate JSON that is valid for this schema"),
     OPT(0, "grammar", TEXT, grammar, "FILE", "generate only what this grammar (GBNF) allows"),
     OPT(0, "json-mode", FLAG, json_mode, NULL, "generate a JSON object"),
@@ -68,6 +69,25 @@ static const dop_option options[] = {
         "model's own layer for that either"),
     NUM(0, "draft-ngram", COUNT, draft_ngram, "N",
         "use as drafts what followed the last N tokens when they occurred before", 1, 64),
+    HEADING("Speech"),
+    OPT(0, "audio", TEXT, audio, "FILE",
+        "write what is said in FILE (WAV, FLAC, OGG, MP3; - for standard input); -p: words that could have been said "
+        "before"),
+    OPT(0, "language", TEXT, language, "NAME",
+        "the language that is spoken, as de or german (default: found in the audio)"),
+    OPT(0, "translate", FLAG, translate, NULL, "write it in English"),
+    OPT(0, "srt", FLAG, srt, NULL, "write subtitles, as SRT"),
+    OPT(0, "vtt", FLAG, vtt, NULL, "write subtitles, as WebVTT"),
+    OPT(0, "no-timestamps", FLAG, no_timestamps, NULL, "find no times within 30 seconds"),
+    OPT(0, "mel", TEXT, mel, "FILE", "hear this chunk before --tokens: log-mel values, raw f32 [bins, frames]"),
+    HEADING("Pictures"),
+    OPT(0, "draw", TEXT, draw, "TEXT", "draw a picture of this with a diffusion model, into the file of -o"),
+    OPT('o', "output", TEXT, output, "FILE.png", "the picture; the file carries text, seed and the like"),
+    OPT(0, "negative", TEXT, negative, "TEXT", "what not to draw, with guidance"),
+    NUM(0, "steps", COUNT, steps, "N", "steps from noise to the picture (default: 1 or 20, by the model)", 1, 1000),
+    NUM(0, "guidance", REAL, guidance, "X", "how much to stress the text (default: 7.5, or 1 with one step)", 0.1, 100),
+    OPT(0, "sampler", TEXT, sampler, "NAME", "how noise is removed (default euler)",
+        .values = "euler ancestral ddim lcm"),
     HEADING("Output"),
     OPT(0, "no-display-prompt", FLAG, no_display_prompt, NULL, "print only what is generated"),
     OPT(0, "print-ids", FLAG, print_ids, NULL, "print the generated ids on one line instead of text"),
@@ -208,7 +228,7 @@ cli_init(dop_cli *cli)
     cli->models_idle = 900;
     cli->serve_memory = 64;
     cli->serve_answer = 131072;
-    cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
+    cli->guidance = cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
 }
 
 static dop_status

@@ -12,7 +12,7 @@ import sys
 
 SCALARS = {
     "bool": "c_bool", "char": "c_char", "float": "c_float", "double": "c_double", "int": "c_int", "unsigned": "c_uint",
-    "long": "c_long", "int32_t": "c_int32", "uint32_t": "c_uint32", "uint64_t": "c_uint64", "size_t": "c_size_t",
+    "long": "c_long", "int32_t": "c_int32", "uint8_t": "c_uint8", "uint32_t": "c_uint32", "uint64_t": "c_uint64", "size_t": "c_size_t",
 }
 
 
@@ -62,10 +62,11 @@ class Reader:
             if texts:
                 found += [(name.replace("*const *", "").strip(), "texts", 0, None) for name in texts.group(1).split(",")]
                 continue
-            function = re.match(r"void \(\*(\w+)\)\((.*)\)$", declaration)
+            function = re.match(r"(\w+) \(\*(\w+)\)\((.*)\)$", declaration)
             if function:
-                kinds = ", ".join(["None"] + self.parameters(function.group(2)))
-                found.append((function.group(1), f"CFUNCTYPE({kinds})", 0, None))
+                result = "None" if function.group(1) == "void" else self.type_of(function.group(1), 0)
+                kinds = ", ".join([result] + self.parameters(function.group(3)))
+                found.append((function.group(2), f"CFUNCTYPE({kinds})", 0, None))
                 continue
             base, declarators = self.split(declaration)
             for declarator in declarators:
@@ -143,7 +144,7 @@ class Reader:
     def write(self):
         print('"""The interface of libdoppler and libdopplerc: made from their headers by make_abi.py, not to be edited."""')
         print("from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_long,")
-        print("                    c_size_t, c_uint, c_uint32, c_uint64, c_void_p)")
+        print("                    c_size_t, c_uint, c_uint32, c_uint64, c_uint8, c_void_p)")
         print("from typing import Any, Dict, List, Tuple\n")
         for name, value in self.constants.items():
             print(f"{name} = {value}")

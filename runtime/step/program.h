@@ -8,9 +8,13 @@ const dop_value *dop_value_find(const dop_value *values, size_t n, const char *n
 /* A value that is given, if v is not NULL, has n values. */
 dop_status dop_value_check(const dop_value *v, size_t n, dop_diag *diag);
 
-/* image.c: the program `image`, as dop_program_run and dop_model_program have it. */
+/* media.c: the program `image`, as dop_program_run and dop_model_program have it. */
 dop_status dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
                          size_t n_outputs, dop_diag *diag);
+/* draw.c: the programs of a diffusion model, as dop_program_run has them; dop_draws: is the program one of them, and in the plan? */
+bool dop_draws(const dop_model *model, const char *name);
+dop_status dop_draw_run(dop_model *model, const char *name, const dop_value *inputs, size_t n_inputs,
+                        const dop_value *outputs, size_t n_outputs, dop_diag *diag);
 void dop_image_facts(const dop_model *model, dop_program_facts *out_facts);
 
 #endif

@@ -116,7 +116,8 @@ find_rows(const dop_model *m, uint32_t i, uint32_t slot, uint32_t page, uint32_t
 static piece
 part_of(const dop_model *m, uint32_t i, const dop_states *x, uint32_t k)
 {
-    if (m->memory.places[m->plan.states[i].slot].block == UINT32_MAX || (is_rows(m, i) ? !x->rows : !x->whole))
+    if (m->memory.places[m->plan.states[i].slot].block == UINT32_MAX || m->plan.states[i].filled ||
+        (is_rows(m, i) ? !x->rows : !x->whole))
         return (piece){0};
     if (!is_rows(m, i)) {
         if (k > 0)
@@ -145,7 +146,7 @@ static uint64_t
 bytes_of(const dop_model *m, uint32_t i, const dop_states *x)
 {
     const dop_plan_state *s = &m->plan.states[i];
-    if (m->memory.places[s->slot].block == UINT32_MAX || (is_rows(m, i) ? !x->rows : !x->whole))
+    if (m->memory.places[s->slot].block == UINT32_MAX || s->filled || (is_rows(m, i) ? !x->rows : !x->whole))
         return 0;
     return is_rows(m, i) ? (x->to - x->from) * s->row_bytes : find(m, i, 0, x->to, 0).size;
 }

@@ -322,7 +322,8 @@ read_biases(dop_hf *hf)
     dop_attention *t = &hf->layer.mixers[0].attn;
     bool qkv = false;
     dop_status st = read_fact(hf, &hf->family->bias_qkv, &qkv);
-    t->bias_q = t->bias_k = t->bias_v = qkv;
+    t->bias_q = t->bias_v = qkv;
+    t->bias_k = qkv && !(hf->family->flags & DOP_FAM_CROSS);
     if (st == DOP_OK)
         st = read_fact(hf, &hf->family->bias_o, &t->bias_o);
     if (st == DOP_OK)
@@ -555,6 +556,8 @@ dop_hf_config(dop_hf *hf)
         st = dop_hf_read_recurrent(hf);
     if (st == DOP_OK)
         st = dop_hf_encoder(hf);
+    if (st == DOP_OK && hf->family->flags & DOP_FAM_CROSS)
+        st = dop_hf_cross(hf);
     if (st == DOP_OK)
         st = read_layers(hf);
     return st == DOP_OK ? dop_hf_settle_encoder(hf) : st;

@@ -90,6 +90,8 @@ dop_status dop_hf_encoder(dop_hf *hf);
 dop_status dop_hf_settle_encoder(dop_hf *hf);
 /* The tensor name of a product after the last norm, or of its bias or norm; NULL: the role is none of the three. */
 const char *dop_hf_dense_name(const dop_hf *hf, dop_role role, uint32_t *out_dense);
+/* Reads to how many rows of an encoder the layers of a decoder attend. */
+dop_status dop_hf_cross(dop_hf *hf);
 /* Reads MiniCPM's multipliers. */
 dop_status dop_hf_mup(dop_hf *hf);
 /* MiMo: what sliding layers have of their own, and heads of values. */

@@ -3,7 +3,7 @@
 #define DOPPLER_COMPILER_IMPORT_HF_VISION_H
 
 #include "base/read/json_util.h"
-#include "compiler/import/hf/tensor.h"
+#include "compiler/import/hf/hf.h"
 #include "compiler/model/vision.h"
 
 /* Reads facts from config.json, and weights from the tensors of `set`.  Tensors that are read are marked as taken; a tensor of the
@@ -11,5 +11,12 @@
  * caller zeroes `m`; what it has lives in the arena and in the files of `set`. */
 dop_status dop_hf_vision(const dop_json *config, const dop_st_set *set, dop_arena *arena, dop_diag *diag,
                          bool *out_present, dop_vision_model *m);
+
+/* The encoder of a model of speech (audio.c), read as dop_hf_vision reads a vision part; all of its tensors must be there.  The facts of
+ * the decoder are known. */
+dop_status dop_hf_audio(dop_hf *hf, const dop_st_set *set, dop_vision_model *m);
+/* Reads which tokens a transcription must not have: *out_ids [2 + n + m] in the arena, n and m, then n ids that are suppressed always
+ * and m that are suppressed at the beginning.  generation_config.json counts before config.json. */
+dop_status dop_hf_suppressed(dop_hf *hf, uint32_t **out_ids);
 
 #endif

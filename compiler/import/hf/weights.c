@@ -617,16 +617,22 @@ read_vision(filler *f)
     }
     if (st != DOP_OK || !present)
         return st != DOP_OK ? DOP_FAIL(hf->diag, st, "%s", why.message) : DOP_OK;
-    for (uint32_t i = 0; i < v.weights.n && st == DOP_OK; i++)
-        st = dop_weights_add(&m->weights, &v.weights.items[i], hf->arena, hf->diag);
-    if (st == DOP_OK)
-        st = dop_weights_seal(&m->weights, hf->diag);
-    dop_vision *facts = dop_arena_alloc(hf->arena, sizeof *facts);
-    if (!facts)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    *facts = v.facts;
-    m->vision = facts;
+    st = dop_checkpoint_tower(m, &v, hf->diag);
     return st == DOP_OK ? read_processor(f) : st;
+}
+
+/* Reads the encoder that the layers attend to. */
+static dop_status
+read_audio(filler *f)
+{
+    dop_checkpoint *m = f->hf->model;
+    dop_vision_model v = {0};
+    uint32_t *suppressed = NULL;
+    dop_status st = dop_hf_audio(f->hf, &f->set, &v);
+    if (st == DOP_OK)
+        st = dop_hf_suppressed(f->hf, &suppressed);
+    m->suppressed = suppressed;
+    return st == DOP_OK ? dop_checkpoint_tower(m, &v, f->hf->diag) : st;
 }
 
 /* Has the checkpoint an output matrix? */
@@ -703,7 +709,7 @@ dop_hf_weights(dop_hf *hf)
     if (st == DOP_OK)
         st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
     if (st == DOP_OK)
-        st = read_vision(&f);
+        st = hf->model->arch.cross.rows ? read_audio(&f) : read_vision(&f);
     if (st == DOP_OK)
         st = leftovers(&f);
     if (st == DOP_OK)

@@ -40,11 +40,14 @@ dop_status dop_tokenizer_from_sentencepiece(const char *path, const void *bytes,
 /* Parses a tiktoken file; arguments as of dop_tokenizer_from_json(). */
 dop_status dop_tokenizer_from_tiktoken(const char *path, const void *bytes, size_t size,
                                        const dop_tokenizer_facts *facts, dop_diag *diag, dop_tokenizer **out_tok);
-/* Parses a tokenizer.json, tekken.json, SentencePiece model or tiktoken file; the content tells which. */
+/* Parses merges.txt with the vocab.json beside it; arguments as of dop_tokenizer_from_json(). */
+dop_status dop_tokenizer_from_merges(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
+                                     dop_diag *diag, dop_tokenizer **out_tok);
+/* Parses a tokenizer.json, tekken.json, SentencePiece model, tiktoken file or merges.txt; the content tells which. */
 dop_status dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                                     dop_diag *diag, dop_tokenizer **out_tok);
 /* Makes the tokenizer of a model directory from the first that exists of tokenizer.json, tokenizer.model, *.tiktoken,
- * tiktoken.model and tekken.json, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
+ * tiktoken.model, tekken.json and merges.txt, with tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
  * added_tokens.json and the chat templates for the facts where present. */
 dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
 /* Appends the path of the file that dop_tokenizer_from_hf_dir() would parse, or of tokenizer.json and returns false where there is

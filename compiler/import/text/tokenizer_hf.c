@@ -133,7 +133,7 @@ dop_tokenizer_find_file(const char *dir, dop_buf *out_path)
 {
     /* A name that begins with '*' stands for all that end with the rest of it. */
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "*.tiktoken", "tiktoken.model",
-                                        "tekken.json"};
+                                        "tekken.json", "merges.txt"};
     size_t start = out_path->size;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         out_path->size = start;
@@ -168,6 +168,7 @@ dop_tokenizer_from_bytes(const char *path, const void *bytes, size_t size, const
     } kinds[] = {
         {dop_tok_is_tiktoken, dop_tokenizer_from_tiktoken},
         {is_sentencepiece, dop_tokenizer_from_sentencepiece},
+        {dop_tok_is_merges, dop_tokenizer_from_merges},
     };
     const uint8_t *p = bytes;
     size_t i = 0;

@@ -34,6 +34,8 @@ dop_status dop_tok_json_find_model(const json_t *model, const char *path, dop_di
                                    const dop_tok_json_model **out_model);
 /* Whether a file is a tiktoken file, judged by its first line. */
 bool dop_tok_is_tiktoken(const void *bytes, size_t size);
+/* Whether a file is a list of merges, judged by its first line. */
+bool dop_tok_is_merges(const void *bytes, size_t size);
 /* tokenizer_tiktoken.c: whether a JSON file is Mistral's tekken.json, and the tokenizer of one. */
 bool dop_tok_is_tekken(const json_t *root);
 dop_status dop_tok_tekken(const json_t *root, const char *path, const dop_tokenizer_facts *facts, dop_diag *diag,

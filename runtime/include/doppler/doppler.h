@@ -466,6 +466,20 @@ dop_status dop_features_add(dop_model *model, const float *rows, uint32_t n, uin
                             dop_diag *diag, uint32_t *out_first);
 void dop_features_drop(dop_model *model, uint32_t first);
 
+/* Plans of models of speech have the program "audio", from frames of a chunk of audio to rows of an encoder, which a decoder attends to.
+ * doppler/speech.h makes texts of files. */
+typedef struct dop_audio_facts {
+    uint32_t bins;        /* log-mel values of a frame */
+    uint32_t frames;      /* of a chunk */
+    uint32_t rows, width; /* rows of the encoder for a chunk, and values of a row */
+} dop_audio_facts;
+/* False: the plan has no such program. */
+bool dop_model_audio(const dop_model *model, dop_audio_facts *out_facts);
+/* Empties the sequence and fills the states that its steps attend to from a chunk of audio, mel f32 [bins, frames], n values.  Until the
+ * next call the sequence's tokens are about this chunk.  out_rows: the encoder's rows, f32 [rows, width]; NULL: not wanted.  The thread
+ * that drives the model.  DOP_E_INPUT: the plan has no program "audio", or n is another number. */
+dop_status dop_sequence_hear(dop_sequence *sequence, const float *mel, size_t n, dop_diag *diag, float *out_rows);
+
 /* A text as tokens, or a pair of texts, the second of which begins at ids[second]. */
 typedef struct dop_token_text {
     const uint32_t *ids;

@@ -89,8 +89,8 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
             add_point(list, &n, limit - 1, 1, limit);
         return n;
     }
-    add_point(list, &n, 0, t, limit > t || !dop_check_keeps_nothing(g) ? limit : t);
-    if (dop_check_keeps_nothing(g)) {
+    add_point(list, &n, 0, t, limit > t || !dop_check_begins(g) ? limit : t);
+    if (dop_check_begins(g)) {
         add_point(list, &n, 0, 3, limit);
         return n;
     }

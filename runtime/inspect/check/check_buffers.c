@@ -188,7 +188,7 @@ dop_check_send(dop_check_run *run)
             rows = 1;
         uint64_t end = (uint64_t)run->c->pos + run->c->n_tokens + 16;
         bool appends = dop_shape_appends(&n->shape);
-        if (appends && rows > end)
+        if (appends && rows > end && !dop_state_is_filled(g, id))
             rows = end;
         uint32_t copies = n->op == DOP_OP_state && !appends ? 2 : 1;
         *b = (dop_check_buffer){id, a, copies, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};

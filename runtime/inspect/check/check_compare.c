@@ -122,7 +122,7 @@ static dop_status
 compare_ids(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
     for (uint64_t i = 0; i < ref->count; i++) {
-        uint32_t t = dop_node_per_token(run->g, id) ? run->sample[i / b->cols] : (uint32_t)(i / b->cols);
+        uint32_t t = dop_check_row(run, id, i / b->cols);
         double want = (double)(float)ref->u[i], got = (double)b->got[(uint64_t)t * b->cols + i % b->cols];
         note(run, got == want ? 0 : INFINITY, id, t, (uint32_t)(i % b->cols), got, want);
     }
@@ -136,7 +136,7 @@ compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, co
     uint64_t rows = ref->count / b->cols;
     double scale = spread(ref->f, ref->count);
     for (uint32_t i = 0; i < rows; i++) {
-        uint32_t t = tokens ? run->sample[i] : i;
+        uint32_t t = tokens ? dop_check_row(run, id, i) : i;
         for (uint32_t c = 0; c < b->cols; c++) {
             double want = (double)ref->f[(uint64_t)i * b->cols + c], got = (double)b->got[(uint64_t)t * b->cols + c];
             /* Gated products have values of many deviations; what rounds off grows with them. */

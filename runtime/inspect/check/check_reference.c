@@ -124,6 +124,26 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     return st;
 }
 
+/* Is it the positions of rows that attention over a whole cache does not read? */
+static bool
+is_unread_position(const dop_check_run *run, dop_node_id id)
+{
+    const dop_node_id root = run->r->info->root;
+    const dop_node *n = dop_node_at(run->g, root);
+    return dop_op_of(n->op)->root == DOP_ROOT_attention && n->src[3] == id &&
+           dop_attention_reach(run->g, root).mask == DOP_MASK_cache;
+}
+
+static dop_status
+set_zeros(dop_check_run *run, dop_node_id id)
+{
+    float *zeros = calloc((size_t)dop_node_rows(run->g, id, run->n_samples), sizeof *zeros);
+    dop_status st =
+        zeros ? dop_interp_set(run->it, id, zeros, run->diag) : DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+    free(zeros);
+    return st;
+}
+
 /* Gives the interpreter the samples' values of an outside node. */
 static dop_status
 set_outside(dop_check_run *run, dop_node_id id)
@@ -134,19 +154,23 @@ set_outside(dop_check_run *run, dop_node_id id)
     const uint32_t cols = dop_node_cols(g, id);
     if (dop_node_at(g, id)->op == DOP_OP_group_rows) /* the interpreter makes them */
         return DOP_OK;
+    if (!b && !chosen && is_unread_position(run, id))
+        return set_zeros(run, id);
     if (!b && !chosen)
         return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                            "the plan is damaged: dispatch %s reads %%%s and has no argument for it",
                            dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
     bool tokens = dop_node_per_token(g, id);
     bool cache = dop_node_is(g, id, DOP_EFFECT);
-    uint64_t rows = tokens ? run->n_samples : cache ? dop_node_rows(g, id, 1) : b->rows;
+    uint64_t rows = tokens  ? (uint64_t)run->n_samples * dop_node_row_multiple(g, id)
+                    : cache ? dop_node_rows(g, id, 1)
+                            : b->rows;
     float *values = calloc((size_t)(rows * cols), sizeof *values);
     if (!values)
         return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
     const float *sent = chosen ? run->choice : b->sent + dop_check_copy(run, b, id);
     for (uint32_t i = 0; i < (cache ? b->rows : rows); i++)
-        memcpy(values + (uint64_t)i * cols, sent + (uint64_t)(tokens ? run->sample[i] : i) * cols,
+        memcpy(values + (uint64_t)i * cols, sent + (uint64_t)(tokens ? dop_check_row(run, id, i) : i) * cols,
                cols * sizeof *values);
     dop_status st = dop_interp_set(run->it, id, values, run->diag);
     free(values);

@@ -28,6 +28,15 @@ dop_check_keeps_nothing(const dop_graph *g)
 }
 
 bool
+dop_check_begins(const dop_graph *g)
+{
+    bool own = false;
+    for (dop_node_id id = 1; id < g->n_nodes && !own; id++)
+        own = dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_attention && !dop_attention_cached(g, id);
+    return own || dop_check_keeps_nothing(g);
+}
+
+bool
 dop_check_uses_parity(const dop_graph *g, const dop_region *r)
 {
     bool uses = false;
@@ -48,7 +57,8 @@ reads_rows(const dop_graph *g, const dop_region *r)
         for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
             uint8_t row = dop_node_access(g, r->nodes[i], k)->axis[DOP_AXIS_row];
             bool state = dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_node_at(g, r->nodes[i])->n_srcs == 3;
-            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || state)
+            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || row == DOP_ACCESS_span || row == DOP_ACCESS_window ||
+                state)
                 return true;
         }
     return false;

@@ -52,6 +52,13 @@ uint64_t dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop
 /* check_experts.c: sets run->choice where the region reads one. */
 dop_status dop_check_choose(dop_check_run *run);
 void dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out);
+/* The row of a value in memory that is row i of the samples' rows. */
+static inline uint32_t
+dop_check_row(const dop_check_run *run, dop_node_id id, uint64_t i)
+{
+    const uint32_t n = dop_node_row_multiple(run->g, id);
+    return n ? run->sample[i / n] * n + (uint32_t)(i % n) : (uint32_t)i;
+}
 /* The product `id` of the samples with the matrices that they chose: activations has a row for each row of its source 0, out
  * [samples, k, w->rows]; columns that are not wanted become NaN. */
 dop_status dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, const float *activations,

@@ -154,6 +154,11 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
         fill_argmax_parts(r, fill, out);
         return;
     }
+    if (op == DOP_OP_moments) { /* so many values, their mean, and the sum of squared distances from it */
+        for (uint64_t i = 0; i < n; i++)
+            out[i] = i % 3 == 0 ? 64 : i % 3 == 1 ? dop_check_normal(r) : 64 * (0.5f + dop_check_uniform(r));
+        return;
+    }
     if (op == DOP_OP_top_positions) {
         fill_positions(r, fill, out);
         return;

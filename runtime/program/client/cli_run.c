@@ -1,4 +1,5 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
+#include "runtime/program/client/cli_audio.h"
 #include "runtime/program/client/cli_constraint.h"
 #include "runtime/program/client/cli_generate.h"
 #include "runtime/program/client/cli_images.h"
@@ -76,7 +77,8 @@ prepare(run *r, dop_diag *diag)
     if ((st = dop_cli_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
     const dop_text *text = r->gen.text;
-    if ((st = restore(r, diag)) != DOP_OK || (st = dop_cli_images_add(&r->images, cli, r->gen.model, diag)) != DOP_OK ||
+    if ((st = restore(r, diag)) != DOP_OK || (st = dop_cli_hear(cli, r->gen.model, r->gen.sequence, diag)) != DOP_OK ||
+        (st = dop_cli_images_add(&r->images, cli, r->gen.model, diag)) != DOP_OK ||
         (st = dop_cli_prompt(cli, cli->chat || r->images.n ? NULL : text, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
         return st;
     if (r->images.n && (cli->tokens || cli->tokens_file))
@@ -324,7 +326,8 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     if ((st = prepare(&r, diag)) != DOP_OK)
         goto error;
     dop_cli_hint(cli, r.gen.model);
-    if (cli->features && (st = dop_cli_features_write(&r.images, cli->features, diag)) != DOP_OK)
+    if (cli->features && !cli->audio && !cli->mel &&
+        (st = dop_cli_features_write(&r.images, cli->features, diag)) != DOP_OK)
         goto error;
     if ((st = show_prompt(&r, diag)) != DOP_OK || (st = feed_prompt(&r, diag)) != DOP_OK ||
         (st = dop_cli_generate(&r.gen, r.n, diag)) != DOP_OK)

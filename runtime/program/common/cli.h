@@ -31,8 +31,14 @@ typedef struct dop_cli {
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop, lora;
-    dop_texts images;     /* files of pictures in the prompt */
-    const char *features; /* file to write their features to; NULL: none */
+    dop_texts images;                   /* files of pictures in the prompt */
+    const char *features;               /* file to write their features to; NULL: none */
+    const char *audio, *mel, *language; /* files of what a model of speech hears, and the language of the audio */
+    bool translate, no_timestamps, srt, vtt;
+    const char *draw, *negative, *output,
+        *sampler;    /* a picture of this text, without that; the file; how noise is removed */
+    uint32_t steps;  /* 0: the model's own */
+    double guidance; /* NaN: the model's own */
     /* scoring */
     const char *logits, *ppl;
     const char *imatrix;     /* file to write the importance matrix to */
@@ -115,6 +121,7 @@ typedef struct dop_cli {
         OPT(0, "quant", TEXT, compile.quant, "SPEC", "storage of the weights (dopplerc)"),                             \
         OPT(0, "imatrix", TEXT, compile.imatrix, "FILE", "with --quant: how much inputs matter (dopplerc)"),           \
         NUM(0, "ctx", COUNT, compile.ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),      \
+        OPT(0, "size", TEXT, compile.size, "WxH", "size of the pictures of a diffusion model (dopplerc)"),             \
         OPT(0, "chunks", TEXT, compile.chunks, "LIST", "prefill chunk sizes (dopplerc)"),                              \
         NUM(0, "sequences", COUNT, compile.sequences, "N", "sequences at once (default 1)", 1, 64),                    \
         NUM(0, "adapters", COUNT, compile.adapters, "N", "leave room for N adapters of --lora (dopplerc)", 1, 64),     \
@@ -140,6 +147,8 @@ typedef struct dop_cli {
 typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
 dop_mode_fn dop_mode_run;                       /* cli_run.c: generate */
+dop_mode_fn dop_mode_audio;                     /* cli_audio.c */
+dop_mode_fn dop_mode_draw;                      /* cli_draw.c */
 dop_mode_fn dop_mode_score;                     /* cli_score.c: --ppl */
 dop_mode_fn dop_mode_rerank, dop_mode_classify; /* cli_embed.c */
 dop_mode_fn dop_mode_embed;                     /* cli_embed.c */
@@ -204,6 +213,8 @@ dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
 /* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
 dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids,
                           dop_buf *out_text);
+/* Reads a seed: a whole number, or -1 for a random one. */
+dop_status dop_cli_seed(const char *text, uint64_t *out, dop_diag *diag);
 /* The model's sampling, overridden by the command line; cli owns the biases. */
 dop_status dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampling *out_sampling);
 /* May stderr show progress that is overwritten?  Only on a terminal, and unless quiet or verbose output was asked for. */

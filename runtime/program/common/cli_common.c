@@ -325,8 +325,8 @@ dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids
     return dop_cli_encode(text, out_text->data, out_text->size, dop_cli_special(cli), diag, out_ids);
 }
 
-static dop_status
-parse_seed(const char *text, uint64_t *out, dop_diag *diag)
+dop_status
+dop_cli_seed(const char *text, uint64_t *out, dop_diag *diag)
 {
     char *end;
     errno = 0;
@@ -398,5 +398,5 @@ dop_cli_sampling(dop_cli *cli, const dop_facts *facts, dop_diag *diag, dop_sampl
     s->presence_penalty = (float)cli->presence_penalty;
     s->frequency_penalty = (float)cli->frequency_penalty;
     dop_status st = parse_biases(cli, facts->vocab, diag, s);
-    return st == DOP_OK && cli->seed ? parse_seed(cli->seed, &s->seed, diag) : st;
+    return st == DOP_OK && cli->seed ? dop_cli_seed(cli->seed, &s->seed, diag) : st;
 }

@@ -1,6 +1,6 @@
 """The interface of libdoppler and libdopplerc: made from their headers by make_abi.py, not to be edited."""
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_long,
-                    c_size_t, c_uint, c_uint32, c_uint64, c_void_p)
+                    c_size_t, c_uint, c_uint32, c_uint64, c_uint8, c_void_p)
 from typing import Any, Dict, List, Tuple
 
 DOP_OK = 0
@@ -38,6 +38,11 @@ DOP_END_ID = 1
 DOP_END_STOP_TEXT = 2
 DOP_END_CONSTRAINT = 3
 DOP_END_LENGTH = 4
+DOP_TRANSCRIPT_TEXT = 0
+DOP_TRANSCRIPT_JSON = 1
+DOP_TRANSCRIPT_VERBOSE = 2
+DOP_TRANSCRIPT_SRT = 3
+DOP_TRANSCRIPT_VTT = 4
 
 class dop_diag(Structure):
     _fields_ = [
@@ -288,6 +293,15 @@ class dop_value(Structure):
     ]
 
 
+class dop_audio_facts(Structure):
+    _fields_ = [
+        ("bins", c_uint32),
+        ("frames", c_uint32),
+        ("rows", c_uint32),
+        ("width", c_uint32),
+    ]
+
+
 class dop_token_text(Structure):
     _fields_ = [
         ("ids", POINTER(c_uint32)),
@@ -342,6 +356,101 @@ class dop_images_options(Structure):
     ]
 
 
+class dop_audio_options(Structure):
+    _fields_ = [
+        ("max_seconds", c_double),
+        ("budget", c_void_p),
+    ]
+
+
+class dop_speech_segment(Structure):
+    _fields_ = [
+        ("start", c_double),
+        ("end", c_double),
+        ("text", c_char_p),
+        ("tokens", POINTER(c_uint32)),
+        ("n_tokens", c_size_t),
+        ("seek", c_uint32),
+        ("temperature", c_double),
+        ("avg_logprob", c_double),
+        ("compression_ratio", c_double),
+        ("no_speech_prob", c_double),
+    ]
+
+
+class dop_speech_how(Structure):
+    _fields_ = [
+        ("language", c_char_p),
+        ("translate", c_bool),
+        ("no_timestamps", c_bool),
+        ("prompt", c_char_p),
+        ("forget", c_bool),
+        ("temperature", c_double),
+        ("one_attempt", c_bool),
+        ("worst_logprob", c_double),
+        ("worst_ratio", c_double),
+        ("silence", c_double),
+        ("seed", c_uint64),
+        ("segment", CFUNCTYPE(c_int, c_void_p, POINTER(dop_speech_segment), POINTER(dop_diag))),
+        ("continues", CFUNCTYPE(c_bool, c_void_p, c_double)),
+        ("user", c_void_p),
+    ]
+
+
+class dop_transcript(Structure):
+    _fields_ = [
+        ("language", c_char_p),
+        ("task", c_char_p),
+        ("duration", c_double),
+        ("text", c_char_p),
+        ("n_segments", c_size_t),
+        ("segments", POINTER(dop_speech_segment)),
+        ("n_tokens", c_uint32),
+    ]
+
+
+class dop_draw_facts(Structure):
+    _fields_ = [
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("latents_width", c_uint32),
+        ("latents_height", c_uint32),
+        ("latents", c_uint32),
+        ("times", c_uint32),
+        ("context", c_uint32),
+        ("context_rows", c_uint32),
+        ("colours", c_uint32),
+    ]
+
+
+dop_draw_progress = CFUNCTYPE(c_bool, c_void_p, c_uint32, c_uint32)
+
+
+class dop_draw_options(Structure):
+    _fields_ = [
+        ("text", c_char_p),
+        ("negative", c_char_p),
+        ("steps", c_uint32),
+        ("guidance", c_double),
+        ("seed", c_uint64),
+        ("sampler", c_char_p),
+        ("progress", dop_draw_progress),
+        ("user", c_void_p),
+    ]
+
+
+class dop_drawing(Structure):
+    _fields_ = [
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("rgb", POINTER(c_uint8)),
+        ("steps", c_uint32),
+        ("cut", c_uint32),
+        ("guidance", c_double),
+        ("sampler", c_char_p),
+    ]
+
+
 class dop_compile_options(Structure):
     _fields_ = [
         ("target", c_char_p),
@@ -350,6 +459,7 @@ class dop_compile_options(Structure):
         ("imatrix", c_char_p),
         ("kv", c_char_p),
         ("act", c_char_p),
+        ("size", c_char_p),
         ("chunks", c_char_p),
         ("rows", c_char_p),
         ("kernel_path", c_char_p),
@@ -442,6 +552,8 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "dop_model_features_depth": (c_uint32, [c_void_p]),
     "dop_features_add": (c_int, [c_void_p, POINTER(c_float), c_uint32, c_uint32, c_uint32, POINTER(dop_diag), POINTER(c_uint32)]),
     "dop_features_drop": (None, [c_void_p, c_uint32]),
+    "dop_model_audio": (c_bool, [c_void_p, POINTER(dop_audio_facts)]),
+    "dop_sequence_hear": (c_int, [c_void_p, POINTER(c_float), c_size_t, POINTER(dop_diag), POINTER(c_float)]),
     "dop_model_embed": (c_int, [c_void_p, POINTER(dop_token_text), c_size_t, c_int, POINTER(dop_diag), POINTER(c_float)]),
     "dop_relevance": (c_float, [POINTER(c_float), c_uint32]),
     "dop_step_run": (c_int, [c_void_p, POINTER(dop_step_row), c_uint32, POINTER(dop_diag)]),
@@ -507,5 +619,19 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "dop_images_mark": (c_int, [c_void_p, c_char_p, c_size_t, c_size_t, POINTER(dop_diag), POINTER(c_void_p), POINTER(c_size_t)]),
     "dop_images_expand": (c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), c_size_t, POINTER(dop_diag), POINTER(c_void_p), POINTER(c_size_t)]),
     "dop_images_place": (c_int, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(c_void_p), c_size_t, POINTER(dop_diag)]),
+    "dop_audio_read": (c_int, [c_void_p, c_size_t, POINTER(dop_audio_options), POINTER(dop_diag), POINTER(c_void_p)]),
+    "dop_audio_close": (None, [c_void_p]),
+    "dop_audio_seconds": (c_double, [c_void_p]),
+    "dop_audio_chunk": (c_int, [c_void_p, POINTER(dop_audio_facts), c_double, POINTER(dop_diag), POINTER(c_float)]),
+    "dop_speech_open": (c_int, [c_void_p, c_void_p, POINTER(dop_diag), POINTER(c_void_p)]),
+    "dop_speech_close": (None, [c_void_p]),
+    "dop_speech_languages": (c_bool, [c_void_p]),
+    "dop_speech_how_init": (None, [POINTER(dop_speech_how)]),
+    "dop_speech_transcribe": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(dop_speech_how), POINTER(dop_diag), POINTER(dop_transcript)]),
+    "dop_transcript_finish": (None, [POINTER(dop_transcript)]),
+    "dop_transcript_write": (c_int, [POINTER(dop_transcript), c_int, POINTER(dop_diag), POINTER(c_void_p), POINTER(c_size_t)]),
+    "dop_model_draw_facts": (c_bool, [c_void_p, POINTER(dop_draw_facts)]),
+    "dop_draw_picture": (c_int, [c_void_p, POINTER(dop_draw_options), POINTER(dop_diag), POINTER(dop_drawing)]),
+    "dop_drawing_png": (c_int, [POINTER(dop_drawing), c_char_p, POINTER(dop_diag), POINTER(c_void_p), POINTER(c_size_t)]),
     "dop_compile": (c_int, [c_char_p, c_char_p, POINTER(dop_compile_options), POINTER(dop_diag), POINTER(dop_compile_facts)]),
 }

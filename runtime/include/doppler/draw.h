@@ -1,0 +1,60 @@
+/* Pictures from texts, by the programs of a diffusion model: encode, context, denoise, decode (dop_program_run).
+ *
+ * A plan makes pictures of one size (dopplerc --size). */
+#ifndef DOPPLER_RUNTIME_INCLUDE_DOPPLER_DRAW_H
+#define DOPPLER_RUNTIME_INCLUDE_DOPPLER_DRAW_H
+
+#include <doppler/doppler.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a plan draws.  Programs, inputs and outputs of dop_program_run:
+ *   context   "context" f32 [context_rows, context]: states of a text, which `denoise` reads for the same "sequence" u32 [1] (absent: 0)
+ *   denoise   "latents" f32 [latents_height, latents_width, latents], "time" f32 [times], "sequence" -> "predicted", as latents
+ *   decode    "latents", divided by the model's scaling -> "pixels" f32 [height, width, colours], -1 to 1 */
+typedef struct dop_draw_facts {
+    uint32_t width, height; /* pixels */
+    uint32_t latents_width, latents_height, latents, times, context, context_rows, colours;
+} dop_draw_facts;
+
+/* False: the plan draws nothing. */
+bool dop_model_draw_facts(const dop_model *model, dop_draw_facts *out_facts);
+
+/* Called before each step, and with step = n_steps before the picture is decoded.  False stops: dop_draw_picture gives DOP_E_CANCELLED. */
+typedef bool dop_draw_progress(void *user, uint32_t step, uint32_t n_steps);
+
+typedef struct dop_draw_options {
+    const char *text;     /* UTF-8 */
+    const char *negative; /* what not to draw; NULL: nothing.  Used with guidance */
+    uint32_t steps;       /* 1 to 1000; 0: the default of the model (1 where its times are trailing, else 20) */
+    double
+        guidance; /* how far to go from `negative` to `text`; 1: no guidance; 0: the default (1 with one step, else 7.5) */
+    uint64_t seed;               /* the same seed gives the same picture on the same device */
+    const char *sampler;         /* "euler", "ancestral", "ddim", "lcm"; NULL: euler */
+    dop_draw_progress *progress; /* NULL: none */
+    void *user;
+} dop_draw_options;
+
+typedef struct dop_drawing {
+    uint32_t width, height;
+    uint8_t *rgb;        /* height * width * 3; the caller's (free) */
+    uint32_t steps, cut; /* steps that were made; tokens of the text that did not fit and were left out */
+    double guidance;
+    const char *sampler;
+} dop_drawing;
+
+/* Draws a picture.  The model's thread; no step may be open.  DOP_E_INPUT: the plan draws nothing, or an option is out of range. */
+dop_status dop_draw_picture(dop_model *model, const dop_draw_options *options, dop_diag *diag,
+                            dop_drawing *out_drawing);
+
+/* The drawing as a PNG file that carries `text`, UTF-8, under the key "parameters" (NULL: without).  *out_bytes is the caller's (free). */
+dop_status dop_drawing_png(const dop_drawing *drawing, const char *text, dop_diag *diag, void **out_bytes,
+                           size_t *out_n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

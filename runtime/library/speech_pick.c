@@ -1,0 +1,158 @@
+/* Picking the tokens of a transcription: suppressed tokens, the rules of timestamps, then the likeliest token or a random one.
+ * Reference: openai/whisper, decoding.py. */
+#include "runtime/library/speech.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FIRST_TIMES = 50 }; /* a chunk's first segment begins within its first second */
+
+static void
+rule_out(float *scores, uint32_t from, uint32_t end)
+{
+    for (uint32_t i = from; i < end; i++)
+        scores[i] = -INFINITY;
+}
+
+/* Times come in pairs, of an end and the next beginning, except before the end of the text; they never decrease. */
+static void
+rule_times(const dop_speech_picker *p, float *scores, const uint32_t *picked, size_t n)
+{
+    const dop_speech_tokens *t = &p->speech->tokens;
+    const uint32_t first = t->first_time, vocab = p->speech->vocab;
+    const bool last = n > 0 && picked[n - 1] >= first, before = n < 2 || picked[n - 2] >= first;
+    uint32_t time = UINT32_MAX;
+    if (last && before)
+        rule_out(scores, first, vocab);
+    else if (last)
+        rule_out(scores, 0, t->eot < first ? t->eot : first);
+    for (size_t i = n; i-- > 0 && time == UINT32_MAX;)
+        time = picked[i] >= first ? picked[i] : UINT32_MAX;
+    if (time != UINT32_MAX) /* a segment that has a beginning may not end there */
+        rule_out(scores, first, last && !before ? time : time + 1 < vocab ? time + 1 : vocab);
+    if (n > 0)
+        return;
+    rule_out(scores, 0, first);
+    if (first + FIRST_TIMES + 1 < vocab)
+        rule_out(scores, first + FIRST_TIMES + 1, vocab);
+}
+
+/* The logarithm of the sum of exponentials of scores [from, end); *out_most: the largest of them. */
+static double
+log_sum(const float *scores, uint32_t from, uint32_t end, double *out_most)
+{
+    double most = -INFINITY, sum = 0;
+    for (uint32_t i = from; i < end; i++)
+        most = (double)scores[i] > most ? (double)scores[i] : most;
+    *out_most = most;
+    if (most == -(double)INFINITY)
+        return most;
+    for (uint32_t i = from; i < end; i++)
+        sum += exp((double)scores[i] - most);
+    return most + log(sum);
+}
+
+/* A number in [0, 1) from the state of a SplitMix64 generator. */
+static double
+next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static uint32_t
+choose(dop_speech_picker *p, uint32_t vocab)
+{
+    const float *scores = p->scores;
+    double most;
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < vocab; i++)
+        best = scores[i] > scores[best] ? i : best;
+    if (p->temperature <= 0)
+        return best;
+    most = (double)scores[best];
+    double sum = 0;
+    for (uint32_t i = 0; i < vocab; i++)
+        sum += exp(((double)scores[i] - most) / p->temperature);
+    double left = next_random(&p->random) * sum;
+    for (uint32_t i = 0; i < vocab; i++) {
+        left -= exp(((double)scores[i] - most) / p->temperature);
+        if (left < 0)
+            return i;
+    }
+    return best;
+}
+
+/* The probability of a token; 0 where the vocabulary has none. */
+static double
+probability(const float *logits, uint32_t vocab, uint32_t id)
+{
+    double most;
+    return id < vocab ? exp((double)logits[id] - log_sum(logits, 0, vocab, &most)) : 0;
+}
+
+static uint32_t
+likeliest_language(const dop_speech *s, const float *logits)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < dop_n_languages; i++) {
+        const uint32_t id = s->language_ids[i];
+        if (id != UINT32_MAX && (best == UINT32_MAX || logits[id] > logits[best]))
+            best = id;
+    }
+    return best;
+}
+
+/* Rules out what the next token of a transcription must not be. */
+static void
+rule(dop_speech_picker *p, const uint32_t *picked, size_t n)
+{
+    const dop_speech *s = p->speech;
+    const uint32_t first = s->tokens.first_time, vocab = s->vocab;
+    double most, text;
+    for (size_t i = 0; i < s->n_suppressed; i++)
+        p->scores[s->suppressed[i]] = -INFINITY;
+    for (size_t i = 0; i < s->n_at_first && n == 0; i++)
+        p->scores[s->at_first[i]] = -INFINITY;
+    if (p->how->no_timestamps) {
+        rule_out(p->scores, first, vocab);
+        return;
+    }
+    rule_times(p, p->scores, picked, n);
+    /* Where a time is likelier than any text, it is a time. */
+    (void)log_sum(p->scores, 0, first, &text);
+    if (log_sum(p->scores, first, vocab, &most) > text)
+        rule_out(p->scores, 0, first);
+}
+
+dop_status
+dop_speech_pick(void *picker, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
+                dop_diag *diag, uint32_t *out_id)
+{
+    dop_speech_picker *p = picker;
+    const dop_speech *s = p->speech;
+    const size_t from = p->begin - p->n_forced;
+    double most;
+    for (uint32_t i = 0; i < vocab; i++)
+        if (!isfinite(logits[i]))
+            return DOP_FAIL(diag, DOP_E_INPUT, "the logits are not finite");
+    if (n_tokens == from)
+        p->no_speech = probability(logits, vocab, s->tokens.no_speech);
+    if (n_tokens < p->begin) {
+        *out_id = p->any_language ? likeliest_language(s, logits) : p->forced[n_tokens - from];
+        return DOP_OK;
+    }
+    memcpy(p->scores, logits, vocab * sizeof *logits);
+    rule(p, tokens + p->begin, n_tokens - p->begin);
+    const double sum = log_sum(p->scores, 0, vocab, &most);
+    if (most == -(double)INFINITY) { /* every token is ruled out: the text ends */
+        *out_id = s->tokens.eot;
+        return DOP_OK;
+    }
+    *out_id = choose(p, vocab);
+    p->sum_logprobs += (double)p->scores[*out_id] - sum;
+    p->n++;
+    return DOP_OK;
+}

@@ -1,0 +1,91 @@
+/* --draw: a picture of a text, as PNG. */
+#include "base/program/progress_line.h"
+#include "runtime/program/client/cli_generate.h"
+
+#include <doppler/draw.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Shows the steps on a terminal. */
+static bool
+show(void *user, uint32_t step, uint32_t n_steps)
+{
+    dop_progress_line *line = user;
+    return dop_progress_line_show(line, "steps", step, n_steps);
+}
+
+static dop_status
+write_picture(const dop_cli *cli, const dop_drawing *d, uint64_t seed, dop_diag *diag)
+{
+    char settings[160];
+    dop_buf text = {0};
+    dop_out_file file;
+    void *png = NULL;
+    size_t n = 0;
+    snprintf(settings, sizeof settings, "Steps: %u, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %ux%u", d->steps,
+             d->sampler, d->guidance, (unsigned long long)seed, d->width, d->height);
+    dop_buf_puts(&text, cli->draw);
+    if (cli->negative)
+        dop_buf_printf(&text, "\nNegative prompt: %s", cli->negative);
+    dop_buf_printf(&text, "\n%s", settings);
+    dop_status st =
+        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_drawing_png(d, text.data, diag, &png, &n);
+    if (st == DOP_OK)
+        st = dop_out_file_open(cli->output, diag, &file);
+    if (st == DOP_OK) {
+        if (fwrite(png, 1, n, file.f) != n)
+            st = DOP_FAIL_IN(diag, DOP_E_IO, cli->output, "cannot write: %s", strerror(errno));
+        const dop_status closed = dop_out_file_close(&file, st == DOP_OK, diag);
+        st = st != DOP_OK ? st : closed;
+    }
+    free(png);
+    dop_buf_finish(&text);
+    return st;
+}
+
+dop_status
+dop_mode_draw(dop_cli *cli, dop_diag *diag)
+{
+    const char *path = NULL;
+    dop_model *model = NULL;
+    dop_open_options o;
+    dop_drawing d = {0};
+    dop_facts facts;
+    uint64_t seed = 0;
+    dop_progress_line line = {.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
+    dop_status st = cli->seed ? dop_cli_seed(cli->seed, &seed, diag) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK)
+        return st;
+    dop_cli_open_options(cli, &o);
+    st = dop_model_open(path, &o, diag, &model);
+    const double begin = dop_now_ms();
+    const dop_draw_options options = {.text = cli->draw,
+                                      .negative = cli->negative,
+                                      .steps = cli->steps,
+                                      .guidance = isnan(cli->guidance) ? 0 : cli->guidance,
+                                      .seed = seed,
+                                      .sampler = cli->sampler,
+                                      .progress = show,
+                                      .user = &line};
+    if (st == DOP_OK)
+        st = dop_draw_picture(model, &options, diag, &d);
+    dop_progress_line_end(&line);
+    const double ms = dop_now_ms() - begin;
+    if (st == DOP_OK)
+        st = write_picture(cli, &d, seed, diag);
+    if (st == DOP_OK && !cli->quiet) {
+        dop_model_facts(model, &facts);
+        if (d.cut)
+            fprintf(stderr, "the text is too long: its last %u tokens are left out\n", d.cut);
+        fprintf(stderr, "load %.0f ms; %u x %u in %u steps of %s, guidance %g: %.2f s; on %s\n", facts.load_ms, d.width,
+                d.height, d.steps, d.sampler, d.guidance, ms / 1e3, facts.device);
+    }
+    free(d.rgb);
+    dop_model_close(model);
+    return st;
+}

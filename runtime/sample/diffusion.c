@@ -1,0 +1,178 @@
+#include "runtime/sample/diffusion.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LEADING, LINSPACE, TRAILING };       /* dop_draw_spacing */
+enum { OF_NOISE, OF_VELOCITY, OF_LATENTS }; /* dop_draw_predicts */
+
+static const char *const names[DOP_N_SAMPLERS] = {"euler", "ancestral", "ddim", "lcm"};
+
+const char *
+dop_sampler_name(dop_draw_sampler_kind kind)
+{
+    return names[kind];
+}
+
+bool
+dop_sampler_by_name(const char *name, dop_draw_sampler_kind *out_kind)
+{
+    for (uint32_t i = 0; i < DOP_N_SAMPLERS; i++)
+        if (strcmp(names[i], name) == 0) {
+            *out_kind = (dop_draw_sampler_kind)i;
+            return true;
+        }
+    return false;
+}
+
+/* The level at a time, which may be between steps of training: with the share a of the picture's variance that is left, it is
+ * sqrt((1 - a) / a). */
+static double
+level_at(const dop_noise_facts *f, double time)
+{
+    double levels[2] = {0, 0}, all = time < 0 ? 0 : time;
+    const double last = f->train_steps - 1;
+    const uint32_t at = (uint32_t)floor(all < last ? all : last),
+                   end = at + 2 < f->train_steps ? at + 2 : f->train_steps;
+    double left = 1;
+    const double from = f->beta_roots ? sqrt(f->beta_first) : f->beta_first,
+                 to = f->beta_roots ? sqrt(f->beta_last) : f->beta_last;
+    for (uint32_t i = 0; i < end; i++) {
+        const double b = from + (to - from) * i / last;
+        left *= 1 - (f->beta_roots ? b * b : b);
+        levels[0] = i <= at ? sqrt((1 - left) / left) : levels[0];
+        levels[1] = sqrt((1 - left) / left);
+    }
+    return levels[0] + (levels[1] - levels[0]) * (all - at);
+}
+
+static double
+time_of(const dop_noise_facts *f, uint32_t step, uint32_t n)
+{
+    const double train = f->train_steps;
+    if (f->spacing == LINSPACE)
+        return n > 1 ? (train - 1) * (n - 1 - step) / (n - 1) : train - 1;
+    if (f->spacing == LEADING) {
+        const double t = (double)(n - 1 - step) * (f->train_steps / n) + f->offset;
+        return t < train - 1 ? t : train - 1;
+    }
+    const double t = nearbyint(train - step * train / n) - 1;
+    return t > 0 ? t : 0;
+}
+
+void
+dop_sampler_begin(const dop_noise_facts *facts, dop_draw_sampler_kind kind, uint32_t n_steps, uint64_t seed,
+                  dop_draw_sampler *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = kind;
+    out->facts = *facts;
+    out->n_steps = n_steps;
+    out->seed = seed;
+    for (uint32_t i = 0; i < n_steps; i++) {
+        out->times[i] = time_of(facts, i, n_steps);
+        out->levels[i] = level_at(facts, out->times[i]);
+    }
+    out->levels[n_steps] = kind == DOP_SAMPLER_DDIM ? level_at(facts, 0) : 0;
+    if (out->levels[n_steps] >= out->levels[n_steps - 1])
+        out->levels[n_steps] = 0;
+    /* With leading spacing the first time is before the end of training, and a picture begins with all of its variance. */
+    out->first = facts->spacing == LEADING ? hypot(out->levels[0], 1) : out->levels[0];
+}
+
+void
+dop_sampler_start_at(dop_draw_sampler *s, double strength)
+{
+    uint32_t keep = (uint32_t)ceil(strength * s->n_steps);
+    keep = keep < 1 ? 1 : keep > s->n_steps ? s->n_steps : keep;
+    const uint32_t skip = s->n_steps - keep;
+    memmove(s->times, s->times + skip, keep * sizeof *s->times);
+    memmove(s->levels, s->levels + skip, ((size_t)keep + 1) * sizeof *s->levels);
+    s->n_steps = keep;
+    s->first = s->levels[0];
+}
+
+/* splitmix64 of the seed and a counter (public domain, S. Vigna). */
+static uint64_t
+bits_of(uint64_t seed, uint64_t n)
+{
+    uint64_t z = seed + (n + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* A normal value by Box and Muller (https://doi.org/10.1214/aoms/1177706645). */
+static double
+normal(uint64_t seed, uint64_t n)
+{
+    const double a = (double)((bits_of(seed, 2 * n) >> 11) + 1) * 0x1p-53,
+                 b = (double)(bits_of(seed, 2 * n + 1) >> 11) * 0x1p-53;
+    return sqrt(-2 * log(a)) * cos(2 * 3.14159265358979323846 * b);
+}
+
+void
+dop_sampler_noise(dop_draw_sampler *s, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)normal(s->seed, s->drawn++);
+}
+
+void
+dop_sampler_input(const dop_draw_sampler *s, uint32_t step, const float *x, size_t n, float *out)
+{
+    const double by = 1 / hypot(s->levels[step], 1);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)((double)x[i] * by);
+}
+
+/* The clean latents that a prediction means, for latents x at a level. */
+static double
+clean_of(uint8_t predicts, double x, double predicted, double level)
+{
+    const double all = level * level + 1;
+    return predicts == OF_NOISE      ? x - level * predicted
+           : predicts == OF_VELOCITY ? x / all - predicted * level / sqrt(all)
+                                     : predicted;
+}
+
+/* Shares of the latents and of the clean ones by which a consistency model keeps to its boundary (the paper's section 4.1, with
+ * times scaled by 10 and a deviation of 0.5). */
+static void
+consistency(double time, double *out_skip, double *out_keep)
+{
+    const double t = time * 10, own = 0.5;
+    *out_skip = own * own / (t * t + own * own);
+    *out_keep = t / sqrt(t * t + own * own);
+}
+
+void
+dop_sampler_step(dop_draw_sampler *s, uint32_t step, const float *predicted, float *x, size_t n)
+{
+    const double level = s->levels[step], next = s->levels[step + 1];
+    double down = next, noise = 0, skip = 0, keep = 1;
+    if (s->kind == DOP_SAMPLER_ANCESTRAL && next > 0) {
+        noise = next * sqrt((level * level - next * next) / (level * level));
+        down = sqrt(next * next - noise * noise);
+    } else if (s->kind == DOP_SAMPLER_LCM) {
+        noise = next;
+        consistency(s->times[step], &skip, &keep);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double clean = clean_of(s->facts.predicts, (double)x[i], (double)predicted[i], level);
+        const double y = s->kind == DOP_SAMPLER_LCM ? keep * clean + skip * (double)x[i] / hypot(level, 1)
+                                                    : clean + ((double)x[i] - clean) * (down / level);
+        x[i] = (float)(noise > 0 ? y + noise * normal(s->seed, s->drawn++) : y);
+    }
+}
+
+void
+dop_time_embedding(double time, bool cosine_first, uint32_t shift, float *out, uint32_t n)
+{
+    const uint32_t half = n / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        const double a = time * exp(-log(10000) * i / (double)(half - shift));
+        out[i] = (float)(cosine_first ? cos(a) : sin(a));
+        out[half + i] = (float)(cosine_first ? sin(a) : cos(a));
+    }
+}

@@ -1,0 +1,58 @@
+/* Samplers of diffusion models: from noise to latents in few steps, each of which asks the model once (twice with guidance).
+ *
+ * In all of this, latents are x = clean + level * noise with unit noise, so that a level is the standard deviation of the noise
+ * (https://arxiv.org/abs/2206.00364, where it is sigma); the model reads x / sqrt(level^2 + 1).
+ *   euler      Euler's method on the probability flow (the same, algorithm 1 without its second order)
+ *   ancestral  Euler's method down to a lower level, then new noise (k-diffusion's sample_euler_ancestral)
+ *   ddim       https://arxiv.org/abs/2010.02502 with eta 0, which is Euler's method; its last level is that of the first time
+ *   lcm        latent consistency (https://arxiv.org/abs/2310.04378): the clean latents of each step, then new noise */
+#ifndef DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
+#define DOPPLER_RUNTIME_SAMPLE_DIFFUSION_H
+
+#include "base/base.h"
+
+enum { DOP_DRAW_MAX_STEPS = 1000 };
+
+typedef enum dop_draw_sampler_kind {
+    DOP_SAMPLER_EULER,
+    DOP_SAMPLER_ANCESTRAL,
+    DOP_SAMPLER_DDIM,
+    DOP_SAMPLER_LCM,
+    DOP_N_SAMPLERS
+} dop_draw_sampler_kind;
+
+/* How a model was trained: compiler/model/diffusion.h describes the same fields. */
+typedef struct dop_noise_facts {
+    uint32_t train_steps, offset;
+    double beta_first, beta_last;
+    uint8_t beta_roots, spacing, predicts; /* dop_draw_spacing, dop_draw_predicts */
+} dop_noise_facts;
+
+typedef struct dop_draw_sampler {
+    dop_draw_sampler_kind kind;
+    dop_noise_facts facts;
+    uint32_t n_steps;
+    double times[DOP_DRAW_MAX_STEPS];      /* what the model is told of each step, in 0 .. train_steps - 1 */
+    double levels[DOP_DRAW_MAX_STEPS + 1]; /* before each step, and after the last one */
+    double first;                          /* level of the noise that a picture begins with */
+    uint64_t seed, drawn;                  /* normal values that were drawn so far */
+} dop_draw_sampler;
+
+const char *dop_sampler_name(dop_draw_sampler_kind kind);
+bool dop_sampler_by_name(const char *name, dop_draw_sampler_kind *out_kind);
+
+/* Sets up steps; n_steps in 1 .. DOP_DRAW_MAX_STEPS and at most facts->train_steps. */
+void dop_sampler_begin(const dop_noise_facts *facts, dop_draw_sampler_kind kind, uint32_t n_steps, uint64_t seed,
+                       dop_draw_sampler *out);
+/* Leaves out the first steps, so that about `strength` (0 to 1) of them are left, at least one. */
+void dop_sampler_start_at(dop_draw_sampler *s, double strength);
+/* Fills x with n normal values.  The same seed gives the same values, whatever the device. */
+void dop_sampler_noise(dop_draw_sampler *s, float *x, size_t n);
+/* What the model reads in a step: x / sqrt(level^2 + 1). */
+void dop_sampler_input(const dop_draw_sampler *s, uint32_t step, const float *x, size_t n, float *out);
+/* Replaces x, the latents before a step, by those after it; predicted: what the model gave. */
+void dop_sampler_step(dop_draw_sampler *s, uint32_t step, const float *predicted, float *x, size_t n);
+/* The embedding of a time, [n], as the U-Net reads it: sines and cosines (https://arxiv.org/abs/1706.03762, section 3.5). */
+void dop_time_embedding(double time, bool cosine_first, uint32_t shift, float *out, uint32_t n);
+
+#endif

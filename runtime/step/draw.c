@@ -1,0 +1,130 @@
+/* The programs of a diffusion model: `context` leaves keys and values of a text in states, `denoise` predicts the noise of latents, and
+ * `decode` makes pixels of latents.  Each is one step, whose rows are places of a picture or rows of a text. */
+#include "runtime/model/part.h"
+#include "runtime/step/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct program {
+    const char *name, *input, *output;
+    uint32_t kind;
+} program;
+
+static const program programs[] = {{"context", "context", NULL, DOP_SCHED_CONTEXT},
+                                   {"denoise", "latents", "predicted", DOP_SCHED_DENOISE},
+                                   {"decode", "latents", "pixels", DOP_SCHED_DECODE_LATENTS}};
+
+static const program *
+find(const char *name)
+{
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (strcmp(programs[i].name, name) == 0)
+            return &programs[i];
+    return NULL;
+}
+
+bool
+dop_draws(const dop_model *m, const char *name)
+{
+    return m->plan.draw && find(name);
+}
+
+/* Values of a row, of all rows of an input (in f32 or u32) of a schedule. */
+static uint64_t
+values_of(const dop_part_value *v, uint32_t rows)
+{
+    return v->row_bytes / sizeof(float) * (v->one_row ? 1 : rows);
+}
+
+/* Fills what the program receives: inputs by their names, and for attention the numbers of rows ("places<n>") and of the
+ * last row ("lasts<n>"). */
+static dop_status
+fill(const dop_part_value *in, uint32_t n_in, uint32_t rows, const dop_value *inputs, size_t n_inputs, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < n_in; i++) {
+        const dop_value *given = dop_value_find(inputs, n_inputs, in[i].name);
+        const uint64_t n = values_of(&in[i], rows);
+        uint32_t *numbers = (uint32_t *)(void *)in[i].bytes;
+        if (given) {
+            dop_status st = dop_value_check(given, n, diag);
+            if (st != DOP_OK)
+                return st;
+            memcpy(in[i].bytes, given->data, n * sizeof(float));
+            continue;
+        }
+        const bool places = strncmp(in[i].name, "places", 6) == 0, lasts = strncmp(in[i].name, "lasts", 5) == 0;
+        if (!places && !lasts)
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program needs the input \"%s\"", in[i].name);
+        for (uint64_t k = 0; k < n; k++)
+            numbers[k] = places ? (uint32_t)k : (uint32_t)n - 1;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_inputs(const program *p, const dop_value *inputs, size_t n_inputs, const dop_value *outputs, size_t n_outputs,
+             dop_diag *diag)
+{
+    for (size_t i = 0; i < n_inputs; i++)
+        if (strcmp(inputs[i].name, p->input) != 0 && strcmp(inputs[i].name, "sequence") != 0 &&
+            !(p->kind == DOP_SCHED_DENOISE && strcmp(inputs[i].name, "time") == 0))
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program %s has no input \"%.40s\"", p->name, inputs[i].name);
+    for (size_t i = 0; i < n_outputs; i++)
+        if (!p->output || strcmp(outputs[i].name, p->output) != 0)
+            return DOP_FAIL(diag, DOP_E_INPUT, "the program %s has no output \"%.40s\"", p->name, outputs[i].name);
+    return DOP_OK;
+}
+
+static dop_status
+run(dop_model *m, uint32_t schedule, uint32_t rows, uint32_t sequence, dop_diag *diag)
+{
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    uint64_t ticket;
+    for (uint32_t r = 0; r < rows; r++)
+        dop_replay_write_row(&m->replay, r, &(dop_row){.position = r, .sequence = sequence});
+    step->flags = 0;
+    step->n_rows = m->replay.n_rows = rows;
+    dop_status st = dop_model_make_code(m, schedule, DOP_FORM_READ, diag);
+    if (st == DOP_OK)
+        st = dop_replay_submit(&m->replay, schedule, DOP_FORM_READ, 1, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+}
+
+dop_status
+dop_draw_run(dop_model *m, const char *name, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
+             size_t n_outputs, dop_diag *diag)
+{
+    const program *p = find(name);
+    const dop_value *given = dop_value_find(inputs, n_inputs, "sequence"),
+                    *out = p->output ? dop_value_find(outputs, n_outputs, p->output) : NULL;
+    const uint32_t sequence = given && given->n == 1 ? *(const uint32_t *)given->data : 0;
+    dop_part_value in[DOP_PART_MAX_VALUES];
+    uint32_t n_of;
+    const uint32_t *of = dop_used_of(&m->used, p->kind, DOP_ORDER_BARRIERS, &n_of);
+    dop_status st = check_inputs(p, inputs, n_inputs, outputs, n_outputs, diag);
+    if (st != DOP_OK)
+        return st;
+    if (n_of == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path, "the plan has no schedule of the program %s", name);
+    if ((given && given->n != 1) || sequence >= m->plan.model->n_sequences)
+        return DOP_FAIL(diag, DOP_E_INPUT, "\"sequence\" is not one number below %u", m->plan.model->n_sequences);
+    const uint32_t rows = m->plan.schedules[of[0]].max_rows;
+    st = dop_step_none_open(m, diag);
+    if (st == DOP_OK)
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK)
+        st = dop_model_need(m, of[0], diag);
+    if (st != DOP_OK)
+        return st;
+    const uint32_t n_in = dop_part_inputs(m, of[0], in);
+    st = fill(in, n_in, rows, inputs, n_inputs, diag);
+    if (st == DOP_OK && out)
+        st = dop_value_check(
+            out, p->kind == DOP_SCHED_DENOISE ? dop_draw_latents(m->plan.draw) : dop_draw_pixels(m->plan.draw), diag);
+    if (st == DOP_OK)
+        st = run(m, of[0], rows, sequence, diag);
+    if (st == DOP_OK && out)
+        memcpy(out->data, dop_model_logits(m, of[0]), out->n * sizeof(float));
+    return st;
+}

@@ -1,0 +1,541 @@
+#!/usr/bin/env python3
+"""Latent diffusion in PyTorch, written from the published architecture: what `tests/golden/draw.sh` compares with.
+
+    reference.py make DIR [--seed N] [--kind sd15|turbo|sd21]   a small random model as a diffusers directory, and its answers
+    reference.py bench [--size N] [--compile]                    Stable Diffusion 1.5's sizes with random weights, on a GPU
+
+Papers: U-Net and autoencoder https://arxiv.org/abs/2112.10752; text states https://arxiv.org/abs/2103.00020; samplers
+https://arxiv.org/abs/2206.00364 (Euler), https://arxiv.org/abs/2010.02502 (DDIM).  Parameter names are those of published files.
+"""
+import argparse
+import json
+import math
+import pathlib
+import struct
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Resnet(nn.Module):
+    """norm, SiLU, convolution, twice; time's embedding is added between them."""
+
+    def __init__(self, cin, cout, groups, eps, time_dim=0):
+        super().__init__()
+        self.norm1 = nn.GroupNorm(groups, cin, eps)
+        self.conv1 = nn.Conv2d(cin, cout, 3, padding=1)
+        if time_dim:
+            self.time_emb_proj = nn.Linear(time_dim, cout)
+        self.norm2 = nn.GroupNorm(groups, cout, eps)
+        self.conv2 = nn.Conv2d(cout, cout, 3, padding=1)
+        if cin != cout:
+            self.conv_shortcut = nn.Conv2d(cin, cout, 1)
+
+    def forward(self, x, emb=None):
+        h = self.conv1(F.silu(self.norm1(x)))
+        if emb is not None:
+            h = h + self.time_emb_proj(F.silu(emb))[:, :, None, None]
+        h = self.conv2(F.silu(self.norm2(h)))
+        return (self.conv_shortcut(x) if hasattr(self, "conv_shortcut") else x) + h
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads, context=None, bias=False, norm_groups=0, eps=1e-6):
+        super().__init__()
+        self.heads = heads
+        if norm_groups:
+            self.group_norm = nn.GroupNorm(norm_groups, dim, eps)
+        self.to_q = nn.Linear(dim, dim, bias=bias)
+        self.to_k = nn.Linear(context or dim, dim, bias=bias)
+        self.to_v = nn.Linear(context or dim, dim, bias=bias)
+        self.to_out = nn.ModuleList([nn.Linear(dim, dim)])
+
+    def forward(self, x, context=None):
+        def split(y):
+            return y.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+        context = x if context is None else context
+        q, k, v = split(self.to_q(x)), split(self.to_k(context)), split(self.to_v(context))
+        y = F.scaled_dot_product_attention(q, k, v) if hasattr(F, "scaled_dot_product_attention") else \
+            torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), -1) @ v
+        return self.to_out[0](y.transpose(1, 2).flatten(2))
+
+
+class GatedGelu(nn.Module):
+    def __init__(self, dim, inner):
+        super().__init__()
+        self.proj = nn.Linear(dim, 2 * inner)
+
+    def forward(self, x):
+        x, gate = self.proj(x).chunk(2, -1)
+        return x * F.gelu(gate)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.net = nn.ModuleList([GatedGelu(dim, 4 * dim), nn.Identity(), nn.Linear(4 * dim, dim)])
+
+    def forward(self, x):
+        for part in self.net:
+            x = part(x)
+        return x
+
+
+class TransformerBlock(nn.Module):
+    def __init__(self, dim, heads, context):
+        super().__init__()
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(dim), nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.attn1 = Attention(dim, heads)
+        self.attn2 = Attention(dim, heads, context)
+        self.ff = FeedForward(dim)
+
+    def forward(self, x, context):
+        x = x + self.attn1(self.norm1(x))
+        x = x + self.attn2(self.norm2(x), context)
+        return x + self.ff(self.norm3(x))
+
+
+class Transformer(nn.Module):
+    """Pixels as rows: group norm, projection, blocks, projection, residual."""
+
+    def __init__(self, dim, heads, context, groups, depth, linear):
+        super().__init__()
+        self.linear = linear
+        self.norm = nn.GroupNorm(groups, dim, 1e-6)
+        self.proj_in = nn.Linear(dim, dim) if linear else nn.Conv2d(dim, dim, 1)
+        self.transformer_blocks = nn.ModuleList([TransformerBlock(dim, heads, context) for _ in range(depth)])
+        self.proj_out = nn.Linear(dim, dim) if linear else nn.Conv2d(dim, dim, 1)
+
+    def forward(self, x, context):
+        y, (h, w) = self.norm(x), x.shape[2:]
+        if not self.linear:
+            y = self.proj_in(y)
+        y = y.flatten(2).transpose(1, 2)
+        if self.linear:
+            y = self.proj_in(y)
+        for block in self.transformer_blocks:
+            y = block(y, context)
+        if self.linear:
+            y = self.proj_out(y)
+        y = y.transpose(1, 2).unflatten(2, (h, w))
+        return x + (y if self.linear else self.proj_out(y))
+
+
+class Resample(nn.Module):
+    def __init__(self, dim, up):
+        super().__init__()
+        self.up = up
+        self.conv = nn.Conv2d(dim, dim, 3, padding=1, stride=1 if up else 2)
+
+    def forward(self, x):
+        return self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest") if self.up else x)
+
+
+class Stage(nn.Module):
+    """One resolution on the way down or up."""
+
+    def __init__(self, channels, out, cfg, i, cross, last, up, time_dim, eps):
+        super().__init__()
+        groups = cfg["norm_num_groups"]
+        self.resnets = nn.ModuleList([Resnet(c, out, groups, eps, time_dim) for c in channels])
+        if cross:
+            self.attentions = nn.ModuleList([
+                Transformer(out, heads_of(cfg, i), cfg["cross_attention_dim"], groups, depth_of(cfg, i),
+                            cfg.get("use_linear_projection", False)) for _ in channels])
+        if not last:
+            setattr(self, "upsamplers" if up else "downsamplers", nn.ModuleList([Resample(out, up)]))
+
+
+def per_stage(value, i):
+    return value[i] if isinstance(value, list) else value
+
+
+def heads_of(cfg, i):  # published files call the number of heads attention_head_dim
+    return per_stage(cfg.get("num_attention_heads") or cfg["attention_head_dim"], i)
+
+
+def depth_of(cfg, i):
+    return per_stage(cfg.get("transformer_layers_per_block", 1), i)
+
+
+class Mid(nn.Module):
+    pass
+
+
+class UNet(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.cfg = cfg
+        c, n, groups, eps = cfg["block_out_channels"], cfg["layers_per_block"], cfg["norm_num_groups"], cfg["norm_eps"]
+        time_dim, last = 4 * c[0], len(c) - 1
+        self.conv_in = nn.Conv2d(cfg["in_channels"], c[0], 3, padding=1)
+        self.time_embedding = nn.Module()
+        self.time_embedding.linear_1 = nn.Linear(c[0], time_dim)
+        self.time_embedding.linear_2 = nn.Linear(time_dim, time_dim)
+        self.down_blocks, self.up_blocks = nn.ModuleList(), nn.ModuleList()
+        skips, prev = [c[0]], c[0]
+        for i, kind in enumerate(cfg["down_block_types"]):
+            cin = [prev] + [c[i]] * (n - 1)
+            self.down_blocks.append(Stage(cin, c[i], cfg, i, "CrossAttn" in kind, i == last, False, time_dim, eps))
+            skips += [c[i]] * n + ([c[i]] if i != last else [])
+            prev = c[i]
+        self.mid_block = Mid()
+        self.mid_block.resnets = nn.ModuleList([Resnet(c[-1], c[-1], groups, eps, time_dim) for _ in range(2)])
+        self.mid_block.attentions = nn.ModuleList([
+            Transformer(c[-1], heads_of(cfg, last), cfg["cross_attention_dim"], groups, depth_of(cfg, last),
+                        cfg.get("use_linear_projection", False))])
+        for j, kind in enumerate(cfg["up_block_types"]):
+            i = last - j
+            cin = []
+            for k in range(n + 1):
+                cin.append((prev if k == 0 else c[i]) + skips.pop())
+            self.up_blocks.append(Stage(cin, c[i], cfg, i, "CrossAttn" in kind, j == last, True, time_dim, eps))
+            prev = c[i]
+        self.conv_norm_out = nn.GroupNorm(groups, c[0], eps)
+        self.conv_out = nn.Conv2d(c[0], cfg["out_channels"], 3, padding=1)
+
+    def forward(self, x, t, context):
+        c0 = self.cfg["block_out_channels"][0]
+        half = c0 // 2
+        f = torch.exp(-math.log(10000) * torch.arange(half, dtype=torch.float32, device=x.device) /
+                      (half - self.cfg.get("freq_shift", 0)))
+        a = t.float()[:, None] * f
+        a = torch.cat([torch.cos(a), torch.sin(a)] if self.cfg.get("flip_sin_to_cos", True) else
+                      [torch.sin(a), torch.cos(a)], -1).to(x.dtype)
+        emb = self.time_embedding.linear_2(F.silu(self.time_embedding.linear_1(a)))
+        x = self.conv_in(x)
+        skips = [x]
+        for b in self.down_blocks:
+            for i, r in enumerate(b.resnets):
+                x = r(x, emb)
+                if hasattr(b, "attentions"):
+                    x = b.attentions[i](x, context)
+                skips.append(x)
+            if hasattr(b, "downsamplers"):
+                x = b.downsamplers[0](x)
+                skips.append(x)
+        m = self.mid_block
+        x = m.resnets[1](m.attentions[0](m.resnets[0](x, emb), context), emb)
+        for b in self.up_blocks:
+            for i, r in enumerate(b.resnets):
+                x = r(torch.cat([x, skips.pop()], 1), emb)
+                if hasattr(b, "attentions"):
+                    x = b.attentions[i](x, context)
+            if hasattr(b, "upsamplers"):
+                x = b.upsamplers[0](x)
+        return self.conv_out(F.silu(self.conv_norm_out(x)))
+
+
+class Decoder(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        c, n, groups = cfg["block_out_channels"], cfg["layers_per_block"], cfg["norm_num_groups"]
+        self.conv_in = nn.Conv2d(cfg["latent_channels"], c[-1], 3, padding=1)
+        self.mid_block = Mid()
+        self.mid_block.resnets = nn.ModuleList([Resnet(c[-1], c[-1], groups, 1e-6) for _ in range(2)])
+        self.mid_block.attentions = nn.ModuleList([Attention(c[-1], 1, bias=True, norm_groups=groups)])
+        self.up_blocks, prev = nn.ModuleList(), c[-1]
+        for j, out in enumerate(reversed(c)):
+            cin = [prev] + [out] * n
+            self.up_blocks.append(Stage(cin, out, cfg, 0, False, j == len(c) - 1, True, 0, 1e-6))
+            prev = out
+        self.conv_norm_out = nn.GroupNorm(groups, c[0], 1e-6)
+        self.conv_out = nn.Conv2d(c[0], cfg["out_channels"], 3, padding=1)
+
+    def forward(self, x):
+        m = self.mid_block
+        x = m.resnets[0](self.conv_in(x))
+        a, (h, w) = m.attentions[0], x.shape[2:]
+        x = x + a(a.group_norm(x).flatten(2).transpose(1, 2)).transpose(1, 2).unflatten(2, (h, w))
+        x = m.resnets[1](x)
+        for b in self.up_blocks:
+            for r in b.resnets:
+                x = r(x)
+            if hasattr(b, "upsamplers"):
+                x = b.upsamplers[0](x)
+        return self.conv_out(F.silu(self.conv_norm_out(x)))
+
+
+class Autoencoder(nn.Module):
+    """The half that makes pictures of latents."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        self.cfg = cfg
+        self.post_quant_conv = nn.Conv2d(cfg["latent_channels"], cfg["latent_channels"], 1)
+        self.decoder = Decoder(cfg)
+
+    def forward(self, latents):
+        return self.decoder(self.post_quant_conv(latents / self.cfg["scaling_factor"]))
+
+
+class TextLayer(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        d = cfg["hidden_size"]
+        self.act, self.heads = cfg["hidden_act"], cfg["num_attention_heads"]
+        self.layer_norm1, self.layer_norm2 = nn.LayerNorm(d, cfg["layer_norm_eps"]), nn.LayerNorm(d, cfg["layer_norm_eps"])
+        self.self_attn = nn.Module()
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self.self_attn, name, nn.Linear(d, d))
+        self.mlp = nn.Module()
+        self.mlp.fc1, self.mlp.fc2 = nn.Linear(d, cfg["intermediate_size"]), nn.Linear(cfg["intermediate_size"], d)
+
+    def forward(self, x):
+        y, a = self.layer_norm1(x), self.self_attn
+        q, k, v = (p(y).unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in (a.q_proj, a.k_proj, a.v_proj))
+        mask = torch.full((x.shape[1], x.shape[1]), float("-inf"), device=x.device, dtype=x.dtype).triu(1)
+        y = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + mask, -1) @ v
+        x = x + a.out_proj(y.transpose(1, 2).flatten(2))
+        y = self.mlp.fc1(self.layer_norm2(x))
+        return x + self.mlp.fc2(y * torch.sigmoid(1.702 * y) if self.act == "quick_gelu" else F.gelu(y))
+
+
+class Text(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        d = cfg["hidden_size"]
+        t = self.text_model = nn.Module()
+        t.embeddings = nn.Module()
+        t.embeddings.token_embedding = nn.Embedding(cfg["vocab_size"], d)
+        t.embeddings.position_embedding = nn.Embedding(cfg["max_position_embeddings"], d)
+        t.encoder = nn.Module()
+        t.encoder.layers = nn.ModuleList([TextLayer(cfg) for _ in range(cfg["num_hidden_layers"])])
+        t.final_layer_norm = nn.LayerNorm(d, cfg["layer_norm_eps"])
+
+    def forward(self, ids):
+        t = self.text_model
+        x = t.embeddings.token_embedding(ids) + t.embeddings.position_embedding.weight[: ids.shape[1]]
+        for layer in t.encoder.layers:
+            x = layer(x)
+        return t.final_layer_norm(x)
+
+
+# --- samplers ------------------------------------------------------------------------------------------------------------------
+
+def alphas(cfg):
+    n = cfg["num_train_timesteps"]
+    b = torch.linspace(cfg["beta_start"] ** 0.5, cfg["beta_end"] ** 0.5, n, dtype=torch.float64) ** 2
+    return torch.cumprod(1 - b, 0)
+
+
+def timesteps(cfg, steps):
+    n, spacing = cfg["num_train_timesteps"], cfg.get("timestep_spacing", "linspace")
+    if spacing == "linspace":
+        return [(n - 1) * (steps - 1 - i) / (steps - 1) if steps > 1 else float(n - 1) for i in range(steps)]
+    if spacing == "leading":
+        return [float((steps - 1 - i) * (n // steps) + cfg.get("steps_offset", 0)) for i in range(steps)]
+    return [float(round(n - i * n / steps) - 1) for i in range(steps)]
+
+
+def euler(cfg, steps):
+    """Times and noise levels, one level more than times."""
+    s = ((1 - alphas(cfg)) / alphas(cfg)) ** 0.5
+    ts = timesteps(cfg, steps)
+    out = []
+    for t in ts:
+        i = min(int(t), len(s) - 2)
+        out.append(float(s[i] + (s[i + 1] - s[i]) * (t - i)))
+    return ts, out + [0.0]
+
+
+def draw(unet, cfg, latents, context, blank, guidance, steps):
+    """Euler's method; latents are unit noise."""
+    ts, sigmas = euler(cfg, steps)
+    most = max(sigmas)
+    x = latents * (most if cfg.get("timestep_spacing") in ("linspace", "trailing") else (most * most + 1) ** 0.5)
+    first = None
+    for i, t in enumerate(ts):
+        given = x / (sigmas[i] ** 2 + 1) ** 0.5
+        when = torch.tensor([t])
+        e = unet(given, when, context)
+        if first is None:
+            first = (given.clone(), e.clone())
+        if guidance > 1:
+            b = unet(given, when, blank)
+            e = b + guidance * (e - b)
+        if cfg.get("prediction_type", "epsilon") == "v_prediction":
+            clean = x / (sigmas[i] ** 2 + 1) - e * sigmas[i] / (sigmas[i] ** 2 + 1) ** 0.5
+            e = (x - clean) / sigmas[i]
+        x = x + e * (sigmas[i + 1] - sigmas[i])
+    return x, first
+
+
+# --- files ---------------------------------------------------------------------------------------------------------------------
+
+def save(path, tensors, dtype):
+    names = {torch.float16: "F16", torch.float32: "F32"}
+    head, at, blobs = {}, 0, []
+    for name, t in tensors.items():
+        b = t.detach().to(dtype).contiguous().numpy().tobytes()
+        head[name] = {"dtype": names[dtype], "shape": list(t.shape), "data_offsets": [at, at + len(b)]}
+        at += len(b)
+        blobs.append(b)
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def text_of(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def configs(kind):
+    linear = kind != "sd15"
+    unet = {"_class_name": "UNet2DConditionModel", "act_fn": "silu", "attention_head_dim": [2, 4] if linear else 4,
+            "block_out_channels": [16, 32], "center_input_sample": False, "cross_attention_dim": 32,
+            "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"], "downsample_padding": 1, "flip_sin_to_cos": True,
+            "freq_shift": 0, "in_channels": 4, "layers_per_block": 1, "mid_block_scale_factor": 1, "norm_eps": 1e-05,
+            "norm_num_groups": 8, "out_channels": 4, "sample_size": 8,
+            "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "use_linear_projection": linear}
+    vae = {"_class_name": "AutoencoderKL", "act_fn": "silu", "block_out_channels": [16, 32],
+           "down_block_types": ["DownEncoderBlock2D"] * 2, "in_channels": 3, "latent_channels": 4, "layers_per_block": 1,
+           "norm_num_groups": 8, "out_channels": 3, "sample_size": 16, "scaling_factor": 0.18215,
+           "up_block_types": ["UpDecoderBlock2D"] * 2}
+    text = {"architectures": ["CLIPTextModel"], "model_type": "clip_text_model", "hidden_size": 32, "intermediate_size": 64,
+            "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 77, "vocab_size": 514,
+            "hidden_act": "quick_gelu" if kind == "sd15" else "gelu", "layer_norm_eps": 1e-05, "bos_token_id": 512,
+            "eos_token_id": 513, "pad_token_id": 1 if kind == "sd15" else 0, "projection_dim": 32}
+    scheduler = {"_class_name": {"sd15": "PNDMScheduler", "sd21": "DDIMScheduler"}.get(kind, "EulerDiscreteScheduler"),
+                 "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "num_train_timesteps": 1000,
+                 "prediction_type": "v_prediction" if kind == "sd21" else "epsilon", "steps_offset": 1,
+                 "timestep_spacing": "trailing" if kind == "turbo" else "leading"}
+    return unet, vae, text, scheduler
+
+
+def init(module, seed):
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, p in module.named_parameters():
+            if "norm" in name and p.dim() == 1:
+                p.copy_(torch.randn(p.shape, generator=g) * 0.1 + (1 if name.endswith("weight") else 0))
+            elif p.dim() == 1:
+                p.copy_(torch.randn(p.shape, generator=g) * 0.1)
+            else:
+                p.copy_(torch.randn(p.shape, generator=g) * (0.7 / math.sqrt(p[0].numel())))
+            p.copy_(p.half().float())
+    return module.eval()
+
+
+def byte_symbols():
+    """The symbol of each byte in byte-level vocabularies."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    out, n = {b: chr(b) for b in plain}, 0
+    for b in range(256):
+        if b not in out:
+            out[b], n = chr(256 + n), n + 1
+    return out
+
+
+def tokenizer(folder, kind):
+    """Bytes alone, and bytes that end a word; no merges."""
+    order = sorted(byte_symbols().items(), key=lambda kv: (kv[1] > "\xff", kv[0]))
+    vocab = {s: i for i, (_, s) in enumerate(order)}
+    vocab.update({s + "</w>": 256 + i for i, (_, s) in enumerate(order)})
+    vocab.update({"<|startoftext|>": 512, "<|endoftext|>": 513})
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    pad = "<|endoftext|>" if kind == "sd15" else "!"
+    text_of(folder / "special_tokens_map.json", {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>",
+                                                 "pad_token": pad, "unk_token": "<|endoftext|>"})
+    text_of(folder / "tokenizer_config.json", {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>",
+                                               "do_lower_case": True, "model_max_length": 77, "pad_token": pad,
+                                               "tokenizer_class": "CLIPTokenizer", "unk_token": "<|endoftext|>"})
+    return vocab, vocab[pad]
+
+
+def ids_of(text, vocab, pad):
+    symbols = byte_symbols()
+    out = [512]
+    for word in text.lower().split():
+        b = [symbols[x] for x in word.encode()]
+        out += [vocab[s] for s in b[:-1]] + [vocab[b[-1] + "</w>"]]
+    out = out[:76] + [513]
+    return out + [pad] * (77 - len(out))
+
+
+def make(folder, seed, kind):
+    unet_cfg, vae_cfg, text_cfg, scheduler = configs(kind)
+    torch.manual_seed(seed)
+    unet, vae, text = init(UNet(unet_cfg), seed), init(Autoencoder(vae_cfg), seed + 1), init(Text(text_cfg), seed + 2)
+    vocab, pad = tokenizer(folder / "tokenizer", kind)
+    text_of(folder / "model_index.json", {
+        "_class_name": "StableDiffusionPipeline", "scheduler": ["diffusers", scheduler["_class_name"]],
+        "text_encoder": ["transformers", "CLIPTextModel"], "tokenizer": ["transformers", "CLIPTokenizer"],
+        "unet": ["diffusers", "UNet2DConditionModel"], "vae": ["diffusers", "AutoencoderKL"]})
+    text_of(folder / "unet/config.json", unet_cfg)
+    text_of(folder / "vae/config.json", vae_cfg)
+    text_of(folder / "text_encoder/config.json", text_cfg)
+    text_of(folder / "scheduler/scheduler_config.json", scheduler)
+    save(folder / "unet/diffusion_pytorch_model.safetensors", unet.state_dict(), torch.float16)
+    save(folder / "vae/diffusion_pytorch_model.safetensors", vae.state_dict(), torch.float16)
+    save(folder / "text_encoder/model.safetensors", text.state_dict(), torch.float16)
+    prompt, steps, guidance = "a red house", 2, 1.0 if kind == "turbo" else 5.0
+    h, w = 8, 12
+    noise = torch.randn((1, 4, h, w), generator=torch.Generator().manual_seed(seed + 3))
+    with torch.no_grad():
+        ids = ids_of(prompt, vocab, pad)
+        context, blank = text(torch.tensor([ids])), text(torch.tensor([ids_of("", vocab, pad)]))
+        latents, (given, noise_of) = draw(unet, scheduler, noise, context, blank, guidance, steps)
+        picture = vae(latents)
+    ts, sigmas = euler(scheduler, steps)
+    text_of(folder / "expected.json", {"prompt": prompt, "ids": ids, "steps": steps, "guidance": guidance, "height": h, "width": w,
+                                       "times": ts, "levels": sigmas})
+
+    def rows(t):  # [1,C,Y,X] as rows of pixels
+        return t[0].permute(1, 2, 0)
+
+    for name, t in (("noise", rows(noise)), ("text", context[0]), ("given", rows(given)), ("predicted", rows(noise_of)),
+                    ("latents", rows(latents)), ("picture", rows(picture))):
+        (folder / (name + ".f32")).write_bytes(t.contiguous().float().numpy().tobytes())
+
+
+def bench(size, compiled):
+    cfg = {"attention_head_dim": 8, "block_out_channels": [320, 640, 1280, 1280], "cross_attention_dim": 768,
+           "down_block_types": ["CrossAttnDownBlock2D"] * 3 + ["DownBlock2D"], "in_channels": 4, "layers_per_block": 2,
+           "norm_eps": 1e-05, "norm_num_groups": 32, "out_channels": 4,
+           "up_block_types": ["UpBlock2D"] + ["CrossAttnUpBlock2D"] * 3}
+    vae = {"block_out_channels": [128, 256, 512, 512], "latent_channels": 4, "layers_per_block": 2, "norm_num_groups": 32,
+           "out_channels": 3, "scaling_factor": 0.18215}
+    opt = {"device": "cuda", "dtype": torch.float16}
+    unet, decode = UNet(cfg).to(**opt).eval(), Autoencoder(vae).to(**opt).eval()
+    unet, decode = unet.to(memory_format=torch.channels_last), decode.to(memory_format=torch.channels_last)
+    if compiled:
+        unet, decode = torch.compile(unet), torch.compile(decode)
+    x, context = torch.randn((1, 4, size // 8, size // 8), **opt), torch.randn((1, 77, 768), **opt)
+    t = torch.tensor([999.0], device="cuda")
+    x = x.to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        for name, f in (("step", lambda: unet(x, t, context)), ("decode", lambda: decode(x))):
+            for _ in range(5):
+                f()
+            torch.cuda.synchronize()
+            times = []
+            for _ in range(20):
+                s = time.perf_counter()
+                f()
+                torch.cuda.synchronize()
+                times.append(time.perf_counter() - s)
+            print(f"{name}: {sorted(times)[10] * 1e3:.2f} ms at {size} x {size}{', compiled' if compiled else ''}")
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=("make", "bench"))
+    p.add_argument("folder", nargs="?", type=pathlib.Path)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--kind", default="turbo", choices=("sd15", "turbo", "sd21"))
+    p.add_argument("--size", type=int, default=512)
+    p.add_argument("--compile", action="store_true")
+    a = p.parse_args()
+    if a.what == "make":
+        make(a.folder, a.seed, a.kind)
+    else:
+        bench(a.size, a.compile)

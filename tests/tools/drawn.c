@@ -1,0 +1,101 @@
+/* Do the programs of a diffusion model's plan compute what tests/diffusion/reference.py does?
+ *
+ *   drawn PLAN MODEL BOUND    (MODEL: a folder with expected.json and text.f32, given.f32, predicted.f32, latents.f32, picture.f32)
+ *
+ * BOUND is a share of the largest value.  Each program is run twice and has to give the same bits; the text is in the second sequence. */
+#include <doppler/draw.h>
+
+#include "runtime/sample/diffusion.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float *
+read_floats(const char *dir, const char *name, size_t n)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s.f32", dir, name);
+    FILE *f = fopen(path, "rb");
+    float *all = calloc(n, sizeof *all);
+    if (!f || !all || fread(all, sizeof *all, n, f) != n || fgetc(f) != EOF) {
+        fprintf(stderr, "%s has not %zu values\n", path, n);
+        exit(2);
+    }
+    fclose(f);
+    return all;
+}
+
+static void
+must(dop_status st, const dop_diag *diag)
+{
+    if (st == DOP_OK)
+        return;
+    fprintf(stderr, "%s\n", diag->message);
+    exit(1);
+}
+
+static bool
+near(const char *what, const float *got, const float *want, size_t n, double bound)
+{
+    double most = 0, far = 0;
+    for (size_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)want[i]));
+        far = isfinite(got[i]) ? fmax(far, fabs((double)got[i] - (double)want[i])) : (double)INFINITY;
+    }
+    printf("%s: %.3g of the largest value\n", what, far / most);
+    return far <= bound * most;
+}
+
+static bool
+runs(dop_model *m, const char *program, const dop_value *in, size_t n_in, const char *output, const float *want,
+     size_t n, double bound)
+{
+    dop_diag diag = {0};
+    float *out[2] = {calloc(n, sizeof(float)), calloc(n, sizeof(float))};
+    for (int i = 0; i < 2; i++)
+        must(dop_program_run(m, program, in, n_in, &(dop_value){output, out[i], n}, 1, &diag), &diag);
+    const bool same = memcmp(out[0], out[1], n * sizeof(float)) == 0;
+    if (!same)
+        printf("%s: two runs differ\n", program);
+    const bool ok = near(program, out[0], want, n, bound) && same;
+    free(out[0]);
+    free(out[1]);
+    return ok;
+}
+
+int
+main(int argc, char **argv)
+{
+    dop_model *m;
+    dop_diag diag = {0};
+    dop_draw_facts f;
+    char path[1024];
+    if (argc != 4)
+        return 2;
+    const double bound = strtod(argv[3], NULL);
+    must(dop_model_open(argv[1], NULL, &diag, &m), &diag);
+    if (!dop_model_draw_facts(m, &f))
+        return 1;
+    snprintf(path, sizeof path, "%s/expected.json", argv[2]);
+    json_t *root = json_load_file(path, 0, NULL);
+    const double time = json_number_value(json_array_get(json_object_get(root, "times"), 0));
+    const size_t n = (size_t)f.latents_width * f.latents_height * f.latents,
+                 n_text = (size_t)f.context * f.context_rows, n_pixels = (size_t)f.width * f.height * f.colours;
+    float *text = read_floats(argv[2], "text", n_text), *given = read_floats(argv[2], "given", n),
+          *predicted = read_floats(argv[2], "predicted", n), *latents = read_floats(argv[2], "latents", n),
+          *picture = read_floats(argv[2], "picture", n_pixels), *times = calloc(f.times, sizeof(float));
+    for (size_t i = 0; i < n; i++)
+        latents[i] /= 0.18215f;
+    dop_time_embedding(time, true, 0, times, f.times);
+    uint32_t sequence = 1;
+    const dop_value states[] = {{"context", text, n_text}, {"sequence", &sequence, 1}};
+    must(dop_program_run(m, "context", states, 2, NULL, 0, &diag), &diag);
+    const dop_value in[] = {{"latents", given, n}, {"time", times, f.times}, {"sequence", &sequence, 1}};
+    bool ok = runs(m, "denoise", in, 3, "predicted", predicted, n, bound);
+    ok = runs(m, "decode", &(dop_value){"latents", latents, n}, 1, "pixels", picture, n_pixels, bound) && ok;
+    dop_model_close(m);
+    return ok ? 0 : 1;
+}
