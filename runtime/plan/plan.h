@@ -36,11 +36,11 @@ typedef struct dop_plan {
     const char *ir;
     const char *chat_template;
     const uint8_t *tokenizer;
-    const uint8_t *images; /* how pictures are prepared; NULL: the plan does not say */
+    const uint8_t *images;  /* how pictures are prepared; NULL: the plan does not say */
     const uint32_t *speech; /* tokens that transcriptions must not have (section SPEECH); NULL: the plan does not say */
     const uint8_t *weights;
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, images_size, weights_size; /* bytes */
-    uint32_t n_speech; /* words of `speech` */
+    uint32_t n_speech;       /* words of `speech` */
     uint64_t weights_digest; /* XXH3, as the section table says */
     uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states,
         n_crossings, n_programs, n_places;

@@ -20,31 +20,31 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 21u
+#define DOP_PLAN_VERSION 22u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
-#define DOP_PLAN_SECTIONS(SECTION)                                                           \
-    SECTION(1, STRINGS, char, "0-terminated strings")                                        \
-    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                    \
-    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                    \
-    SECTION(4, IR, char, "the graphs after all passes, golden text")                         \
-    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for")    \
-    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                                 \
-    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                               \
-    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                       \
-    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                               \
-    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                        \
-    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                      \
-    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                        \
-    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")             \
-    SECTION(14, TEMPLATE, char, "chat template text")                                        \
-    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                            \
-    SECTION(16, FILES, dop_plan_file, "files of external weights")                           \
-    SECTION(17, STATES, dop_plan_state, "directory of the states")                           \
-    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")               \
-    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")         \
-    SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences") \
-    SECTION(21, PLACES, dop_plan_adapter_place, "where the rows of adapters' matrices go")   \
+#define DOP_PLAN_SECTIONS(SECTION)                                                                \
+    SECTION(1, STRINGS, char, "0-terminated strings")                                             \
+    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                         \
+    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                         \
+    SECTION(4, IR, char, "the graphs after all passes, golden text")                              \
+    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for")         \
+    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                                      \
+    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                                    \
+    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                            \
+    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                                    \
+    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                             \
+    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                           \
+    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                             \
+    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")                  \
+    SECTION(14, TEMPLATE, char, "chat template text")                                             \
+    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                                 \
+    SECTION(16, FILES, dop_plan_file, "files of external weights")                                \
+    SECTION(17, STATES, dop_plan_state, "directory of the states")                                \
+    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")                    \
+    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")              \
+    SECTION(20, PROGRAMS, dop_plan_program, "programs beside that which advances sequences")      \
+    SECTION(21, PLACES, dop_plan_adapter_place, "where the rows of adapters' matrices go")        \
     SECTION(22, IMAGES, uint8_t, "how pictures are prepared (runtime/media/image_processor.def)") \
     SECTION(23, SPEECH, uint32_t, "n and m, then n tokens that no transcription has, and m that none begins with")
 
@@ -181,6 +181,7 @@ enum {
     DOP_SCHED_ENCODE, /* of programs, from here on */
     DOP_SCHED_IMAGE,
     DOP_SCHED_FEATURES,
+    DOP_SCHED_DRAFT,
     DOP_SCHED_AUDIO,
     DOP_SCHED_END
 };
@@ -197,11 +198,17 @@ enum {
  * The program `audio`, in plans with schedules for sequences.  A step has all n_places rows of one or more chunks of audio, with
  * positions from 0 on, and in the row table the sequence whose states it fills (dop_plan_state.filled): "mel" is received, two frames
  * for each row, and "lasts", the last position of the chunk (compiler/build/build_vision.h). */
+/*
+ * The program `draft` predicts the token after the next one.  A step of it has rows of sequences: position p has the token of position
+ * p + 1, and receives the hidden state f32 [width] that a step of the sequence has sent for position p.  It gives logits, of each
+ * row in schedules of up to DOP_DRAFT_EACH rows and of the last in others, sends the state that it receives for the
+ * position after, and keeps states of its own.  Where there is this program, decode, prefill and rows send hidden states. */
+enum { DOP_DRAFT_EACH = 64 };
 /* Of a text: its first row, the mean of all, its last row, the first one of the token `end_id` (of the largest id where that is
  * UINT32_MAX; the first row where there is none). */
 enum { DOP_POOL_CLS = 1, DOP_POOL_MEAN, DOP_POOL_LAST, DOP_POOL_END };
 typedef struct dop_plan_program {
-    uint32_t name;       /* string: "encode", "image", "features" */
+    uint32_t name;       /* string: "encode", "image", "features", "draft", "audio" */
     uint32_t kind;       /* of its schedules: DOP_SCHED_ENCODE and so on; one row of each */
     uint32_t width;      /* values of a row of its output */
     uint32_t n_types;    /* of rows; 0: they have none */
@@ -209,10 +216,11 @@ typedef struct dop_plan_program {
     uint32_t normalized; /* 1: vectors have length 1 */
     uint32_t classes;    /* the output has scores of so many classes, width of them; 0: a vector */
     uint32_t end_id;     /* with DOP_POOL_END; 0 otherwise */
-    uint32_t n_places;   /* image: what "places" and "corners" are below; 0: neither is received.  audio: rows of a chunk */
-    uint32_t class_row;  /* image: 1: the last row of a tile is no patch */
-    uint32_t merge;      /* features: rows of the image that make one; else 0 */
-    uint32_t bins;       /* audio: values of a frame; else 0 */
+    uint32_t
+        n_places; /* image: what "places" and "corners" are below; 0: neither is received.  audio: rows of a chunk */
+    uint32_t class_row; /* image: 1: the last row of a tile is no patch */
+    uint32_t merge;     /* features: rows of the image that make one; else 0 */
+    uint32_t bins;      /* audio: values of a frame; else 0 */
 } dop_plan_program;
 
 /* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
@@ -321,8 +329,8 @@ typedef struct dop_plan_state {
     uint64_t row_bytes;
     uint64_t sequence_stride; /* bytes */
     uint64_t copy_stride;     /* bytes; append: 0 */
-    uint32_t filled;          /* 1: rows that the program `audio` fills for a sequence, which steps read and never write */
-    uint32_t reserved;        /* 0 */
+    uint32_t filled;   /* 1: rows that the program `audio` fills for a sequence, which steps read and never write */
+    uint32_t reserved; /* 0 */
 } dop_plan_state;
 
 /* Where rows of a matrix in adapters' files go (dop_adapter_place of runtime/adapter/adapter.h): to these rows of the product whose low
