@@ -4,23 +4,9 @@
 
 #include "runtime/model/model.h"
 
-#include <string.h>
-
-static inline const dop_value *
-dop_value_find(const dop_value *values, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(values[i].name, name) == 0)
-            return &values[i];
-    return NULL;
-}
+const dop_value *dop_value_find(const dop_value *values, size_t n, const char *name);
 /* A value that is given, if v is not NULL, has n values. */
-static inline dop_status
-dop_value_check(const dop_value *v, size_t n, dop_diag *diag)
-{
-    return !v || v->n == n ? DOP_OK
-                           : DOP_FAIL(diag, DOP_E_INPUT, "\"%s\" has %zu values, expected %zu", v->name, v->n, n);
-}
+dop_status dop_value_check(const dop_value *v, size_t n, dop_diag *diag);
 
 /* image.c: the program `image`, as dop_program_run and dop_model_program have it. */
 dop_status dop_image_run(dop_model *model, const dop_value *inputs, size_t n_inputs, const dop_value *outputs,
