@@ -31,8 +31,8 @@ typedef struct dop_cli {
     const char *seed;
     bool ignore_eos, no_display_prompt, no_special, print_ids, chat, interactive;
     dop_texts stop, lora;
-    dop_texts images;     /* files of pictures in the prompt */
-    const char *features; /* file to write their features to; NULL: none */
+    dop_texts images;                   /* files of pictures in the prompt */
+    const char *features;               /* file to write their features to; NULL: none */
     const char *audio, *mel, *language; /* files of what a model of speech hears, and the language of the audio */
     bool translate, no_timestamps, srt, vtt;
     /* scoring */
