@@ -67,8 +67,8 @@ enum {
 #define DOP_FAM_OPT (1ull << 49) /* fields do_layer_norm_before, _remove_final_layer_norm, word_embed_proj_dim */
 #define DOP_FAM_SCALE_ALONE \
     (1ull << 50)                   /* with LATENT: the scale of scores is that of the heads alone, whatever YaRN says */
-#define DOP_FAM_ALIBI (1ull << 36) /* ALiBi: attention scores fall with the distance; no rotary embedding */
 #define DOP_FAM_CROSS (1ull << 51) /* layers attend to an encoder's rows; keys have no bias */
+#define DOP_FAM_ALIBI (1ull << 36) /* ALiBi: attention scores fall with the distance; no rotary embedding */
 
 /* A yes-or-no fact: the field of config.json that decides it, and its value where the file is silent.  No key: `otherwise` holds for
  * all models of the family. */

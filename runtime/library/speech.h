@@ -51,12 +51,13 @@ typedef struct dop_speech_picker {
     const dop_speech *speech;
     const dop_speech_how *how;
     double temperature;
-    uint64_t random;     /* state of the random numbers */
-    size_t begin;        /* tokens of the sequence before the first one that is picked, forced ones included */
-    uint32_t forced[3];  /* the first picks, which follow the token that begins a transcription: language, task, no times */
+    uint64_t random; /* state of the random numbers */
+    size_t begin;    /* tokens of the sequence before the first one that is picked, forced ones included */
+    uint32_t
+        forced[3]; /* the first picks, which follow the token that begins a transcription: language, task, no times */
     uint32_t n_forced;
-    bool any_language; /* the first pick is the likeliest language */
-    double no_speech;  /* after the first pick: the probability that nobody speaks */
+    bool any_language;   /* the first pick is the likeliest language */
+    double no_speech;    /* after the first pick: the probability that nobody speaks */
     float *scores;       /* [vocab] scratch */
     double sum_logprobs; /* of the tokens picked so far */
     uint32_t n;          /* number of them */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 static const dop_plan_program *
 encoder_of(const dop_model *m)
