@@ -349,7 +349,7 @@ talk_on(converse *c, dop_diag *diag)
         const size_t n = c->text.size;
         if (c->text.failed)
             return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        if (kind == DOP_LINE_INTERRUPTED || n == 0)
+        if (kind == DOP_LINE_INTERRUPTED || n == 0 || (t->full && strspn(text, " \t\n") == n))
             continue;
         listen_for_interrupts();
         const bool slash = !c->raw && text[0] == '/';
@@ -364,6 +364,8 @@ talk_on(converse *c, dop_diag *diag)
         }
         st = dop_talk_answer(t, text + slash, n - slash, diag);
         if (t->refused && (!t->is_full || t->full)) { /* nor is a line that does not fit */
+            if (st == DOP_E_CANCELLED && t->full)
+                fputc('\n', stderr); /* behind the terminal's ^C */
             say_failure(st, diag);
             *diag = (dop_diag){0};
             st = DOP_OK;

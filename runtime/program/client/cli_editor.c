@@ -293,20 +293,20 @@ static void
 bind_keys(EditLine *el)
 {
     static const struct {
-        const char *name, *does;
+        const wchar_t *name, *does; /* wide, because libedit keeps copies of others and loses them */
         unsigned char (*fn)(EditLine *, int);
-        const char *keys[2];
-    } own[] = {{"doppler-paste", "insert what is pasted", paste, {"\\e[200~", NULL}},
-               {"doppler-line-break", "begin another line of the same text", line_break, {"\\e\\r", "\\e\\n"}},
-               {"doppler-complete", "complete a command", complete, {"\\t", NULL}}};
+        const wchar_t *keys[2];
+    } own[] = {{L"doppler-paste", L"insert what is pasted", paste, {L"\\e[200~", NULL}},
+               {L"doppler-line-break", L"begin another line of the same text", line_break, {L"\\e\\r", L"\\e\\n"}},
+               {L"doppler-complete", L"complete a command", complete, {L"\\t", NULL}}};
     static const char *const more[][2] = {
         {"^R", "em-inc-search-prev"},      {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
         {"\\e[3~", "ed-delete-next-char"}, {"\\e[H", "ed-move-to-beg"},  {"\\e[F", "ed-move-to-end"},
     };
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        el_set(el, EL_ADDFN, own[i].name, own[i].does, own[i].fn);
+        el_wset(el, EL_ADDFN, own[i].name, own[i].does, own[i].fn);
         for (size_t k = 0; k < 2 && own[i].keys[k]; k++)
-            el_set(el, EL_BIND, own[i].keys[k], own[i].name, NULL);
+            el_wset(el, EL_BIND, own[i].keys[k], own[i].name, NULL);
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         el_set(el, EL_BIND, more[i][0], more[i][1], NULL);

@@ -230,6 +230,7 @@ write_answer(dop_talk *t, const dop_ids *ids, dop_diag *diag)
     if (st == DOP_E_CANCELLED) {
         (void)dop_sequence_rewind(t->gen.sequence, before, NULL);
         t->refused = true;
+        *diag = (dop_diag){0}; /* its message is the library's */
         return DOP_FAIL(diag, DOP_E_CANCELLED, "interrupted before the answer: the line is left out");
     }
     if (st != DOP_OK || (st = dop_cli_generate(&t->gen, n, diag)) != DOP_OK ||
