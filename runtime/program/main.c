@@ -63,7 +63,9 @@ static const dop_option options[] = {
     OPT(0, "lora", LIST, lora, "FILE[:SCALE]",
         "load a LoRA adapter into a plan that has room for it (dopplerc --adapters), times SCALE; repeatable"),
     OPT(0, "draft", TEXT, draft, "PLAN",
-        "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time"),
+        "a smaller model with the same vocabulary that writes drafts, several of which are checked at a time; none: no "
+        "drafts by the "
+        "model's own layer for that either"),
     NUM(0, "draft-ngram", COUNT, draft_ngram, "N",
         "use as drafts what followed the last N tokens when they occurred before", 1, 64),
     HEADING("Output"),
