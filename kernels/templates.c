@@ -158,6 +158,34 @@ dop_templates_get(const dop_templates *t, const char *name)
     return NULL;
 }
 
+/* A text and the next one of its generation. */
+struct dop_gen_texts {
+    dop_buf text;
+    struct dop_gen_texts *next;
+};
+
+dop_buf *
+dop_gen_text(dop_gen *gen)
+{
+    struct dop_gen_texts *t = dop_arena_alloc(gen->e.g->arena, sizeof *t);
+    if (!t) {
+        gen->e.status = gen->e.status ? gen->e.status : DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+        return &gen->main; /* which nobody reads after a failure */
+    }
+    *t = (struct dop_gen_texts){.next = gen->texts};
+    gen->texts = t;
+    return &t->text;
+}
+
+void
+dop_gen_close(dop_gen *gen)
+{
+    for (struct dop_gen_texts *t = gen->texts; t; t = t->next)
+        dop_buf_finish(&t->text);
+    gen->texts = NULL;
+    dop_buf_finish(&gen->main);
+}
+
 void
 dop_keys_set(dop_keys *k, const char *key, const char *value)
 {
