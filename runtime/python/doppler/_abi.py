@@ -163,6 +163,7 @@ class dop_facts(Structure):
         ("sampling", dop_sampling),
         ("device_bytes", c_uint64),
         ("load_ms", c_double),
+        ("drafts", c_bool),
     ]
 
 
@@ -249,6 +250,7 @@ class dop_speculation(Structure):
         ("ngram", c_uint32),
         ("draft", c_void_p),
         ("most", c_uint32),
+        ("own", c_bool),
     ]
 
 
