@@ -204,6 +204,12 @@ dop_buf_zeros(dop_buf *b, size_t n)
     b->size += n;
 }
 
+const char *
+dop_buf_text(const dop_buf *b)
+{
+    return b->data ? b->data : "";
+}
+
 void
 dop_buf_finish(dop_buf *b)
 {

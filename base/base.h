@@ -84,7 +84,8 @@ void dop_buf_puts(dop_buf *b, const char *s);
 void dop_buf_printf(dop_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void dop_buf_vprintf(dop_buf *b, const char *fmt, va_list ap);
 void dop_buf_zeros(dop_buf *b, size_t n);
-void dop_buf_finish(dop_buf *b); /* frees; accepts a zeroed one */
+const char *dop_buf_text(const dop_buf *b); /* what was put into it; "" where that is nothing */
+void dop_buf_finish(dop_buf *b);            /* frees; accepts a zeroed one */
 /* How many buffers of this thread have failed so far.  Code that assembles a text from many buffers compares this before and
  * after, so that a piece that was lost anywhere is noticed. */
 uint64_t dop_buf_failures(void);

@@ -26,10 +26,14 @@ struct dop_gen {
     uint32_t sums;     /* number of own sums so far */
     bool votes;        /* the code uses votes of a subgroup */
     uint64_t failures; /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
+    struct dop_gen_texts *texts; /* of dop_gen_text() */
 };
-/* Enough to examine the region; emitting also needs templates. */
+/* Enough to examine the region; emitting also needs templates, and dop_gen_close() afterwards. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_selection *choice,
                   dop_diag *diag);
+void dop_gen_close(dop_gen *gen);
+/* A text that is written piece by piece; it lives until dop_gen_close(). */
+dop_buf *dop_gen_text(dop_gen *gen);
 /* Does the kernel prefetch the first words of its weights? */
 bool dop_gen_ahead(const dop_gen *gen);
 /* The expression of the prefetched word, for dop_ahead of common.glsl: the first word of a unit of `bytes` bytes. */
@@ -46,15 +50,26 @@ typedef struct dop_keys {
     uint32_t n; /* more than DOP_MAX_KEYS: the last ones were not kept */
     struct {
         const char *key, *value;
+        const dop_buf *text; /* the value is what this text has when the template is filled; NULL: `value` */
     } items[DOP_MAX_KEYS];
 } dop_keys;
 
-/* value: NULL is an empty text, as of a buffer that nothing was put into.  Where there are too many keys, dop_template_fill
- * fails. */
+/* Where there are too many keys, dop_template_fill fails. */
 void dop_keys_set(dop_keys *k, const char *key, const char *value);
+/* A text of the generation (dop_gen_text) that is the value of the key. */
+dop_buf *dop_keys_text(dop_gen *gen, dop_keys *k, const char *key);
+/* Numbers are values of keys and, where `out` is not NULL, constants that it gets: `#define NAME 5u`; where the name begins with #,
+ * without the u, which conditions of the preprocessor do not take. */
+typedef struct dop_number {
+    const char *name;
+    uint32_t value;
+} dop_number;
+void dop_keys_numbers(dop_gen *gen, dop_keys *k, dop_buf *out, const dop_number *numbers, size_t n);
+#define DOP_NUMBERS(gen, keys, out, ...)                                \
+    dop_keys_numbers(gen, keys, out, (const dop_number[]){__VA_ARGS__}, \
+                     sizeof((const dop_number[]){__VA_ARGS__}) / sizeof(dop_number))
 /* Keeps the text in the arena, and frees it. */
 const char *dop_gen_keep(dop_gen *gen, dop_buf *text);
-void dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
 
 /* A row program: the region's nodes over one vector (a row, or one head), walked by a team of invocations (the whole
@@ -132,8 +147,14 @@ bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Macros that templates use for positions: DOP_FIRST(p), the first one that a query at p sees, and DOP_SLOT(p), the row of p in
  * the cache, for positions from DOP_RING_FROM(first) on. */
 void dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls);
-/* The template's constants D, DV, VS (value_stride), V0 (value_start) and KV. */
-void dop_attn_shape(dop_gen *gen, const dop_attn *a, dop_keys *keys);
+/* Numbers of every kernel of attention: values of a query and key, and of a V; distance between two Vs, and where a row's first one
+ * begins; KV heads; splits of the cache. */
+#define DOP_ATTN_SHAPE(a)                                                                                     \
+    {"D", (a).dim}, {"DV", (a).value_dim}, {"VS", (a).value_stride}, {"V0", (a).value_start}, {"KV", (a).kv}, \
+        {"#SPLITS", (a).splits},                                                                              \
+    {                                                                                                         \
+        "ROUND", (a).round                                                                                    \
+    }
 /* --- gen_cache.c: rows of caches, by how they are stored --- */
 /* Is K (0) or V (1) stored in blocks?  Are both stored so that kernels load eight values at once? */
 bool dop_attn_in_blocks(const dop_graph *g, const dop_attn *a, uint32_t which);

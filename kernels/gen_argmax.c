@@ -176,15 +176,16 @@ emit(dop_gen *gen)
     dop_node_id id = e->r->outs[e->r->n_outs - 1];
     const dop_node *n = dop_node_at(g, id);
     dop_keys keys = {0};
-    dop_buf scan = {0}, store = {0}, decls = {0}, draw = {0};
+    dop_buf *scan = dop_keys_text(gen, &keys, "SCAN"), *store = dop_keys_text(gen, &keys, "STORE"),
+            *decls = dop_keys_text(gen, &keys, "DECLS"), *draw = dop_keys_text(gen, &keys, "DRAW");
     const bool each = picks_each(g, id);
     uint32_t cols = dop_node_cols(g, n->src[0]);
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
     if (n->op == DOP_OP_argmax_merge) {
         const char *a = dop_emit_arg(e, n->src[0], false);
         dop_node_id x = dop_node_at(g, n->src[0])->src[0];
-        find_mask(e, false, dop_node_cols(g, x), &scan);
-        dop_buf_printf(&scan,
+        find_mask(e, false, dop_node_cols(g, x), scan);
+        dop_buf_printf(scan,
                        "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
                        "        float v = dop_ld1_f32(%s, i * 2u);\n"
                        "        uint w = uint(dop_ld1_f32(%s, i * 2u + 1u));\n"
@@ -197,45 +198,36 @@ emit(dop_gen *gen)
                        "    best = -3.4e38;\n"
                        "    at = 0xffffffffu;\n",
                        cols / 2, a, a);
-        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, &scan);
-        dop_buf_puts(&scan, "    }\n");
+        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, scan);
+        dop_buf_puts(scan, "    }\n");
     } else if (n->op == DOP_OP_argmax_part) {
         uint32_t parts = (uint32_t)dop_node_i(g, id, DOP_A_parts), chunk = dop_div_up_u32(cols, parts);
         gen->grid[0] = parts;
         scan_row(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
-                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, &scan);
+                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, scan);
     } else {
-        find_mask(e, each, cols, &scan);
+        find_mask(e, each, cols, scan);
         if (each && cols % 4 == 0 && dop_emit_wide(e, n->src[0]))
-            scan_fours(gen, n->src[0], cols, &scan);
+            scan_fours(gen, n->src[0], cols, scan);
         else
-            scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, &scan);
+            scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, scan);
     }
     if (n->op == DOP_OP_argmax_part) {
         const char *a = dop_emit_arg(e, id, true);
-        dop_buf_printf(&store,
+        dop_buf_printf(store,
                        "        dop_st1_f32(%s, part * 2u, best);\n"
                        "        dop_st1_f32(%s, part * 2u + 1u, float(at));\n",
                        a, a);
     } else if (each) {
         gen->grid[1] = g->max_t;
-        store_each(e, cols, &store);
+        store_each(e, cols, store);
     } else {
-        store_pick(e, &store);
+        store_pick(e, store);
     }
     const dop_node_id x = n->op == DOP_OP_argmax_merge ? dop_node_at(g, n->src[0])->src[0] : n->src[0];
     if (draws(e->target, n->op))
-        put_draw(gen, x, &decls, &draw);
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
-    dop_keys_set(&keys, "DRAW", draw.data ? draw.data : "");
-    dop_keys_set(&keys, "SCAN", scan.data ? scan.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "argmax.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&scan);
-    dop_buf_finish(&store);
-    dop_buf_finish(&decls);
-    dop_buf_finish(&draw);
-    return st;
+        put_draw(gen, x, decls, draw);
+    return dop_template_fill(gen, "argmax.glsl", &keys, &gen->main);
 }
 
 static uint32_t

@@ -68,8 +68,8 @@ static void
 load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    dop_buf inner = {0};
-    dop_emit_scope(e, &inner, "        ");
+    dop_buf *inner = dop_gen_text(gen);
+    dop_emit_scope(e, inner, "        ");
     uint32_t width = dop_emit_wide(e, a->n->src[0]) ? 4 : 1;
     const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, width);
     dop_emit_line(e, width == 4 ? "DOP_Q_PUT(i >> 2, %s);" : "DOP_Q_PUT1(i, %s);", q);
@@ -77,8 +77,7 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
                    "    for (uint i = gl_LocalInvocationIndex * %uu; i < R * D; i += WG * %uu) {\n"
                    "        uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i %% D;\n"
                    "%s    }\n",
-                   width, width, inner.data ? inner.data : "");
-    dop_buf_finish(&inner);
+                   width, width, dop_buf_text(inner));
 }
 
 /* Each workgroup sums up statistics of whole rows for itself; they become variables that are bound until the end of the
@@ -288,16 +287,6 @@ span(dop_gen *gen, const attn *a)
 }
 
 void
-dop_attn_shape(dop_gen *gen, const attn *a, dop_keys *keys)
-{
-    dop_keys_num(gen, keys, "D", a->dim);
-    dop_keys_num(gen, keys, "DV", a->value_dim);
-    dop_keys_num(gen, keys, "VS", a->value_stride);
-    dop_keys_num(gen, keys, "V0", a->value_start);
-    dop_keys_num(gen, keys, "KV", a->kv);
-}
-
-void
 dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
@@ -429,15 +418,14 @@ dop_attn_merge(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
     dop_emit *e = &gen->e;
     if (!merged)
         return;
-    dop_buf inner = {0};
-    dop_emit_scope(e, &inner, "        ");
+    dop_buf *inner = dop_gen_text(gen);
+    dop_emit_scope(e, inner, "        ");
     dop_index ix = {"0u", "c"};
     dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
     dop_buf_printf(out,
                    "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
                    "        uint c = %s * DV + i * 4u;\n%s    }\n",
-                   a->merged_heads * a->value_dim / 4, a->head0, inner.data ? inner.data : "");
-    dop_buf_finish(&inner);
+                   a->merged_heads * a->value_dim / 4, a->head0, dop_buf_text(inner));
 }
 
 void
@@ -604,51 +592,37 @@ emit(dop_gen *gen)
     attn a = dop_attn_find(gen);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, store = {0}, merge = {0};
-    dop_node_id merged = e->r->info->attn.merged;
-    dop_buf_printf(&decls, "#define SPLITS %u\n#define ROUND %uu\n#define MERGE %d\n", a.splits, a.round, merged != 0);
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
+    const dop_node_id merged = e->r->info->attn.merged;
+    const uint32_t step = step_of(g, &a);
     gen->merges = merged != 0;
     a.merged_heads = heads_of(&a, tile);
     a.rows = a.merged_heads * tile->bq;
-    dop_attn_positions(gen, &a, &decls);
-    dop_attn_sequence(gen, &a, "t0", &keys, &decls);
-    dop_attn_prologue(gen, &a, &prologue);
-    dop_attn_store(gen, &a, &store);
-    dop_attn_tail(gen, a.head0, "G", 1, &decls, &keys);
-    uint32_t step = step_of(g, &a), batch = rows_at_once(a.rows, tile, e->target);
-    dop_attn_shape(gen, &a, &keys);
-    dop_keys_num(gen, &keys, "G", a.merged_heads);
-    dop_keys_num(gen, &keys, "GROUP_WGS", a.group / a.merged_heads);
-    dop_keys_num(gen, &keys, "BQ", tile->bq);
+    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"#MERGE", merged != 0}, {"G", a.merged_heads},
+                {"GROUP_WGS", a.group / a.merged_heads}, {"BQ", tile->bq}, {"DS", tile->ds ? tile->ds : 1},
+                {"BATCH", rows_at_once(a.rows, tile, e->target)}, {"STEP", step});
+    dop_attn_positions(gen, &a, decls);
+    dop_attn_sequence(gen, &a, "t0", &keys, decls);
+    dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
+    dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
+    dop_attn_tail(gen, a.head0, "G", 1, decls, &keys);
     dop_keys_set(&keys, "SPAN", span(gen, &a));
     dop_keys_set(&keys, "FROM",
                  dop_attention_cached(g, a.id) && !dop_attention_lasts(g, a.id) ? "DOP_FIRST(pq[j / G])"
                                                                                 : "from[j / G]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
-    dop_keys_num(gen, &keys, "BATCH", batch);
-    dop_keys_num(gen, &keys, "STEP", step);
     dop_keys_set(&keys, "DOT_K", dot_code(step));
-    dop_buf_puts(&decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
-    dop_attn_loads(gen, &a, "DOP_COHERENT4", &decls);
+    dop_buf_puts(decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
+    dop_attn_loads(gen, &a, "DOP_COHERENT4", decls);
     dop_keys_set(&keys, "SCORE", score_at_distance(gen, &a));
-    dop_keys_set(&keys, "SLOPE", slopes(gen, &a));
+    dop_buf_puts(decls, slopes(gen, &a));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    dop_attn_merge(gen, &a, merged, &merge);
+    dop_attn_merge(gen, &a, merged, dop_keys_text(gen, &keys, "MERGE_BODY"));
     dop_keys_set(&keys, "COUNTS", merged ? dop_emit_counts(e) : "0");
-    dop_keys_set(&keys, "MERGE_BODY", merge.data);
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "PROLOGUE", prologue.data);
-    dop_keys_set(&keys, "STORE", store.data);
     gen->grid[0] = a.heads / a.merged_heads;
     gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
     gen->grid[2] = a.splits;
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&prologue);
-    dop_buf_finish(&store);
-    dop_buf_finish(&merge);
-    return st;
+    return dop_template_fill(gen, "attention.glsl", &keys, &gen->main);
 }
 
 static uint32_t

@@ -88,52 +88,26 @@ sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
     dop_emit_line(e, "l += exp2(%s * 1.44269504 - most);", s);
 }
 
-/* Keys for scores as exponents of 2, as exp2 takes them: SCORE of a product (the cap), times FACTOR. */
+/* Scores as exponents of 2, as exp2 takes them: SCORE of a product (the cap), times FACTOR. */
 static void
-score_keys(dop_gen *gen, const dop_attn *a, dop_keys *keys)
+set_score(dop_gen *gen, const dop_attn *a, dop_buf *decls, dop_keys *keys)
 {
     dop_emit *e = &gen->e;
     double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
     const double log2e = 1.4426950408889634;
-    dop_keys_num(gen, keys, "EAGER", cap > 0);
     dop_keys_set(keys, "SCORE", cap > 0 ? dop_emit_str(e, "dop_tanh(x * %.9g)", scale / cap) : "x");
-    dop_keys_set(keys, "FACTOR", dop_emit_str(e, "%.9g", (cap > 0 ? cap : scale) * log2e));
-}
-
-static void
-layout_keys(dop_gen *gen, const layout *l, dop_keys *keys)
-{
-    const struct {
-        const char *key;
-        uint32_t value;
-    } numbers[] = {
-        {"RG", l->row_groups},
-        {"POSITION_GROUPS", l->position_groups},
-        {"CP", l->positions},
-        {"V_AT", l->v_at},
-        {"Q_AT", l->q_at},
-        {"PIECE_AT", l->piece_at},
-        {"PIECE", l->piece},
-        {"WORDS", l->words},
-        {"SPLIT_Q", l->split_q},
-        {"Q_STAYS", l->q_stays},
-        {"ONE_BUFFER", l->one_buffer},
-        {"PASS", l->pass},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        dop_keys_num(gen, keys, numbers[i].key, numbers[i].value);
+    dop_buf_printf(decls, "#define FACTOR %.9g\n", (cap > 0 ? cap : scale) * log2e);
 }
 
 static dop_status
 emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
-    const dop_graph *g = e->g;
     dop_attn a = dop_attn_find(gen);
     const dop_tile *tile = &gen->choice->tile;
-    layout l = layout_of(g, &a, tile, e->target);
+    const layout l = layout_of(e->g, &a, tile, e->target);
     dop_keys keys = {0};
-    dop_buf load = {0}, store = {0}, sink = {0}, decls = {0};
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *load = dop_keys_text(gen, &keys, "LOAD_Q");
     if (l.row_groups * l.position_groups != l.subgroups || l.positions % (16 * l.position_groups) ||
         a.group * tile->bq > l.rows)
         return DOP_FAIL(e->diag, DOP_E_INPUT,
@@ -145,33 +119,25 @@ emit(dop_gen *gen)
     gen->votes = true;
     if (l.pass == PASS_HALVES)
         e->caps |= DOP_CAP_coop_f16_sums;
-    dop_attn_positions(gen, &a, &decls);
-    dop_emit_scope(e, &load, "            ");
+    dop_attn_positions(gen, &a, decls);
+    dop_emit_scope(e, load, "            ");
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
-    dop_attn_store(gen, &a, &store);
-    sink_code(gen, &a, &sink);
-    layout_keys(gen, &l, &keys);
-    score_keys(gen, &a, &keys);
-    dop_keys_num(gen, &keys, "G", a.group);
-    dop_keys_num(gen, &keys, "BQ", tile->bq);
-    dop_attn_shape(gen, &a, &keys);
+    dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
+    sink_code(gen, &a, dop_keys_text(gen, &keys, "SINK"));
+    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", a.group}, {"BQ", tile->bq}, {"RG", l.row_groups},
+                {"#PS", l.position_groups}, {"CP", l.positions}, {"V_AT", l.v_at}, {"Q_AT", l.q_at},
+                {"PIECES_AT", l.piece_at}, {"PIECE", l.piece}, {"WORDS", l.words}, {"#SPLIT_Q", l.split_q},
+                {"#Q_STAYS", l.q_stays}, {"#ONE_BUFFER", l.one_buffer}, {"#PASS", l.pass},
+                {"#EAGER", dop_node_f(e->g, a.id, DOP_A_cap) > 0});
+    set_score(gen, &a, decls, &keys);
     dop_keys_set(&keys, "POSITION", dop_emit_seen_position(e, a.id, "DOP_T(min(j, R - 1u))"));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, &decls);
-    dop_keys_set(&keys, "LOAD_Q", load.data);
-    dop_keys_set(&keys, "STORE", store.data);
-    dop_keys_set(&keys, "SINK", sink.data);
-    dop_attn_sequence(gen, &a, "0u", &keys, &decls);
-    dop_keys_set(&keys, "DECLS", decls.data);
+    dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, decls);
+    dop_attn_sequence(gen, &a, "0u", &keys, decls);
     gen->grid[0] = a.kv;
-    gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
+    gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bq);
     gen->grid[2] = 1;
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention_coop.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&load);
-    dop_buf_finish(&store);
-    dop_buf_finish(&sink);
-    dop_buf_finish(&decls);
-    return st;
+    return dop_template_fill(gen, "attention_coop.glsl", &keys, &gen->main);
 }
 
 static uint32_t

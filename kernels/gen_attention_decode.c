@@ -93,28 +93,6 @@ heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
 }
 
-/* Keys for the loop in which subgroups take turns at adding their sums in shared memory; empty where all subgroups store at
- * once. */
-static void
-take_turns(dop_gen *gen, uint32_t summed, dop_keys *keys)
-{
-    const uint32_t subgroups = gen->choice->tile.wg / gen->e.target->subgroup;
-    const bool turns = summed < subgroups;
-    dop_keys_set(keys, "SUMMED", turns ? dop_emit_str(&gen->e, "%uu", summed) : "SUBGROUPS");
-    dop_keys_set(keys, "TURN",
-                 turns ? dop_emit_str(&gen->e,
-                                      "        for (uint i = gl_LocalInvocationIndex; i < BATCH * %uu * "
-                                      "(DV / 4u); i += WG)\n            dop_acc[i] = vec4(0.0);\n"
-                                      "        barrier();\n"
-                                      "        for (uint turn = 0u; turn < %uu; turn++) {\n",
-                                      summed, subgroups / summed)
-                       : "");
-    dop_keys_set(keys, "IN_TURN", turns ? dop_emit_str(&gen->e, " && sub / %uu == turn", summed) : "");
-    dop_keys_set(keys, "OF_TURN", turns ? dop_emit_str(&gen->e, " %% %uu", summed) : "");
-    dop_keys_set(keys, "ADD", turns ? "+" : "");
-    dop_keys_set(keys, "TURN_END", turns ? "        }\n" : "");
-}
-
 static bool
 power_of_two(uint32_t n)
 {
@@ -129,43 +107,13 @@ left_heads(const dop_attn *a, uint32_t lanes)
     return power_of_two(a->rows) && a->rows <= lanes ? 1 : a->rows;
 }
 
-/* Keys that only kernels need whose subgroups walk over positions of their own (tile.apart). */
-static void
-set_apart(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t held, dop_buf *tree, dop_keys *keys)
-{
-    const uint32_t sg = gen->e.target->subgroup, values = a->rows * a->value_dim / 4 / lanes;
-    const uint32_t wide = a->rows % 4 == 0 ? 4 : a->rows % 2 == 0 ? 2 : 1;
-    const uint32_t halvings = sums("acc", values, 1, lanes, sg, tree);
-    dop_keys_num(gen, keys, "APART", gen->choice->tile.apart);
-    dop_keys_num(gen, keys, "LEFT_HEADS", left_heads(a, lanes));
-    dop_keys_num(gen, keys, "PAIR", held % 2 ? 1 : 2);
-    dop_keys_num(gen, keys, "PAIRS", held % 2 ? held : held / 2);
-    dop_keys_num(gen, keys, "WIDE", wide);
-    dop_keys_set(keys, "WEIGHT", wide == 1 ? "float" : dop_emit_str(&gen->e, "vec%u", wide));
-    dop_keys_num(gen, keys, "LEFT_V", values >> halvings);
-    dop_keys_set(keys, "SUMS_OF_V", tree->data);
-}
-
-/* Texts of the kernel that are filled in as a whole. */
-typedef struct texts {
-    dop_buf decls, prologue, store, whole, merge, sums, sums_v, made;
-} texts;
-
-static void
-texts_finish(texts *x)
-{
-    dop_buf *const all[] = {&x->decls, &x->prologue, &x->store, &x->whole, &x->merge, &x->sums, &x->sums_v, &x->made};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        dop_buf_finish(all[i]);
-}
-
 /* Keys of the row that a workgroup computes, and of the position from which the step itself makes keys and values. */
 static void
-set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, texts *x, dop_keys *keys)
+set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, dop_buf *decls, dop_keys *keys)
 {
     dop_emit *e = &gen->e;
-    dop_attn_sequence(gen, a, rows ? "t" : "0u", keys, &x->decls);
-    dop_keys_set(keys, "T", rows ? "DOP_GROUP.y" : "0u");
+    dop_attn_sequence(gen, a, rows ? "t" : "0u", keys, decls);
+    dop_buf_printf(decls, "#define DOP_T(j) %s\n", rows ? "DOP_GROUP.y" : "0u");
     dop_keys_set(
         keys, "ROW",
         made_rows ? "    uint t = DOP_GROUP.y;\n"
@@ -176,48 +124,31 @@ set_rows(dop_gen *gen, const dop_attn *a, bool rows, bool made_rows, texts *x, d
                  made_rows ? "    uint row0 = t;\n    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == "
                              "dop_stage.rows[t].sequence)\n        row0--;\n    made = dop_stage.rows[row0].position;\n"
                            : "");
-    dop_keys_num(gen, keys, "MADE_ROWS", made_rows ? e->g->max_t : 1);
     dop_keys_set(keys, "POSITION", dop_emit_seen_position(e, a->id, rows ? "t" : "0"));
 }
 
-/* Keys of how lanes and subgroups share positions, values and sums. */
+/* Numbers of how lanes and subgroups share positions, values and sums, and the code of these sums. */
 static void
-set_shares(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t at_once, texts *x, dop_keys *keys)
+set_shares(dop_gen *gen, const dop_attn *a, uint32_t lanes, dop_keys *keys)
 {
     const dop_tile *tile = &gen->choice->tile;
-    const uint32_t held = at_once * lanes / tile->wg,
-                   halvings = sums("s", held * a->rows, tile->apart ? left_heads(a, lanes) : 1, 1, lanes, &x->sums);
-    const uint32_t batch = heads_at_once(a, tile, gen->e.target);
-    set_apart(gen, a, lanes, held, &x->sums_v, keys);
-    dop_attn_shape(gen, a, keys);
-    dop_keys_num(gen, keys, "LANES", lanes);
-    dop_keys_num(gen, keys, "CK", a->dim / 8 / lanes);
-    dop_keys_num(gen, keys, "CV", a->value_dim / 8 / lanes);
-    dop_keys_num(gen, keys, "SUMS_V", a->rows * a->value_dim / 4 / lanes);
-    dop_keys_num(gen, keys, "R", a->rows);
-    dop_keys_set(keys, "SUMS", x->sums.data);
-    dop_keys_num(gen, keys, "CP", at_once);
-    dop_keys_num(gen, keys, "NP", held);
-    dop_keys_num(gen, keys, "LEFT", (held * a->rows) >> halvings);
-    dop_keys_num(gen, keys, "BATCHES", dop_div_up_u32(a->rows, batch));
-    dop_keys_num(gen, keys, "SHARE", at_once / gen->e.target->subgroup);
-    dop_keys_num(gen, keys, "HALVINGS", halvings);
-    dop_keys_num(gen, keys, "BATCH", batch);
-}
-
-/* Keys of the array of weighted values, which stands before the queries where stages of several rows have their largest array. */
-static void
-set_array(dop_gen *gen, const dop_attn *a, bool made_rows, dop_keys *keys)
-{
-    dop_emit *e = &gen->e;
-    const dop_tile *tile = &gen->choice->tile;
-    const uint32_t summed = subgroups_at_once(a, tile, e->target);
-    take_turns(gen, summed, keys);
-    const char *array =
-        dop_emit_str(e, "shared vec4 dop_acc[%uu * %s * DV / 4u];\n", heads_at_once(a, tile, e->target),
-                     summed < tile->wg / e->target->subgroup ? dop_emit_str(e, "%uu", summed) : "SUBGROUPS");
-    dop_keys_set(keys, "ACC_FIRST", made_rows ? array : "");
-    dop_keys_set(keys, "ACC", made_rows ? "" : array);
+    const dop_target *t = gen->e.target;
+    const uint32_t at_once = positions_of(a, tile, t), held = at_once * lanes / tile->wg, left = left_heads(a, lanes),
+                   values = a->rows * a->value_dim / 4 / lanes, batch = heads_at_once(a, tile, t),
+                   wide = a->rows % 4 == 0   ? 4
+                          : a->rows % 2 == 0 ? 2
+                                             : 1;
+    const uint32_t of_v = sums("acc", values, 1, lanes, t->subgroup, dop_keys_text(gen, keys, "SUMS_OF_V")),
+                   halvings =
+                       sums("s", held * a->rows, tile->apart ? left : 1, 1, lanes, dop_keys_text(gen, keys, "SUMS"));
+    DOP_NUMBERS(gen, keys, &gen->main, {"R", a->rows}, {"LANES", lanes}, {"CK", a->dim / 8 / lanes},
+                {"CV", a->value_dim / 8 / lanes}, {"CP", at_once}, {"NP", held}, {"PAIR", held % 2 ? 1 : 2},
+                {"PAIRS", held % 2 ? held : held / 2}, {"#HALVINGS", halvings}, {"LEFT", (held * a->rows) >> halvings},
+                {"#LEFT_HEADS", left}, {"SUMS_V", values}, {"LEFT_V", values >> of_v}, {"BATCH", batch},
+                {"BATCHES", dop_div_up_u32(a->rows, batch)}, {"#SUMMED", subgroups_at_once(a, tile, t)},
+                {"SHARE", at_once / t->subgroup}, {"#APART", tile->apart}, {"#WIDE", wide},
+                {"#V_IN_K", values_are_keys(gen->e.g, a, lanes)});
+    dop_keys_set(keys, "WEIGHT", wide == 1 ? "float" : dop_emit_str(&gen->e, "vec%u", wide));
 }
 
 static dop_status
@@ -228,48 +159,34 @@ emit(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     const dop_node_id merged = e->r->info->attn.merged;
     dop_keys keys = {0};
-    texts x = {0};
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
     const uint32_t group_wgs = shape(gen, &a);
+    const bool rows = e->g->max_t > 1, made_rows = rows && e->routes;
     if (tile->splits)
         e->splits = tile->splits;
     gen->merges = merged != 0 && !e->routes;
-    dop_buf_printf(&x.decls,
-                   "#define SPLITS %u\n#define ROUND %uu\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K "
-                   "%d\n#define KEEPS_V %d\n",
-                   a.splits, a.round, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
-    const uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(&a, tile, e->target);
-    dop_buf_printf(&x.decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
-    dop_attn_positions(gen, &a, &x.decls);
-    const bool rows = e->g->max_t > 1, made_rows = rows && e->routes;
-    set_rows(gen, &a, rows, made_rows, &x, &keys);
-    dop_attn_prologue(gen, &a, &x.prologue);
-    dop_attn_store(gen, &a, &x.store);
-    dop_attn_store_whole(gen, &a, merged, &x.whole);
-    dop_attn_merge(gen, &a, merged, &x.merge);
-    dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), &x.decls, &keys);
-    set_shares(gen, &a, lanes, at_once, &x, &keys);
-    dop_keys_num(gen, &keys, "GROUP_WGS", group_wgs);
-    set_array(gen, &a, made_rows, &keys);
-    dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &x.decls);
-    dop_attn_made(gen, &a, &x.made);
-    dop_keys_set(&keys, "MADE", x.made.data);
+    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"MAX_SPLITS", a.max_splits}, {"#MERGE", merged != 0},
+                {"#KEEPS_K", a.keeps[0]}, {"#KEEPS_V", a.keeps[1]}, {"GROUP_WGS", group_wgs},
+                {"#MADE_ROWS", made_rows ? e->g->max_t : 1});
+    dop_attn_positions(gen, &a, decls);
+    set_rows(gen, &a, rows, made_rows, decls, &keys);
+    dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
+    dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
+    dop_attn_store_whole(gen, &a, merged, dop_keys_text(gen, &keys, "STORE_WHOLE"));
+    dop_attn_merge(gen, &a, merged, dop_keys_text(gen, &keys, "MERGE_BODY"));
+    dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), decls, &keys);
+    set_shares(gen, &a, lanes_of(&a, e->target), &keys);
+    dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, decls);
+    dop_attn_made(gen, &a, dop_keys_text(gen, &keys, "MADE"));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     const bool send = merged && e->routes; /* the splits go through a mailbox */
     dop_keys_set(&keys, "COUNTS", merged && !send ? dop_emit_counts(e) : "0");
     dop_keys_set(&keys, "MAILBOX", send ? dop_emit_mailbox_arg(e, a.id, true) : "0");
-    dop_keys_set(&keys, "MERGE_BODY", x.merge.data);
-    dop_keys_set(&keys, "STORE_WHOLE", x.whole.data);
-    dop_keys_set(&keys, "STORE", x.store.data);
-    dop_keys_set(&keys, "DECLS", x.decls.data);
-    dop_keys_set(&keys, "PROLOGUE", x.prologue.data);
     gen->grid[0] = a.kv * group_wgs;
     gen->grid[1] = e->g->max_t;
     gen->grid[2] = a.splits;
-    const dop_status st =
-        e->status == DOP_OK ? dop_template_fill(gen, "attention_decode.glsl", &keys, &gen->main) : e->status;
-    texts_finish(&x);
-    return st;
+    return dop_template_fill(gen, "attention_decode.glsl", &keys, &gen->main);
 }
 
 static uint32_t

@@ -84,56 +84,39 @@ emit(dop_gen *gen)
     const dop_graph *g = e->g;
     dop_attn a = dop_attn_find(gen);
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0}, tree = {0};
-    bool eights = a.dim % 8 == 0 && a.value_dim % 8 == 0 && a.value_start % 8 == 0 && a.value_stride % 8 == 0;
-    uint32_t step = dop_attn_in_eights(g, &a) && eights ? 8 : 4;
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
+    const bool eights = a.dim % 8 == 0 && a.value_dim % 8 == 0 && a.value_start % 8 == 0 && a.value_stride % 8 == 0,
+               cached = dop_attention_cached(g, a.id),
+               mixes = dop_attn_mixes(&(dop_site){g, e->r, e->target, e->routes});
+    const uint32_t step = dop_attn_in_eights(g, &a) && eights ? 8 : 4, once = gen->choice->tile.positions;
     a.rows = ROWS;
-    dop_buf_printf(&decls, "#define SPLITS %u\n#define ROUND %uu\n", a.splits, a.round);
-    dop_attn_positions(gen, &a, &decls);
+    DOP_NUMBERS(gen, &keys, &gen->main, DOP_ATTN_SHAPE(a), {"G", a.group}, {"STEP", step}, {"TILE", DOP_ROWS_TILE},
+                {"ONCE", once}, {"#TURNS", DOP_ROWS_TILE / once});
+    dop_attn_positions(gen, &a, decls);
     /* With rows of several sequences, a workgroup has those of only one token. */
-    bool mixes = dop_attn_mixes(&(dop_site){g, e->r, e->target, e->routes});
-    uint32_t of_token = dop_div_up_u32(a.group, ROWS);
-    dop_attn_sequence(gen, &a, mixes ? "DOP_T(0u)" : "0u", &keys, &decls);
+    const uint32_t of_token = dop_div_up_u32(a.group, ROWS);
+    dop_attn_sequence(gen, &a, mixes ? "DOP_T(0u)" : "0u", &keys, decls);
     dop_keys_set(&keys, "FIRST_ROW",
                  mixes ? dop_emit_str(e, "gl_WorkGroupID.y / %uu * G + gl_WorkGroupID.y %% %uu * R", of_token, of_token)
                        : "gl_WorkGroupID.y * R");
     dop_keys_set(&keys, "N_ROWS",
                  mixes ? dop_emit_str(e, "min(n_tokens, gl_WorkGroupID.y / %uu + 1u) * G", of_token) : "n_tokens * G");
-    dop_attn_prologue(gen, &a, &prologue);
-    dop_attn_store(gen, &a, &store);
-    dop_attn_tail(gen, "DOP_H(0u)", "min(R, n_rows - r0)", 1, &decls, &keys); /* only one token's heads have a tail */
-    dot_k(step, &dot);
-    add_v(step, &add);
-    sums(gen->choice->tile.wg, &tree);
-    dop_attn_loads(gen, &a, "dop_ldw4", &decls);
-    dop_attn_shape(gen, &a, &keys);
-    dop_keys_num(gen, &keys, "G", a.group);
-    dop_keys_num(gen, &keys, "STEP", step);
-    dop_keys_num(gen, &keys, "TILE", DOP_ROWS_TILE);
-    dop_keys_num(gen, &keys, "ONCE", gen->choice->tile.positions);
-    dop_keys_set(&keys, "SPAN",
-                 dop_attention_cached(g, a.id) ? span(e, a.id) : dop_attn_span(gen, &a, "R", "DOP_T(i)"));
-    dop_keys_set(&keys, "FROM", dop_attention_cached(g, a.id) ? "DOP_FIRST(pq[j])" : "from[j]");
+    dop_attn_prologue(gen, &a, dop_keys_text(gen, &keys, "PROLOGUE"));
+    dop_attn_store(gen, &a, dop_keys_text(gen, &keys, "STORE"));
+    dop_attn_tail(gen, "DOP_H(0u)", "min(R, n_rows - r0)", 1, decls, &keys); /* only one token's heads have a tail */
+    dot_k(step, dop_keys_text(gen, &keys, "DOT_K"));
+    add_v(step, dop_keys_text(gen, &keys, "ADD_V"));
+    sums(gen->choice->tile.wg, dop_keys_text(gen, &keys, "SUMS"));
+    dop_attn_loads(gen, &a, "dop_ldw4", decls);
+    dop_keys_set(&keys, "SPAN", cached ? span(e, a.id) : dop_attn_span(gen, &a, "R", "DOP_T(i)"));
+    dop_keys_set(&keys, "FROM", cached ? "DOP_FIRST(pq[j])" : "from[j]");
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "DOT_K", dot.data);
-    dop_keys_set(&keys, "SUMS", tree.data);
-    dop_keys_set(&keys, "ADD_V", add.data);
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "PROLOGUE", prologue.data);
-    dop_keys_set(&keys, "STORE", store.data);
     gen->grid[0] = a.kv;
     gen->grid[1] = mixes ? g->max_t * of_token : dop_div_up_u32(g->max_t * a.group, a.rows);
     gen->grid[2] = a.splits;
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention_rows.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&prologue);
-    dop_buf_finish(&store);
-    dop_buf_finish(&dot);
-    dop_buf_finish(&add);
-    dop_buf_finish(&tree);
-    return st;
+    return dop_template_fill(gen, "attention_rows.glsl", &keys, &gen->main);
 }
 
 static uint32_t

@@ -57,12 +57,11 @@ row_of(choice *s, dop_node_id id)
     if (name)
         return name;
     name = new_row(s, base);
-    dop_buf inner = {0};
-    dop_emit_scope(e, &inner, "        ");
+    dop_buf *inner = dop_gen_text(s->gen);
+    dop_emit_scope(e, inner, "        ");
     dop_emit_line(e, "%s[i] = %s;", name, dop_emit_value(e, base, (dop_index){s->p->t, "i"}, 1));
     dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n%s    }\n    barrier();\n",
-                   cols_of(s, base), inner.data ? inner.data : "");
-    dop_buf_finish(&inner);
+                   cols_of(s, base), dop_buf_text(inner));
     dop_emit_bind(e, base, name, true, NULL);
     return name;
 }
@@ -161,8 +160,8 @@ norm(choice *s, dop_node_id id)
     if (n->op == DOP_OP_layernorm)
         mean = mean_of(s, x, len);
     const char *k = inverse_root(s, x, len, mean, dop_node_f(e->g, id, DOP_A_eps)), *y = new_row(s, id);
-    dop_buf inner = {0};
-    dop_emit_scope(e, &inner, "        ");
+    dop_buf *inner = dop_gen_text(s->gen);
+    dop_emit_scope(e, inner, "        ");
     const char *w = dop_emit_value(e, n->src[1], (dop_index){"0u", "i"}, 1);
     if (mean)
         dop_emit_line(e, "%s[i] = (%s[i] - %s) * %s * %s + %s;", y, x, mean, k, w,
@@ -170,8 +169,7 @@ norm(choice *s, dop_node_id id)
     else
         dop_emit_line(e, "%s[i] = %s[i] * %s * (%s + %.9g);", y, x, k, w, dop_node_f(e->g, id, DOP_A_add));
     dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n%s    }\n    barrier();\n",
-                   len, inner.data ? inner.data : "");
-    dop_buf_finish(&inner);
+                   len, dop_buf_text(inner));
     dop_emit_bind(e, id, y, true, NULL);
 }
 
@@ -312,13 +310,12 @@ store(choice *s, dop_node_id id)
 {
     dop_emit *e = &s->gen->e;
     const char *v, *only = s->p->store_if;
-    dop_buf inner = {0};
-    dop_emit_scope(e, &inner, "        ");
+    dop_buf *inner = dop_gen_text(s->gen);
+    dop_emit_scope(e, inner, "        ");
     v = dop_emit_value(e, id, (dop_index){s->p->t, "i"}, 1);
     dop_emit_store(e, id, (dop_index){s->p->t, "i"}, 1, v);
     dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; %s%si < %uu; i += WG) {\n%s    }\n",
-                   only ? only : "", only ? " && " : "", cols_of(s, id), inner.data ? inner.data : "");
-    dop_buf_finish(&inner);
+                   only ? only : "", only ? " && " : "", cols_of(s, id), dop_buf_text(inner));
 }
 
 uint32_t
@@ -373,19 +370,14 @@ emit(dop_gen *gen)
     dop_emit *e = &gen->e;
     const bool tokens = dop_node_per_token(e->g, e->r->outs[0]);
     dop_choice_program p = program_of(gen);
-    dop_buf decls = {0}, body = {0};
     dop_keys keys = {0};
-    dop_gen_choice(gen, &p, &decls, &body);
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *body = dop_keys_text(gen, &keys, "BODY");
+    dop_gen_choice(gen, &p, decls, body);
     gen->grid[0] =
         tokens ? e->g->max_t : (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, e->r->outs[0])->shape.dim[0], 1);
     gen->grid[1] = gen->grid[2] = 1;
     dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", gen->grid[0]));
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "BODY", body.data);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "choice.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&body);
-    return st;
+    return dop_template_fill(gen, "choice.glsl", &keys, &gen->main);
 }
 
 static uint32_t

@@ -162,7 +162,7 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_segment *part, bool found
     const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
     const bool raw = stored_units(e->g, part);
     const book kept = raw ? book_of(type) : BOOK_NONE;
-    dop_keys_num(gen, keys, "PIECE", 32);
+    DOP_NUMBERS(gen, keys, NULL, {"PIECE", 32});
     dop_keys_set(keys, "RAW",
                  !raw                 ? "dop_raw32"
                  : kept == BOOK_BYTES ? "dop_raw_book"
@@ -268,7 +268,7 @@ dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, bo
         load_units(gen, p, rows->part, found, keys, load, take);
         return;
     }
-    dop_keys_num(gen, keys, "PIECE", 8);
+    DOP_NUMBERS(gen, keys, NULL, {"PIECE", 8});
     dop_keys_set(keys, "RAW", "dop_raw8");
     dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
     dop_keys_set(keys, "PIECE_COLUMN", EIGHTS_COLUMN);

@@ -13,7 +13,7 @@ emit(dop_gen *gen)
     uint32_t cols = dop_node_cols(e->g, w), stride = dop_row_values(e->g, w), v = gen->choice->tile.bk;
     uint64_t values = (uint64_t)dop_node_at(e->g, w)->shape.dim[0].mul * cols;
     dop_keys keys = {0};
-    dop_keys_num(gen, &keys, "V", v);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"V", v});
     /* Matrices of one type share the kernel: sizes are numbers of the dispatch. */
     dop_keys_set(&keys, "COUNT", dop_emit_number(e, (uint32_t)(values / v)));
     dop_keys_set(&keys, "T", dop_type_of(dop_node_at(e->g, w)->type)->name);

@@ -53,8 +53,8 @@ declare_rows(dop_gen *gen, const dop_parts *p, dop_nest *n, dop_product *x)
     const uint32_t steps = gen->e.g->max_t * piece.units, quarters = p->unit / 4;
     dop_keys keys = {0};
     dop_buf text = {0};
-    dop_keys_num(gen, &keys, "STEPS", steps);
     if (gen->descriptor->ints) {
+        DOP_NUMBERS(gen, &keys, &text, {"XI_UNITS", steps});
         gen->e.status = dop_template_fill(gen, "gemv_i8.glsl", &keys, &text);
         if (gen->e.status == DOP_OK)
             gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, &text);

@@ -107,20 +107,14 @@ emit(dop_gen *gen)
     const uint32_t experts = (uint32_t)dop_node_i(g, id, DOP_A_experts);
     dop_node_id ids = dop_node_at(g, id)->src[0];
     dop_keys keys = {0};
-    dop_buf read = {0};
+    dop_buf *read = dop_keys_text(gen, &keys, "IDS");
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
-    read_ids(gen, ids, experts, &read);
-    dop_keys_num(gen, &keys, "EXPERTS", experts);
-    dop_keys_num(gen, &keys, "SPAN", s->dim[1].mul - 1);
-    dop_keys_num(gen, &keys, "BLOCKS", s->dim[0].mul);
-    dop_keys_num(gen, &keys, "SLICES", slices(gen, experts));
-    dop_keys_num(gen, &keys, "SLOTS", dop_node_cols(g, ids));
+    read_ids(gen, ids, experts, read);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"EXPERTS", experts}, {"SPAN", s->dim[1].mul - 1}, {"BLOCKS", s->dim[0].mul},
+                {"SLICES", slices(gen, experts)}, {"SLOTS", dop_node_cols(g, ids)});
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
-    dop_keys_set(&keys, "IDS", read.data);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "group.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&read);
-    return st;
+    return dop_template_fill(gen, "group.glsl", &keys, &gen->main);
 }
 
 static uint32_t

@@ -55,18 +55,14 @@ emit_scores(dop_gen *gen)
     const dop_attn a = index_of(&s);
     const uint32_t cols = dop_node_cols(g, a.id);
     dop_keys keys = {0};
-    dop_buf decls = {0};
-    dop_attn_positions(gen, &a, &decls);
-    dop_attn_sequence(gen, &a, "t", &keys, &decls);
-    dop_buf_puts(&decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
-    dop_attn_loads(gen, &a, "DOP_COHERENT4", &decls);
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
+    dop_attn_positions(gen, &a, decls);
+    dop_attn_sequence(gen, &a, "t", &keys, decls);
+    dop_buf_puts(decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
+    dop_attn_loads(gen, &a, "DOP_COHERENT4", decls);
     const bool wide = dop_emit_wide(e, a.n->src[0]);
-    dop_keys_num(gen, &keys, "D", a.dim);
-    dop_keys_num(gen, &keys, "H", a.heads);
-    dop_keys_num(gen, &keys, "HS", heads_at_once(&a));
-    dop_keys_num(gen, &keys, "COLS", cols);
-    dop_keys_num(gen, &keys, "STEP", step_of(g, &a));
-    dop_keys_num(gen, &keys, "WIDTH", wide ? 4 : 1);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"D", a.dim}, {"H", a.heads}, {"HS", heads_at_once(&a)}, {"COLS", cols},
+                {"#STEP", step_of(g, &a)}, {"WIDTH", wide ? 4 : 1});
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "t"));
     dop_keys_set(&keys, "SCALE", dop_emit_str(e, "%.9g", dop_node_f(g, a.id, DOP_A_scale)));
@@ -74,13 +70,10 @@ emit_scores(dop_gen *gen)
                  loaded(gen, a.n->src[0], "dop_q[i / 4u] = %s;", "dop_q[i / 4u][i % 4u] = %s;", "c", wide));
     dop_keys_set(&keys, "LOAD_W", loaded(gen, a.n->src[2], "", "dop_w[i] = %s;", "i", false));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, a.id, true));
-    dop_keys_set(&keys, "DECLS", decls.data);
     gen->grid[0] = dop_div_up_u32(cols, gen->choice->tile.wg);
     gen->grid[1] = g->max_t;
     gen->grid[2] = 1;
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "index_scores.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    return st;
+    return dop_template_fill(gen, "index_scores.glsl", &keys, &gen->main);
 }
 
 static uint32_t
@@ -127,20 +120,16 @@ emit_positions(dop_gen *gen)
     const dop_graph *g = e->g;
     const dop_node_id id = e->r->info->root;
     dop_keys keys = {0};
-    dop_buf score = {0};
-    dop_emit_scope(e, &score, "    ");
+    dop_emit_scope(e, dop_keys_text(gen, &keys, "SCORE"), "    ");
     dop_emit_line(e, "return dop_order(%s);", dop_emit_value(e, dop_node_at(g, id)->src[0], (dop_index){"t", "i"}, 1));
-    dop_keys_num(gen, &keys, "K", dop_node_cols(g, id));
-    dop_keys_num(gen, &keys, "COLS", dop_node_cols(g, dop_node_at(g, id)->src[0]));
+    DOP_NUMBERS(gen, &keys, &gen->main, {"K", dop_node_cols(g, id)},
+                {"COLS", dop_node_cols(g, dop_node_at(g, id)->src[0])});
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "t"));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
-    dop_keys_set(&keys, "SCORE", score.data);
     gen->grid[0] = g->max_t;
     gen->grid[1] = gen->grid[2] = 1;
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "top_positions.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&score);
-    return st;
+    return dop_template_fill(gen, "top_positions.glsl", &keys, &gen->main);
 }
 
 static uint32_t

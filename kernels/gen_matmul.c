@@ -108,23 +108,25 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     const dop_segment *part = &p->part[index];
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf load = {0}, load_b = {0}, store = {0}, init = {0}, done = {0}, row = {0};
+    dop_buf *load = dop_keys_text(gen, &keys, "LOAD"), *load_b = dop_keys_text(gen, &keys, "LOAD_B"),
+            *store = dop_keys_text(gen, &keys, "STORE"), *init = dop_keys_text(gen, &keys, "STATS_INIT"),
+            *done = dop_keys_text(gen, &keys, "STATS_DONE"), *row = dop_keys_text(gen, &keys, "STATS_ROW");
     uint32_t n_binds = e->n_binds, passes = dop_div_up_u32(tile->bm * tile->bk / 4, tile->wg);
     depth deep = depth_of(gen, p, part);
     if (e->status != DOP_OK)
         return e->status;
-    load_tile(gen, p, deep.k, &load);
-    load_weights(gen, part, &deep, &load_b);
+    load_tile(gen, p, deep.k, load);
+    load_weights(gen, part, &deep, load_b);
     for (uint32_t i = 0; i < p->n_stats; i++) {
-        dop_buf_printf(&init, "    float stat%u[%u];\n    for (uint i = 0u; i < %uu; i++)\n        stat%u[i] = 0.0;\n",
+        dop_buf_printf(init, "    float stat%u[%u];\n    for (uint i = 0u; i < %uu; i++)\n        stat%u[i] = 0.0;\n",
                        i, passes, passes, i);
-        dop_buf_printf(&done,
+        dop_buf_printf(done,
                        "    for (uint i = 0u; i < %uu; i++)\n"
                        "        if (i * WG + gl_LocalInvocationIndex < BM * BK / 4u)\n"
                        "            dop_rs%u[i * WG + gl_LocalInvocationIndex] = stat%u[i];\n"
                        "    barrier();\n",
                        passes, i, i);
-        dop_buf_printf(&row,
+        dop_buf_printf(row,
                        "        float rs%u = 0.0;\n"
                        "        for (uint q = 0u; q < BK / 4u; q++)\n"
                        "            rs%u += dop_rs%u[(ty * TM + i) * (BK / 4u) + q];\n"
@@ -138,33 +140,17 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     const char *pair = "dop_pair[ty * TM + i]";
     dop_index ix = {"t", b.id ? "s" : "c"};
     if (b.id)
-        dop_buf_printf(&store, "                uint s = %s;\n", dop_blocks_column(gen, &b, pair, part->rows));
-    dop_emit_scope(e, &store, "                ");
+        dop_buf_printf(store, "                uint s = %s;\n", dop_blocks_column(gen, &b, pair, part->rows));
+    dop_emit_scope(e, store, "                ");
     for (uint32_t i = 0; i < part->n_outs; i++)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
-    dop_keys_num(gen, &keys, "P", index);
-    dop_keys_num(gen, &keys, "M", part->n_mats);
-    dop_keys_num(gen, &keys, "N", part->rows);
+    DOP_NUMBERS(gen, &keys, NULL, {"P", index}, {"M", part->n_mats}, {"N", part->rows});
     dop_keys_set(&keys, "K", deep.k);
-    dop_keys_num(gen, &keys, "TM", tile->tm);
-    dop_keys_num(gen, &keys, "TN", tile->tn);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "LOAD_ROW", b.id ? dop_blocks_row(gen, &b, "dop_pair[m]") : "t0 + m");
     dop_keys_set(&keys, "STORE_ROW", b.id ? dop_blocks_row(gen, &b, pair) : "t0 + ty * TM + i");
-    dop_keys_set(&keys, "STATS_INIT", init.data);
-    dop_keys_set(&keys, "STATS_DONE", done.data);
-    dop_keys_set(&keys, "STATS_ROW", row.data);
-    dop_keys_set(&keys, "LOAD", load.data);
-    dop_keys_set(&keys, "LOAD_B", load_b.data);
-    dop_keys_set(&keys, "STORE", store.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_part.glsl", &keys, out) : e->status;
     e->n_binds = n_binds;
-    dop_buf_finish(&load);
-    dop_buf_finish(&load_b);
-    dop_buf_finish(&store);
-    dop_buf_finish(&init);
-    dop_buf_finish(&done);
-    dop_buf_finish(&row);
     return st;
 }
 
@@ -175,27 +161,28 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, begin = {0}, parts = {0}, calls = {0};
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *begin = dop_keys_text(gen, &keys, "BEGIN"),
+            *parts = dop_keys_text(gen, &keys, "PARTS"), *calls = dop_keys_text(gen, &keys, "CALLS");
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, mats = 1;
     for (uint32_t i = 0; i < p.n_stats; i++)
-        dop_buf_printf(&decls, "shared float dop_rs%u[%u];\n", i, tile->bm * tile->bk / 4);
+        dop_buf_printf(decls, "shared float dop_rs%u[%u];\n", i, tile->bm * tile->bk / 4);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-        st = emit_part(gen, &p, i, &parts);
+        st = emit_part(gen, &p, i, parts);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first);
         first += n_wg;
-        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
+        dop_gen_call(calls, call, i + 1 < p.n ? first : 0);
     }
     const dop_blocks b = dop_blocks_of(e->g, e->r);
     if (b.id) {
-        dop_blocks_declare(&b, &decls);
-        dop_blocks_begin(gen, &b, "gl_WorkGroupID.y", &begin);
+        dop_blocks_declare(&b, decls);
+        dop_blocks_begin(gen, &b, "gl_WorkGroupID.y", begin);
     } else {
-        dop_buf_printf(&begin,
+        dop_buf_printf(begin,
                        "    uint t0 = gl_WorkGroupID.y * BM;\n"
                        "    if (t0 >= %s)\n"
                        "        return;\n",
@@ -204,22 +191,10 @@ emit(dop_gen *gen)
     gen->grid[0] = first;
     gen->grid[1] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[2] = 1;
-    dop_keys_num(gen, &keys, "BM", tile->bm);
-    dop_keys_num(gen, &keys, "BN", tile->bn);
-    dop_keys_num(gen, &keys, "BK", tile->bk);
-    dop_keys_num(gen, &keys, "TM", tile->tm);
-    dop_keys_num(gen, &keys, "TN", tile->tn);
-    dop_keys_num(gen, &keys, "M_MAX", mats);
-    dop_keys_set(&keys, "BEGIN", begin.data);
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "PARTS", parts.data);
-    dop_keys_set(&keys, "CALLS", calls.data);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk}, {"TM", tile->tm},
+                {"TN", tile->tn}, {"M_MAX", mats});
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "matmul.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&begin);
-    dop_buf_finish(&parts);
-    dop_buf_finish(&calls);
     return st;
 }
 

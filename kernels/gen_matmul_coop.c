@@ -125,8 +125,7 @@ store_keys(dop_gen *gen, dop_type weights, uint32_t n_mats, dop_keys *keys)
         each = in->direct_each_shared;
     else if (n_mats > 1 && !quant)
         first = in->direct_first_pair;
-    dop_keys_num(gen, keys, "FIRST", first);
-    dop_keys_num(gen, keys, "EACH", each);
+    DOP_NUMBERS(gen, keys, NULL, {"FIRST", first}, {"EACH", each});
 }
 
 /* Keys for register-direct tiles: where the activations are, and when they are staged. */
@@ -138,13 +137,12 @@ direct_keys(dop_gen *gen, const dop_parts *p, dop_keys *keys)
     const dop_node_id act = dop_node_base(g, p->act, &start);
     const dop_node *w = dop_node_at(g, dop_node_at(g, p->part[0].mats[0])->src[1]);
     store_keys(gen, w->type, p->part[0].n_mats, keys);
-    dop_keys_num(gen, keys, "DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT);
     /* What dop_w8_T needs of it is the same in every row, if 512 divides rows. */
     const bool same = dop_row_values(g, dop_node_at(g, p->part[0].mats[0])->src[1]) % 512 == 0;
     dop_keys_set(keys, "FIRST_VALUE", same ? "t * 8u" : "pieces[M].at");
     dop_keys_set(keys, "ACT", dop_emit_arg(&gen->e, act, false));
-    dop_keys_num(gen, keys, "START", start);
-    dop_keys_num(gen, keys, "COLUMNS", dop_node_cols(g, act) / 8);
+    DOP_NUMBERS(gen, keys, NULL, {"DECODES", dop_type_of(w->type)->kind == DOP_KIND_QUANT}, {"START", start},
+                {"COLUMNS", dop_node_cols(g, act) / 8});
 }
 
 static dop_status
@@ -154,49 +152,33 @@ emit_part(dop_gen *gen, const dop_parts *p, const dop_coop_rows *rows, const dop
     const dop_segment *part = rows->part;
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf load_a = {0}, load_b = {0}, take_b = {0}, load = {0}, store = {0}, loop = {0}, find = {0}, meet = {0};
+    dop_buf *load_a = dop_keys_text(gen, &keys, "LOAD_A"), *load_b = dop_keys_text(gen, &keys, "LOAD_B"),
+            *take_b = dop_keys_text(gen, &keys, "TAKE_B"), *load = dop_keys_text(gen, &keys, "LOAD"),
+            *store = dop_keys_text(gen, &keys, "STORE"), *loop = dop_gen_text(gen), *find = dop_gen_text(gen),
+            *meet = dop_gen_text(gen);
     const dop_node *w = dop_node_at(e->g, dop_node_at(e->g, part->mats[0])->src[1]);
     const uint32_t width = dop_coop_store_width(e, rows);
-    dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
-    dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, &load_b, &take_b, form->finds ? &find : NULL);
-    const bool apart = form->apart && dop_coop_store_apart(gen, rows, width, &load, &store);
+    dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, load_a));
+    dop_coop_weights(gen, p, rows, form->in_units(gen, part), &keys, load_b, take_b, form->finds ? find : NULL);
+    const bool apart = form->apart && dop_coop_store_apart(gen, rows, width, load, store);
     if (!apart)
-        dop_coop_store(gen, rows, width, &store);
+        dop_coop_store(gen, rows, width, store);
     row_keys(gen, &keys);
-    dop_keys_num(gen, &keys, "P", (uint32_t)(part - p->part));
     dop_keys_set(&keys, "GUARD_ROW", guard_row(gen, p));
-    dop_keys_num(gen, &keys, "M", part->n_mats);
-    dop_keys_num(gen, &keys, "N", rows->rows);
-    dop_keys_num(gen, &keys, "K", p->k);
-    dop_keys_num(gen, &keys, "W", width);
-    dop_keys_num(gen, &keys, "DEEP", rows->deep);
-    dop_keys_num(gen, &keys, "STRIDE", dop_row_values(e->g, dop_node_at(e->g, part->mats[0])->src[1]) / 8);
+    DOP_NUMBERS(gen, &keys, NULL, {"P", (uint32_t)(part - p->part)}, {"M", part->n_mats}, {"N", rows->rows},
+                {"K", p->k}, {"W", width}, {"DEEP", rows->deep},
+                {"STRIDE", dop_row_values(e->g, dop_node_at(e->g, part->mats[0])->src[1]) / 8});
     if (tile->direct)
         direct_keys(gen, p, &keys);
     dop_keys_set(&keys, "TYPE", dop_type_of(w->type)->name);
-    dop_keys_num(gen, &keys, "FM", tile->tm / dop_matrix_m(e->target->matrix));
-    dop_keys_num(gen, &keys, "FN", tile->tn / dop_matrix_n(e->target->matrix));
-    dop_keys_set(&keys, "LOAD_A", load_a.data ? load_a.data : "");
-    dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
-    dop_keys_set(&keys, "TAKE_B", take_b.data ? take_b.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_status st = e->status == DOP_OK ? share_depth(gen, p->k, &keys, &meet) : e->status;
+    dop_status st = e->status == DOP_OK ? share_depth(gen, p->k, &keys, meet) : e->status;
     if (st == DOP_OK && form->apart && !apart)
-        st = dop_template_fill(gen, "matmul_coop_store.glsl", &keys, &loop);
-    dop_keys_set(&keys, "LOAD", load.data);
-    dop_keys_set(&keys, "STORE_ALL", apart ? store.data : loop.data);
+        st = dop_template_fill(gen, "matmul_coop_store.glsl", &keys, loop);
+    dop_keys_set(&keys, "STORE_ALL", apart ? store->data : loop->data);
     if (st == DOP_OK)
         st = dop_template_fill(gen, form->part, &keys, out);
     if (st == DOP_OK)
         st = dop_template_fill(gen, form->end, &keys, out);
-    dop_buf_finish(&load_a);
-    dop_buf_finish(&load_b);
-    dop_buf_finish(&find);
-    dop_buf_finish(&take_b);
-    dop_buf_finish(&load);
-    dop_buf_finish(&store);
-    dop_buf_finish(&loop);
-    dop_buf_finish(&meet);
     return st;
 }
 
@@ -248,7 +230,9 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, begin = {0}, parts = {0}, calls = {0}, types = {0};
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *begin = dop_keys_text(gen, &keys, "BEGIN"),
+            *parts = dop_keys_text(gen, &keys, "PARTS"), *calls = dop_keys_text(gen, &keys, "CALLS"),
+            *types = dop_keys_text(gen, &keys, "TYPES");
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -261,52 +245,37 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         dop_coop_rows rows = {.part = &p.part[i], .n = together, .side = side, .deep = form->deep ? form->deep : 1};
         for (uint32_t k = 0; k < together; k++)
             rows.rows += p.part[i + k].rows;
-        st = emit_part(gen, &p, &rows, form, &parts);
+        st = emit_part(gen, &p, &rows, form, parts);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu%s);", i, first, form->call);
         first += dop_div_up_u32(rows.rows, tile->bn);
-        dop_gen_call(&calls, call, i + together < p.n ? first : 0);
+        dop_gen_call(calls, call, i + together < p.n ? first : 0);
     }
     gen->halves = true;
     const dop_blocks b = dop_blocks_of(e->g, e->r);
     if (b.id) {
-        dop_blocks_declare(&b, &decls);
-        dop_blocks_begin(gen, &b, "gl_WorkGroupID.x", &begin);
+        dop_blocks_declare(&b, decls);
+        dop_blocks_begin(gen, &b, "gl_WorkGroupID.x", begin);
     } else {
-        dop_buf_puts(&begin, "    uint t0 = gl_WorkGroupID.x * BM; // tiles that share weights run side by side\n"
-                             "    if (t0 >= dop_tokens)\n"
-                             "        return;\n");
+        dop_buf_puts(begin, "    uint t0 = gl_WorkGroupID.x * BM; // tiles that share weights run side by side\n"
+                            "    if (t0 >= dop_tokens)\n"
+                            "        return;\n");
     }
     gen->grid[0] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[1] = first;
     gen->grid[2] = 1;
     if (tile->shares > 1)
-        begin_shares(gen, p.k, mats, first, &decls, &begin);
-    dop_keys_num(gen, &keys, "BM", tile->bm);
-    dop_keys_num(gen, &keys, "BN", tile->bn);
-    dop_keys_num(gen, &keys, "BK", tile->bk);
-    dop_keys_num(gen, &keys, "WM", tile->tm);
-    dop_keys_num(gen, &keys, "WN", tile->tn);
-    dop_keys_num(gen, &keys, "FJ", side);
-    dop_keys_num(gen, &keys, "WORDS", bytes / 16);
+        begin_shares(gen, p.k, mats, first, decls, begin);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"BM", tile->bm}, {"BN", tile->bn}, {"BK", tile->bk}, {"WM", tile->tm},
+                {"WN", tile->tn}, {"FJ", side}, {"WORDS", bytes / 16});
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     if (st == DOP_OK)
-        st = form->declare(gen, &decls);
+        st = form->declare(gen, decls);
     if (st == DOP_OK)
-        st = dop_coop_declare_weights(gen, &p, form->in_units, &decls, &types);
-    dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+        st = dop_coop_declare_weights(gen, &p, form->in_units, decls, types);
     if (tile->shares <= 1)
-        dop_buf_puts(&begin, "    uint wg = gl_WorkGroupID.y;\n");
-    dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
-    dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
-    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+        dop_buf_puts(begin, "    uint wg = gl_WorkGroupID.y;\n");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_coop.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&begin);
-    dop_buf_finish(&parts);
-    dop_buf_finish(&types);
-    dop_buf_finish(&calls);
     return st;
 }
 

@@ -43,10 +43,8 @@ declare(dop_gen *gen, dop_buf *decls)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_keys_num(gen, &keys, "SHARES", tile->ds);
-    dop_keys_num(gen, &keys, "AHEAD", tile->unroll);
-    dop_keys_set(&keys, "EACH", many_tokens(gen->e.g, gen->e.target) ? "true" : "false");
-    dop_keys_num(gen, &keys, "DEEP", alone(gen) ? tile->bk / tile->ds : tile->bk);
+    DOP_NUMBERS(gen, &keys, decls, {"SHARES", tile->ds}, {"AHEAD", tile->unroll},
+                {"EACH", many_tokens(gen->e.g, gen->e.target)}, {"DEEP", alone(gen) ? tile->bk / tile->ds : tile->bk});
     return dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
 }
 

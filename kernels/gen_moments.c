@@ -22,24 +22,18 @@ emit(dop_gen *gen)
     const uint32_t parts = s->dim[0].mul, groups = s->dim[1].mul, wide = dop_node_cols(g, x) / groups,
                    load = wide % 4 == 0 && dop_emit_wide(e, x) ? 4 : 1;
     dop_keys keys = {0};
-    dop_buf decls = {0};
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS");
     gen->grid[0] = groups;
     gen->grid[1] = parts;
     gen->grid[2] = 1;
-    put_reader(gen, x, "dop_x", load, &decls);
-    put_reader(gen, x, "dop_x1", 1, &decls);
-    dop_keys_num(gen, &keys, "PARTS", parts);
-    dop_keys_num(gen, &keys, "GROUPS", groups);
-    dop_keys_num(gen, &keys, "WIDE", wide);
-    dop_keys_num(gen, &keys, "LOAD", load);
-    dop_keys_num(gen, &keys, "LOADS", wide / load);
+    put_reader(gen, x, "dop_x", load, decls);
+    put_reader(gen, x, "dop_x1", 1, decls);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"PARTS", parts}, {"GROUPS", groups}, {"WIDE", wide}, {"LOAD", load},
+                {"LOADS", wide / load});
     dop_keys_set(&keys, "TYPE", load == 4 ? "vec4" : "float");
     dop_keys_set(&keys, "ROWS", dop_emit_rows(e, dop_node_row_multiple(g, x)));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "moments.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    return st;
+    return dop_template_fill(gen, "moments.glsl", &keys, &gen->main);
 }
 
 static uint32_t

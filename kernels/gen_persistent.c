@@ -13,7 +13,8 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
     dop_emit e = {.diag = diag, .g = g};
     dop_gen gen = {.templates = t, .e = e, .failures = dop_buf_failures()};
     dop_keys keys = {0};
-    dop_buf text = {0}, functions = {0}, calls = {0};
+    dop_buf *text = dop_gen_text(&gen), *functions = dop_keys_text(&gen, &keys, "PLACEHOLDERS"),
+            *calls = dop_keys_text(&gen, &keys, "CALLS");
     const char **glsl = dop_arena_alloc(arena, n_stages * sizeof *glsl);
     const char **nests = dop_arena_alloc(arena, n_stages * sizeof *nests);
     dop_kernel_arg *args = dop_arena_alloc(arena, 3 * sizeof *args);
@@ -28,12 +29,10 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
         nests[i] = stages[i]->nest;
         k->caps |= stages[i]->caps;
         k->rounding = stages[i]->rounding > k->rounding ? stages[i]->rounding : k->rounding;
-        dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
-        dop_buf_printf(&calls, "    case %u: dop_stage_%u(); break;\n", i, i);
+        dop_buf_printf(functions, "void dop_stage_%u() {}\n", i);
+        dop_buf_printf(calls, "    case %u: dop_stage_%u(); break;\n", i, i);
     }
-    dop_keys_set(&keys, "PLACEHOLDERS", functions.data);
-    dop_keys_set(&keys, "CALLS", calls.data);
-    dop_buf_printf(&text,
+    dop_buf_printf(text,
                    "#version 460\n#extension GL_EXT_buffer_reference : require\n"
                    "#extension GL_EXT_buffer_reference_uvec2 : require\n"
                    "#extension GL_EXT_control_flow_attributes : require\n"
@@ -46,8 +45,8 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
                    dop_kernel_runs(&e, g->max_t),
                    g->max_t > 1 ? dop_emit_str(&e, "#define DOP_ROWS %uu\n", g->max_t) : "", target->stage_whole,
                    target->split_least, k->local, k->local, common ? common : "");
-    dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
-    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text.data);
+    dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, text);
+    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text->data);
     k->stages = glsl;
     k->nests = nests;
     k->args = args;
@@ -58,8 +57,5 @@ dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_targ
     }
     if (st == DOP_OK && (!k->glsl || !glsl || !nests || !args))
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_buf_finish(&text);
-    dop_buf_finish(&functions);
-    dop_buf_finish(&calls);
     return st;
 }

@@ -174,14 +174,9 @@ dop_product_fetch(dop_gen *gen, const dop_parts *p, dop_nest *n, uint32_t index,
 void
 dop_product_team(dop_gen *gen, dop_nest *n)
 {
-    const uint32_t lanes = gen->choice->tile.lanes;
     dop_keys keys = {0};
     dop_buf team = {0};
-    uint32_t log2 = 0;
-    while (1u << log2 < lanes)
-        log2++;
-    dop_keys_num(gen, &keys, "LANES", lanes);
-    dop_keys_num(gen, &keys, "LANES_LOG2", log2);
+    DOP_NUMBERS(gen, &keys, &team, {"#LANES", gen->choice->tile.lanes});
     const dop_status st = dop_template_fill(gen, "team.glsl", &keys, &team);
     if (gen->e.status == DOP_OK)
         gen->e.status = st;

@@ -97,14 +97,13 @@ static void
 first_value(pass *s, dop_node_id x, const char *name)
 {
     dop_emit *e = &s->gen->e;
-    dop_buf out = {0};
+    dop_buf *out = dop_gen_text(s->gen);
     dop_buf *loop = e->out;
     const char *indent = e->indent;
-    dop_emit_scope(e, &out, "    ");
+    dop_emit_scope(e, out, "    ");
     const char *c0 = dop_emit_str(e, "(%s * %uu)", s->p->unit, s->p->len);
     const char *first = dop_emit_value(e, x, (dop_index){s->p->t, strcmp(s->p->unit, "0u") ? c0 : "0u"}, 1);
-    dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", out.data ? out.data : "", name, first);
-    dop_buf_finish(&out);
+    dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", dop_buf_text(out), name, first);
     e->out = loop;
     e->indent = indent;
     e->n_memo = 0;
@@ -541,17 +540,16 @@ emit_row(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_region *r = e->r;
-    dop_buf body = {0};
     dop_keys keys = {0};
+    dop_buf *body = dop_keys_text(gen, &keys, "BODY");
     uint32_t first_unit = 0;
     bool tokens = dop_node_per_token(
         g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
     const uint32_t each = row_lanes(gen), wg = gen->choice->tile.wg;
-    dop_buf_puts(&body, "");
     for (uint32_t i = 0; i < r->info->row.n_programs; i++) {
         const dop_program *x = &r->info->row.programs[i];
         const char *unit = x->unit.units == 1 && first_unit == 0 ? "0u" : dop_emit_str(e, "unit%u", i);
-        dop_buf_printf(&body, "    if (unit >= %uu && unit < %uu) {\n    uint unit%u = unit - %uu;\n", first_unit,
+        dop_buf_printf(body, "    if (unit >= %uu && unit < %uu) {\n    uint unit%u = unit - %uu;\n", first_unit,
                        first_unit + x->unit.units, i, first_unit);
         dop_rowprog p = {.nodes = x->nodes,
                          .n_nodes = x->n_nodes,
@@ -562,9 +560,9 @@ emit_row(dop_gen *gen)
                          .lane = "lane",
                          .serial = i};
         uint32_t n_binds = e->n_binds;
-        dop_gen_rowprog(gen, &p, &body);
+        dop_gen_rowprog(gen, &p, body);
         e->n_binds = n_binds;
-        dop_buf_puts(&body, "    }\n");
+        dop_buf_puts(body, "    }\n");
         first_unit += x->unit.units;
     }
     gen->grid[0] = first_unit;
@@ -585,10 +583,7 @@ emit_row(dop_gen *gen)
     }
     dop_keys_set(&keys, "UNIT", unit);
     dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : "1u");
-    dop_keys_set(&keys, "BODY", body.data);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "row.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&body);
-    return st;
+    return dop_template_fill(gen, "row.glsl", &keys, &gen->main);
 }
 
 static dop_status
@@ -597,8 +592,8 @@ emit_elementwise(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_region *r = e->r;
-    dop_buf body = {0};
     dop_keys keys = {0};
+    dop_buf *body = dop_keys_text(gen, &keys, "BODY");
     dop_node_id first = r->outs[0];
     if (dop_node_at(g, first)->op == DOP_OP_state_write)
         first = dop_node_at(g, first)->src[1];
@@ -610,20 +605,15 @@ emit_elementwise(dop_gen *gen)
         dop_node_per_token(g, first) ? g->max_t : (uint32_t)dop_dim_value(g, dop_node_at(g, first)->shape.dim[0], 1);
     if (dop_node_at(g, first)->shape.rank == 1 && !dop_node_per_token(g, first))
         rows = 1;
-    dop_buf_puts(&body, "");
-    dop_emit_scope(e, &body, "    ");
+    dop_emit_scope(e, body, "    ");
     dop_index ix = {rows == 1 ? "0u" : "t", "c"};
     for (uint32_t i = 0; i < r->n_outs; i++)
         dop_emit_store(e, r->outs[i], ix, width, dop_emit_value(e, r->outs[i], ix, width));
     gen->grid[0] = dop_div_up_u32(rows * (cols / width), gen->choice->tile.wg);
     gen->grid[1] = gen->grid[2] = 1;
-    dop_keys_num(gen, &keys, "W", width);
-    dop_keys_num(gen, &keys, "COLS_W", cols / width);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"W", width}, {"COLS_W", cols / width});
     dop_keys_set(&keys, "N_TOKENS", dop_node_per_token(g, first) ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", rows));
-    dop_keys_set(&keys, "BODY", body.data);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "elementwise.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&body);
-    return st;
+    return dop_template_fill(gen, "elementwise.glsl", &keys, &gen->main);
 }
 
 static void

@@ -145,11 +145,11 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
     bool wide = dop_emit_wide(e, p->act);
-    dop_buf inner = {0};
+    dop_buf *inner = dop_gen_text(s->gen);
     uint32_t n_binds = e->n_binds;
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_st[j * %uu + %uu]", p->n_stats, i), false, NULL);
-    dop_emit_scope(e, &inner, dop_emit_str(e, "%s        ", in));
+    dop_emit_scope(e, inner, dop_emit_str(e, "%s        ", in));
     const char *at = "", *times = "";
     if (s->blocks.by_pair)
         at = dop_emit_str(e, PAIR " %% %uu * %uu + ", p->slots, p->k);
@@ -162,14 +162,13 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
         ix.c = "c";
     dop_emit_line(e, wide ? "%s = %s%s;" : "%s[k] = %s%s;", to, dop_emit_value(e, p->act, ix, wide ? 4 : 1), times);
     if (wide && s->k_pad == p->k && !p->beside)
-        dop_buf_printf(out, "%s{\n%s%s}\n", in, inner.data ? inner.data : "", in);
+        dop_buf_printf(out, "%s{\n%s%s}\n", in, dop_buf_text(inner), in);
     else if (wide)
-        dop_buf_printf(out, "%sif (c < %uu) {\n%s%s}\n", in, p->k, inner.data ? inner.data : "", in);
+        dop_buf_printf(out, "%sif (c < %uu) {\n%s%s}\n", in, p->k, dop_buf_text(inner), in);
     else
         dop_buf_printf(out, "%sfor (uint k = 0u; k < 4u; k++)\n%s    if (c + k < %uu) {\n%s%s    }\n", in, in, p->k,
-                       inner.data ? inner.data : "", in);
+                       dop_buf_text(inner), in);
     e->n_binds = n_binds;
-    dop_buf_finish(&inner);
 }
 
 /* Is computing four values of the activation from views faster than loading them from shared memory, which is a loop over the
@@ -188,14 +187,13 @@ static void
 emit_beside(rows_gen *s, const char *in, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
-    dop_buf inner = {0};
+    dop_buf *inner = dop_gen_text(s->gen);
     const uint32_t n_binds = e->n_binds;
-    dop_emit_scope(e, &inner, dop_emit_str(e, "%s        ", in));
+    dop_emit_scope(e, inner, dop_emit_str(e, "%s        ", in));
     const char *x = dop_emit_value(e, dop_node_at(e->g, s->p.beside)->src[0], (dop_index){"0u", "c"}, 4);
     dop_buf_printf(out, "%sif (more) {\n%s    if (c < %uu) {\n%s%s        four = %s;\n%s    }\n%s} else {\n", in, in,
-                   s->p.k2, inner.data ? inner.data : "", in, x, in, in);
+                   s->p.k2, dop_buf_text(inner), in, x, in, in);
     e->n_binds = n_binds;
-    dop_buf_finish(&inner);
 }
 
 /* Puts the activations of step v into x[j][] for every token j.  Each lane loads or computes four values, and all lanes get them
@@ -541,13 +539,15 @@ emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t gr
 {
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
-    dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0}, ahead = {0};
+    dop_buf *select = dop_keys_text(s->gen, &keys, "SELECT"), *load = dop_keys_text(s->gen, &keys, "LOAD"),
+            *dots = dop_keys_text(s->gen, &keys, "DOTS"), *store = dop_keys_text(s->gen, &keys, "STORE"),
+            *finish = dop_keys_text(s->gen, &keys, "FINISH"), *ahead = dop_keys_text(s->gen, &keys, "AHEAD");
     uint32_t blocks = 0, handing = 0; /* handing: number of the first block whose values the per-head product reads */
     bool hands = false;
     s->fours = true;
     for (uint32_t i = 0; i < n; i++) {
         s->fours = s->fours && stored_in_fours(s, parts[i]);
-        emit_select(s, parts[i], i, n, blocks, &select);
+        emit_select(s, parts[i], i, n, blocks, select);
         if (e->r->info->tail.id && parts[i] == &s->p.part[dop_region_part(e->r, e->r->info->tail.of)]) {
             handing = blocks;
             hands = true;
@@ -555,48 +555,35 @@ emit_group(rows_gen *s, const dop_segment *const *parts, uint32_t n, uint32_t gr
         blocks += blocks_of(s, parts[i]) * slots_of(s);
     }
     s->p.act = s->p.activations[parts[0]->act];
-    emit_load(s, parts[0], &load);
-    emit_ahead(s, parts[0], &ahead);
-    emit_dots(s, parts[0], &dots);
+    emit_load(s, parts[0], load);
+    emit_ahead(s, parts[0], ahead);
+    emit_dots(s, parts[0], dots);
     for (uint32_t i = 0; i < n; i++) {
         if (n > 1)
-            dop_buf_printf(&store, "                if (part == %uu) {\n", i);
-        emit_store(s, parts[i], &store);
+            dop_buf_printf(store, "                if (part == %uu) {\n", i);
+        emit_store(s, parts[i], store);
         if (n > 1)
-            dop_buf_puts(&store, "                }\n");
+            dop_buf_puts(store, "                }\n");
     }
     if (parts[0]->argmax) {
         argmax_keys(s, parts[0], &keys);
-        dop_buf_puts(&select, "        rows = last;\n");
+        dop_buf_puts(select, "        rows = last;\n");
     } else {
         blocks_keys(s, group, blocks, &keys);
     }
     /* Where blocks are fewer than workgroups, some workgroup has none; of a part with an arg-max every workgroup has some. */
     dop_keys_set(&keys, "SOME", !parts[0]->argmax && blocks < s->gen->choice->tile.loops ? "if (b < b1) " : "");
-    dop_keys_num(s->gen, &keys, "ROWS", s->rows);
-    dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats + (s->p.beside != 0));
+    DOP_NUMBERS(s->gen, &keys, NULL, {"M", parts[0]->n_mats + (s->p.beside != 0)});
     dop_keys_set(&keys, "LANE_ROW", s->fours ? "LANE * ROWS" : "LANE");
-    dop_keys_set(&keys, "STORE", store.data);
     dop_keys_set(&keys, "ROW_OF", row_of(s));
     emit_slots(s, parts[0], &keys);
-    dop_status st = dop_template_fill(s->gen, finish_of(s), &keys, &finish);
+    dop_status st = dop_template_fill(s->gen, finish_of(s), &keys, finish);
     dop_keys_set(&keys, "UNITS",
                  s->p.beside ? "units" : dop_emit_str(e, "%uu", dop_div_up_u32(s->p.k, unit_of(s, parts[0]))));
-    dop_keys_set(&keys, "SELECT", select.data);
-    dop_keys_set(&keys, "LOAD", load.data);
-    dop_keys_set(&keys, "AHEAD", ahead.data);
-    dop_keys_set(&keys, "DOTS", dots.data);
-    dop_keys_set(&keys, "FINISH", finish.data);
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(s->gen, "rows_group.glsl", &keys, out) : e->status;
     if (st == DOP_OK && hands)
         st = dop_tail_blocks(s->gen, handing, s->rows * s->sg, blocks, out);
-    dop_buf_finish(&select);
-    dop_buf_finish(&load);
-    dop_buf_finish(&dots);
-    dop_buf_finish(&store);
-    dop_buf_finish(&finish);
-    dop_buf_finish(&ahead);
     return st;
 }
 
@@ -668,15 +655,16 @@ dop_rows_emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     rows_gen s;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, groups = {0}, tokens = {0};
+    dop_buf *decls = dop_keys_text(gen, &keys, "DECLS"), *prologue = dop_keys_text(gen, &keys, "PROLOGUE"),
+            *groups = dop_keys_text(gen, &keys, "GROUPS"), *tokens = dop_keys_text(gen, &keys, "TOKENS");
     dop_status st = begin(&s, gen);
     if (st != DOP_OK)
         return st;
-    emit_tokens(&s, &decls, &tokens);
+    emit_tokens(&s, decls, tokens);
     if (s.sums)
-        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
-    dop_tail_declare(gen, 1, &decls);
-    st = emit_prologue(&s, &decls, &prologue);
+        dop_buf_printf(decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
+    dop_tail_declare(gen, 1, decls);
+    st = emit_prologue(&s, decls, prologue);
     bool *done = dop_arena_alloc(e->g->arena, s.p.n * sizeof *done);
     const dop_segment **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
     if (st == DOP_OK && (!done || !members))
@@ -691,23 +679,14 @@ dop_rows_emit(dop_gen *gen)
                 done[k] = true;
                 members[n++] = &s.p.part[k];
             }
-        st = emit_group(&s, members, n, group++, &groups);
+        st = emit_group(&s, members, n, group++, groups);
     }
     gen->grid[0] = tile->loops;
     gen->grid[1] = s.blocks.id ? s.blocks.n * (s.blocks.span / s.tb) : dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
     gen->grid[2] = 1;
-    dop_keys_num(gen, &keys, "ROWS", s.rows);
-    dop_keys_num(gen, &keys, "TB", s.tb);
-    dop_keys_set(&keys, "TOKENS", tokens.data);
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "PROLOGUE", prologue.data);
-    dop_keys_set(&keys, "GROUPS", groups.data);
+    DOP_NUMBERS(gen, &keys, &gen->main, {"#ROWS", s.rows}, {"TB", s.tb});
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "rows.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&prologue);
-    dop_buf_finish(&groups);
-    dop_buf_finish(&tokens);
     return st;
 }
 

@@ -28,17 +28,16 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
              dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    dop_buf inner = {0};
+    dop_buf *inner = dop_gen_text(gen);
     uint32_t width = most == 4 && count % 4 == 0 && dop_emit_wide(e, src) ? 4 : 1;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
-    dop_emit_scope(e, &inner, "            ");
+    dop_emit_scope(e, inner, "            ");
     const char *x = dop_emit_value(e, src, (dop_index){t, "c"}, width);
     dop_emit_line(e, width == 4 ? "%s(at >> 2, %s);" : "%s1(at, %s);", put, x);
     dop_buf_printf(body,
                    "        for (uint at = gl_LocalInvocationIndex * %uu; at < count * %uu; at += WG * %uu) {\n"
                    "            uint t = first + at / %uu, c = %s + at %% %uu;\n%s        }\n",
-                   width, count, width, count, base, count, inner.data ? inner.data : "");
-    dop_buf_finish(&inner);
+                   width, count, width, count, base, count, dop_buf_text(inner));
 }
 
 void
@@ -182,116 +181,66 @@ dop_scan_save(dop_gen *gen, const dop_scan *s, const char *value, const char *in
         dop_emit_store(e, a->scan.made[1], (dop_index){sequence(e, s), "c"}, s->width, value);
 }
 
+/* Appends code for each vector s[r * J + j] of the state that an invocation has: `before`, then for those inside the state `inner`, which
+ * is at row p, column n and place c. */
 static void
-emit_save(dop_gen *gen, const dop_scan *s, dop_buf *body)
+each_vector(const dop_scan *s, const char *before, const char *inner, dop_buf *body)
 {
-    dop_buf inner = {0};
-    dop_scan_save(gen, s, "s[r * J + j]", "                ", body, &inner);
-    if (inner.data)
-        dop_buf_printf(body,
-                       "    [[unroll]] for (uint r = 0u; r < R; r++)\n"
-                       "        [[unroll]] for (uint j = 0u; j < J; j++) {\n"
-                       "            uint p = team + r * TEAMS, n = (part + j * L) * %uu, c = (h * P + p) * N + n;\n"
-                       "            if (p < P && n < N) {\n%s            }\n        }\n",
-                       s->width, inner.data);
-    dop_buf_finish(&inner);
+    dop_buf_printf(body,
+                   "    [[unroll]] for (uint r = 0u; r < R; r++)\n"
+                   "        [[unroll]] for (uint j = 0u; j < J; j++) {\n"
+                   "            uint p = team + r * TEAMS, n = (part + j * L) * %uu, c = (h * P + p) * N + n;\n%s"
+                   "            if (p < P && n < N) {\n%s            }\n        }\n",
+                   s->width, before, inner);
 }
 
 void
-dop_scan_rows(dop_gen *gen, dop_buf *out)
+dop_scan_begin(dop_gen *gen, const dop_scan *s, dop_buf *out)
 {
     dop_emit *e = &gen->e;
+    const bool interleaved = dop_node_i(e->g, e->r->info->scan.root, DOP_A_interleaved) != 0;
+    dop_buf_printf(out, "    uint h = DOP_GROUP.x, g = h %s %uu;\n", interleaved ? "%" : "/",
+                   interleaved ? s->groups : s->heads / s->groups);
+    gen->grid[0] = s->heads;
+    gen->grid[1] = dop_graph_mixes(e->g) ? e->g->max_t : 1;
+    gen->grid[2] = 1;
     const char *rows = dop_emit_n_tokens(e);
     if (!dop_graph_mixes(e->g)) {
         dop_buf_printf(out, "    const uint begin = 0u;\n    uint rows = %s;\n", rows);
         return;
     }
-    const char *s = dop_emit_step(e);
+    const char *step = dop_emit_step(e);
     dop_buf_printf(out,
                    "    uint begin = DOP_GROUP.y, rows = begin + 1u;\n"
                    "    if (begin >= %s || (begin > 0u && %s.rows[begin - 1u].sequence == %s.rows[begin].sequence))\n"
                    "        return;\n"
                    "    while (rows < %s && %s.rows[rows].sequence == %s.rows[begin].sequence)\n"
                    "        rows++;\n",
-                   rows, s, s, rows, s, s);
-}
-
-const char *
-dop_scan_key_head(dop_gen *gen, const dop_scan *s)
-{
-    dop_emit *e = &gen->e;
-    return dop_node_i(e->g, e->r->info->scan.root, DOP_A_interleaved)
-               ? dop_emit_str(e, "h %% %uu", s->groups)
-               : dop_emit_str(e, "h / %uu", s->heads / s->groups);
-}
-
-void
-dop_scan_grid(dop_gen *gen, const dop_scan *s)
-{
-    gen->grid[0] = s->heads;
-    gen->grid[1] = dop_graph_mixes(gen->e.g) ? gen->e.g->max_t : 1;
-    gen->grid[2] = 1;
+                   rows, step, step, rows, step, step);
 }
 
 static dop_status
 emit_as(dop_gen *gen, const char *template)
 {
-    dop_emit *e = &gen->e;
     const dop_scan s = dop_scan_of(gen);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf decls = {0}, from = {0}, stages = {0}, after = {0}, save = {0}, rows = {0};
-    uint32_t teams = tile->wg / tile->lanes;
-    dop_buf_puts(&decls, "#define DOP_SV_PUT1(i, x) scan_v[i] = x\n#define DOP_SD_PUT1(i, x) scan_decay[i] = x\n"
-                         "#define DOP_SB_PUT1(i, x) scan_beta[i] = x\n");
-    dop_keys_set(&keys, "LOAD", dop_scan_load(gen, &s, &from));
-    stage(gen, &s, &stages);
-    emit_behind(gen, &s, &after);
-    emit_save(gen, &s, &save);
-    dop_keys_num(gen, &keys, "P", s.p);
-    dop_keys_num(gen, &keys, "N", s.count);
-    dop_keys_num(gen, &keys, "W", s.width);
-    dop_keys_set(&keys, "VEC", s.width == 4 ? "vec4" : "float");
-    dop_keys_num(gen, &keys, "L", tile->lanes);
-    dop_keys_num(gen, &keys, "J", dop_div_up_u32(s.count, tile->lanes * s.width));
-    dop_keys_num(gen, &keys, "R", dop_div_up_u32(s.p, teams));
-    dop_keys_num(gen, &keys, "ROWS", tile->bq);
-    dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
-    dop_keys_num(gen, &keys, "DELTA", s.delta);
-    dop_keys_set(&keys, "DECAYS",
-                 !s.each ? ""
-                 : s.width == 4
-                     ? "shared vec4 scan_decays[ROWS * N / 4u];\n#define DOP_SE_PUT(i, x) scan_decays[i] = x\n"
-                       "#define DOP_SE_PUT1(i, x) scan_decays[(i) >> 2][(i) & 3u] = x\n"
-                     : "shared float scan_decays[ROWS * N];\n#define DOP_SE_PUT(i, x)\n"
-                       "#define DOP_SE_PUT1(i, x) scan_decays[i] = x\n");
-    dop_keys_set(
-        &keys, "DECAY",
-        !s.each ? "            float decay = scan_decay[i], meet = 0.0;\n"
-                : dop_emit_str(e,
-                               "            const float decay = 1.0;\n            float meet = 0.0;\n"
-                               "            [[unroll]] for (uint j = 0u; j < J; j++) {\n"
-                               "                uint n = part + j * L;\n"
-                               "                VEC each = n * %uu < N ? scan_decays[i * (N / %uu) + n] : VEC(0.0);\n"
-                               "                [[unroll]] for (uint r = 0u; r < R; r++)\n"
-                               "                    s[r * J + j] *= each;\n            }\n",
-                               s.width, s.width));
-    dop_scan_rows(gen, &rows);
-    dop_keys_set(&keys, "ROWS_OF", rows.data);
-    dop_keys_set(&keys, "DECLS", decls.data);
-    dop_keys_set(&keys, "FROM", from.data);
-    dop_keys_set(&keys, "STAGE", stages.data);
-    dop_keys_set(&keys, "AFTER", after.data);
-    dop_keys_set(&keys, "SAVE", save.data);
-    dop_scan_grid(gen, &s);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, template, &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
-    dop_buf_finish(&from);
-    dop_buf_finish(&stages);
-    dop_buf_finish(&after);
-    dop_buf_finish(&save);
-    dop_buf_finish(&rows);
-    return st;
+    dop_buf *from = dop_keys_text(gen, &keys, "FROM"), *save = dop_keys_text(gen, &keys, "SAVE"),
+            *inner = dop_gen_text(gen);
+    const char *load = dop_scan_load(gen, &s, from);
+    stage(gen, &s, dop_keys_text(gen, &keys, "STAGE"));
+    emit_behind(gen, &s, dop_keys_text(gen, &keys, "AFTER"));
+    dop_scan_save(gen, &s, "s[r * J + j]", "                ", save, inner);
+    each_vector(&s, "            s[r * J + j] = VEC(0.0);\n",
+                dop_emit_str(&gen->e, "                s[r * J + j] = %s;\n", load), from);
+    if (inner->data)
+        each_vector(&s, "", inner->data, save);
+    dop_scan_begin(gen, &s, dop_keys_text(gen, &keys, "BEGIN"));
+    DOP_NUMBERS(gen, &keys, &gen->main, {"P", s.p}, {"N", s.count}, {"#W", s.width}, {"#L", tile->lanes},
+                {"J", dop_div_up_u32(s.count, tile->lanes * s.width)},
+                {"R", dop_div_up_u32(s.p, tile->wg / tile->lanes)}, {"ROWS", tile->bq}, {"#DELTA", s.delta},
+                {"#EACH", s.each});
+    return dop_template_fill(gen, template, &keys, &gen->main);
 }
 
 static dop_status

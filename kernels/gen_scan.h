@@ -15,11 +15,10 @@ typedef struct dop_scan {
 dop_scan dop_scan_at(const dop_site *s);
 dop_scan dop_scan_of(const dop_gen *gen);
 
-/* The head of keys that head h reads, as GLSL. */
-const char *dop_scan_key_head(dop_gen *gen, const dop_scan *s);
-/* Which rows of the step belong to the workgroup, `begin` to `rows`: all of them, or those of the sequence whose first row has
- * the workgroup's number. */
-void dop_scan_rows(dop_gen *gen, dop_buf *out);
+/* The start of main(): the workgroup's head h, the head g of keys that it reads, and the rows of the step that are the workgroup's,
+ * `begin` to `rows`: all of them, or those of the sequence whose first row has the workgroup's number.  Sets the number of
+ * workgroups, one for each head, times each row that may begin a sequence. */
+void dop_scan_begin(dop_gen *gen, const dop_scan *s, dop_buf *out);
 /* The load of `width` values of the state from before the step, in row p from column n on; statements it needs go to `out`. */
 const char *dop_scan_load(dop_gen *gen, const dop_scan *s, dop_buf *out);
 /* Stores `value` at column c of the state after the step: in the state's own memory, and in the output of linear_scan_state when
@@ -32,7 +31,5 @@ void dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const 
 void dop_scan_head(dop_gen *gen, const dop_scan *s, uint32_t which, dop_buf *body);
 /* Can the variant handle the region's state? */
 dop_refusal dop_scan_fits(const dop_site *s);
-/* Number of workgroups: one for each head, times each row that may begin a sequence. */
-void dop_scan_grid(dop_gen *gen, const dop_scan *s);
 
 #endif

@@ -59,8 +59,8 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
     dop_emit *e = &gen->e;
     const uint32_t fours = gen->choice->tile.bq * count / 4;
     const bool even = fours % gen->choice->tile.wg == 0;
-    dop_buf inner = {0};
-    dop_emit_scope(e, &inner, "            ");
+    dop_buf *inner = dop_gen_text(gen);
+    dop_emit_scope(e, inner, "            ");
     dop_emit_line(e, put, dop_emit_value(e, src, (dop_index){"t", "c"}, 4));
     dop_buf_printf(
         body,
@@ -68,8 +68,7 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
         "            uint at = i + gl_LocalInvocationIndex, row = at / %uu, t = min(first + row, rows - 1u);\n"
         "            uint c = %s + at %% %uu * 4u;\n%s%s%s        }\n",
         fours, count / 4, base, count / 4, even ? "" : dop_emit_str(e, "            if (at < %uu) {\n", fours),
-        inner.data ? inner.data : "", even ? "" : "            }\n");
-    dop_buf_finish(&inner);
+        dop_buf_text(inner), even ? "" : "            }\n");
 }
 
 /* Appends `inner` once for each row of a chunk, in an unrolled loop in which every subgroup has a row: `row` in the chunk, `t` in
@@ -90,8 +89,8 @@ static void
 stage_factors(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    dop_buf inner = {0};
-    dop_emit_scope(e, &inner, "            ");
+    dop_buf *inner = dop_gen_text(gen);
+    dop_emit_scope(e, inner, "            ");
     const char *decay = dop_emit_value(e, s->n->src[3], (dop_index){"t", "h"}, 1);
     dop_emit_line(e, "float part = sum + subgroupInclusiveAdd(row < count ? scan_log2(%s) : 0.0);", decay);
     if (s->delta)
@@ -106,9 +105,7 @@ stage_factors(dop_gen *gen, const dop_scan *s, dop_buf *body)
                    "            sum = subgroupShuffle(part, SG - 1u);\n        }\n"
                    "        for (uint row = lane; row < ROWS; row += SG)\n"
                    "            scan_to[row] = exp2(sum - scan_log[row]);\n    }\n",
-                   inner.data ? inner.data : "",
-                   s->delta ? "                scan_beta[row] = row < count ? beta : 0.0;\n" : "");
-    dop_buf_finish(&inner);
+                   dop_buf_text(inner), s->delta ? "                scan_beta[row] = row < count ? beta : 0.0;\n" : "");
 }
 
 static void
@@ -132,62 +129,33 @@ stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
 static void
 emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {
-    dop_buf row = {0};
+    dop_buf *row = dop_gen_text(gen);
     if (gen->e.r->info->scan.behind.n_nodes == 0)
         return;
     dop_buf_puts(body, "        barrier();\n");
-    dop_scan_behind(gen, s, "LV", "i + sub < count", &row);
-    each_row(gen, &row, body);
-    dop_buf_finish(&row);
-}
-
-static void
-layout_keys(dop_gen *gen, const dop_scan *s, const layout *l, dop_keys *keys)
-{
-    const struct {
-        const char *key;
-        uint32_t value;
-    } numbers[] = {
-        {"P", s->p},         {"N", s->count},       {"ROWS", l->rows},
-        {"SPLIT", l->split}, {"PIECES", l->pieces}, {"PIECE_AT", l->piece_at},
-        {"WORDS", l->words}, {"DELTA", s->delta},   {"CONVERTS", converts(gen)},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        dop_keys_num(gen, keys, numbers[i].key, numbers[i].value);
+    dop_scan_behind(gen, s, "LV", "i + sub < count", row);
+    each_row(gen, row, body);
 }
 
 static dop_status
 emit(dop_gen *gen)
 {
-    dop_emit *e = &gen->e;
     const dop_scan s = dop_scan_of(gen);
-    const layout l = layout_of(&s, gen->choice->tile.bq, e->target);
+    const layout l = layout_of(&s, gen->choice->tile.bq, gen->e.target);
     dop_keys keys = {0};
-    dop_buf from = {0}, stages = {0}, after = {0}, save = {0}, rows = {0};
+    dop_buf *from = dop_keys_text(gen, &keys, "FROM");
     gen->halves = true;
     if (!converts(gen))
-        e->caps |= DOP_CAP_coop_f16_sums;
-    dop_keys_set(&keys, "LOAD", dop_scan_load(gen, &s, &from));
-    stage(gen, &s, &stages);
-    emit_behind(gen, &s, &after);
-    dop_scan_save(gen, &s, "x", "            ", &from, &save);
-    dop_scan_rows(gen, &rows);
-    layout_keys(gen, &s, &l, &keys);
-    dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
-    dop_keys_set(&keys, "DECLS", "");
-    dop_keys_set(&keys, "ROWS_OF", rows.data);
-    dop_keys_set(&keys, "FROM", from.data);
-    dop_keys_set(&keys, "STAGE", stages.data);
-    dop_keys_set(&keys, "AFTER", after.data);
-    dop_keys_set(&keys, "SAVE", save.data);
-    dop_scan_grid(gen, &s);
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "scan_coop.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&from);
-    dop_buf_finish(&stages);
-    dop_buf_finish(&after);
-    dop_buf_finish(&save);
-    dop_buf_finish(&rows);
-    return st;
+        gen->e.caps |= DOP_CAP_coop_f16_sums;
+    dop_keys_set(&keys, "LOAD", dop_scan_load(gen, &s, from));
+    stage(gen, &s, dop_keys_text(gen, &keys, "STAGE"));
+    emit_behind(gen, &s, dop_keys_text(gen, &keys, "AFTER"));
+    dop_scan_save(gen, &s, "x", "            ", from, dop_keys_text(gen, &keys, "SAVE"));
+    dop_scan_begin(gen, &s, dop_keys_text(gen, &keys, "BEGIN"));
+    DOP_NUMBERS(gen, &keys, &gen->main, {"P", s.p}, {"N", s.count}, {"ROWS", l.rows}, {"#SPLIT", l.split},
+                {"PIECES", l.pieces}, {"PIECES_AT", l.piece_at}, {"WORDS", l.words}, {"#DELTA", s.delta},
+                {"#CONVERTS", converts(gen)});
+    return dop_template_fill(gen, "scan_coop.glsl", &keys, &gen->main);
 }
 
 static uint32_t

@@ -78,27 +78,20 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     /* A workgroup that is one subgroup of a CPU device runs in step, and a barrier is expensive there. */
     const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
     dop_keys keys = {0};
-    dop_buf load = {0}, store = {0};
+    dop_buf *load = dop_keys_text(gen, &keys, "LOAD"), *store = dop_keys_text(gen, &keys, "STORE");
     gen->hands_on = !e->routes && type == DOP_TYPE_f32;
     gen->merges = gen->merges || (!e->routes && !gen->hands_on);
-    dop_emit_scope(e, &load, "            ");
+    dop_emit_scope(e, load, "            ");
     if (e->routes)
         dop_emit_line(e, "x = %s;", dop_emit_receive(e, t.made, "c"));
     else
         dop_emit_line(e, "x = %s%s(%s, c);", gen->hands_on ? "dop_take4_" : "dop_ld4_", dop_type_of(type)->name,
                       dop_emit_arg(e, t.made, false));
-    dop_emit_scope(e, &store, "                ");
+    dop_emit_scope(e, store, "                ");
     dop_emit_store(e, t.id, (dop_index){"0u", "c"}, 1, "z");
-    dop_keys_num(gen, &keys, "HEADS", at_once);
-    dop_keys_num(gen, &keys, "N", t.n);
-    dop_keys_num(gen, &keys, "K", t.k);
-    dop_keys_num(gen, &keys, "K_PAD", k_pad);
-    dop_keys_num(gen, &keys, "LANES", lanes);
-    dop_keys_num(gen, &keys, "ROWS", rows);
-    dop_keys_num(gen, &keys, "STEPS", steps);
-    dop_keys_num(gen, &keys, "HELD", steps * rows);
-    dop_keys_num(gen, &keys, "UNITS", units);
-    dop_keys_num(gen, &keys, "UNIT", t.type->unit);
+    DOP_NUMBERS(gen, &keys, decls, {"LANES_H", lanes}, {"#HEADS_H", at_once}, {"ROWS_H", at_once * t.n});
+    DOP_NUMBERS(gen, &keys, NULL, {"N", t.n}, {"K", t.k}, {"K_PAD", k_pad}, {"ROWS", rows}, {"STEPS", steps},
+                {"HELD", steps * rows}, {"UNITS", units}, {"UNIT", t.type->unit});
     dop_keys_set(&keys, "TYPE", dop_type_of(t.type->type)->name);
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
     const char *matrix = dop_emit_matrix(e, t.matrix, "head");
@@ -116,13 +109,9 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
                                               t.type->unit_bytes))
             : "");
     dop_keys_set(&keys, "SYNC", in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier();\n    barrier()");
-    dop_keys_set(&keys, "LOAD", load.data);
-    dop_keys_set(&keys, "STORE", store.data);
     dop_status st = dop_template_fill(gen, "tail.glsl", &keys, decls);
     if (e->status == DOP_OK)
         e->status = st;
-    dop_buf_finish(&load);
-    dop_buf_finish(&store);
 }
 
 dop_status
@@ -130,11 +119,7 @@ dop_tail_blocks(dop_gen *gen, uint32_t first, uint32_t rows, uint32_t blocks, do
 {
     const tail t = find_tail(gen->e.g, gen->e.r);
     dop_keys keys = {0};
-    dop_keys_num(gen, &keys, "FIRST", first);
-    dop_keys_num(gen, &keys, "ROWS", rows);
-    dop_keys_num(gen, &keys, "BLOCKS", blocks);
-    dop_keys_num(gen, &keys, "HEADS", t.heads);
-    dop_keys_num(gen, &keys, "K", t.k);
+    DOP_NUMBERS(gen, &keys, NULL, {"FIRST", first}, {"ROWS", rows}, {"BLOCKS", blocks}, {"HEADS", t.heads}, {"K", t.k});
     dop_keys_set(&keys, "COUNTS", dop_emit_counts(&gen->e));
     return dop_template_fill(gen, "tail_blocks.glsl", &keys, out);
 }

@@ -389,7 +389,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     k->rounding = variant->descriptor->ints ? DOP_ROUNDING_i8 : gen.halves ? DOP_ROUNDING_f16 : DOP_ROUNDING_none;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:
-    dop_buf_finish(&gen.main);
+    dop_gen_close(&gen);
     dop_buf_finish(&text);
     return st;
 }

@@ -125,7 +125,7 @@ dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf 
 {
     dop_keys keys = {0};
     *out_direct = is_direct(gen, prog);
-    dop_keys_num(gen, &keys, "STEPS", k_pad / UNIT);
+    DOP_NUMBERS(gen, &keys, decls, {"XI_UNITS", k_pad / UNIT});
     dop_status st = dop_template_fill(gen, "gemv_i8.glsl", &keys, decls);
     if (st == DOP_OK && *out_direct)
         dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_xi_put(i, x)\n");

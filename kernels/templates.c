@@ -158,20 +158,65 @@ dop_templates_get(const dop_templates *t, const char *name)
     return NULL;
 }
 
+/* A text and the next one of its generation. */
+struct dop_gen_texts {
+    dop_buf text;
+    struct dop_gen_texts *next;
+};
+
+dop_buf *
+dop_gen_text(dop_gen *gen)
+{
+    struct dop_gen_texts *t = dop_arena_alloc(gen->e.g->arena, sizeof *t);
+    if (!t) {
+        gen->e.status = gen->e.status ? gen->e.status : DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+        return &gen->main; /* which nobody reads after a failure */
+    }
+    *t = (struct dop_gen_texts){.next = gen->texts};
+    gen->texts = t;
+    return &t->text;
+}
+
+void
+dop_gen_close(dop_gen *gen)
+{
+    for (struct dop_gen_texts *t = gen->texts; t; t = t->next)
+        dop_buf_finish(&t->text);
+    gen->texts = NULL;
+    dop_buf_finish(&gen->main);
+}
+
 void
 dop_keys_set(dop_keys *k, const char *key, const char *value)
 {
     if (k->n < DOP_MAX_KEYS) {
         k->items[k->n].key = key;
         k->items[k->n].value = value ? value : "";
+        k->items[k->n].text = NULL;
     }
     k->n++;
 }
 
-void
-dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value)
+dop_buf *
+dop_keys_text(dop_gen *gen, dop_keys *k, const char *key)
 {
-    dop_keys_set(k, key, dop_emit_str(&gen->e, "%u", value));
+    dop_buf *text = dop_gen_text(gen);
+    dop_keys_set(k, key, NULL);
+    if (k->n <= DOP_MAX_KEYS)
+        k->items[k->n - 1].text = text;
+    return text;
+}
+
+void
+dop_keys_numbers(dop_gen *gen, dop_keys *k, dop_buf *out, const dop_number *numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const bool plain = numbers[i].name[0] == '#';
+        const char *name = numbers[i].name + plain;
+        dop_keys_set(k, name, dop_emit_str(&gen->e, "%u", numbers[i].value));
+        if (out)
+            dop_buf_printf(out, "#define %s %u%s\n", name, numbers[i].value, plain ? "" : "u");
+    }
 }
 
 static const char *
@@ -179,7 +224,7 @@ find_key(const dop_keys *keys, const char *name, size_t len)
 {
     for (uint32_t i = 0; i < keys->n; i++)
         if (strlen(keys->items[i].key) == len && strncmp(keys->items[i].key, name, len) == 0)
-            return keys->items[i].value;
+            return keys->items[i].text ? dop_buf_text(keys->items[i].text) : keys->items[i].value;
     return NULL;
 }
 

@@ -1,23 +1,14 @@
 // Attention of R query rows (BQ tokens by G query heads of one KV head) over one split of the cache, by online
 // softmax.  DS neighbouring invocations score one position, so each K row is read once for all R rows; then invocations
-// own 4 values of the head and a share of the positions, so each V row is read once too.
-#define D ${D}u   // values of a query and a key
-#define DV ${DV}u // and of a V
-#define G ${G}u   // query heads of a workgroup
-#define GROUP_WGS ${GROUP_WGS}u // workgroups that the query heads of a KV head are divided among
-#define BQ ${BQ}u
+// own 4 values of the head and a share of the positions, so each V row is read once too.  A query and a key have D values, a V has DV.
+// GROUP_WGS workgroups share the query heads of a KV head; the sums of BATCH rows are in shared memory at the same time.
 #define R (G * BQ)
-#define VS ${VS}u
-#define V0 ${V0}u
-#define KV ${KV}u
 #define LANES_D (DV / 4u)
 #define SHARES (WG / LANES_D)
 #define SUBGROUPS (WG / SG)
-#define DS ${DS}u
 #define CP (WG / DS) // positions that are scored at once
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (head0 + (j) % G)
-#define BATCH ${BATCH}u // rows whose sums are in shared memory at the same time
 shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_PUT(i, x) dop_q[i] = x
 #define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x
@@ -61,7 +52,7 @@ void dop_rows_max(inout float s[R])
 #endif
 }
 
-${SLOPE}void dop_store_row(uint t, uint h, uint d, vec4 o, float m, float l, uint split)
+void dop_store_row(uint t, uint h, uint d, vec4 o, float m, float l, uint split)
 {
 ${STORE}}
 
@@ -95,7 +86,7 @@ ${PROLOGUE}    vec4 acc[R];
             s[j] = 0.0;
         if (p < hi) {
             uint at = DOP_AT_K(p);
-            for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += ${STEP}u) {
+            for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += STEP) {
 ${DOT_K}            }
         }
 #if SG > 1

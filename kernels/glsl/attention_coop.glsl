@@ -7,17 +7,7 @@
 // Scores stay in the units: exp2(score - M) is made element by element, whatever rows and columns an invocation has.  M
 // is no maximum but a number that no score so far exceeds by more than 2^SLACK: only where one does, the subgroup takes the
 // rows' maxima through its piece of shared memory and scales its sums, so that almost all tiles need neither.
-#define D ${D}u
-#define DV ${DV}u
-#define G ${G}u
-#define BQ ${BQ}u
 #define R (G * BQ)
-#define VS DV
-#define V0 0u
-#define KV ${KV}u
-#define RG ${RG}u
-#define PS ${POSITION_GROUPS}u
-#define CP ${CP}u
 #define FD (D / 16u)
 #define FV (DV / 16u)
 #define CW (CP / PS)
@@ -31,9 +21,7 @@
 #define NK ((CP * D / 8u + WG - 1u) / WG) // words of a tile that an invocation moves
 #define NV ((CP * DV / 8u + WG - 1u) / WG)
 #define K_AT 0u
-#define V_AT ${V_AT}u
-#define Q_AT ${Q_AT}u
-#define PIECE_AT (${PIECE_AT}u + sub * ${PIECE}u)
+#define PIECE_AT (PIECES_AT + sub * PIECE)
 #define SLACK 8.0
 #define NOTHING -1e30 // M before there is a score
 #define UNSEEN -3e38 // the score of a position that a row must not see
@@ -42,7 +30,7 @@
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, 16>
 #define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, 16>
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
-shared uvec4 dop_s[${WORDS}u]; // K and V, queries (at first, or always), a piece for each subgroup
+shared uvec4 dop_s[WORDS]; // K and V, queries (at first, or always), a piece for each subgroup
 shared float dop_m[PS * ROWS], dop_f[PS * ROWS]; // M of each row of a subgroup, and what its sums are to be scaled by
 shared float dop_p[ROWS], dop_w[ROWS], dop_c[16]; // the rows' positions, the first that each sees; 0 to 15
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
@@ -55,7 +43,6 @@ float dop_score(float x) // times FACTOR it is a score in units of log(2)
 {
     return ${SCORE};
 }
-#define FACTOR ${FACTOR}
 
 void dop_put_q(uint at, uint i, vec4 q)
 {
@@ -88,7 +75,7 @@ ${SEQUENCE}    uint sub = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocatio
         vec4 q = vec4(0.0);
         if (j < R) {
 ${LOAD_Q}        }
-#if ${SPLIT_Q} // what the first 11 bits do not hold is stored beside them
+#if SPLIT_Q // what the first 11 bits do not hold is stored beside them
         vec4 most = uintBitsToFloat(floatBitsToUint(q) & 0xffffe000u);
         dop_put_q(Q_AT + ROWS * LK, i, q - most);
         q = most;
@@ -134,7 +121,7 @@ ${LOAD_Q}        }
     }
     DOP_LOAD(NK, CP * D / 8u, D, K, lo)
     barrier();
-#if !${Q_STAYS}
+#if !Q_STAYS
     FRAG_A q[FD];
     [[unroll]] for (uint i = 0u; i < FD; i++)
         coopMatLoadNV(q[i], dop_s, Q_AT + row0 * LK + i * 2u, LK, false);
@@ -155,14 +142,14 @@ ${LOAD_Q}        }
             [[unroll]] for (uint c = 0u; c < FC; c++)
                 s[c] = FRAG(0.0);
             [[unroll]] for (uint i = 0u; i < FD; i++) {
-#if ${Q_STAYS}
+#if Q_STAYS
                 FRAG_A q_i;
                 coopMatLoadNV(q_i, dop_s, Q_AT + row0 * LK + i * 2u, LK, false);
 #define DOP_Q(i) q_i
 #else
 #define DOP_Q(i) q[i]
 #endif
-#if ${SPLIT_Q}
+#if SPLIT_Q
                 FRAG_A rest;
                 coopMatLoadNV(rest, dop_s, Q_AT + (ROWS + row0) * LK + i * 2u, LK, false);
 #endif
@@ -170,12 +157,12 @@ ${LOAD_Q}        }
                     FRAG_B k;
                     coopMatLoadNV(k, dop_s, K_AT + (cw + c * 16u) * LK + i * 2u, LK, true);
                     s[c] = coopMatMulAddNV(DOP_Q(i), k, s[c]);
-#if ${SPLIT_Q}
+#if SPLIT_Q
                     s[c] = coopMatMulAddNV(rest, k, s[c]);
 #endif
                 }
             }
-#if ${EAGER}
+#if EAGER
             [[unroll]] for (uint c = 0u; c < FC; c++)
                 [[unroll]] for (uint e = 0u; e < EL; e++)
                     s[c][e] = dop_score(s[c][e]);
@@ -222,10 +209,10 @@ ${LOAD_Q}        }
             [[unroll]] for (uint c = 0u; c < FC; c++) {
                 [[unroll]] for (uint e = 0u; e < EL; e++)
                     s[c][e] = exp2(s[c][e] * FACTOR - m[e]);
-#if ${PASS} == 0 // a matrix of sums is a factor
+#if PASS == 0 // a matrix of sums is a factor
                 p[c] = FRAG_A(s[c]);
 #else // it becomes one in shared memory, two at a time
-#if ${PASS} == 1
+#if PASS == 1
                 FRAG_A h = FRAG_A(s[c]);
                 coopMatStoreNV(h, dop_s, PIECE_AT + c % 2u * 2u, LS, false);
 #else // only matrices of f32 sums exist; invocations convert them to halves
@@ -248,7 +235,7 @@ ${LOAD_Q}        }
 #endif
             }
         }
-#if ${ONE_BUFFER}
+#if ONE_BUFFER
         barrier();
 #endif
         DOP_PUT(NV, CP * DV / 8u, DV, V, V_AT, LV)
@@ -267,7 +254,7 @@ ${LOAD_Q}        }
                 }
             }
         }
-#if ${ONE_BUFFER}
+#if ONE_BUFFER
         barrier();
 #endif
     }
@@ -277,7 +264,7 @@ ${LOAD_Q}        }
     float l = uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS].x);
     subgroupBarrier();
     uint row = row0 + lane / LANES, t = t0 + row / G, h = DOP_H(row);
-#if ${POSITION_GROUPS} > 1
+#if PS > 1
     // Brings the sums of all position groups to one scale and adds them up.
     if (lane % LANES == 0u)
         dop_f[stats + lane / LANES] = l;
@@ -303,7 +290,7 @@ ${LOAD_Q}        }
         if (sub < RG)
             [[unroll]] for (uint g = 1u; g < PS; g++) {
                 FRAG other;
-                coopMatLoadNV(other, dop_s, PIECE_AT + g * RG * ${PIECE}u, LS, false);
+                coopMatLoadNV(other, dop_s, PIECE_AT + g * RG * PIECE, LS, false);
                 [[unroll]] for (uint e = 0u; e < EL; e++)
                     acc[i][e] += other[e];
             }

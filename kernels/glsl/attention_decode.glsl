@@ -9,24 +9,13 @@
 //
 // The first rows are loaded before this step's queries are there, and the next ones while the current ones are used, so that
 // the latency of loads is hidden.
-#define D ${D}u   // values of a query and a key
-#define DV ${DV}u // values of a V
-#define VS ${VS}u
-#define V0 ${V0}u
-#define R ${R}u
-#define GROUP_WGS ${GROUP_WGS}u // workgroups that a head group is divided among
-#define KV ${KV}u
-#define LANES ${LANES}u
-#define CK ${CK}u // pieces of a K row that a lane owns
-#define CV ${CV}u // pieces of a V row that a lane owns
+//
+// Numbers: a query and a key have D values, a V has DV; a lane owns CK pieces of a K row and CV of a V row, and an invocation NP rows,
+// whose values it converts to floats PAIR rows at a time.  GROUP_WGS workgroups share a head group.  HALVINGS steps of the sum over LANES
+// halve the number of values.  The sums of BATCH heads meet in shared memory at once.  APART: subgroups walk over positions of their own.
 #define GROUPS (WG / LANES) // rows of a pass
-#define CP ${CP}u           // positions at a time
-#define NP (CP / GROUPS)    // rows of an invocation
 #define SUBGROUPS (WG / SG)
-#define HALVINGS ${HALVINGS} // steps of the sum over LANES that halve the number of values
 #define VALUES (NP * R)
-#define BATCH ${BATCH}u // heads whose sums meet in shared memory at once
-#define APART ${APART} // whether subgroups walk over positions of their own
 #define ROWS (SG / LANES) // rows of a subgroup's pass
 #if APART
 // The position of row n of this invocation, counted from the first position that the workgroup holds.
@@ -34,16 +23,18 @@
 #else
 #define DOP_HELD(n) ((n) * GROUPS + gl_LocalInvocationIndex / LANES)
 #endif
-#define DOP_T(j) ${T}
 #define DOP_H(j) (head0 + (j))
 // A query is stored as the first halves of LANES pieces, then their second halves, so that neighbouring lanes read neighbouring
 // words.
-${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
+#define SHARED_SUMS shared vec4 dop_acc[BATCH * SUMMED * DV / 4u];
+#if MADE_ROWS > 1 // the largest array of these stages stands first
+SHARED_SUMS
+#endif
+shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_AT(i) ((i) / (2u * LANES) * (2u * LANES) + (i) % 2u * LANES + (i) % (2u * LANES) / 2u)
 #define DOP_Q_PUT(i, x) dop_q[DOP_Q_AT(i)] = x
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
 #if APART
-#define LEFT_HEADS ${LEFT_HEADS}
 // Sums over lanes that share rows go in steps, each of which leaves a lane one half of the sums: in the end a lane has the sums of some
 // rows with one head, or of some rows with all heads.  DOP_VALUE is the place of the product of row n with head j before the first step.
 #if LEFT_HEADS == 1
@@ -61,12 +52,10 @@ ${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
 #endif
 #define DOP_OVER_GROUPS(m) [[unroll]] for (uint m = LANES; m < SG; m *= 2u)
 #define DOP_QUERY(j, c, half) dop_q[(j) * D / 4u + (2u * (c) + (half)) * LANES + part]
-#define PAIR ${PAIR}u // rows whose values are converted to floats at a time
 // dop_s has the weights of positions, and dop_fix by which factor each subgroup's earlier sums must be multiplied now; both have the
 // heads of a position or subgroup side by side.
-#define WIDE ${WIDE}u
 shared ${WEIGHT} dop_s[CP * R / WIDE], dop_fix[SUBGROUPS * R / WIDE];
-#if ${WIDE} == 1
+#if WIDE == 1
 #define DOP_OF_HEAD(array, at, j) array[(at) * R + (j)]
 #else
 #define DOP_OF_HEAD(array, at, j) array[(at) * (R / WIDE) + (j) / WIDE][(j) % WIDE]
@@ -76,7 +65,10 @@ shared float dop_m[SUBGROUPS * R], dop_l[SUBGROUPS * R];
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
 #endif
-${ACC}${DECLS}#define DOP_DOT_K(w, q0, q1) (DOP_FACTOR_K(w) * (dot(DOP_LO_K(w), q0) + dot(DOP_HI_K(w), q1)))
+#if MADE_ROWS == 1
+SHARED_SUMS
+#endif
+${DECLS}#define DOP_DOT_K(w, q0, q1) (DOP_FACTOR_K(w) * (dot(DOP_LO_K(w), q0) + dot(DOP_HI_K(w), q1)))
 DOP_PIECE_K dop_k[NP * CK];
 // Piece c of row n of V.  Where V is columns of K, it is in registers already.
 #if V_IN_K
@@ -99,7 +91,7 @@ DOP_PIECE_V dop_v[NP * CV];
 #endif
 #if KEEPS_K || KEEPS_V
 #define DOP_NEW ((D + VS) / 4u)
-shared vec4 dop_new[DOP_NEW * ${MADE_ROWS}];
+shared vec4 dop_new[DOP_NEW * MADE_ROWS];
 #define DOP_NEW0_PUT(i, x) dop_new[i] = x
 #define DOP_NEW1_PUT(i, x) dop_new[D / 4u + (i)] = x
 #define DOP_NEW0_PUT1(i, x) dop_new[(i) >> 2][(i) & 3u] = x
@@ -375,15 +367,30 @@ ${@i LEFT_V}        {
         }
 ${@}        barrier();
 #else
-${TURN}        if (gl_LocalInvocationIndex % SG < LANES${IN_TURN}) {
+#if SUMMED < SUBGROUPS // subgroups take turns at adding their sums
+#define DOP_MINE (gl_LocalInvocationIndex % SG < LANES && sub / SUMMED == turn)
+#define DOP_PLACE(j) ((j) * SUMMED + sub % SUMMED)
+#define DOP_ADD(to, x) to += x
+        for (uint i = gl_LocalInvocationIndex; i < BATCH * SUMMED * (DV / 4u); i += WG)
+            dop_acc[i] = vec4(0.0);
+        barrier();
+        for (uint turn = 0u; turn < SUBGROUPS / SUMMED; turn++) {
+#else
+#define DOP_MINE (gl_LocalInvocationIndex % SG < LANES)
+#define DOP_PLACE(j) ((j) * SUMMED + sub)
+#define DOP_ADD(to, x) to = x
+        {
+#endif
+        if (DOP_MINE) {
 ${@j BATCH}            if (j0 + $ju < R) {
-${@c CV}                uint at$c = ($ju * ${SUMMED} + sub${OF_TURN}) * (DV / 4u) + ($cu * LANES + part) * 2u;
-                dop_acc[at$c] ${ADD}= acc[min(2u * ((j0 + $ju) * CV + $cu), 2u * R * CV - 1u)];
-                dop_acc[at$c + 1u] ${ADD}= acc[min(2u * ((j0 + $ju) * CV + $cu) + 1u, 2u * R * CV - 1u)];
+${@c CV}                uint at$c = DOP_PLACE($ju) * (DV / 4u) + ($cu * LANES + part) * 2u;
+                DOP_ADD(dop_acc[at$c], acc[min(2u * ((j0 + $ju) * CV + $cu), 2u * R * CV - 1u)]);
+                DOP_ADD(dop_acc[at$c + 1u], acc[min(2u * ((j0 + $ju) * CV + $cu) + 1u, 2u * R * CV - 1u)]);
 ${@}            }
 ${@}        }
         barrier();
-${TURN_END}#endif
+        }
+#endif
         for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (DV / 4u); i += WG) {
             uint j = i / (DV / 4u), d = i % (DV / 4u) * 4u, h = head0 + j0 + j;
             vec4 o = vec4(0.0);
@@ -398,8 +405,8 @@ ${TURN_END}#endif
             }
 #else
             float top = dop_m[j0 + j], sum = dop_l[j0 + j];
-            [[unroll]] for (uint k = 0u; k < ${SUMMED}; k++)
-                o += dop_acc[(j * ${SUMMED} + k) * (DV / 4u) + d / 4u];
+            [[unroll]] for (uint k = 0u; k < SUMMED; k++)
+                o += dop_acc[(j * SUMMED + k) * (DV / 4u) + d / 4u];
 #endif
 ${SINK}            float m = top, l = sum;
 #if MERGE

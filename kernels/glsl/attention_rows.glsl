@@ -1,17 +1,10 @@
 // Attention on CPU devices: four query rows (tokens by the query heads of one KV head) over one split of the cache, by
 // online softmax.  A workgroup is one subgroup whose lanes split the head; sums and weights go round by shuffles, without
-// barriers, and four rows are the components of a vector, so that there is one copy of everything.
-#define D ${D}u   // values of a query and a key
-#define DV ${DV}u // and of a V
-#define VS ${VS}u
-#define V0 ${V0}u
-#define G ${G}u
+// barriers, and four rows are the components of a vector, so that there is one copy of everything.  A query and a key have D
+// values, a V has DV.  TILE positions lie between two rescalings; one iteration handles ONCE of them.
 #define R 4u
-#define KV ${KV}u
 #define SUBGROUPS 1u
-#define TILE ${TILE}u // positions between two rescalings
-#define ONCE ${ONCE}u // positions that one iteration handles
-#if ${ONCE} < ${TILE}
+#if TURNS > 1
 // These loops end behind their bodies (DOP_UNTIL), because a test before the body would run it once more with no lane switched on.
 #define DOP_POSITIONS(b) [[dont_unroll]] for (uint b = 0u;;)
 #define DOP_NEXT(b) DOP_UNTIL((b += ONCE) >= n)
@@ -21,7 +14,6 @@
 #endif
 #define DOP_UNTIL(x) if (x) break;
 #define DOP_LANES(o) [[unroll]] for (uint o = 0u; o < ONCE; o += WG)
-#define STEP ${STEP}u
 #define STEPS ((D / STEP + WG - 1u) / WG)
 #define STEPS_V ((DV / STEP + WG - 1u) / WG)
 // Does every lane have the same number of values?  Then no condition depends on the lane, after which the driver would select each

@@ -1,5 +1,4 @@
-// Staging of the activation in 8 bits (types/int.glsl has the format): ${STEPS} units of 32 values.
-#define XI_UNITS ${STEPS}u
+// Staging of the activation in 8 bits (types/int.glsl has the format): XI_UNITS units of 32 values.
 // dop_xq has words 0..3 of all units, then words 4..7, so that neighbouring invocations read neighbouring 16 bytes.  Words are stored as
 // bits of floats, because the stages of a persistent dispatch share memory of one type.
 shared vec4 dop_xq[2u * XI_UNITS];

@@ -1,8 +1,5 @@
 // The pairs of a row and one of its SLOTS, sorted by their expert (group_rows of ir/ops.def), by one workgroup.  An
 // invocation walks over one slice of the ids, first to count those of each expert, then to put its pairs where they belong.
-#define EXPERTS ${EXPERTS}u
-#define SPAN ${SPAN}u
-#define SLICES ${SLICES}u
 #define NONE 0xffffffffu
 shared uint dop_found[SLICES * EXPERTS]; // pairs of an expert in a slice; then how many of them come before the next one of the slice
 shared uint dop_total[EXPERTS]; // pairs of an expert
@@ -10,7 +7,7 @@ shared uint dop_first[EXPERTS]; // its first block
 ${IDS}uint dop_blocks_of(uint pairs) { return (pairs + SPAN - 1u) / SPAN; }
 void main()
 {
-    uint me = gl_LocalInvocationIndex, pairs = ${N_TOKENS} * ${SLOTS}u;
+    uint me = gl_LocalInvocationIndex, pairs = ${N_TOKENS} * SLOTS;
     uint len = (pairs + 4u * SLICES - 1u) / (4u * SLICES); // fours of a slice
     uint from = me * len, end = me < SLICES ? min(from + len, (pairs + 3u) / 4u) : 0u;
     for (uint i = me; i < SLICES * EXPERTS; i += WG)
@@ -57,6 +54,6 @@ void main()
         if (in_last > 0u && i % SPAN >= in_last)
             ${OUT}.v[(dop_first[e] + dop_total[e] / SPAN) * (SPAN + 1u) + 1u + i % SPAN] = NONE;
     }
-    for (uint i = used * (SPAN + 1u) + me; i < ${BLOCKS}u * (SPAN + 1u); i += WG)
+    for (uint i = used * (SPAN + 1u) + me; i < BLOCKS * (SPAN + 1u); i += WG)
         ${OUT}.v[i] = NONE;
 }

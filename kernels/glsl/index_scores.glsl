@@ -1,10 +1,6 @@
 // Scores of positions by an index (index_scores of ir/ops.def): a workgroup has some positions of one row of the step, and each
 // of its invocations multiplies one key with the queries of all heads, HS of them at a time.
-#define D ${D}u
-#define H ${H}u
-#define HS ${HS}u
 #define KV 1u
-#define COLS ${COLS}u
 shared vec4 dop_q[HS * D / 4u];
 shared float dop_w[H];
 ${DECLS}
@@ -23,15 +19,15 @@ ${SEQUENCE}        DOP_RING_FROM(0u);
 ${LOAD_W}        }
         for (uint first = 0u; first < H; first += HS) {
             barrier();
-            for (uint i = gl_LocalInvocationIndex * ${WIDTH}u; i < HS * D; i += WG * ${WIDTH}u) {
+            for (uint i = gl_LocalInvocationIndex * WIDTH; i < HS * D; i += WG * WIDTH) {
                 uint c = first * D + i;
     ${LOAD_Q}            }
             barrier();
             float s[HS];
             [[unroll]] for (uint j = 0u; j < HS; j++)
                 s[j] = 0.0;
-            for (uint d = 0u; d < D; d += ${STEP}u) {
-#if ${STEP} == 8
+            for (uint d = 0u; d < D; d += STEP) {
+#if STEP == 8
                 DOP_PIECE_K kw = DOP_LD8_K(at, d);
                 vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);
                 [[unroll]] for (uint j = 0u; j < HS; j++)

@@ -1,12 +1,7 @@
 // Tiled matrix product: a workgroup makes BM tokens by BN rows of each of a part's matrices.  Activations and decoded
 // weights go through shared memory; the activation's row statistic is summed while its tiles pass by.
-#define BM ${BM}u
-#define BN ${BN}u
-#define BK ${BK}u
-#define TM ${TM}u
-#define TN ${TN}u
 shared float dop_a[BK * (BM + 1u)];
-shared float dop_b[${M_MAX} * BK * (BN + 1u)];
+shared float dop_b[M_MAX * BK * (BN + 1u)];
 ${DECLS}
 ${PARTS}
 void main()

@@ -1,20 +1,14 @@
 // Tiled matrix product on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate): tiles of
 // BM tokens by BN rows per matrix, BK deep.  Each subgroup owns WM x WN of the tile.
-#define BM ${BM}u
-#define BN ${BN}u
-#define BK ${BK}u
-#define WM ${WM}u
-#define WN ${WN}u
 #define LD ((BK + 8u) / 8u) // words of 8 halves per row, padded against bank conflicts
 #define FM (WM / MM)
 #define FN (WN / MN)
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, MN>
 #define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, MK>
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, MK, MN>
-#define FJ ${FJ}u // fragments side by side that are stored together
-#define LS (FJ * MN + 4u) // floats from one of their rows to the next
+#define LS (FJ * MN + 4u) // floats from one row to the next of FJ fragments side by side, which are stored together
 #define SIZE_A (BM * LD)
-shared uvec4 dop_s[${WORDS}u]; // activations and weights; at the end, FJ fragments for each matrix and subgroup
+shared uvec4 dop_s[WORDS]; // activations and weights; at the end, FJ fragments for each matrix and subgroup
 vec4 dop_c4(uint i) { return uintBitsToFloat(dop_s[i >> 2]); }
 float dop_c1(uint i) { return uintBitsToFloat(dop_s[i >> 2][i & 3u]); }
 // Where the subgroup's piece of shared memory has the sum of matrix M at place E of such fragments.

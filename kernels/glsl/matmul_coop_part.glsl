@@ -23,7 +23,7 @@ void dop_part${P}(uint wg, uint t0)
     const uint A = BM * BK / 8u, B = ${M}u * BN * BK / ${PIECE}u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
     uint sg = lane / SG, wm = sg / (BN / WN), wn = sg % (BN / WN);
-    FRAG acc[${M} * ${FM} * ${FN}];
+    FRAG acc[${M} * FM * FN];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
     dop_raw8 ra[NA];

@@ -1,8 +1,6 @@
-#define SHARES ${SHARES}u // of the depth, a group of subgroups each
-#define TS (WG / SG / SHARES) // subgroups of a group
-#define DEEP ${DEEP}u // values of depth that a group of invocations loads together
-#define AHEAD ${AHEAD}u // tiles on their way
-#define EACH ${EACH} // matmul_own_part.glsl: the last step loads what it has once more, which needs no branch around loads
+// A group of TS subgroups has one of SHARES shares of the depth, and loads DEEP values of it together; AHEAD tiles are on their way.
+// EACH (matmul_own_part.glsl): the last step loads what it has once more, which needs no branch around loads.
+#define TS (WG / SG / SHARES)
 vec4 dop_shares4(uint i)
 {
     vec4 x = vec4(0.0);

@@ -24,7 +24,7 @@ void dop_part${P}(uint wg)
     const uint t0 = 0u;
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
     uint own = lane / SG, sg = own % TS, share = own / TS, wm = sg / (BN / WN), wn = sg % (BN / WN);
-    FRAG acc[${M} * ${FM} * ${FN}];
+    FRAG acc[${M} * FM * FN];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
     dop_raw8 ra[AHEAD * NA];

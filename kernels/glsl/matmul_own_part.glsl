@@ -31,7 +31,7 @@ void dop_part${P}(uint wg)
                RANGE = (${K}u + BK - 1u) / BK * DEEP; // a subgroup's part of the depth, in one piece
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex, own = lane / SG, share = own, sg = 0u, wm = 0u, wn = 0u;
     uint in_sg = lane % SG, slice = own * MM * SLD, first = own * RANGE;
-    FRAG acc[${M} * ${FM} * ${FN}];
+    FRAG acc[${M} * FM * FN];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
     dop_raw8 ra[AHEAD * FM * NA];
@@ -46,7 +46,7 @@ void dop_part${P}(uint wg)
     for (uint base = 0u; base < RANGE; base += AHEAD * DEEP) {
         [[unroll]] for (uint p = 0u; p < AHEAD; p++) {
             uint k0 = base + p * DEEP, next = k0 + AHEAD * DEEP;
-            if (EACH)
+            if (EACH != 0u)
                 next = min(next, RANGE - DEEP);
             if (AHEAD == 1u || k0 < RANGE) {
                 FRAG_A a[FM * STEPS];
@@ -60,7 +60,7 @@ void dop_part${P}(uint wg)
                     subgroupBarrier();
                     [[unroll]] for (uint s = 0u; s < STEPS; s++)
                         coopMatLoadNV(a[f * STEPS + s], dop_s, slice + s * (MK / 8u), SLD, false);
-                    if (EACH || next < RANGE)
+                    if (EACH != 0u || next < RANGE)
                         DOP_FETCH_A${P}(p, f, next)
                     subgroupBarrier();
                 }
@@ -73,7 +73,7 @@ void dop_part${P}(uint wg)
                     }
                     subgroupMemoryBarrierShared();
                     subgroupBarrier();
-                    if (EACH || next < RANGE)
+                    if (EACH != 0u || next < RANGE)
                         DOP_FETCH_B${P}(p, next)
                     [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                         FRAG_B b;

@@ -2,7 +2,7 @@ void dop_part${P}(uint wg, uint t0)
 {
     uint n0 = wg * BN;
     uint tx = gl_LocalInvocationIndex % (BN / TN), ty = gl_LocalInvocationIndex / (BN / TN);
-    float acc[${M} * ${TM} * ${TN}];
+    float acc[${M} * TM * TN];
     for (uint i = 0u; i < ${M}u * TM * TN; i++)
         acc[i] = 0.0;
 ${STATS_INIT}    for (uint k0 = 0u; k0 < ${K}; k0 += BK) {
@@ -16,7 +16,7 @@ ${LOAD}            }
         }
 ${LOAD_B}        barrier();
         for (uint k = 0u; k < BK; k++) {
-            float a[TM], b[${M} * ${TN}];
+            float a[TM], b[${M} * TN];
             for (uint i = 0u; i < TM; i++)
                 a[i] = dop_a[k * (BM + 1u) + ty * TM + i];
             for (uint m = 0u; m < ${M}u; m++)

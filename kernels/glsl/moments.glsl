@@ -4,12 +4,12 @@ shared vec2 dop_sums[WG];
 ${DECLS}void main()
 {
     uint group = gl_WorkGroupID.x, part = gl_WorkGroupID.y, rows = ${ROWS};
-    uint span = (rows + ${PARTS}u - 1u) / ${PARTS}u, first = min(part * span, rows), end = min(first + span, rows);
-    uint count = (end - first) * ${WIDE}u, at = min(first, rows - 1u);
-    float near = dop_x1(at, group * ${WIDE}u);
+    uint span = (rows + PARTS - 1u) / PARTS, first = min(part * span, rows), end = min(first + span, rows);
+    uint count = (end - first) * WIDE, at = min(first, rows - 1u);
+    float near = dop_x1(at, group * WIDE);
     vec2 sums = vec2(0.0);
-    for (uint i = gl_LocalInvocationIndex; i < count / ${LOAD}u; i += WG) {
-        ${TYPE} x = dop_x(first + i / ${LOADS}u, group * ${WIDE}u + i % ${LOADS}u * ${LOAD}u) - near;
+    for (uint i = gl_LocalInvocationIndex; i < count / LOAD; i += WG) {
+        ${TYPE} x = dop_x(first + i / LOADS, group * WIDE + i % LOADS * LOAD) - near;
         sums += vec2(dot(x, ${TYPE}(1.0)), dot(x, x));
     }
     dop_sums[gl_LocalInvocationIndex] = sums;
@@ -21,7 +21,7 @@ ${DECLS}void main()
     if (gl_LocalInvocationIndex == 0u) {
         sums = dop_sums[0];
         float n = float(max(count, 1u));
-        uint o = (part * ${GROUPS}u + group) * 3u;
+        uint o = (part * GROUPS + group) * 3u;
         dop_st1_f32(${OUT}, o, float(count));
         dop_st1_f32(${OUT}, o + 1u, count > 0u ? near + sums.x / n : 0.0);
         dop_st1_f32(${OUT}, o + 2u, max(sums.y - sums.x * sums.x / n, 0.0));

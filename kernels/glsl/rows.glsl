@@ -3,8 +3,6 @@
 // needs it.  There are no barriers, because each would cut the code into coroutines and hide from the driver which values are the
 // same in all lanes.  Code is not repeated, because such devices compile slowly, and loads are few, because every load that is not
 // from a view becomes a loop over the lanes.
-#define ROWS ${ROWS}u
-#define TB ${TB}u
 #define LANE gl_SubgroupInvocationID
 // Lanes of a subgroup run in step on CPU devices, so they see what others wrote to shared memory without a barrier.
 #ifdef DOP_CPU

@@ -1,6 +1,6 @@
         // Epilogue in which a lane has four neighbouring rows, so that vectors are stored whole.  Sums stay in registers.
         vec4 fours[${M}u * (TB * ROWS / 4u)];
-#if ${ROWS} == 4
+#if ROWS == 4
         [[unroll]] for (uint i = 0u; i < ${M}u * TB; i++) {
             uint a = i / TB * ROWS * TB + i % TB;
             fours[i] = vec4(acc[a], acc[a + TB], acc[a + 2u * TB], acc[a + 3u * TB]);

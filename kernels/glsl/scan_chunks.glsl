@@ -7,12 +7,6 @@
 // The state is read and written once for all rows, and no row waits for the state after another one.  Decays are running
 // products of factors of at most 1, so that nothing overflows.  One workgroup makes head h; its state lies in registers as in
 // scan.glsl, L neighbouring invocations to a row of it.  Rows that a chunk has not are zeros and change nothing.
-#define P ${P}u
-#define N ${N}u
-#define L ${L}u
-#define J ${J}u
-#define R ${R}u
-#define ROWS ${ROWS}u
 #define GROUPS (ROWS / L)
 #define LK (N / 4u + 1u) // vectors from one row to the next, padded against bank conflicts
 #define LM (ROWS / 4u + 1u)
@@ -20,12 +14,15 @@
 #define SUBGROUPS (WG / SG)
 shared vec4 scan_q[ROWS * LK], scan_k[ROWS * LK];
 shared vec4 scan_qk[ROWS * LM]; // d(j, i) (q_i k_j), zero where j > i
-#if ${DELTA}
+#if DELTA
 shared vec4 scan_kk[ROWS * LM]; // beta_i d(j, i) (k_i k_j), zero where j >= i
 #endif
 shared float scan_v[ROWS * P], scan_decay[ROWS], scan_beta[ROWS];
 shared float scan_from[ROWS], scan_to[ROWS]; // d(i), d(j, last)
-${DECLS}
+#define VEC vec4
+#define DOP_SV_PUT1(i, x) scan_v[i] = x
+#define DOP_SD_PUT1(i, x) scan_decay[i] = x
+#define DOP_SB_PUT1(i, x) scan_beta[i] = x
 #define DOP_AT(i) ((i) / (N / 4u) * LK + (i) % (N / 4u))
 #define DOP_SQ_PUT(i, x) scan_q[DOP_AT(i)] = x
 #define DOP_SK_PUT(i, x) scan_k[DOP_AT(i)] = x
@@ -42,22 +39,22 @@ ${DECLS}
     }
 float scan_sums(float x[L], uint part)
 {
-#if ${L} >= 64
+#if L >= 64
     DOP_HALVE(32u)
 #endif
-#if ${L} >= 32
+#if L >= 32
     DOP_HALVE(16u)
 #endif
-#if ${L} >= 16
+#if L >= 16
     DOP_HALVE(8u)
 #endif
-#if ${L} >= 8
+#if L >= 8
     DOP_HALVE(4u)
 #endif
-#if ${L} >= 4
+#if L >= 4
     DOP_HALVE(2u)
 #endif
-#if ${L} >= 2
+#if L >= 2
     DOP_HALVE(1u)
 #endif
     return x[0];
@@ -66,7 +63,7 @@ float scan_sums(float x[L], uint part)
 void scan_put(uint i, uint j, float qk, float kk, float decay)
 {
     scan_qk[i * LM + j / 4u][j % 4u] = decay * qk;
-#if ${DELTA}
+#if DELTA
     scan_kk[i * LM + j / 4u][j % 4u] = i > j ? scan_beta[i] * decay * kk : 0.0;
 #endif
 }
@@ -85,7 +82,7 @@ void scan_products(uint count)
             vec4 k0 = scan_k[j * LK + n], k1 = scan_k[j * LK + LK + n];
             vec4 q0 = scan_q[i * LK + n], q1 = scan_q[i * LK + LK + n];
             qk += vec4(dot(q0, k0), dot(q0, k1), dot(q1, k0), dot(q1, k1));
-#if ${DELTA}
+#if DELTA
             vec4 i0 = scan_k[i * LK + n], i1 = scan_k[i * LK + LK + n];
             kk += vec4(dot(i0, k0), dot(i0, k1), dot(i1, k0), dot(i1, k1));
 #endif
@@ -112,20 +109,12 @@ void scan_products(uint count)
 
 void main()
 {
-    uint h = DOP_GROUP.x, g = ${KEY_HEAD};
-${ROWS_OF}    uint part = gl_LocalInvocationIndex % L, team = gl_LocalInvocationIndex / L;
+${BEGIN}    uint part = gl_LocalInvocationIndex % L, team = gl_LocalInvocationIndex / L;
     uint lane = gl_LocalInvocationIndex % SG;
     vec4 s[R * J];
-${FROM}    [[unroll]] for (uint r = 0u; r < R; r++)
-        [[unroll]] for (uint j = 0u; j < J; j++) {
-            uint p = team + r * TEAMS, n = (part + j * L) * 4u;
-            s[r * J + j] = vec4(0.0);
-            if (p < P && n < N)
-                s[r * J + j] = ${LOAD};
-        }
-    for (uint i = gl_LocalInvocationIndex; i < ROWS * LM; i += WG) {
+${FROM}    for (uint i = gl_LocalInvocationIndex; i < ROWS * LM; i += WG) {
         scan_qk[i] = vec4(0.0);
-#if ${DELTA}
+#if DELTA
         scan_kk[i] = vec4(0.0);
 #endif
     }
@@ -156,7 +145,7 @@ ${STAGE}        barrier();
                         vec4 q = scan_q[(b * L + u) * LK + n];
                         [[unroll]] for (uint r = 0u; r < R; r++)
                             sum[r * L + u] += dot(s[r * J + j], q);
-#if ${DELTA}
+#if DELTA
                         vec4 k = scan_k[(b * L + u) * LK + n];
                         [[unroll]] for (uint r = 0u; r < R; r++)
                             old[r * L + u] += dot(s[r * J + j], k);
@@ -170,7 +159,7 @@ ${STAGE}        barrier();
                 [[unroll]] for (uint u = 0u; u < L; u++)
                     x[u] = sum[r * L + u];
                 y[r * GROUPS + b] = scan_from[i] * scan_sums(x, part);
-#if ${DELTA}
+#if DELTA
                 uint p = team + r * TEAMS;
                 [[unroll]] for (uint u = 0u; u < L; u++)
                     x[u] = old[r * L + u];
@@ -180,7 +169,7 @@ ${STAGE}        barrier();
 #endif
             }
         }
-#if ${DELTA}
+#if DELTA
         // What each row adds depends on the rows before it, but every column is independent.
         barrier();
         for (uint p = gl_LocalInvocationIndex; p < P; p += WG)

@@ -15,10 +15,6 @@
 // from WORKERS on have none of these: they help to load and store, and make the products of a chunk's rows with one another.
 // What is a sum and becomes a factor passes through the subgroup's own piece of shared memory (the NV form just converts it).
 // The system is solved by blocks of 16 rows: those on the diagonal are inverted in f32, each column by an invocation.
-#define P ${P}u
-#define N ${N}u
-#define ROWS ${ROWS}u
-#define SPLIT ${SPLIT}u
 #define SUBGROUPS (WG / SG)
 #define RB (ROWS / 16u)        // blocks of rows,
 #define CB (P / 16u)           // of columns,
@@ -28,27 +24,25 @@
 #define LK (N / 8u + 1u)       // words of eight halves from one row of q or k to the next, padded against bank conflicts
 #define LM (ROWS / 8u + 1u)    // the same of the chunk's products
 #define LV (P + 4u)            // floats from one row of v to the next
-#define PIECES ${PIECES}u      // factors that pass through a piece at once: two matrices each,
-#define LP (PIECES * 4u + 1u)  // side by side
+#define LP (PIECES * 4u + 1u)  // words of a row of the factors that pass through a piece at once: two matrices each, side by side
 #define Q_AT 0u
 #define K_AT (ROWS * LK)
 #define QK_AT (4u * ROWS * LK) // d(j, i) (q_i k_j), zero where j > i
 #define KK_AT (QK_AT + ROWS * LM) // -beta_i d(j, i) (k_i k_j); on the diagonal inverses, by columns
 #define REST (2u * ROWS * LK)  // from halves of q or k to what they lost,
-#define REST_M ((${DELTA}u + 1u) * ROWS * LM) // and from those of products
-#define PIECE_AT (${PIECE_AT}u + sub * 16u * LP)
+#define REST_M ((DELTA + 1u) * ROWS * LM) // and from those of products
+#define PIECE_AT (PIECES_AT + sub * 16u * LP)
 #define EL (256u / SG) // elements of a matrix of sums that an invocation has
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
 #define HALF fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
-shared uvec4 dop_s[${WORDS}u];   // q, k, products, pieces; in these also the state on its way from and to memory
+shared uvec4 dop_s[WORDS];   // q, k, products, pieces; in these also the state on its way from and to memory
 shared float scan_v[ROWS * LV]; // v, then results
 shared float scan_log[ROWS], scan_from[ROWS], scan_to[ROWS]; // log2 of d(i); d(i), d(j, last)
 shared float scan_beta[ROWS], scan_number[16];
-#if ${DELTA}
+#if DELTA
 shared float scan_solve[RB * 256u]; // the system's blocks on the diagonal
 #endif
-${DECLS}
 // The part of a number that a half holds exactly.  It is made by a mask, because a driver may drop a conversion to half and back, and
 // then the rest would always be 0.
 float scan_most(float x) { return uintBitsToFloat(floatBitsToUint(x) & 0xffffe000u); }
@@ -108,7 +102,7 @@ scan_factor scan_halves(FRAG x)
     sum = coopMatMulAddNV(a.most, b.rest, sum);                        \
     sum = coopMatMulAddNV(a.most, b.most, sum);
 // Converts a matrix of sums to a factor of products; in the KHR form it passes through the subgroup's piece of shared memory.
-#if ${CONVERTS}
+#if CONVERTS
 #define DOP_FACTOR(to, x) to = scan_halves(x);
 #else
 #define DOP_FACTOR(to, x)                                              \
@@ -132,7 +126,7 @@ scan_factor scan_halves(FRAG x)
 // The products of a chunk's rows with one another, a block to a subgroup, the last one first.
 void scan_products(uint number)
 {
-    for (uint b = number; b < BLOCKS * (${DELTA}u + 1u); b += SUBGROUPS) {
+    for (uint b = number; b < BLOCKS * (DELTA + 1u); b += SUBGROUPS) {
         bool keys = b >= BLOCKS;
         uint i = 0u, j = keys ? b - BLOCKS : b;
         while (j > i)
@@ -151,7 +145,7 @@ void scan_products(uint number)
         float least = i != j ? -16.0 : keys ? 1.0 : 0.0; // of row - column
         [[unroll]] for (uint e = 0u; e < EL; e++)
             m[e] = row[e] - column[e] >= least ? m[e] * exp2(min(row_log[e] - column_log[e], 0.0)) : 0.0;
-#if ${DELTA}
+#if DELTA
         if (keys) {
             FRAG beta;
             coopMatLoadNV(beta, scan_beta, i * 16u, 0u, true);
@@ -169,7 +163,7 @@ void scan_products(uint number)
     }
 }
 
-#if ${DELTA}
+#if DELTA
 // A column of the inverse of a block on the diagonal, whose rows follow from those before them.
 void scan_invert(uint at)
 {
@@ -191,8 +185,7 @@ void scan_invert(uint at)
 
 void main()
 {
-    uint h = DOP_GROUP.x, g = ${KEY_HEAD};
-${ROWS_OF}    uint lane = gl_LocalInvocationIndex % SG, sub = gl_LocalInvocationIndex / SG;
+${BEGIN}    uint lane = gl_LocalInvocationIndex % SG, sub = gl_LocalInvocationIndex / SG;
     uint p0 = sub % CB * 16u, n0 = sub / CB * NB * 16u;
     bool works = sub < WORKERS;
     FRAG s[NB];
@@ -222,11 +215,11 @@ ${STAGE}        barrier();
                 scan_factor part[PIECES];
                 [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++) {
                     part[i] = scan_halves(s[b0 + i]);
-#if !${CONVERTS}
+#if !CONVERTS
                     DOP_STORE(part[i], PIECE_AT + i * 4u, 2u, LP)
 #endif
                 }
-#if !${CONVERTS}
+#if !CONVERTS
                 DOP_SYNC;
                 scan_factor factor[PIECES];
                 [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++) {
@@ -242,14 +235,14 @@ ${STAGE}        barrier();
                         uint at = rb * 16u * LK + n0 / 8u + (b0 + i) * 2u;
                         DOP_LOAD(x, Q_AT + at, REST, LK, false)
                         DOP_MULTIPLY(y[rb], x, factor[i])
-#if ${DELTA}
+#if DELTA
                         DOP_LOAD(x, K_AT + at, REST, LK, false)
                         DOP_MULTIPLY(u[rb], x, factor[i])
 #endif
                     }
             }
         }
-#if ${DELTA}
+#if DELTA
         barrier();
         for (uint i = WG - 1u - gl_LocalInvocationIndex; i < ROWS; i += WG)
             scan_invert(i);
@@ -259,7 +252,7 @@ ${STAGE}        barrier();
                 FRAG v;
                 coopMatLoadNV(v, scan_v, rb * 16u * LV + p0, LV, false);
                 DOP_SCALE(y[rb], scan_from)
-#if ${DELTA}
+#if DELTA
                 DOP_SCALE(u[rb], scan_from)
                 [[unroll]] for (uint e = 0u; e < EL; e++)
                     v[e] -= u[rb][e];
@@ -271,7 +264,7 @@ ${STAGE}        barrier();
         if (works) {
             scan_factor x[RB], m;
             [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-#if ${DELTA}
+#if DELTA
                 [[unroll]] for (uint c = 0u; c < rb; c++) {
                     DOP_LOAD(m, KK_AT + rb * 16u * LM + c * 2u, REST_M, LM, false)
                     DOP_MULTIPLY(u[rb], m, x[c])
@@ -304,7 +297,7 @@ ${STAGE}        barrier();
                 }
             }
         }
-#if ${SPLIT} > 1
+#if SPLIT > 1
         [[unroll]] for (uint part = 1u; part < SPLIT; part++) {
             if (sub / CB == part)
                 [[unroll]] for (uint rb = 0u; rb < RB; rb++)

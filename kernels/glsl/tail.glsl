@@ -1,13 +1,10 @@
-// Per-head products: multiplies ${HEADS} heads from h on with their matrices, ${N} sums for each head over ${K} values, which workgroups of
+// Per-head products: multiplies HEADS_H heads from h on with their matrices, ${N} sums for each head over ${K} values, which workgroups of
 // this dispatch made before.  All invocations of a workgroup must call this, when the heads are complete.  LANES_H lanes share a row.
 // They load several rows and steps at a time, because that hides the latency of loads, and the first ones before they look at the
 // heads, because weights do not depend on these.  Loops over arrays of an invocation are written out, because a driver that does
 // not unroll them would keep the arrays in memory.
-#define LANES_H ${LANES}u
 #define TEAMS_H (WG / LANES_H)
-#define HEADS_H ${HEADS}
-#define ROWS_H (${HEADS}u * ${N}u)
-shared vec4 dop_head[${HEADS} * ${K_PAD} / 4];
+shared vec4 dop_head[HEADS_H * ${K_PAD} / 4];
 // The place of the q-th four values of unit u in head j.
 #define DOP_HEAD_AT(j, q, u) ((j) * (${K_PAD}u / 4u) + ${AT})
 dop_raw_${TYPE} dop_rows[${HELD}];
@@ -25,7 +22,7 @@ void dop_tail(uint h)
     uint lane = gl_LocalInvocationIndex % LANES_H, first = gl_LocalInvocationIndex / LANES_H;
     dop_tail_fetch(h, first, lane);
     ${SYNC};
-    for (uint i = gl_LocalInvocationIndex; i < ${HEADS}u * ${K_PAD}u / 4u; i += WG) {
+    for (uint i = gl_LocalInvocationIndex; i < HEADS_H * ${K_PAD}u / 4u; i += WG) {
         uint j = i / (${K_PAD}u / 4u), four = i % (${K_PAD}u / 4u), at = four * 4u, c = (h + j) * ${K}u + at;
         vec4 x = vec4(0.0);
         if (at < ${K}u) {

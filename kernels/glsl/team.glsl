@@ -1,15 +1,13 @@
 // Cooperative lanes: LANES neighbouring invocations that work on the same rows of matrices, and the sum of a value over them.
-#define LANES ${LANES}u
-#define LANES_LOG2 ${LANES_LOG2}
 #define TEAMS (WG / LANES)
 #define LANE (gl_LocalInvocationIndex % LANES)
 #define TEAM (gl_LocalInvocationIndex / LANES)
-#if LANES_LOG2 > 0
-#if SG > 1 && (1 << LANES_LOG2) <= SG
+#if LANES > 1
+#if SG > 1 && LANES <= SG
 // A butterfly sum: cooperative lanes are neighbours in one subgroup.
 float dop_team_sum(float x)
 {
-#if (1 << LANES_LOG2) == SG
+#if LANES == SG
     return subgroupAdd(x);
 #else
     for (uint m = 1u; m < LANES; m *= 2u)

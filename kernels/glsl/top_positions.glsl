@@ -1,8 +1,6 @@
 // The positions of a row with the K largest scores, in ascending order (top_positions of ir/ops.def), by one workgroup.  A radix
 // selection finds the K-th largest score: it counts the values of a digit of eight bits among the scores that agree with the
 // threshold in the digits before, from the highest digit on.  Then each invocation walks over a share of the positions.
-#define K ${K}u
-#define COLS ${COLS}u
 shared uint dop_found[256];   // scores with each value of the digit
 shared uint dop_state[2];     // the digits of the threshold so far; how many scores equal to them are still wanted
 shared uint dop_above[WG];    // scores above the threshold in the shares up to this one
