@@ -398,7 +398,8 @@ dop_device_submit(dop_device *device, VkQueue queue, const VkCommandBuffer *comm
         .pSignalSemaphores = &timeline,
     };
     pthread_mutex_lock(&device->lock);
-    VkResult r = vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE);
+    /* What is lost stays lost, whoever was told of it first. */
+    VkResult r = device->lost ? VK_ERROR_DEVICE_LOST : vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE);
     if (r == VK_ERROR_DEVICE_LOST)
         device->lost = true;
     pthread_mutex_unlock(&device->lock);

@@ -44,7 +44,7 @@ dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, do
     const dop_plan_schedule *s = &plan->schedules[schedule];
     if (most_ms <= 0 || ms <= most_ms || s->ordering != DOP_ORDER_BARRIERS)
         return 1;
-    const uint32_t most = s->n_body < MOST_SEGMENTS ? s->n_body : MOST_SEGMENTS;
+    const uint32_t most = s->n_dispatches < MOST_SEGMENTS ? s->n_dispatches : MOST_SEGMENTS;
     const double n = ms / most_ms + 1;
     return most < 1 ? 1 : n < most ? (uint32_t)n : most;
 }

@@ -160,11 +160,12 @@ refused "no device at all" "no Vulkan driver was found: install one" "fail vkEnu
 
 # ---- a server whose device is lost: one line, 503, and an end with a status that lets a supervisor start it again
 say ""
-"${run[@]}" --quiet >out 2>err
+"$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o served.plan --quiet --target tier1 --chunks 8 --ctx 64
+"$EXEC" served.plan -p a -n 3 --quiet >out 2>err
 say "fail vkQueueSubmit $(($(sed -n 's/^vkQueueSubmit //p' fake_driver.calls) + 3)) -4"
 serve_lost() {
     local status=0 line pid i
-    "$EXEC" llama.plan --serve 0 --serve-grace 1 >served 2>said &
+    "$EXEC" served.plan --serve 0 --serve-grace 1 >served 2>said &
     pid=$!
     for ((i = 0; i < 300; i++)); do
         line=$(grep -o 'http://[0-9.:]*' served | head -n 1)
@@ -179,7 +180,7 @@ def status(path, body=None):
         return urllib.request.urlopen(urllib.request.Request(sys.argv[1] + path, data, {"Content-Type": "application/json"}), timeout=20).status
     except urllib.error.HTTPError as e:
         return e.code
-seen = [status("/v1/completions", {"prompt": [1, 2, 3], "max_tokens": 40}) for _ in range(4)]
+seen = [status("/v1/completions", {"prompt": "To be", "max_tokens": 40}) for _ in range(4)]
 sys.exit(0 if status("/health") == 503 and seen[-1] == 503 and set(seen) <= {200, 503} else f"{seen}")
 PYTHON
     wait "$pid" || status=$?

@@ -69,8 +69,9 @@ Test(split, slow_devices_get_more_segments)
     cr_expect(n > 10 && slow_ms / n <= 500, "%u segments of %g ms", n, slow_ms);
     cr_expect_eq(dop_replay_count_segments(&m.plan, 0, slow_ms, 0), 1, "any time");
     cr_expect_eq(dop_replay_count_segments(&m.plan, 0, 1e12, 500), 64, "no more than that");
-    m.schedule.n_body = 3;
+    m.schedule.n_dispatches = 3;
     cr_expect_eq(dop_replay_count_segments(&m.plan, 0, 1e12, 500), 3, "a dispatch each at least");
+    m.schedule.n_dispatches = N_DISPATCHES;
     m.schedule.ordering = DOP_ORDER_PERSISTENT;
     cr_expect_eq(dop_replay_count_segments(&m.plan, 0, slow_ms, 500), 1, "one dispatch");
     m.schedule.ordering = DOP_ORDER_BARRIERS;
@@ -115,6 +116,8 @@ Test(split, results_are_the_same)
         dop_sequence *s = NULL;
         dop_diag diag = {0};
         pb_toy(&b);
+        for (uint32_t i = 0; i < b.sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch); i++)
+            PB_AT(&b, DISPATCHES, dop_plan_dispatch, i)->bytes_read = 1000;
         pb_write(&b, path);
         cr_assert_eq(dop_model_open(path, &variants[v], &diag, &m), DOP_OK, "%s", diag.message);
         unlink(path);
