@@ -121,7 +121,7 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         return v ? DOP_OK : dop_target_read_schedule(value, doc, path, diag, &t->schedule);
     const bool name = strcmp(k, "name") == 0;
     if (!name && strcmp(k, "base") != 0) /* `base` was read before */
-        return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule avoid%s", k,
+        return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule%s avoid", k,
                              known_fields);
     if (!v)
         return DOP_FAIL_NODE(diag, path, value, "%s: expected a value", k);
