@@ -29,6 +29,7 @@ typedef struct builder {
     dop_node_id ropes[DOP_MAX_ROPES];
     dop_node_id temper;  /* weight with the table of dop_temper_table(); 0: none */
     dop_node_id factors; /* factors of adapters' ranks, [T, ranks]; 0: there is no room for adapters */
+    dop_node_id chosen;  /* positions that rows see in the last layer that chose some; 0: none did */
     dop_node_id first;   /* the residual stream before the first layer */
     /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
     dop_node_id router[2];
@@ -40,6 +41,15 @@ typedef struct builder {
     uint32_t n_states;
 } builder;
 
+/* build_attention.c: x rotated by rows' positions, in pairs (2i, 2i+1) or of halves; the cache of a role after x, [T,H,dim], was
+ * appended; attention's result, where rows see the positions of the list `chosen` (0: all); the temperature of each row. */
+dop_node_id dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool interleaved, dop_node_id x);
+dop_node_id dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim);
+dop_node_id dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v,
+                                dop_node_id chosen);
+dop_node_id dop_build_temper(builder *b);
+/* build_latent.c: the result of latent attention; in: the layer's normed input. */
+dop_node_id dop_build_latent(builder *b, const dop_attention *t, dop_node_id in);
 /* build_recurrent.c: the result of a mixer that keeps a state of fixed size. */
 dop_node_id dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in);
 /* build_altup.c, alternating updates.  streams: makes the streams before the first layer from the embedding x.  one_stream: the stream
@@ -65,6 +75,11 @@ dop_node_id dop_build_features_of(builder *b, dop_node_id x);
 dop_node_id dop_build_deep(builder *b, uint32_t layer, dop_node_id x);
 /* build_activation.c: the activation function of x. */
 dop_node_id dop_build_activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x);
+/* build_activation.c: act(gate) * up, or act(up) where there is no gate (0). */
+dop_node_id dop_build_gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up);
+/* build_experts.c: the sum of the chosen experts' results, each times its weight, and of the shared expert's result.  in: what experts
+ * read; by: what the router reads. */
+dop_node_id dop_build_experts(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by);
 /* build_altup.c: a residual block of low rank beside attention (LAuReL); in: the normed stream. */
 dop_node_id dop_build_laurel(builder *b, dop_node_id in);
 
@@ -250,15 +265,15 @@ scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
 /* Attributes of attention, as ir/attrs.def describes them; zeros: nothing of it, and a causal mask. */
 typedef struct attention_attrs {
     double scale, cap;
-    uint32_t window, chunk, alibi, mask, relative;
+    uint32_t window, chunk, alibi, mask, relative, top, alibi_root;
 } attention_attrs;
 
 static inline dop_node_id
 add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
 {
     /* In the order of ir/ops.def. */
-    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window}, {.f = a->cap},     {.i = a->chunk},
-                              {.i = a->alibi}, {.i = a->mask},   {.i = a->relative}};
+    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window},   {.f = a->cap}, {.i = a->chunk},     {.i = a->alibi},
+                              {.i = a->mask},  {.i = a->relative}, {.i = a->top}, {.i = a->alibi_root}};
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
 }
 

@@ -89,6 +89,36 @@ check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
     return st == DOP_OK ? check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag) : st;
 }
 
+/* The index of sparse attention, which chooses positions for latent attention. */
+static dop_status
+check_index(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
+{
+    const dop_indexer *x = &t->index;
+    bool earlier = false;
+    for (uint32_t k = 0; k < i; k++) {
+        const dop_attention *other = dop_layer_attention(&a->layers[k]);
+        earlier = earlier || (other && other->index.n_heads);
+    }
+    if (!t->latent.rank || !t->latent.q_rank || t->window || t->chunk || t->both)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: an index of positions is only supported for latent attention of all positions",
+                           i);
+    if (x->n_heads == 0)
+        return earlier ? DOP_OK
+                       : DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                                     "layer %u: no earlier layer has an index whose positions it could take", i);
+    dop_status st = check_u32("the number of heads of the index", x->n_heads, DOP_MAX_HEADS, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the values of a head of the index", x->head_dim, DOP_MAX_HEAD_DIM, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the width of the index", x->n_heads * x->head_dim, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK && (x->head_dim % 4 || (t->rope >= 0 && a->ropes[t->rope].dims > x->head_dim)))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: heads of %u values of an index, no multiple of 4 of at least the rotated ones", i,
+                           x->head_dim);
+    return st;
+}
+
 static dop_status
 check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {
@@ -134,6 +164,8 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "layer %u: heads of %u values are not the %u plain and %u rotated ones", i, t->head_dim,
                            t->latent.plain, t->latent.rotated);
+    if (t->index.top && (st = check_index(a, i, t, path, diag)) != DOP_OK)
+        return st;
     if (t->differential && (t->n_kv_heads % 2 || t->gate || t->bias_v))
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, path,
@@ -304,7 +336,7 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
     st = check_inputs(a, path, diag);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_ropes; i++)
         st = check_rope(&a->ropes[i], i, path, diag);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
+    for (uint32_t i = 0; st == DOP_OK && i < dop_arch_all_layers(a); i++)
         st = check_layer(a, i, path, diag);
     return st;
 }
@@ -398,6 +430,27 @@ dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role)
 }
 
 bool
+dop_arch_draft_layer(dop_arch *a)
+{
+    uint32_t i = 0;
+    for (uint32_t k = 0; k < a->n_layers; k++) {
+        const dop_attention *own = dop_layer_attention(&a->layers[k]);
+        const dop_attention *best = i > 0 ? dop_layer_attention(&a->layers[i - 1]) : NULL;
+        if (own && (!best || !(own->window || own->chunk) || best->window || best->chunk))
+            i = k + 1;
+    }
+    const dop_attention *t = i > 0 ? dop_layer_attention(&a->layers[i - 1]) : NULL;
+    if (!t || t->shares || t->wide || a->inputs.width || a->altup.n || a->encoder.used || a->learned_positions)
+        return false;
+    dop_layer *y = &a->layers[a->n_layers];
+    *y = a->layers[i - 1];
+    y->control = y->scaled = false;
+    const dop_norm like = y->attn_norm.kind != DOP_NORM_NONE ? y->attn_norm : a->final_norm;
+    y->draft_embed_norm = y->draft_hidden_norm = y->draft_norm = like;
+    return true;
+}
+
+bool
 dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need *out_need)
 {
     static const dop_attention no_attention;
@@ -479,7 +532,7 @@ dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user)
         const int scope = roles[from].scope;
         while (end < DOP_N_ROLES && roles[end].scope == scope)
             end++;
-        const int32_t times = scope == LAYER ? (int32_t)a->n_layers : 1;
+        const int32_t times = scope == LAYER ? (int32_t)dop_arch_all_layers(a) : 1;
         for (int32_t i = 0; st == DOP_OK && i < times; i++)
             for (int role = from; st == DOP_OK && role < end; role++)
                 if (dop_arch_weight(a, scope == LAYER ? i : -1, (dop_role)role, &need))

@@ -53,6 +53,11 @@ static const char cases[][32] = {
     "glm4_moe",
     "gpt_oss",
     "deepseek_v3",
+    "deepseek_v32",
+    "glm_moe_dsa",
+    "mistral4",
+    "falcon_rw",
+    "opt_350m",
     "llama4_text",
 };
 
