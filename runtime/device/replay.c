@@ -262,7 +262,7 @@ dop_status
 dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag)
 {
     dop_replay *r = replay;
-    const uint32_t n = r->lengths[schedule].n_segments;
+    const uint32_t n = dop_replay_segments(r, schedule);
     dop_status st = DOP_OK;
     for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++) {
         VkCommandBuffer **commands = &r->commands[schedule * DOP_N_FORMS + f];
@@ -306,11 +306,6 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
         dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        dop_replay_length *l = &r->lengths[i];
-        l->estimate_ms = dop_replay_estimate_ms(&device->info, plan, i);
-        l->n_segments = dop_replay_count_segments(plan, i, l->estimate_ms, device->submit_ms);
-    }
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->info.queue_family,
@@ -341,7 +336,8 @@ dop_replay_destroy(dop_replay *replay)
                 vkDestroyCommandPool(d->handle, replay->pools[i], NULL);
         }
     }
-    for (uint32_t i = 0; replay->commands && i < replay->plan->n_schedules * DOP_N_FORMS; i++)
+    const uint32_t n_forms = replay->commands ? replay->plan->n_schedules * DOP_N_FORMS : 0;
+    for (uint32_t i = 0; i < n_forms; i++)
         free(replay->commands[i]);
     free(replay->commands);
     free(replay->cuts);

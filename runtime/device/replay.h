@@ -114,6 +114,8 @@ dop_status dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_f
 double dop_replay_estimate_ms(const dop_device_info *info, const dop_plan *plan, uint32_t schedule);
 /* Command buffers for a schedule whose steps take `ms`, so that none takes longer than most_ms (0: any time) if that is possible. */
 uint32_t dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, double most_ms);
+/* The number of them that dop_replay_add records for each form of a schedule. */
+uint32_t dop_replay_segments(const dop_replay *replay, uint32_t schedule);
 /* The first n_dispatches dispatches of the schedule are divided into n segments of about equal work: where number `segment` ends. */
 uint32_t dop_replay_segment_end(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches, uint32_t n,
                                 uint32_t segment);

@@ -1,6 +1,6 @@
 /* Splitting steps among submissions.
  *
- * An operating system resets a device that one submission keeps busy for too long: after 2 seconds on Windows, after 0.6 to 10 seconds
+ * An operating system resets a device that one submission takes too long on: after 2 seconds on Windows, after 0.6 to 10 seconds
  * on Linux.  A chunk of a prompt takes longer than that on a slow device.  So the dispatches of a schedule that may take longer than
  * dop_device.submit_ms are recorded in several command buffers of about equal work, and a step is passed to the driver in as many
  * submissions as keep to that time.  How long a step takes is an estimate, from what every device of its kind can do, until one
@@ -47,6 +47,17 @@ dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, do
     const uint32_t most = s->n_dispatches < MOST_SEGMENTS ? s->n_dispatches : MOST_SEGMENTS;
     const double n = ms / most_ms + 1;
     return most < 1 ? 1 : n < most ? (uint32_t)n : most;
+}
+
+uint32_t
+dop_replay_segments(const dop_replay *replay, uint32_t schedule)
+{
+    dop_replay_length *l = &replay->lengths[schedule];
+    if (l->n_segments == 0) {
+        l->estimate_ms = dop_replay_estimate_ms(&replay->device->info, replay->plan, schedule);
+        l->n_segments = dop_replay_count_segments(replay->plan, schedule, l->estimate_ms, replay->device->submit_ms);
+    }
+    return l->n_segments;
 }
 
 uint32_t

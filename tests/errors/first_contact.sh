@@ -1,6 +1,7 @@
 # The first contact with a driver that refuses kernels, or gets them wrong: a model that doppler-exec compiles itself gets other kernels,
 # which is said once and remembered for the device and its driver; a plan is refused in one line that says how to compile it again.
-# With the argument `whole` (the long form) also the latter.  The drivers are the one that computes nothing (tests/driver/fake_driver.c) and lavapipe with sums that are wrong
+# With the argument `whole` (the long form) also the latter.
+# The drivers are the one that computes nothing (tests/driver/fake_driver.c) and lavapipe with sums that are wrong
 # (tests/driver/wrong_sums.c).
 . "$(dirname "$0")/../lib.sh"
 export LD_LIBRARY_PATH=$TOOLS/as_written # the compiler whose shaders are remembered
@@ -66,7 +67,8 @@ check_fails "one that is asked for elsewhere" 1 "the target avoids it" "$DOPPLER
 check_fails "for plans it is too late" 2 "--avoid is part of the plan" "$EXEC" plain.plan --avoid few
 printf 'base: tier1\navoid: [few, gemv_subgroup]\n' >target.yaml
 check "a target file may say it" "$DOPPLERC" "$model" -o file.plan "${small[@]}" --target target.yaml --quiet
-check "which is followed" sh -c '"$1" file.plan --info | grep -q "^options .*avoided few gemv_subgroup$" && ! "$1" file.plan --trace-kernels | grep -q "variant=gemv_subgroup "' sh "$EXEC"
+check "which is followed" \
+    sh -c '"$1" file.plan --info | grep -q "^options .*avoided few gemv_subgroup$" && ! "$1" file.plan --trace-kernels | grep -q "variant=gemv_subgroup "' sh "$EXEC"
 printf 'base: tier1\navoid: [few, gemv subgroup]\n' >target.yaml
 check_fails "with a name that is none" 1 "avoid: gemv subgroup is no kernel" "$DOPPLERC" "$model" -o no.plan --target target.yaml
 printf 'base: tier1\navoid: few\n' >target.yaml

@@ -1,4 +1,4 @@
-/* Steps that are divided among several submissions, so that none keeps a slow device busy for too long: how they are divided, and that
+/* Steps that are divided among several submissions, so that none takes too long on a slow device: how they are divided, and that
  * the results are the same.  Needs runtime/device/device.h's Vulkan device. */
 #include "runtime/model/model.h"
 #include "tests/unit/plan_builder.h"

@@ -101,7 +101,7 @@ typedef struct dop_open_options {
      * dopplerc --avoid NAME makes does without it.  NULL: nobody is told, and calls that need the kernel fail all the same. */
     void (*refused)(void *user, const char *kernel);
     void *refused_user;
-    /* Milliseconds that the driver is given work for at a time, about: systems reset devices that one submission keeps busy for too
+    /* Milliseconds that the driver is given work for at a time, about: systems reset devices on which one submission takes too
      * long.  0: depends on the device (500; any time where the device is the host's processor). */
     double submit_ms;
 } dop_open_options;

@@ -1,5 +1,6 @@
 /* Plans that doppler-exec compiled, kept in a folder: CACHE/plans/KEY-DEVICE.plan, with KEY-DEVICE.txt for --cache-list, and digests of
- * models' files in CACHE/plans/files, and the kernels that are avoided on a device in CACHE/plans/DEVICE.avoid.  Any number of processes may use it at once, and any of them may be killed. */
+ * models' files in CACHE/plans/files, and the kernels that are avoided on a device in CACHE/plans/DEVICE.avoid.
+ * Any number of processes may use it at once, and any of them may be killed. */
 #ifndef DOPPLER_RUNTIME_PROGRAM_CACHE_PLAN_CACHE_H
 #define DOPPLER_RUNTIME_PROGRAM_CACHE_PLAN_CACHE_H
 
