@@ -68,7 +68,8 @@ check_fails "for plans it is too late" 2 "--avoid is part of the plan" "$EXEC" p
 printf 'base: tier1\navoid: [few, gemv_subgroup]\n' >target.yaml
 check "a target file may say it" "$DOPPLERC" "$model" -o file.plan "${small[@]}" --target target.yaml --quiet
 check "which is followed" \
-    sh -c '"$1" file.plan --info | grep -q "^options .*avoided few gemv_subgroup$" && ! "$1" file.plan --trace-kernels | grep -q "variant=gemv_subgroup "' sh "$EXEC"
+    sh -c '"$1" file.plan --info | grep -q "^options .*avoided few gemv_subgroup$" &&
+        ! "$1" file.plan --trace-kernels | grep -q "variant=gemv_subgroup "' sh "$EXEC"
 printf 'base: tier1\navoid: [few, gemv subgroup]\n' >target.yaml
 check_fails "with a name that is none" 1 "avoid: gemv subgroup is no kernel" "$DOPPLERC" "$model" -o no.plan --target target.yaml
 printf 'base: tier1\navoid: few\n' >target.yaml
