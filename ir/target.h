@@ -6,6 +6,8 @@
 #include "base/caps.h"
 #include "ir/schedule_numbers.h"
 
+#include <string.h>
+
 /* Kernels that round activations to 8 bits are used only when asked for, wherever they can be, or never. */
 typedef enum dop_int_dot { DOP_INT_DOT_ALLOW, DOP_INT_DOT_PREFER, DOP_INT_DOT_OFF } dop_int_dot;
 
@@ -15,6 +17,8 @@ typedef uint64_t dop_target_BYTES;
 typedef double dop_target_AMOUNT;
 typedef bool dop_target_FLAG;
 typedef dop_int_dot dop_target_INT_DOT;
+
+enum { DOP_AVOID_SIZE = 512 }; /* bytes of dop_target.avoid */
 
 typedef struct dop_target {
     char name[32];
@@ -26,8 +30,21 @@ typedef struct dop_target {
     /* Steps of several rows, up to schedule.stage_rows, are compiled to persistent dispatches too, whose products use no matrix
      * units. */
     bool rows_as_stages;
+    /* Kernels that are never chosen, as the device's driver refuses them or computes something else: names, separated by spaces. */
+    char avoid[DOP_AVOID_SIZE];
     dop_schedule_numbers schedule;
 } dop_target;
+
+/* Is a kernel of this name among those that the target avoids? */
+static inline bool
+dop_target_avoids(const dop_target *t, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = t->avoid; *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == 0))
+            return true;
+    return false;
+}
 
 /* Do kernels read memory through texel buffer views?  A software device loads through addresses one invocation at a time, so that
  * views are faster; GPUs gain nothing. */

@@ -76,6 +76,8 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
         return (dop_refusal){"a value has other dimensions than T, S or Q on axis 0", NULL};
     if (dop_caps_missing(v->caps, t->caps))
         return (dop_refusal){"the target lacks a capability it needs", NULL};
+    if (dop_target_avoids(t, v->name))
+        return (dop_refusal){"the target avoids it", "a device or driver that gets it right"};
     dop_refusal no = v->descriptor->fits ? v->descriptor->fits(s) : (dop_refusal){0};
     if (no.why)
         return no;
@@ -191,6 +193,8 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
     const dop_variant *v = &variants[c->variant];
     if (!c->variant || (v->caps & ~target->caps))
         return "a region is neither element-wise, products of one token, attention, nor a recurrence";
+    if (dop_target_avoids(target, v->name))
+        return "the target avoids the kernel of a stage";
     c->tile = (dop_tile){.wg = target->persistent, .subgroup = true};
     return v->descriptor->as_stage(&s, &c->tile);
 }

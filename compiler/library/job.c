@@ -1,6 +1,7 @@
 #include "compiler/library/job.h"
 
 #include "compiler/library/make.h"
+#include "compiler/schedule/kernel_path.h"
 #include "compiler/target/target.h"
 #include "compiler/write/plan_file.h"
 #include "compiler/write/plan_write.h"
@@ -64,11 +65,52 @@ dop_compile_job_prepare(const char *model, const dop_compile_options *asked, dop
     return st == DOP_OK ? list_inputs(job, diag) : st;
 }
 
+/* Fails where names in a list of kernels that are avoided are no kernels.  source: who has the list. */
+static dop_status
+check_names(const char *names, const char *source, dop_status code, dop_diag *diag)
+{
+    char name[64];
+    dop_variant_id ignored;
+    dop_status st = DOP_OK;
+    for (const char *at = names; *at && st == DOP_OK; at += strcspn(at, " "), at += *at == ' ') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " "), at);
+        if (!dop_variant_parse(name, &ignored))
+            st = dop_unknown_variant(source, name, code, diag);
+    }
+    return st;
+}
+
+/* Adds the kernels of --avoid to those that the target avoids itself, and checks their names. */
+static dop_status
+avoid(dop_target *t, const dop_compile_options *a, dop_diag *diag)
+{
+    dop_status st = check_names(t->avoid, t->name, DOP_E_INPUT, diag);
+    for (size_t i = 0; i < a->n_avoids && st == DOP_OK; i++)
+        for (const char *at = a->avoids[i], *end; st == DOP_OK; at = end + 1) {
+            char name[64];
+            end = at + strcspn(at, ",");
+            snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
+            dop_variant_id ignored;
+            if (!dop_variant_parse(name, &ignored))
+                st = dop_unknown_variant("--avoid", name, DOP_E_USAGE, diag);
+            else if (!dop_target_avoid(t, name))
+                st = DOP_FAIL(diag, DOP_E_USAGE, "--avoid %s: these are too many", a->avoids[i]);
+            if (!*end)
+                break;
+        }
+    if (dop_target_avoids(t, "persistent"))
+        t->persistent = 0;
+    return st;
+}
+
 dop_status
 dop_compile_job_find_targets(dop_compile_job *job, dop_diag *diag)
 {
     const dop_compile_options *a = job->asked;
-    return dop_targets_resolve(a->target ? a->target : "auto", a->device, diag, job->targets, &job->n);
+    dop_status st = dop_targets_resolve(a->target ? a->target : "auto", a->device, diag, job->targets, &job->n);
+    for (uint32_t i = 0; i < job->n && st == DOP_OK; i++)
+        st = avoid(&job->targets[i], a, diag);
+    return st;
 }
 
 /* Fails where the file `path`, or `path`.weights, is an input. */
@@ -181,7 +223,9 @@ file_bytes(const char *path)
 void
 dop_compile_job_facts(const dop_compile_job *job, const char *path, dop_compile_facts *out)
 {
-    *out = (dop_compile_facts){.bytes = file_bytes(path), .n_parts = job->parts ? job->cuts.n_parts : 1};
+    *out = (dop_compile_facts){.bytes = file_bytes(path),
+                               .n_parts = job->parts ? job->cuts.n_parts : 1,
+                               .nearest = job->list[0].target->nearest};
     snprintf(out->target, sizeof out->target, "%s", job->list[0].target->name);
     for (uint32_t i = 0; i < out->n_parts && (out->bytes || job->parts); i++) { /* a pipe cannot be read again */
         uint64_t kinds[DOP_SLOT_KINDS];

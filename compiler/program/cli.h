@@ -12,7 +12,7 @@ typedef struct dop_compiler_cli {
         plan; /* what the library is asked for; lists are in skip, force, no_fuse and lora until dop_cli_fill */
     const char *output, *stop_after, *emit, *dump_dir, *dumps, *report, *weights, *explain, *tune, *target_out,
         *simulate;
-    dop_texts skip, force, no_fuse, lora, control_vector;
+    dop_texts skip, force, avoid, no_fuse, lora, control_vector;
     bool json, check, quiet, verbose, help, version;
     bool list_targets, list_types, list_kernels, list_models;
     dop_options_given given;

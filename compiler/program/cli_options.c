@@ -76,6 +76,7 @@ static const dop_option options[] = {
     OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop after this pass; for --emit ir"),
     OPT(0, "kernel-path", TEXT, plan.kernel_path, "NAME|FILE", "which kernel each op uses, and what is fused"),
     OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
+    OPT(0, "avoid", LIST, avoid, "VARIANT,...", "do without kernels that this device's driver gets wrong; repeatable"),
     OPT(0, "tune", OPTIONAL, tune, "OP",
         "time all possible kernels and tiles on this device (or only those of OP) and write -o FILE.yaml for --tuning"),
     OPT(0, "target-out", TEXT, target_out, "FILE",
@@ -154,6 +155,7 @@ dop_cli_finish(dop_compiler_cli *o)
 {
     dop_texts_finish(&o->skip);
     dop_texts_finish(&o->force);
+    dop_texts_finish(&o->avoid);
     dop_texts_finish(&o->no_fuse);
     dop_texts_finish(&o->lora);
     dop_texts_finish(&o->control_vector);
@@ -226,6 +228,8 @@ dop_cli_fill(dop_compiler_cli *o)
     dop_compile_options *p = &o->plan;
     p->forces = o->force.items;
     p->n_forces = o->force.count;
+    p->avoids = o->avoid.items;
+    p->n_avoids = o->avoid.count;
     p->apart = o->no_fuse.items;
     p->n_apart = o->no_fuse.count;
     p->skips = o->skip.items;

@@ -122,6 +122,9 @@ const char *dop_kernel_path_stale(const dop_kernel_path *p, const dop_measured *
 dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena,
                                  dop_diag *diag);
 
+/* Fails with `code`: there is no kernel of this name, and those that there are.  source: who names it. */
+dop_status dop_unknown_variant(const char *source, const char *name, dop_status code, dop_diag *diag);
+
 /* Adds the rule of --no-fuse A+B. */
 dop_status dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, dop_diag *diag);
 

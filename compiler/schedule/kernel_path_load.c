@@ -58,8 +58,8 @@ add_rule(dop_kernel_path *p, const dop_path_rule *rule, dop_arena *arena, dop_di
     return DOP_OK;
 }
 
-static dop_status
-unknown_variant(const char *source, const char *name, dop_status code, dop_diag *diag)
+dop_status
+dop_unknown_variant(const char *source, const char *name, dop_status code, dop_diag *diag)
 {
     dop_buf list = {0};
     for (int k = 1; k < DOP_VARIANT_COUNT; k++)
@@ -77,7 +77,7 @@ dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, d
     if (!r.source)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (!dop_variant_parse(variant, &r.variant))
-        return unknown_variant(r.source, variant, DOP_E_USAGE, diag);
+        return dop_unknown_variant(r.source, variant, DOP_E_USAGE, diag);
     return add_rule(p, &r, arena, diag);
 }
 
@@ -228,7 +228,7 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
     if (strcmp(key, "variant") == 0) {
         dop_status st = read_text(r, key, v, &s);
         if (st == DOP_OK && !dop_variant_parse(s, &rule->variant))
-            st = unknown_variant(rule->source, s, DOP_E_INPUT, r->diag);
+            st = dop_unknown_variant(rule->source, s, DOP_E_INPUT, r->diag);
         return st;
     }
     if (strcmp(key, "phase") == 0) {

@@ -89,6 +89,21 @@ read_field(const field *f, const yaml_node_t *node, yaml_document_t *doc, const 
 }
 
 static dop_status
+read_avoid(const yaml_node_t *list, yaml_document_t *doc, const char *path, dop_diag *diag, dop_target *t)
+{
+    t->avoid[0] = 0;
+    if (list->type != YAML_SEQUENCE_NODE)
+        return DOP_FAIL_NODE(diag, path, list, "avoid: expected a list of kernels");
+    for (yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
+        const yaml_node_t *n = yaml_document_get_node(doc, *i);
+        const char *name = dop_yaml_text(n);
+        if (!name || !dop_target_avoid(t, name))
+            return DOP_FAIL_NODE(diag, path, n, "avoid: %.40s is no kernel", name ? name : "a list");
+    }
+    return DOP_OK;
+}
+
+static dop_status
 set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
           dop_diag *diag)
 {
@@ -100,17 +115,32 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         dop_target_devices ignored; /* checked only: not inherited, and used by dop_target_find_file() */
         return dop_target_read_devices(value, doc, path, diag, &ignored);
     }
+    if (strcmp(k, "avoid") == 0)
+        return read_avoid(value, doc, path, diag, t);
     if (strcmp(k, "schedule") == 0) /* the name of a target was read before; a mapping is read here */
         return v ? DOP_OK : dop_target_read_schedule(value, doc, path, diag, &t->schedule);
     const bool name = strcmp(k, "name") == 0;
     if (!name && strcmp(k, "base") != 0) /* `base` was read before */
-        return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule%s", k,
+        return DOP_FAIL_NODE(diag, path, key, "unknown field %.40s; known: name base devices schedule%s avoid", k,
                              known_fields);
     if (!v)
         return DOP_FAIL_NODE(diag, path, value, "%s: expected a value", k);
     if (name)
         snprintf(t->name, sizeof t->name, "%s", v);
     return DOP_OK;
+}
+
+/* Adds a kernel to those that the target avoids, once. */
+bool
+dop_target_avoid(dop_target *t, const char *kernel)
+{
+    const size_t used = strlen(t->avoid), n = strlen(kernel);
+    if (dop_target_avoids(t, kernel))
+        return true;
+    if (n == 0 || strchr(kernel, ' ') || used + n + 2 > sizeof t->avoid)
+        return false;
+    snprintf(t->avoid + used, sizeof t->avoid - used, "%s%s", used ? " " : "", kernel);
+    return true;
 }
 
 /* Checks fields against each other; each was checked alone when it was read. */

@@ -13,6 +13,9 @@ dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_
 /* Parses a setting of the integer dot product: "allow", "prefer" or "off".  False: it is another word. */
 bool dop_int_dot_parse(const char *word, dop_int_dot *out);
 
+/* Adds a kernel, by name, to those that the target avoids.  False: there is no room for it, or this is no name. */
+bool dop_target_avoid(dop_target *t, const char *kernel);
+
 /* Appends the fields of `now` that differ from `base`, as lines of a target file; not its schedule. */
 void dop_target_print(const dop_target *base, const dop_target *now, dop_buf *out);
 

@@ -101,6 +101,8 @@ dop_plan_made(const dop_compilation *c)
         put(made, "tuning", file_json(o->tuning), &failed);
     if (c->stale)
         put(made, "ignored", json_sprintf("rules that were measured %s", c->stale), &failed);
+    if (c->target->avoid[0])
+        put(made, "avoided", json_string(c->target->avoid), &failed);
     for (uint32_t i = 0; i < o->n_forces; i++)
         append(forced, json_sprintf("%s=%s", o->forces[i].op, o->forces[i].variant), &failed);
     for (uint32_t i = 0; i < o->n_apart; i++)

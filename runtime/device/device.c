@@ -9,6 +9,8 @@
 #include <strings.h>
 #include <time.h>
 
+enum { SUBMIT_MS = 500 }; /* less than what any system takes for a device that hangs */
+
 /* Portability drivers (MoltenVK) are listed only on request. */
 static bool
 has_portability_enumeration(void)
@@ -312,6 +314,7 @@ dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_
     const dop_device_info *info = &d->info;
     /* A software device may need minutes for a chunk of a large model; a GPU that takes one minute hangs. */
     d->timeout_s = info->caps.cpu ? 3600 : 60;
+    d->submit_ms = info->caps.cpu ? 0 : SUBMIT_MS;
     feature_chain chain;
     dop_vk_matrix_features khr;
     fill_chain(info, wanted_caps, &chain, &khr);
@@ -388,14 +391,15 @@ dop_device_submit(dop_device *device, VkQueue queue, const VkCommandBuffer *comm
     };
     const VkSubmitInfo submit = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &values,
+        .pNext = timeline ? &values : NULL,
         .commandBufferCount = n,
         .pCommandBuffers = commands,
-        .signalSemaphoreCount = 1,
+        .signalSemaphoreCount = timeline ? 1 : 0,
         .pSignalSemaphores = &timeline,
     };
     pthread_mutex_lock(&device->lock);
-    VkResult r = vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE);
+    /* What is lost stays lost, whoever was told of it first. */
+    VkResult r = device->lost ? VK_ERROR_DEVICE_LOST : vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE);
     if (r == VK_ERROR_DEVICE_LOST)
         device->lost = true;
     pthread_mutex_unlock(&device->lock);

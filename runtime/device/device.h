@@ -33,11 +33,15 @@ typedef struct dop_device {
     VkQueue transfer;     /* may be the same as queue */
     pthread_mutex_t lock; /* around submissions: a queue may be shared with the upload threads */
     bool lock_made;
-    _Atomic bool lost;                               /* lost or hung: nothing may wait for it any more */
-    double timeout_s;                                /* longest wait for one submission */
-    _Atomic uint64_t second_best;                    /* allocations that did not fit the most suitable memory */
-    _Atomic uint64_t allocations;                    /* of device memory since creation */
-    _Atomic uint64_t recordings;                     /* of command buffers */
+    _Atomic bool lost;            /* lost or hung: nothing may wait for it any more */
+    double timeout_s;             /* longest wait for one submission */
+    double submit_ms;             /* longest that what one submission has for the driver shall take; 0: any time */
+    _Atomic uint64_t second_best; /* allocations that did not fit the most suitable memory */
+    _Atomic uint64_t allocations; /* of device memory since creation */
+    _Atomic uint64_t recordings;  /* of command buffers */
+    /* Told of each kernel whose pipeline the driver does not make, by any thread; NULL: nobody is. */
+    void (*refused)(void *user, const char *variant);
+    void *refused_user;
     PFN_vkGetCalibratedTimestampsEXT get_calibrated; /* NULL when the device has none */
     VkDescriptorSetLayout view_layout; /* of the set of each view (views.h); VK_NULL_HANDLE without DOP_CAP_texels */
 } dop_device;
@@ -49,7 +53,8 @@ void dop_device_destroy(dop_device *device); /* accepts a zeroed one */
 
 /* Begins recording, from empty. */
 dop_status dop_device_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage, dop_diag *diag);
-/* Submits n command buffers under the lock.  When the device has done them, the timeline semaphore has this value. */
+/* Submits n command buffers under the lock.  When the device has done them, the timeline semaphore (VK_NULL_HANDLE: none) has this
+ * value. */
 dop_status dop_device_submit(dop_device *device, VkQueue queue, const VkCommandBuffer *commands, uint32_t n,
                              VkSemaphore timeline, uint64_t value, dop_diag *diag);
 /* Waits until a timeline semaphore reaches a value; a device that hangs is an error after timeout_s and is not waited

@@ -152,8 +152,17 @@ dop_pipeline_create(const dop_device *device, VkPipelineLayout layout, VkPipelin
     if (r == VK_SUCCESS)
         return DOP_OK;
     *out_pipeline = VK_NULL_HANDLE;
+    const char *name = dop_plan_string(plan, k->name), *variant = dop_plan_string(plan, k->variant);
+    if (r != VK_ERROR_OUT_OF_HOST_MEMORY && r != VK_ERROR_OUT_OF_DEVICE_MEMORY && r != VK_ERROR_DEVICE_LOST) {
+        if (d->refused)
+            d->refused(d->refused_user, variant);
+        return DOP_FAIL(diag, DOP_E_DEVICE,
+                        "the driver of %s refuses kernel %s (Vulkan error %d): update the driver, or compile the plan "
+                        "again with --avoid %s",
+                        d->info.caps.name, name, (int)r, variant);
+    }
     char what[256];
-    snprintf(what, sizeof what, "creating the pipeline of kernel %s", dop_plan_string(plan, k->name));
+    snprintf(what, sizeof what, "creating the pipeline of kernel %s", name);
     return DOP_VK_FAIL(diag, r, what);
 }
 

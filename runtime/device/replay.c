@@ -95,6 +95,49 @@ start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
     return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
 }
 
+/* What follows the last dispatch of a form: the mirror, and the barrier that makes results visible to the host and to the next
+ * submission. */
+static void
+record_end(const dop_replay *r, const dop_plan_schedule *s, dop_form form, VkCommandBuffer commands)
+{
+    if (form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
+        r->memory->places[s->logits_slot].mirror != UINT32_MAX)
+        record_mirror(r, s, commands);
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+}
+
+static uint32_t
+count_dispatches(const dop_plan_schedule *s, dop_form form)
+{
+    return form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+}
+
+/* Records segment k of n of a form, which no command buffer is needed between: the barriers of a dispatch count for all earlier
+ * ones on the queue. */
+static dop_status
+record_segment(dop_replay *r, uint32_t schedule, dop_form form, uint32_t k, uint32_t n, VkCommandBuffer commands,
+               dop_diag *diag)
+{
+    const dop_plan_schedule *s = &r->plan->schedules[schedule];
+    const uint32_t all = count_dispatches(s, form);
+    uint32_t i = k > 0 ? dop_replay_segment_end(r->plan, schedule, all, n, k - 1) : 0;
+    const uint32_t end = dop_replay_segment_end(r->plan, schedule, all, n, k);
+    bindings bound = {0};
+    if (k + 1 == n && n == 1)
+        return dop_replay_record(r, schedule, form, VK_NULL_HANDLE, 0, NULL, commands, diag);
+    dop_status st = start_recording(r, commands, diag);
+    for (; i < end && st == DOP_OK; i++)
+        record_dispatch(r, s, &r->plan->dispatches[s->first_dispatch + i], &bound, commands);
+    if (st == DOP_OK && k + 1 == n)
+        record_end(r, s, form, commands);
+    const VkResult res = st == DOP_OK ? vkEndCommandBuffer(commands) : VK_SUCCESS;
+    return res == VK_SUCCESS ? st : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
 dop_status
 dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps, uint32_t first_query,
                   const dop_replay_watch *watch, VkCommandBuffer commands, dop_diag *diag)
@@ -103,7 +146,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
     dop_status st = start_recording(replay, commands, diag);
     if (st != DOP_OK)
         return st;
-    uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+    const uint32_t n = count_dispatches(s, form);
     bindings bound = {0};
     if (timestamps) {
         vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
@@ -117,15 +160,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
         if (timestamps)
             vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
     }
-    if (form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
-        replay->memory->places[s->logits_slot].mirror != UINT32_MAX)
-        record_mirror(replay, s, commands);
-    /* Makes results visible to the host and to the next submission. */
-    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    record_end(replay, s, form, commands);
     const VkResult r = vkEndCommandBuffer(commands);
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }
@@ -227,11 +262,18 @@ dop_status
 dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag)
 {
     dop_replay *r = replay;
-    VkCommandBuffer *commands = &r->commands[schedule * DOP_N_FORMS];
-    dop_status st = allocate_commands(r, r->pools[later], DOP_N_FORMS, commands, diag);
-    for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
-        if (dop_replay_has_form(r->plan, schedule, (dop_form)f))
-            st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, NULL, commands[f], diag);
+    const uint32_t n = dop_replay_segments(r, schedule);
+    dop_status st = DOP_OK;
+    for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++) {
+        VkCommandBuffer **commands = &r->commands[schedule * DOP_N_FORMS + f];
+        if (!dop_replay_has_form(r->plan, schedule, (dop_form)f))
+            continue;
+        if (!(*commands = calloc(n, sizeof **commands)))
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        st = allocate_commands(r, r->pools[later], n, *commands, diag);
+        for (uint32_t k = 0; k < n && st == DOP_OK; k++)
+            st = record_segment(r, schedule, (dop_form)f, k, n, (*commands)[k], diag);
+    }
     for (uint32_t c = 0; c < DOP_N_CUTS && st == DOP_OK; c++) {
         VkCommandBuffer *cut = &r->cuts[schedule * DOP_N_CUTS + c];
         if (dop_cut_is_crossed(r->plan, schedule, (dop_cut_side)c) &&
@@ -252,14 +294,15 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     r->plan = plan;
     r->memory = memory;
     r->pipelines = pipelines;
-    r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof(VkCommandBuffer));
+    r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof *r->commands);
     r->cuts = calloc((size_t)plan->n_schedules * DOP_N_CUTS, sizeof(VkCommandBuffer));
     r->rows = calloc(DOP_STEP_MAX_ROWS, sizeof *r->rows);
-    r->took_ms = calloc((size_t)plan->n_schedules, sizeof *r->took_ms);
+    r->lengths = calloc((size_t)plan->n_schedules, sizeof *r->lengths);
+    r->timed = !device->info.caps.cpu;
     r->looks = dop_replay_may_look(device);
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         r->pairs = r->pairs || (plan->kernels[i].caps & DOP_CAP_coop_pairs);
-    if (!r->commands || !r->cuts || !r->rows || !r->took_ms) {
+    if (!r->commands || !r->cuts || !r->rows || !r->lengths) {
         dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
@@ -293,10 +336,13 @@ dop_replay_destroy(dop_replay *replay)
                 vkDestroyCommandPool(d->handle, replay->pools[i], NULL);
         }
     }
+    const uint32_t n_forms = replay->commands ? replay->plan->n_schedules * DOP_N_FORMS : 0;
+    for (uint32_t i = 0; i < n_forms; i++)
+        free(replay->commands[i]);
     free(replay->commands);
     free(replay->cuts);
     free(replay->rows);
-    free(replay->took_ms);
+    free(replay->lengths);
     memset(replay, 0, sizeof *replay);
 }
 
@@ -312,6 +358,40 @@ submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *dia
     return DOP_OK;
 }
 
+/* The command buffers of a submission, which the driver gets in batches: of at most `most`, so that none takes too long. */
+typedef struct batches {
+    dop_replay *r;
+    VkCommandBuffer list[DOP_REPLAY_MAX_TIMES];
+    uint32_t n, most;
+    bool begun; /* some batch was submitted */
+} batches;
+
+static dop_status
+add_commands(batches *b, VkCommandBuffer commands, dop_diag *diag)
+{
+    if (b->n == b->most) {
+        dop_device *d = b->r->device;
+        dop_status st = dop_device_submit(d, d->queue, b->list, b->n, VK_NULL_HANDLE, 0, diag);
+        if (st != DOP_OK)
+            return st;
+        b->n = 0;
+        b->begun = true;
+    }
+    b->list[b->n++] = commands;
+    return DOP_OK;
+}
+
+/* Submits the last batch, which signals the submission's ticket. */
+static dop_status
+end_batches(batches *b, dop_status st, dop_diag *diag, uint64_t *out_ticket)
+{
+    if (st == DOP_OK)
+        st = submit(b->r, b->list, b->n, diag, out_ticket);
+    if (st != DOP_OK && b->begun && !b->r->device->lost) /* nothing tells when these batches end */
+        (void)vkDeviceWaitIdle(b->r->device->handle);
+    return st;
+}
+
 dop_status
 dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                   uint64_t *out_ticket)
@@ -323,30 +403,34 @@ dop_status
 dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, uint32_t pieces,
                          dop_diag *diag, uint64_t *out_ticket)
 {
-    VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES + DOP_N_CUTS];
+    batches b = {.r = replay, .most = dop_replay_batch(replay, schedule)};
     const VkCommandBuffer *cuts = &replay->cuts[schedule * DOP_N_CUTS];
-    uint32_t n = 0;
+    const uint32_t n_segments = replay->lengths[schedule].n_segments;
+    dop_status st = DOP_OK;
     if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
     if (!dop_replay_has_form(replay->plan, schedule, form))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is not ordered by barriers");
     const dop_replay_observer *o = replay->observer;
     if ((pieces & DOP_PIECE_IN) && cuts[DOP_CUT_IN])
-        commands[n++] = cuts[DOP_CUT_IN];
-    for (uint32_t i = 0; i < times && (pieces & DOP_PIECE_STEP); i++, n++) {
-        commands[n] = replay->commands[schedule * DOP_N_FORMS + form];
-        dop_status st = o ? o->commands(o->user, schedule, form, replay->submitted + 1, diag, &commands[n]) : DOP_OK;
-        if (st != DOP_OK)
-            return st;
+        st = add_commands(&b, cuts[DOP_CUT_IN], diag);
+    for (uint32_t i = 0; i < times && (pieces & DOP_PIECE_STEP) && st == DOP_OK; i++) {
+        VkCommandBuffer own;
+        const VkCommandBuffer *commands = o ? &own : replay->commands[schedule * DOP_N_FORMS + form];
+        if (o)
+            st = o->commands(o->user, schedule, form, replay->submitted + 1, diag, &own);
+        for (uint32_t k = 0; k < (o ? 1 : n_segments) && st == DOP_OK; k++)
+            st = add_commands(&b, commands[k], diag);
     }
-    if ((pieces & DOP_PIECE_OUT) && cuts[DOP_CUT_OUT])
-        commands[n++] = cuts[DOP_CUT_OUT];
-    if (o)
+    if (st == DOP_OK && (pieces & DOP_PIECE_OUT) && cuts[DOP_CUT_OUT])
+        st = add_commands(&b, cuts[DOP_CUT_OUT], diag);
+    if (o && st == DOP_OK)
         o->begin(o->user, "submit");
-    dop_status st = submit(replay, commands, n, diag, out_ticket);
+    const bool observed = o && st == DOP_OK;
+    st = end_batches(&b, st, diag, out_ticket);
     if (st == DOP_OK)
         dop_replay_note_submission(replay, schedule, times);
-    if (o)
+    if (observed)
         o->end(o->user);
     return st;
 }

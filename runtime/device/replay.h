@@ -57,14 +57,21 @@ typedef struct dop_replay_submission {
 } dop_replay_submission;
 enum { DOP_REPLAY_WAITS = 32 };
 
+/* How long a step of a schedule takes (replay_split.c). */
+typedef struct dop_replay_length {
+    double took_ms;      /* a step lately; 0: not known */
+    double estimate_ms;  /* at most, as a guess */
+    uint32_t n_segments; /* command buffers among which its dispatches are divided */
+} dop_replay_length;
+
 typedef struct dop_replay {
     dop_device *device;
     const dop_plan *plan;
     const dop_memory *memory;
     const dop_pipelines *pipelines;
-    VkCommandPool pools[2];    /* for what is recorded first, and for later */
-    VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE: not recorded */
-    VkCommandBuffer *cuts;     /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
+    VkCommandPool pools[2];     /* for what is recorded first, and for later */
+    VkCommandBuffer **commands; /* [schedule][form], owned: the command buffers of its segments; NULL: not recorded */
+    VkCommandBuffer *cuts;      /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
     VkCommandBuffer copy;  /* copies states from another memory; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer piece; /* the one that the last dop_replay_begin gave; VK_NULL_HANDLE: none yet */
@@ -74,8 +81,9 @@ typedef struct dop_replay {
     uint32_t n_rows;    /* number of rows last written */
     uint64_t submitted; /* timeline value of the last submission: its ticket */
     bool pairs;         /* some kernel of the plan needs DOP_CAP_coop_pairs */
+    bool timed;         /* how long steps take is measured: not on a device that is the host's processor */
     bool looks;         /* waits may look at the semaphore for a short time without sleeping */
-    double *took_ms;    /* owned, [schedule]: milliseconds of a step lately; 0: not known */
+    dop_replay_length *lengths; /* owned, [schedule] */
     dop_replay_submission
         waits[DOP_REPLAY_WAITS];         /* submissions not long ago, at the index ticket % DOP_REPLAY_WAITS */
     uint64_t ended;                      /* ticket of the last submission that was waited for */
@@ -102,6 +110,17 @@ dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form for
 /* Submits some of its pieces, DOP_PIECE_*, in order; the function above submits all.  Each is submitted once per step. */
 dop_status dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times,
                                     uint32_t pieces, dop_diag *diag, uint64_t *out_ticket);
+/* replay_split.c: how long a step of the schedule takes at most, as a guess, milliseconds. */
+double dop_replay_estimate_ms(const dop_device_info *info, const dop_plan *plan, uint32_t schedule);
+/* Command buffers for a schedule whose steps take `ms`, so that none takes longer than most_ms (0: any time) if that is possible. */
+uint32_t dop_replay_count_segments(const dop_plan *plan, uint32_t schedule, double ms, double most_ms);
+/* The number of them that dop_replay_add records for each form of a schedule. */
+uint32_t dop_replay_segments(const dop_replay *replay, uint32_t schedule);
+/* The first n_dispatches dispatches of the schedule are divided into n segments of about equal work: where number `segment` ends. */
+uint32_t dop_replay_segment_end(const dop_plan *plan, uint32_t schedule, uint32_t n_dispatches, uint32_t n,
+                                uint32_t segment);
+/* Most command buffers of the schedule that go into one submission to the driver. */
+uint32_t dop_replay_batch(const dop_replay *replay, uint32_t schedule);
 dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
 /* The push constants of a dispatch of the plan, which is no stage: its arguments, or the address of their record, which the
  * clear after loading fills.  Returns their bytes. */

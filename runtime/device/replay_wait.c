@@ -49,8 +49,8 @@ began_ms(const dop_replay *r, const dop_replay_submission *s)
 static void
 wait_nearby(const dop_replay *r, uint64_t ticket, const dop_replay_submission *s, double began)
 {
-    const double expected = began + r->took_ms[s->schedule] * s->times, now = dop_now_ms();
-    if (r->took_ms[s->schedule] <= 0)
+    const double expected = began + r->lengths[s->schedule].took_ms * s->times, now = dop_now_ms();
+    if (r->lengths[s->schedule].took_ms <= 0)
         return;
     const double sleep_us = (expected - now) * 1e3 - EARLY_US;
     if (sleep_us > 0 && dop_replay_ends_within(r, ticket, (uint32_t)(sleep_us < 1e9 ? sleep_us : 1e9)))
@@ -79,24 +79,25 @@ dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
     dop_replay *r = replay;
     const dop_replay_observer *o = r->observer;
     const dop_replay_submission *s = &r->waits[ticket % DOP_REPLAY_WAITS];
-    const bool known = r->looks && !o && s->ticket == ticket && ticket > r->ended;
+    const bool known = r->timed && !o && s->ticket == ticket && ticket > r->ended;
     const double began = known ? began_ms(r, s) : -1;
     if (o)
         o->begin(o->user, "wait");
-    if (began >= 0)
+    if (began >= 0 && r->looks)
         wait_nearby(r, ticket, s, began);
     dop_status st = dop_device_wait(r->device, r->timeline, ticket, diag);
     if (o)
         o->end(o->user);
     if (st == DOP_OK)
         st = check_pairs(r, diag);
-    if (st != DOP_OK || !r->looks || ticket <= r->ended)
+    if (st != DOP_OK || !r->timed || ticket <= r->ended)
         return st;
     r->ended = ticket;
     r->ended_ms = dop_now_ms();
     if (began >= 0) {
-        const double took = (r->ended_ms - began) / s->times, before = r->took_ms[s->schedule];
-        r->took_ms[s->schedule] = before > 0 ? (before + took) / 2 : took;
+        double *took_ms = &r->lengths[s->schedule].took_ms;
+        const double took = (r->ended_ms - began) / s->times;
+        *took_ms = *took_ms > 0 ? (*took_ms + took) / 2 : took;
     }
     return st;
 }

@@ -152,6 +152,10 @@ open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
     dop_spans_end(&m->spans, span);
     if (st == DOP_OK && o->timeout_s > 0)
         m->device.timeout_s = o->timeout_s;
+    if (st == DOP_OK && o->submit_ms > 0)
+        m->device.submit_ms = o->submit_ms;
+    m->device.refused = o->refused;
+    m->device.refused_user = o->refused_user;
     return st;
 }
 

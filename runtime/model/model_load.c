@@ -75,7 +75,8 @@ dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag)
     dop_status st = dop_pipelines_wait(&m->pipelines, kernels, &m->loader.progress, diag);
     free(kernels);
     for (int f = 0; f < DOP_N_FORMS && later; f++) /* before they are counted as recordings: see dop_model_counters */
-        m->loader.recordings += dop_replay_has_form(&m->plan, schedule, (dop_form)f);
+        m->loader.recordings +=
+            dop_replay_has_form(&m->plan, schedule, (dop_form)f) ? dop_replay_segments(&m->replay, schedule) : 0;
     for (int c = 0; c < DOP_N_CUTS && later; c++)
         m->loader.recordings += dop_cut_is_crossed(&m->plan, schedule, (dop_cut_side)c);
     if (st == DOP_OK)

@@ -233,9 +233,9 @@ info_made(const dop_plan *plan, dop_buf *out)
 {
     static const struct {
         const char *key, *label;
-    } rows[] = {{"quant", "quant"},   {"imatrix", "imatrix"}, {"kernelPath", "kernel path"},
-                {"tuning", "tuning"}, {"ignored", "ignored"}, {"forced", "forced"},
-                {"apart", "apart"},   {"skipped", "skipped"}, {"embed", "embed"}};
+    } rows[] = {{"quant", "quant"},     {"imatrix", "imatrix"}, {"kernelPath", "kernel path"}, {"tuning", "tuning"},
+                {"ignored", "ignored"}, {"avoided", "avoided"}, {"forced", "forced"},          {"apart", "apart"},
+                {"skipped", "skipped"}, {"embed", "embed"}};
     json_t *card = NULL;
     if (plan->card)
         dop_json_decode(plan->card, (size_t)plan->card_size, NULL, NULL, &card);

@@ -4,6 +4,7 @@
 #include "runtime/program/systemd.h"
 #include "runtime/serve/http.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,15 +194,34 @@ tell_reload(const dop_cli *cli)
     tell(cli, state);
 }
 
-/* Waits until a signal ends the server; false: that is not possible. */
+/* Has the device of the one model that is served failed?  It does not come back in this process. */
+static bool
+is_lost(served *s)
+{
+    dop_diag why;
+    return s->hosted && dop_engine_is_broken(dop_host_api(s->hosted)->engine, &why);
+}
+
+/* Waits until a signal ends the server, or until its device has failed for so long that whoever waits for answers, or looks after the
+ * server, has been told (503); whatever started the server may then start it again.  False: waiting is not possible. */
 static bool
 wait_for_end(const dop_cli *cli, served *s, const sigset_t *signals)
 {
+    enum { LOOKS_TOLD = 5 };
+    const struct timespec look = {.tv_sec = 1};
     sigset_t all = *signals;
-    int number;
     if (cli->api_key_file || cli->notify_socket)
         sigaddset(&all, SIGHUP);
-    while (sigwait(&all, &number) == 0) {
+    for (int looks = 0;;) {
+        const int number = sigtimedwait(&all, NULL, &look);
+        if (number < 0 && (errno == EAGAIN || errno == EINTR)) {
+            looks = is_lost(s) ? looks + 1 : 0;
+            if (looks == LOOKS_TOLD)
+                return true;
+            continue;
+        }
+        if (number < 0)
+            break;
         if (number != SIGHUP)
             return true;
         tell_reload(cli);

@@ -338,6 +338,7 @@ main(int argc, char **argv)
     dop_texts_finish(&cli.force);
     dop_texts_finish(&cli.no_fuse);
     dop_texts_finish(&cli.skip);
+    dop_texts_finish(&cli.avoid);
     dop_cli_models_finish(&cli);
     free(cli.biases);
     dop_buf_finish(&cache_dir);

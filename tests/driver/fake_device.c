@@ -46,6 +46,7 @@ static physical devices[MAX_DEVICES];
 static uint32_t n_devices, n_failures;
 static failure failures[MAX_FAILURES];
 static uint32_t hang_from = UINT32_MAX;
+static uint32_t n_refused, refused[MAX_REFUSED];
 static char folder[1024];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -155,6 +156,8 @@ read_line(const char *line, int *only)
         *only = atoi(rest);
     } else if (strcmp(word, "hang") == 0) {
         hang_from = (uint32_t)atoi(rest);
+    } else if (strcmp(word, "refuse") == 0 && n_refused < MAX_REFUSED) {
+        refused[n_refused++] = (uint32_t)atoi(rest);
     } else if (strcmp(word, "fail") == 0 && n_failures < MAX_FAILURES) {
         failure *f = &failures[n_failures];
         int call = 0, result = 0;
@@ -197,6 +200,15 @@ fake_devices(uint32_t *out_n)
 {
     *out_n = n_devices;
     return devices;
+}
+
+bool
+fake_refuses(uint32_t opcode)
+{
+    for (uint32_t i = 0; i < n_refused; i++)
+        if (refused[i] == opcode)
+            return true;
+    return false;
 }
 
 bool

@@ -10,7 +10,7 @@
 #include <vulkan/vk_icd.h>
 #include <vulkan/vulkan.h>
 
-enum { MAX_DEVICES = 8, MAX_FAILURES = 16, MAX_QUEUES = 4 };
+enum { MAX_DEVICES = 8, MAX_FAILURES = 16, MAX_REFUSED = 8, MAX_QUEUES = 4 };
 
 typedef struct facts {
     char name[64];
@@ -36,6 +36,8 @@ typedef struct physical {
 void fake_read_settings(void);
 /* The devices that there are. */
 physical *fake_devices(uint32_t *out_n);
+/* Are modules with this instruction of SPIR-V refused? */
+bool fake_refuses(uint32_t opcode);
 /* Does this submission, counted from 1, never end? */
 bool fake_hangs(uint32_t submission);
 

@@ -18,6 +18,7 @@
  *   type FLAGS HEAP          a type of memory with these VkMemoryPropertyFlags; likewise
  *   bits MASK                the types that buffers may have
  *   fail FUNCTION N RESULT   call N of it (1 is the first, 0 every one) has this VkResult
+ *   refuse OPCODE            no pipelines are made of modules that have this instruction of SPIR-V
  *   hang N                   what call N of vkQueueSubmit, and each after it, would signal is never signalled
  *
  * At the end of the process fake_driver.calls has how often each function that can fail was called. */
@@ -501,21 +502,39 @@ static char made;
         *out = HANDLE(handle, &made);                                                              \
         return VK_SUCCESS;                                                                         \
     }
-MAKES(vkCreateShaderModule, VkShaderModuleCreateInfo, VkShaderModule)
 MAKES(vkCreatePipelineLayout, VkPipelineLayoutCreateInfo, VkPipelineLayout)
 MAKES(vkCreatePipelineCache, VkPipelineCacheCreateInfo, VkPipelineCache)
 MAKES(vkCreateQueryPool, VkQueryPoolCreateInfo, VkQueryPool)
+
+/* The address of modules that are refused. */
+static char refused;
+
+static VKAPI_ATTR VkResult VKAPI_CALL
+fake_vkCreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *a,
+                          VkShaderModule *out)
+{
+    (void)device, (void)a;
+    LIE();
+    *out = HANDLE(VkShaderModule, &made);
+    for (size_t i = 5, n = info->codeSize / 4; i < n && info->pCode[i] >> 16; i += info->pCode[i] >> 16)
+        if (fake_refuses(info->pCode[i] & 0xffff))
+            *out = HANDLE(VkShaderModule, &refused);
+    return VK_SUCCESS;
+}
 
 static VKAPI_ATTR VkResult VKAPI_CALL
 fake_vkCreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32_t n,
                               const VkComputePipelineCreateInfo *info, const VkAllocationCallbacks *a, VkPipeline *out)
 {
-    (void)device, (void)cache, (void)info, (void)a;
+    (void)device, (void)cache, (void)a;
     for (uint32_t i = 0; i < n; i++)
         out[i] = VK_NULL_HANDLE;
     LIE();
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        if (OBJECT(char, info[i].stage.module) == &refused)
+            return VK_ERROR_UNKNOWN;
         out[i] = HANDLE(VkPipeline, &made);
+    }
     return VK_SUCCESS;
 }
 

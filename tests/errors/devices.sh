@@ -158,6 +158,36 @@ fine "by name" "device: Old" "device discrete New" "device virtual Old"
 run=("${run[@]::${#run[@]}-2}")
 refused "no device at all" "no Vulkan driver was found: install one" "fail vkEnumeratePhysicalDevices 0 -9"
 
+# ---- a server whose device is lost: one line, 503, and an end with a status that lets a supervisor start it again
+say ""
+"$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o served.plan --quiet --target tier1 --chunks 8 --ctx 64
+"$EXEC" served.plan -p a -n 3 --quiet >out 2>err
+say "fail vkQueueSubmit $(($(sed -n 's/^vkQueueSubmit //p' fake_driver.calls) + 3)) -4"
+serve_lost() {
+    local status=0 line pid i
+    "$EXEC" served.plan --serve 0 --serve-grace 1 >served 2>said &
+    pid=$!
+    for ((i = 0; i < 300; i++)); do
+        line=$(grep -o 'http://[0-9.:]*' served | head -n 1)
+        [ -z "$line" ] || break
+        sleep 0.1
+    done
+    python3 - "$line" <<'PYTHON' || { kill "$pid"; return 1; }
+import json, sys, urllib.error, urllib.request
+def status(path, body=None):
+    try:
+        data = json.dumps(body).encode() if body else None
+        return urllib.request.urlopen(urllib.request.Request(sys.argv[1] + path, data, {"Content-Type": "application/json"}), timeout=20).status
+    except urllib.error.HTTPError as e:
+        return e.code
+seen = [status("/v1/completions", {"prompt": "To be", "max_tokens": 40}) for _ in range(4)]
+sys.exit(0 if status("/health") == 503 and seen[-1] == 503 and set(seen) <= {200, 503} else f"{seen}")
+PYTHON
+    wait "$pid" || status=$?
+    [ "$status" = 1 ] && [ "$(grep -c 'the device was lost' said)" = 1 ]
+}
+check "a server whose device is lost answers 503 and ends" serve_lost
+
 # ---- calls that fail: every allocation, every submission, every wait, and the first and last call of everything else
 say ""
 "${run[@]}" --quiet >out 2>err && cp fake_driver.calls calls || fail "counting calls"

@@ -44,6 +44,10 @@ typedef struct dop_compile_options {
     /* Progress of the steps "kernels" (in kernels) and "weights" (in bytes of the plan). */
     dop_progress progress;
     dop_log notes; /* what may surprise about the plan, a line each */
+    /* [n_avoids] names of kernels that are not used, as the device's driver refuses them or computes something else; each may be
+     * several, separated by commas. */
+    const char *const *avoids;
+    size_t n_avoids;
 } dop_compile_options;
 
 /* Facts about a plan that was written. */
@@ -53,6 +57,7 @@ typedef struct dop_compile_facts {
     uint64_t
         device_bytes; /* memory that it takes on the device, with the first target; of parts: all of them together */
     uint32_t n_parts; /* 1: the plan is in one piece */
+    bool nearest;     /* no target file is for the device at hand, so that costs are those of the nearest one */
 } dop_compile_facts;
 
 /* Compiles the model at a path (a Hugging Face directory, an RDRR directory or its manifest.json, or a .gguf file) into the plan

@@ -99,6 +99,13 @@ typedef struct dop_open_options {
      * only) and "weights" (in bytes). */
     dop_progress progress;
     dop_log log; /* decisions and sizes; may be called by another thread until dop_model_close ends */
+    /* Called with the name of each kernel that the device's driver refuses, by any thread until dop_model_close ends: a plan that
+     * dopplerc --avoid NAME makes does without it.  NULL: nobody is told, and calls that need the kernel fail all the same. */
+    void (*refused)(void *user, const char *kernel);
+    void *refused_user;
+    /* Milliseconds that the driver is given work for at a time, about: systems reset devices on which one submission takes too
+     * long.  0: depends on the device (500; any time where the device is the host's processor). */
+    double submit_ms;
 } dop_open_options;
 
 /* Added to the logit of an id. */

@@ -149,6 +149,46 @@ seen_before(const checker *k, const dop_plan_dispatch *d)
     return false;
 }
 
+/* Appends the names of the kernels that miss their bounds, each once, with commas.  stages: the persistent dispatch misses, too. */
+static void
+list_misses(const checker *k, bool stages, dop_buf *out)
+{
+    const dop_plan *p = k->plan;
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        bool first = k->results[i].miss;
+        for (uint32_t j = 0; j < i && first; j++)
+            first = !k->results[j].miss ||
+                    strcmp(dop_plan_string(p, p->kernels[j].variant), dop_plan_string(p, p->kernels[i].variant)) != 0;
+        if (first)
+            dop_buf_printf(out, "%s%s", out->size ? "," : "", dop_plan_string(p, p->kernels[i].variant));
+    }
+    if (stages)
+        dop_buf_printf(out, "%spersistent", out->size ? "," : "");
+}
+
+/* Tells whoever wants to know which kernels miss their bounds, and says so as an error. */
+static dop_status
+fail_misses(const checker *k, const dop_check_result *stages, uint32_t n, uint32_t misses, dop_diag *diag)
+{
+    const dop_device *d = &k->model->device;
+    dop_buf names = {0};
+    list_misses(k, stages->miss, &names);
+    for (char *at = names.data, *end; at && d->refused; at = end ? end + 1 : NULL) {
+        end = strchr(at, ',');
+        if (end)
+            *end = 0;
+        d->refused(d->refused_user, at);
+        if (end)
+            *end = ',';
+    }
+    const dop_status st = DOP_FAIL(diag, DOP_E_DEVICE,
+                                   "%u of %u kernels miss the bound on %s: its driver or this program is wrong; please "
+                                   "report it with the lines above, and compile the plan again with --avoid %s",
+                                   misses, n, d->info.caps.name, names.data ? names.data : "");
+    dop_buf_finish(&names);
+    return st;
+}
+
 static dop_status
 print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
 {
@@ -182,6 +222,7 @@ check_all(checker *k, dop_diag *diag)
     const dop_plan *p = k->plan;
     uint32_t n = 0, misses = 0;
     uint64_t values = 0;
+    dop_check_result stages = {0};
     dop_status st = DOP_OK;
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
         for (uint32_t u = 0; u < k->model->used.n; u++) {
@@ -206,7 +247,6 @@ check_all(checker *k, dop_diag *diag)
         st = print_kernel(k, kernel, diag);
     }
     if (st == DOP_OK && k->model->orders.decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
-        dop_check_result stages;
         st = dop_check_stages(&k->device, k->graphs, k->results, diag, &stages);
         n++;
         misses += stages.miss;
@@ -214,12 +254,7 @@ check_all(checker *k, dop_diag *diag)
     }
     if (st == DOP_OK)
         st = print_summary(k, n, misses, values, diag);
-    if (st == DOP_OK && misses > 0)
-        st = DOP_FAIL(diag, DOP_E_DEVICE,
-                      "%u of %u kernels miss the bound on %s: its driver or this program is "
-                      "wrong; please report it with the lines above",
-                      misses, n, k->model->device.info.caps.name);
-    return st;
+    return st == DOP_OK && misses > 0 ? fail_misses(k, &stages, n, misses, diag) : st;
 }
 
 dop_status

@@ -293,7 +293,10 @@ dop_compile_options_text(const dop_compile_options *o, dop_buf *out)
         const char *name;
         const char *const *items;
         size_t n;
-    } lists[] = {{"force", o->forces, o->n_forces}, {"no-fuse", o->apart, o->n_apart}, {"skip", o->skips, o->n_skips}};
+    } lists[] = {{"force", o->forces, o->n_forces},
+                 {"no-fuse", o->apart, o->n_apart},
+                 {"skip", o->skips, o->n_skips},
+                 {"avoid", o->avoids, o->n_avoids}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (size_t k = 0; k < lists[i].n; k++)
             dop_buf_printf(out, *lists[i].items[k] ? " --%s=%s" : " --%s", lists[i].name, lists[i].items[k]);

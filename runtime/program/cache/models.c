@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { MOST_TRIES = 3 };
+enum { MOST_TRIES = 3, MOST_REFUSED = 32, NAME_SIZE = 64 };
 #define DEFAULT_LIMIT (UINT64_C(64) << 30)
 
 /* A model of the command line, and its plan. */
@@ -28,14 +28,23 @@ typedef struct model_plan {
 
 /* A device as doppler-exec would choose it. */
 typedef struct chosen_device {
-    dop_cache_device id;
+    dop_cache_device bare; /* the device and its driver */
+    dop_cache_device id;   /* these, and the kernels that are avoided there: what plans are kept under */
+    dop_buf avoid;         /* the kernels that are avoided there, with commas */
     uint32_t number;
     char *name; /* owned */
 } chosen_device;
 
+/* Kernels that the driver of the device refused in this run, or that missed the bounds of --check: told by several threads. */
+typedef struct refused_kernels {
+    char names[MOST_REFUSED][NAME_SIZE];
+    _Atomic uint32_t n; /* told; more than MOST_REFUSED: the others are not kept */
+} refused_kernels;
+
 struct dop_cli_models {
     dop_plan_cache cache;
     dop_compile_options options;
+    const char *release; /* of this program */
     dop_progress_line line;
     model_plan *list; /* owned, [n] */
     size_t n;
@@ -43,23 +52,63 @@ struct dop_cli_models {
     bool looked, other; /* a device was compared with the plan's; it was another one */
     chosen_device here; /* the device that `looked` or identify() saw */
     dop_cache_device expected;
+    refused_kernels refused;
+    bool avoids; /* the kernels to avoid are more than what the cache remembers */
+    bool made;   /* a plan was made in this run */
     uint32_t tries;
-    char *fetched; /* owned: the model of -hf; NULL: none */
+    uint32_t rounds; /* how often kernels were refused */
+    char *fetched;   /* owned: the model of -hf; NULL: none */
 };
 
 /* --- devices ---------------------------------------------------------------------------------------------------------------- */
 
-/* A digest of all that is known about a device but its number. */
+/* What plans for the device are kept under: its digest where no kernel is avoided, or one of that and of those. */
+static dop_status
+mix(chosen_device *d, dop_diag *diag)
+{
+    dop_buf text = {0};
+    d->id = d->bare;
+    if (d->avoid.size > 0) {
+        dop_buf_printf(&text, "%s %s", d->bare.text, d->avoid.data);
+        snprintf(d->id.text, sizeof d->id.text, "%016" PRIx64, (uint64_t)XXH3_64bits(text.data, text.size));
+    }
+    const bool failed = text.failed || d->avoid.failed;
+    dop_buf_finish(&text);
+    return failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* Makes a digest of all that is known about a device but its number, which includes its driver's version, and finds the kernels that
+ * are avoided there. */
 static dop_status
 note_device(struct dop_cli_models *m, uint32_t number, const char *name, const char *line, dop_diag *diag)
 {
     const char *colon = strchr(line, ':');
     const size_t len = colon ? strcspn(colon, "\n") : 0;
-    snprintf(m->here.id.text, sizeof m->here.id.text, "%016" PRIx64, (uint64_t)XXH3_64bits(colon ? colon : line, len));
+    dop_cache_device bare;
+    snprintf(bare.text, sizeof bare.text, "%016" PRIx64, (uint64_t)XXH3_64bits(colon ? colon : line, len));
+    if (strcmp(bare.text, m->here.bare.text) != 0) {
+        m->here.bare = bare;
+        m->avoids = false;
+        dop_buf_finish(&m->here.avoid);
+        dop_plan_cache_avoided(&m->cache, &bare, m->release, &m->here.avoid);
+        dop_status st = mix(&m->here, diag);
+        if (st != DOP_OK)
+            return st;
+    }
     m->here.number = number;
     free(m->here.name);
     m->here.name = strdup(name);
     return m->here.name ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* Fits dop_open_options.refused. */
+static void
+note_refused(void *user, const char *kernel)
+{
+    refused_kernels *r = &((struct dop_cli_models *)user)->refused;
+    const uint32_t i = atomic_fetch_add(&r->n, 1);
+    if (i < MOST_REFUSED)
+        snprintf(r->names[i], sizeof r->names[i], "%s", kernel);
 }
 
 /* Fits dop_open_options.chosen: fails where the plans are for another device. */
@@ -113,15 +162,34 @@ compile(const dop_cli *cli, struct dop_cli_models *m, const model_plan *x, dop_d
     dop_compile_facts facts;
     char number[16];
     dop_buf text = {0};
+    const char **avoids = NULL;
     const double start_ms = dop_now_ms();
     snprintf(number, sizeof number, "%u", m->here.number);
     o.device = m->tied ? number : cli->device;
-    o.notes = (dop_log){show_note, (void *)(uintptr_t)cli};
+    if (m->tied && m->here.avoid.size > 0) {
+        avoids = calloc(m->options.n_avoids + 1, sizeof *avoids);
+        if (!avoids)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        for (size_t i = 0; i < m->options.n_avoids; i++)
+            avoids[i] = m->options.avoids[i];
+        avoids[o.n_avoids++] = m->here.avoid.data;
+        o.avoids = avoids;
+    }
+    if (m->rounds == 0 || cli->verbose) /* said once */
+        o.notes = (dop_log){show_note, (void *)(uintptr_t)cli};
     dop_plan_cache_trim(&m->cache, x->bytes, NULL);
     dop_status st = dop_load_and_compile(x->model, x->plan, &o, diag, &facts);
     dop_progress_line_end(&m->line);
+    free(avoids);
     if (st != DOP_OK)
         return st;
+    if (facts.nearest && !cli->quiet && !m->made)
+        fprintf(
+            stderr,
+            "doppler-exec: %s: note: no target file is for %s, whose costs are guessed: --check compares every kernel "
+            "with the reference there, dopplerc %s --tune --target-out FILE.yaml measures a target for it\n",
+            x->model, m->here.name ? m->here.name : "this device", x->model);
+    m->made = true;
     dop_compile_options_text(&m->options, &text);
     char *full = realpath(x->model, NULL);
     /* Only --cache-list misses it. */
@@ -220,6 +288,8 @@ read_options(dop_cli *cli, struct dop_cli_models *m)
     o->n_apart = cli->no_fuse.count;
     o->skips = cli->skip.items;
     o->n_skips = cli->skip.count;
+    o->avoids = cli->avoid.items;
+    o->n_avoids = cli->avoid.count;
     o->threads = cli->threads;
     o->embed = cli->embed != NULL;
     o->progress = (dop_progress){dop_progress_line_show, &m->line};
@@ -233,7 +303,7 @@ refuse_options(const dop_cli *cli, const dop_option *table, size_t n, const dop_
     static const char *const names[] = {"target",      "quant",       "imatrix",   "ctx",   "chunks", "sequences",
                                         "adapters",    "rank",        "ctx-total", "rows",  "kv",     "size",
                                         "act",         "kernel-path", "tuning",    "force", "parts",  "no-fuse",
-                                        "part-memory", "skip",        "invariant"};
+                                        "part-memory", "skip",        "invariant", "avoid"};
     for (size_t i = 0; i < cli->plans.count; i++) /* opening it says what is wrong */
         if (access(cli->plans.items[i], F_OK) != 0)
             return DOP_OK;
@@ -293,6 +363,7 @@ dop_cli_models_take(dop_cli *cli, const char *release, const dop_option *table, 
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     m->cache.lock = -1;
     m->line = (dop_progress_line){.program = "doppler-exec", .quiet = cli->quiet, .verbose = cli->verbose};
+    m->release = release;
     cli->compiled = m;
     dop_status st = DOP_OK;
     if (cli->hf)
@@ -324,8 +395,10 @@ dop_cli_models_take(dop_cli *cli, const char *release, const dop_option *table, 
 end:
     if (m->tied && st == DOP_OK && !cli->launched) {
         cli->chosen = compare_device;
+        cli->refused = note_refused;
         cli->chosen_user = m;
     }
+    cli->made = m->made;
     return st;
 }
 
@@ -357,13 +430,87 @@ drop_damaged(const char *path)
     return !sound;
 }
 
+/* Adds the kernels that the driver refused to those that are avoided on the device.  *out_new: those that are new, with commas. */
+static void
+add_refused(struct dop_cli_models *m, dop_buf *out_new)
+{
+    const uint32_t n = m->refused.n < MOST_REFUSED ? m->refused.n : MOST_REFUSED;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = m->refused.names[i];
+        bool known = false;
+        for (const char *at = m->here.avoid.size ? m->here.avoid.data : ""; *at && !known;
+             at += strcspn(at, ","), at += *at == ',')
+            known = strcspn(at, ",") == strlen(name) && strncmp(at, name, strlen(name)) == 0;
+        if (known)
+            continue;
+        dop_buf_printf(&m->here.avoid, "%s%s", m->here.avoid.size ? "," : "", name);
+        dop_buf_printf(out_new, "%s%s", out_new->size ? ", " : "", name);
+    }
+    m->refused.n = 0;
+}
+
+/* Makes plans that do without the kernels which the driver of the device refused or, as --check found, gets wrong.  False: nothing was
+ * refused, or nothing else does what these kernels do: all stays as it was. */
+static bool
+avoid_refused(const dop_cli *cli, struct dop_cli_models *m, dop_diag *diag)
+{
+    dop_buf before = {0}, names = {0};
+    dop_diag why = {0};
+    if (!m->tied || !m->looked || m->other || m->refused.n == 0 || m->rounds++ == MOST_REFUSED)
+        return false;
+    dop_buf_append(&before, m->here.avoid.data ? m->here.avoid.data : "", m->here.avoid.size);
+    add_refused(m, &names);
+    bool again = names.size > 0 && !names.failed && !before.failed;
+    dop_status st = again ? mix(&m->here, &why) : DOP_OK;
+    if (again && st == DOP_OK)
+        st = make_all(cli, m, &why);
+    again = again && st == DOP_OK;
+    if (again) {
+        if (!cli->quiet)
+            fprintf(stderr,
+                    "doppler-exec: %s: note: the driver of %s refuses %s or gets that wrong: plans for it do without "
+                    "from now on\n",
+                    m->list[0].model, m->here.name, names.data);
+        m->avoids = true;
+        dop_diag_clear(diag);
+    } else if (!before.failed) {
+        if (st != DOP_OK && cli->verbose)
+            fprintf(stderr, "doppler-exec: nothing to use instead of %s: %s\n", names.data, why.message);
+        dop_buf_finish(&m->here.avoid);
+        m->here.avoid = before;
+        before = (dop_buf){0};
+        if (mix(&m->here, NULL) == DOP_OK && names.size > 0)
+            (void)make_all(cli, m, NULL); /* the plans that there were */
+    }
+    dop_buf_finish(&names);
+    dop_buf_finish(&before);
+    return again;
+}
+
+/* After a mode has succeeded: the kernels that it did without are not tried again on the device, until the driver is another one. */
+static void
+remember(struct dop_cli_models *m)
+{
+    if (m->avoids) /* in a cache that may only be read, the next run finds out again */
+        (void)dop_plan_cache_avoid(&m->cache, &m->here.bare, m->release, m->here.avoid.data, NULL);
+    m->avoids = false;
+}
+
 bool
 dop_cli_models_again(dop_cli *cli, dop_status *io_st, dop_diag *diag)
 {
     struct dop_cli_models *m = cli->compiled;
     bool again = false;
+    if (m && *io_st == DOP_OK)
+        remember(m);
     if (!m || m->n == 0 || *io_st == DOP_OK || *io_st == DOP_E_USAGE || !m->list[0].plan)
         return false;
+    if (*io_st == DOP_E_DEVICE && avoid_refused(cli, m, diag)) {
+        *io_st = DOP_OK;
+        m->other = m->looked = false;
+        cli->made = true;
+        return true;
+    }
     if (++m->tries < MOST_TRIES) {
         for (size_t i = 0; i < m->n; i++)
             if (!m->other && m->list[i].plan && strcmp(diag->path, m->list[i].plan) == 0 &&
@@ -398,6 +545,7 @@ dop_cli_models_finish(dop_cli *cli)
         free(m->list[i].plan);
     free(m->list);
     free(m->here.name);
+    dop_buf_finish(&m->here.avoid);
     free(m->fetched);
     dop_plan_cache_close(&m->cache);
     free(m);

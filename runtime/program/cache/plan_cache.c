@@ -12,7 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KEY_DIGITS = 32, DEVICE_DIGITS = 16, MOST_FILES = 4096 /* files whose digests are remembered */ };
+enum {
+    KEY_DIGITS = 32,
+    DEVICE_DIGITS = 16,
+    MOST_FILES = 4096 /* files whose digests are remembered */,
+    MOST_AVOIDED = 512 /* bytes */
+};
 
 static const char plan_ending[] = ".plan";
 
@@ -186,6 +191,48 @@ dop_plan_cache_describe(const char *path, const char *model, const char *options
         to && !all.failed ? dop_write_file(to, all.data, all.size, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     free(to);
     dop_buf_finish(&all);
+    return st;
+}
+
+/* The file of the kernels that are avoided on a device: the release, and their names with commas, each on a line. */
+static char *
+avoid_path(const dop_plan_cache *cache, const dop_cache_device *device)
+{
+    char *path;
+    return asprintf(&path, "%s/%s.avoid", cache->dir, device->text) < 0 ? NULL : path;
+}
+
+void
+dop_plan_cache_avoided(const dop_plan_cache *cache, const dop_cache_device *device, const char *release, dop_buf *out)
+{
+    char *path = avoid_path(cache, device);
+    const size_t skip = strlen(release) + 1;
+    dop_map map = {0};
+    if (path && dop_map_open(path, NULL, &map) == DOP_OK && map.size > skip + 1 && map.size - skip <= MOST_AVOIDED &&
+        memcmp(map.data, release, skip - 1) == 0 && map.data[skip - 1] == '\n' && map.data[map.size - 1] == '\n') {
+        const char *names = (const char *)map.data + skip;
+        const size_t n = (size_t)map.size - skip - 1;
+        size_t good = 0;
+        while (good < n && names[good] && strchr("abcdefghijklmnopqrstuvwxyz0123456789_,", names[good]))
+            good++;
+        if (good == n)
+            dop_buf_append(out, names, n);
+    }
+    dop_map_close(&map);
+    free(path);
+}
+
+dop_status
+dop_plan_cache_avoid(const dop_plan_cache *cache, const dop_cache_device *device, const char *release,
+                     const char *names, dop_diag *diag)
+{
+    dop_buf text = {0};
+    char *path = avoid_path(cache, device);
+    dop_buf_printf(&text, "%s\n%s\n", release, names);
+    dop_status st = path && !text.failed ? dop_write_file(path, text.data, text.size, diag)
+                                         : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    free(path);
+    dop_buf_finish(&text);
     return st;
 }
 

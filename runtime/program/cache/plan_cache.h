@@ -1,5 +1,6 @@
 /* Plans that doppler-exec compiled, kept in a folder: CACHE/plans/KEY-DEVICE.plan, with KEY-DEVICE.txt for --cache-list, and digests of
- * models' files in CACHE/plans/files.  Any number of processes may use it at once, and any of them may be killed. */
+ * models' files in CACHE/plans/files, and the kernels that are avoided on a device in CACHE/plans/DEVICE.avoid.
+ * Any number of processes may use it at once, and any of them may be killed. */
 #ifndef DOPPLER_RUNTIME_PROGRAM_CACHE_PLAN_CACHE_H
 #define DOPPLER_RUNTIME_PROGRAM_CACHE_PLAN_CACHE_H
 
@@ -32,6 +33,14 @@ char *dop_plan_cache_path(const dop_plan_cache *cache, const dop_cache_key *key,
 bool dop_plan_cache_last(const dop_plan_cache *cache, const dop_cache_key *key, dop_cache_device *out_device);
 /* Is there a plan at the path?  Then it is the one that was used last. */
 bool dop_plan_cache_use(const char *path);
+
+/* Appends the names of the kernels that are avoided on a device, with commas: nothing where none are, where the list is damaged, or
+ * where another release of this program has made it, whose kernels may be others. */
+void dop_plan_cache_avoided(const dop_plan_cache *cache, const dop_cache_device *device, const char *release,
+                            dop_buf *out);
+/* Remembers these names instead. */
+dop_status dop_plan_cache_avoid(const dop_plan_cache *cache, const dop_cache_device *device, const char *release,
+                                const char *names, dop_diag *diag);
 
 /* Waits until no other process makes the plan of this key.  *out_waited: there was one.  The lock ends with the process, too. */
 dop_status dop_plan_cache_lock(const dop_plan_cache *cache, const dop_cache_key *key, dop_diag *diag, bool *out_waited);

@@ -90,7 +90,7 @@ typedef struct dop_cli {
     const char *cache_memory, *prompt_cache, *prompt_cache_size; /* for -i and --serve */
     /* models in the place of plans (runtime/program/cache) */
     dop_compile_options compile; /* its lists are in the next line */
-    dop_texts force, no_fuse, skip;
+    dop_texts force, no_fuse, skip, avoid;
     uint32_t cache_limit; /* MiB; 0: the default */
     bool cache_list;
     const char *cache_clear;            /* what to remove, "" for the default; NULL: nothing */
@@ -98,7 +98,9 @@ typedef struct dop_cli {
     const char *hf_endpoint, *hf_token; /* from the environment; NULL: not set */
     struct dop_cli_models *compiled;    /* owned; NULL: there was no model */
     dop_device_fn *chosen;              /* with its user, for dop_open_options */
-    void *chosen_user;
+    void (*refused)(void *user, const char *kernel);
+    void *chosen_user; /* of both */
+    bool made;         /* a plan was just made: all of its kernels shall be ready before anything is printed */
     /* about */
     bool bench, trace_kernels, report, check, info, disasm, json, quiet, verbose, help, version;
 
@@ -134,6 +136,7 @@ typedef struct dop_cli {
         OPT(0, "kernel-path", TEXT, compile.kernel_path, "NAME|FILE", "which kernel each op uses (dopplerc)"),         \
         OPT(0, "tuning", TEXT, compile.tuning, "FILE", "use what dopplerc --tune has measured"),                       \
         OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable (dopplerc)"),                          \
+        OPT(0, "avoid", LIST, avoid, "VARIANT,...", "do without these kernels; repeatable (dopplerc)"),                \
         OPT(0, "no-fuse", PAIRS, no_fuse, "A+B", "one dispatch per op, or only A and B apart (dopplerc)"),             \
         OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable (dopplerc)"),                                 \
         OPT(0, "parts", TEXT, compile.parts, "N|LIST|auto", "cut the model into parts, for mpirun (dopplerc)"),        \

@@ -64,6 +64,8 @@ dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
         .wire = cli->wire,
         .chosen = cli->chosen,
         .chosen_user = cli->chosen_user,
+        .refused = cli->refused,
+        .refused_user = cli->chosen_user,
     };
     if (cli->verbose)
         out_options->log.line = print_log_line;
@@ -170,7 +172,7 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
     if (st != DOP_OK)
         return st;
     dop_cli_open_options(cli, &o);
-    o.first_tokens = first_tokens;
+    o.first_tokens = cli->made ? 0 : first_tokens;
     o.no_scoring = no_scoring;
     if (cli->interactive && (st = dop_cli_keep_prompts(cli, diag, &o)) != DOP_OK)
         return st;

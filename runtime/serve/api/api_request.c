@@ -580,8 +580,9 @@ submit(gathering *g)
                          diag.message);
     else
         dop_answer_error(g->r.answer,
-                         diag.code == DOP_E_NOMEM ? &(dop_api_error){503, "server_error", "out_of_memory", NULL}
-                                                  : &(dop_api_error){500, "server_error", NULL, NULL},
+                         diag.code == DOP_E_NOMEM    ? &(dop_api_error){503, "server_error", "out_of_memory", NULL}
+                         : diag.code == DOP_E_DEVICE ? &(dop_api_error){503, "server_error", "device_failed", NULL}
+                                                     : &(dop_api_error){500, "server_error", NULL, NULL},
                          "%s", diag.message);
 }
 
