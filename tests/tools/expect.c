@@ -54,7 +54,7 @@ walk(const json_t *at, const char *path)
 }
 
 static expected
-read_case(const json_t *doc, const char *file, const char *path)
+read_case(const json_t *doc, const char *file, const char *path, bool greedy)
 {
     const json_t *at = walk(doc, path);
     expected e = {.prompt = json_object_get(at, "prompt"),
@@ -63,9 +63,11 @@ read_case(const json_t *doc, const char *file, const char *path)
                   .logits_std = json_number_value(json_object_get(at, "logits_std"))};
     if (!json_is_array(e.prompt)) /* the demo has the prompt as text and its ids beside it */
         e.prompt = json_object_get(at, "ids");
-    if (json_array_size(e.prompt) == 0 || json_array_size(e.greedy) == 0 ||
-        json_array_size(e.greedy) != json_array_size(e.margin))
-        unusable(file, "no such case, or no prompt, greedy ids and margins in it");
+    if (!json_is_array(e.prompt))
+        unusable(file, "no such case, or no prompt in it");
+    if (greedy && (json_array_size(e.prompt) == 0 || json_array_size(e.greedy) == 0 ||
+                   json_array_size(e.greedy) != json_array_size(e.margin)))
+        unusable(file, "no prompt, greedy ids and margins in the case");
     const json_t *shape = json_object_get(at, "logits_shape");
     if (shape) {
         e.rows = (size_t)json_integer_value(json_array_get(shape, 0));
@@ -244,7 +246,7 @@ main(int argc, char **argv)
         json_decref(doc);
         return status;
     }
-    expected e = read_case(doc, file, argv[3]);
+    expected e = read_case(doc, file, argv[3], strcmp(what, "tokens") != 0 && strcmp(what, "logits") != 0);
     if (strcmp(what, "tokens") == 0 || strcmp(what, "forced") == 0) {
         print_ids(e.prompt, json_array_size(e.prompt), true);
         if (*what == 'f')

@@ -151,7 +151,8 @@ static const char *const test_all_ops =
     "region @16 attention writes %al { %q3 %qr %al }\n"
     "region @17 index writes %is0 { %is0 }\n"
     "region @18 positions writes %lp { %lp }\n"
-    "region @19 scan writes %sc { %q3 %k3 %d %sc }\n";
+    "region @19 scan writes %sc { %q3 %k3 %d %sc }\n"
+    "region @20 moments writes %mo { %mo }\n";
 #pragma GCC diagnostic pop
 
 static inline dop_status
