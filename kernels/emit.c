@@ -545,6 +545,8 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return dop_emit_value(e, n->src[0], (dop_index){ix.t, dop_emit_value(e, n->src[1], ix, 1)}, width);
     case DOP_OP_weighted_sum:
         return emit_weighted_sum(e, node, ix, width);
+    case DOP_OP_dot_at:
+        return dop_emit_dot_at(e, node, ix, width);
     case DOP_OP_gather: {
         if (dop_node_at(g, n->src[1])->shape.rank > 1)
             return gather_each(e, node, ix, width);

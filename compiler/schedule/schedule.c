@@ -274,7 +274,8 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     const bool judged = has_fuse_rules(&c->path) && passes.stop_after < 0;
     path_in_phase in;
     dop_graph built = {0};
-    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, dop_schedule_rows(s)); /* as dop_plan_schedule_name() */
+    s->g.name = dop_arena_printf(&c->arena, "%s%u%s", s->g.name, dop_schedule_rows(s),
+                                 s->adapted ? "_adapted" : ""); /* as dop_plan_schedule_name() */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
@@ -322,7 +323,8 @@ find_received(dop_schedule *s, dop_diag *diag)
 }
 
 static dop_status
-add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes, dop_diag *diag)
+add_schedule_with(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes,
+                  uint32_t ranks, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, phase);
     dop_build_options build = {.phase = phase,
@@ -337,7 +339,10 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .invariant = c->options.invariant && !encodes,
                                .embeds = embeds,
                                .encodes = encodes,
-                               .ranks = dop_compilation_ranks(c),
+                               .ranks = ranks,
+                               .rank = c->options.rank,
+                               .uses = dop_compilation_uses(c),
+                               .chosen = max_t <= c->target->schedule.adapter_rows,
                                .pictures = c->pictures};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
@@ -347,11 +352,24 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
         build.max_rows = c->options.sequences;
     s->mixed = mixed;
     s->embeds = embeds;
+    s->adapted = ranks > 0 && !c->options.invariant;
     s->program = encodes ? DOP_SCHED_ENCODE : 0;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
     return st == DOP_OK ? find_received(s, diag) : st;
+}
+
+/* With room for adapters there are two schedules: one for steps whose rows use none, and one for all others.  --invariant has only the
+ * second, because a row's logits have the same bits beside any other rows. */
+static dop_status
+add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes, dop_diag *diag)
+{
+    const uint32_t ranks = encodes ? 0 : dop_compilation_ranks(c);
+    dop_status st = DOP_OK;
+    if (ranks == 0 || !c->options.invariant)
+        st = add_schedule_with(c, phase, max_t, mixed, embeds, encodes, 0, diag);
+    return st == DOP_OK && ranks > 0 ? add_schedule_with(c, phase, max_t, mixed, embeds, encodes, ranks, diag) : st;
 }
 
 dop_status
