@@ -134,9 +134,6 @@ dop_rule_dot_at(const dop_rule *c, dop_want *out)
         return dop_rule_mismatch(c, 0, 1);
     if (!dop_dim_equal(x->dim[0], at->dim[0]))
         return dop_rule_mismatch(c, 0, 2);
-    if (c->src[2]->type != DOP_TYPE_f32)
-        return DOP_RULE_BAD(c, "needs f32 numbers for source 2, %%%s is %s", c->src[2]->name,
-                            dop_type_of(c->src[2]->type)->name);
     if (x->dim[1].mul < span)
         return DOP_RULE_BAD(c, "has segments of %llu columns and %u columns", (unsigned long long)span, x->dim[1].mul);
     out->shape = (dop_shape){2, {x->dim[0], w->dim[0]}};

@@ -28,7 +28,7 @@ typedef struct dop_build_options {
     /* score: the program `encode`.  A step has all rows of its sequences, keeps no state, and gives for each row what dop_encoder
      * says. */
     bool encodes;
-    uint32_t ranks; /* ranks of all adapters for which products have room; 0: no room */
+    uint32_t ranks;      /* ranks of all adapters for which products have room; 0: no room */
     uint32_t rank, uses; /* with ranks: those of one adapter, and adapters of a sequence, at most, a multiple of 4 */
     bool chosen;         /* with ranks: each row reads only the ranks of its own adapters, which is for few rows */
     /* Rows of a step may be features of the model's vision part: token vocab + i is row i of what the step receives. */

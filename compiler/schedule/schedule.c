@@ -322,9 +322,9 @@ find_received(dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
+/* kind: DOP_SCHED_ROWS, DOP_SCHED_EMBED or DOP_SCHED_ENCODE; 0: that of the phase. */
 static dop_status
-add_schedule_with(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes,
-                  uint32_t ranks, dop_diag *diag)
+add_one(dop_compilation *c, dop_phase phase, uint32_t max_t, uint32_t kind, uint32_t ranks, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, phase);
     dop_build_options build = {.phase = phase,
@@ -335,10 +335,10 @@ add_schedule_with(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixe
                                .act_type = c->options.act_type,
                                .types = c->packed_types,
                                .max_q = c->options.sequences,
-                               .mixed = mixed,
-                               .invariant = c->options.invariant && !encodes,
-                               .embeds = embeds,
-                               .encodes = encodes,
+                               .mixed = kind == DOP_SCHED_ROWS,
+                               .invariant = c->options.invariant && kind != DOP_SCHED_ENCODE,
+                               .embeds = kind == DOP_SCHED_EMBED,
+                               .encodes = kind == DOP_SCHED_ENCODE,
                                .ranks = ranks,
                                .rank = c->options.rank,
                                .uses = dop_compilation_uses(c),
@@ -350,10 +350,10 @@ add_schedule_with(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixe
         build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
-    s->mixed = mixed;
-    s->embeds = embeds;
+    s->mixed = build.mixed;
+    s->embeds = build.embeds;
     s->adapted = ranks > 0 && !c->options.invariant;
-    s->program = encodes ? DOP_SCHED_ENCODE : 0;
+    s->program = build.encodes ? DOP_SCHED_ENCODE : 0;
     dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
     if (st == DOP_OK)
         st = build_schedule(c, s, diag);
@@ -363,37 +363,37 @@ add_schedule_with(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixe
 /* With room for adapters there are two schedules: one for steps whose rows use none, and one for all others.  --invariant has only the
  * second, because a row's logits have the same bits beside any other rows. */
 static dop_status
-add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, bool encodes, dop_diag *diag)
+add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, uint32_t kind, dop_diag *diag)
 {
-    const uint32_t ranks = encodes ? 0 : dop_compilation_ranks(c);
+    const uint32_t ranks = kind == DOP_SCHED_ENCODE ? 0 : dop_compilation_ranks(c);
     dop_status st = DOP_OK;
     if (ranks == 0 || !c->options.invariant)
-        st = add_schedule_with(c, phase, max_t, mixed, embeds, encodes, 0, diag);
-    return st == DOP_OK && ranks > 0 ? add_schedule_with(c, phase, max_t, mixed, embeds, encodes, ranks, diag) : st;
+        st = add_one(c, phase, max_t, kind, 0, diag);
+    return st == DOP_OK && ranks > 0 ? add_one(c, phase, max_t, kind, ranks, diag) : st;
 }
 
 dop_status
 dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, phase, max_t, false, false, false, diag);
+    return add_schedule(c, phase, max_t, 0, diag);
 }
 
 dop_status
 dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, true, false, false, diag);
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, DOP_SCHED_ROWS, diag);
 }
 
 dop_status
 dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, false, true, false, diag);
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, DOP_SCHED_EMBED, diag);
 }
 
 dop_status
 dop_schedule_add_encode(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, false, false, true, diag);
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, DOP_SCHED_ENCODE, diag);
 }
 
 static dop_status

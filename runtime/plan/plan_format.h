@@ -236,10 +236,11 @@ typedef struct dop_plan_schedule {
     uint32_t greedy;        /* DOP_PICKS_*: what the last dispatch does */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ only in it the runtime uses the faster */
-    uint32_t adapted;       /* 1: for steps with rows that use adapters; others run the schedule of this kind and size with 0 */
-    uint32_t reserved;      /* 0 */
-    uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
-    uint32_t first_stage;   /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
+    uint32_t
+        adapted; /* 1: for steps with rows that use adapters; others run the schedule of this kind and size with 0 */
+    uint32_t reserved;    /* 0 */
+    uint32_t n_stages;    /* persistent: the stages of its first dispatch, else 0 */
+    uint32_t first_stage; /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
                                grid are the stage's, and flags is the number of its function in the kernel */
     uint32_t
         table_slot; /* the slot of its table: n_stages dop_stage_row, then the parameter records of its dispatches and

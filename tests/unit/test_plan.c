@@ -134,7 +134,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = DOP_PLAN_VERSION + 1;
-    expect_bytes(b, file.size, "format version 21 and this program reads version 20: compile it again");
+    expect_bytes(b, file.size, "format version 22 and this program reads version 21: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
