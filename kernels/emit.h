@@ -159,9 +159,8 @@ const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
 
 /* Appends the statements that compute the node's value at the index and returns the value's name. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
-/* emit_combine.c: the value of attn_combine.  emit_dot_at.c: that of dot_at. */
+/* emit_combine.c: the value of attn_combine. */
 const char *dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
-const char *dop_emit_dot_at(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* Index of a value in the memory of its node: t * row_values + c + start, shortened where a part is zero. */
 const char *dop_emit_flat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start);
 /* Is the node a state that every step replaces, or its successor? */
