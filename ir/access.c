@@ -216,7 +216,8 @@ dop_node_extent(const dop_graph *g, dop_node_id id)
     const dop_node *n = &g->nodes[id];
     dop_extent most = DOP_EXTENT_none;
     dop_root root = dop_op_of(n->op)->root;
-    if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan)
+    if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan || root == DOP_ROOT_index ||
+        root == DOP_ROOT_positions)
         return DOP_EXTENT_all;
     for (uint32_t k = 0; k < n->n_srcs; k++) {
         dop_extent x = access_extent(g, id, k);

@@ -63,7 +63,13 @@ dop_attention_cached(const dop_graph *g, dop_node_id attention)
 }
 
 /* Optional sources of attention come behind the five that it always has: first the sinks or the table of distances, last
- * `lasts`. */
+ * `lasts` or the list of chosen positions. */
+static uint32_t
+chosen_at(const dop_graph *g, dop_node_id id)
+{
+    return dop_node_i(g, id, DOP_A_top) ? g->nodes[id].n_srcs - 1 : DOP_MAX_SRCS;
+}
+
 static uint32_t
 lasts_at(const dop_graph *g, dop_node_id id)
 {
@@ -74,7 +80,8 @@ dop_node_id
 dop_attention_sinks(const dop_graph *g, dop_node_id attention)
 {
     const dop_node *n = &g->nodes[attention];
-    return n->n_srcs > 5 && lasts_at(g, attention) != 5 && !dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
+    const bool other = lasts_at(g, attention) == 5 || chosen_at(g, attention) == 5;
+    return n->n_srcs > 5 && !other && !dop_node_i(g, attention, DOP_A_relative) ? n->src[5] : 0;
 }
 
 dop_node_id
@@ -91,12 +98,20 @@ dop_attention_lasts(const dop_graph *g, dop_node_id attention)
     return at < DOP_MAX_SRCS ? g->nodes[attention].src[at] : 0;
 }
 
+dop_node_id
+dop_attention_chosen(const dop_graph *g, dop_node_id attention)
+{
+    const uint32_t at = chosen_at(g, attention);
+    return at < DOP_MAX_SRCS ? g->nodes[attention].src[at] : 0;
+}
+
 const dop_access *
 dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
 {
     static const dop_access step_rows = {
         .axis = {[DOP_AXIS_row] = DOP_ACCESS_all, [DOP_AXIS_head] = DOP_ACCESS_group, [DOP_AXIS_col] = DOP_ACCESS_all}};
     static const dop_access facts = {.axis = {[DOP_AXIS_row] = DOP_ACCESS_same}};
+    static const dop_access lists = {.axis = {[DOP_AXIS_row] = DOP_ACCESS_same, [DOP_AXIS_col] = DOP_ACCESS_all}};
     static const dop_access distances = {.axis = {[DOP_AXIS_head] = DOP_ACCESS_same, [DOP_AXIS_col] = DOP_ACCESS_all}};
     const dop_op_info *info = dop_op_of(g->nodes[id].op);
     if (k == 1 && dop_node_writes_blocks(g, id))
@@ -105,6 +120,8 @@ dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
         return &step_rows;
     if (info->root == DOP_ROOT_attention && k == 5 && dop_attention_relative(g, id))
         return &distances;
+    if (info->root == DOP_ROOT_attention && k == chosen_at(g, id))
+        return &lists;
     return info->root == DOP_ROOT_attention && k == lasts_at(g, id) ? &facts : &info->access[k];
 }
 

@@ -54,7 +54,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 8, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 9, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -72,7 +72,9 @@ typedef enum dop_root {
     DOP_ROOT_attention,
     DOP_ROOT_argmax,
     DOP_ROOT_group,
-    DOP_ROOT_scan
+    DOP_ROOT_scan,
+    DOP_ROOT_index,
+    DOP_ROOT_positions
 } dop_root;
 
 /* How much of its sources an element reads, over all axes; in ascending order. */
@@ -345,6 +347,8 @@ bool dop_attention_cached(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_sinks(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_relative(const dop_graph *g, dop_node_id attention);
 dop_node_id dop_attention_lasts(const dop_graph *g, dop_node_id attention);
+/* The list of positions that its rows see (attribute top); 0: they see all. */
+dop_node_id dop_attention_chosen(const dop_graph *g, dop_node_id attention);
 /* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
  * stored, by where attention finds its keys and by which of its optional sources it has. */
 const dop_access *dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k);

@@ -555,28 +555,30 @@ distance(uint64_t p, uint64_t at, int64_t most)
     return d < -most ? -most : d > most ? most : d;
 }
 
-/* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head.  Position p is in row
- * first + p % rows of the keys.  scores: scratch for all. */
+/* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head, or over places lo..hi-1 of a list
+ * of positions.  Position p is in row first + p % rows of the keys.  scores: scratch for all. */
 static head_sum
 attend(const dop_interp_node *n, const float *q, uint64_t first, uint64_t rows, uint64_t kv_head, uint64_t lo,
-       uint64_t hi, const float *sink, double slope, const float *by, int64_t most, uint64_t at, double *scores,
-       double *acc)
+       uint64_t hi, const float *sink, double slope, const float *by, int64_t most, uint64_t at, const uint32_t *list,
+       double *scores, double *acc)
 {
     uint64_t dim = last_axis(n->src[1]), vdim = last_axis(n->src[2]);
     uint64_t heads = n->src[1]->shape.dim[n->src[1]->shape.rank - 2].mul;
     double scale = attr_f(n, DOP_A_scale), cap = attr_f(n, DOP_A_cap);
     head_sum r = {sink ? (double)*sink : -1e30, 0};
     memset(acc, 0, vdim * sizeof *acc);
-    for (uint64_t p = lo; p < hi; p++) {
+    for (uint64_t i = lo; i < hi; i++) {
+        const uint64_t p = list ? list[i] : i;
         double s = scale * dot(q, n->src[1]->f + ((first + p % rows) * heads + kv_head) * dim, dim);
-        scores[p - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * fabs((double)at - (double)p) +
+        scores[i - lo] = (cap > 0 ? cap * tanh(s / cap) : s) - slope * fabs((double)at - (double)p) +
                          (by ? (double)by[distance(p, at, most) + most] : 0);
-        r.max = scores[p - lo] > r.max ? scores[p - lo] : r.max;
+        r.max = scores[i - lo] > r.max ? scores[i - lo] : r.max;
     }
     r.max = (double)(float)r.max; /* attn_split stores it as f32; the sums refer to what is stored */
     r.sum = sink ? exp((double)*sink - r.max) : 0;
-    for (uint64_t p = lo; p < hi; p++) {
-        double e = exp(scores[p - lo] - r.max);
+    for (uint64_t j = lo; j < hi; j++) {
+        const uint64_t p = list ? list[j] : j;
+        double e = exp(scores[j - lo] - r.max);
         const float *v = n->src[2]->f + ((first + p % rows) * heads + kv_head) * vdim;
         r.sum += e;
         for (uint64_t i = 0; i < vdim; i++)
@@ -622,13 +624,24 @@ check_attention_ids(const dop_interp_node *n, const dop_tensor *lasts)
     return st == DOP_OK && lasts ? dop_interp_check_ids(n, n_srcs - 1, n->g->max_s) : st;
 }
 
+/* Are the first n places of the list ascending positions up to `last`? */
+static bool
+ascends(const uint32_t *list, uint64_t n, uint32_t last)
+{
+    bool ok = n == 0 || list[n - 1] <= last;
+    for (uint64_t i = 1; i < n; i++)
+        ok = ok && list[i - 1] < list[i];
+    return ok;
+}
+
 static dop_status
 compute_attention(const dop_interp_node *n, bool split)
 {
     const uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
     const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3],
                      *sinks = dop_attention_sinks(n->g, n->id) ? n->src[5] : NULL,
-                     *lasts = dop_attention_lasts(n->g, n->id) ? n->src[n_srcs - 1] : NULL;
+                     *lasts = dop_attention_lasts(n->g, n->id) ? n->src[n_srcs - 1] : NULL,
+                     *chosen = dop_attention_chosen(n->g, n->id) ? n->src[n_srcs - 1] : NULL;
     dop_status st = check_attention_ids(n, lasts);
     if (st != DOP_OK)
         return st;
@@ -647,6 +660,11 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
         uint64_t end = (uint64_t)dop_reach_last(&reach, pos->u[t], lasts ? lasts->u[t] : 0) + 1,
                  begin = dop_reach_first(&reach, pos->u[t]);
+        const uint32_t *list = chosen ? chosen->u + t * last_axis(chosen) : NULL;
+        end = list ? min_u64(end, last_axis(chosen)) : end;
+        if (list && !ascends(list, end, pos->u[t]))
+            return free(scores), DOP_FAIL(n->diag, DOP_E_INPUT, "%%%s: row %llu lists positions that it cannot see",
+                                          n->g->nodes[n->id].name, (unsigned long long)t);
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = i + 1 == splits ? end : min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
@@ -655,8 +673,8 @@ compute_attention(const dop_interp_node *n, bool split)
         const double slope = alibi ? dop_alibi_slope(alibi, (uint32_t)heads, (uint32_t)h) : 0;
         if (end <= begin || (st = find_keys(n, t, end - 1, &first, &held)) != DOP_OK)
             continue;
-        head_sum m =
-            attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], scores, acc);
+        head_sum m = attend(n, query, first, held, h / group, lo, hi, sink, slope, table, relative, pos->u[t], list,
+                            scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);
@@ -764,6 +782,10 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_attn_combine:
         compute_attn_combine(n);
         return DOP_OK;
+    case DOP_OP_index_scores:
+        return dop_interp_index_scores(n);
+    case DOP_OP_top_positions:
+        return dop_interp_top_positions(n);
     case DOP_OP_short_conv:
         return dop_interp_short_conv(n);
     case DOP_OP_linear_scan:

@@ -21,6 +21,9 @@ dop_status dop_interp_check_ids(const dop_interp_node *n, uint32_t src, uint32_t
 dop_status dop_interp_short_conv(const dop_interp_node *n);
 dop_status dop_interp_linear_scan(const dop_interp_node *n);
 void dop_interp_last_rows(const dop_interp_node *n, dop_type type);
+/* interp_index.c: the ops that choose the positions which attention sees. */
+dop_status dop_interp_index_scores(const dop_interp_node *n);
+dop_status dop_interp_top_positions(const dop_interp_node *n);
 /* interp_access.c: the sum over all reduction indices of the product of sources 0 and 1, each read as its access says, plus source 2
  * where there is one.  It computes any product whose sources have no index that a value chooses. */
 void dop_interp_by_access(const dop_interp_node *n);

@@ -61,6 +61,10 @@ dop_status dop_rule_linear_scan(const dop_rule *c, dop_want *out);
 dop_status dop_rule_attention(const dop_rule *c, dop_want *out); /* whole or split */
 /* Which source of attention says how far its rows see; DOP_MAX_SRCS: none, because the mask is causal. */
 uint32_t dop_rule_lasts(const dop_rule *c);
+/* Which source of attention lists the positions that its rows see; DOP_MAX_SRCS: none, they see all. */
+uint32_t dop_rule_chosen(const dop_rule *c);
+dop_status dop_rule_index_scores(const dop_rule *c, dop_want *out);
+dop_status dop_rule_top_positions(const dop_rule *c, dop_want *out);
 dop_status dop_rule_attn_combine(const dop_rule *c, dop_want *out);
 
 #endif

@@ -323,7 +323,7 @@ check_attr(const dop_rule *c, dop_attr_id a, dop_attr v)
     case DOP_ATTR_I:
     case DOP_ATTR_O: {
         int64_t lo = a == DOP_A_splits || a == DOP_A_parts || a == DOP_A_stride || a == DOP_A_dilation ||
-                             c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows
+                             c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows || c->op == DOP_OP_top_positions
                          ? 1
                          : 0,
                 hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
@@ -381,7 +381,9 @@ check_src_types(const dop_rule *c)
                    ((c->op == DOP_OP_gather || c->op == DOP_OP_pick || c->op == DOP_OP_near_softmax) && i == 1) ||
                    (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
                    (c->op == DOP_OP_state_write && i >= 2) ||
-                   (c->info->root == DOP_ROOT_attention && (i == 3 || i == 4 || i == dop_rule_lasts(c))) ||
+                   (c->info->root == DOP_ROOT_attention &&
+                    (i == 3 || i == 4 || i == dop_rule_lasts(c) || i == dop_rule_chosen(c))) ||
+                   (c->info->root == DOP_ROOT_index && i >= 3) || (c->info->root == DOP_ROOT_positions && i == 1) ||
                    (c->op == DOP_OP_short_conv && i == 3) || (c->info->root == DOP_ROOT_scan && i == 5);
         bool blocks = (c->op == DOP_OP_gather && i == 0) || c->op == DOP_OP_cast || c->op == DOP_OP_dequant ||
                       ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) ||
@@ -468,6 +470,10 @@ apply_rule(const dop_rule *c, dop_want *out)
         return dop_rule_attention(c, out);
     case DOP_OP_attn_combine:
         return dop_rule_attn_combine(c, out);
+    case DOP_OP_index_scores:
+        return dop_rule_index_scores(c, out);
+    case DOP_OP_top_positions:
+        return dop_rule_top_positions(c, out);
     case DOP_OP_short_conv:
         return dop_rule_short_conv(c, out);
     case DOP_OP_linear_scan:

@@ -99,6 +99,28 @@ dop_rule_lasts(const dop_rule *c)
     return dop_rule_attr_i(c, DOP_A_mask) != DOP_MASK_causal ? c->n_srcs - 1 : DOP_MAX_SRCS;
 }
 
+uint32_t
+dop_rule_chosen(const dop_rule *c)
+{
+    return dop_rule_attr_i(c, DOP_A_top) ? c->n_srcs - 1 : DOP_MAX_SRCS;
+}
+
+/* A list of positions for each row of q, which is all that the row sees. */
+static dop_status
+need_list(const dop_rule *c, const dop_node *q)
+{
+    const dop_node *list = c->src[c->n_srcs - 1], *k = c->src[1];
+    if (dop_rule_lasts(c) < DOP_MAX_SRCS || k->shape.rank != 4 || k->shape.dim[1].sym == DOP_SYM_R ||
+        dop_rule_attr_i(c, DOP_A_window) || dop_rule_attr_i(c, DOP_A_chunk) || dop_rule_attr_i(c, DOP_A_alibi) ||
+        (c->op == DOP_OP_attention && dop_rule_attr_i(c, DOP_A_relative)))
+        return DOP_RULE_BAD(c,
+                            "with top needs a causal mask, caches of all positions, and neither window nor distances");
+    if (list->type != DOP_TYPE_u32 || list->shape.rank != 2 || !dop_dim_equal(list->shape.dim[0], q->shape.dim[0]) ||
+        (int64_t)list->shape.dim[1].mul != dop_rule_attr_i(c, DOP_A_top))
+        return dop_rule_mismatch(c, 0, c->n_srcs - 1);
+    return DOP_OK;
+}
+
 /* Keys and values: caches, or values of this step's rows, which are those of the queries. */
 static dop_status
 need_keys(const dop_rule *c)
@@ -132,12 +154,15 @@ dop_rule_attention(const dop_rule *c, dop_want *out)
     if (st != DOP_OK || (st = dop_rule_need_ids(c, 3, q)) != DOP_OK ||
         (st = dop_rule_need_sequences(c, 4, q)) != DOP_OK)
         return st;
-    if (c->n_srcs != 5 + (lasts < DOP_MAX_SRCS) && c->n_srcs != 6 + (lasts < DOP_MAX_SRCS))
+    const uint32_t chosen = dop_rule_chosen(c), more = lasts < DOP_MAX_SRCS || chosen < DOP_MAX_SRCS ? 1 : 0;
+    if (chosen < DOP_MAX_SRCS && (st = need_list(c, q)) != DOP_OK)
+        return st;
+    if (c->n_srcs != 5 + more && c->n_srcs != 6 + more)
         return DOP_RULE_BAD(c, "with mask=%s does not take %u sources",
                             dop_attr_word(DOP_A_mask, dop_rule_attr_i(c, DOP_A_mask)), c->n_srcs);
     if (lasts < DOP_MAX_SRCS && (st = dop_rule_need_ids(c, lasts, q)) != DOP_OK)
         return st;
-    if (c->n_srcs > 5 && lasts != 5 &&
+    if (c->n_srcs > 5 && lasts != 5 && chosen != 5 &&
         (c->src[5]->shape.rank != (relative ? 2 : 1) || !dop_dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1]) ||
          (relative && c->src[5]->shape.dim[1].mul != 2 * relative + 1)))
         return dop_rule_mismatch(c, 0, 5);
@@ -150,6 +175,41 @@ dop_rule_attention(const dop_rule *c, dop_want *out)
         out->shape.dim[1].mul = (uint32_t)rows;
         out->shape.dim[2].mul += 2;
     }
+    return DOP_OK;
+}
+
+dop_status
+dop_rule_index_scores(const dop_rule *c, dop_want *out)
+{
+    const dop_node *q = c->src[0], *k = c->src[1], *w = c->src[2];
+    dop_status st = dop_rule_need_rank(c, 0, 3);
+    for (uint32_t i = 1; i < 3 && st == DOP_OK; i++)
+        st = dop_rule_need_rank(c, i, i == 1 ? 4 : 2);
+    if (st != DOP_OK || (st = dop_rule_need_ids(c, 3, q)) != DOP_OK ||
+        (st = dop_rule_need_sequences(c, 4, q)) != DOP_OK)
+        return st;
+    if (!dop_shape_appends(&k->shape) || k->shape.dim[1].sym == DOP_SYM_R)
+        return DOP_RULE_BAD(c, "needs append state of all positions for source 1, %%%s is none", k->name);
+    if (!dop_dim_equal(dop_last_dim(q), dop_last_dim(k)) || k->shape.dim[2].mul != 1)
+        return dop_rule_mismatch(c, 0, 1);
+    if (!dop_dim_equal(q->shape.dim[0], w->shape.dim[0]) || !dop_dim_equal(q->shape.dim[1], w->shape.dim[1]))
+        return dop_rule_mismatch(c, 0, 2);
+    out->shape = (dop_shape){2, {q->shape.dim[0], dop_dim_n(c->g->max_s)}};
+    return DOP_OK;
+}
+
+dop_status
+dop_rule_top_positions(const dop_rule *c, dop_want *out)
+{
+    const dop_node *scores = c->src[0];
+    dop_status st = dop_rule_need_rank(c, 0, 2);
+    if (st != DOP_OK || (st = dop_rule_need_ids(c, 1, scores)) != DOP_OK)
+        return st;
+    const int64_t k = dop_rule_attr_i(c, DOP_A_k);
+    if (k > scores->shape.dim[1].mul)
+        return DOP_RULE_BAD(c, "cannot choose %lld of %u columns", (long long)k, scores->shape.dim[1].mul);
+    out->shape = (dop_shape){2, {scores->shape.dim[0], dop_dim_n((uint32_t)k)}};
+    out->type = DOP_TYPE_u32;
     return DOP_OK;
 }
 

@@ -73,6 +73,8 @@ dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
     dop_emit_line(e, "    uint p = %s, n = p + 1u - %s;", dop_emit_position(e, ix.t), first);
+    if (dop_node_i(g, split, DOP_A_top))
+        dop_emit_line(e, "    n = min(n, %uu);", (uint32_t)dop_node_i(g, split, DOP_A_top));
     if (dop_node_at(g, split)->op == DOP_OP_attn_split)
         dop_emit_line(e, "    uint len = dop_split_len(n, %uu, %uu), used = dop_split_count(n, len, %uu);", splits,
                       dop_split_round(g, split), splits);

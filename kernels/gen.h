@@ -105,6 +105,7 @@ typedef struct dop_attn {
     uint32_t round;              /* cache rows, of which a split has a whole multiple where possible; 0: any number */
     uint32_t merged_heads;       /* query heads whose splits a workgroup merges */
     const char *head0;           /* the first query head that the workgroup merges, a GLSL expression */
+    bool keys_only;              /* of an index (index_scores): there are no values */
     bool keeps[2]; /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a
                                     stage of several rows those of the sequence, DOP_NEW words of four apart */
 } dop_attn;

@@ -266,6 +266,9 @@ span(dop_gen *gen, const attn *a)
                             "    }\n"
                             "    uint hi = last + 1u;\n",
                             step, last_of(e, a, NULL));
+    /* Of a list of positions, `last` is the last place that is used. */
+    const uint32_t top = (uint32_t)dop_node_i(e->g, a->id, DOP_A_top);
+    const char *list = top ? dop_emit_str(e, "    last = min(last, %uu);\n", top - 1) : "";
     return dop_emit_str(e,
                         "    uint pq[BQ]; // positions of the tokens, and their bounds\n"
                         "    uint least = %s.rows[t0].position, last = least;\n"
@@ -275,8 +278,8 @@ span(dop_gen *gen, const attn *a)
                         "        least = min(least, pq[i]);\n"
                         "        last = max(last, pq[i]);\n"
                         "    }\n"
-                        "    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
-                        step, step);
+                        "%s    uint lo = DOP_FIRST(least), hi = last + 1u;\n",
+                        step, step, list);
 }
 
 void
@@ -505,6 +508,8 @@ dop_refusal
 dop_attn_refuses_slopes(const dop_site *s)
 {
     const dop_node_id root = s->r->info->attn.root;
+    if (dop_attention_chosen(s->g, root))
+        return (dop_refusal){"rows see positions of a list", NULL};
     if (dop_attention_relative(s->g, root))
         return (dop_refusal){"scores grow by a table of distances", NULL};
     return dop_node_i(s->g, root, DOP_A_alibi) ? (dop_refusal){"scores fall with the distance (ALiBi)", NULL}
@@ -680,7 +685,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
         while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
             tile->ds /= 2;
     }
-    tile->bq = a.group >= 16 || dop_attn_mixes(s) ? 1 : 16 / a.group;
+    tile->bq = a.group >= 16 || dop_attn_mixes(s) || dop_attention_chosen(g, a.id) ? 1 : 16 / a.group;
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
     /* queries, scores and the final sums share the workgroup's memory */
@@ -705,7 +710,9 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     uint64_t n = reach.window ? (uint64_t)reach.window + g->max_t : g->max_s;
     if (!dop_attention_cached(g, a->id))
         return g->max_t;
+    const uint64_t top = (uint64_t)dop_node_i(g, a->id, DOP_A_top);
     n = n < g->max_s ? n : g->max_s;
+    n = top && top < n ? top : n;
     if (a->splits < 2)
         return n;
     const uint64_t whole = (uint64_t)dop_node_i(g, a->id, DOP_A_whole),

@@ -51,7 +51,7 @@ dop_attn_refuses_blocks(const dop_site *s)
 void
 dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
 {
-    for (uint32_t which = 0; which < 2; which++) {
+    for (uint32_t which = 0; which < (a->keys_only ? 1u : 2u); which++) {
         const cache c = cache_of(gen, a, which);
         const char *type = dop_type_of(c.type)->name, n = c.name;
         if (!dop_cache_blocks(c.type)) {
@@ -142,6 +142,18 @@ dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out)
     }
 }
 
+/* DOP_SLOT(p) where attention sees a list of positions: p counts places of the list of row t0, and `all` is the macro for positions. */
+static const char *
+slot_macro(dop_gen *gen, const dop_attn *a, dop_buf *decls)
+{
+    const dop_node_id chosen = dop_attention_chosen(gen->e.g, a->id);
+    if (!chosen)
+        return "DOP_SLOT";
+    dop_buf_printf(decls, "#define DOP_SLOT(i) DOP_SLOT_OF(dop_ld1_u32(%s, t0 * %uu + (i)))\n",
+                   dop_emit_arg(&gen->e, chosen, false), (uint32_t)dop_node_i(gen->e.g, a->id, DOP_A_top));
+    return "DOP_SLOT_OF";
+}
+
 void
 dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls)
 {
@@ -151,18 +163,19 @@ dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls)
     }
     bool pages = gen->e.g->max_q > 1 && dop_attention_reach(gen->e.g, a->id).ring == 0;
     const char *ring = pages ? NULL : dop_emit_ring(&gen->e, a->id);
+    const char *slot = slot_macro(gen, a, decls);
     dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
     if (pages) {
         /* Nothing writes page tables during a step, so they may be read through any cache. */
         dop_buf_printf(
             decls,
             "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"
-            "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) %s\n",
-            dop_emit_page_row(&gen->e, "Pages", "dop_first", "(p)"));
+            "#define DOP_RING_FROM(first)\n#define %s(p) %s\n",
+            slot, dop_emit_page_row(&gen->e, "Pages", "dop_first", "(p)"));
         return;
     }
     if (!ring) {
-        dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p)\n");
+        dop_buf_printf(decls, "#define DOP_RING_FROM(first)\n#define %s(p) (p)\n", slot);
         return;
     }
     /* One division serves all positions, because a dispatch has fewer of them than the ring has rows. */
@@ -170,6 +183,6 @@ dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls)
     dop_buf_printf(decls,
                    "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"
                    "#define DOP_RING_FROM(first) dop_ring0 = (first) / %s * %s\n"
-                   "#define DOP_SLOT(p) %s%smin((p) - dop_ring0, (p) - dop_ring0 - %s)%s\n",
-                   ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
+                   "#define %s(p) %s%smin((p) - dop_ring0, (p) - dop_ring0 - %s)%s\n",
+                   ring, ring, slot, *from ? "(" : "", from, ring, *from ? ")" : "");
 }

@@ -17,6 +17,10 @@ template_for(const dop_graph *g, dop_node_id id)
         return DOP_TPL_argmax;
     case DOP_ROOT_scan:
         return DOP_TPL_scan;
+    case DOP_ROOT_index:
+        return DOP_TPL_index;
+    case DOP_ROOT_positions:
+        return DOP_TPL_positions;
     case DOP_ROOT_group:
         return DOP_TPL_group;
     case DOP_ROOT_choice:

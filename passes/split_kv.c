@@ -19,10 +19,11 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     dop_node_id srcs[DOP_MAX_SRCS], part;
     for (uint32_t i = 0; i < o->n_srcs; i++)
         srcs[i] = rw->map[o->src[i]];
-    dop_attr attrs[8] = {{.f = dop_node_f(g, old, DOP_A_scale)}, {.i = dop_node_i(g, old, DOP_A_window)},
-                         {.f = dop_node_f(g, old, DOP_A_cap)},   {.i = splits},
-                         {.i = rw->cx->target->split_whole},     {.i = rw->cx->target->split_least},
-                         {.i = dop_node_i(g, old, DOP_A_chunk)}, {.i = dop_node_i(g, old, DOP_A_alibi)}};
+    dop_attr attrs[] = {{.f = dop_node_f(g, old, DOP_A_scale)}, {.i = dop_node_i(g, old, DOP_A_window)},
+                        {.f = dop_node_f(g, old, DOP_A_cap)},   {.i = splits},
+                        {.i = rw->cx->target->split_whole},     {.i = rw->cx->target->split_least},
+                        {.i = dop_node_i(g, old, DOP_A_chunk)}, {.i = dop_node_i(g, old, DOP_A_alibi)},
+                        {.i = dop_node_i(g, old, DOP_A_top)}};
     dop_status st = dop_rewrite_add(rw, old, "part", DOP_OP_attn_split, srcs, o->n_srcs, attrs, NULL, &part);
     if (st != DOP_OK)
         return st;

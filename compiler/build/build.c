@@ -1,7 +1,5 @@
 #include "compiler/build/builder.h"
 
-#include "ir/cache_row.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,54 +53,6 @@ heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, 
     return rows || (t->norm_after && norm_role != DOP_W_v_norm) ? y : norm(b, normed, norm_role, y);
 }
 
-static dop_node_id
-rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
-{
-    if (t->rope < 0 || !x)
-        return x;
-    const dop_rope *r = &b->a->ropes[t->rope];
-    dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}, {.i = dop_rope_low(b->opt->max_s)}};
-    dop_want want = {.type = b->act_type};
-    const dop_node_id srcs[] = {x, b->pos, b->ropes[t->rope], b->shift, b->turns, b->places[t->rope]};
-    return add_node(b, DOP_OP_rope, name, srcs, b->places[t->rope] ? 6 : 3, attrs, &want);
-}
-
-/* Positions of a layer's cache: all of the context, or a ring where attention sees only the last positions.  The ring has space for the
- * positions that a row sees, for the rows that a step adds, and for some that may be dropped again; it is a multiple of 16, because
- * matrix units read 16 contiguous positions. */
-static dop_dim
-cache_rows(const builder *b, const dop_attention *t)
-{
-    enum { DROPPED = 64, TILE = 16 };
-    const uint32_t sees = t->chunk && (!t->window || t->chunk < t->window) ? t->chunk : t->window;
-    const uint64_t rows = dop_align_u64((uint64_t)sees + b->opt->max_rows + DROPPED, TILE);
-    if (sees == 0 || b->opt->max_rows == 0 || rows >= b->opt->max_s)
-        return (dop_dim){1, DOP_SYM_S};
-    return (dop_dim){(uint32_t)rows, DOP_SYM_R};
-}
-
-/* Appends x to a cache of the layer.  The cache after the step becomes an output of the graph. */
-static dop_node_id
-cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
-{
-    char name[48], node_name[64];
-    dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
-    snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
-    snprintf(node_name, sizeof node_name, "s.%s", name);
-    dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
-    if (dop_cache_blocks(type) && !dop_shape_blocks(&shape, type) && b->status == DOP_OK)
-        b->status =
-            DOP_FAIL(b->diag, DOP_E_INPUT,
-                     "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
-                     "no multiple of that: use --kv f16",
-                     dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)b->layer, role, dim);
-    dop_node_id old = leaf(b, DOP_OP_state, node_name, name, type, &shape);
-    snprintf(name, sizeof name, "%s_cache", role);
-    dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
-    b->states[b->n_states++] = id;
-    return id;
-}
-
 /* The residual stream x plus `scale` times a branch; the node is named x NUMBER AFTER, as %x3a or %x4. */
 static dop_node_id
 residual(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
@@ -117,83 +67,6 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
     }
     /* The stream itself stays f32, because its error would grow with every layer. */
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
-}
-
-/* The temperature of each row, which its queries are multiplied by, [T,1,1]. */
-static dop_node_id
-temper(builder *b)
-{
-    dop_node_id x = op2(b, DOP_OP_gather, "temper_p", b->temper, b->pos, NULL, DOP_TYPE_none);
-    return reshape(b, "temper_h", x, 1, 1);
-}
-
-static dop_node_id
-attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v)
-{
-    dop_node_id srcs[7] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
-    if (t->relative)
-        srcs[5] = b->relative;
-    uint32_t n_srcs = srcs[5] ? 6 : 5;
-    const bool blocks = !t->both && b->picture_lasts;
-    if (t->both || blocks)
-        srcs[n_srcs++] = blocks ? b->picture_lasts : b->lasts;
-    /* A window or a chunk that holds all positions of this cache is treated as none. */
-    const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
-    const attention_attrs how = {.scale = t->scale,
-                                 .cap = t->softcap,
-                                 .window = window,
-                                 .chunk = chunk,
-                                 .alibi = t->alibi,
-                                 .mask = t->both  ? DOP_MASK_full
-                                         : blocks ? DOP_MASK_segments
-                                                  : DOP_MASK_causal,
-                                 .relative = t->relative ? b->a->encoder.relative.most : 0};
-    return add_attention(b, srcs, n_srcs, &how);
-}
-
-/* The product of every head of x with a matrix of its own. */
-static dop_node_id
-head_product(builder *b, const char *name, dop_role role, dop_node_id x)
-{
-    dop_want want = {.type = b->act_type};
-    return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
-}
-
-/* Multi-head latent attention in its absorbed form, where the cache keeps latent vectors.  The matrix that would make keys of them is
- * applied to the queries instead, and the matrix that would make values to the result of attention.  DeepSeek-V2:
- * https://arxiv.org/abs/2405.04434, section 2.1. */
-static dop_node_id
-latent_attention(builder *b, const dop_attention *t, dop_node_id in)
-{
-    const dop_latent *l = &t->latent;
-    const dop_type act = b->act_type;
-    dop_node_id x = l->q_rank ? norm(b, "q_an", DOP_W_q_a_norm, project(b, DOP_W_q_a, in)) : in;
-    dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
-    dop_node_id kr = project(b, DOP_W_k_rotated, in);
-    set_role(b, "q");
-    const dop_role plain = l->q_rank ? DOP_W_q_plain : DOP_W_q_whole_plain;
-    const dop_role rotated = l->q_rank ? DOP_W_q_rotated : DOP_W_q_whole_rotated;
-    dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
-    dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
-    set_role(b, "q_up");
-    qp = head_product(b, "q_up", DOP_W_k_up, qp);
-    set_role(b, "attn");
-    /* The rotated values come first, as in heads with partial rotary embedding, so that one program handles the whole head. */
-    dop_node_id q = rotate(b, t, "qr", op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
-    kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
-    kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
-    dop_node_id k = cache(b, t, "kv", rotate(b, t, "kr", kr), l->rank + l->rotated);
-    if (b->status != DOP_OK)
-        return 0;
-    dop_want values = {.shape = dop_node_at(b->g, k)->shape};
-    values.shape.dim[3] = dop_dim_n(l->rank);
-    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = l->rotated}, &values);
-    dop_node_id y = attend(b, t, q, k, v);
-    set_role(b, "v_up");
-    y = head_product(b, "v_up", DOP_W_v_up, y);
-    set_role(b, "o");
-    y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
-    return project(b, DOP_W_o, y);
 }
 
 /* Differential attention (arch.h has the reference): the difference of the first and the second half of the heads in row y, normed. */
@@ -238,15 +111,16 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, t->k_is_v ? made : project(b, DOP_W_v, in), t->n_kv_heads);
     }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
+    const bool pairs = t->rope >= 0 && b->a->ropes[t->rope].interleaved;
     set_role(b, "attn");
-    q = rotate(b, t, "qr", q);
-    k = rotate(b, t, "kr", k);
+    q = dop_build_rotated(b, t, "qr", pairs, q);
+    k = dop_build_rotated(b, t, "kr", pairs, k);
     if (t->norm_after) {
         q = norm(b, "qn", DOP_W_q_norm, q);
         k = norm(b, "kn", DOP_W_k_norm, k);
     }
     if (t->tempered)
-        q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->act_type);
+        q = op2(b, DOP_OP_mul, "qt", q, dop_build_temper(b), NULL, b->act_type);
     if (t->key_bias)
         bias_keys(b, t, reshape(b, "v_row", v, 0, t->n_kv_heads * t->head_dim), &q, &k);
     if (!t->shares && b->opt->encodes) {
@@ -254,11 +128,11 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
         b->caches[b->layer][1] = v;
     } else if (!t->shares) {
         b->caches[b->layer][0] =
-            cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* keys first: nodes have an order */
-        b->caches[b->layer][1] = cache(b, t, "v", v, dop_value_dim(t));
+            dop_build_cache(b, t, "k", k, t->head_dim + (t->key_bias ? 4 : 0)); /* keys first: nodes have an order */
+        b->caches[b->layer][1] = dop_build_cache(b, t, "v", v, dop_value_dim(t));
     }
     const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
-    dop_node_id y = attend(b, t, q, b->caches[from][0], b->caches[from][1]);
+    dop_node_id y = dop_build_attention(b, t, q, b->caches[from][0], b->caches[from][1], 0);
     set_role(b, "o");
     if (t->gate)
         gate = op1(b, t->gate_softplus ? DOP_OP_softplus : DOP_OP_sigmoid, "attn_gs", gate, NULL, b->act_type);
@@ -312,7 +186,7 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
         snprintf(name, sizeof name, "mixer%u", i);
         const bool attends = m->kind == DOP_MIXER_ATTENTION || m->kind == DOP_MIXER_LATENT;
         set_role(b, attends ? "qkv" : "mix_in");
-        dop_node_id y = m->kind == DOP_MIXER_LATENT ? latent_attention(b, &m->attn, in)
+        dop_node_id y = m->kind == DOP_MIXER_LATENT ? dop_build_latent(b, &m->attn, in)
                         : attends                   ? attention(b, &m->attn, in)
                                                     : dop_build_recurrent(b, &m->rec, in);
         y = scaled(b, name, y, m->scale, b->act_type);

@@ -30,6 +30,7 @@ typedef struct builder {
     dop_node_id temper;   /* weight with the table of dop_temper_table(); 0: none */
     dop_node_id factors;  /* factors of adapters' ranks, [T, ranks]; 0: there is no room for adapters */
     dop_node_id adapters; /* numbers of the rows' adapters, [T, uses]; 0: products read all ranks */
+    dop_node_id chosen;   /* positions that rows see in the last layer that chose some; 0: none did */
     dop_node_id first;    /* the residual stream before the first layer */
     /* Weights that the layer's alternating updates read twice: of the norm, and of the router. */
     dop_node_id router[2];
@@ -41,6 +42,15 @@ typedef struct builder {
     uint32_t n_states;
 } builder;
 
+/* build_attention.c: x rotated by rows' positions, in pairs (2i, 2i+1) or of halves; the cache of a role after x, [T,H,dim], was
+ * appended; attention's result, where rows see the positions of the list `chosen` (0: all); the temperature of each row. */
+dop_node_id dop_build_rotated(builder *b, const dop_attention *t, const char *name, bool interleaved, dop_node_id x);
+dop_node_id dop_build_cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim);
+dop_node_id dop_build_attention(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v,
+                                dop_node_id chosen);
+dop_node_id dop_build_temper(builder *b);
+/* build_latent.c: the result of latent attention; in: the layer's normed input. */
+dop_node_id dop_build_latent(builder *b, const dop_attention *t, dop_node_id in);
 /* build_recurrent.c: the result of a mixer that keeps a state of fixed size. */
 dop_node_id dop_build_recurrent(builder *b, const dop_recurrent *s, dop_node_id in);
 /* build_altup.c, alternating updates.  streams: makes the streams before the first layer from the embedding x.  one_stream: the stream
@@ -251,15 +261,15 @@ scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
 /* Attributes of attention, as ir/attrs.def describes them; zeros: nothing of it, and a causal mask. */
 typedef struct attention_attrs {
     double scale, cap;
-    uint32_t window, chunk, alibi, mask, relative;
+    uint32_t window, chunk, alibi, mask, relative, top;
 } attention_attrs;
 
 static inline dop_node_id
 add_attention(builder *b, const dop_node_id *srcs, uint32_t n_srcs, const attention_attrs *a)
 {
     /* In the order of ir/ops.def. */
-    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window}, {.f = a->cap},     {.i = a->chunk},
-                              {.i = a->alibi}, {.i = a->mask},   {.i = a->relative}};
+    const dop_attr attrs[] = {{.f = a->scale}, {.i = a->window}, {.f = a->cap},      {.i = a->chunk},
+                              {.i = a->alibi}, {.i = a->mask},   {.i = a->relative}, {.i = a->top}};
     return add_node(b, DOP_OP_attention, "attn", srcs, n_srcs, attrs, &(dop_want){.type = b->act_type});
 }
 

@@ -89,6 +89,36 @@ check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
     return st == DOP_OK ? check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag) : st;
 }
 
+/* The index of sparse attention, which chooses positions for latent attention. */
+static dop_status
+check_index(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
+{
+    const dop_indexer *x = &t->index;
+    bool earlier = false;
+    for (uint32_t k = 0; k < i; k++) {
+        const dop_attention *other = dop_layer_attention(&a->layers[k]);
+        earlier = earlier || (other && other->index.n_heads);
+    }
+    if (!t->latent.rank || !t->latent.q_rank || t->window || t->chunk || t->both)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: an index of positions is only supported for latent attention of all positions",
+                           i);
+    if (x->n_heads == 0)
+        return earlier ? DOP_OK
+                       : DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                                     "layer %u: no earlier layer has an index whose positions it could take", i);
+    dop_status st = check_u32("the number of heads of the index", x->n_heads, DOP_MAX_HEADS, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the values of a head of the index", x->head_dim, DOP_MAX_HEAD_DIM, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the width of the index", x->n_heads * x->head_dim, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK && (x->head_dim % 4 || (t->rope >= 0 && a->ropes[t->rope].dims > x->head_dim)))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: heads of %u values of an index, no multiple of 4 of at least the rotated ones", i,
+                           x->head_dim);
+    return st;
+}
+
 static dop_status
 check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {
@@ -134,6 +164,8 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "layer %u: heads of %u values are not the %u plain and %u rotated ones", i, t->head_dim,
                            t->latent.plain, t->latent.rotated);
+    if (t->index.top && (st = check_index(a, i, t, path, diag)) != DOP_OK)
+        return st;
     if (t->differential && (t->n_kv_heads % 2 || t->gate || t->bias_v))
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, path,

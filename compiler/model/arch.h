@@ -81,6 +81,15 @@ typedef struct dop_latent {
     dop_norm q_norm, norm;              /* on the q_rank values behind the queries; on the `rank` latent values */
 } dop_latent;
 
+/* Sparse attention (https://arxiv.org/abs/2512.02556): a row sees only the `top` positions that an index scores highest, by the ops
+ * index_scores and top_positions.  The index has heads of queries and one head of keys, which have a cache of their own. */
+typedef struct dop_indexer {
+    uint32_t top;               /* 0: rows see all positions */
+    uint32_t n_heads, head_dim; /* n_heads 0: the layer sees what the last layer with heads chose */
+    bool interleaved;           /* the index rotates pairs (2i, 2i+1), whatever attention rotates */
+    dop_norm norm;              /* on keys */
+} dop_indexer;
+
 typedef struct dop_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t window;    /* sliding window: positions that a query sees, its own included; 0: no window */
@@ -110,11 +119,12 @@ typedef struct dop_attention {
     /* Differential attention: the results of the second half of the heads, times a learned value, are subtracted from the results of
      * the first half, and the difference is normed without weights.  https://arxiv.org/abs/2410.05258 */
     bool differential;
-    double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
-    double softcap; /* cap on scaled q.k: softcap * tanh(x / softcap); 0: none */
-    bool both;      /* queries also see later positions; a window then extends to both sides */
-    bool relative;  /* scores have a learned bias for each head and distance: dop_encoder.relative */
-    bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
+    double scale;      /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double softcap;    /* cap on scaled q.k: softcap * tanh(x / softcap); 0: none */
+    bool both;         /* queries also see later positions; a window then extends to both sides */
+    bool relative;     /* scores have a learned bias for each head and distance: dop_encoder.relative */
+    dop_indexer index; /* with latent: which positions rows see */
+    bool tempered;     /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
 /* Values of a head of v, and of its result. */

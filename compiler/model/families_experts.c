@@ -95,6 +95,30 @@ const dop_expert_keys dop_experts_glm4 = {
               .sum_eps = 1e-20,
               .correction = true},
 };
+const dop_expert_keys dop_experts_glm_dsa = {
+    .n = "n_routed_experts",
+    .n_too = "num_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_n = "n_shared_experts",
+    .normalized = "norm_topk_prob",
+    .scale = "routed_scaling_factor",
+    .groups = "n_group",
+    .group_keep = "topk_group",
+    .first = "first_k_dense_replace",
+    .n_otherwise = 256,
+    .active_otherwise = 8,
+    .shared_otherwise = 1,
+    .first_otherwise = 3,
+    .facts = {.groups = 1,
+              .group_best = 2,
+              .group_keep = 1,
+              .scale = 2.5,
+              .score = DOP_SCORE_SIGMOID,
+              .normalized = true,
+              .sum_eps = 1e-20,
+              .correction = true},
+};
 void
 dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer)
 {
@@ -239,6 +263,11 @@ const dop_tensor_name dop_hf_names_deepseek_v3[] = {
     {DOP_W_kv_a_norm, "self_attn.kv_a_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "self_attn.kv_b_proj.weight", DOP_PART_K_UP, true},
     {DOP_W_v_up, "self_attn.kv_b_proj.weight", DOP_PART_V_UP, false},
+    {DOP_W_index_q, "self_attn.indexer.wq_b.weight", DOP_PART_ALL, false},
+    {DOP_W_index_k, "self_attn.indexer.wk.weight", DOP_PART_ALL, false},
+    {DOP_W_index_k_norm, "self_attn.indexer.k_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_index_k_norm_bias, "self_attn.indexer.k_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_index_weights, "self_attn.indexer.weights_proj.weight", DOP_PART_ALL, false},
     MLP_EXPERTS,
     {DOP_W_router_correction, "mlp.gate.e_score_correction_bias", DOP_PART_ALL, false},
     SHARED_EXPERT("mlp.shared_experts"),

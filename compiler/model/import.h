@@ -62,7 +62,9 @@ enum {
 #define DOP_FAM_SUM_NORM (1ull << 44)    /* the residual stream is normed after each addition, and not at the end */
 #define DOP_FAM_POSITIONS_2 (1ull << 45) /* the table of position embeddings begins with two rows that are not used */
 #define DOP_FAM_T5 (1ull << 46)    /* fields relative_attention_num_buckets, feed_forward_proj; scores are not scaled */
-#define DOP_FAM_ALIBI (1ull << 36) /* ALiBi: attention scores fall with the distance; no rotary embedding */
+#define DOP_FAM_INDEX (1ull << 47) /* sparse attention: fields index_n_heads, index_head_dim, index_topk, ... */
+#define DOP_FAM_INDEX_PAIRS (1ull << 48) /* the index rotates pairs where config.json does not say */
+#define DOP_FAM_ALIBI (1ull << 36)       /* ALiBi: attention scores fall with the distance; no rotary embedding */
 
 /* A yes-or-no fact: the field of config.json that decides it, and its value where the file is silent.  No key: `otherwise` holds for
  * all models of the family. */

@@ -38,6 +38,11 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_v_up, "attn_v_b.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "attn_kv_b.weight", DOP_PART_K_UP, true}, /* in older files, and in MiniCPM 3's */
     {DOP_W_v_up, "attn_kv_b.weight", DOP_PART_V_UP, false},
+    {DOP_W_index_q, "indexer.attn_q_b.weight", DOP_PART_ALL, false},
+    {DOP_W_index_k, "indexer.attn_k.weight", DOP_PART_ALL, false},
+    {DOP_W_index_k_norm, "indexer.k_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_index_k_norm_bias, "indexer.k_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_index_weights, "indexer.proj.weight", DOP_PART_ALL, false},
     {DOP_W_mix_z, "ssm_in.weight", DOP_PART_MIX_Z, false},
     {DOP_W_mix_in, "ssm_in.weight", DOP_PART_MIX_IN, false},
     {DOP_W_mix_dt, "ssm_in.weight", DOP_PART_MIX_DT, false},

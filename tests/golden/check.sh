@@ -68,6 +68,8 @@ printf 'base: lavapipe\ncores: 132\n' >cores.yaml
 printf 'base: lavapipe\npersistent: 64\n' >persistent.yaml
 printf 'base: lavapipe\ncaps: [f16_storage, f16_math, i8_storage, subgroup, int_dot, texels]\n' >words.yaml
 agrees deepseek_v3-cores "$golden/deepseek_v3" --target cores.yaml --ctx 40 --chunks 1
+# Positions that are chosen among many: more than a workgroup has invocations, and with splits of their list.
+agrees glm_moe_dsa-far "$golden/glm_moe_dsa" --target gpu.yaml --ctx 600 --chunks 2
 agrees llama-cpu-persistent "$golden/llama" --target persistent.yaml --ctx 40 --chunks 1
 agrees llama-cpu-words "$golden/llama" --target words.yaml --ctx 40 --chunks 1
 

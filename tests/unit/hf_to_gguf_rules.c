@@ -147,6 +147,10 @@ static const hg_rule deepseek[] = {
     {"*.self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", HG_PLAIN},
     {"*.self_attn.kv_a_layernorm", "attn_kv_a_norm", HG_PLAIN},
     {"*.self_attn.kv_b_proj", "attn_k_b.weight,attn_v_b.weight", HG_KV_B},
+    {"*.self_attn.indexer.wq_b", "indexer.attn_q_b", HG_PLAIN},
+    {"*.self_attn.indexer.wk", "indexer.attn_k", HG_PLAIN},
+    {"*.self_attn.indexer.k_norm", "indexer.k_norm", HG_PLAIN},
+    {"*.self_attn.indexer.weights_proj", "indexer.proj", HG_PLAIN},
     {0},
 };
 static const hg_rule qwen3_next[] = {
@@ -438,6 +442,8 @@ const hg_family hg_families[] = {
     {"olmoe", "olmoe", {experts, common}, 0, hg_experts},
     {"gpt_oss", "gpt-oss", {gpt_oss, seed_oss, common}, 0, hg_gpt_oss},
     {"deepseek_v3", "deepseek2", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
+    {"deepseek_v32", "deepseek32", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
+    {"glm_moe_dsa", "glm-dsa", {deepseek, experts, common}, HG_OWN_KV | HG_OWN_HEADS, hg_deepseek},
     {"glm4_moe", "glm4moe", {seed_oss, experts, common}, 0, hg_experts},
     {"ernie4_5_moe", "ernie4_5-moe", {experts, common}, 0, hg_experts},
     {"minimax_m2", "minimax-m2", {experts, common}, 0, hg_experts},

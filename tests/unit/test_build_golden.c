@@ -53,6 +53,8 @@ static const char cases[][32] = {
     "glm4_moe",
     "gpt_oss",
     "deepseek_v3",
+    "deepseek_v32",
+    "glm_moe_dsa",
     "llama4_text",
 };
 

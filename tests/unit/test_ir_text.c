@@ -48,7 +48,7 @@ Test(ir_text, round_trip)
     cr_assert(dop_graph_hash(&g) == dop_graph_hash(&again));
     cr_assert_eq(g.n_nodes, again.n_nodes);
     cr_assert_eq(g.n_regions, again.n_regions);
-    cr_assert_eq(g.n_outs, 6);
+    cr_assert_eq(g.n_outs, 7);
     cr_assert_str_eq(dop_node_s(&again, test_find(&again, "emb"), DOP_A_name), "emb \"quoted\" \\ \x01\xff");
     cr_assert_eq(dop_node_f(&again, test_find(&again, "rms"), DOP_A_eps), 0x0.0000000000001p-1022);
     const dop_label label = again.nodes[test_find(&again, "n1")].label;

@@ -73,6 +73,11 @@ static const char *const test_all_ops =
     "%lst:u32[T] = input \"lasts\"\n"
     "%a:f32[T,4,16] = attention %qr, %kc1, %vc1, %pos, %seq, %sinks, %lst scale=0x1p-2 window=7 cap=0x1.9p+5 "
     "mask=segments\n"
+    "%kx:f32[Q,S,1,16] = state \"L0.x\" kind=append\n"
+    "%iw:f32[T,4] = slice %n1 start=3\n"
+    "%is0:f32[T,12] = index_scores %q3, %kx, %iw, %pos, %seq scale=0x1p-3\n"
+    "%lp:u32[T,5] = top_positions %is0, %pos k=5\n"
+    "%al:f32[T,4,16] = attention %qr, %kc1, %vc1, %pos, %seq, %lp scale=0x1p-2 window=0 cap=0x0p+0 top=5\n"
     "%s:f32[T,12,18] = attn_split %qr, %kc1, %vc1, %pos, %seq scale=-0x1p-2 window=0 cap=0x0p+0 splits=3 whole=192 "
     "least=64\n"
     "%a2:f32[T,4,16] = attn_combine %s splits=3\n"
@@ -119,7 +124,7 @@ static const char *const test_all_ops =
     "%id:u32[1] = argmax %p\n"
     "%ap:f32[1,7,2] = argmax_part %lr parts=7\n"
     "%am:u32[1] = argmax_merge %ap\n"
-    "return %p, %id, %am, %kc1, %vc1, %p\n"
+    "return %p, %id, %am, %kc1, %vc1, %p, %al\n"
     "}\n"
     "---\n"
     "region @1 elementwise writes %x1 { %x0 %x1 }\n"
@@ -139,7 +144,10 @@ static const char *const test_all_ops =
     "region @13 group writes %bl { %bl }\n"
     "region @14 expert_tiles writes %me0 { %me0 }\n"
     "region @15 expert writes %ws { %me %ws }\n"
-    "region @16 scan writes %sc { %q3 %k3 %d %sc }\n";
+    "region @16 attention writes %al { %q3 %qr %al }\n"
+    "region @17 index writes %is0 { %is0 }\n"
+    "region @18 positions writes %lp { %lp }\n"
+    "region @19 scan writes %sc { %q3 %k3 %d %sc }\n";
 #pragma GCC diagnostic pop
 
 static inline dop_status

@@ -66,6 +66,38 @@ dop_gi_latent_rope(dop_gi *gi)
     return DOP_OK;
 }
 
+/* The index of sparse attention.  Layers without its tensors take the positions that an earlier layer chose; a file without any, as
+ * older ones are, has attention of all positions. */
+dop_status
+dop_gi_index(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    dop_indexer x = {.interleaved = gi->family->flags & DOP_FAM_INDEX_PAIRS,
+                     .norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}};
+    char name[64];
+    dop_status st = DOP_OK;
+    bool some = false;
+    char full[96];
+    const dop_gguf_kv *types = dop_gi_find(gi, "attention.indexer.types", full, sizeof full);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        uint64_t has = 1;
+        snprintf(name, sizeof name, "blk.%u.indexer.attn_k.weight", i);
+        if (types && i < types->count)
+            (void)dop_gguf_u64(types, i, &has);
+        const bool own = has && dop_gi_tensor(gi, name, NULL) != NULL;
+        if (own && !some)
+            st = dop_gi_size(gi, DOP_GGUF(index_heads), i, 0, &x.n_heads);
+        if (own && !some && st == DOP_OK)
+            st = dop_gi_size(gi, DOP_GGUF(index_dim), i, 0, &x.head_dim);
+        if (own && !some && st == DOP_OK)
+            st = dop_gi_size(gi, DOP_GGUF(index_top), i, 0, &x.top);
+        some = some || own;
+        if (some)
+            a->layers[i].mixers[0].attn.index = own ? x : (dop_indexer){.top = x.top};
+    }
+    return st;
+}
+
 /* llama.cpp assumes for Llama 4: chunks of 8192 positions, the temperature of queries that do not rotate, and norms after the
  * rotation of those that do, except in the size with 128 experts.  A file may state other lengths. */
 dop_status

@@ -448,6 +448,8 @@ dop_gi_config(dop_gi *gi)
         st = dop_gi_ropes(gi);
     if (st == DOP_OK && (gi->family->flags & DOP_FAM_LATENT))
         st = dop_gi_latent_rope(gi);
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_INDEX))
+        st = dop_gi_index(gi);
     if (st == DOP_OK)
         leave_positions_out(gi, rotates);
     if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_CHUNKS)

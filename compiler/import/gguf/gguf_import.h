@@ -45,6 +45,7 @@ dop_status dop_gi_ropes(dop_gi *gi);
  * multiplies the scale of the scores by YaRN's factor (dop_gi_latent_rope). */
 dop_status dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t);
 dop_status dop_gi_latent_rope(dop_gi *gi);
+dop_status dop_gi_index(dop_gi *gi); /* attention.c: the index of sparse attention */
 /* attention.c: Gemma 3n's streams (dop_gi_altup); Llama 4's chunked layers, and its layers that temper queries instead of rotating
  * them (dop_gi_chunks). */
 dop_status dop_gi_altup(dop_gi *gi);

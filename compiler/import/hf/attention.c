@@ -4,6 +4,7 @@
 #include "compiler/import/hf/hf.h"
 
 #include <math.h>
+#include <string.h>
 
 dop_status
 dop_hf_latent(dop_hf *hf, dop_attention *t)
@@ -46,6 +47,59 @@ dop_hf_latent_rope(dop_hf *hf)
                          : 1;
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.scale *= m * m;
+    return st;
+}
+
+/* Does layer i have an index of its own?  A list or a text says it layer by layer; else the first layers do, and then every n-th one
+ * (GlmMoeDsaConfig). */
+static bool
+has_index(const dop_hf *hf, uint32_t i, uint32_t period, uint32_t offset, bool *out_known)
+{
+    const json_t *types = dop_json_get(&hf->cfg, "indexer_types"),
+                 *pattern = dop_json_get(&hf->cfg, "index_topk_pattern");
+    const json_t *said = types && !json_is_null(types) ? types : pattern;
+    const char *letters = json_string_value(said), *word = json_string_value(json_array_get(said, i));
+    *out_known = true;
+    if (!said || json_is_null(said))
+        return period < 2 || i + 1 < offset || (i + 1 - offset) % period == 0;
+    if (letters)
+        word = strlen(letters) == hf->model->arch.n_layers ? letters[i] == 'F'   ? "full"
+                                                             : letters[i] == 'S' ? "shared"
+                                                                                 : NULL
+                                                           : NULL;
+    *out_known = word && (letters || json_array_size(said) == hf->model->arch.n_layers) &&
+                 (strcmp(word, "full") == 0 || strcmp(word, "shared") == 0);
+    return *out_known && word[0] == 'f';
+}
+
+dop_status
+dop_hf_index(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const bool pairs = hf->family->flags & DOP_FAM_INDEX_PAIRS;
+    dop_indexer x = {.norm = {.kind = DOP_NORM_LAYER, .bias = true, .eps = 1e-6}}; /* nn.LayerNorm's own eps there */
+    uint32_t period = 1, offset = 2;
+    dop_status st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_heads), pairs ? 32 : 64, &x.n_heads);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_dim), 128, &x.head_dim);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_top), 2048, &x.top);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_period), period, &period);
+    if (st == DOP_OK)
+        st = dop_fact_u32_or(&hf->cfg, DOP_HF(index_offset), offset, &offset);
+    if (st == DOP_OK)
+        st = dop_fact_flag_or(&hf->cfg, DOP_HF(index_interleaved), pairs, &x.interleaved);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        bool known;
+        a->layers[i].mixers[0].attn.index = x;
+        if (!has_index(hf, i, period, offset, &known))
+            a->layers[i].mixers[0].attn.index = (dop_indexer){.top = x.top};
+        if (!known)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                             "%sindexer_types or index_topk_pattern does not say full or shared of each of %u layers",
+                             hf->cfg.where, a->n_layers);
+    }
     return st;
 }
 

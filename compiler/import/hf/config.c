@@ -103,7 +103,9 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
         if (dop_hf_recurs(hf, type))
             continue;
         const bool full =
-            type && (strcmp(type, "full_attention") == 0 || (hf->family->recurrent && strcmp(type, "attention") == 0));
+            type && (strcmp(type, "full_attention") == 0 ||
+                     ((hf->family->flags & DOP_FAM_INDEX) && strcmp(type, "deepseek_sparse_attention") == 0) ||
+                     (hf->family->recurrent && strcmp(type, "attention") == 0));
         if (!slides && !full)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                "%slayer_types[%u] is %.60s, expected full_attention or %s", hf->cfg.where, i,
@@ -495,6 +497,8 @@ read_layers(dop_hf *hf)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_INDEX))
+        st = dop_hf_index(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_ALTUP))
         st = dop_hf_altup(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_DOGE))

@@ -67,6 +67,8 @@ dop_status dop_hf_experts(dop_hf *hf);
  * rotary embedding puts on the scores (dop_hf_latent_rope). */
 dop_status dop_hf_latent(dop_hf *hf, dop_attention *t);
 dop_status dop_hf_latent_rope(dop_hf *hf);
+/* Sparse attention: reads the index that chooses positions, and which layers have one. */
+dop_status dop_hf_index(dop_hf *hf);
 /* Gemma 4: reads per-layer inputs, and which layers use the keys and values of another layer, which decides the width of their
  * feed-forward parts.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_layer_inputs(dop_hf *hf, const bool *sliding);

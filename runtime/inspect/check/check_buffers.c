@@ -54,7 +54,8 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
     uint64_t n = n_values(b), half = n / 2;
-    dop_check_fill fill = {g, b->node, b->rows, run->c->pos, feeds_argmax(run, b->node)};
+    dop_check_fill fill = {g, b->node, b->rows, run->c->pos,
+                           feeds_argmax(run, b->node) || run->r->tpl == DOP_TPL_positions};
     if (b->copies == 2) {
         uint64_t current = dop_check_copy(run, b, b->node);
         for (uint64_t i = 0; i < n; i++)

@@ -10,7 +10,9 @@ static uint32_t
 used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
 {
     const dop_reach reach = dop_attention_reach(g, split);
+    const uint32_t top = (uint32_t)dop_node_i(g, split, DOP_A_top);
     uint32_t n = pos + 1 - dop_reach_first(&reach, pos);
+    n = top && n > top ? top : n;
     return dop_split_count(g, split, n);
 }
 
@@ -95,6 +97,21 @@ dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, u
         }
 }
 
+/* Ascending positions for each row, up to its own: all where they fit, else chosen by chance. */
+static void
+fill_positions(dop_check_random *r, const dop_check_fill *f, float *out)
+{
+    const uint32_t k = dop_node_cols(f->g, f->id), none = dop_node_cols(f->g, dop_node_at(f->g, f->id)->src[0]);
+    for (uint32_t t = 0; t < f->rows; t++) {
+        uint32_t n = f->first_pos + t + 1, j = 0;
+        for (uint32_t p = 0; p < n && j < k; p++)
+            if (dop_check_u32(r) % (n - p) < k - j)
+                out[(uint64_t)t * k + j++] = (float)p;
+        while (j < k)
+            out[(uint64_t)t * k + j++] = (float)none;
+    }
+}
+
 /* Fills row numbers that a program receives, as the nodes that read them need: rows of a table, or bounds of windows, each of which
  * reaches from the first row of the step to the row itself. */
 static void
@@ -135,6 +152,10 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
     }
     if (op == DOP_OP_argmax_part) {
         fill_argmax_parts(r, fill, out);
+        return;
+    }
+    if (op == DOP_OP_top_positions) {
+        fill_positions(r, fill, out);
         return;
     }
     if (op == DOP_OP_top_k) {

@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+"""Makes golden cases by formula: small models in their published form with random weights in bf16, and their logits, computed in
+double precision from the formulas of the families' public sources, without any code of this project.
+
+    reference.py CASE [FOLDER]     writes FOLDER, by default the folder CASE beside this file
+
+A case is a class: make() adds its weights, step() gives the logits of one token after those before it, and CONFIG is its config.json.
+Python's own library suffices."""
+import json
+import math
+import os
+import random
+import struct
+import sys
+
+
+def bf16(x):
+    bits = struct.unpack("<I", struct.pack("<f", x))[0]
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def plus(a, b):
+    return [u + v for u, v in zip(a, b)]
+
+
+def times(a, b):
+    return [u * v for u, v in zip(a, b)]
+
+
+def dot(a, b):
+    return sum(u * v for u, v in zip(a, b))
+
+
+def silu(x):
+    return x / (1 + math.exp(-x))
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+
+
+def softmax(s):
+    top = max(s)
+    e = [math.exp(v - top) for v in s]
+    total = sum(e)
+    return [v / total for v in e]
+
+
+def split(x, *sizes):
+    out, at = [], 0
+    for n in sizes:
+        out.append(x[at:at + n])
+        at += n
+    return out
+
+
+def heads_of(x, n):
+    d = len(x) // n
+    return [x[i * d:(i + 1) * d] for i in range(n)]
+
+
+def turned(x, position, theta, pairs, n=None, frequencies=None):
+    """Rotary embedding of the first n values, of halves or of pairs (2i, 2i+1)."""
+    n = len(x) if n is None else n
+    out = list(x)
+    for j in range(n // 2):
+        a, b = (2 * j, 2 * j + 1) if pairs else (j, j + n // 2)
+        angle = position * (frequencies[j] if frequencies else theta ** (-2 * j / n))
+        c, s = math.cos(angle), math.sin(angle)
+        out[a], out[b] = x[a] * c - x[b] * s, x[b] * c + x[a] * s
+    return out
+
+
+def attended(q, keys, values, scale, bias=None):
+    s = [scale * dot(q, k) + (bias(j) if bias else 0) for j, k in enumerate(keys)]
+    w = softmax(s)
+    return [sum(p * v[c] for p, v in zip(w, values)) for c in range(len(values[0]))]
+
+
+class Model:
+    seed, prompt, greedy, ties = 1, 20, 24, 1e-4
+
+    def __init__(self):
+        self.w, self.near, self.caches, self.t = {}, 1e9, {}, 0
+        random.seed(self.seed)
+        self.make()
+        self.tokens = [random.randrange(3, self.CONFIG["vocab_size"]) for _ in range(self.prompt)]
+
+    def add(self, name, *shape, gain=1.0, bias=False):
+        n = math.prod(shape)
+        if bias:
+            v = [bf16(random.gauss(0, 0.2)) for _ in range(n)]
+        elif len(shape) == 1:
+            v = [bf16(random.uniform(0.5, 1.5)) for _ in range(n)]
+        else:
+            v = [bf16(random.gauss(0, gain / math.sqrt(shape[-1]))) for _ in range(n)]
+        self.w[name] = (shape, v)
+
+    def values(self, name):
+        return self.w[name][1]
+
+    def row(self, name, i):
+        n = self.w[name][0][-1]
+        return self.values(name)[i * n:(i + 1) * n]
+
+    def has(self, name):
+        return name in self.w
+
+    def product(self, name, x, start=0, rows=None):
+        """Rows start.. of a matrix times x, plus its bias where there is one."""
+        w, n = self.values(name), len(x)
+        rows = len(w) // n if rows is None else rows
+        y = [dot(w[(start + r) * n:(start + r + 1) * n], x) for r in range(rows)]
+        bias = name[:-len("weight")] + "bias"
+        return plus(y, self.values(bias)) if name.endswith("weight") and self.has(bias) else y
+
+    def rms(self, x, name, eps):
+        k = (dot(x, x) / len(x) + eps) ** -0.5
+        return [v * k * w for v, w in zip(x, self.values(name + ".weight"))]
+
+    def layernorm(self, x, name, eps):
+        mean = sum(x) / len(x)
+        k = (sum((v - mean) ** 2 for v in x) / len(x) + eps) ** -0.5
+        y = [(v - mean) * k * w for v, w in zip(x, self.values(name + ".weight"))]
+        return plus(y, self.values(name + ".bias")) if self.has(name + ".bias") else y
+
+    def cache(self, name):
+        return self.caches.setdefault(name, [])
+
+    def gap(self, scores, k):
+        """Notes how near a choice of the k largest comes to another one."""
+        order = sorted(scores, reverse=True)
+        if len(order) > k:
+            self.near = min(self.near, order[k - 1] - order[k])
+
+    def run(self):
+        logits, greedy, margins = [], [], []
+        for token in self.tokens:
+            logits.append(self.step(token))
+            self.t += 1
+        row = logits[-1]
+        while True:
+            best = sorted(range(len(row)), key=lambda j: -row[j])[:2]
+            greedy.append(best[0])
+            margins.append(row[best[0]] - row[best[1]])
+            if len(greedy) == self.greedy:
+                return logits, greedy, margins
+            row = self.step(best[0])
+            self.t += 1
+
+    def save(self, case, folder, logits, greedy, margins):
+        os.makedirs(folder, exist_ok=True)
+        header, data = {}, b""
+        for name, (shape, v) in self.w.items():
+            raw = b"".join(struct.pack("<f", x)[2:] for x in v)
+            header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [len(data), len(data) + len(raw)]}
+            data += raw
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open(folder + "/model.safetensors", "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + data)
+        flat = [x for row in logits for x in row]
+        mean = sum(flat) / len(flat)
+        with open(folder + "/logits.f32", "wb") as f:
+            f.write(struct.pack(f"<{len(flat)}f", *flat))
+        with open(folder + "/expected.json", "w") as f:
+            json.dump({"case": case, "dtype": "bfloat16", "prompt": self.tokens, "greedy": greedy,
+                       "greedy_margin": [round(m, 5) for m in margins],
+                       "logits_shape": [len(logits), len(logits[0])],
+                       "logits_std": round(math.sqrt(sum((x - mean) ** 2 for x in flat) / len(flat)), 4),
+                       "reference": "reference.py, double precision"}, f)
+        with open(folder + "/config.json", "w") as f:
+            json.dump(self.CONFIG, f, indent=1)
+            f.write("\n")
+
+
+class Latent(Model):
+    """Latent attention and experts as in DeepSeek-V3 (transformers, modeling_deepseek_v3.py), written without the absorbed form."""
+    pairs, index, index_pairs, softmax_router = True, False, False, False
+    eps, theta = 1e-6, 10000.0
+
+    def make(self):
+        c = self.CONFIG.get("text_config", self.CONFIG)
+        self.c = c
+        hidden, heads = c["hidden_size"], c["num_attention_heads"]
+        plain, rot, val = c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["v_head_dim"]
+        self.add("model.embed_tokens.weight", c["vocab_size"], hidden)
+        self.add("model.norm.weight", hidden)
+        self.add("lm_head.weight", c["vocab_size"], hidden)
+        for i in range(c["num_hidden_layers"]):
+            p = f"model.layers.{i}."
+            a, m = p + "self_attn.", p + "mlp."
+            self.add(p + "input_layernorm.weight", hidden)
+            self.add(p + "post_attention_layernorm.weight", hidden)
+            self.add(a + "q_a_proj.weight", c["q_lora_rank"], hidden)
+            self.add(a + "q_a_layernorm.weight", c["q_lora_rank"])
+            self.add(a + "q_b_proj.weight", heads * (plain + rot), c["q_lora_rank"], gain=2)
+            self.add(a + "kv_a_proj_with_mqa.weight", c["kv_lora_rank"] + rot, hidden)
+            self.add(a + "kv_a_layernorm.weight", c["kv_lora_rank"])
+            self.add(a + "kv_b_proj.weight", heads * (plain + val), c["kv_lora_rank"], gain=2)
+            self.add(a + "o_proj.weight", hidden, heads * val)
+            if self.index and self.has_index(i):
+                n, d = c["index_n_heads"], c["index_head_dim"]
+                self.add(a + "indexer.wq_b.weight", n * d, c["q_lora_rank"])
+                self.add(a + "indexer.wk.weight", d, hidden)
+                self.add(a + "indexer.k_norm.weight", d)
+                self.add(a + "indexer.k_norm.bias", d, bias=True)
+                self.add(a + "indexer.weights_proj.weight", n, hidden)
+            self.make_ffn(c, m, i)
+
+    def make_ffn(self, c, m, i):
+        hidden, width, n = c["hidden_size"], c["moe_intermediate_size"], c["n_routed_experts"]
+        if i < c["first_k_dense_replace"]:
+            self.add(m + "gate_proj.weight", c["intermediate_size"], hidden)
+            self.add(m + "up_proj.weight", c["intermediate_size"], hidden)
+            self.add(m + "down_proj.weight", hidden, c["intermediate_size"])
+            return
+        self.add(m + "gate.weight", n, hidden, gain=2)
+        if not self.softmax_router:
+            self.add(m + "gate.e_score_correction_bias", n, bias=True)
+        for e in range(n):
+            self.add(m + f"experts.{e}.gate_proj.weight", width, hidden)
+            self.add(m + f"experts.{e}.up_proj.weight", width, hidden)
+            self.add(m + f"experts.{e}.down_proj.weight", hidden, width)
+        shared = width * c["n_shared_experts"]
+        self.add(m + "shared_experts.gate_proj.weight", shared, hidden)
+        self.add(m + "shared_experts.up_proj.weight", shared, hidden)
+        self.add(m + "shared_experts.down_proj.weight", hidden, shared)
+
+    def has_index(self, i):
+        return True
+
+    def turn(self, x, pairs, n=None):
+        return turned(x, self.t, self.theta, pairs, n)
+
+    def query_factor(self):
+        return 1.0
+
+    def ffn(self, p, x):
+        y = times([silu(g) for g in self.product(p + "gate_proj.weight", x)], self.product(p + "up_proj.weight", x))
+        return self.product(p + "down_proj.weight", y)
+
+    def experts(self, m, x):
+        c, logits = self.c, self.product(m + "gate.weight", x)
+        scores = softmax(logits) if self.softmax_router else [sigmoid(s) for s in logits]
+        by = list(scores) if self.softmax_router else plus(scores, self.values(m + "gate.e_score_correction_bias"))
+        groups = heads_of(by, c["n_group"])
+        worth = [sum(sorted(g, reverse=True)[:2]) for g in groups]
+        self.gap(worth, c["topk_group"])
+        kept = sorted(range(len(groups)), key=lambda g: -worth[g])[:c["topk_group"]]
+        each = len(by) // len(groups)
+        open_to = [e for e in range(len(by)) if e // each in kept]
+        self.gap([by[e] for e in open_to], c["num_experts_per_tok"])
+        best = sorted(open_to, key=lambda e: -by[e])[:c["num_experts_per_tok"]]
+        total = sum(scores[e] for e in best) + 1e-20 if c["norm_topk_prob"] else 1.0
+        y = self.ffn(m + "shared_experts.", x)
+        for e in best:
+            part = self.ffn(m + f"experts.{e}.", x)
+            y = [a + scores[e] / total * c["routed_scaling_factor"] * b for a, b in zip(y, part)]
+        return y
+
+    def chosen(self, i, a, x, low):
+        """Positions that the row sees: those of the largest index scores (DeepseekV32Indexer), or those of the layer before."""
+        c, d, n = self.c, self.c["index_head_dim"], self.c["index_n_heads"]
+        if not self.has_index(i):
+            return self.last
+        rot, keys = c["qk_rope_head_dim"], self.cache(a + "index")
+        q = [self.turn(h, self.index_pairs, rot) for h in heads_of(self.product(a + "indexer.wq_b.weight", low), n)]
+        k = self.layernorm(self.product(a + "indexer.wk.weight", x), a + "indexer.k_norm", 1e-6)
+        keys.append(self.turn(k, self.index_pairs, rot))
+        w = self.product(a + "indexer.weights_proj.weight", x)
+        scores = [sum(w[h] * n ** -0.5 * max(0.0, dot(q[h], key) * d ** -0.5) for h in range(n)) for key in keys]
+        self.gap(scores, c["index_topk"])
+        self.last = sorted(sorted(range(len(keys)), key=lambda j: (-scores[j], j))[:c["index_topk"]])
+        return self.last
+
+    def attention(self, i, x):
+        c, a = self.c, f"model.layers.{i}.self_attn."
+        heads, plain, rot, val = c["num_attention_heads"], c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["v_head_dim"]
+        low = self.rms(self.product(a + "q_a_proj.weight", x), a + "q_a_layernorm", 1e-6)
+        latent, turning = split(self.product(a + "kv_a_proj_with_mqa.weight", x), c["kv_lora_rank"], rot)
+        latent = self.rms(latent, a + "kv_a_layernorm", 1e-6)
+        turning = self.turn(turning, self.pairs)
+        self.cache(a).append((heads_of(self.product(a + "kv_b_proj.weight", latent), heads), turning))
+        seen = range(self.t + 1)
+        if self.index:
+            seen = self.chosen(i, a, x, low)
+        y, scale = [], self.query_factor() * self.score_scale(plain + rot)
+        for h, q in enumerate(heads_of(self.product(a + "q_b_proj.weight", low), heads)):
+            q = q[:plain] + self.turn(q[plain:], self.pairs)
+            made = [self.cache(a)[j] for j in seen]
+            y += attended(q, [kv[h][:plain] + r for kv, r in made], [kv[h][plain:] for kv, _ in made], scale)
+        return self.product(a + "o_proj.weight", y)
+
+    def score_scale(self, dim):
+        return dim ** -0.5
+
+    def step(self, token):
+        c, x = self.c, self.row("model.embed_tokens.weight", token)
+        for i in range(c["num_hidden_layers"]):
+            p, eps = f"model.layers.{i}.", c["rms_norm_eps"]
+            x = plus(x, self.attention(i, self.rms(x, p + "input_layernorm", eps)))
+            y = self.rms(x, p + "post_attention_layernorm", eps)
+            dense = i < c["first_k_dense_replace"]
+            x = plus(x, self.ffn(p + "mlp.", y) if dense else self.experts(p + "mlp.", y))
+        return self.product("lm_head.weight", self.rms(x, "model.norm", c["rms_norm_eps"]))
+
+
+LATENT = {
+    "attention_bias": False, "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 48,
+    "intermediate_size": 96, "kv_lora_rank": 32, "max_position_embeddings": 512, "moe_intermediate_size": 32,
+    "norm_topk_prob": True, "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 3,
+    "num_key_value_heads": 4, "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "rms_norm_eps": 1e-6,
+    "n_routed_experts": 8, "n_shared_experts": 1, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+    "use_cache": True, "v_head_dim": 16, "vocab_size": 160}
+
+
+class deepseek_v32(Latent):
+    """The index of DeepSeek-V3.2, whose rotation is that of halves, and YaRN (inference/model.py of DeepSeek-V3.2-Exp, without its
+    Hadamard rotation, which changes no product, and without rounding to 8 bits)."""
+    index, seed = True, 9
+    CONFIG = dict(LATENT, architectures=["DeepseekV32ForCausalLM"], model_type="deepseek_v32", index_head_dim=16,
+                  index_n_heads=8, index_topk=7, first_k_dense_replace=1, n_group=2, topk_group=1, ep_size=1,
+                  moe_layer_freq=1, num_nextn_predict_layers=1, routed_scaling_factor=2.5, scoring_func="sigmoid",
+                  topk_method="noaux_tc", rope_theta=10000,
+                  rope_scaling={"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+                                "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096})
+
+    def turn(self, x, pairs, n=None):
+        s, n = self.c["rope_scaling"], len(x) if n is None else n
+        ctx, base = s["original_max_position_embeddings"], self.theta
+
+        def place(turns):
+            return n * math.log(ctx / (turns * 2 * math.pi)) / (2 * math.log(base))
+        low, high = max(math.floor(place(s["beta_fast"])), 0), min(math.ceil(place(s["beta_slow"])), n - 1)
+        frequencies = []
+        for j in range(n // 2):
+            ramp = min(max((j - low) / max(high - low, 0.001), 0), 1)
+            f = base ** (-2 * j / n)
+            frequencies.append(f / s["factor"] * ramp + f * (1 - ramp))
+        return turned(x, self.t, base, pairs, n, frequencies)
+
+    def score_scale(self, dim):
+        return dim ** -0.5 * (0.1 * math.log(self.c["rope_scaling"]["factor"]) + 1) ** 2
+
+
+class glm_moe_dsa(Latent):
+    """GLM-5's index rotates pairs, and layers marked "shared" take the positions of the layer before (modular_glm_moe_dsa.py)."""
+    index, index_pairs, seed, theta = True, True, 29, 1e6
+    CONFIG = dict(LATENT, architectures=["GlmMoeDsaForCausalLM"], model_type="glm_moe_dsa", index_head_dim=16,
+                  index_n_heads=8, index_topk=9, first_k_dense_replace=1, n_group=1, topk_group=1, ep_size=1,
+                  moe_layer_freq=1, num_nextn_predict_layers=1, routed_scaling_factor=2.5, scoring_func="sigmoid",
+                  topk_method="noaux_tc", rms_norm_eps=1e-5, num_hidden_layers=4, head_dim=8, rope_interleave=True,
+                  indexer_rope_interleave=True, indexer_types=["full", "shared", "full", "shared"],
+                  rope_parameters={"rope_theta": 1000000, "rope_type": "default"})
+
+    def has_index(self, i):
+        return self.CONFIG["indexer_types"][i] == "full"
+
+
+def main():
+    case = sys.argv[1]
+    folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), case)
+    model = globals()[case]()
+    logits, greedy, margins = model.run()
+    if model.near < model.ties:
+        sys.exit(f"{case}: a choice is only {model.near:.2g} from another one; take another seed")
+    model.save(case, folder, logits, greedy, margins)
+    print(f"{case}: nearest choice {model.near:.2g}, least margin {min(margins):.3g}, of {len(set(greedy))} tokens")
+
+
+if __name__ == "__main__":
+    main()
